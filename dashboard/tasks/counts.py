@@ -72,15 +72,19 @@ def count_groups(groups: Iterable[dict[str, Any]]) -> dict[str, int]:
 @compiled
 def group_by_state(query: TaskQuery, project: Project | None) -> QuerySet[Any, dict[str, Any]]:
     """Return the number of matching tasks in each state that has any."""
-    found: QuerySet[Any, Any] = filter_tasks(query, project).values(value=F("state"))
-    return found.annotate(n=Count("pk")).order_by("value")
+    found: QuerySet[Any, Any] = filter_tasks(query, project)
+    rows: QuerySet[Any, dict[str, Any]] = found.values(value=F("state")).annotate(n=Count("pk"))
+    return rows.order_by("value")
 
 
 @compiled
 def group_by_agent(query: TaskQuery, project: Project | None) -> QuerySet[Any, dict[str, Any]]:
     """Return the number of matching tasks of each agent that has any."""
-    found: QuerySet[Any, Any] = filter_tasks(query, project).values(value=F("agent__name"))
-    return found.annotate(n=Count("pk")).order_by("value")
+    found: QuerySet[Any, Any] = filter_tasks(query, project)
+    rows: QuerySet[Any, dict[str, Any]] = found.values(value=F("agent__name")).annotate(
+        n=Count("pk")
+    )
+    return rows.order_by("value")
 
 
 @compiled
