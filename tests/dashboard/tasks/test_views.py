@@ -351,4 +351,4 @@ def test_answer_in_the_inbox_shows_in_the_history(
     task.refresh_from_db()
     assert (task.state, task.attempt_limit) == (TaskState.RETRY, 2)
     assert "mara answered: retry" in words(browser.get(address(task)))
-    assert "mara granted a retry" in words(browser.get("/escalations/"))
+    assert "mara granted a retry" in words(browser.get("/escalations/", {"state": "answered"}))
