@@ -1,6 +1,7 @@
 """What the messages of a rule look like, before one is sent."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -29,6 +30,12 @@ SAMPLES = {
     "breaker": ("", "", ""),
     "plan": ("04-01 Invoice API", "", ""),
 }
+SAMPLE_ANSWERS = (
+    "Send fix and retry",
+    "Retry (3 more attempts)",
+    "Skip (4 tasks depend on it)",
+    "Abort plan",
+)
 DETAIL = "AssertionError: expected total 1,204.50, got 1,204.05\n  tests/test_totals.py:88"
 
 
@@ -129,5 +136,17 @@ def sample_facts(rule: NotificationRule, kind: str, name: str) -> Facts:
         count=5,
         detail=DETAIL if rule.channel.include_details else "",
         url=settings.LINK_URL + address,
-        short_id="7c21e0f4" if name == "escalation" else "",
+        **(sample_hints(rule, settings.LINK_URL + address) if name == "escalation" else {}),
     )
+
+
+def sample_hints(rule: NotificationRule, url: str) -> dict[str, Any]:
+    """Return what helps to answer the sample, as far as the channel is sent details."""
+    has_details = rule.channel.include_details
+    return {
+        "short_id": "7c21e0f4",
+        "since": "2026-11-22 07:47 UTC",
+        "cause": "Rounding per line, not per invoice (a guess)" if has_details else "",
+        "worked": f"{'“Round once, on the sum”' if has_details else 'A fix'}, 4 of 5 times",
+        "answers": [(title, url) for title in SAMPLE_ANSWERS],
+    }

@@ -14,6 +14,20 @@ from retries.models import Escalation
 from retries.states import Answer, Dependents
 
 MOST_NAMES, NAME_LENGTH = 3, 60  # of the tasks that depend on one, in the text of its skip
+INSTRUCTION_TITLES = {
+    Answer.FIX: "Send new text",
+    Answer.RETRY: "Send again",
+    Answer.SKIP: "Leave as failed",
+    Answer.ABORT: "Cancel all pending",
+}
+TASK_TITLES = {
+    Answer.ANSWER: "Send answer",
+    Answer.FIX: "Send fix and retry",
+    Answer.RETRY: "Retry",
+    Answer.SKIP: "Skip",
+    Answer.ABORT: "Abort",
+}
+ABORT_PLAN = "Abort plan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +64,24 @@ def instruction_options(escalation: Escalation) -> list[Option]:
     return [
         Option(
             Answer.FIX,
-            "Send new text",
+            INSTRUCTION_TITLES[Answer.FIX],
             f"{agent} gets your text first, with reminders until it acknowledges.",
             requires_text=True,
         ),
         Option(
-            Answer.RETRY, "Send again", "Sends the same text first in the queue and starts over."
+            Answer.RETRY,
+            INSTRUCTION_TITLES[Answer.RETRY],
+            "Sends the same text first in the queue and starts over.",
         ),
-        Option(Answer.SKIP, "Leave as failed", "It stays failed; nothing is sent.", confirm=True),
+        Option(
+            Answer.SKIP,
+            INSTRUCTION_TITLES[Answer.SKIP],
+            "It stays failed; nothing is sent.",
+            confirm=True,
+        ),
         Option(
             Answer.ABORT,
-            "Cancel all pending",
+            INSTRUCTION_TITLES[Answer.ABORT],
             f"Cancels the {instructions} for {agent}." if pending else "Nothing is pending.",
             confirm=True,
         ),
@@ -76,14 +97,18 @@ def task_options(escalation: Escalation, record: Record) -> list[Option]:
         *([answer_option(agent)] if escalation.is_question else []),
         Option(
             Answer.FIX,
-            "Send fix and retry",
+            TASK_TITLES[Answer.FIX],
             f"{agent} gets one more attempt and reads your text first.",
             requires_text=True,
         ),
-        Option(Answer.RETRY, "Retry", f"Grants {count_attempts(task.max_attempts)}."),
+        Option(
+            Answer.RETRY,
+            TASK_TITLES[Answer.RETRY],
+            f"Grants {count_attempts(task.max_attempts)}.",
+        ),
         Option(
             Answer.SKIP,
-            "Skip",
+            TASK_TITLES[Answer.SKIP],
             f"{depends} may fail without it: {join_names(blocked)}."
             if waiting
             else "Nothing depends on it.",
@@ -94,10 +119,30 @@ def task_options(escalation: Escalation, record: Record) -> list[Option]:
         if task.plan
         else Option(
             Answer.ABORT,
-            "Abort",
+            TASK_TITLES[Answer.ABORT],
             f"{depends} will never run." if waiting else "Ends the task.",
             confirm=True,
         ),
+    ]
+
+
+def name_answers(escalation: Escalation) -> list[tuple[Answer, str]]:
+    """Return the answers to an open escalation with a few words each, and without a query."""
+    task = escalation.task
+    if task is None:
+        return list(INSTRUCTION_TITLES.items())
+    waiting = task.needed_by
+    notes = {
+        Answer.RETRY: f" ({count_attempts(task.max_attempts)})",
+        Answer.SKIP: f" ({count_tasks(waiting)} depend{'s' if waiting == 1 else ''} on it)"
+        if waiting
+        else "",
+    }
+    titles = TASK_TITLES | ({Answer.ABORT: ABORT_PLAN} if task.plan_id else {})
+    return [
+        (name, title + notes.get(name, ""))
+        for name, title in titles.items()
+        if name != Answer.ANSWER or escalation.is_question
     ]
 
 
@@ -132,14 +177,14 @@ def abort_plan_option(task: Task) -> Option:
         effects.append(f"{waiting} pending task{'' if waiting == 1 else 's'} will never run")
     ref = task.plan.ref if task.plan else ""
     others_too = ", ".join(effects) or "no other task is running or pending"
-    return Option(Answer.ABORT, "Abort plan", f"Aborts plan {ref}: {others_too}.", confirm=True)
+    return Option(Answer.ABORT, ABORT_PLAN, f"Aborts plan {ref}: {others_too}.", confirm=True)
 
 
 def answer_option(agent: str) -> Option:
     """Return the answer to an agent's question."""
     return Option(
         Answer.ANSWER,
-        "Send answer",
+        TASK_TITLES[Answer.ANSWER],
         f"{agent} resumes and reads your text first. This uses no attempt.",
         requires_text=True,
     )

@@ -3,7 +3,7 @@
 from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from retries.notifications.messages import Message
+from retries.notifications.messages import ANSWERS, Message
 
 FONT = "font-family:-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif"
 MONO = "font-family:ui-monospace,Menlo,Consolas,monospace"
@@ -56,11 +56,20 @@ def render_link(message: Message) -> SafeString:
 
 
 def render_facts(message: Message) -> SafeString:
-    if not message.facts:
+    facts: list[tuple[str, str]] = [(name, value) for name, value in message.facts]
+    if message.answers:
+        facts.append((ANSWERS, render_answers(message)))
+    if not facts:
         return SafeString("")
     row = f'<tr><th scope="row" style="{NAME}">{{}}</th><td style="padding:4px 0">{{}}</td></tr>'
-    rows = format_html_join("", row, ((name, value) for name, value in message.facts))
+    rows = format_html_join("", row, facts)
     return format_html('<table style="border-collapse:collapse">{}</table>', rows)
+
+
+def render_answers(message: Message) -> SafeString:
+    """Return the answers as links to the forms that give them."""
+    links = ((address, name) for name, address in message.answers)
+    return format_html_join(", ", '<a href="{}" style="color:#1c1917">{}</a>', links)
 
 
 def render_command(command: str) -> SafeString:

@@ -13,6 +13,8 @@ from ledger.text import truncate
 TITLE_LENGTH = 60
 DETAIL_LENGTH = 300
 LISTED = 5
+# the name of the row that says what may be answered
+ANSWERS = "Your answers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,9 @@ class Facts:
     age: str = ""
     since: str = ""
     subject_id: str = ""
+    cause: str = ""
+    worked: str = ""
+    answers: Sequence[Sequence[str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,8 @@ class Message:
 
     Messages with the same `thread` belong together; `reply_to` is the subject line of the first
     of them, and empty in the first. One that `closes` its thread also replaces the first message,
-    where a service can edit what it has sent.
+    where a service can edit what it has sent. Each of the `answers` to a question has a name and
+    the address of the form that gives it; opening the address changes nothing.
     """
 
     subject: str
@@ -58,6 +64,7 @@ class Message:
     lede: str = ""
     detail: str = ""
     facts: Sequence[Sequence[str]] = ()
+    answers: Sequence[Sequence[str]] = ()
     link: str = ""
     command: str = ""
     footer: str = ""
@@ -96,6 +103,7 @@ def word_event(facts: Facts, *, footer: str = "") -> Message:
 def build_message(facts: Facts, *, lede: str, detail: str = "", footer: str = "") -> Message:
     """Return a message with its parts, which services show in forms of their own."""
     head, rows = head_of(facts), facts_of(facts)
+    answers = list(facts.answers) if asks(facts) else []
     link, command = link_of(facts), command_of(facts)
     return Message(
         subject=f"[{facts.project}] {head}{tail_of(facts)}",
@@ -104,7 +112,7 @@ def build_message(facts: Facts, *, lede: str, detail: str = "", footer: str = ""
             lede,
             quote(detail),
             f"{link}: {facts.url}" if facts.url else "",
-            "\n".join(f"{name:<16}{value}" for name, value in rows),
+            "\n".join(f"{name:<16}{value}" for name, value in [*rows, *name_answers(answers)]),
             f"From a terminal: {command}" if command else "",
             footer,
         ),
@@ -113,6 +121,7 @@ def build_message(facts: Facts, *, lede: str, detail: str = "", footer: str = ""
         lede=lede,
         detail=truncate(detail.strip(), DETAIL_LENGTH),
         facts=rows,
+        answers=answers,
         link=link,
         command=command,
         footer=footer.removeprefix("--\n"),
@@ -230,7 +239,7 @@ def command_of(facts: Facts) -> str:
 
 
 def facts_of(facts: Facts) -> list[tuple[str, str]]:
-    """Return the rows of a message that asks: since when, why, and where."""
+    """Return the rows of a message that asks: since when, why, what may help, and where."""
     if not asks(facts):
         return []
     where = f"Plan {facts.plan}" if facts.plan else f"Project {facts.project}"
@@ -239,9 +248,16 @@ def facts_of(facts: Facts) -> list[tuple[str, str]]:
         ("Waiting since", facts.since),
         ("Reason", words_of(facts.reason) if facts.reason else ""),
         ("Severity", severe),
+        ("Likely cause", truncate(one_line(facts.cause), DETAIL_LENGTH)),
+        ("Worked before", truncate(one_line(facts.worked), DETAIL_LENGTH)),
         ("Where", where),
     ]
     return [(name, value) for name, value in rows if value]
+
+
+def name_answers(answers: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
+    """Return the row with the names of the answers, or no row if there are none."""
+    return [(ANSWERS, ", ".join(name for name, _ in answers))] if answers else []
 
 
 def label_of(kind: str) -> str:

@@ -12,6 +12,7 @@ from retries.models import Channel, Delivery, NotificationRule, NotificationThre
 from retries.models.notification_delivery import DeliveryRole, DeliveryState
 from retries.models.notification_rule import RepeatUntil
 from retries.notifications import conditions
+from retries.notifications.answer_hints import facts_with_hints
 from retries.notifications.conditions import CONDITIONS, Condition
 from retries.notifications.holding import Holding
 from retries.notifications.messages import Facts, Message, word_event
@@ -189,7 +190,6 @@ class RuleBatch:
     ) -> None:
         """Add a delivery: due now, held back, or not sent because the channel is off."""
         rule, event = match.rule, match.event
-        message = self.word(match, channel, thread, is_first=role == DeliveryRole.NEW)
         if not channel.is_on:
             state, held_until = DeliveryState.NOT_SENT, None
             if thread is not None and thread.second_at:
@@ -199,7 +199,10 @@ class RuleBatch:
                 rule, channel, severity=self.about.severity_of(event), is_new=role == "new"
             )
             state = DeliveryState.HELD if held_until else DeliveryState.PENDING
-        if thread is not None and state == DeliveryState.PENDING:
+        is_due = state == DeliveryState.PENDING
+        is_first = role == DeliveryRole.NEW
+        message = self.word(match, channel, thread, is_first=is_first, is_due=is_due)
+        if thread is not None and is_due:
             thread.messages += 1
             thread.title = thread.title or message.subject[:200]
         self.deliveries.append(
@@ -211,7 +214,7 @@ class RuleBatch:
                 role=role,
                 body=asdict(message),
                 state=state,
-                next_try_at=self.now if state == DeliveryState.PENDING else None,
+                next_try_at=self.now if is_due else None,
                 held_until=held_until,
                 created_at=self.now,
                 **subject_columns(event, self.about),
@@ -225,8 +228,11 @@ class RuleBatch:
         thread: NotificationThread | None,
         *,
         is_first: bool,
+        is_due: bool,
     ) -> Message:
-        facts = facts_of(match.event, self.about, with_details=channel.include_details)
+        # hints take queries, and a message that is held back is sent in a summary without them
+        read_facts = facts_with_hints if is_due else facts_of
+        facts = read_facts(match.event, self.about, with_details=channel.include_details)
         message = word_event(facts, footer=footer_of(match.rule, facts))
         if thread is None:
             return replace(message, thread=str(match.event["id"]))

@@ -11,11 +11,12 @@ from ledger.models import Event
 from ledger.sql import Row
 from retries.models import Channel, Delivery, Escalation, NotificationThread
 from retries.models.notification_delivery import DeliveryRole, DeliveryState
+from retries.notifications.answer_hints import facts_with_hints
 from retries.notifications.conditions import condition_of
 from retries.notifications.holding import Holding
 from retries.notifications.messages import word_reminder
 from retries.notifications.rule_batch import footer_of
-from retries.notifications.subjects import facts_of, fetch_subjects, subject_columns
+from retries.notifications.subjects import fetch_subjects, subject_columns
 
 BATCH_SIZE = 200
 COLUMNS = ("id", "at", "project_id", "kind", "subject_type", "subject_id", "agent_id", "from_state")
@@ -113,7 +114,7 @@ def write(
         else:
             thread.second_at = held
         return False
-    facts = facts_of(event, about, with_details=channel.include_details)
+    facts = facts_with_hints(event, about, with_details=channel.include_details)
     message = replace(
         word_reminder(
             replace(facts, age=describe_age(now - thread.opened_at)), footer=footer_of(rule, facts)

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from email import policy
 from email.message import EmailMessage
 from http.server import BaseHTTPRequestHandler
@@ -18,6 +19,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import connection
 from django.utils import timezone
+from django.utils.html import strip_tags
 
 from ledger.journal import Stamp
 from retries.escalations import answering, assignment
@@ -27,6 +29,7 @@ from retries.notifications import channels, encryption, person_services, rules, 
 from retries.notifications.messages import Message
 from retries.states import Answer
 from tests.factories import make_agent, make_project
+from tests.retries.failures.test_suggestions import MISSING, fixed
 from tests.retries.notifications.receivers import MARA, Receiver, make_person_channel, run_clock
 from tests.retries.notifications.test_rules import age, escalate
 from tests.serving import ROOT
@@ -107,6 +110,60 @@ def test_an_escalation_is_one_thread_of_mails(mailbox: tuple[Mailbox, str]) -> N
     assert f"/escalations/{asked.pk}/" in text and "tenfour esc resolve" in text
     assert "Still open after" in reminder.get_body(("plain",)).get_content()  # type: ignore[union-attr]
     assert "mara answered: skip" in answer.get_body(("plain",)).get_content()  # type: ignore[union-attr]
+
+
+def test_a_mail_says_what_helps_to_answer(mailbox: tuple[Mailbox, str]) -> None:
+    """The likely cause, the fix that worked, and the answers, whose links only open a page."""
+    box, url = mailbox
+    agent, before = make_agent(), timezone.now() - timedelta(days=1)
+    for number, works in enumerate((True, True, False)):
+        fixed(agent, "Run <b>npm ci</b>", works=works, now=before + number * timedelta(hours=1))
+    channel = make_person_channel(url, project=agent.project, include_details=True)
+    asked = escalate(agent, message=MISSING)
+    run_clock()
+    page, text = parts_of(box.mails[0])
+    found = " ".join(strip_tags(page).split())
+    cause = "uuid is not installed where the command runs. (known error)"
+    answers = "Send fix and retry, Retry (1 more attempt), Skip, Abort"
+    assert f"Likely cause{cause}" in found and f"Your answers{answers}" in found
+    assert "Worked before“Run &lt;b&gt;npm ci&lt;/b&gt;”, 2 of 3 times" in found
+    at = f"{settings.LINK_URL}/escalations/{asked.pk}/"
+    assert re.findall(r'href="([^"]*#[^"]*)"', page) == [
+        f"{at}#fix",
+        *[f"{at}#other-answers"] * 3,
+    ]
+    assert f"Likely cause    {cause}\nWorked before   “Run <b>npm ci</b>”, 2 of 3 times" in text
+    assert f"Your answers    {answers}" in text
+    # without details only Tenfour's own words are sent; a reminder has the same rows
+    Channel.objects.filter(pk=channel.pk).update(include_details=False)
+    rules.update_rule(
+        NotificationRule.objects.get(conditions=["escalation"]).pk,
+        version=None,
+        stamp=Stamp(MARA),
+        repeat_s=600,
+    )
+    asked = escalate(agent, message=MISSING)
+    run_clock()
+    age(700)
+    run_clock()
+    for mail in box.mails[-2:]:
+        page, text = parts_of(mail)
+        assert f"/escalations/{asked.pk}/" in text
+        assert "Likely cause    Missing module (known error)" in text
+        assert "Worked before   A fix, 2 of 3 times" in text and "npm" not in page + text
+    # nothing is said where nothing is known
+    escalate(agent, message="odd")
+    run_clock()
+    page, text = parts_of(box.mails[-1])
+    assert "Likely cause" not in page + text and "Worked before" not in page + text
+    assert f"Your answers    {answers}" in text
+
+
+def parts_of(mail: EmailMessage) -> tuple[str, str]:
+    """Return the HTML and the text of a mail."""
+    page, text = mail.get_body(("html",)), mail.get_body(("plain",))
+    assert page and text
+    return page.get_content(), text.get_content()
 
 
 def slack_answer(handler: BaseHTTPRequestHandler) -> None:

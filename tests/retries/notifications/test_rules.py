@@ -51,7 +51,9 @@ def told(receiver: Receiver) -> list[tuple[str, str]]:
     return found
 
 
-def escalate(agent: Agent, title: str = "Rename the column") -> Escalation:
+def escalate(
+    agent: Agent, title: str = "Rename the column", *, message: str = "KeyError: total\nsecret text"
+) -> Escalation:
     """Let a task fail until a person is asked."""
     now = timezone.now()
     task = make_task(agent, now=now, title=title, max_attempts=1, on_exhausted="escalate")
@@ -60,7 +62,7 @@ def escalate(agent: Agent, title: str = "Rename the column") -> Escalation:
         attempt_of(claim(agent, now=now)),
         now=now,
         type="verification_failed",
-        message="KeyError: total\nsecret text",
+        message=message,
     )
     return Escalation.objects.get(task=task)
 
