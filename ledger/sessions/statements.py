@@ -49,7 +49,8 @@ def store_statement(caller: type[Caller], stored: str, ids: str) -> str:
     `stored` are its CTEs that insert the messages, and `ids` is the array of their ids.
 
     The UPDATE reads the number of messages after it has the row's lock, so that no two messages
-    get the same order.
+    get the same order. Messages that come into a buffer that is not empty need no timer: that of
+    the first one is running, unless a worker has just taken what was there.
     """
     return f"""with {caller.cte}, bumped as (
         update ledger_session s
@@ -64,9 +65,11 @@ def store_statement(caller: type[Caller], stored: str, ids: str) -> str:
         where s.id = %(session)s and s.project_id = c.project_id
             and (c.agent_id is null or s.agent_id = c.agent_id)
         returning s.id, s.project_id, s.message_count - %(count)s as before, s.tracker,
-            s.disable_task_tracking, s.pending_count
+            s.disable_task_tracking, s.pending_count,
+            s.pending_count = %(count)s or s.lock_token is not null as needs_timer
     ), {stored}
-    select b.id, b.project_id, b.pending_count, b.before, c.unseen, {ids} as message_ids
+    select b.id, b.project_id, b.pending_count, b.before, b.needs_timer, c.unseen,
+        {ids} as message_ids
     from caller c left join bumped b on true"""
 
 
@@ -354,9 +357,14 @@ UNPROCESSED = """select s.id, s.project_id, s.running_count,
         (select m.id from ledger_message m where m.session_id = s.id and m.state = 'pending'
             order by m."order" desc limit 1) as message_id
     from ledger_session s
+    cross join lateral (
+        select m.created_at from ledger_message m
+        where m.session_id = s.id and m.state in ('pending', 'running')
+        order by m."order" limit 1
+    ) oldest
     where s.id in (select session_id from ledger_message where state in ('pending', 'running'))
         and (s.lock_until is null or s.lock_until <= clock_timestamp())
-        and (s.running_count > 0 or s.last_message_at <= %(before)s)
+        and (s.running_count > 0 or oldest.created_at <= %(before)s)
         and (%(project)s::uuid is null or s.project_id = %(project)s)
     order by s.last_message_at limit %(most)s::int"""
 

@@ -38,13 +38,17 @@ class NewMessage:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What was stored: the session, its new messages, and how many wait in its buffer."""
+    """What was stored: the session, its new messages, and how many wait in its buffer.
+
+    They need a timer if the buffer was empty before them, or if it is being emptied.
+    """
 
     session_id: UUID
     project_id: UUID
     message_ids: list[UUID]
     pending: int
     first_order: int
+    needs_timer: bool = True
 
 
 def create_session(
@@ -133,7 +137,12 @@ def store_messages(
         raise session_not_visible(session_id)
     row = rows[0]
     return Stored(
-        row["id"], row["project_id"], row["message_ids"], row["pending_count"], row["before"] + 1
+        row["id"],
+        row["project_id"],
+        row["message_ids"],
+        row["pending_count"],
+        row["before"] + 1,
+        row["needs_timer"],
     )
 
 

@@ -91,6 +91,9 @@ def announce(stored: Stored) -> None:
     """Announce stored messages once they are committed; never fails."""
     if not stored.message_ids or not stored.pending:
         return
+    most = settings.TENFOUR["SESSION_MESSAGE_BUFFER_MAX_TURNS"]
+    if stored.pending < most and not stored.needs_timer:
+        return
     event = InsertNewMessage(
         str(stored.project_id), str(stored.session_id), str(stored.message_ids[-1])
     )

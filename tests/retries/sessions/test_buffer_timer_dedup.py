@@ -109,6 +109,20 @@ def test_later_messages_of_the_window_set_none() -> None:
     assert jobs[1]["event"]["message_id"] == str(last.message_ids[-1])
 
 
+def test_messages_that_find_others_waiting_ask_for_no_timer() -> None:
+    """S2.16: nothing is asked of Redis, unless a worker has just taken what waited."""
+    session = make_session()
+    say(session)
+    bell().delete(key(session))
+    say(session)
+    assert bell().get(key(session)) is None and len(sent_jobs(session.id)) == 1
+    lock = batches.take_lock(session.id)
+    assert lock
+    say(session)
+    assert bell().get(key(session)) == b"1" and len(sent_jobs(session.id)) == 2
+    batches.release_lock(lock)
+
+
 def test_sessions_and_projects_have_timers_of_their_own() -> None:
     """S2.17"""
     one, other = make_session(), make_session()
@@ -229,6 +243,8 @@ def test_a_lost_redis_loses_no_message(
     ttl = django_settings.TENFOUR["SESSION_MESSAGE_BUFFER_TTL_SECONDS"]
     later = session.last_message_at + timedelta(seconds=ttl + 1)
     assert sweeping.sweep_sessions(now=session.last_message_at)["rung"] == 0
+    # an agent that goes on talking does not put the sweep off
+    Session.objects.filter(pk=session.pk).update(last_message_at=later)
     assert sweeping.sweep_sessions(now=later)["rung"] == 1
     assert sweeping.sweep_sessions(now=later)["rung"] == 0, "once in its window"
     (job,) = sent_jobs(session.id)
