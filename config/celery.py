@@ -10,7 +10,9 @@ from celery.signals import beat_init, setup_logging, worker_init
 from django.conf import settings
 from kombu import Exchange, Queue
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+# A process that has read its settings already, such as a test, keeps them.
+if not settings.configured:
+    os.environ["DJANGO_SETTINGS_MODULE"] = "config.worker_settings"
 # Django's checks load all pages and API operations, which take 27 MB in a worker that needs none of
 # them. Every manage.py command runs the checks.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
