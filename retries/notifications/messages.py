@@ -192,8 +192,8 @@ def sentence_of(facts: Facts) -> str:
         case "escalation.opened" | "escalation.reopened" if facts.is_question:
             said = f"{facts.agent} asks a question."
         case "escalation.opened" | "escalation.reopened":
-            failed = f" failed {facts.attempts}" if facts.attempts else " needs an answer"
-            said = f"{facts.agent}{failed}: {words_of(facts.reason)}."
+            failed = facts.attempts or "needs an answer"
+            said = f"{facts.agent} {failed}: {words_of(facts.reason)}."
         case "escalation.resolved":
             said = f"{facts.actor} answered: {facts.action}. Nothing is left to do."
             waits = ""

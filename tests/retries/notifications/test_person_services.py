@@ -134,6 +134,7 @@ def test_a_mail_says_what_helps_to_answer(mailbox: tuple[Mailbox, str]) -> None:
     ]
     assert f"Likely cause    {cause}\nWorked before   “Run <b>npm ci</b>”, 2 of 3 times" in text
     assert f"Your answers    {answers}" in text
+    assert "coder failed 1 of 1: max retries exceeded." in text
     # without details only Tenfour's own words are sent; a reminder has the same rows
     Channel.objects.filter(pk=channel.pk).update(include_details=False)
     rules.update_rule(
@@ -163,7 +164,7 @@ def parts_of(mail: EmailMessage) -> tuple[str, str]:
     """Return the HTML and the text of a mail."""
     page, text = mail.get_body(("html",)), mail.get_body(("plain",))
     assert page and text
-    return page.get_content(), text.get_content()
+    return page.get_content(), text.get_content().replace("\r\n", "\n")
 
 
 def slack_answer(handler: BaseHTTPRequestHandler) -> None:
