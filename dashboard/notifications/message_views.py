@@ -26,7 +26,11 @@ UNTHREADED = "as a message of its own: this service has no threads for Tenfour"
 EDITED = "in the same thread, and the first message is edited"
 WAYS = (("chat", "Slack"), ("email", "Email"))
 SAMPLES = {
-    "escalation": ("Store rendered invoices in object storage", "max_retries_exceeded", "failed 3 of 3"),
+    "escalation": (
+        "Store rendered invoices in object storage",
+        "max_retries_exceeded",
+        "failed 3 of 3",
+    ),
     "breaker": ("", "", ""),
     "plan": ("04-01 Invoice API", "", ""),
 }

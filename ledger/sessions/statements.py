@@ -353,22 +353,6 @@ RETRY_FAILED = f"""with {TrustedCaller.cte}, held as materialized (
 })
     select pending from bumped"""
 
-UNPROCESSED = """select s.id, s.project_id, s.running_count,
-        (select m.id from ledger_message m where m.session_id = s.id and m.state = 'pending'
-            order by m."order" desc limit 1) as message_id
-    from ledger_session s
-    cross join lateral (
-        select m.created_at from ledger_message m
-        where m.session_id = s.id and m.state in ('pending', 'running')
-        order by m."order" limit 1
-    ) oldest
-    where s.id in (select session_id from ledger_message where state in ('pending', 'running'))
-        and (s.lock_until is null or s.lock_until <= clock_timestamp())
-        and (s.running_count > 0 or oldest.created_at <= %(before)s)
-        and (%(project)s::uuid is null or s.project_id = %(project)s)
-    order by s.last_message_at limit %(most)s::int"""
-
-
 # No lock may be live, and no message waiting: what is stored for processing is processed first.
 DELETE_OLD = """with old as materialized (
         select s.id from ledger_session s

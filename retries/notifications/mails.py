@@ -14,6 +14,8 @@ from django.utils import timezone
 from retries.notifications.mail_html import render_html
 from retries.notifications.messages import Message, one_line
 
+# The standard policy begins many a long subject on a line of its own, after an empty one.
+ONE_LINE = email.policy.SMTP.clone(max_line_length=998)
 # the root of a thread of mails; no mail has this id, and mail programs need none
 THREAD_ID = "<{thread}@threads.tenfour>"
 
@@ -57,9 +59,9 @@ def send(plugin: Any, message: Message) -> bool:
 
 def build_mail(plugin: Any, message: Message, *, to: tuple[Any, str]) -> EmailMessage:
     """Return a mail; a reply has the subject of the first message and refers to the same root."""
-    mail = EmailMessage(policy=email.policy.SMTP)
-    subject = f"Re: {message.reply_to}" if message.reply_to else message.subject
-    mail["Subject"] = one_line(subject)
+    subject = one_line(f"Re: {message.reply_to}" if message.reply_to else message.subject)
+    mail = EmailMessage(policy=ONE_LINE if subject.isascii() else email.policy.SMTP)
+    mail["Subject"] = subject
     mail["From"] = formataddr((plugin.from_addr[0] or "Tenfour", plugin.from_addr[1]))
     mail["To"] = formataddr((to[0] or "", to[1]))
     if plugin.cc:

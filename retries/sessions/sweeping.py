@@ -9,12 +9,25 @@ from django.conf import settings
 from ledger import sql
 from ledger.models import Project
 from ledger.sessions import batches, retention
-from ledger.sessions.statements import UNPROCESSED
 from retries.sessions import buffering
 from retries.sessions.buffering import InsertNewMessage
 from retries.sessions.processing import process_session
 
 MOST = 500
+UNPROCESSED = """select s.id, s.project_id, s.running_count,
+        (select m.id from ledger_message m where m.session_id = s.id and m.state = 'pending'
+            order by m."order" desc limit 1) as message_id
+    from ledger_session s
+    cross join lateral (
+        select m.created_at from ledger_message m
+        where m.session_id = s.id and m.state in ('pending', 'running')
+        order by m."order" limit 1
+    ) oldest
+    where s.id in (select session_id from ledger_message where state in ('pending', 'running'))
+        and (s.lock_until is null or s.lock_until <= clock_timestamp())
+        and (s.running_count > 0 or oldest.created_at <= %(before)s)
+        and (%(project)s::uuid is null or s.project_id = %(project)s)
+    order by s.last_message_at limit %(most)s::int"""
 
 
 def sweep_sessions(*, now: datetime, project: Project | None = None) -> dict[str, Any]:

@@ -143,10 +143,12 @@ def test_a_mail_says_what_helps_to_answer(mailbox: tuple[Mailbox, str]) -> None:
         stamp=Stamp(MARA),
         repeat_s=600,
     )
-    asked = escalate(agent, message=MISSING)
+    asked = escalate(agent, "Store <!channel> invoices", message=MISSING)
     run_clock()
     age(700)
     run_clock()
+    subject = "[default] Needs you: Store <!channel> invoices (coder, failed 1 of 1)"
+    assert [str(mail["Subject"]) for mail in box.mails[-2:]] == [subject, f"Re: {subject}"]
     for mail in box.mails[-2:]:
         page, text = parts_of(mail)
         assert f"/escalations/{asked.pk}/" in text
