@@ -47,6 +47,7 @@ CLOCK: dict[str, float] = {
     "activity": settings.TENFOUR["METRICS_SECONDS"],
     "sessions": settings.TENFOUR["SESSIONS_SECONDS"],
     "operations": settings.TENFOUR["OPERATIONS_SECONDS"],
+    "retention": settings.TENFOUR["RETENTION_SECONDS"],
 }
 
 app.conf.beat_schedule = {

@@ -110,7 +110,12 @@ TENFOUR = {
         "SESSION_MESSAGE_FLUSH_MAX_RETRIES", 60, low=1, high=3600
     ),
     "SESSIONS_SECONDS": number("SESSIONS_SECONDS", 5, low=1),
+    "RETENTION_SECONDS": number("RETENTION_SECONDS", 600, low=1),
+    "TASK_DAYS": number("TASK_DAYS", 0),
+    "INSTRUCTION_DAYS": number("INSTRUCTION_DAYS", 0),
+    "ESCALATION_DAYS": number("ESCALATION_DAYS", 0),
     "SESSION_DAYS": number("SESSION_DAYS", 0),
+    "ARCHIVE": os.environ.get("TENFOUR_ARCHIVE", "").strip(),
     "TOKEN_DAYS": number("TOKEN_DAYS", 90, low=1),
     "AUTH_FAILURES_PER_MINUTE": number("AUTH_FAILURES_PER_MINUTE", 10, low=1),
     "AGENT_TASKS_PER_DAY": number("AGENT_TASKS_PER_DAY", 500),

@@ -18,6 +18,7 @@ from retries.insight import clock
 from retries.notifications import tick, watches
 from retries.operations import running
 from retries.plans import completing
+from retries.retention import running as retention
 from retries.sessions import sweeping
 
 
@@ -46,6 +47,7 @@ ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "activity": activity_counts.count_activity,
     "sessions": sweeping.sweep_sessions,
     "operations": running.count_due,
+    "retention": retention.delete_old,
 }
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.db.models import Count, Max, QuerySet
+from django.db.models import Count, QuerySet
 
 from dashboard.shared_queries import hash_of, of_project
 from dashboard.sparklines import Bars, bars
@@ -171,10 +171,14 @@ def count_days(row: FailurePattern, *, now: datetime) -> Days:
     return Days(sum(per_day), bars(per_day, bad, tall=3 * BAR_HEIGHT))
 
 
+def count_all_failures(row: FailurePattern) -> int:
+    found = figures.count_failures([row.pk])
+    return found[row.pk].total if row.pk in found else 0
+
+
 def list_agents(row: FailurePattern) -> list[Agent]:
     """Return the agents of a pattern's failures with their number `n`, the most first."""
-    found = row.grouped.order_by().values("agent").annotate(n=Count("*"), last=Max("at"))
-    by_agent = {each["agent"]: each["n"] for each in found.order_by("-n", "-last")[:PAGE]}
+    by_agent = figures.count_by_agent(row.pk, most=PAGE)
     known = Agent.objects.in_bulk(by_agent)
     for id, number in by_agent.items():
         known[id].n = number  # type: ignore[attr-defined]

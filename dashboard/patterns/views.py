@@ -109,7 +109,7 @@ def detail(visit: Visit, pattern_id: UUID) -> PatternPage:
         failures=failures[: queries.FAILURES_SHOWN],
         examples=queries.pick_examples(failures),
         merged=figures.list_merged_templates(row),
-        total=row.grouped.count(),
+        total=queries.count_all_failures(row),
         suggestion=suggestions.suggest(failures[0].failure) if failures else None,
         worked_fixes=suggestions.list_worked_fixes(row.pk),
         fixes=[ListedFix(each) for each in fixes.list_learned_fixes(row.pk)[:FIXES_SHOWN]],

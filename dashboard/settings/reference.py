@@ -338,11 +338,44 @@ GROUPS = (
                 "5",
                 "interval of the check for messages that no timer and no worker will process",
             ),
+        ),
+    ),
+    Group(
+        "Retention",
+        (
+            Setting(
+                "TASK_DAYS",
+                "0",
+                "days after its end that a task is deleted, with its attempts, failures and "
+                "escalations; a plan goes whole; 0 keeps them",
+            ),
+            Setting(
+                "INSTRUCTION_DAYS",
+                "0",
+                "days after it was settled that an instruction is deleted, with its escalations; "
+                "0 keeps it",
+            ),
+            Setting(
+                "ESCALATION_DAYS",
+                "0",
+                "days after its end that an escalation is deleted, if its task or instruction is "
+                "over; 0 keeps it as long as that",
+            ),
             Setting(
                 "SESSION_DAYS",
                 "0",
-                "days after its last message that a session is deleted; 0 keeps it, as reports are "
-                "kept",
+                "days after its last message that a session is deleted; 0 keeps it",
+            ),
+            Setting(
+                "ARCHIVE",
+                "",
+                "folder where rows are archived before they are deleted; by default `archive` in "
+                "the data folder; `off` deletes them without an archive",
+            ),
+            Setting(
+                "RETENTION_SECONDS",
+                "600",
+                "interval of the check for rows that are old enough to archive and delete",
             ),
         ),
     ),

@@ -167,6 +167,13 @@ class Instruction(models.Model):
                 condition=Q(holds__isnull=False, tracked=True, state__in=UNSETTLED),
                 name="instruction_holding",
             ),
+            # Before a row is deleted, they show what refers to it.
+            models.Index(fields=["task"], condition=Q(task__isnull=False), name="instruction_task"),
+            models.Index(
+                fields=["resend_of"],
+                condition=Q(resend_of__isnull=False),
+                name="instruction_resend_of",
+            ),
         ]
 
     def __str__(self) -> str:

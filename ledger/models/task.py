@@ -157,6 +157,13 @@ class Task(models.Model):
             models.Index(
                 fields=["state", "id"], condition=~Q(state=TaskState.DONE), name="task_not_done"
             ),
+            # of the few tasks that are linked: before a task is deleted, they show what links to it
+            *(
+                models.Index(
+                    fields=[name], condition=Q(**{f"{name}__isnull": False}), name=f"task_{name}"
+                )
+                for name in ("replay_of", "replaced_by", "carries")
+            ),
         ]
 
     def __str__(self) -> str:
@@ -382,6 +389,11 @@ class DeadLetter(models.Model):
             ),
             models.Index(fields=["project", "id"], name="dead_letter_project"),
             models.Index(fields=["agent", "id"], name="dead_letter_agent"),
+            models.Index(
+                fields=["replayed_as"],
+                condition=Q(replayed_as__isnull=False),
+                name="dead_letter_replayed_as",
+            ),
         ]
 
     def __str__(self) -> str:

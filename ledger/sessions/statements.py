@@ -354,20 +354,6 @@ RETRY_FAILED = f"""with {TrustedCaller.cte}, held as materialized (
     select pending from bumped"""
 
 # No lock may be live, and no message waiting: what is stored for processing is processed first.
-DELETE_OLD = """with old as materialized (
-        select s.id from ledger_session s
-        where s.last_message_at < %(before)s and s.lock_token is null
-            and s.pending_count = 0 and s.running_count = 0
-        order by s.last_message_at limit %(most)s::int for update skip locked
-    ), messages as (
-        delete from ledger_message m using old o where m.session_id = o.id
-    ), tasks as (
-        delete from ledger_sessiontask t using old o where t.session_id = o.id
-    ), batches as (
-        delete from ledger_sessionbatch b using old o where b.session_id = o.id
-    )
-    delete from ledger_session s using old o where s.id = o.id returning s.id"""
-
 LINK_DATA = """jsonb_build_object('order', m."order", 'description', m.description,
     'state', m.todo_state, 'task', %(task_name)s::text)"""
 # A to-do is linked once: what a task does later must not be told of another one.

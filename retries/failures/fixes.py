@@ -2,7 +2,7 @@
 
 A fix is for the signature of the task's last failure before a person gave it. The result that
 counts is that of the first attempt after it that was not released or aborted. Attempts that Tenfour
-told of a fix count for it too.
+told of a fix count for it too, and so do the results that `past_failures` keeps of deleted tasks.
 """
 
 from collections.abc import Iterable, Mapping
@@ -156,13 +156,17 @@ cross join lateral (
 where next.outcome is not null"""
 
 
-def outcomes_statement(where: str, condition: str, *, before: str = "") -> str:
+def outcomes_statement(where: str, condition: str, *, before: str = "", past: str = "") -> str:
     """Return the statement that selects the results of fixes, oldest first.
 
     If a task continues in the row of another run, the attempts and failures of all its rows count.
     The many other tasks are queried separately, because a search by one task is three times as
     fast. `where` limits the answers, `condition` the failures, and `before` has CTEs for both.
+    `past` limits the results of deleted tasks; without it there are none.
     """
+    kept = f"""union all
+select pattern_id, signature, entities, fix, closed_at, answered_by_name, outcome, ended_at
+from retries_pastfixtry where fix <> '' and {past}"""
     return f"""with recursive {before}answered as materialized (
     select e.*, num_nonnulls(t.carries_id, t.replaced_by_id) = 0 as is_alone
     from (
@@ -178,6 +182,7 @@ def outcomes_statement(where: str, condition: str, *, before: str = "") -> str:
 {select_outcomes("answered e", "e.task_id")} and e.is_alone and {condition}
 union all
 {select_outcomes("others e join lines l using (task_id)", "any(l.ids)")} and {condition}
+{kept if past else ""}
 order by closed_at"""
 
 
@@ -186,6 +191,7 @@ OF_PATTERNS = outcomes_statement(
                 select project_id from retries_failurepattern where id = any(%(patterns)s)
             )""",
     "last.pattern_id = any(%(patterns)s)",
+    past="pattern_id = any(%(patterns)s)",
 )
 # Each claim of a retry asks for the fixes of some failures' signatures, so only tasks that failed
 # in the same way are searched, and the many projects without such fixes cost two index scans.
@@ -202,41 +208,52 @@ OF_FAILURES = outcomes_statement(
         order by g.at desc limit {RECENT_FAILURES}
     ) g join ledger_failure f on f.id = g.failure_id
 ), """,
+    past="(pattern_id, signature) in (select pattern_id, signature from wanted)",
 )
-TOLD = f"""select last.pattern_id, c.signature, c.fix_key, a.outcome, a.ended_at
+TOLD_TRIES = f"""select last.pattern_id, c.signature, c.fix_key, a.outcome, a.ended_at
 from retries_storedcontext c join ledger_attempt a on a.id = c.attempt_id
 cross join lateral (
     select g.pattern_id from ledger_failure f join retries_grouped g on g.failure_id = f.id
     where f.task_id = a.task_id and g.signature = c.signature limit 1
 ) last
-where c.fix_key <> '' and c.signature = any(%(signatures)s)
-    and a.outcome is not null and a.outcome not in {OVER}"""
+where c.fix_key <> '' and a.outcome is not null and a.outcome not in {OVER}"""
+TOLD = f"""{TOLD_TRIES} and c.signature = any(%(signatures)s)
+union all
+select pattern_id, signature, fix_key, outcome, ended_at from retries_pastfixtry
+where fix = '' and signature = any(%(signatures)s)"""
 
-PLAIN = f"""select p.id as pattern_id, count(*) as tried,
-    count(*) filter (where next.outcome = '{Outcome.SUCCESS}') as worked
-from unnest(%(patterns)s::uuid[]) as p(id)
-cross join lateral (
-    select failure_id from retries_grouped where pattern_id = p.id
-    order by at desc limit {RECENT_FAILURES}
-) g
-join ledger_failure f on f.id = g.failure_id
-join ledger_attempt failed on failed.id = f.attempt_id
-cross join lateral (
-    select a.id, a.outcome, a.started_at from ledger_attempt a
-    where a.task_id = f.task_id and a.number > failed.number
-        and (a.outcome is null or a.outcome not in {OVER})
-    order by a.number limit 1
-) next
-where next.outcome is not null
-    and not exists (
-        select from retries_escalation e
-        where e.task_id = f.task_id and e.closed_at between f.at and next.started_at
-            and e.action in ({", ".join(f"'{each}'" for each in TEXT_ANSWERS)})
-    )
-    and not exists (
-        select from retries_storedcontext c where c.attempt_id = next.id and c.fix_key <> ''
-    )
-group by 1"""
+# The end of the retry that followed the failure `f`, if neither a person nor Tenfour gave a fix.
+PLAIN_RETRY = f"""select n.outcome from (
+        select a.id, a.outcome, a.started_at from ledger_attempt a
+            join ledger_attempt failed on failed.id = f.attempt_id
+        where a.task_id = f.task_id and a.number > failed.number
+            and (a.outcome is null or a.outcome not in {OVER})
+        order by a.number limit 1
+    ) n
+    where n.outcome is not null
+        and not exists (
+            select from retries_escalation e
+            where e.task_id = f.task_id and e.closed_at between f.at and n.started_at
+                and e.action in ({", ".join(f"'{each}'" for each in TEXT_ANSWERS)})
+        )
+        and not exists (
+            select from retries_storedcontext c where c.attempt_id = n.id and c.fix_key <> ''
+        )"""
+PLAIN = f"""select pattern_id, sum(tried)::int as tried, sum(worked)::int as worked from (
+    select p.id as pattern_id, count(*) as tried,
+        count(*) filter (where next.outcome = '{Outcome.SUCCESS}') as worked
+    from unnest(%(patterns)s::uuid[]) as p(id)
+    cross join lateral (
+        select failure_id from retries_grouped where pattern_id = p.id
+        order by at desc limit {RECENT_FAILURES}
+    ) g
+    join ledger_failure f on f.id = g.failure_id
+    cross join lateral ({PLAIN_RETRY}) next
+    group by 1
+    union all
+    select pattern_id, retried, worked from retries_pastfailures
+    where pattern_id = any(%(patterns)s)
+) retried group by 1 having sum(tried) > 0"""
 SIGNATURES = """select failure_id, pattern_id, signature from retries_grouped
 where failure_id = any(%(failures)s)"""
 

@@ -42,6 +42,17 @@ MERGE = f"""with {TrustedCaller.cte}, merged as (
     where id = any(%(ids)s)
 ), regrouped as (
     update retries_grouped set pattern_id = %(into)s where pattern_id = any(%(ids)s)
+), counted as (
+    insert into retries_pastfailures as c (pattern_id, agent_id, failures, last_at, retried, worked)
+    select %(into)s::uuid, agent_id, sum(failures), max(last_at), sum(retried), sum(worked)
+    from retries_pastfailures where pattern_id = any(%(ids)s) group by agent_id
+    on conflict (pattern_id, agent_id) do update
+    set failures = c.failures + excluded.failures, retried = c.retried + excluded.retried,
+        worked = c.worked + excluded.worked, last_at = greatest(c.last_at, excluded.last_at)
+), uncounted as (
+    delete from retries_pastfailures where pattern_id = any(%(ids)s)
+), tried as (
+    update retries_pastfixtry set pattern_id = %(into)s where pattern_id = any(%(ids)s)
 ), kept as (
     update retries_failurepattern p set template = %(template)s, updated_at = %(now)s,
         own_template = case p.own_template when '' then p.template else p.own_template end,

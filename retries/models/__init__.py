@@ -18,6 +18,7 @@ from retries.models.notification_delivery import Delivery, DeliveryTally, Delive
 from retries.models.notification_rule import NotificationRule, NotificationThread
 from retries.models.operation import Operation, OperationItem
 from retries.models.outcome_rate import OutcomeRate
+from retries.models.past_failure import PastFailures, PastFixTry
 from retries.models.retry_policy import RetryPolicy
 from retries.models.stored_context import StoredContext
 
@@ -43,6 +44,8 @@ __all__ = [
     "Operation",
     "OperationItem",
     "OutcomeRate",
+    "PastFailures",
+    "PastFixTry",
     "QuietHours",
     "RetryPolicy",
     "StoredContext",

@@ -192,6 +192,17 @@ class Escalation(models.Model):
                 condition=Q(offered_to__isnull=False),
                 name="escalation_offered",
             ),
+            # Before a row is deleted, they show what refers to it.
+            models.Index(
+                fields=["asked_in"],
+                condition=Q(asked_in__isnull=False),
+                name="escalation_asked_in",
+            ),
+            models.Index(
+                fields=["resent_as"],
+                condition=Q(resent_as__isnull=False),
+                name="escalation_resent_as",
+            ),
         ]
 
     def __str__(self) -> str:

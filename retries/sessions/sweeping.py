@@ -1,4 +1,4 @@
-"""Find messages that no timer and no worker will process, and sessions that are too old."""
+"""Find messages that no timer and no worker will process."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -8,7 +8,7 @@ from django.conf import settings
 
 from ledger import sql
 from ledger.models import Project
-from ledger.sessions import batches, retention
+from ledger.sessions import batches
 from retries.sessions import buffering
 from retries.sessions.buffering import InsertNewMessage
 from retries.sessions.processing import process_session
@@ -48,7 +48,7 @@ def sweep_sessions(*, now: datetime, project: Project | None = None) -> dict[str
             recovered += recover_session(row["id"])
         if row["message_id"] or row["running_count"]:
             rung += ring_overdue(row["project_id"], row["id"], row["message_id"], ttl)
-    return {"recovered": recovered, "rung": rung, "deleted": retention.delete_old(now=now)}
+    return {"recovered": recovered, "rung": rung}
 
 
 def recover_session(session_id: UUID) -> int:

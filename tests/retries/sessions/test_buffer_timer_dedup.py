@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -263,16 +262,3 @@ def test_the_sweep_works_while_redis_is_away(
     later = session.last_message_at + timedelta(seconds=60)
     sweeping.sweep_sessions(now=later)
     assert states(session) == {"success": 2}
-
-
-def test_old_sessions_are_deleted_if_the_setting_says_so(settings: Any) -> None:
-    old, waiting, fresh = make_session(), make_session(), make_session()
-    store(old)
-    store(waiting)
-    processing.process_session(old.id)
-    later = old.created_at + timedelta(days=31)
-    Session.objects.filter(pk=fresh.pk).update(last_message_at=later)
-    assert sweeping.sweep_sessions(now=later)["deleted"] == 0
-    settings.TENFOUR = settings.TENFOUR | {"SESSION_DAYS": 30}
-    assert sweeping.sweep_sessions(now=later)["deleted"] == 1
-    assert set(Session.objects.values_list("id", flat=True)) == {waiting.id, fresh.id}

@@ -1,0 +1,62 @@
+"""Read the archives of deleted rows."""
+
+import json
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from retries.retention import archives
+from retries.retention.running import archive_folder
+
+
+class Command(BaseCommand):
+    help = "Lists, shows or verifies what retention archived before it was deleted."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--folder", metavar="DIR", help="by default that of TENFOUR_ARCHIVE")
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        verbs.add_parser("list", help="print the files with their records and sizes")
+        show = verbs.add_parser("show", help="print the records with an id or a ref, as JSON lines")
+        show.add_argument("ref", metavar="REF", help="such as 03-01:task-3, or any id")
+        verbs.add_parser("verify", help="compare all files with their digests")
+
+    def handle(self, *, verb: str, folder: str | None, ref: str = "", **_: Any) -> None:
+        place = Path(folder) if folder else archive_folder()
+        if place is None:
+            raise CommandError("TENFOUR_ARCHIVE is off. Name a folder with --folder.")
+        try:
+            {"list": self.list, "show": self.show, "verify": self.verify}[verb](place, ref)
+        except OSError as error:
+            raise CommandError(f"{error.filename}: {error.strerror}.") from error
+
+    def list(self, folder: Path, _: str) -> None:
+        for path in self.files(folder):
+            batches = tuple(archives.read_index(path))
+            records = sum(each.records for each in batches)
+            self.stdout.write(f"{path.name}: {records} records, {path.stat().st_size} bytes")
+
+    def show(self, folder: Path, ref: str) -> None:
+        found = False
+        for record in archives.find_records(folder, ref):
+            found = True
+            self.stdout.write(json.dumps(record, ensure_ascii=False))
+        if not found:
+            raise CommandError(f"No record in {folder} has the id or ref {ref}.")
+
+    def verify(self, folder: Path, _: str) -> None:
+        files = self.files(folder)
+        problems = [each for path in files for each in archives.verify(path)]
+        for problem in problems:
+            self.stdout.write(problem)
+        if problems:
+            sys.exit(1)
+        self.stdout.write(f"All {len(files)} files are as they were written.")
+
+    def files(self, folder: Path) -> "tuple[Path, ...]":
+        found = archives.list_files(folder)
+        if not found:
+            raise CommandError(f"There are no archives in {folder}.")
+        return tuple(found)

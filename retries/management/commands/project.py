@@ -1,0 +1,81 @@
+"""Export and delete projects."""
+
+import gzip
+import os
+from argparse import ArgumentParser
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from ledger.models import Project
+from retries.retention import project_deletion, project_export
+
+FILE_MODE = 0o600
+
+
+class Command(BaseCommand):
+    help = "Exports a project with everything in it, or deletes it."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        export = verbs.add_parser("export", help="write all rows of a project as JSON lines")
+        export.add_argument("name", metavar="NAME")
+        export.add_argument("file", metavar="FILE", help="a name that ends in .gz is compressed")
+        delete = verbs.add_parser("delete", help="delete a project with everything in it")
+        delete.add_argument("name", metavar="NAME")
+        delete.add_argument(
+            "--yes-delete", metavar="NAME", help="the project's name again: there is no undo"
+        )
+
+    def handle(
+        self, *, verb: str, name: str, file: str = "", yes_delete: str | None = None, **_: Any
+    ) -> None:
+        project = Project.objects.filter(name=name).first()
+        if project is None:
+            raise CommandError(f"There is no project '{name}'.")
+        if verb == "export":
+            self.export(project, Path(file))
+        else:
+            self.delete(project, yes_delete)
+
+    def export(self, project: Project, file: Path) -> None:
+        draft = file.with_name(f"{file.name}.part")
+        rows = -2  # the heading and the last line
+        try:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
+            with os.fdopen(descriptor, "wb") as out:
+                packing = (
+                    gzip.GzipFile(fileobj=out, mode="wb")
+                    if file.suffix == ".gz"
+                    else nullcontext(out)
+                )
+                with packing as packed:
+                    for line in project_export.export_project(project, now=timezone.now()):
+                        packed.write(line.encode())
+                        rows += 1
+                out.flush()
+                os.fsync(out.fileno())
+            draft.replace(file)
+        except OSError as error:
+            raise CommandError(f"{error.filename or file}: {error.strerror}.") from error
+        finally:
+            draft.unlink(missing_ok=True)
+        self.stdout.write(f"{file} has {rows} rows of the project '{project.name}'.")
+
+    def delete(self, project: Project, confirmed: str | None) -> None:
+        counts = project_deletion.count_rows(project)
+        listed = ", ".join(f"{number} {noun}" for noun, number in counts.items())
+        self.stdout.write(f"The project '{project.name}' has {listed}.")
+        if confirmed != project.name:
+            raise CommandError(
+                "Nothing was deleted. Export it first if you may need it; to delete it for good, "
+                f"add --yes-delete {project.name}."
+            )
+        try:
+            project_deletion.delete_project(project)
+        except project_deletion.ProjectInUse as refusal:
+            raise CommandError(f"Nothing was deleted. {refusal}") from refusal
+        self.stdout.write(f"Deleted the project '{project.name}' with everything in it.")

@@ -1,0 +1,166 @@
+"""Delete a project whole, in small batches.
+
+It can be killed and run again: the project's own row goes last. Until then the rest of it may be
+inconsistent.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from uuid import UUID
+
+from django.db import transaction
+
+from ledger import sql
+from ledger.models import Project
+from ledger.models.project import DEFAULT
+from retries.models.operation import UNDER_WAY
+from retries.retention import instruction_rows, session_rows, task_rows
+from retries.retention.project_tables import TABLES
+from retries.retention.row_kind import FIRST_ID, run_all
+
+BATCH = 500
+EVENTS_SEARCHED = 5_000
+
+
+class ProjectInUse(Exception):
+    """The project can't be deleted; the text says why and what to do."""
+
+
+# what runs -> the query that counts it
+RUNNING = {
+    "running tasks": """select count(*) as n from ledger_attempt a
+        join ledger_task t on t.id = a.task_id
+        where a.outcome is null and t.project_id = %(project)s""",
+    "sessions that a worker processes": """select count(*) as n from ledger_session
+        where project_id = %(project)s and lock_until > now()""",
+    "operations under way": f"""select count(*) as n from retries_operation
+        where %(project)s = any(project_ids) and state in ({sql.quoted(UNDER_WAY)})""",
+}
+COUNTED = {
+    "tasks": "ledger_task",
+    "instructions": "ledger_instruction",
+    "escalations": "retries_escalation",
+    "sessions": "ledger_session",
+    "messages": "ledger_message",
+    "plans": "ledger_plan",
+    "agents": "ledger_agent",
+    "tokens": "ledger_token",
+    "events": "ledger_event",
+}
+# Nothing new comes after these, apart from what the clock does.
+DOORS = ("ledger_idempotencykey", "ledger_token", "ledger_membership", "ledger_invitation")
+
+
+# Rows of one table that refer to each other go in different batches.
+UNTIE = (
+    """update ledger_task set replay_of_id = null, replaced_by_id = null, carries_id = null,
+        plan_id = null, ref = null, run = null
+    where id in (select id from ledger_task where project_id = %(project)s
+        and num_nonnulls(replay_of_id, replaced_by_id, carries_id, plan_id) > 0 limit %(most)s::int)
+    returning id""",
+    """update ledger_deadletter set replayed_as_id = null
+    where id in (select id from ledger_deadletter where project_id = %(project)s
+        and replayed_as_id is not null limit %(most)s::int) returning id""",
+    """update retries_failurepattern set merged_into_id = null
+    where id in (select id from retries_failurepattern where project_id = %(project)s
+        and merged_into_id is not null limit %(most)s::int) returning id""",
+    """update retries_delivery set summary_id = null
+    where id in (select id from retries_delivery where project_id = %(project)s
+        and summary_id is not null limit %(most)s::int) returning id""",
+)
+# An operation of people that spans projects stays with the others.
+LEAVE_OPERATIONS = """update retries_operation
+set project_ids = array_remove(project_ids, %(project)s::uuid)
+where %(project)s = any(project_ids) and cardinality(project_ids) > 1"""
+NEXT = """select id from {table} where project_id = %(project)s order by id limit %(most)s::int"""
+# There is no index on a project's events: the whole journal is searched, piece by piece.
+NEXT_EVENTS = """select id as last from (
+    select id from ledger_event where id > %(after)s order by id limit %(most)s::int
+) searched order by id desc limit 1"""
+LET_EVENTS_GO = "select set_config('tenfour.deleted_project', %(project)s::uuid::text, true)"
+DELETE_EVENTS = """delete from ledger_event
+where id > %(after)s and id <= %(last)s and project_id = %(project)s"""
+
+
+def count_rows(project: Project) -> dict[str, int]:
+    """Return the numbers of the project's rows, by noun."""
+    return {noun: count_in(table, project) for noun, table in COUNTED.items()}
+
+
+def count_in(table: str, project: Project) -> int:
+    statement = f"select count(*) as n from {table} where {TABLES[table]}"
+    number: int = sql.run(statement, project=project.pk)[0]["n"]
+    return number
+
+
+def refuse_in_use(project: Project) -> None:
+    """Raise ProjectInUse if it is the default project, or if something runs in it."""
+    if project.name == DEFAULT:
+        raise ProjectInUse(f"The project '{DEFAULT}' always exists; it can't be deleted.")
+    for what, statement in RUNNING.items():
+        if number := sql.run(statement, project=project.pk)[0]["n"]:
+            raise ProjectInUse(
+                f"The project '{project.name}' has {number} {what}. Pause its agents and wait "
+                "until nothing runs, or abort what runs."
+            )
+
+
+def delete_project(project: Project) -> None:
+    """Delete a project with all its rows, and its events. Raises ProjectInUse."""
+    refuse_in_use(project)
+    with transaction.atomic():
+        for table in DOORS:
+            sql.run(f"delete from {table} where {TABLES[table]}", project=project.pk)
+    for statement in UNTIE:
+        while sql.run(statement, project=project.pk, most=BATCH):
+            pass
+    delete_rest("ledger_message", project)
+    for table, delete in LARGE.items():
+        while ids := list_next(table, project):
+            delete_batch(delete, ids)
+    sql.run(LEAVE_OPERATIONS, project=project.pk)
+    for table in reversed(TABLES):
+        if table not in ("ledger_event", "ledger_project"):
+            delete_rest(table, project)
+    delete_events(project)
+    sql.run("delete from ledger_project where id = %(project)s", project=project.pk)
+
+
+def list_next(table: str, project: Project) -> list[UUID]:
+    rows = sql.run(NEXT.format(table=table), project=project.pk, most=BATCH)
+    return [row["id"] for row in rows]
+
+
+@transaction.atomic
+def delete_batch(delete: Callable[[Sequence[UUID]], None], ids: Sequence[UUID]) -> None:
+    delete(ids)
+
+
+def delete_tasks(ids: Sequence[UUID]) -> None:
+    run_all((*task_rows.UNLINK, *task_rows.DELETE), ids=list(ids))
+
+
+def delete_rest(table: str, project: Project) -> None:
+    """Delete the project's rows of a table, some at a time."""
+    statement = f"""delete from {table} where ctid = any(array(
+        select ctid from {table} where {TABLES[table]} limit %(most)s::int)) returning 1 as one"""
+    while sql.run(statement, project=project.pk, most=BATCH):
+        pass
+
+
+def delete_events(project: Project) -> None:
+    """Delete the project's events, which the journal's guard allows for this alone."""
+    after = FIRST_ID
+    while found := sql.run(NEXT_EVENTS, after=after, most=EVENTS_SEARCHED):
+        last = found[0]["last"]
+        with transaction.atomic():
+            sql.run(LET_EVENTS_GO, project=project.pk)
+            sql.run(DELETE_EVENTS, project=project.pk, after=after, last=last)
+        after = last
+
+
+# tables with rows of several tables below them -> what deletes some of their rows whole
+LARGE: Mapping[str, Callable[[Sequence[UUID]], None]] = {
+    "ledger_session": session_rows.delete_sessions,
+    "ledger_task": delete_tasks,
+    "ledger_instruction": instruction_rows.delete_instructions,
+}

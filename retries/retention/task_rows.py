@@ -1,0 +1,123 @@
+"""Final tasks, with everything that belongs to them.
+
+Nothing goes that something else still needs: a task stays while a task that it needs, or that
+needs it, is open or too young; while its dead letter or a question is open; while an instruction
+about it is open; and as long as any task that it is linked to by a replay or a plan's next run.
+Tasks of a plan go with their plan: see `plan_rows`.
+"""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from ledger.moves import FINAL_STATES
+from ledger.states import InstructionState
+from retries.failures.past_failures import keep_counts
+from retries.retention.row_kind import RowKind, list_json, run_all, select_records
+
+
+def is_young(task: str) -> str:
+    return f"({task}.state not in ({FINAL_STATES}) or {task}.completed_at >= %(before)s)"
+
+
+def is_kept(task: str) -> str:
+    """Return the SQL condition that something needs the task, or that it is too young."""
+    may_run = f"""{is_young("o")} or o.plan_id is distinct from {task}.plan_id and exists (
+            select from ledger_plan p where p.id = o.plan_id and p.aborted_at is not null)"""
+    return f"""({is_young(task)}
+        or exists (select from retries_escalation e where e.task_id = {task}.id
+            and (e.closed_at is null or e.closed_at >= %(before)s))
+        or exists (select from ledger_deadletter d where d.task_id = {task}.id
+            and (d.closed_at is null or d.closed_at >= %(before)s))
+        or exists (select from ledger_need d join ledger_task o on o.id = d.task_id
+            where d.need_id = {task}.id and ({may_run}))
+        or exists (select from ledger_need d join ledger_task o on o.id = d.need_id
+            where d.task_id = {task}.id and {is_young("o")})
+        or exists (select from ledger_instruction i where i.task_id = {task}.id
+            and (i.state = '{InstructionState.QUEUED}'
+                or i.state = '{InstructionState.DELIVERED}' and i.tracked)))"""
+
+
+# the tasks that replaced a task `t`, that it replaced or replayed, and whose attempts it counts
+LINKS = """select unnest(array[t.replay_of_id, t.replaced_by_id, t.carries_id]) as id
+    union all select o.id from ledger_task o where o.replay_of_id = t.id
+    union all select o.id from ledger_task o where o.replaced_by_id = t.id
+    union all select o.id from ledger_task o where o.carries_id = t.id
+    union all select d.replayed_as_id from ledger_deadletter d where d.task_id = t.id
+    union all select d.task_id from ledger_deadletter d where d.replayed_as_id = t.id"""
+# Linked tasks go together, or none of them.
+DELETABLE = f"""with recursive linked(first_id, id) as (
+    select id, id from unnest(%(ids)s::uuid[]) asked(id)
+    union
+    select l.first_id, x.id from linked l join ledger_task t on t.id = l.id
+        cross join lateral ({LINKS}) x where x.id is not null
+), free as (
+    select first_id from linked l join ledger_task t using (id) group by 1
+    having bool_and(t.plan_id is null and not {is_kept("t")})
+)
+select distinct l.id from linked l join free using (first_id) order by 1"""
+
+ATTEMPTS = """(select coalesce(jsonb_agg(to_jsonb(a) || jsonb_build_object('failure', to_jsonb(f),
+            'pattern', to_jsonb(g), 'retry_context', to_jsonb(c)) order by a.number), '[]')
+        from ledger_attempt a left join ledger_failure f on f.attempt_id = a.id
+            left join retries_grouped g on g.failure_id = f.id
+            left join retries_storedcontext c on c.attempt_id = a.id
+        where a.task_id = t.id)"""
+CONTENT = f"""jsonb_build_object('task', to_jsonb(t), 'agent', a.name, 'project', p.name,
+    'attempts', {ATTEMPTS},
+    'needs', {list_json("ledger_need", "x.task_id = t.id", "x.need_id")},
+    'missing_needs', {list_json("ledger_missingneed", "x.task_id = t.id", "x.ref")},
+    'dead_letter', (select to_jsonb(d) from ledger_deadletter d where d.task_id = t.id),
+    'escalations', {list_json("retries_escalation", "x.task_id = t.id", "x.id")},
+    'instructions', to_jsonb(array(select i.id from ledger_instruction i
+        where i.task_id = t.id order by 1)),
+    'session_tasks', to_jsonb(array(select s.id from ledger_sessiontask s
+        where s.task_id = t.id order by 1)))"""
+NAMES = """array_remove(array[t.id::text, t.ref], null)
+    || array(select a.id::text from ledger_attempt a where a.task_id = t.id order by 1)
+    || array(select e.id::text from retries_escalation e where e.task_id = t.id order by 1)
+    || array(select d.id::text from ledger_deadletter d where d.task_id = t.id)"""
+
+
+def select_task_records(condition: str) -> str:
+    source = f"""(select * from ledger_task where {condition} order by id) t
+    join ledger_agent a on a.id = t.agent_id join ledger_project p on p.id = t.project_id"""
+    return select_records("task", CONTENT, NAMES, source)
+
+
+ATTEMPT_IDS = "(select id from ledger_attempt where task_id = any(%(ids)s))"
+# What refers to a task and stays forgets it.
+UNLINK = (
+    "update ledger_sessiontask set task_id = null where task_id = any(%(ids)s)",
+    "update ledger_instruction set task_id = null where task_id = any(%(ids)s)",
+    f"update ledger_message set attempt_id = null where attempt_id in {ATTEMPT_IDS}",
+)
+DELETE = (
+    """delete from retries_grouped where failure_id in (
+        select id from ledger_failure where task_id = any(%(ids)s))""",
+    f"delete from retries_storedcontext where attempt_id in {ATTEMPT_IDS}",
+    "delete from retries_escalation where task_id = any(%(ids)s)",
+    "delete from ledger_failure where task_id = any(%(ids)s)",
+    "delete from ledger_deadletter where task_id = any(%(ids)s)",
+    "delete from ledger_need where task_id = any(%(ids)s) or need_id = any(%(ids)s)",
+    "delete from ledger_missingneed where task_id = any(%(ids)s)",
+    "delete from ledger_taskwords where task_id = any(%(ids)s)",
+    "delete from ledger_attempt where task_id = any(%(ids)s)",
+    "delete from ledger_task where id = any(%(ids)s)",
+)
+
+
+def delete_tasks(ids: Sequence[UUID]) -> None:
+    """Delete locked tasks with everything that belongs to them, and keep their counts."""
+    keep_counts(ids)
+    run_all((*UNLINK, *DELETE), ids=list(ids))
+
+
+KIND = RowKind(
+    name="tasks",
+    setting="TASK_DAYS",
+    table="ledger_task",
+    searched=100,
+    deletable=DELETABLE,
+    records={"task": select_task_records("id = any(%(ids)s)")},
+    delete_rows=delete_tasks,
+)

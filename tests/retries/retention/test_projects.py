@@ -1,0 +1,131 @@
+"""`manage.py project`: a project is exported and deleted whole, and no other loses a row."""
+
+import gzip
+import json
+from collections import Counter
+from io import StringIO
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from django.apps import apps
+from django.core.management import CommandError, call_command
+from django.db import DatabaseError, connection, transaction
+
+from ledger import audit
+from ledger.journal import SYSTEM, Stamp
+from ledger.models import Agent, DeadLetter, Event, Project
+from retries import deadletters, in_process
+from retries.retention.project_tables import SECRETS, TABLES
+from tests.factories import MINUTE, NOW, make_agent, make_instruction, make_project, make_token
+from tests.retries.failures.test_suggestions import MISSING, fixed
+from tests.retries.moves import attempt_of, claim, fail, make_task
+from tests.retries.sessions.worlds import make_session, store
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+# of the whole instance, of people, or a view
+OF_NO_PROJECT = {
+    "ledger_clockrun",
+    "ledger_preference",
+    "ledger_signin",
+    "retries_quiethours",
+    "retries_streamcursor",
+    "task_history",
+}
+
+
+def run(*argv: str) -> str:
+    out = StringIO()
+    call_command("project", *argv, stdout=out)
+    return out.getvalue()
+
+
+def test_every_table_has_its_place() -> None:
+    """A new table is exported and deleted with its project, or belongs to none."""
+    known = {
+        model._meta.db_table
+        for label in ("ledger", "retries")
+        for model in apps.get_app_config(label).get_models()
+    }
+    assert known == TABLES.keys() | OF_NO_PROJECT
+    columns = {
+        (model._meta.db_table, field.column)
+        for model in apps.get_models()
+        for field in model._meta.concrete_fields
+    }
+    assert {(table, name) for table, names in SECRETS.items() for name in names} <= columns
+
+
+def make_world(project: Project) -> Agent:
+    """Rows of nearly every table, with tasks that refer to each other."""
+    agent = make_agent("worker", project=project)
+    make_token("agent", agent=agent)
+    make_token("operator", project=project)
+    fixed(agent, "Install it", works=True, now=NOW)
+    old = make_task(agent, max_attempts=1, on_exhausted="dead_letter")
+    fail(agent, attempt_of(claim(agent)), now=NOW, message=MISSING)
+    letters = DeadLetter.objects.filter(task=old)
+    deadletters.replay([letters.get().pk], among=DeadLetter.objects.all(), stamp=Stamp(SYSTEM, NOW))
+    make_task(agent, needs=[old])
+    for state in ("acknowledged", "queued", "failed"):
+        make_instruction(state, agent=agent)
+    store(make_session(agent), 3)
+    return agent
+
+
+def count_all(project_id: UUID) -> dict[str, int]:
+    with connection.cursor() as cursor:
+        found = {}
+        for table, condition in TABLES.items():
+            cursor.execute(
+                f"select count(*) from {table} where {condition}", {"project": project_id}
+            )
+            found[table] = cursor.fetchone()[0]
+    return found
+
+
+def test_a_project_is_exported_and_deleted_whole(tmp_path: Path) -> None:
+    mine, other = make_project("mine"), make_project("other")
+    for each in (mine, other):
+        make_world(each)
+    counts, others = count_all(mine.pk), count_all(other.pk)
+    assert counts["ledger_task"] == 4 and counts["ledger_event"] > 20
+
+    # the export has every row of it, and no secret
+    file = tmp_path / "mine.jsonl.gz"
+    assert "rows of the project 'mine'" in run("export", "mine", str(file))
+    head, *rows, last = [
+        json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()
+    ]
+    assert head["project"] == "mine" and last == {"rows": len(rows)}
+    exported = Counter(row["table"] for row in rows)
+    derived = ("ledger_taskwords", "ledger_instructionwords")
+    assert {t: n for t, n in counts.items() if n and t not in derived} == dict(exported)
+    assert not any(name in row["row"] for row in rows for name in SECRETS.get(row["table"], ()))
+    assert file.stat().st_mode & 0o777 == 0o600 and list(tmp_path.iterdir()) == [file]
+
+    # nothing goes without the name, while something runs, or of the default project
+    with pytest.raises(CommandError, match="Nothing was deleted"):
+        run("delete", "mine")
+    with pytest.raises(CommandError, match="There is no project 'missing'"):
+        run("delete", "missing")
+    make_project("default")
+    with pytest.raises(CommandError, match="always exists"):
+        run("delete", "default", "--yes-delete", "default")
+    agent = Agent.objects.get(project=mine)
+    running = claim(agent)
+    with pytest.raises(CommandError, match="has 1 running tasks"):
+        run("delete", "mine", "--yes-delete", "mine")
+    in_process.report_success(attempt_of(running), stamp=Stamp(SYSTEM, NOW))
+    assert count_all(mine.pk) | {"ledger_event": 0, "ledger_attempt": 0} == counts | {
+        "ledger_event": 0,
+        "ledger_attempt": 0,
+    }
+
+    said = run("delete", "mine", "--yes-delete", "mine")
+    assert "has 4 tasks, 3 instructions" in said and "Deleted the project 'mine'" in said
+    assert not any(count_all(mine.pk).values())
+    assert count_all(other.pk) == others and list(audit.audit()) == []
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+        Event.objects.filter(project_id=other.pk).delete()
