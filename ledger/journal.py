@@ -267,3 +267,30 @@ def fetch_head() -> Cursor:
     """Return the newest settled position; while it stays the same, nothing new has happened."""
     rows = sql.run(HEAD)
     return Cursor(int(rows[0]["tx"]), rows[0]["id"]) if rows else Cursor()
+
+
+# ---- the end of a project
+
+EVENTS_SEARCHED = 5_000
+# There is no index on a project's events: the whole journal is searched, piece by piece.
+NEXT = f"""select id as last from (
+    select id from ledger_event where id > %(after)s order by id limit {EVENTS_SEARCHED}
+) searched order by id desc limit 1"""
+# The journal's guard asks for it; it ends with the transaction.
+OPEN_GUARD = "select set_config('tenfour.deleted_project', %(project)s::uuid::text, true)"
+DELETE = """delete from ledger_event
+where id > %(after)s and id <= %(last)s and project_id = %(project)s"""
+
+
+def delete_project_events(project_id: UUID, *, after: UUID) -> UUID | None:
+    """Delete a project's events among the next ones; return where to go on, or None at the end.
+
+    Only the deletion of the whole project may do it. Call it in a transaction.
+    """
+    found = sql.run(NEXT, after=after)
+    if not found:
+        return None
+    sql.run(OPEN_GUARD, project=project_id)
+    sql.run(DELETE, project=project_id, after=after, last=found[0]["last"])
+    last: UUID = found[0]["last"]
+    return last

@@ -8,7 +8,8 @@ from django.views.decorators.http import require_safe
 from dashboard import rendering
 from dashboard.access import operators_only
 from dashboard.rendering import HtmxRequest, PageContext
-from dashboard.settings.reference import GROUPS, LIMITS, MECHANISMS, Group, Limit, Mechanism
+from dashboard.settings.limits import LIMITS, MECHANISMS, Limit, Mechanism
+from dashboard.settings.reference import GROUPS, Group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

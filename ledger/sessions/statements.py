@@ -354,6 +354,20 @@ RETRY_FAILED = f"""with {TrustedCaller.cte}, held as materialized (
     select pending from bumped"""
 
 # No lock may be live, and no message waiting: what is stored for processing is processed first.
+# sessions that are archived, and sessions of a deleted project
+DELETE_MESSAGES = """delete from ledger_message where id in (
+    select id from ledger_message where session_id = any(%(ids)s)
+    order by session_id, "order" limit %(most)s::int)"""
+DELETE_SESSIONS = (
+    "delete from ledger_message where session_id = any(%(ids)s)",
+    "delete from ledger_sessiontask where session_id = any(%(ids)s)",
+    "delete from ledger_sessionbatch where session_id = any(%(ids)s)",
+    "delete from ledger_session where id = any(%(ids)s)",
+)
+FORGET_TASKS = "update ledger_sessiontask set task_id = null where task_id = any(%(ids)s)"
+FORGET_ATTEMPTS = """update ledger_message set attempt_id = null where attempt_id in (
+    select id from ledger_attempt where task_id = any(%(ids)s))"""
+
 LINK_DATA = """jsonb_build_object('order', m."order", 'description', m.description,
     'state', m.todo_state, 'task', %(task_name)s::text)"""
 # A to-do is linked once: what a task does later must not be told of another one.

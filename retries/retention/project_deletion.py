@@ -9,16 +9,15 @@ from uuid import UUID
 
 from django.db import transaction
 
-from ledger import sql
+from ledger import journal, sql
 from ledger.models import Project
 from ledger.models.project import DEFAULT
 from retries.models.operation import UNDER_WAY
 from retries.retention import instruction_rows, session_rows, task_rows
 from retries.retention.project_tables import TABLES
-from retries.retention.row_kind import FIRST_ID, run_all
+from retries.retention.row_kind import FIRST_ID
 
 BATCH = 500
-EVENTS_SEARCHED = 5_000
 
 
 class ProjectInUse(Exception):
@@ -50,35 +49,13 @@ COUNTED = {
 DOORS = ("ledger_idempotencykey", "ledger_token", "ledger_membership", "ledger_invitation")
 
 
-# Rows of one table that refer to each other go in different batches.
-UNTIE = (
-    """update ledger_task set replay_of_id = null, replaced_by_id = null, carries_id = null,
-        plan_id = null, ref = null, run = null
-    where id in (select id from ledger_task where project_id = %(project)s
-        and num_nonnulls(replay_of_id, replaced_by_id, carries_id, plan_id) > 0 limit %(most)s::int)
-    returning id""",
-    """update ledger_deadletter set replayed_as_id = null
-    where id in (select id from ledger_deadletter where project_id = %(project)s
-        and replayed_as_id is not null limit %(most)s::int) returning id""",
-    """update retries_failurepattern set merged_into_id = null
-    where id in (select id from retries_failurepattern where project_id = %(project)s
-        and merged_into_id is not null limit %(most)s::int) returning id""",
-    """update retries_delivery set summary_id = null
-    where id in (select id from retries_delivery where project_id = %(project)s
-        and summary_id is not null limit %(most)s::int) returning id""",
-)
 # An operation of people that spans projects stays with the others.
 LEAVE_OPERATIONS = """update retries_operation
 set project_ids = array_remove(project_ids, %(project)s::uuid)
 where %(project)s = any(project_ids) and cardinality(project_ids) > 1"""
+# tables whose rows refer to other rows of the same table
+SELF_LINKS = {"retries_delivery": "summary_id", "retries_failurepattern": "merged_into_id"}
 NEXT = """select id from {table} where project_id = %(project)s order by id limit %(most)s::int"""
-# There is no index on a project's events: the whole journal is searched, piece by piece.
-NEXT_EVENTS = """select id as last from (
-    select id from ledger_event where id > %(after)s order by id limit %(most)s::int
-) searched order by id desc limit 1"""
-LET_EVENTS_GO = "select set_config('tenfour.deleted_project', %(project)s::uuid::text, true)"
-DELETE_EVENTS = """delete from ledger_event
-where id > %(after)s and id <= %(last)s and project_id = %(project)s"""
 
 
 def count_rows(project: Project) -> dict[str, int]:
@@ -110,7 +87,7 @@ def delete_project(project: Project) -> None:
     with transaction.atomic():
         for table in DOORS:
             sql.run(f"delete from {table} where {TABLES[table]}", project=project.pk)
-    for statement in UNTIE:
+    for statement in task_rows.UNTIE:
         while sql.run(statement, project=project.pk, most=BATCH):
             pass
     delete_rest("ledger_message", project)
@@ -135,32 +112,28 @@ def delete_batch(delete: Callable[[Sequence[UUID]], None], ids: Sequence[UUID]) 
     delete(ids)
 
 
-def delete_tasks(ids: Sequence[UUID]) -> None:
-    run_all((*task_rows.UNLINK, *task_rows.DELETE), ids=list(ids))
-
-
 def delete_rest(table: str, project: Project) -> None:
-    """Delete the project's rows of a table, some at a time."""
-    statement = f"""delete from {table} where ctid = any(array(
-        select ctid from {table} where {TABLES[table]} limit %(most)s::int)) returning 1 as one"""
-    while sql.run(statement, project=project.pk, most=BATCH):
-        pass
+    """Delete the project's rows of a table, some at a time; first those that refer to others."""
+    link = SELF_LINKS.get(table)
+    for first in [f"and {link} is not null", ""] if link else [""]:
+        statement = f"""delete from {table} where ctid = any(array(
+            select ctid from {table} where {TABLES[table]} {first} limit %(most)s::int))
+        returning 1 as one"""
+        while sql.run(statement, project=project.pk, most=BATCH):
+            pass
 
 
 def delete_events(project: Project) -> None:
-    """Delete the project's events, which the journal's guard allows for this alone."""
-    after = FIRST_ID
-    while found := sql.run(NEXT_EVENTS, after=after, most=EVENTS_SEARCHED):
-        last = found[0]["last"]
+    """Delete the project's events, some at a time."""
+    after: UUID | None = FIRST_ID
+    while after:
         with transaction.atomic():
-            sql.run(LET_EVENTS_GO, project=project.pk)
-            sql.run(DELETE_EVENTS, project=project.pk, after=after, last=last)
-        after = last
+            after = journal.delete_project_events(project.pk, after=after)
 
 
 # tables with rows of several tables below them -> what deletes some of their rows whole
 LARGE: Mapping[str, Callable[[Sequence[UUID]], None]] = {
     "ledger_session": session_rows.delete_sessions,
-    "ledger_task": delete_tasks,
+    "ledger_task": task_rows.delete_rows,
     "ledger_instruction": instruction_rows.delete_instructions,
 }

@@ -10,6 +10,7 @@ from uuid import UUID
 from django.db import transaction
 
 from ledger import sql
+from ledger.sessions.statements import DELETE_MESSAGES, DELETE_SESSIONS
 from retries.retention.archives import Record
 from retries.retention.row_kind import (
     RowKind,
@@ -44,16 +45,7 @@ MESSAGES = select_records(
         order by "order" limit %(most)s::int) m""",
     also='m."order" as place, ',
 )
-SHRINK = """delete from ledger_message where id in (
-    select id from ledger_message where session_id = any(%(ids)s)
-    order by session_id, "order" limit %(most)s::int)"""
 COUNT = "select count(*) as n from ledger_message where session_id = any(%(ids)s)"
-DELETE = (
-    "delete from ledger_message where session_id = any(%(ids)s)",
-    "delete from ledger_sessiontask where session_id = any(%(ids)s)",
-    "delete from ledger_sessionbatch where session_id = any(%(ids)s)",
-    "delete from ledger_session where id = any(%(ids)s)",
-)
 
 
 def read_messages(ids: Sequence[UUID]) -> Iterator[tuple[str, list[Record]]]:
@@ -72,11 +64,11 @@ def shrink_sessions(ids: Sequence[UUID], scope: Scope) -> None:
             free = KIND.list_deletable(hold(KIND.table, ids), scope)
             if len(free) < len(ids):
                 return
-            sql.run(SHRINK, ids=free, most=MESSAGES_DELETED)
+            sql.run(DELETE_MESSAGES, ids=free, most=MESSAGES_DELETED)
 
 
 def delete_sessions(ids: Sequence[UUID]) -> None:
-    run_all(DELETE, ids=list(ids))
+    run_all(DELETE_SESSIONS, ids=list(ids))
 
 
 KIND = RowKind(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from ledger.moves import FINAL_STATES
+from ledger.sessions.statements import FORGET_ATTEMPTS, FORGET_TASKS
 from ledger.states import InstructionState
 from retries.failures.past_failures import keep_counts
 from retries.retention.row_kind import RowKind, list_json, run_all, select_records
@@ -85,13 +86,11 @@ def select_task_records(condition: str) -> str:
 
 
 ATTEMPT_IDS = "(select id from ledger_attempt where task_id = any(%(ids)s))"
-# What refers to a task and stays forgets it.
-UNLINK = (
-    "update ledger_sessiontask set task_id = null where task_id = any(%(ids)s)",
-    "update ledger_instruction set task_id = null where task_id = any(%(ids)s)",
-    f"update ledger_message set attempt_id = null where attempt_id in {ATTEMPT_IDS}",
-)
 DELETE = (
+    # what refers to a task and stays forgets it
+    FORGET_TASKS,
+    FORGET_ATTEMPTS,
+    "update ledger_instruction set task_id = null where task_id = any(%(ids)s)",
     """delete from retries_grouped where failure_id in (
         select id from ledger_failure where task_id = any(%(ids)s))""",
     f"delete from retries_storedcontext where attempt_id in {ATTEMPT_IDS}",
@@ -106,10 +105,28 @@ DELETE = (
 )
 
 
+# With these, tasks that are linked to each other can go one after another.
+UNTIE = (
+    """update ledger_task set replay_of_id = null, replaced_by_id = null, carries_id = null,
+        plan_id = null, ref = null, run = null
+    where id in (select id from ledger_task where project_id = %(project)s
+        and num_nonnulls(replay_of_id, replaced_by_id, carries_id, plan_id) > 0 limit %(most)s::int)
+    returning id""",
+    """update ledger_deadletter set replayed_as_id = null
+    where id in (select id from ledger_deadletter where project_id = %(project)s
+        and replayed_as_id is not null limit %(most)s::int) returning id""",
+)
+
+
 def delete_tasks(ids: Sequence[UUID]) -> None:
-    """Delete locked tasks with everything that belongs to them, and keep their counts."""
+    """Delete locked tasks, and keep the counts of their failures and fixes."""
     keep_counts(ids)
-    run_all((*UNLINK, *DELETE), ids=list(ids))
+    delete_rows(ids)
+
+
+def delete_rows(ids: Sequence[UUID]) -> None:
+    """Delete tasks with everything that belongs to them."""
+    run_all(DELETE, ids=list(ids))
 
 
 KIND = RowKind(

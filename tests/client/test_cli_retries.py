@@ -28,7 +28,7 @@ from tenfour import (
     try_cli,
 )
 
-from dashboard.settings.reference import MECHANISMS
+from dashboard.settings.limits import MECHANISMS
 from tests.client.model_server import Asked, ModelServer, Raw
 from tests.client.shelves import Shelves
 from tests.loops import run_coroutine

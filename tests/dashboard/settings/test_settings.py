@@ -10,7 +10,8 @@ from django.conf import settings as django_settings
 from django.test import Client
 from pytest_django import Settings
 
-from dashboard.settings.reference import GROUPS, LIMITS, MECHANISMS
+from dashboard.settings.limits import LIMITS, MECHANISMS
+from dashboard.settings.reference import GROUPS
 
 BASE_DIR = django_settings.BASE_DIR
 DOCS = (BASE_DIR / "docs" / "settings.md").read_text()

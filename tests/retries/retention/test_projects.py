@@ -17,7 +17,7 @@ from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter, Event, Project
 from retries import deadletters, in_process
 from retries.retention.project_tables import SECRETS, TABLES
-from tests.factories import MINUTE, NOW, make_agent, make_instruction, make_project, make_token
+from tests.factories import NOW, make_agent, make_instruction, make_project, make_token
 from tests.retries.failures.test_suggestions import MISSING, fixed
 from tests.retries.moves import attempt_of, claim, fail, make_task
 from tests.retries.sessions.worlds import make_session, store
