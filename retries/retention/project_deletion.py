@@ -95,7 +95,7 @@ def delete_project(project: Project) -> None:
         while ids := list_next(table, project):
             delete_batch(delete, ids)
     sql.run(LEAVE_OPERATIONS, project=project.pk)
-    for table in reversed(TABLES):
+    for table in reversed(list(TABLES)):
         if table not in ("ledger_event", "ledger_project"):
             delete_rest(table, project)
     delete_events(project)
