@@ -1,5 +1,6 @@
 """The admin of the ledger: read-only, with actions that call the public functions."""
 
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -10,20 +11,21 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from ledger import admin_effects, agents, instructions, journal, tokens
-from ledger.admin_lists import ReadOnly
+from ledger import admin_records as _records  # noqa: F401 - registers its models
+from ledger.admin_details import Link
+from ledger.admin_lists import ReadOnly, cut
 from ledger.confirmation import confirm
 from ledger.errors import Refusal
 from ledger.journal import Kind, person, stamp_of
 from ledger.models import (
     Agent,
     Attempt,
-    ClockRun,
+    DeadLetter,
     Event,
-    Failure,
     Instruction,
     Project,
     StandingInstruction,
-    TaskHistory,
+    Task,
     Token,
 )
 from ledger.models.instruction import InstructionQuerySet
@@ -61,6 +63,7 @@ class AgentForm(ActionForm):
     system_text = forms.CharField(
         required=False, label="System text for 'Brief'", widget=forms.Textarea({"rows": 1})
     )
+    inputs = {"concurrency": ("limit",), "system_text": ("brief",)}
 
 
 @admin.register(Agent)
@@ -71,6 +74,23 @@ class AgentAdmin(ReadOnly):
     search_fields = ("name",)
     action_form = AgentForm
     actions: tuple[str, ...] = ("pause", "resume", "limit", "brief", "reset")
+    narrow = {
+        "pause": lambda rows: rows.filter(paused=False),
+        "resume": lambda rows: rows.filter(paused=True),
+        "reset": lambda rows: rows.filter(pk__in=cancellable_of(rows)),
+    }
+    page = "/agents/{}/"
+
+    def list_links(self, request: HttpRequest, row: Agent) -> Iterator[Link]:
+        of, live = {"agent__id__exact": row.pk}, {"outcome__isnull": True}
+        yield from self.link_to_list(request, "Tasks", Task, **of)
+        yield from self.link_to_list(request, "Running attempts", Attempt, **of, **live)
+        yield from self.link_to_list(request, "Attempts", Attempt, **of)
+        yield from self.link_to_list(request, "Instructions", Instruction, **of)
+        yield from self.link_to_list(
+            request, "Open dead letters", DeadLetter, **of, closed_at__isnull=True
+        )
+        yield from self.link_to_list(request, "Events", Event, agent_id__exact=row.pk)
 
     @admin.action(description="Pause: stop handing out tasks")
     def pause(self, request: HttpRequest, chosen: QuerySet[Agent]) -> None:
@@ -126,6 +146,10 @@ class AgentAdmin(ReadOnly):
         obj.pk = agents.register(obj.name, project=obj.project, stamp=stamp_of(request)).pk
 
 
+def cancellable_of(rows: QuerySet[Agent]) -> Any:
+    return Instruction.objects.filter(agent__in=rows).cancellable().values("agent")
+
+
 class NewAgent(forms.ModelForm):  # type: ignore[type-arg]
     """The form that registers an agent."""
 
@@ -153,6 +177,10 @@ class TokenAdmin(ReadOnly):
     search_fields = ("name", "prefix")
     fields = ("kind", "project", "agent", "name")
     actions = ("revoke",)
+    narrow = {"revoke": lambda rows: rows.filter(revoked_at=None)}
+
+    def find_page(self, row: Token) -> str:
+        return "/settings/tokens/"
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return self.may(request, "add")
@@ -180,13 +208,25 @@ class InstructionAdmin(ReadOnly):
     list_display = ("start", "agent", "state", "urgency", "retry_count", "max_retries", "queued_at")
     list_filter = ("state", "tracked", "on_failed", "project")
     list_select_related = ("agent",)
-    search_fields = ("agent__name", "content")
+    search_fields = ("agent__name",)
+    instruction_path = "pk"
     ordering = ("-id",)
     actions: tuple[str, ...] = ("acknowledge", "cancel")
+    narrow = {
+        "acknowledge": lambda rows: rows.awaiting_ack(),
+        "cancel": lambda rows: rows.cancellable(),
+    }
+    page = "/instructions/{}/"
 
     @admin.display(description="instruction")
     def start(self, row: Instruction) -> str:
-        return row.content[:80]
+        return cut(row.content)
+
+    def list_links(self, request: HttpRequest, row: Instruction) -> Iterator[Link]:
+        yield from self.link_to_list(
+            request, "Sent again as", Instruction, resend_of__id__exact=row.pk
+        )
+        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.pk)
 
     @admin.action(description="Mark as acknowledged…")
     @confirm(admin_effects.acknowledge_instructions)
@@ -225,10 +265,22 @@ class StandingInstructionAdmin(ReadOnly):
     search_fields = ("content", "signal_type", "agent__name")
     ordering = ("-id",)
     actions: tuple[str, ...] = ("pause", "resume", "retire")
+    narrow = {
+        "pause": lambda rows: rows.current().filter(paused=False),
+        "resume": lambda rows: rows.current().filter(paused=True),
+        "retire": lambda rows: rows.current(),
+    }
+    page = "/instructions/standing/{}/"
 
     @admin.display(description="rule")
     def start(self, row: StandingInstruction) -> str:
-        return row.content[:80]
+        return cut(row.content)
+
+    def list_links(self, request: HttpRequest, row: StandingInstruction) -> Iterator[Link]:
+        yield from self.link_to_list(
+            request, "Its instructions", Instruction, rule__id__exact=row.pk
+        )
+        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.pk)
 
     @admin.action(description="Pause: send nothing until it is resumed")
     def pause(self, request: HttpRequest, chosen: StandingInstructionQuerySet) -> None:
@@ -249,63 +301,3 @@ class StandingInstructionAdmin(ReadOnly):
 
 def ids_of(chosen: QuerySet[Any]) -> list[UUID]:
     return list(chosen.order_by().values_list("pk", flat=True))
-
-
-@admin.register(Event)
-class EventAdmin(ReadOnly):
-    list_display = (
-        "at",
-        "kind",
-        "subject_type",
-        "subject_id",
-        "from_state",
-        "to_state",
-        "actor_name",
-    )
-    list_filter = ("kind", "actor_type")
-    search_fields = ("actor_name", "request_id")
-    ordering = ("-id",)
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        """Find the history of a pasted id, or search the search fields."""
-        try:
-            return queryset.filter(subject_id=UUID(search_term.strip())), False
-        except ValueError:
-            return super().get_search_results(request, queryset, search_term)
-
-
-@admin.register(ClockRun)
-class ClockRunAdmin(ReadOnly):
-    list_display = ("name", "last_run_at", "took_ms", "did")
-
-
-@admin.register(Attempt)
-class AttemptAdmin(ReadOnly):
-    project_path = "task__project_id"
-    list_display = ("task", "number", "agent", "worker_id", "outcome", "started_at", "ended_at")
-    list_filter = ("outcome", "agent__project")
-    list_select_related = ("agent", "task")
-    search_fields = ("agent__name", "worker_id")
-    ordering = ("-id",)
-
-
-@admin.register(Failure)
-class FailureAdmin(ReadOnly):
-    project_path = "task__project_id"
-    list_display = ("at", "type", "code", "message", "task")
-    list_filter = ("type",)
-    list_select_related = ("task",)
-    search_fields = ("code", "message")
-    ordering = ("-id",)
-
-
-@admin.register(TaskHistory)
-class TaskHistoryAdmin(ReadOnly):
-    project_path = "task__project_id"
-    list_display = ("timestamp", "task", "from_state", "to_state", "error")
-    list_filter = ("to_state",)
-    list_select_related = ("task",)
-    search_fields = ("error",)
-    ordering = ("-id",)

@@ -1,19 +1,28 @@
 """Read-only lists in the admin, which ask for the same permissions as the pages."""
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
 from django.contrib import admin, messages
-from django.db.models import Model, QuerySet
+from django.db.models import CharField, Field, ForeignKey, Model, Q, QuerySet, TextField
 from django.http import HttpRequest
+from django.utils.html import format_html
 
+from ledger import search_words
+from ledger.admin_details import DetailPage, shorten
+from ledger.models import Task
 from ledger.permissions import may, projects_where
 
 # filters on these list the names of every project's rows
 OTHERS_NAMES = {"project", "agent", "plan", "channel", "user"}
 
 
-class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
+# texts of up to so many characters fit a column
+SHORT_TEXT = 80
+
+
+class ReadOnly(DetailPage):
     """Rows that staff can view but not edit."""
 
     show_full_result_count = False
@@ -21,6 +30,9 @@ class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
 
     # the lookup of a row's project; None for what belongs to the instance
     project_path: str | None = None
+    # the lookups of a row's task and instruction, whose words the search finds
+    task_path = ""
+    instruction_path = ""
 
     def verb_of(self, verb: str) -> str:
         return f"{self.opts.app_label}.{verb}_{self.opts.model_name}"
@@ -78,16 +90,78 @@ class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
+    def get_list_display(self, request: HttpRequest) -> Any:
+        """Return the columns; those with long texts are cut, and show all of it as their title."""
+        return [self.cut_column(name) for name in super().get_list_display(request)]
+
+    def cut_column(self, name: Any) -> Any:
+        """Return a column that cuts the text of a field, or the column itself."""
+        if name == "__str__":
+            return make_column(name, self.opts.verbose_name, None, str)
+        field = next((each for each in self.opts.get_fields() if each.name == name), None)
+        if not isinstance(field, Field) or not is_long(field):
+            return name
+        return make_column(name, field.verbose_name, name, lambda row: getattr(row, name))
+
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Find a row by a pasted id, or search the search fields."""
+        """Find a row by a pasted id, by words of its task or instruction, or by search fields."""
         try:
             return queryset.filter(pk=UUID(search_term.strip())), False
         except ValueError:
-            return super().get_search_results(request, queryset, search_term.replace("\x00", ""))
+            pass
+        term = search_term.replace("\x00", "")
+        if not self.task_path and not self.instruction_path:
+            return super().get_search_results(request, queryset, term)
+        for word in term.split():
+            queryset = queryset.filter(self.match_word(word))
+        return queryset, False
+
+    def match_word(self, word: str) -> Q:
+        """Return the condition that a row, its task or its instruction has a word."""
+        either = Q()
+        for name in self.search_fields:
+            either |= Q(**{f"{name}__icontains": word})
+        if self.task_path:
+            either |= search_words.match_task(word, self.task_path)
+        if self.instruction_path:
+            either |= search_words.match_instruction(word, self.instruction_path)
+        return either
 
     def report_changes(self, request: HttpRequest, changed: int, what: str) -> None:
         """Show how many rows changed."""
         level = messages.SUCCESS if changed else messages.WARNING
         self.message_user(request, f"{changed} {what}." if changed else f"None {what}.", level)
+
+
+def is_long(field: "Field[Any, Any]") -> bool:
+    """Return whether the texts of a field may need more room than a column has."""
+    if isinstance(field, CharField):
+        return (field.max_length or 0) > SHORT_TEXT
+    return isinstance(field, TextField | ForeignKey)
+
+
+def make_column(
+    name: str, title: Any, ordering: str | None, read: Callable[[Any], Any]
+) -> Callable[[Any], Any]:
+    """Return a column of a list that shows a cut text."""
+
+    @admin.display(description=title, ordering=ordering, empty_value="-")
+    def column(row: Any) -> Any:
+        value = read(row)
+        return None if value is None else cut(str(value))
+
+    column.__name__ = name
+    return column
+
+
+def cut(text: str) -> str:
+    """Return a text on one short line, which shows all of it as its title when it is longer."""
+    line = shorten(text)
+    return format_html('<span title="{}">{}</span>', text, line) if line != text else line
+
+
+def name_task(task: Task) -> str:
+    """Return a task's ref, if it has one, and its title or its type."""
+    return " ".join(filter(None, (task.ref, task.title or task.type)))

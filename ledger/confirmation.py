@@ -68,11 +68,7 @@ def build_context(
                 ("_selected_action", id)
                 for id in chosen.values_list("pk", flat=True)[: 1 if every else None]
             ),
-            *(
-                (field, request.POST[field])
-                for field in page.action_form.base_fields
-                if field in request.POST and field not in ("action", "select_across")
-            ),
+            *((name, value) for name, value in request.POST.items() if page.is_input(name)),
         ],
     }
 

@@ -34,6 +34,17 @@ def find_failures(word: str) -> QuerySet[Failure]:
     return Failure.objects.alias(words=FAILURE_WORDS).filter(match("words", word))
 
 
+def match_task(word: str, path: str) -> Q:
+    """Return the condition that the task at a lookup has a word, itself or in a failure."""
+    titles = find_tasks(word).values("task")
+    return Q(**{f"{path}__in": titles.union(find_failures(word).values("task"))})
+
+
+def match_instruction(word: str, path: str) -> Q:
+    """Return the condition that the instruction at a lookup has a word."""
+    return Q(**{f"{path}__in": find_instructions(word).values("instruction")})
+
+
 def match(column: str, word: str) -> Q:
     """Return the condition that a column has a word or a phrase; the last word may go on."""
     query = build_query(word)

@@ -1,49 +1,45 @@
-"""The admin's pages of retries: escalations, tasks, plans, dead letters, patterns, breakers."""
+"""The admin's pages of retries: tasks, plans, dead letters, policies and breakers."""
 
+from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
-from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin.helpers import ActionForm
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
-from django.utils.text import Truncator
 
 from ledger import admin as ledger_admin
-from ledger.admin_lists import ReadOnly
+from ledger.admin_details import Link
+from ledger.admin_lists import ReadOnly, cut, name_task
 from ledger.confirmation import confirm
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
-from ledger.models import Agent, Breaker, DeadLetter, Instruction, Plan, Task
+from ledger.models import (
+    Agent,
+    Attempt,
+    Breaker,
+    DeadLetter,
+    Event,
+    Failure,
+    Instruction,
+    Plan,
+    PlanState,
+    Task,
+    TaskHistory,
+)
 from ledger.permissions import may
 from ledger.plans import editing as ledger_plans
+from ledger.states import BreakerState
 from retries import admin_effects, breaker, deadletters, reminders, task_actions
-from retries.escalations import answer_outcome, answering
-from retries.escalations.choices import FIX_LENGTH, Choice
-from retries.escalations.record import render_escalation
-from retries.failures import admin as failures_admin  # noqa: F401 - registers its pages
-from retries.failures import patterns
-from retries.models import Escalation, FailurePattern, RetryPolicy
+from retries.admin_forms import DependentsForm
+from retries.escalations import admin as _escalations  # noqa: F401 - registers its page
+from retries.escalations import answering
+from retries.failures import admin as _failures  # noqa: F401 - registers its pages
+from retries.models import Escalation, RetryPolicy
+from retries.operations import dead_letter_verbs, instruction_verbs, task_verbs
 from retries.plans import aborting, restarting
 from retries.policies.editing import record_change
-from retries.states import Answer, Dependents
-
-SUBJECT_LENGTH = 80
-
-
-class DependentsForm(ActionForm):
-    """The action list with a choice for the dependents of skipped tasks."""
-
-    dependents = forms.ChoiceField(
-        required=False, choices=Dependents.choices, label="Dependents of skipped tasks"
-    )
-
-
-class AnswerForm(DependentsForm):
-    """The action list with the text of a fix."""
-
-    fix = forms.CharField(required=False, max_length=FIX_LENGTH, label="Text for 'Fix'")
 
 
 def describe_counts(aborted: int, running: int) -> str:
@@ -52,96 +48,35 @@ def describe_counts(aborted: int, running: int) -> str:
     return ", ".join([*parts, f"{running} told to stop"] if running else parts)
 
 
-@admin.register(Escalation)
-class EscalationAdmin(ReadOnly):
-    list_display = (
-        "opened_at",
-        "about",
-        "agent",
-        "reason",
-        "state",
-        "action",
-        "answered_by_name",
-        "closed_at",
-    )
-    list_filter = ("state", "reason", "action", "project")
-    list_select_related = ("agent", "task", "instruction")
-    readonly_fields = ("message", "outcome")
-    search_fields = ("agent__name", "answered_by_name", "task__title", "task__ref")
-    ordering = ("-id",)
-    action_form = AnswerForm
-    actions = ("fix", "retry", "skip", "abort")
-
-    @admin.display(description="About")
-    def about(self, escalation: Escalation) -> str:
-        task, instruction = escalation.task, escalation.instruction
-        if task:
-            return " ".join(filter(None, (task.ref, task.title or task.type)))
-        return Truncator(instruction.content).chars(SUBJECT_LENGTH) if instruction else ""
-
-    @admin.display(description="Message")
-    def message(self, escalation: Escalation) -> str:
-        return render_escalation(escalation)
-
-    @admin.display(description="Outcome")
-    def outcome(self, escalation: Escalation) -> str:
-        since = answer_outcome.find_outcomes([escalation]).get(escalation.pk)
-        came = since.describe(escalation.action) if since else ""
-        return (
-            ". ".join(filter(None, [came, answer_outcome.describe_consequence(escalation)])) or "–"
-        )
-
-    @admin.action(description="Fix: send the text")
-    @confirm(admin_effects.answer_again(Answer.FIX))
-    def fix(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:
-        self.answer(request, chosen, Choice(Answer.FIX, fix=request.POST.get("fix", "")))
-
-    @admin.action(description="Retry: start over")
-    @confirm(admin_effects.answer_again(Answer.RETRY))
-    def retry(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:
-        self.answer(request, chosen, Choice(Answer.RETRY))
-
-    @admin.action(description="Skip: drop the instruction or the task")
-    @confirm(admin_effects.answer_skip)
-    def skip(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:
-        self.answer(
-            request, chosen, Choice(Answer.SKIP, dependents=admin_effects.read_dependents(request))
-        )
-
-    @admin.action(
-        description="Abort: cancel the agent's pending instructions, or abort the task's plan"
-    )
-    @confirm(admin_effects.answer_abort)
-    def abort(self, request: HttpRequest, chosen: QuerySet[Escalation]) -> None:
-        self.answer(request, chosen, Choice(Answer.ABORT))
-
-    def answer(self, request: HttpRequest, chosen: QuerySet[Escalation], choice: Choice) -> None:
-        """Give each the same answer; show an error for those that can't take it."""
-        changed = 0
-        for each in chosen:
-            try:
-                answering.answer(
-                    each.id,
-                    choice,
-                    among=Escalation.objects.all(),
-                    stamp=stamp_of(request),
-                    channel="admin",
-                )
-                changed += 1
-            except Refusal as refusal:
-                self.message_user(request, refusal.detail, messages.ERROR)
-        self.report_changes(request, changed, "answered")
-
-
 @admin.register(Task)
 class TaskAdmin(ReadOnly):
     list_display = ("__str__", "agent", "type", "state", "priority", "retry_count", "updated_at")
     list_filter = ("state", "blocked_reason", "on_exhausted", "project")
     list_select_related = ("agent",)
-    search_fields = ("agent__name", "title", "type")
+    search_fields = ("agent__name",)
+    task_path = "pk"
     ordering = ("-id",)
     action_form = DependentsForm
     actions = ("retry_now", "unblock", "skip", "abort")
+    narrow = {
+        "retry_now": task_verbs.narrow_to_waiting,
+        "unblock": task_verbs.narrow_to_skipped_need,
+        "skip": task_verbs.narrow_to_skippable,
+        "abort": task_verbs.narrow_to_abortable,
+    }
+    page = "/tasks/{}/"
+
+    def list_links(self, request: HttpRequest, row: Task) -> Iterator[Link]:
+        asked = Escalation.objects.open().filter(task=row).order_by("id").first()
+        yield from self.link_to_row(request, "Open question", asked)
+        letter = DeadLetter.objects.filter(task=row).order_by("id").first()
+        yield from self.link_to_row(request, "Dead letter", letter)
+        of = {"task__id__exact": row.pk}
+        yield from self.link_to_list(request, "Attempts", Attempt, **of)
+        yield from self.link_to_list(request, "Failures", Failure, **of)
+        yield from self.link_to_list(request, "Escalations", Escalation, **of)
+        yield from self.link_to_list(request, "States", TaskHistory, **of)
+        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.pk)
 
     @admin.action(description="Retry now")
     def retry_now(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
@@ -194,6 +129,19 @@ class PlanAdmin(ReadOnly):
     search_fields = ("ref", "title")
     ordering = ("-id",)
     actions = ("pause", "resume", "abort", "restart")
+    narrow = {
+        "pause": lambda rows: rows.in_state(PlanState.ACTIVE),
+        "resume": lambda rows: rows.in_state(PlanState.PAUSED),
+        "abort": lambda rows: rows.in_state(PlanState.ACTIVE, PlanState.PAUSED),
+        "restart": lambda rows: rows.in_state(PlanState.COMPLETED, PlanState.ABORTED),
+    }
+    page = "/plans/{}/"
+
+    def list_links(self, request: HttpRequest, row: Plan) -> Iterator[Link]:
+        of = {"plan__id__exact": row.pk}
+        yield from self.link_to_list(request, "Tasks", Task, **of)
+        yield from self.link_to_list(request, "Failed tasks", Task, **of, state__exact="failed")
+        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.pk)
 
     @admin.display(description="state")
     def current_state(self, row: Plan) -> str:
@@ -236,13 +184,33 @@ class PlanAdmin(ReadOnly):
 
 @admin.register(DeadLetter)
 class DeadLetterAdmin(ReadOnly):
-    list_display = ("failed_at", "agent", "type", "reason", "retry_count", "closed_as")
+    list_display = ("failed_at", "about", "agent", "error", "reason", "retry_count", "closed_as")
     list_filter = ("closed_as", "reason", "project")
-    list_select_related = ("agent",)
-    search_fields = ("agent__name", "type", "error")
+    list_select_related = ("agent", "task")
+    search_fields = ("agent__name", "error")
+    task_path = "task"
     ordering = ("-id",)
     action_form = DependentsForm
     actions = ("replay", "dismiss")
+    narrow = {
+        "replay": dead_letter_verbs.narrow_to_replayable,
+        "dismiss": dead_letter_verbs.narrow_to_open,
+    }
+    page = "/dead-letters/{}/"
+
+    @admin.display(description="task")
+    def about(self, row: DeadLetter) -> str:
+        return cut(name_task(row.task))
+
+    def list_subjects(self, row: DeadLetter) -> list[UUID]:
+        return [row.task_id]
+
+    def list_links(self, request: HttpRequest, row: DeadLetter) -> Iterator[Link]:
+        of = {"task__id__exact": row.task_id}
+        yield from self.link_to_row(request, "Task", row.task)
+        yield from self.link_to_list(request, "Attempts", Attempt, **of)
+        yield from self.link_to_list(request, "Failures", Failure, **of)
+        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.task_id)
 
     @admin.action(description="Replay: enqueue the task again")
     @confirm(admin_effects.replay_letters)
@@ -264,40 +232,6 @@ class DeadLetterAdmin(ReadOnly):
         self.report_changes(request, len(done), "dismissed")
 
 
-@admin.register(FailurePattern)
-class FailurePatternAdmin(ReadOnly):
-    list_display = ("template", "state", "ignored_until", "first_seen", "last_seen", "project")
-    list_filter = ("state", "project")
-    list_select_related = ("project",)
-    search_fields = ("template", "fingerprint")
-    ordering = ("-last_seen", "-id")
-    actions = ("resolve", "ignore", "reopen", "retry")
-
-    @admin.action(description="Resolve: the next failure is a regression")
-    def resolve(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
-        ids = chosen.values_list("pk", flat=True)
-        self.report_changes(
-            request, len(patterns.resolve(ids, stamp=stamp_of(request))), "resolved"
-        )
-
-    @admin.action(description="Ignore permanently")
-    def ignore(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
-        ids = chosen.values_list("pk", flat=True)
-        self.report_changes(request, len(patterns.ignore(ids, stamp=stamp_of(request))), "ignored")
-
-    @admin.action(description="Reopen")
-    def reopen(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
-        ids = chosen.values_list("pk", flat=True)
-        self.report_changes(request, len(patterns.reopen(ids, stamp=stamp_of(request))), "reopened")
-
-    @admin.action(description="Retry all: dead letters, retries and questions")
-    @confirm(admin_effects.retry_patterns)
-    def retry(self, request: HttpRequest, chosen: QuerySet[FailurePattern]) -> None:
-        ids = list(chosen.values_list("pk", flat=True))
-        again = patterns.retry(ids, stamp=stamp_of(request), channel="admin")
-        self.report_changes(request, len(again), "retried")
-
-
 @admin.register(RetryPolicy)
 class RetryPolicyAdmin(ReadOnly):
     """The policies of each project, which can be edited."""
@@ -305,6 +239,12 @@ class RetryPolicyAdmin(ReadOnly):
     list_display = ("project", "ask_at_once", "obey_waits", "ask_on_same_failure")
     list_select_related = ("project",)
     search_fields = ("project__name",)
+
+    def find_page(self, row: RetryPolicy) -> str:
+        return "/settings/policies/"
+
+    def list_subjects(self, row: RetryPolicy) -> list[UUID]:
+        return [row.project_id]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return self.may(request, "add")
@@ -354,6 +294,22 @@ class BreakerAdmin(BreakerActions):
     list_filter = ("state", "agent__project")
     list_select_related = ("agent",)
     search_fields = ("agent__name",)
+    narrow = {
+        "trip_breaker": lambda rows: rows.exclude(state=BreakerState.OPEN),
+        "reset_breaker": lambda rows: rows.exclude(state=BreakerState.CLOSED, failures=0),
+    }
+
+    def list_subjects(self, row: Breaker) -> list[UUID]:
+        return [row.agent_id]
+
+    def find_page(self, row: Breaker) -> str:
+        return f"/agents/{row.agent_id}/"
+
+    def list_links(self, request: HttpRequest, row: Breaker) -> Iterator[Link]:
+        yield from self.link_to_row(request, "Agent", row.agent)
+        of = {"agent__id__exact": row.agent_id}
+        yield from self.link_to_list(request, "Attempts", Attempt, **of)
+        yield from self.link_to_list(request, "Events", Event, agent_id__exact=row.agent_id)
 
 
 admin.site.unregister(Agent)
@@ -365,6 +321,17 @@ class AgentAdmin(BreakerActions, ledger_admin.AgentAdmin):
     """The ledger's page of agents, with actions on their breakers."""
 
     actions = (*ledger_admin.AgentAdmin.actions, *BreakerActions.actions)
+    narrow = ledger_admin.AgentAdmin.narrow | {
+        "trip_breaker": lambda rows: rows.exclude(breaker__state=BreakerState.OPEN),
+        "reset_breaker": lambda rows: rows.filter(
+            pk__in=Breaker.objects.exclude(state=BreakerState.CLOSED, failures=0).values("agent")
+        ),
+    }
+
+    def list_links(self, request: HttpRequest, row: Agent) -> Iterator[Link]:
+        asked = {"agent__id__exact": row.pk, "state__exact": "open"}
+        yield from self.link_to_list(request, "Open escalations", Escalation, **asked)
+        yield from super().list_links(request, row)
 
 
 @admin.register(Instruction)
@@ -372,6 +339,15 @@ class InstructionAdmin(ledger_admin.InstructionAdmin):
     """The ledger's page of instructions, with the action that sends them again."""
 
     actions = ("send_again", *ledger_admin.InstructionAdmin.actions)
+    narrow = ledger_admin.InstructionAdmin.narrow | {
+        "send_again": instruction_verbs.narrow_to_resendable,
+        "cancel": instruction_verbs.narrow_to_cancellable,
+    }
+
+    def list_links(self, request: HttpRequest, row: Instruction) -> Iterator[Link]:
+        of = {"instruction__id__exact": row.pk}
+        yield from self.link_to_list(request, "Escalations", Escalation, **of)
+        yield from super().list_links(request, row)
 
     @admin.action(description="Send again: a reminder now, or a new instruction if given up")
     def send_again(self, request: HttpRequest, chosen: QuerySet[Instruction]) -> None:

@@ -19,7 +19,7 @@ from retries.escalations import choices
 from retries.escalations.choices import Choice
 from retries.failures import patterns
 from retries.models import Escalation, FailurePattern
-from retries.states import Answer, Dependents
+from retries.states import QUESTIONS, Answer, Dependents
 
 SKIPPABLE = tuple(state for state in TaskState if TaskState.SKIPPED in TASK_MOVES[state])
 
@@ -128,6 +128,19 @@ def answer_again(answer: Answer) -> Any:
         return effects or None
 
     return describe
+
+
+def answer_questions(request: HttpRequest, chosen: QuerySet[Escalation]) -> list[str]:
+    """Describe an answer to questions; each question checks the values when it is answered."""
+    number = open_among(chosen).filter(reason__in=QUESTIONS).count()
+    others = open_among(chosen).count() - number
+    return list_effects(
+        (number, f"{count(number, 'question')} will be answered, and the asker goes on."),
+        (
+            others if number else 0,
+            f"{count(others, 'escalation')} will stay open, because no question was asked.",
+        ),
+    )
 
 
 def answer_skip(request: HttpRequest, chosen: QuerySet[Escalation]) -> list[str] | None:

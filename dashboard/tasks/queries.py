@@ -65,14 +65,8 @@ def filter_tasks(query: TaskQuery, project: Project | None) -> QuerySet[Task]:
     if query.attempts_under is not None:
         rows = rows.filter(attempts__lt=query.attempts_under)
     for word in query.words:
-        rows = rows.filter(has_word(word))
+        rows = rows.filter(search_words.match_task(word, "id"))
     return rows.filter(id__in=query.ids) if query.ids else rows
-
-
-def has_word(word: str) -> Q:
-    """Return the condition that a task's title, type or ref, or one of its errors, has a word."""
-    titles = search_words.find_tasks(word).values("task")
-    return Q(id__in=titles.union(search_words.find_failures(word).values("task")))
 
 
 def failed_with(text: str) -> Q:
