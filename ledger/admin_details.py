@@ -1,5 +1,6 @@
 """The admin's page of one row: its verbs, its links, and the journal as its history."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -208,13 +209,13 @@ class DetailPage(admin.ModelAdmin):  # type: ignore[type-arg]
 def split_description(description: str) -> tuple[str, str]:
     """Return an action's label and its explanation.
 
-    >>> split_description("Retry: start over"), split_description("Skip…")
-    (('Retry', 'start over'), ('Skip…', ''))
+    >>> split_description("Retry: start over"), split_description("Limit (empty: no limit)")
+    (('Retry', 'start over'), ('Limit', 'empty: no limit'))
     """
-    label, _, explanation = description.partition(": ")
-    return label, explanation
+    label, *rest = re.split(r": | \(", description, maxsplit=1)
+    return label, "".join(rest).removesuffix(")")
 
 
-def shorten(text: str) -> str:
-    """Return a title on one line."""
-    return truncate(" ".join(text.split()), TITLE_LENGTH)
+def shorten(text: str, length: int = TITLE_LENGTH) -> str:
+    """Return a title on one short line."""
+    return truncate(" ".join(text.split()), length)

@@ -18,8 +18,7 @@ from ledger.permissions import may, projects_where
 OTHERS_NAMES = {"project", "agent", "plan", "channel", "user"}
 
 
-# texts of up to so many characters fit a column
-SHORT_TEXT = 80
+COLUMN_LENGTH = 60  # characters of a text in a list
 
 
 class ReadOnly(DetailPage):
@@ -138,7 +137,7 @@ class ReadOnly(DetailPage):
 def is_long(field: "Field[Any, Any]") -> bool:
     """Return whether the texts of a field may need more room than a column has."""
     if isinstance(field, CharField):
-        return (field.max_length or 0) > SHORT_TEXT
+        return (field.max_length or 0) > COLUMN_LENGTH
     return isinstance(field, TextField | ForeignKey)
 
 
@@ -158,7 +157,7 @@ def make_column(
 
 def cut(text: str) -> str:
     """Return a text on one short line, which shows all of it as its title when it is longer."""
-    line = shorten(text)
+    line = shorten(text, COLUMN_LENGTH)
     return format_html('<span title="{}">{}</span>', text, line) if line != text else line
 
 

@@ -142,7 +142,7 @@ def test_lists_find_refs_and_errors_and_cut_long_texts(
         page = read(mara, path(model)).content.decode()
         for cell in CELL.findall(page):
             text = unescape(re.sub(r"<[^>]+>", "", cell))
-            assert len(text.strip()) <= 81, (model, text)
+            assert len(text.strip()) <= 60, (model, text)
         assert "<script>alert" not in page
     page = read(mara, page_of(failed)).content.decode()
     assert "<script>alert" not in page and "W" * 170 in page
