@@ -59,6 +59,7 @@ REQUIRED = {
     "instruction": "ledger.view_instruction",
     "instruction_new": "ledger.add_instruction",
     "instruction_act": "ledger.change_instruction",
+    "instruction_edit": "ledger.change_instruction",
     "rules": "ledger.view_standinginstruction",
     "rule": "ledger.view_standinginstruction",
     "rule_new": "ledger.add_standinginstruction",

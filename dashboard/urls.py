@@ -15,6 +15,7 @@ from dashboard.escalations import views as escalation_views
 from dashboard.insight import action_views as insight_action_views
 from dashboard.insight import views as insight_views
 from dashboard.instructions import action_views as instruction_action_views
+from dashboard.instructions import edit_views as instruction_edit_views
 from dashboard.instructions import views as instruction_views
 from dashboard.notifications import action_views as notification_action_views
 from dashboard.notifications import (
@@ -73,6 +74,11 @@ urlpatterns = [
         "instructions/standing/<uuid:rule_id>/<slug:verb>/", rule_action_views.act, name="rule_act"
     ),
     path("instructions/<uuid:instruction_id>/", instruction_views.detail, name="instruction"),
+    path(
+        "instructions/<uuid:instruction_id>/edit/",
+        instruction_edit_views.edit,
+        name="instruction_edit",
+    ),
     path(
         "instructions/<uuid:instruction_id>/<slug:verb>/",
         instruction_action_views.act,

@@ -205,3 +205,27 @@ def send_one_again(
         stamp=stamp,
     )
     return answered.resent_as_id
+
+
+def send_edited(old: Instruction, content: str, *, channel: str, stamp: Stamp) -> UUID:
+    """Send another text in place of a given-up instruction; return the new instruction's id.
+
+    An open escalation is answered with the text as a fix. Raises InvalidTransition if the
+    instruction is not given up.
+    """
+    if old.state != InstructionState.FAILED:
+        raise InvalidTransition(
+            f"The instruction is {old.state}: only one that was given up is edited and sent.",
+            current=old.state,
+            allowed=[],
+        )
+    asked = Escalation.objects.open().filter(instruction=old).order_by("id").first()
+    if asked is None:
+        id: UUID = resend(old, content, stamp=stamp)["id"]
+        return id
+    choice = Choice(Answer.FIX, fix=content)
+    answered = answer(
+        asked.pk, choice, among=Escalation.objects.all(), channel=channel, stamp=stamp
+    )
+    assert answered.resent_as_id is not None  # a fix of an instruction sends one
+    return answered.resent_as_id

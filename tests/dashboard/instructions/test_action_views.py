@@ -147,7 +147,7 @@ def test_cancel_asks_first(mara: Client, agent: Agent) -> None:
         (InstructionState.QUEUED, {"acknowledge", "withdraw"}),
         (InstructionState.DELIVERED, {"send-again", "acknowledge", "withdraw"}),
         (InstructionState.ACKNOWLEDGED, set()),
-        (InstructionState.FAILED, {"send-again"}),
+        (InstructionState.FAILED, {"send-again", "edit"}),
         (InstructionState.CANCELLED, set()),
     ],
 )
@@ -170,3 +170,25 @@ def test_get_never_acts_and_strangers_are_refused(agent: Agent, mara: Client, ve
         mara.post("/instructions/01a1fe6d-9b01-7830-98b6-0164ecc5924c/withdraw/").status_code == 404
     )
     assert Instruction.objects.get().state == InstructionState.DELIVERED
+
+
+@pytest.mark.parametrize("on_failed", ["record", "escalate"])
+def test_a_given_up_instruction_is_edited_and_sent(
+    mara: Client, agent: Agent, on_failed: str
+) -> None:
+    """The form has its text; what is sent takes its place, and answers the open escalation."""
+    old = make_instruction(InstructionState.FAILED, agent=agent, on_failed=on_failed)
+    address = f"/instructions/{old.pk}/edit/"
+    page = mara.get(address).content.decode()
+    assert f"\n{old.content}</textarea>" in page
+    assert ("The open escalation is answered" in page) == (on_failed == "escalate")
+    blank = mara.post(address, {"content": "  "})
+    assert blank.status_code == 422 and "hint--err" in blank.content.decode()
+    sent = mara.post(address, {"content": "Use port 8081\r\ninstead"})
+    new = Instruction.objects.get(resend_of=old)
+    assert sent["Location"] == f"/instructions/{new.pk}/"
+    assert (new.content, new.max_retries) == ("Use port 8081\ninstead", old.max_retries)
+    assert not Escalation.objects.open().exists()
+    late = mara.post(f"/instructions/{new.pk}/edit/", {"content": "x"})
+    assert late["Location"] == f"/instructions/{new.pk}/"
+    assert Instruction.objects.count() == 2
