@@ -13,13 +13,21 @@ from dashboard.query_box import ANY, BoxQuery, Names, Values, as_id, only_value
 from dashboard.query_values import is_a_day, parse_instant
 from ledger.journal import Kind
 
-KEYS = ("kind", "agent", "actor", "by", "about", "since", "until")
+KEYS = ("kind", "agent", "actor", "by", "about", "since", "until", "clock")
 NOUNS = tuple(dict.fromkeys(kind.value.partition(".")[0] for kind in Kind))
 # the name of a kind in the box -> the kinds it stands for
 KINDS: dict[str, tuple[str, ...]] = {
     **{noun: tuple(kind for kind in Kind if kind.startswith(f"{noun}.")) for noun in NOUNS},
     **{kind.value: (kind.value,) for kind in Kind},
 }
+# what the clock moves on by itself, which no one has to know; hidden unless asked for
+CLOCK_KINDS = (
+    Kind.TASK_DUE,
+    Kind.TASK_UNBLOCKED,
+    Kind.INSTRUCTION_REQUEUED,
+    Kind.AGENT_BREAKER_HALF_OPEN,
+)
+SHOWN = "shown"
 # who acts -> the types of actors
 ACTORS: dict[str, tuple[str, ...]] = {
     "people": ("user",),
@@ -37,6 +45,13 @@ class EventQuery(BoxQuery):
     about: tuple[uuid.UUID, ...] = ()
     since: datetime | None = None
     until: datetime | None = None
+    clock: Values = ANY
+
+    @property
+    def hides_clock(self) -> bool:
+        """Whether the clock's events are left out: neither they nor one subject are asked for."""
+        asked = SHOWN in self.clock.wanted or "tenfour" in self.by.wanted
+        return not asked and not self.about and not set(CLOCK_KINDS) & set(self.kind.wanted)
 
     @property
     def one_kind(self) -> str:
@@ -64,6 +79,7 @@ def parse(text: str, *, now: datetime) -> EventQuery:
             "about": partial(read_id, ids),
             "since": partial(read_time, "since", now=now),
             "until": partial(read_time, "until", now=now),
+            "clock": Names((SHOWN,)),
         },
     )
     for word in filter(None, parsed.rest):

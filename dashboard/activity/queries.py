@@ -13,6 +13,7 @@ from django.db.models import (
     Func,
     JSONField,
     OuterRef,
+    Q,
     QuerySet,
     Subquery,
     TextField,
@@ -34,7 +35,6 @@ from dashboard.sentences.rules import describe_rule_event
 from dashboard.sentences.sessions import describe_session_event
 from dashboard.shared_queries import match_values, of_project, title_of
 from ledger.ids import SLACK, first_id
-from ledger.journal import Kind
 from ledger.models import (
     Agent,
     Event,
@@ -50,6 +50,10 @@ from retries.models import Escalation, FailurePattern
 SNIPPET = 240
 DATA_SHOWN = 4000  # characters
 NEW_CAP = 100  # counting stops here
+
+
+# people make some of these moves, too
+MADE_BY_CLOCK = Q(kind__in=filters.CLOCK_KINDS, actor_type="system")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,8 @@ def filter_events(query: EventQuery, project: Project | None) -> QuerySet[Event]
         rows = rows.filter(project_id=project.id)
     if (kinds := filters.kinds(query.kind)) is not None:
         rows = rows.filter(kind__in=kinds)
+    if query.hides_clock:
+        rows = rows.exclude(MADE_BY_CLOCK)
     if (types := filters.actor_types(query.by)) is not None:
         rows = rows.filter(actor_type__in=types)
     if query.agent.wanted:
@@ -174,20 +180,11 @@ def list_latest(
     return describe_events(fetch_latest(project, agent, most, quiet))
 
 
-# what the clock moves on by itself, which no one has to know
-CLOCK_KINDS = (
-    Kind.TASK_DUE,
-    Kind.TASK_UNBLOCKED,
-    Kind.INSTRUCTION_REQUEUED,
-    Kind.AGENT_BREAKER_HALF_OPEN,
-)
-
-
 @compiled
 def fetch_latest(
     project: Project | None, agent: Agent | None, most: int, quiet: bool
 ) -> QuerySet[Any]:
-    rows = Event.objects.exclude(kind__in=CLOCK_KINDS) if quiet else Event.objects.all()
+    rows = Event.objects.exclude(MADE_BY_CLOCK) if quiet else Event.objects.all()
     if agent:
         rows = rows.filter(agent_id=agent.pk)
     elif project:

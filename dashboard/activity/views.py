@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_safe
@@ -13,7 +14,7 @@ from django.views.decorators.http import require_safe
 from dashboard import rendering
 from dashboard.access import operators_only
 from dashboard.activity import filters, queries
-from dashboard.activity.counts import EventCounts, Minute, count_by_minute, count_events
+from dashboard.activity.counts import EventBars, EventCounts, count_by_step, count_events
 from dashboard.activity.filters import EventQuery
 from dashboard.activity.queries import EventEntry
 from dashboard.facets import Facet
@@ -60,12 +61,28 @@ class Facets:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """The number of events per minute as bars, with times under them."""
+    """The number of events per step of time as bars, with times under them."""
 
     label: str
     bars: Bars
+    start: datetime
+    end: datetime
+    step_s: int
+    count: int
     marks: list[tuple[datetime, str]]
     to_now: bool
+
+
+RANGES = (("1h", "1 hour"), ("6h", "6 hours"), ("24h", "24 hours"))
+
+
+@dataclass(frozen=True, slots=True)
+class RangeLink:
+    """A range of time that ends now, with the query that shows it."""
+
+    label: str
+    query: str
+    current: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +92,9 @@ class ActivityPage(PageContext):
     newest: UUID | None
     groups: list[AgeGroup]
     facets: Facets
-    histogram: Histogram | None
+    histogram: Histogram
+    ranges: list[RangeLink]
+    rest: str  # the query without a range of time
     is_filtered: bool
 
 
@@ -89,6 +108,8 @@ def index(request: HtmxRequest) -> HttpResponse:
         return rendering.unchanged()
     visit = Visit(request, read_scope(request), "activity", now, key)
     query = filters.parse(request.GET.get("q", ""), now=now)
+    if (ranged := read_range(request, query)) is not None:
+        return redirect(f"{request.path}?{urlencode({**visit.scope.params, 'q': ranged})}")
     held = as_id(request.GET.get("held", ""))
     if held and rendering.wants_part(request):
         rows = queries.filter_events(query, visit.scope.project)
@@ -115,7 +136,7 @@ def build_page(visit: Visit, query: EventQuery) -> ActivityPage:
         before=as_id(params.get("before", "")),
         after=as_id(params.get("after", "")),
     )
-    minutes = count_by_minute(query, project, now=now)
+    counted_bars = count_by_step(query, project, now=now)
     return ActivityPage(
         title=f"{query.text} · Activity" if query.text else "Activity",
         heading="Activity",
@@ -124,7 +145,9 @@ def build_page(visit: Visit, query: EventQuery) -> ActivityPage:
         newest=page.rows[0].event.pk if page.rows and page.newer is None else None,
         groups=group_by_age(page.rows, now=now),
         facets=build_facets(count_events(project, now=now), query),
-        histogram=build_histogram(minutes, to_now=query.until is None or query.until >= now),
+        histogram=build_histogram(counted_bars, to_now=query.until is None or query.until >= now),
+        ranges=build_ranges(query),
+        rest=query.without("since", "until"),
         is_filtered=bool(query.text),
     )
 
@@ -157,6 +180,10 @@ def build_facets(counts: EventCounts, query: EventQuery) -> Facets:
     if counts.people or query.is_by_people:
         text = query.having("by", "" if query.is_by_people else "by:people")
         kinds.append(Facet("by people", text, counts.people, query.is_by_people, "person"))
+    if counts.clock or not query.hides_clock:
+        shown = filters.SHOWN in query.clock.wanted
+        text = query.having("clock", "" if shown else f"clock:{filters.SHOWN}")
+        kinds.append(Facet("timers too", text, counts.clock, shown, "clock"))
     agents = []
     for name, count in counts.agents:
         current = query.one_agent == name
@@ -165,23 +192,51 @@ def build_facets(counts: EventCounts, query: EventQuery) -> Facets:
     return Facets(kinds, agents)
 
 
-def build_histogram(minutes: list[Minute], *, to_now: bool) -> Histogram | None:
-    """Return a bar for each minute, or None without any events."""
-    total, bad = sum(each.count for each in minutes), sum(each.bad for each in minutes)
-    if not total:
-        return None
+def build_histogram(found: EventBars, *, to_now: bool) -> Histogram:
+    """Return a bar for each step of time."""
+    counts, bad_counts = [each.count for each in found.bars], [each.bad for each in found.bars]
+    total, bad = sum(counts), sum(bad_counts)
     failures = f", {bad:,} of them failures" if bad else ""
-    counts, bad_counts = [each.count for each in minutes], [each.bad for each in minutes]
+    minutes = round((found.end - found.start).total_seconds() / 60)
     return Histogram(
-        label=f"{counted(total, 'event')} in {len(minutes)} minutes{failures}.",
+        label=f"{counted(total, 'event')} in {counted(minutes, 'minute')}{failures}.",
         bars=bars(counts, bad_counts, tall=HISTOGRAM_HEIGHT),
-        marks=time_marks(minutes),
+        start=found.start,
+        end=found.end,
+        step_s=round(found.step.total_seconds()),
+        count=len(found.bars),
+        marks=time_marks(found),
         to_now=to_now,
     )
 
 
-def time_marks(minutes: list[Minute]) -> list[tuple[datetime, str]]:
+def time_marks(found: EventBars) -> list[tuple[datetime, str]]:
     """Return the times at the start and at each third, with their place in percent."""
-    step = 100 / len(minutes)
-    places = sorted({0, len(minutes) // 3, 2 * len(minutes) // 3})
-    return [(minutes[n].at, f"{n * step:.2f}") for n in places if n < len(minutes)]
+    count = len(found.bars)
+    places = sorted({0, count // 3, 2 * count // 3})
+    return [(found.bars[n].at, f"{n * 100 / count:.2f}") for n in places if n < count]
+
+
+# ---- the range of time
+
+
+def build_ranges(query: EventQuery) -> list[RangeLink]:
+    terms = query.text.split()
+    rest = query.without("since", "until")
+    return [
+        RangeLink(
+            label,
+            " ".join(filter(None, [rest, f"since:{age}"])),
+            f"since:{age}" in terms and query.until is None,
+        )
+        for age, label in RANGES
+    ]
+
+
+def read_range(request: HtmxRequest, query: EventQuery) -> str | None:
+    """Return the query with the range of time that the form names, or None if it names none."""
+    typed = {key: request.GET.get(name, "") for name, key in (("from", "since"), ("to", "until"))}
+    if not any(typed.values()):
+        return None
+    terms = (term(key, value) for key, value in typed.items() if value)
+    return " ".join([*filter(None, [query.without("since", "until")]), *terms])

@@ -33,7 +33,7 @@
   /* an open menu, dialog, selection or form: nothing may move while someone uses it */
   function isHeld() {
     var live = part(), chosen = getSelection(), focus = document.activeElement;
-    if ($("dialog[open], details.menu[open], [popover]:popover-open, [data-pick]:checked")) return true;
+    if ($("dialog[open], details.menu[open], [popover]:popover-open, [data-pick]:checked, [data-in-use]")) return true;
     if ($('[role="combobox"][aria-expanded="true"]:not(dialog *)') || isFilledIn(live)) return true;
     if (counts() && !live.dataset.held) return true;   /* an older page gets no new events */
     if (chosen && !chosen.isCollapsed && chosen.rangeCount && chosen.getRangeAt(0).intersectsNode(live)) return true;
