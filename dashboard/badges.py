@@ -70,7 +70,7 @@ BREAKER_STATES = {
     BreakerState.HALF_OPEN: Badge("Half open", "c-half", "st--half"),
 }
 PATTERN_STATES = {
-    PatternState.OPEN: Badge("Open", "s-failed", "st--failed"),
+    PatternState.OPEN: Badge("Open", "n-patterns", "st--calm"),
     PatternState.REGRESSED: Badge("Came back", "undo", "st--failed"),
     PatternState.IGNORED: Badge("Ignored", "s-skipped", "st--skipped"),
     PatternState.RESOLVED: Badge("Resolved", "s-done", "st--done"),

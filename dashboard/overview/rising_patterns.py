@@ -5,20 +5,18 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from dashboard.patterns.queries import count_by_step
+from dashboard.patterns.rising import HOURS, find_reason
 from dashboard.shared_queries import hash_of, of_project
 from dashboard.sparklines import Bars, bars
 from ledger.models import Project
 from ledger.optional_cache import get_or_compute_slow
 from retries.models import FailurePattern
-from retries.states import TROUBLING, PatternState
+from retries.states import TROUBLING
 
 CONSIDERED = 60  # of those seen last
 SHOWN = 4
-HOURS = 24
 BARS = 12
 TALL = 14
-LEAST = 3  # failures
-TIMES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +48,10 @@ def list_rising(project: Project | None, *, now: datetime) -> list[RisingPattern
     )
     found = []
     for row in recent:
-        before, today = sum(hours[row.pk][:HOURS]), hours[row.pk][HOURS:]
-        why = find_reason(row, sum(today), before, since=now - day)
+        today = hours[row.pk][HOURS:]
+        why = find_reason(row, hours[row.pk], now=now)
         if why:
             pairs = [sum(today[n : n + 2]) for n in range(0, HOURS, HOURS // BARS)]
             drawn = bars(pairs, [0] * BARS, tall=TALL)
             found.append(RisingPattern(row.pk, row.template[:240], sum(today), why, drawn))
     return sorted(found, key=lambda each: (-each.today, str(each.id)))[:SHOWN]
-
-
-def find_reason(row: FailurePattern, today: int, before: int, *, since: datetime) -> str:
-    """Return why a pattern is rising, or an empty string."""
-    if row.state == PatternState.REGRESSED:
-        return "regressed"
-    if today < LEAST:
-        return ""
-    if row.first_seen >= since:
-        return "new today"
-    if today >= TIMES * before:
-        return f"{today / before:.0f} × the day before" if before else "none the day before"
-    return ""

@@ -7,6 +7,8 @@ from uuid import UUID
 
 from django.db.models import Count, QuerySet
 
+from dashboard.escalations.inbox_queries import FAILED_BY
+from dashboard.patterns.rising import HOURS, find_reason
 from dashboard.shared_queries import hash_of, of_project
 from dashboard.sparklines import Bars, bars
 from dashboard.tasks.queries import HEAVY
@@ -16,12 +18,12 @@ from ledger.optional_cache import get_or_compute_slow
 from retries.failures import figures, grouping
 from retries.failures.figures import StuckTasks, Total
 from retries.models import FailurePattern, Grouped
-from retries.states import TROUBLING, PatternState
+from retries.states import TROUBLING, EscalationState, PatternState
 
 PAGE = 40
 CONSIDERED = 500  # patterns, the last seen
 BAR_HEIGHT = 22
-HOURS, DAYS = 24, 14
+DAYS = 14
 EXAMPLES = 3
 FAILURES_READ = 40  # to find examples that differ
 FAILURES_SHOWN = 15
@@ -37,9 +39,14 @@ MARK = re.compile(r"(‹[^›]*›)")
 
 @dataclass(frozen=True, slots=True)
 class ListedPattern:
-    """A pattern in the list, with the figures of its failures."""
+    """A pattern in the list, with the figures of its failures.
+
+    `rising` says why it is rising, and is empty if it is not. Only such a pattern is red.
+    """
 
     row: FailurePattern
+    rising: str
+    open_escalations: int
     total: int
     last_at: datetime
     agents: list[str]
@@ -121,15 +128,41 @@ def describe_patterns(ids: list[UUID], *, now: datetime) -> list[ListedPattern]:
     """Return the patterns with what the list shows, in the order of the ids."""
     rows = FailurePattern.objects.select_related("project").in_bulk(ids)
     known, names = count_failures(ids), list_agent_names(ids)
-    hours = count_by_step(ids, step=timedelta(hours=1), steps=HOURS, now=now)
+    hours = count_by_step(ids, step=timedelta(hours=1), steps=2 * HOURS, now=now)
+    asked = count_open_escalations(ids, now=now)
     listed = []
     for row in filter(None, map(rows.get, ids)):
-        seen, per_hour = known.get(row.pk, Total(0, row.last_seen)), hours[row.pk]
-        bad = per_hour if row.is_troubling else [0] * HOURS
-        drawn = bars(per_hour, bad, tall=BAR_HEIGHT)
-        of = names.get(row.pk, [])
-        listed.append(ListedPattern(row, seen.total, seen.last_at, of, sum(per_hour), drawn))
+        seen, today = known.get(row.pk, Total(0, row.last_seen)), hours[row.pk][HOURS:]
+        why = find_reason(row, hours[row.pk], now=now)
+        listed.append(
+            ListedPattern(
+                row=row,
+                rising=why,
+                open_escalations=asked.get(row.pk, 0),
+                total=seen.total,
+                last_at=seen.last_at,
+                agents=names.get(row.pk, []),
+                today=sum(today),
+                bars=bars(today, today if why else [0] * HOURS, tall=BAR_HEIGHT),
+            )
+        )
     return listed
+
+
+OPEN_ESCALATIONS = f"""select last.pattern_id, count(*) as n
+from retries_escalation m cross join lateral ({FAILED_BY}) last
+where m.state = '{EscalationState.OPEN}' and m.task_id is not null
+    and (m.snoozed_until is null or m.snoozed_until <= %(now)s) and last.pattern_id = any(%(ids)s)
+group by 1"""
+
+
+def count_open_escalations(ids: list[UUID], *, now: datetime) -> dict[UUID, int]:
+    """Return the number of escalations in the inbox whose last failure is of a pattern."""
+
+    def count() -> dict[UUID, int]:
+        return {row["pattern_id"]: row["n"] for row in sql.run(OPEN_ESCALATIONS, ids=ids, now=now)}
+
+    return get_or_compute_slow(f"patterns:asked:{hash_of(ids)}", count)
 
 
 def count_by_step(
@@ -167,7 +200,8 @@ class Days:
 
 def count_days(row: FailurePattern, *, now: datetime) -> Days:
     per_day = count_by_step([row.pk], step=timedelta(days=1), steps=DAYS, now=now)[row.pk]
-    bad = per_day if row.is_troubling else [0] * DAYS
+    hours = count_by_step([row.pk], step=timedelta(hours=1), steps=2 * HOURS, now=now)[row.pk]
+    bad = per_day if find_reason(row, hours, now=now) else [0] * DAYS
     return Days(sum(per_day), bars(per_day, bad, tall=3 * BAR_HEIGHT))
 
 

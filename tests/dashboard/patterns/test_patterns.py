@@ -91,9 +91,38 @@ def test_the_list_counts_and_sorts(browser: Client, agent: Agent, now: datetime)
     assert rows(page) == [str(last.pk), str(often.pk)]
     text = words(page)
     assert "2 open · Patterns · Tenfour" in text and "Open 2 Ignored 0 Resolved 0 All 2" in text
-    assert "No module named ‹text› 3 failures 2 failures in the last 24 h coder , gemini" in text
+    counted = "No module named ‹text› 3 failures – no open escalations 2 failures in the last 24 h "
+    assert f"{counted}coder , gemini" in text
     assert '<span class="mk">‹text›</span>' in html(page)
     assert rows(browser.get(URL, {"sort": "often"})) == [str(often.pk), str(last.pk)]
+
+
+def test_only_rising_patterns_are_red_and_open_escalations_are_counted_and_linked(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    for at in (30, 26, 2):
+        buried(agent=agent, now=now - at * HOUR, error="disk full")
+    for n in range(2):
+        why = {"type": "verification_failed", "message": NO_MODULE}
+        make_task(TaskState.ESCALATED, agent=agent, now=now - n * HOUR, why=why)
+    calm, asked = of("disk"), of("Module")
+    FailurePattern.objects.filter(pk=asked.pk).update(first_seen=now - 60 * HOUR)
+
+    def row(of: FailurePattern) -> str:
+        found = re.search(rf'<tr id="pattern-{of.pk}".*?</tr>', html(browser.get(URL)))
+        assert found
+        return found[0]
+
+    assert "st--calm" in row(calm) and "bar--bad" not in row(calm) and "st--calm" in row(asked)
+    address = f"/escalations/?q=pattern%3A{asked.fingerprint}"
+    assert f'href="{address}" title="2 open escalations"' in row(asked)
+    assert "No module named" in words(browser.get(address))
+    patterns.resolve([calm.pk], stamp=Stamp(MARA, now))
+    buried(agent=agent, now=now, error="disk full")
+    assert "Came back" in row(calm) and "bar--bad" in row(calm)
+    for _ in range(3):
+        buried(agent=agent, now=now - MINUTE, error=NO_MODULE)
+    assert "Rising" in row(asked) and "bar--bad" in row(asked)
 
 
 def test_states_words_and_projects(browser: Client, agent: Agent, now: datetime) -> None:
