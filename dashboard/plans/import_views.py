@@ -17,7 +17,7 @@ from dashboard.navigation import Scope
 from dashboard.plans.views import CRUMB
 from dashboard.rendering import HtmxRequest, PageContext, Visit, begin_visit, respond
 from ledger import planfile
-from ledger.agents import NAME_LENGTH
+from ledger.agents import NAME_LENGTH, UnknownAgent
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
 from ledger.models import Project
@@ -25,6 +25,7 @@ from ledger.planfile import PlanTask
 from ledger.planfile.model import BYTES, PART_LENGTH
 from ledger.plans import editing as ledger_plans
 from ledger.plans.import_diff import CREATE, MERGE, REPLACE, ImportOptions, ImportResult
+from ledger.plans.import_writer import PlanChanged
 from retries.plans import importing
 
 MODES = (
@@ -122,6 +123,17 @@ class Preview:
         return sum("proposed_command" in task.payload.get("verify", {}) for task in self.tasks)
 
 
+@dataclass(frozen=True, slots=True)
+class ImportProblem:
+    """Why a plan was refused, the field that has to change, and the places in the plan."""
+
+    field: str
+    title: str
+    text: str
+    places: list[str]
+    details: list[str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportPage(PageContext):
     form: ImportForm
@@ -131,7 +143,7 @@ class ImportPage(PageContext):
     example: str
     single_project: Project | None
     preview: Preview | None
-    refusal: Refusal | None
+    problem: ImportProblem | None
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -154,7 +166,7 @@ def new(request: HtmxRequest) -> HttpResponse:
                 ids = [row["id"] for row in result.tasks]
                 ledger_plans.confirm_commands(ids, stamp=stamp_of(request))
     except Refusal as refusal:
-        return show(visit, form, refusal=refusal, status=422)
+        return show(visit, form, problem=describe_refusal(refusal, values), status=422)
     if not confirmed:
         return show(visit, form, preview=build_preview(result, parsed.plan.tasks))
     if result.unchanged:
@@ -189,6 +201,37 @@ def build_preview(result: ImportResult, tasks: tuple[PlanTask, ...]) -> Preview:
     return Preview(result, tasks, parts)
 
 
+REGISTER_HINT = "Use one of the nearest names, or check “Register unknown agents”."
+
+
+def describe_refusal(refusal: Refusal, values: Mapping[str, Any]) -> ImportProblem:
+    """Return a refusal with the field that has to change."""
+    errors = refusal.more.get("errors") or []
+    hint = REGISTER_HINT if isinstance(refusal, UnknownAgent) else refusal.hint
+    details = [error["detail"] for error in errors if error["detail"] != refusal.detail]
+    places = [error["pointer"] for error in errors if error["pointer"]]
+    return ImportProblem(
+        find_field(refusal, places, values),
+        refusal.title(),
+        " ".join(filter(None, (refusal.detail, hint))),
+        places,
+        details if not places else [],
+    )
+
+
+def find_field(refusal: Refusal, places: Sequence[str], values: Mapping[str, Any]) -> str:
+    """Return the field that a refused plan comes from: the default agent, the ref or the plan."""
+    if places and all(place.endswith("/agent") for place in places):
+        is_default = values["agent"] and f"'{values['agent']}'" in refusal.detail
+        if is_default or not isinstance(refusal, UnknownAgent):
+            return "agent"
+    if values["ref"] and places == ["/ref"]:
+        return "ref"
+    if isinstance(refusal, PlanChanged):
+        return "mode"
+    return "text"
+
+
 def initial_values(scope: Scope) -> dict[str, Any]:
     project = scope.project or (scope.projects[0] if scope.projects else None)
     return {"project": project.name if project else "", "mode": CREATE}
@@ -199,7 +242,7 @@ def show(
     form: ImportForm,
     *,
     preview: Preview | None = None,
-    refusal: Refusal | None = None,
+    problem: ImportProblem | None = None,
     status: int = 200,
 ) -> HttpResponse:
     values = getattr(form, "cleaned_data", {})
@@ -216,6 +259,6 @@ def show(
         example=EXAMPLE,
         single_project=projects[0] if len(projects) == 1 else None,
         preview=preview,
-        refusal=refusal,
+        problem=problem,
     )
     return respond(visit, "plans/new.html", "plans/_new.html", page)

@@ -87,6 +87,29 @@ def test_an_invalid_plan_is_refused_and_its_text_stays(
     assert not Plan.objects.exists()
 
 
+def test_an_error_stands_at_its_field_and_names_the_nearest_agents(
+    browser: Client, agent: Agent
+) -> None:
+    unknown = FILE.replace("agent: coder", "agent: codr")
+    page = html(browser.post(IMPORT, form(unknown)), 422)
+    assert find_problem_field(page) == "text"
+    assert "Nearest: coder." in page and "check “Register unknown agents”" in page
+    for text, more, field in (
+        (MARKDOWN.replace("agent: coder\n", ""), {"agent": "codr"}, "agent"),
+        (MARKDOWN.replace("agent: coder\n", ""), {}, "agent"),
+        ("- [ ] One\n", {"ref": "x", "agent": "coder"}, "ref"),
+    ):
+        assert find_problem_field(html(browser.post(IMPORT, form(text, **more)), 422)) == field
+
+
+def find_problem_field(page: str) -> str:
+    """Return the field before the problem, to which the summary leads."""
+    before = page[: page.index('class="import__problem"')]
+    field = re.findall(r'id="import-(file|text|agent|ref|mode)"', before)[-1]
+    assert f'href="#import-{field}"' in page
+    return str(field)
+
+
 def test_the_preview_of_a_merge(browser: Client, agent: Agent) -> None:
     browser.post(IMPORT, form(confirmed="yes"))
     changed = FILE.replace("title: Backfill", "title: Backfill 2024") + (
