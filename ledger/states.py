@@ -104,7 +104,8 @@ class BlockedReason(TextChoices):
     DEPENDENCY = "dependency"
     DEPENDENCY_SKIPPED = "dependency_skipped"
     BREAKER_OPEN = "breaker_open"
-    REPORTED = "reported"
+    # the words of its label are those of every page, the command line and the docs
+    REPORTED = "reported", "reported blocked"
 
 
 class Outcome(TextChoices):

@@ -23,11 +23,25 @@ STYLES = {"bold": "1", "dim": "2", "bad": "31", "good": "32", "wait": "33", "liv
 STATES = {
     "good": "done acknowledged active completed resolved closed success replayed",
     "bad": "failed failure open regressed timeout revoked expired",
-    "wait": "retry blocked escalated half_open paused delivered draft",
+    "wait": "retry blocked reported escalated half_open paused delivered draft",
     "live": "running queued",
     "dim": "aborted cancelled skipped ignored dismissed withdrawn retired released",
 }
 STYLE_OF = {state: style for style, states in STATES.items() for state in states.split()}
+
+REPORTED_BLOCKED = "reported blocked"  # the words of the pages
+
+
+def describe_task_state(state: str, blocked_reason: str | None) -> str:
+    """Return a task's state with the reason why it is blocked.
+
+    >>> describe_task_state("blocked", "dependency"), describe_task_state("blocked", "reported")
+    ('blocked (dependency)', 'reported blocked')
+    """
+    if blocked_reason == "reported":
+        return REPORTED_BLOCKED
+    return f"{state} ({blocked_reason})" if blocked_reason else state
+
 
 UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 

@@ -21,7 +21,7 @@ from dashboard.shared_queries import list_history
 from dashboard.tasks import detail_queries
 from dashboard.tasks.attempt_dots import MARKS, PUT_BACK
 from ledger.models import Attempt, Event, Failure, Instruction, Task
-from ledger.states import FINAL
+from ledger.states import FINAL, BlockedReason
 from retries.escalations.choices import FIX_LENGTH
 from retries.escalations.record import Record, read_evidence, render_escalation
 from retries.failures import suggestions
@@ -43,7 +43,7 @@ SHORTEST_WAIT = timedelta(seconds=1)
 # labels of attempts that did not fail
 OUTCOME_LABELS = {
     "released": "released",
-    "blocked": "reported blocked",
+    "blocked": str(BlockedReason.REPORTED.label),
     "escalated": "escalated",
     "aborted": "aborted",
     "success": "done",

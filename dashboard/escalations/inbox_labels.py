@@ -17,7 +17,7 @@ REASON_LABELS = {
     Reason.CONFLICTING_REQUIREMENTS: ("Conflicting requirements", "f-conflict"),
     Reason.IMPOSSIBLE: ("Reported as impossible", "s-blocked"),
     Reason.NEEDS_CONFIRMATION: ("Needs a confirmation", "help"),
-    Reason.BLOCKED: ("Reported as blocked", "s-blocked"),
+    Reason.BLOCKED: ("Reported blocked", "s-blocked"),
     Reason.NON_RETRYABLE: ("Not worth a retry", "s-escalated"),
     Reason.RELEASES_EXHAUSTED: ("Put back too often", "s-escalated"),
     Reason.AGENT_QUESTION: ("Asks a question", "help"),

@@ -9,7 +9,7 @@ from dashboard.formatting import counted, duration
 from dashboard.tasks.work_scale import Cut, WorkScale, build_work_scale
 from ledger.journal import Kind
 from ledger.models import Attempt, Event, Task
-from ledger.states import FINAL, Outcome, TaskState
+from ledger.states import FINAL, BlockedReason, Outcome, TaskState
 
 NARROWEST = 0.35  # percent, so that a short bar stays visible
 MOST_TICKS = 6
@@ -36,7 +36,7 @@ BLOCKED = {
     "dependency": "waiting for a task",
     "dependency_skipped": "a need was skipped",
     "breaker_open": "breaker open",
-    "reported": "reported blocked",
+    "reported": str(BlockedReason.REPORTED.label),
 }
 ENDS = {
     Outcome.SUCCESS: ("g-ok", "t-ok", "done"),

@@ -99,7 +99,7 @@ def describe_blocked(row: Any) -> StatusText:
         case BlockedReason.BREAKER_OPEN:
             return StatusText(f"on hold, {row.agent.name} open", "calm", "c-open")
         case BlockedReason.REPORTED:
-            return StatusText("needs you", "red", "person")
+            return StatusText(str(BlockedReason.REPORTED.label), "red", "person")
         case BlockedReason.DEPENDENCY_SKIPPED:
             return StatusText("a need was skipped", "amber", "dep")
     if row.need_ended:

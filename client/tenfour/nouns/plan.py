@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tenfour.client import Client
-from tenfour.display import Screen
+from tenfour.display import Screen, describe_task_state
 from tenfour.nouns import plan_commands
 from tenfour.nouns.columns import Column, Row, computed, identity, plain, state, time, whole
 from tenfour.nouns.noun import Noun, Parser, Verb
@@ -49,11 +49,7 @@ TASK_COLUMNS = (
     plain("ref", style="bold"),
     Column(
         "state",
-        lambda row, _: (
-            f"{row['state']} ({row['blocked_reason']})"
-            if row["blocked_reason"]
-            else str(row["state"])
-        ),
+        lambda row, _: describe_task_state(row["state"], row["blocked_reason"]),
         "state",
     ),
     plain("agent"),

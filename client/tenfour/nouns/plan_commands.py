@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from tenfour.client import Client
-from tenfour.display import clean
+from tenfour.display import clean, describe_task_state
 from tenfour.models import ImportedPlan, Plan, PlanTask
 from tenfour.nouns.bulk import add_yes, is_confirmed
 from tenfour.nouns.columns import Row
@@ -113,10 +113,10 @@ def headline(plan: Plan) -> str:
 
 
 def line_of(task: PlanTask) -> str:
-    why = f" ({task.blocked_reason})" if task.blocked_reason else ""
+    state = describe_task_state(task.state, task.blocked_reason)
     tried = f" attempt {task.attempts} of {task.attempt_limit}" if task.attempts else ""
     needs = f" needs {', '.join(task.needs)}" if task.needs and task.state == "blocked" else ""
-    return f"  {task.ref:16} {task.state}{why}{tried}{needs}  {task.title}".rstrip()
+    return f"  {task.ref:16} {state}{tried}{needs}  {task.title}".rstrip()
 
 
 def change_state(args: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from tenfour import work
 from tenfour.calls import given, json_object
 from tenfour.client import Client
 from tenfour.core import Call
-from tenfour.display import Screen, clean, find_screen
+from tenfour.display import Screen, clean, describe_task_state, find_screen
 from tenfour.nouns.columns import (
     Column,
     Row,
@@ -38,8 +38,7 @@ def _attempts(row: Row) -> str:
 
 
 def _state(row: Row) -> str:
-    why = row["blocked_reason"]
-    return f"{row['state']} ({why})" if why else str(row["state"])
+    return describe_task_state(row["state"], row["blocked_reason"])
 
 
 STATE = Column("state", lambda row, _: _state(row), "state")
