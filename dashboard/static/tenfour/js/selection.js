@@ -14,6 +14,18 @@
     paint();
   }
 
+  /* move to the actions on the selection, or on everything that the filter matches */
+  function act(event, everything) {
+    var every = document.querySelector(".every"), some = boxes().some(function (box) { return box.checked; });
+    var form = some && !everything ? document.getElementById("bulk-form") : every;
+    if (!form) return;
+    if (form === every) every.open = true;
+    var button = form.querySelector("button[formaction]");
+    if (!button) return;
+    event.preventDefault();
+    button.focus();
+  }
+
   document.addEventListener("change", function (event) {
     if (event.target.matches("[data-pick-all]")) pick(boxes(), event.target.checked);
     else if (event.target.matches("[data-pick]")) paint();
@@ -26,8 +38,10 @@
     if (event.key === "Escape") return pick(boxes(), false);
     var off = false;
     try { off = localStorage.getItem("tenfour-keys") === "off"; } catch (e) { /* not kept */ }
-    var row = document.querySelector("[data-row][data-cursor]");
-    if (off || !row || event.key.toLowerCase() !== "x") return;
+    var row = document.querySelector("[data-row][data-cursor]"), key = event.key.toLowerCase();
+    if (off || event.defaultPrevented) return;
+    if (key === "a" && event.shiftKey || key === "b" && !event.shiftKey) return act(event, key === "a");
+    if (!row || key !== "x") return;
     var some = boxes(event.shiftKey ? row.closest("tbody") : row);
     pick(some, !some.every(function (box) { return box.checked; }));
   });
