@@ -11,7 +11,7 @@ from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
-from django.db.models import Model, QuerySet
+from django.db.models import Model
 from django.forms import BoundField
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -25,9 +25,8 @@ TITLE_LENGTH = 80
 PAGE = 100  # events of a history
 DATA_LENGTH = 400  # characters of an event's data
 VERB_FORM = "verb-form"  # the id of the form that the buttons of the verbs send
-Rows = QuerySet[Any]
-# keeps the rows that a verb can change now
-Narrow = Callable[[Rows], Rows]
+# keeps the rows that a verb can change now; each model has its own methods
+Narrow = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +87,10 @@ class DetailPage(admin.ModelAdmin):  # type: ignore[type-arg]
     def list_verbs(self, request: HttpRequest, row: Any) -> list[Verb]:
         """Return the verbs that can change a row now."""
         rows = self.model._default_manager.filter(pk=row.pk)
+        actions: dict[str, Any] = self.get_actions(request)
         return [
             Verb(name, *split_description(str(description)))
-            for name, (_, _, description) in self.get_actions(request).items()
+            for name, (_, _, description) in actions.items()
             if name not in self.narrow or self.narrow[name](rows).exists()
         ]
 
@@ -113,7 +113,8 @@ class DetailPage(admin.ModelAdmin):  # type: ignore[type-arg]
         if verb is None or row is None:
             raise PermissionDenied
         chosen = self.get_queryset(request).filter(pk=row.pk)
-        answer: HttpResponse | None = verb[0](self, request, chosen)
+        run: Any = verb[0]
+        answer: HttpResponse | None = run(self, request, chosen)
         return answer or redirect(request.path)
 
     def render_change_form(
@@ -130,7 +131,9 @@ class DetailPage(admin.ModelAdmin):  # type: ignore[type-arg]
                 "links": list(self.list_links(request, obj)),
                 "outside": self.page.format(obj.pk) if self.page else self.find_page(obj),
             }
-        return super().render_change_form(request, context, *args, obj=obj, **more)
+        return super().render_change_form(  # type: ignore[misc]
+            request, context, *args, obj=obj, **more
+        )
 
     def list_verb_fields(self, row: Any, verbs: Sequence[str]) -> list[BoundField]:
         """Return the inputs of the verbs, as fields of the form that their buttons send."""

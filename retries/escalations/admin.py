@@ -179,7 +179,7 @@ def read_text(request: HttpRequest) -> str:
 def read_answer(request: HttpRequest, escalation: Escalation) -> Choice:
     """Return the answer to a question, with the values of its response schema."""
     typed = {
-        name.removeprefix(FIELD_PREFIX): value
+        name.removeprefix(FIELD_PREFIX): str(value)
         for name, value in request.POST.items()
         if name.startswith(FIELD_PREFIX)
     }
