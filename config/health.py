@@ -22,6 +22,8 @@ DEADLINE_S = 2
 # how far the clocks of two servers may differ
 CLOCK_SKEW = timedelta(seconds=5)
 WRITES_FAIL = "writes fail"
+# Migrations only add, so a process that is not replaced yet can go on.
+NEWER = "the tables are of a newer version"
 APPLIED = "select app || '.' || name from django_migrations where app = any (%s)"
 PROBE_LOCK = threading.Lock()
 probe: "Future[str] | None" = None
@@ -38,10 +40,10 @@ def readyz(request: HttpRequest) -> HttpResponse:
     """Report whether requests can be served.
 
     Only a missing PostgreSQL is a 503. Without Redis, with a stale beat, or with a database that
-    takes no writes, the server is degraded.
+    takes no writes or was migrated by a newer version, the server is degraded.
     """
     checks = {"postgres": check_postgres()}
-    down = checks["postgres"] != "ok" and not checks["postgres"].startswith(WRITES_FAIL)
+    down = checks["postgres"] != "ok" and not checks["postgres"].startswith((WRITES_FAIL, NEWER))
     if not down:
         checks["beat"] = check_beat()
     checks["redis"] = check_redis()
@@ -86,14 +88,16 @@ def run_probe(result: "Future[str]", parameters: dict[str, Any]) -> None:
 
 def probe_tables(conn: "psycopg.Connection[Any]") -> str:
     names = [row[0] for row in conn.execute(APPLIED, [list(OWN_APPS)])]
-    if set(names) != migration_digests().keys():
-        return "the tables are of another version: run .venv/bin/python manage.py migrate"
+    if migration_digests().keys() - set(names):
+        return "the tables are of an older version: run .venv/bin/python manage.py migrate"
     try:
         conn.execute("create temporary table readyz as select 1 as written")
     except psycopg.Error as error:
         return f"{WRITES_FAIL}: {describe(error)}"
     finally:
         conn.rollback()
+    if set(names) - migration_digests().keys():
+        return f"{NEWER}: replace this process by one of that version"
     return "ok"
 
 

@@ -1,5 +1,6 @@
 """The clock's entries by name; each is safe to run twice and in parallel."""
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -20,6 +21,8 @@ from retries.operations import running
 from retries.plans import completing
 from retries.retention import running as retention
 from retries.sessions import sweeping
+
+logger = logging.getLogger(__name__)
 
 
 class UnknownEntry(Refusal):
@@ -52,8 +55,15 @@ ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def run_due(name: str, *, every: timedelta, now: datetime | None = None) -> dict[str, Any] | None:
-    """Run an entry if it is due; return its counts, or None if it ran just now."""
+    """Run an entry if it is due; return its counts, or None if it ran just now.
+
+    While processes are updated, a newer clock may ask for an entry that is not known here; a
+    worker of its version runs it next time.
+    """
     now = now or timezone.now()
+    if name not in ENTRIES:
+        logger.warning("The clock of another version asks for the entry '%s'. It was left.", name)
+        return None
     # Two beats may tick together. Half an interval is the slack for a beat that is late.
     return run(name, now=now) if take_turn(name, before=now - every / 2, now=now) else None
 

@@ -108,6 +108,21 @@ def test_tables_of_another_version_are_not_ready() -> None:
     assert body["checks"]["postgres"].endswith("run .venv/bin/python manage.py migrate")
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_newer_version_that_migrated_leaves_older_processes_ready() -> None:
+    """Otherwise no process would be ready between the migration and the last restart."""
+    values = "values ('ledger', '9999_later', now())"
+    with connection.cursor() as cursor:
+        cursor.execute(f"insert into django_migrations (app, name, applied) {values}")
+    try:
+        status, body = ready()
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("delete from django_migrations where name = '9999_later'")
+    assert (status, body["status"]) == (200, "degraded")
+    assert body["checks"]["postgres"].startswith("the tables are of a newer version: replace")
+
+
 def test_connections_notice_a_peer_that_vanished() -> None:
     connection.ensure_connection()
     with socket.socket(fileno=os.dup(connection.connection.fileno())) as peer:

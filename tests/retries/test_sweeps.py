@@ -52,6 +52,18 @@ def test_the_job_runs_the_entry(agent: Agent) -> None:
 
 
 @pytest.mark.django_db
+def test_an_entry_of_a_newer_clock_is_left_to_a_newer_worker(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """While versions are mixed, an older worker takes no turn that it can't use."""
+    run_entry(name="later", every=60)
+    assert not ClockRun.objects.exists()
+    assert caplog.messages == [
+        "The clock of another version asks for the entry 'later'. It was left."
+    ]
+
+
+@pytest.mark.django_db
 def test_the_command_says_what_it_did(agent: Agent) -> None:
     send(agent)
     pull(agent)
