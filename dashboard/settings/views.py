@@ -8,8 +8,10 @@ from django.views.decorators.http import require_safe
 from dashboard import rendering
 from dashboard.access import operators_only
 from dashboard.rendering import HtmxRequest, PageContext
+from dashboard.settings import retention
 from dashboard.settings.limits import LIMITS, MECHANISMS, Limit, Mechanism
 from dashboard.settings.reference import GROUPS, Group
+from dashboard.settings.retention import RetentionStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +19,8 @@ class SettingsPage(PageContext):
     limits: tuple[Limit, ...] = LIMITS
     mechanisms: tuple[Mechanism, ...] = MECHANISMS
     groups: tuple[Group, ...] = GROUPS
+    retention: RetentionStatus
+    archive: str
 
 
 @require_safe
@@ -24,5 +28,10 @@ class SettingsPage(PageContext):
 def index(request: HtmxRequest) -> HttpResponse:
     """Show the limits and every setting with its value."""
     visit = rendering.begin_visit(request, current="settings")
-    page = SettingsPage(title="Settings", heading="Settings")
+    page = SettingsPage(
+        title="Settings",
+        heading="Settings",
+        retention=retention.fetch_status(),
+        archive=retention.describe_archive(),
+    )
     return rendering.respond(visit, "settings/index.html", "settings/_settings.html", page)

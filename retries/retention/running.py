@@ -48,13 +48,18 @@ def archive_folder() -> Path | None:
     return Path(named) if named else Path(settings.DATA_DIR) / "archive"
 
 
+def is_on() -> bool:
+    """Return whether any kind of rows is ever deleted."""
+    return any(settings.TENFOUR[kind.setting] for kind in KINDS)
+
+
 def delete_old(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
     """Archive and delete rows of all kinds for a while; return how many of each kind went.
 
     If the archive can't be written, nothing more is deleted.
     """
     did: dict[str, Any] = {kind.name: 0 for kind in KINDS}
-    if not any(settings.TENFOUR[kind.setting] for kind in KINDS):
+    if not is_on():
         return did
     try:
         with open_archive(now) as archive:

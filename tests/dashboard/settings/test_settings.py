@@ -8,10 +8,12 @@ import sys
 import pytest
 from django.conf import settings as django_settings
 from django.test import Client
+from django.utils import timezone
 from pytest_django import Settings
 
 from dashboard.settings.limits import LIMITS, MECHANISMS
 from dashboard.settings.reference import GROUPS
+from ledger.models import ClockRun
 
 BASE_DIR = django_settings.BASE_DIR
 DOCS = (BASE_DIR / "docs" / "settings.md").read_text()
@@ -37,6 +39,23 @@ def test_limits_are_shown_under_their_names(browser: Client, settings: Settings)
     assert "ESCALATION_THRESHOLD 5 failures before Tenfour escalates to a person" in shown
     assert "instruction max_retries 3 0 1 delivery failed" in shown
     assert "task max_attempts 3 5 5 attempts escalated, or failed with a dead letter" in shown
+
+
+def test_retention_says_what_it_did_last(browser: Client, settings: Settings) -> None:
+    assert "Everything is kept." in text(browser)
+    settings.TENFOUR = django_settings.TENFOUR | {"TASK_DAYS": 30, "ARCHIVE": "off"}
+    assert "It has not run yet." in text(browser)
+    run = ClockRun.objects.create(
+        name="retention", last_run_at=timezone.now(), did={"tasks": 120, "sessions": 1, "plans": 0}
+    )
+    shown = text(browser)
+    assert "The last run deleted 120 tasks and 1 session." in shown
+    assert "Nothing is archived." in shown
+    ClockRun.objects.filter(pk=run.pk).update(did={"error": "The archive can't be written: <b>."})
+    assert (
+        "The archive can&#x27;t be written: &lt;b&gt;."
+        in browser.get("/settings/").content.decode()
+    )
 
 
 def test_every_setting_is_shown_and_no_secret(browser: Client) -> None:
