@@ -8,6 +8,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
+from ledger.search_words import TASK_TEXT
+from retries.new_words import READER
+
 TABLES = (
     "ledger_task",
     "ledger_attempt",
@@ -15,7 +18,7 @@ TABLES = (
     "ledger_deadletter",
     "ledger_event",
     "retries_escalation",
-    "ledger_taskwords",  # by a trigger
+    "ledger_taskwords",
     "retries_grouped",
 )
 STATEMENTS = (
@@ -92,6 +95,13 @@ select created_at + interval '5 s' * (k - 1), project_id,
     'task.' || (array['created', 'claimed', 'progress', 'completed'])[k], 'task', id, agent_id,
     (array['queued', 'running', 'running', state])[k], 'token', 'bench'
 from ledger_task, generate_series(1, 4) k
+""",
+    f"insert into ledger_taskwords (task_id, words) select t.id, {TASK_TEXT('t')} from ledger_task t",
+    # The clock has read everything, as after a month.
+    f"""
+insert into retries_streamcursor (name, tx, event_id, moved_at)
+select '{READER}', tx::text::bigint, id, now() from ledger_event order by tx desc, id desc limit 1
+on conflict (name) do update set tx = excluded.tx, event_id = excluded.event_id
 """,
 )
 

@@ -45,6 +45,7 @@ CLOCK: dict[str, float] = {
     "insight": settings.TENFOUR["INSIGHT_SECONDS"],
     "metrics": settings.TENFOUR["METRICS_SECONDS"],
     "activity": settings.TENFOUR["METRICS_SECONDS"],
+    "search_words": settings.TENFOUR["METRICS_SECONDS"],
     "sessions": settings.TENFOUR["SESSIONS_SECONDS"],
     "operations": settings.TENFOUR["OPERATIONS_SECONDS"],
     "retention": settings.TENFOUR["RETENTION_SECONDS"],

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from ledger.errors import Refusal
 from ledger.models import ClockRun, Project
-from retries import activity_counts, metric_totals, reminders, rule_clock
+from retries import activity_counts, metric_totals, new_words, reminders, rule_clock
 from retries.attempts import leases
 from retries.escalations import expiry
 from retries.insight import clock
@@ -48,6 +48,7 @@ ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "insight": clock.compute_figures,
     "metrics": metric_totals.count_events,
     "activity": activity_counts.count_activity,
+    "search_words": new_words.write_words,
     "sessions": sweeping.sweep_sessions,
     "operations": running.count_due,
     "retention": retention.delete_old,

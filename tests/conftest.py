@@ -27,6 +27,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns without it
 
 
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """Name a failed test at once: a run that is ended from outside prints no summary."""
+    if report.when == "call" and report.failed:
+        return "failed", f"\nFAILED {report.nodeid}\n", "FAILED"
+    return None
+
+
 if services.running:
 
     @pytest.fixture(scope="session")

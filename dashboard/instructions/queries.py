@@ -97,7 +97,7 @@ def filter_instructions(query: InstructionQuery, project: Project | None) -> Que
     )
     rows = rows.filter(match_age(query.older, "queued_at"), match_period(query.sent, "queued_at"))
     for word in query.words:
-        rows = rows.filter(id__in=search_words.find_instructions(word).values("instruction"))
+        rows = rows.filter(id__in=search_words.find_instructions(word))
     if query.ids:
         rows = rows.filter(id__in=query.ids)
     took = F("acknowledged_at") - F("queued_at")

@@ -9,6 +9,7 @@ from django.db.models import Q, QuerySet
 from dashboard.shared_queries import of_project
 from ledger import search_words, sql
 from ledger.models import Agent, Instruction, Plan, Project
+from ledger.search_words import FRESH_INSTRUCTIONS, FRESH_TASKS, INSTRUCTION_TEXT, TASK_TEXT
 from retries.models import FailurePattern
 from retries.states import EscalationState
 
@@ -31,16 +32,21 @@ def cut(rows: list[Any]) -> Hits:
 
 # A branch reads an index in its order or finds few rows in a full-text index, as the planner sees
 # fit. A task is found by its own words or by those of one of its failures.
-FOUND_TASKS = """(
+FOUND_TASKS = f"""(
         select w.task_id from ledger_taskwords w join ledger_task t on t.id = w.task_id
         where w.words @@ to_tsquery('simple', %(words)s)
             and (%(project)s::uuid is null or t.project_id = %(project)s)
-        order by w.task_id desc limit {most}
+        order by w.task_id desc limit {{most}}
+    ) union (
+        select t.id from ledger_task t
+        where t.id >= {FRESH_TASKS} and {TASK_TEXT("t")} @@ to_tsquery('simple', %(words)s)
+            and (%(project)s::uuid is null or t.project_id = %(project)s)
+        order by t.id desc limit {{most}}
     ) union (
         select f.task_id from ledger_failure f join ledger_task t on t.id = f.task_id
         where ledger_failure_words(f.type, f.code, f.message) @@ to_tsquery('simple', %(words)s)
             and (%(project)s::uuid is null or t.project_id = %(project)s)
-        order by f.id desc limit {most}
+        order by f.id desc limit {{most}}
     )"""
 TASKS = f"""with found as ({FOUND_TASKS.format(most=MOST + 1)})
 select t.id, t.ref, t.title, t.type, t.state, left(t.error, 300) as error,
@@ -49,10 +55,15 @@ from found join ledger_task t on t.id = found.task_id
     join ledger_agent a on a.id = t.agent_id join ledger_project p on p.id = t.project_id
 order by t.id desc limit {MOST + 1}"""
 ESCALATIONS = f"""with found as ({FOUND_TASKS.format(most=WIDE)}),
-told as (
+told as ((
     select instruction_id from ledger_instructionwords
     where words @@ to_tsquery('simple', %(words)s) order by instruction_id desc limit {WIDE}
-)
+) union (
+    select i.id from ledger_instruction i
+    where i.id >= {FRESH_INSTRUCTIONS}
+        and {INSTRUCTION_TEXT("i")} @@ to_tsquery('simple', %(words)s)
+    order by i.id desc limit {WIDE}
+))
 select e.id, e.question, e.reason, t.title, t.type, left(t.error, 300) as error,
     left(i.content, 300) as content, a.name as agent, p.name as project
 from retries_escalation e
@@ -94,7 +105,7 @@ def sql_like(text: str) -> str:
 def find_instructions(words: list[str], project: Project | None) -> Hits:
     rows = of_project(Instruction.objects.select_related("agent", "project"), project)
     for word in words:
-        rows = rows.filter(id__in=search_words.find_instructions(word).values("instruction"))
+        rows = rows.filter(id__in=search_words.find_instructions(word))
     return cut(list(rows.order_by("-id")[: MOST + 1]))
 
 

@@ -9,7 +9,7 @@ from ledger.models.task import Task
 
 
 class TaskWords(models.Model):
-    """The words of a task's title, type and ref, written by a trigger of its table.
+    """The words of a task's title, type and ref, written by the clock and kept by a trigger.
 
     They have a table of their own, because a task's row changes often, and each change would write
     a full-text index again.
@@ -32,7 +32,7 @@ class TaskWords(models.Model):
 
 
 class InstructionWords(models.Model):
-    """The words of an instruction, written by a trigger of its table."""
+    """The words of an instruction, written by the clock."""
 
     instruction = models.OneToOneField(
         Instruction,

@@ -27,6 +27,8 @@ PASSWORD = "tenfour-tenfour-tenfour"
 WIDTHS = (1440, 390)
 THREE_WIDTHS = (1440, 1100, 390)  # of pages that have three columns at most
 Scheme = Literal["light", "dark"]
+# Chromium says so of a page that was painted before the transition to it could begin.
+TOO_LATE = "Transition was aborted because of invalid state. Page already revealed"
 # Colors change by transition, however short: half changed they have no contrast.
 # The scheme is in force, and no color is in a transition: axe would measure it half way.
 HAS_SETTLED = """scheme => matchMedia(`(prefers-color-scheme: ${scheme})`).matches
@@ -64,7 +66,7 @@ class Visitor:
         return page
 
     def note(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
+        if message.type in ("error", "warning") and TOO_LATE not in message.text:
             self.complaints.append(message.text)
 
     def signed_in(self) -> "Visitor":
