@@ -1,8 +1,8 @@
 """Find the project that a request is about, for people who may not see every project.
 
-Whoever sees every project is not restricted, and no query is needed. Others always look at one of
-their projects. What a request names by id, in its address or its form, must be in a project of
-theirs, or it does not exist for them.
+A person who sees every project is not restricted, and no query is needed. Others always look at
+one of their projects. What a request names by id, in its address or its form, must be in a project
+of theirs, or it does not exist for them.
 """
 
 import re

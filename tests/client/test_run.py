@@ -159,7 +159,7 @@ def test_run_takes_the_next_task_and_tells_the_command_about_it(
 def test_run_tells_the_command_what_went_wrong_before(
     run: Run, as_coder: dict[str, str], producer: Client, tmp_path: Path
 ) -> None:
-    """api.md §9.2: in files that nobody else can read, and in arguments that stay one."""
+    """api.md §9.2: in files that no one else can read, and in arguments that stay one."""
     action = "say $(id) {retry_context} 'ä'"
     sent = producer.tasks.enqueue("coder", "code", {"action": action}, backoff=AT_ONCE)
     script = """cd "$1"; n=$TENFOUR_ATTEMPT_NUMBER; printf %s "$2" >argument$n; printf %s "$3" >context$n

@@ -1,4 +1,4 @@
-"""Clients that stop in the middle of a request hold up nobody else."""
+"""Clients that stop in the middle of a request do not hold up others."""
 
 import json
 import socket

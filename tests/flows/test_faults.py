@@ -1,4 +1,4 @@
-"""Redis goes away, Postgres is restarted under load: nothing acked is lost, nobody is misled."""
+"""Redis goes away, Postgres is restarted under load: nothing acked is lost, no one is misled."""
 
 import json
 import threading

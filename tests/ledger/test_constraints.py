@@ -1,4 +1,4 @@
-"""The database refuses nonsense whoever writes it."""
+"""The database refuses invalid rows, no matter who writes them."""
 
 import pytest
 from django.db import IntegrityError, connection, transaction

@@ -50,7 +50,7 @@ def test_a_claim_passes_over_a_row_that_somebody_holds(agent: Agent) -> None:
 
 
 def test_a_retry_is_claimed_although_a_task_before_it_is_held(agent: Agent) -> None:
-    """The head of the queue that counts is the first task that nobody holds."""
+    """The head of the queue that counts is the first task that no one holds."""
     urgent, retry, later = make_task(agent, priority=9), make_task(agent), make_task(agent)
     Task.objects.filter(pk=retry).update(state=TaskState.RETRY, due_at=NOW)
     with transaction.atomic():
@@ -108,7 +108,7 @@ def test_success_against_the_end_of_the_lease(agent: Agent) -> None:
 def test_a_heartbeat_between_the_look_and_the_turn_saves_the_attempt(
     agent: Agent, elsewhere: Callable[..., Any]
 ) -> None:
-    """Whoever was answered that the lease is renewed keeps it, though the sweep saw the old one."""
+    """A caller whose lease was renewed keeps it, although the sweep saw the old lease."""
     id, later = make_task(agent), NOW + MINUTE * 6
     attempt = attempt_of(claim(agent))
     with transaction.atomic():

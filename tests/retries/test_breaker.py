@@ -160,7 +160,7 @@ def test_half_open_to_closed_recovery(circuit: CircuitBreaker, clock: Clock) -> 
 def test_half_open_to_open_on_failure(
     circuit: CircuitBreaker, clock: Clock, successes: int
 ) -> None:
-    """S3.35: the minute starts anew."""
+    """S3.35: the minute starts again."""
     failing(circuit, 5)
     clock.now += MINUTE
     for _ in range(successes):

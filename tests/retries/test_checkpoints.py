@@ -42,7 +42,7 @@ def test_a_checkpoint_without_needs_asks_at_once(agent: Agent) -> None:
 
 @pytest.mark.parametrize("end", ["done", "verified", "skip", "answer", "dismiss"])
 def test_a_checkpoint_asks_when_its_last_need_is_met(agent: Agent, end: str) -> None:
-    """Whoever meets the last need of a checkpoint: it is asked in the same transaction."""
+    """The transaction that meets the last need of a checkpoint asks its question."""
     first: dict[str, Any] = {}
     if end in ("answer", "dismiss"):
         first = {"max_attempts": 1} | ({"on_exhausted": "dead_letter"} if end == "dismiss" else {})

@@ -1,4 +1,4 @@
-"""An agent with a limit of attempts at once: exact, whoever asks at the same moment."""
+"""An agent with a limit of attempts at once: exact, no matter how many ask at the same moment."""
 
 from typing import Any
 

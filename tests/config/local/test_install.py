@@ -1,4 +1,4 @@
-"""What is pinned, and when it is installed anew."""
+"""What is pinned, and when it is installed again."""
 
 import json
 import sys

@@ -170,7 +170,7 @@ def test_unknown_agents(agent: Agent) -> None:
 
 
 def test_needs_between_plans(agent: Agent) -> None:
-    """`02-05` is what nobody in that plan needs; `02-05:task-1` one task of it."""
+    """`02-05` is every task that no other task of the plan needs; `02-05:task-1` one task of it."""
     imported({}, {"needs": "task-1"}, {"needs": "task-1"}, ref="02-05")
     imported(
         {"needs": "02-05"}, {"needs": "02-05:task-1"}, {"needs": "task-1"}, needs=["02-05:task-2"]

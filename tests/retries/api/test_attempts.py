@@ -42,7 +42,7 @@ def test_not_before_has_the_format_of_all_timestamps(coder: Any, operator: Any) 
 
 
 def test_another_worker_can_take_the_retry(coder: Any, operator: Any) -> None:
-    """The report stands whoever gets the next attempt."""
+    """The report stands, no matter who gets the next attempt."""
     enqueue(operator, backoff={"base_delay_ms": 0})
     row = claims.claim(caller := TrustedCaller(SYSTEM, agent=Agent.objects.get())).rows[0]
     told = finishing.finish_attempt(row["attempt_id"], Report(status="failure"), caller=caller)

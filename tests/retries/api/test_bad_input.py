@@ -188,7 +188,7 @@ def test_who_is_held_back_is_named(held_back: str, operator: Api, coder: Api) ->
 def test_what_was_made_and_could_not_be_started_is_named(
     held_back: str, operator: Api, coder: Api
 ) -> None:
-    """It waits, so whoever made it must know it."""
+    """It waits, so the caller that made it is told."""
     made = coder("POST", "/tasks?claim=true", {"type": "shell"})
     assert (made.status_code, made.body["data"]) == (201, [])
     state = "blocked" if held_back == "breaker" else "queued"

@@ -284,7 +284,7 @@ def test_tasks_are_found_by_plan_ref_and_change(operator: Any, agent: Agent) -> 
 def test_what_an_import_did_not_touch_is_not_called_the_same_by_the_next(
     operator: Any, coder: Any, agent: Agent
 ) -> None:
-    """It has begun, so it stays as it was; once nobody is at it, a further import brings it up."""
+    """It has begun, so it stays as it was; once no one works on it, the next import updates it."""
     import_plan(operator)
     at = coder("POST", "/claims").body["data"][0]["attempt"]["id"]
     tasks = [{"title": "One, again"}, PLAN["tasks"][1]]

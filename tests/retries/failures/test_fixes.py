@@ -126,7 +126,7 @@ def test_a_person_promotes_and_retires_fixes(agent: Agent) -> None:
     assert "worked=" not in retried(agent, works=True, now=NOW + 4 * HOUR)
     assert judge(None, now=NOW + 5 * HOUR).state == FixState.TRIED
     judge(None, now=NOW + 5 * HOUR)  # nothing to take back, and no event
-    # a promoted fix retires by itself too, and a second promotion starts anew
+    # a promoted fix retires by itself too, and a second promotion starts again
     judge(Verdict.PROMOTED, now=NOW + 6 * HOUR)
     for n in range(3):
         retried(agent, works=False, now=NOW + (7 + n) * HOUR)

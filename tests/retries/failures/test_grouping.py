@@ -140,7 +140,7 @@ def test_two_simultaneous_first_failures_create_one_pattern(agent: Agent) -> Non
 
     with ThreadPoolExecutor(1) as pool:
         with transaction.atomic():
-            broken(agent)  # a pattern that nobody else can see yet
+            broken(agent)  # a pattern that no one else can see yet
             second = pool.submit(fails_too)
             wait([second], timeout=1)
             assert not second.done()

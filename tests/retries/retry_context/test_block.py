@@ -436,7 +436,7 @@ PRINTED = {
 
 
 def test_a_question_makes_room_for_the_answer_and_the_newest_failure() -> None:
-    """Nobody but the person who answers may take the block over its budget."""
+    """Only the person who answers may exceed the budget of the block."""
     past = History(failures=THREE, fix="x" * 1500, question="<" * 4000)
     block = render_retry_context(past, attempt=4, max_attempts=4, budget=LEAST_BUDGET)
     assert len(block) <= LEAST_BUDGET
@@ -456,7 +456,7 @@ def test_the_block_keeps_its_form_and_budget_for_any_history(past: History, budg
     optional = {"user_intervention", "question", "last_progress"}
     assert set(tags) - optional == PRINTED and len(tags) == len(set(tags))
 
-    # the person's words: all that can be printed of them, nobody else's, and first
+    # the person's words: as much of them as fits, before everything else
     kept = [
         char for char in past.fix if char not in "\r\x00\x0b\x1b\x07\ufffe\uffff\ud83d\udc00\ud800"
     ]

@@ -83,7 +83,7 @@ def test_a_fix_is_valid_until_the_next_escalation(agent: Agent) -> None:
     id = exhausted(agent)
     settle(id, Answer.FIX, "Trim the id first.")
     work(agent, now=NOW + MINUTE, message="failure 4")
-    assert "user_intervention" not in told(id)  # it was tried: a person is asked anew
+    assert "user_intervention" not in told(id)  # it was tried: a person is asked again
     settle(id, Answer.RETRY)
     block = told(id)
     assert 'attempt="5" max_attempts="7"' in block and "user_intervention" not in block

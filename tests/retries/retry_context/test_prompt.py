@@ -42,7 +42,7 @@ def test_the_prompt_is_system_text_context_and_task() -> None:
                 "expect_exit": 0,
                 "by": "me",
                 "source": "proposed",
-                "proposed_command": "rm -rf build",  # nobody has said to run it
+                "proposed_command": "rm -rf build",  # no one has said to run it
             },
             "done": ["Empty and null ids are rejected", "Tests pass"],
             "anything": {"else": [1, "ä"]},
