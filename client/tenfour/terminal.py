@@ -115,10 +115,14 @@ def complain(
     error: TenfourError, *, subject: str = "", arguments: Mapping[str, str] | None = None
 ) -> None:
     """Print an error: one sentence, one hint, and the request's id for the server's log."""
-    said = name_arguments(error.sentence, error.errors, arguments)
+    # an error in a file: it names the line, and no argument is wrong
+    is_of_line = "line" in error.problem
+    said = error.sentence
+    if not is_of_line:
+        said = name_arguments(said, error.errors, arguments)
     sentence = f"{subject}: {said}" if subject else said
     sentence += "" if sentence.endswith((".", "!", "?")) else "."
-    hint = HINTS.get(error.code, error.hint)
+    hint = error.hint if is_of_line else HINTS.get(error.code, error.hint)
     request = f"(request {error.request_id})" if error.request_id else ""
     note(" ".join(f"{sentence} {hint} {request}".split()))
 

@@ -147,9 +147,10 @@ def disable_channel(channel_id: UUID, because: DisabledBecause, *, stamp: Stamp)
         channel.state, channel.disabled_at = ChannelState.DISABLED, stamp.at
         channel.disabled_because = because
         save_channel(channel, stamp)
-        Delivery.objects.filter(channel=channel).unsettled().update(
-            state=DeliveryState.NOT_SENT, next_try_at=None
-        )
+        # locked in the order in which they are sent again
+        waiting = Delivery.objects.filter(channel=channel).unsettled().order_by("id")
+        ids = list(waiting.select_for_update(no_key=True).values_list("pk", flat=True))
+        Delivery.objects.filter(pk__in=ids).update(state=DeliveryState.NOT_SENT, next_try_at=None)
         if because != DisabledBecause.BY_HAND:
             journal_disabled(channel, stamp)
         return True

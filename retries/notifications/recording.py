@@ -37,7 +37,14 @@ returning tries"""
 
 @transaction.atomic
 def record_try(delivery: Delivery, channel: Channel, answer: Answer, *, now: datetime) -> None:
-    """Store a try and move its delivery and its channel on."""
+    """Store a try and move its delivery and its channel on.
+
+    The channel's row is locked first, as it is when a channel is disabled: in another order, the
+    two would wait for each other.
+    """
+    locked = Channel.objects.select_for_update(no_key=True).filter(pk=channel.pk)
+    if not locked.values_list("pk", flat=True):
+        return  # the channel was deleted, with its deliveries
     number = delivery.tries + 1
     values = {"latency_ms": answer.latency_ms, "code": answer.code}
     texts = {"error": answer.error, "response": answer.text}

@@ -3,6 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import Q
 
 from ledger.errors import InvalidTransition
@@ -35,11 +36,13 @@ def redeliver_range(channel: Channel, rows: DeliveryQuerySet, *, now: datetime) 
     return make_due(rows, now=now)
 
 
+@transaction.atomic
 def make_due(rows: DeliveryQuerySet, *, now: datetime) -> int:
     """Give settled deliveries a new round of tries; those under way are tried at once."""
     ids: list[UUID] = list(
         rows.exclude(state__in=(DeliveryState.HELD, DeliveryState.SUMMARIZED))
         .order_by("id")
+        .select_for_update(of=("self",), no_key=True)
         .values_list("pk", flat=True)[:MOST]
     )
     return Delivery.objects.filter(pk__in=ids).update(

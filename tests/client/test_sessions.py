@@ -52,7 +52,8 @@ def test_import_of_a_file(run: Run, tenfour_server: Tenfour, tmp_path: Path) -> 
     bad.write_bytes(as_lines(claude_line(1, "user", "Go")) + b"{no}\n")
     refused = run("session", "import", str(bad), env=env)
     assert (refused.status, refused.out) == (1, "")
-    assert "Line 2: it is not JSON" in refused.err
+    assert refused.err.startswith("tenfour: Line 2: it is not JSON")
+    assert "Fix or remove the line and import the file again." in refused.err
     for name, words in (("missing.jsonl", "can't be read"), ("empty.jsonl", "is empty")):
         (tmp_path / "empty.jsonl").touch()
         wrong = run("session", "import", str(tmp_path / name), env=env)

@@ -1,5 +1,6 @@
 """Webhooks against a real receiver: signed, retried, disabled, and never lost."""
 
+import threading
 import time
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
@@ -7,9 +8,11 @@ from uuid import UUID
 
 import pytest
 from django.conf import settings
+from django.db import connection, transaction
 from django.utils import timezone
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
+from ledger import sql
 from ledger.errors import Invalid
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Event, Project
@@ -18,7 +21,13 @@ from ledger.tokens import TrustedCaller
 from retries.attempts import finishing, leases, releases
 from retries.attempts.report_fields import Report
 from retries.models import Channel, Delivery, DeliveryTry, StreamCursor
-from retries.notifications import channels, http_post, redelivery, retry_schedule
+from retries.notifications import (
+    channels,
+    http_post,
+    recording,
+    redelivery,
+    retry_schedule,
+)
 from retries.notifications.attempt_names import ATTEMPT_NAMES
 from tests.factories import make_agent, make_project
 from tests.retries.moves import attempt_of, claim, fail, make_task
@@ -27,6 +36,7 @@ from tests.retries.notifications.receivers import (
     Receiver,
     make_webhook,
     run_clock,
+    until,
 )
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -182,6 +192,37 @@ def test_a_failure_is_tried_again_on_schedule(
         .values_list("code", flat=True)
     ) == [status, 204]
     assert Channel.objects.get(pk=made.channel.pk).state == "active"
+
+
+def test_a_try_locks_the_channel_first(receiver: Receiver, project: Project) -> None:
+    """A person who disables a channel while it sends waits for no try that waits for the person."""
+    channel = make_webhook(receiver, project=project, events=("task.*",)).channel
+    make_task(make_agent(), now=timezone.now())
+    receiver.answer = 500
+    run_clock()
+    delivery = Delivery.objects.get(state="retrying")
+    answer = http_post.Answer(200)
+
+    def record() -> None:
+        try:
+            recording.record_try(delivery, channel, answer, now=timezone.now())
+        finally:
+            connection.close()
+
+    with transaction.atomic():
+        channels.lock_channel(channel.pk)
+        thread = threading.Thread(target=record)
+        thread.start()
+        until(lambda: sql.run(WAITING)[0]["n"])
+        rows = Delivery.objects.select_for_update(nowait=True)
+        assert rows.get(pk=delivery.pk) == delivery
+    thread.join(30)
+    assert not thread.is_alive()
+    assert DeliveryTry.objects.filter(delivery=delivery, number=2).exists()
+
+
+WAITING = """select count(*) as n from pg_locks
+    where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))"""
 
 
 def test_a_receiver_that_is_gone_or_never_answers_is_disabled(
