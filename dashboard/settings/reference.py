@@ -240,6 +240,12 @@ GROUPS = (
                 "escalations; a plan goes whole; 0 keeps them",
             ),
             Setting(
+                "PAYLOAD_DAYS",
+                "0",
+                "days after its end that a task loses its payload and result, what its attempts "
+                "printed, and the details of failures; its rows stay; 0 keeps them",
+            ),
+            Setting(
                 "INSTRUCTION_DAYS",
                 "0",
                 "days after it was settled that an instruction is deleted, with its escalations; "

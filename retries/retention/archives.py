@@ -186,17 +186,20 @@ def read_batch(file: BinaryIO, batch: Batch) -> list[str]:
 
 
 def find_records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the records with this id or ref, the oldest first."""
+    """Yield the records with this id or ref, the oldest first, and each text once.
+
+    A run that was killed may have archived a row that it did not delete; the next one does again.
+    """
+    seen: set[str] = set()
     for path in sorted(list_files(folder), key=lambda each: each.name.removesuffix(DATA)[-10:]):
         batches = [each for each in read_index(path) if name in each.names]
         if batches:
             with path.open("rb") as file:
-                yield from (
-                    record
-                    for batch in batches
-                    for record in map(json.loads, read_batch(file, batch))
-                    if name in record["names"]
-                )
+                for line in (line for batch in batches for line in read_batch(file, batch)):
+                    record = json.loads(line)
+                    if name in record["names"] and line not in seen:
+                        seen.add(line)
+                        yield record
 
 
 def verify(path: Path) -> Iterable[str]:

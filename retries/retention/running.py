@@ -32,6 +32,7 @@ KINDS: Sequence[RowKind] = (
     session_rows.KIND,
     plan_rows.KIND,
     task_rows.KIND,
+    task_rows.PAYLOADS,
     instruction_rows.KIND,
     escalation_rows.KIND,
 )

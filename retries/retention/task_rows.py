@@ -11,9 +11,12 @@ from uuid import UUID
 
 from ledger.moves import FINAL_STATES
 from ledger.sessions.statements import FORGET_ATTEMPTS, FORGET_TASKS
-from ledger.states import InstructionState
+from ledger.states import InstructionState, TaskState
 from retries.failures.past_failures import keep_counts
 from retries.retention.row_kind import RowKind, list_json, run_all, select_records
+
+# the only key of a payload that was deleted; its value is the time
+MARK = "tenfour_deleted_at"
 
 
 def is_young(task: str) -> str:
@@ -56,6 +59,12 @@ DELETABLE = f"""with recursive linked(first_id, id) as (
     having bool_and(t.plan_id is null and not {is_kept("t")})
 )
 select distinct l.id from linked l join free using (first_id) order by 1"""
+
+# Payloads go before their rows. A plan that is restarted runs what is not done with its payload.
+WITH_PAYLOAD = f"""select t.id from ledger_task t
+where t.id = any(%(ids)s) and (t.plan_id is null or t.state = '{TaskState.DONE}')
+    and not t.payload ? '{MARK}' and not {is_kept("t")}
+order by 1"""
 
 ATTEMPTS = """(select coalesce(jsonb_agg(to_jsonb(a) || jsonb_build_object('failure', to_jsonb(f),
             'pattern', to_jsonb(g), 'retry_context', to_jsonb(c)) order by a.number), '[]')
@@ -137,4 +146,34 @@ KIND = RowKind(
     deletable=DELETABLE,
     records={"task": select_task_records("id = any(%(ids)s)")},
     delete_rows=delete_tasks,
+)
+
+
+# ---- payloads
+
+CLEAR = (
+    f"""update ledger_task set payload = jsonb_build_object('{MARK}', now()), result = null,
+        version = version + 1
+    where id = any(%(ids)s)""",
+    """update ledger_attempt set last_output = '', progress = null
+    where task_id = any(%(ids)s) and (last_output <> '' or progress is not null)""",
+    "update ledger_failure set details = '' where task_id = any(%(ids)s) and details <> ''",
+    f"update retries_storedcontext set text = '' where attempt_id in {ATTEMPT_IDS} and text <> ''",
+    "update ledger_deadletter set payload = '{}' where task_id = any(%(ids)s)",
+)
+
+
+def clear_payloads(ids: Sequence[UUID]) -> None:
+    """Delete what locked tasks were given and returned, and what programs printed."""
+    run_all(CLEAR, ids=list(ids))
+
+
+PAYLOADS = RowKind(
+    name="payloads",
+    setting="PAYLOAD_DAYS",
+    table="ledger_task",
+    searched=100,
+    deletable=WITH_PAYLOAD,
+    records={"payload": select_task_records("id = any(%(ids)s)")},
+    delete_rows=clear_payloads,
 )

@@ -19,12 +19,13 @@ from django.utils import timezone
 from config.local.places import PROJECT
 from ledger import audit
 from ledger.journal import SYSTEM, Stamp
-from ledger.models import Agent, DeadLetter, Instruction, Message, Plan, Session, Task
+from ledger.models import Agent, DeadLetter, Failure, Instruction, Message, Plan, Session, Task
 from retries import deadletters, in_process
 from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.failures import figures, fixes
 from retries.models import Escalation, FailurePattern, Grouped
+from retries.plans import aborting as plans
 from retries.retention import archives, running
 from retries.sessions import processing
 from retries.states import Answer
@@ -137,6 +138,7 @@ def test_what_is_over_goes_whole_and_what_is_needed_stays(
         "sessions": 1,
         "plans": 1,
         "tasks": len(gone),
+        "payloads": 0,
         "instructions": len(settled),
         "escalations": 0,
     }
@@ -188,6 +190,25 @@ def test_an_escalation_goes_before_its_task_but_not_an_answer_in_words(
     )
     assert running.delete_old(now=LATER)["escalations"] == 1
     assert Escalation.objects.get().task_id == told and Task.objects.count() == 2
+
+
+def test_payloads_go_before_their_rows(
+    agent: Agent, settings: Any, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings.TENFOUR = settings.TENFOUR | {"TASK_DAYS": 0, "PAYLOAD_DAYS": 30}
+    old, young = (finish(agent, payload={"action": "Go"}, now=at) for at in (OLD, YOUNG))
+    asked = fixed(agent, "Install it", works=True, now=OLD)
+    failed = fail_for_good(agent)
+    imported({"title": "One"}, {"title": "Two"}, now=OLD)
+    do(agent, "03-01:task-1", now=OLD)
+    plans.abort([Plan.objects.get().pk], stamp=Stamp(SYSTEM, OLD))
+    assert running.delete_old(now=LATER)["payloads"] == 3
+    cleared = {row.pk for row in Task.objects.all() if "tenfour_deleted_at" in row.payload}
+    assert cleared == {old, asked, task("03-01:task-1").pk} and {young, failed}.isdisjoint(cleared)
+    assert Failure.objects.get(task=asked).message == MISSING
+    (line,) = shown(old, capsys)
+    assert json.loads(line)["task"]["payload"] == {"action": "Go"}
+    assert not any(running.delete_old(now=LATER).values()) and list(audit.audit()) == []
 
 
 def test_the_counts_of_deleted_failures_and_fixes_stay(agent: Agent, folder: Path) -> None:
