@@ -9,8 +9,6 @@ from typing import Any
 import django
 from django.db import connection
 
-from bench.seed_volume import seed_volume
-
 # Instruction `g` goes to agent `g % agents`, so each agent's share is spread over the table.
 INSTRUCTIONS = """
 insert into ledger_instruction (project_id, agent_id, content, content_sha256, tracked, state,
@@ -216,6 +214,8 @@ def tasks(queued: int = 0, waiting: int = 0, due: int = 0) -> None:
 
 def volume(count: int) -> None:
     """Insert tasks with their attempts, failures, escalations, dead letters and events."""
+    from bench.seed_volume import seed_volume  # its statements need Django's apps
+
     seed_volume(execute, deferred_indexes, count=count)
 
 
