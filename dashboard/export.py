@@ -1,13 +1,19 @@
-"""Stream the rows of a list as CSV or JSON lines, in constant memory."""
+"""Stream the rows of a list as CSV or JSON lines, in constant memory.
+
+A page that exports its list has a view that hands its filtered rows to `export_list`. A list whose
+rows are more than columns of a table hands records to `export_records`.
+"""
 
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from typing import Any
 
+from django.db import connection, transaction
 from django.db.models import QuerySet
-from django.http import Http404, StreamingHttpResponse
+from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
 
 CHUNK = 500  # rows that are read and sent at once
 MEDIA = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson; charset=utf-8"}
@@ -25,29 +31,59 @@ class Line:
         return len(text)
 
 
-def stream_rows(
-    rows: QuerySet[Any], columns: Mapping[str, str], *, form: str, name: str
-) -> StreamingHttpResponse:
+def export_list(
+    rows: QuerySet[Any],
+    columns: Mapping[str, str],
+    *,
+    form: str,
+    name: str,
+    problems: Sequence[str] = (),
+) -> HttpResponseBase:
     """Answer with a file of the rows; `columns` maps the names in the file to the model's.
 
-    Raise Http404 for an unknown form.
+    A filter that is not understood exports nothing. Raise Http404 for an unknown form.
     """
+    return export_records(
+        read_values(rows, columns.values()), list(columns), form=form, name=name, problems=problems
+    )
+
+
+def export_records(
+    records: Iterable[Sequence[Any]],
+    names: Sequence[str],
+    *,
+    form: str,
+    name: str,
+    problems: Sequence[str] = (),
+) -> HttpResponseBase:
+    """Answer with a file of records, whose values are in the order of `names`."""
     if form not in MEDIA:
         raise Http404(f"There is no export as “{form[:20]}”. Use csv or jsonl.")
-    values = rows.values_list(*columns.values()).iterator(chunk_size=CHUNK)
+    if problems:
+        text = f"Nothing was exported. {' '.join(problems)}"
+        return HttpResponse(text, status=400, content_type="text/plain; charset=utf-8")
     write = write_csv if form == "csv" else write_json_lines
-    response = StreamingHttpResponse(write(list(columns), values), content_type=MEDIA[form])
+    response = StreamingHttpResponse(write(names, records), content_type=MEDIA[form])
     response["Content-Disposition"] = f'attachment; filename="{name}.{form}"'
     return response
 
 
-def write_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+def read_values(rows: QuerySet[Any], columns: Iterable[str]) -> Iterator[Sequence[Any]]:
+    """Yield the values of the rows from a cursor of the server."""
+    values = rows.values_list(*columns)
+    # a transaction pooler keeps a cursor only as long as a transaction
+    is_pooled = bool(connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS"))
+    with transaction.atomic() if is_pooled else nullcontext():
+        yield from values._iterator(use_chunked_fetch=True, chunk_size=CHUNK)  # type: ignore[attr-defined]
+
+
+def write_csv(names: Sequence[str], records: Iterable[Sequence[Any]]) -> Iterator[str]:
     line = Line()
     writer = csv.writer(line)
-    writer.writerow(columns)
+    writer.writerow(names)
     lines = [line.text]
-    for row in rows:
-        writer.writerow([guard(as_text(value)) for value in row])
+    for record in records:
+        writer.writerow([guard(as_text(value)) for value in record])
         lines.append(line.text)
         if len(lines) >= CHUNK:
             yield "".join(lines)
@@ -55,10 +91,10 @@ def write_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator
     yield "".join(lines)
 
 
-def write_json_lines(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+def write_json_lines(names: Sequence[str], records: Iterable[Sequence[Any]]) -> Iterator[str]:
     lines: list[str] = []
-    for row in rows:
-        values = {name: as_json(value) for name, value in zip(columns, row, strict=True)}
+    for record in records:
+        values = {name: as_json(value) for name, value in zip(names, record, strict=True)}
         lines.append(json.dumps(values, ensure_ascii=False) + "\n")
         if len(lines) >= CHUNK:
             yield "".join(lines)
@@ -67,13 +103,15 @@ def write_json_lines(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> I
 
 
 def as_text(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False)
     return "" if value is None else str(as_json(value))
 
 
 def as_json(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat(timespec="milliseconds")
-    return value if value is None or isinstance(value, int | float | bool) else str(value)
+    return value if isinstance(value, bool | int | float | dict | list | None) else str(value)
 
 
 def guard(text: str) -> str:

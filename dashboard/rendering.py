@@ -47,6 +47,17 @@ class Crumb:
     url: str | Promise
 
 
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Links to the rows before and after a page's row in the list that it was opened from."""
+
+    where: str  # "6 of 1,284", or empty outside of the list
+    filter: str
+    list: str
+    previous: str
+    next: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageContext:
     """The template variables of a page; each page adds its own."""
@@ -54,6 +65,7 @@ class PageContext:
     title: str
     heading: str
     crumbs: Sequence[Crumb] = ()
+    steps: Steps | None = None
     status_code: int = 200
 
 

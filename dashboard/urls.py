@@ -2,20 +2,26 @@
 
 from django.urls import path
 
+from dashboard.activity import export_views as activity_export_views
 from dashboard.activity import views as activity_views
 from dashboard.agents import action_views as agent_action_views
+from dashboard.agents import export_views as agent_export_views
 from dashboard.agents import views as agent_views
 from dashboard.audit import views as audit_views
+from dashboard.completion import views as completion_views
 from dashboard.connect import views as connect_views
 from dashboard.deadletters import action_views as deadletter_action_views
+from dashboard.deadletters import export_views as deadletter_export_views
 from dashboard.deadletters import views as deadletter_views
 from dashboard.escalations import action_views as escalation_action_views
+from dashboard.escalations import export_views as escalation_export_views
 from dashboard.escalations import group_views
 from dashboard.escalations import views as escalation_views
 from dashboard.insight import action_views as insight_action_views
 from dashboard.insight import views as insight_views
 from dashboard.instructions import action_views as instruction_action_views
 from dashboard.instructions import edit_views as instruction_edit_views
+from dashboard.instructions import export_views as instruction_export_views
 from dashboard.instructions import views as instruction_views
 from dashboard.notifications import action_views as notification_action_views
 from dashboard.notifications import (
@@ -30,10 +36,12 @@ from dashboard.operations import start_views as operation_start_views
 from dashboard.operations import views as operation_views
 from dashboard.overview import views as overview_views
 from dashboard.patterns import action_views as pattern_action_views
+from dashboard.patterns import export_views as pattern_export_views
 from dashboard.patterns import views as pattern_views
 from dashboard.people import action_views as people_action_views
 from dashboard.people import views as people_views
 from dashboard.plans import action_views as plan_action_views
+from dashboard.plans import export_views as plan_export_views
 from dashboard.plans import import_views as plan_import_views
 from dashboard.plans import summary_views as plan_summary_views
 from dashboard.plans import views as plan_views
@@ -41,6 +49,7 @@ from dashboard.profile import views as profile_views
 from dashboard.search import views as search_views
 from dashboard.sessions import action_views as session_action_views
 from dashboard.sessions import detail_views as session_detail_views
+from dashboard.sessions import export_views as session_export_views
 from dashboard.sessions import import_views as session_import_views
 from dashboard.sessions import views as session_views
 from dashboard.settings import policy_views
@@ -51,7 +60,6 @@ from dashboard.standing_instructions import action_views as rule_action_views
 from dashboard.standing_instructions import form_views as rule_form_views
 from dashboard.standing_instructions import views as rule_views
 from dashboard.tasks import action_views as task_action_views
-from dashboard.tasks import completion_views as task_completion_views
 from dashboard.tasks import context_views as task_context_views
 from dashboard.tasks import export_views as task_export_views
 from dashboard.tasks import views as task_views
@@ -64,7 +72,13 @@ urlpatterns = [
     path("join/<str:secret>/", join_views.join, name="join"),
     path("sign-out/", sign_in_views.sign_out, name="sign_out"),
     path("search/", search_views.search, name="search"),
+    path("complete/<slug:noun>/", completion_views.complete, name="complete"),
     path("instructions/", instruction_views.index, name="instructions"),
+    path(
+        "instructions/export/<slug:form>/",
+        instruction_export_views.export,
+        name="instructions_export",
+    ),
     path("instructions/new/", instruction_action_views.new, name="instruction_new"),
     path("instructions/standing/", rule_views.index, name="rules"),
     path("instructions/standing/new/", rule_form_views.new, name="rule_new"),
@@ -85,18 +99,23 @@ urlpatterns = [
         name="instruction_act",
     ),
     path("tasks/", task_views.index, name="tasks"),
-    path("tasks/complete/", task_completion_views.complete, name="tasks_complete"),
     path("tasks/export/<slug:form>/", task_export_views.export, name="tasks_export"),
     path("tasks/<uuid:task_id>/", task_views.detail, name="task"),
     path("tasks/<uuid:task_id>/contexts/", task_context_views.index, name="task_contexts"),
     path("tasks/<uuid:task_id>/<slug:verb>/", task_action_views.act, name="task_act"),
     path("plans/", plan_views.index, name="plans"),
+    path("plans/export/<slug:form>/", plan_export_views.export, name="plans_export"),
     path("plans/import/", plan_import_views.new, name="plan_import"),
     path("plans/<uuid:plan_id>/", plan_views.detail, name="plan"),
     path("plans/<str:ref>/", plan_views.by_ref, name="plan_by_ref"),
     path("plans/<uuid:plan_id>/commands/", plan_action_views.confirm, name="plan_commands"),
     path("plans/<str:plan>/summary/", plan_summary_views.detail, name="plan_summary"),
     path("dead-letters/", deadletter_views.index, name="deadletters"),
+    path(
+        "dead-letters/export/<slug:form>/",
+        deadletter_export_views.export,
+        name="deadletters_export",
+    ),
     path("dead-letters/<uuid:letter_id>/", deadletter_views.detail, name="deadletter"),
     path(
         "dead-letters/<uuid:letter_id>/<slug:verb>/",
@@ -104,6 +123,7 @@ urlpatterns = [
         name="deadletter_act",
     ),
     path("patterns/", pattern_views.index, name="patterns"),
+    path("patterns/export/<slug:form>/", pattern_export_views.export, name="patterns_export"),
     path("patterns/<slug:verb>/all/", pattern_action_views.act_on_many, name="patterns_act"),
     path("patterns/<uuid:pattern_id>/", pattern_views.detail, name="pattern"),
     path(
@@ -113,12 +133,14 @@ urlpatterns = [
     ),
     path("patterns/<uuid:pattern_id>/<slug:verb>/", pattern_action_views.act, name="pattern_act"),
     path("agents/", agent_views.index, name="agents"),
+    path("agents/export/<slug:form>/", agent_export_views.export, name="agents_export"),
     path("agents/connect/", connect_views.index, name="connect"),
     path("agents/connect/<uuid:token_id>/", connect_views.token, name="connect_token"),
     path("agents/connect/<uuid:token_id>/light/", connect_views.light, name="connect_light"),
     path("agents/<uuid:agent_id>/", agent_views.detail, name="agent"),
     path("agents/<uuid:agent_id>/<slug:verb>/", agent_action_views.act, name="agent_act"),
     path("sessions/", session_views.index, name="sessions"),
+    path("sessions/export/<slug:form>/", session_export_views.export, name="sessions_export"),
     path("sessions/import/", session_import_views.new, name="session_import"),
     path("sessions/<uuid:session_id>/", session_detail_views.detail, name="session"),
     path(
@@ -134,6 +156,7 @@ urlpatterns = [
         name="session_task",
     ),
     path("activity/", activity_views.index, name="activity"),
+    path("activity/export/<slug:form>/", activity_export_views.export, name="activity_export"),
     path("insight/", insight_views.index, name="insight"),
     path("insight/targets/", insight_action_views.set_ack_target, name="target_set"),
     path("insight/experiments/", insight_action_views.start, name="experiment_start"),
@@ -152,7 +175,7 @@ urlpatterns = [
     ),
     path("settings/", settings_views.index, name="settings"),
     path("settings/audit/", audit_views.index, name="audit"),
-    path("settings/audit/export/<slug:format>/", audit_views.download, name="audit_export"),
+    path("settings/audit/export/<slug:form>/", audit_views.export, name="audit_export"),
     path("settings/people/", people_views.index, name="people"),
     path(
         "settings/people/members/<uuid:member_id>/<slug:verb>/",
@@ -241,6 +264,9 @@ urlpatterns = [
         name="deliveries_redeliver",
     ),
     path("escalations/", escalation_views.index, name="escalations"),
+    path(
+        "escalations/export/<slug:form>/", escalation_export_views.export, name="escalations_export"
+    ),
     path("escalations/answer-all/", group_views.answer_all, name="escalations_answer_all"),
     path(
         "escalations/answer-all/<uuid:operation_id>/undo/",

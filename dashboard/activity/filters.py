@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from dashboard import query_box
-from dashboard.query_box import ANY, BoxQuery, Names, Values, as_id, only_value
+from dashboard.query_box import ANY, BoxQuery, Keys, Names, Values, as_id, only_value
 from dashboard.query_values import is_a_day, parse_instant
 from ledger.journal import Kind
 
@@ -69,19 +69,7 @@ class EventQuery(BoxQuery):
 def parse(text: str, *, now: datetime) -> EventQuery:
     """Return the query in `text`; never fails. Times of day are UTC."""
     ids: list[uuid.UUID] = []
-    parsed = query_box.parse(
-        text,
-        {
-            "kind": Names(tuple(KINDS), suggest=suggest_kinds),
-            "agent": Names(),
-            "actor": Names(),
-            "by": Names(tuple(ACTORS)),
-            "about": partial(read_id, ids),
-            "since": partial(read_time, "since", now=now),
-            "until": partial(read_time, "until", now=now),
-            "clock": Names((SHOWN,)),
-        },
-    )
+    parsed = query_box.parse(text, build_keys(ids, now=now))
     for word in filter(None, parsed.rest):
         if found := as_id(word.strip('"')):
             ids.append(found)
@@ -95,6 +83,20 @@ def parse(text: str, *, now: datetime) -> EventQuery:
         until=parsed.read.get("until"),
         problems=tuple(parsed.problems),
     )
+
+
+def build_keys(ids: list[uuid.UUID], *, now: datetime) -> Keys:
+    """Return the keys of the box; those of `about:` append to `ids`."""
+    return {
+        "kind": Names(tuple(KINDS), suggest=suggest_kinds),
+        "agent": Names(),
+        "actor": Names(),
+        "by": Names(tuple(ACTORS)),
+        "about": partial(read_id, ids),
+        "since": partial(read_time, "since", now=now),
+        "until": partial(read_time, "until", now=now),
+        "clock": Names((SHOWN,)),
+    }
 
 
 ADVICE = f"Use {', '.join(f'{key}:' for key in KEYS)} or paste an id."

@@ -9,6 +9,7 @@ from uuid import UUID
 from dashboard.actions import Action
 from dashboard.agents.actions import allowed_actions
 from dashboard.agents.breaker import BreakerView, describe_breaker
+from dashboard.agents.filters import AgentQuery
 from dashboard.agents.rates import Range, Rates
 from dashboard.badges import breaker_badge
 from dashboard.formatting import counted
@@ -163,16 +164,37 @@ SORTS: Mapping[str, Any] = {
 }
 
 
-def choose_agents(agents: Iterable[Any], *, show: str, name: str) -> list[tuple[Any, Group]]:
-    """Return the agents of a segment with a text in their names, each with its group."""
-    text = name.casefold()
-    chosen = []
-    for agent in agents:
-        group = group_of(agent)
-        fits = show == "all" or (agent.paused if show == "paused" else group.key == show)
-        if fits and text in agent.name.casefold():
-            chosen.append((agent, group))
-    return chosen
+DEFAULT_SORT = "waiting"
+
+
+def read_agent_sort(name: str) -> str:
+    """Return the order that an address asks for if there is one, or the default."""
+    return name if name in SORTS else DEFAULT_SORT
+
+
+def choose_agents(
+    agents: Iterable[Any], query: AgentQuery, *, now: datetime
+) -> list[tuple[Any, Group]]:
+    """Return the agents that match a query, each with its group."""
+    return [
+        (agent, group)
+        for agent in agents
+        if is_chosen(agent, (group := group_of(agent)), query, now=now)
+    ]
+
+
+def is_chosen(agent: Any, group: Group, query: AgentQuery, *, now: datetime) -> bool:
+    # a paused agent is one in whatever group it stands
+    states = {group.key, *(["paused"] if agent.paused else [])}
+    away = now - (agent.last_seen_at or LONG_AGO)
+    return (
+        (not query.state.wanted or not states.isdisjoint(query.state.wanted))
+        and states.isdisjoint(query.state.unwanted)
+        and (query.older is None or away > query.older)
+        and (query.newer is None or away <= query.newer)
+        and (not query.ids or agent.pk in query.ids)
+        and all(word.casefold() in agent.name.casefold() for word in query.words)
+    )
 
 
 def sort_agents(

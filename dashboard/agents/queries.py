@@ -173,5 +173,5 @@ def find_url(name: str, project: Project | None) -> str:
     agents = list(rows.order_by("id").values_list("pk", "name")[:SAME_NAME])
     agents = [each for each in agents if each[1] == name] or agents
     if len(agents) > 1:
-        return f"{reverse('dashboard:agents')}?{urlencode({'name': name})}"
+        return f"{reverse('dashboard:agents')}?{urlencode({'q': name})}"
     return reverse("dashboard:agent", args=[agents[0][0]]) if agents else ""

@@ -10,21 +10,22 @@ from django.conf import settings
 from django.http import Http404, QueryDict
 from django.urls import reverse_lazy
 
-from dashboard import query_box
 from dashboard.ack_targets import TargetRow
 from dashboard.actions import Action
 from dashboard.activity import queries as activity_queries
 from dashboard.activity.queries import EventEntry
-from dashboard.agents import holding, queries
+from dashboard.agents import filters, holding, queries
+from dashboard.agents.filters import AgentQuery
 from dashboard.agents.fleet import (
+    DEFAULT_SORT,
     GROUPS,
     PAGE,
     SHOWN,
-    SORTS,
     Fleet,
     build_sections,
     choose_agents,
     count_groups,
+    read_agent_sort,
     sort_agents,
 )
 from dashboard.agents.holding import PatternCounts, RunningAttempt
@@ -42,7 +43,6 @@ CRUMB = Crumb("Agents", reverse_lazy("dashboard:agents"))
 EVENTS_SHOWN = 12
 QUESTIONS_SHOWN = 6
 LONG = timedelta(hours=1)
-NAME_LENGTH = 64
 LABELS = {"all": "All", **{group.key: group.label for group in GROUPS}}
 
 
@@ -72,8 +72,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentListPage(PageContext):
-    name: str
-    show: str
+    query: AgentQuery
     sort: str
     range: Range
     segments: list[Segment]
@@ -88,22 +87,18 @@ class AgentListPage(PageContext):
 def index(visit: Visit) -> AgentListPage:
     """List the agents: those that get no work first."""
     parameters, project = visit.request.GET, visit.scope.project
-    show, name = read_filter(parameters)
+    query = filters.parse(parameters.get("q", ""))
     range = RANGES.get(parameters.get("range", ""), DAY)
-    sort = parameters.get("sort", "")
-    sort = sort if sort in SORTS else DEFAULT_SORT
-    fleet = read_fleet(
-        project, parameters, show=show, name=name, sort=sort, range=range, now=visit.now
-    )
+    sort = read_agent_sort(parameters.get("sort", ""))
+    fleet = read_fleet(project, parameters, query=query, sort=sort, range=range, now=visit.now)
     return AgentListPage(
         title=describe_problems(fleet.counts),
         heading="Agents",
-        name=name,
-        show=show,
+        query=query,
         sort=sort,
         range=range,
         segments=[
-            Segment(LABELS[key], None if key == "all" else key, key == show, fleet.counts[key])
+            Segment(LABELS[key], query.with_state(key), key == query.one_state, fleet.counts[key])
             for key in ("all", *SHOWN)
         ],
         ranges=[
@@ -120,7 +115,6 @@ def index(visit: Visit) -> AgentListPage:
     )
 
 
-DEFAULT_SORT = "waiting"
 COLUMNS = (
     ("name", "Agent", "f-agent"),
     ("done", "Done", "f-rate r"),
@@ -134,8 +128,7 @@ def read_fleet(
     project: Project | None,
     parameters: QueryDict,
     *,
-    show: str,
-    name: str,
+    query: AgentQuery,
     sort: str,
     range: Range,
     now: datetime,
@@ -143,7 +136,7 @@ def read_fleet(
     """Return the wanted page of the table."""
     agents = queries.list_agents(project, now)
     rates = read_rates(project, range, now=now)
-    chosen = choose_agents(agents, show=show, name=name)
+    chosen = choose_agents(agents, query, now=now)
     sort_agents(chosen, rates, sort=sort, range=range)
     pages = max(1, -(-len(chosen) // PAGE))
     number = parameters.get("page", "")
@@ -153,13 +146,6 @@ def read_fleet(
     runs = queries.read_runs([agent for agent, _ in shown]) if shown else {}
     sections = build_sections(chosen, shown, runs=runs, rates=rates, range=range, now=now)
     return Fleet(sections, count_groups(agents), len(chosen), page, pages)
-
-
-def read_filter(parameters: QueryDict) -> tuple[str, str]:
-    """Return the wanted segment and the text to find in names."""
-    show = parameters.get("show", "all")
-    name = query_box.clean(parameters.get("name", ""))[:NAME_LENGTH]
-    return show if show in SHOWN else "all", name
 
 
 def describe_problems(counts: Mapping[str, int]) -> str:

@@ -6,7 +6,8 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Lower
 
 from dashboard.compiled_queries import compiled
 from dashboard.pagination import Page, read_page, slice_rows
@@ -19,7 +20,9 @@ from dashboard.shared_queries import (
     match_any,
     match_values,
     of_project,
+    title_of,
 )
+from dashboard.sorting import SortColumn, slice_sorted
 from dashboard.tasks.filters import ERRORS, LETTER_STATES, TaskQuery
 from dashboard.tasks.queries import OUTCOMES_SHOWN, add_outcomes
 from ledger.models import Attempt, DeadLetter, Failure, Need, Project
@@ -90,16 +93,45 @@ def with_extras(rows: QuerySet[DeadLetter]) -> QuerySet[Any]:
     )
 
 
+SORT_COLUMNS = {
+    "name": SortColumn(Lower(title_of("task__"))),
+    "agent": SortColumn(F("agent__name")),
+    "type": SortColumn(F("type")),
+    "attempts": SortColumn(F("task__attempts"), largest_first=True),
+    "failed": SortColumn(F("id"), largest_first=True, is_indexed=True),
+}
+DEFAULT_SORT = "-failed"
+
+
 def list_deadletters(
-    query: TaskQuery, project: Project | None, *, before: UUID | None, after: UUID | None
+    query: TaskQuery,
+    project: Project | None,
+    sort: str = "",
+    *,
+    before: UUID | None,
+    after: UUID | None,
 ) -> Page[Any]:
-    page = read_page(partial(fetch_deadletters, query, project), before=before, after=after)
+    page = read_page(partial(fetch_deadletters, query, project, sort), before=before, after=after)
     add_task_outcomes(page.rows)
     return page
 
 
-@compiled
 def fetch_deadletters(
+    query: TaskQuery,
+    project: Project | None,
+    sort: str,
+    *,
+    before: UUID | None,
+    after: UUID | None,
+) -> list[Any]:
+    if not sort:
+        return fetch_newest_deadletters(query, project, before, after)
+    rows = with_extras(filter_deadletters(query, project)).only(*COLUMNS)
+    return list(slice_sorted(rows, sort, SORT_COLUMNS, before=before, after=after))
+
+
+@compiled
+def fetch_newest_deadletters(
     query: TaskQuery, project: Project | None, before: UUID | None, after: UUID | None
 ) -> QuerySet[Any]:
     rows = with_extras(filter_deadletters(query, project)).only(*COLUMNS)

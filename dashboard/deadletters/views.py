@@ -7,6 +7,7 @@ from uuid import UUID
 from django.http import Http404
 from django.urls import reverse_lazy
 
+from dashboard import steps
 from dashboard.actions import Action
 from dashboard.deadletters import queries
 from dashboard.deadletters.actions import ACTIONS, BULK_VERBS, allowed_actions
@@ -14,7 +15,8 @@ from dashboard.deadletters.causes import CauseGroup, group_by_cause
 from dashboard.json_tree import Node, build_tree, json_size
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
-from dashboard.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.rendering import Crumb, PageContext, Steps, Visit, live_page
+from dashboard.sorting import Heading, build_headings, read_sort
 from dashboard.tasks import detail_queries
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks.filters import TaskQuery
@@ -22,6 +24,13 @@ from ledger.models import DeadLetter, Failure, Task
 
 CRUMB = Crumb("Dead letters", reverse_lazy("dashboard:deadletters"))
 SEGMENTS = (("open", "Open"), ("replayed", "Replayed"), ("dismissed", "Dismissed"))
+LABELS = {
+    "name": "Name",
+    "agent": "Agent",
+    "type": "Type",
+    "attempts": "Attempts",
+    "failed": "Failed",
+}
 
 
 # ---- one dead letter
@@ -57,6 +66,7 @@ def detail(visit: Visit, letter_id: UUID) -> DeadLetterPage:
         title=f"{str(letter.task)[:60]} · Dead letter",
         heading=f"…{str(letter.pk)[-8:]}",
         crumbs=(CRUMB,),
+        steps=find_steps(visit, letter.pk),
         letter=letter,
         row=letter.task,
         actions=actions,
@@ -66,6 +76,17 @@ def detail(visit: Visit, letter_id: UUID) -> DeadLetterPage:
         payload=build_tree(letter.payload),
         payload_size=json_size(letter.payload),
     )
+
+
+def find_steps(visit: Visit, letter_id: UUID) -> Steps | None:
+    if not steps.are_shown(visit):
+        return None
+    params = visit.request.GET
+    query = task_filters.parse(params.get("q", ""), task_filters.LETTER_KEYS)
+    sort = read_sort(params.get("sort", ""), queries.SORT_COLUMNS, 0)
+    rows = queries.filter_deadletters(query, visit.scope.project)
+    beside = steps.find_beside(rows, letter_id, sort, queries.SORT_COLUMNS)
+    return steps.build_steps(visit, beside, place="deadletters", page="deadletter")
 
 
 # ---- the list
@@ -86,6 +107,8 @@ class DeadLetterListPage(PageContext):
     query: TaskQuery
     segments: list[Segment]
     total: int | None
+    sort: str
+    headings: dict[str, Heading]
     page: Page[Any]
     by_cause: bool
     groups: list[CauseGroup]
@@ -106,21 +129,26 @@ def index(visit: Visit) -> DeadLetterListPage:
     params, project = visit.request.GET, visit.scope.project
     query = task_filters.parse(params.get("q", ""), task_filters.LETTER_KEYS)
     counts = queries.count_deadletters(query, project)
+    by_cause = params.get("group") != "time"
+    state = "open" if query.one_state == "all" else query.one_state
+    asked = "" if by_cause else params.get("sort", "")
+    sort = read_sort(asked, queries.SORT_COLUMNS, counts.get(state))
     page = queries.list_deadletters(
         query,
         project,
+        sort,
         before=as_id(params.get("before", "")),
         after=as_id(params.get("after", "")),
     )
-    by_cause = params.get("group") != "time"
     groups = group_by_cause(page.rows) if by_cause else []
-    state = "open" if query.one_state == "all" else query.one_state
     return DeadLetterListPage(
         title=f"{query.text} · Dead letters" if query.text else page_title(counts["open"]),
         heading="Dead letters",
         query=query,
         segments=build_segments(query, counts, state),
         total=counts.get(state),
+        sort=sort,
+        headings=build_headings(queries.SORT_COLUMNS, LABELS, sort, queries.DEFAULT_SORT),
         page=page,
         by_cause=by_cause,
         groups=groups or ([CauseGroup("", page.rows)] if page.rows else []),

@@ -37,6 +37,7 @@ from dashboard.shared_queries import (
     match_values,
     of_project,
 )
+from dashboard.sorting import SortColumn, slice_sorted
 from dashboard.status_text import AHEAD_CAP
 from ledger import instruction_stats, search_words, sql
 from ledger.models import ClockRun, Instruction, Project
@@ -128,28 +129,57 @@ def has_urgency(name: str) -> Q:
 def list_instructions(
     query: InstructionQuery,
     project: Project | None,
+    sort: str = "",
     *,
     before: UUID | None,
     after: UUID | None,
     open_id: UUID | None = None,
 ) -> Page[ListedInstruction]:
     """Return the page next to a row; the expanded row comes with its whole content."""
-    fetch = partial(fetch_instructions, query, project, open_id)
+    fetch = partial(fetch_instructions, query, project, sort, open_id)
     found = pagination.read_page(fetch, before=before, after=after)
     return found.map(lambda rows: [listed_instruction(row) for row in rows])
 
 
-@compiled
+COLUMNS = {
+    "agent": SortColumn(F("agent__name")),
+    "from": SortColumn(F("sent_by_name")),
+    "urgency": SortColumn(F("retry_count"), largest_first=True),
+    "sent": SortColumn(F("id"), largest_first=True, is_indexed=True),
+}
+DEFAULT_SORT = "-sent"
+
+
 def fetch_instructions(
+    query: InstructionQuery,
+    project: Project | None,
+    sort: str,
+    open_id: UUID | None,
+    *,
+    before: UUID | None,
+    after: UUID | None,
+) -> list[Any]:
+    if not sort:
+        return fetch_newest_instructions(query, project, open_id, before, after)
+    rows = with_extras(with_content(filter_instructions(query, project), open_id))
+    return list(slice_sorted(rows, sort, COLUMNS, before=before, after=after))
+
+
+@compiled
+def fetch_newest_instructions(
     query: InstructionQuery,
     project: Project | None,
     open_id: UUID | None,
     before: UUID | None,
     after: UUID | None,
 ) -> QuerySet[Any]:
-    rows = filter_instructions(query, project)
-    rows = rows.annotate(whole=Case(When(id=open_id, then="content"))) if open_id else rows
+    rows = with_content(filter_instructions(query, project), open_id)
     return slice_rows(with_extras(rows), before=before, after=after)
+
+
+def with_content(rows: QuerySet[Instruction], open_id: UUID | None) -> QuerySet[Any]:
+    """Return the rows, the expanded one with its whole content."""
+    return rows.annotate(whole=Case(When(id=open_id, then="content"))) if open_id else rows
 
 
 def listed_instruction(row: Any) -> ListedInstruction:

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.conf import settings
 from django.http import Http404
 
-from dashboard import rendering
+from dashboard import rendering, steps
 from dashboard.actions import Action
 from dashboard.agents.presence import SilentAgents
 from dashboard.agents.queries import list_silent_agents
@@ -27,15 +27,17 @@ from dashboard.instructions.status import describe_status
 from dashboard.navigation import Scope, here_of
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
-from dashboard.rendering import HtmxRequest, PageContext, Visit, live_page
+from dashboard.rendering import HtmxRequest, PageContext, Steps, Visit, live_page
 from dashboard.sentences import instructions as sentences
 from dashboard.sentences.instructions import Received, Step
 from dashboard.shared_queries import list_history, list_nearest_agents, read_figures
+from dashboard.sorting import Heading, build_headings, read_sort
 from dashboard.status_text import StatusText
 from ledger.instruction_stats import Statistics
 from ledger.models import Instruction, Project
 from retries.models import Escalation
 
+LABELS = {"agent": "To", "from": "From", "urgency": "Urgency", "sent": "Sent"}
 # the buttons above the list: the state in the query, the name of its count, the label
 SEGMENTS = (
     ("", "all", "All"),
@@ -88,12 +90,24 @@ def detail(visit: Visit, instruction_id: UUID) -> InstructionPage:
         title=f"{row.content[:60]} · Instruction",
         heading=row.content[:120],
         crumbs=(CRUMB,),
+        steps=find_steps(visit, row.pk),
         row=row,
         details=describe_details(listed, queries.read_clock(), now=visit.now),
         asked=find_question(visit.request, row),
         escalation=escalation,
         outcome=describe_outcome(escalation) if escalation and is_closed else None,
     )
+
+
+def find_steps(visit: Visit, instruction_id: UUID) -> Steps | None:
+    if not steps.are_shown(visit):
+        return None
+    params = visit.request.GET
+    query = filters.parse(params.get("q", ""))
+    sort = read_sort(params.get("sort", ""), queries.COLUMNS, 0)
+    rows = queries.filter_instructions(query, visit.scope.project)
+    beside = steps.find_beside(rows, instruction_id, sort, queries.COLUMNS)
+    return steps.build_steps(visit, beside, place="instructions", page="instruction")
 
 
 def find_question(request: HtmxRequest, row: Instruction) -> Action | None:
@@ -171,6 +185,8 @@ class InstructionListPage(PageContext):
     clock_is_late: bool
     segments: list[Segment]
     total: int | None
+    sort: str
+    headings: dict[str, Heading]
     page: Page[ListedInstruction]
     entries: list[Entry]
     nearest: Sequence[str]
@@ -184,9 +200,11 @@ def index(visit: Visit) -> InstructionListPage:
     query = filters.parse(request.GET.get("q", ""))
     counts = queries.count_by_state(query, scope.project)
     open_id = as_id(request.GET.get("open", ""))
+    sort = read_sort(request.GET.get("sort", ""), queries.COLUMNS, counts.get(query.segment))
     page = queries.list_instructions(
         query,
         scope.project,
+        sort,
         before=as_id(request.GET.get("before", "")),
         after=as_id(request.GET.get("after", "")),
         open_id=open_id,
@@ -208,6 +226,8 @@ def index(visit: Visit) -> InstructionListPage:
             for state, name, label in SEGMENTS
         ],
         total=counts.get(query.segment),
+        sort=sort,
+        headings=build_headings(queries.COLUMNS, LABELS, sort, queries.DEFAULT_SORT),
         page=page,
         entries=[
             entry(listed, clock, open_id=open_id, collapsed=here.urlencode(), now=now)

@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 
 from dashboard.escalations.inbox_queries import FAILED_BY
+from dashboard.patterns.filters import STATES, PatternQuery
 from dashboard.patterns.rising import HOURS, find_reason
-from dashboard.shared_queries import hash_of, of_project
+from dashboard.query_box import ANY
+from dashboard.shared_queries import hash_of, match_age, match_any, match_period, of_project
+from dashboard.sorting import SortColumn, sort_rows
 from dashboard.sparklines import Bars, bars
 from dashboard.tasks.queries import HEAVY
 from ledger import sql
@@ -18,7 +21,7 @@ from ledger.optional_cache import get_or_compute_slow
 from retries.failures import figures, grouping
 from retries.failures.figures import StuckTasks, Total
 from retries.models import FailurePattern, Grouped
-from retries.states import TROUBLING, EscalationState, PatternState
+from retries.states import TROUBLING, EscalationState
 
 PAGE = 40
 CONSIDERED = 500  # patterns, the last seen
@@ -28,12 +31,6 @@ EXAMPLES = 3
 FAILURES_READ = 40  # to find examples that differ
 FAILURES_SHOWN = 15
 
-STATES: dict[str, tuple[PatternState, ...]] = {
-    "open": TROUBLING,
-    "ignored": (PatternState.IGNORED,),
-    "resolved": (PatternState.RESOLVED,),
-    "all": tuple(PatternState),
-}
 MARK = re.compile(r"(‹[^›]*›)")
 
 
@@ -71,33 +68,70 @@ class PatternList:
         return self.page + 1 if self.more else None
 
 
-def filter_patterns(project: Project | None, *, state: str, words: str) -> QuerySet[FailurePattern]:
-    rows = of_project(FailurePattern.objects.current().filter(state__in=STATES[state]), project)
-    for word in words.split():
+def filter_patterns(query: PatternQuery, project: Project | None) -> QuerySet[FailurePattern]:
+    """Return the patterns that match a query: those that need attention unless it names a state."""
+    rows = of_project(FailurePattern.objects.current(), project).filter(
+        match_any(query.state, lambda name: Q(state__in=STATES[name])),
+        match_any(query.agent, has_agent),
+        match_any(query.pattern, has_name),
+        match_age(query.older, "last_seen"),
+        match_period(query.seen, "last_seen"),
+        match_period(query.first, "first_seen"),
+    )
+    if query.state == ANY and not query.ids:
+        rows = rows.filter(state__in=TROUBLING)
+    for word in query.words:
         rows = rows.filter(template__icontains=word)
-    return rows
+    return rows.filter(id__in=query.ids) if query.ids else rows
 
 
-def count_patterns(project: Project | None, *, words: str) -> dict[str, int]:
-    """Count the patterns of each segment of the list."""
+def has_agent(name: str) -> Q:
+    """Return the condition that a pattern has failures of an agent."""
+    agents = Agent.objects.filter(name=name).values("pk")
+    return Q(Exists(Grouped.objects.filter(pattern=OuterRef("pk"), agent__in=agents)))
+
+
+def has_name(text: str) -> Q:
+    return Q(fingerprint__startswith=text.lower()) | Q(template__icontains=text)
+
+
+def count_patterns(query: PatternQuery, project: Project | None) -> dict[str, int]:
+    """Count the patterns of a query in each state that the box knows."""
+    anything = query.stateless()
 
     def count() -> dict[str, int]:
-        rows = filter_patterns(project, state="all", words=words).order_by().values_list("state")
+        rows = filter_patterns(anything, project).order_by().values_list("state")
         found = dict(rows.annotate(n=Count("*")))
         return {name: sum(found.get(each, 0) for each in of) for name, of in STATES.items()}
 
-    return get_or_compute_slow(f"patterns:{project.id if project else 'all'}:{words}", count)
+    where = project.id if project else "all"
+    return get_or_compute_slow(f"patterns:{where}:{hash_of(anything)}", count)
+
+
+COLUMNS = {
+    "failures": SortColumn(F("failures"), largest_first=True),
+    "first": SortColumn(F("first_seen"), largest_first=True),
+    "seen": SortColumn(F("last_seen"), largest_first=True),
+}
+DEFAULT_SORT = "-seen"
+
+
+def order_patterns(rows: QuerySet[FailurePattern], sort: str) -> QuerySet[FailurePattern]:
+    """Return patterns in an order; those with `failures` can be sorted by their number."""
+    return sort_rows(rows, sort or DEFAULT_SORT, COLUMNS)
 
 
 def list_patterns(
-    project: Project | None, *, state: str, words: str, often: bool, page: int, now: datetime
+    query: PatternQuery, project: Project | None, *, sort: str, page: int, now: datetime
 ) -> PatternList:
-    """Return a page of the patterns seen last, in that order or the most frequent first."""
-    rows = filter_patterns(project, state=state, words=words).order_by("-last_seen", "-id")
+    """Return a page of the patterns seen last, in the order that is asked for."""
+    by_failures = sort.removeprefix("-") == "failures"
+    rows = order_patterns(filter_patterns(query, project), "" if by_failures else sort)
     ids = list(rows.values_list("pk", flat=True)[:CONSIDERED])
-    if often:
+    if by_failures:
         known = count_failures(ids)
-        ids.sort(key=lambda id: -known[id].total if id in known else 0)
+        most_first = sort.startswith("-")
+        ids.sort(key=lambda id: known[id].total if id in known else 0, reverse=most_first)
     start = (page - 1) * PAGE
     rows_of_page = describe_patterns(ids[start : start + PAGE], now=now)
     return PatternList(rows_of_page, page, len(ids) > start + PAGE)

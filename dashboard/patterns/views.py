@@ -9,12 +9,13 @@ from django.urls import reverse_lazy
 
 from dashboard.actions import Action
 from dashboard.live_updates import read_live_key
-from dashboard.patterns import queries
+from dashboard.patterns import filters, queries
 from dashboard.patterns.actions import ACTIONS, IGNORE_TIMES, allowed_actions
+from dashboard.patterns.filters import PatternQuery
 from dashboard.patterns.queries import Days, Example, PatternList
-from dashboard.query_box import clean
 from dashboard.rendering import Crumb, PageContext, Visit, live_page
 from dashboard.selection import BulkQuestion, find_bulk_question, read_selection
+from dashboard.sorting import Heading, build_headings, read_sort
 from ledger.models import Agent
 from retries.failures import figures, fix_verdicts, fixes, suggestions
 from retries.failures.figures import StuckTasks
@@ -25,7 +26,7 @@ from retries.states import Verdict
 
 CRUMB = Crumb("Patterns", reverse_lazy("dashboard:patterns"))
 SEGMENTS = (("open", "Open"), ("ignored", "Ignored"), ("resolved", "Resolved"), ("all", "All"))
-MAX_QUERY = 100
+LABELS = {"failures": "Failures", "first": "First seen", "seen": "Last seen"}
 LAST_PAGE = queries.CONSIDERED // queries.PAGE + 1
 
 
@@ -121,21 +122,22 @@ def detail(visit: Visit, pattern_id: UUID) -> PatternPage:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A state above the list, with the value of its URL parameter."""
+    """A state above the list, with the query that shows it."""
 
     label: str
-    state: str | None  # None is "open"
+    query: str
     count: int
     current: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternListPage(PageContext):
-    words: str
-    state: str
-    often: bool
+    query: PatternQuery
     counts: dict[str, int]
+    total: int | None
     segments: list[Segment]
+    headings: dict[str, Heading]
+    sort: str
     listed: PatternList
     asked: BulkQuestion | None
     chosen: set[str]
@@ -145,26 +147,28 @@ class PatternListPage(PageContext):
 
 @live_page("patterns/index.html", "patterns/_patterns.html", current="patterns", of=FailurePattern)
 def index(visit: Visit) -> PatternListPage:
-    """Show the patterns in one state, the last seen or the most frequent first."""
+    """Show the patterns that the query asks for, the last seen first."""
     params, project = visit.request.GET, visit.scope.project
-    words = clean(params.get("q", ""))[:MAX_QUERY]
-    state = params.get("state", "open")
-    state = state if state in queries.STATES else "open"
-    often = params.get("sort") == "often"
-    counts = queries.count_patterns(project, words=words)
+    query = filters.parse(params.get("q", ""))
+    sort = read_sort(params.get("sort", ""), queries.COLUMNS, None)
+    counts = queries.count_patterns(query, project)
+    state = query.one_state
     return PatternListPage(
         title=f"{counts['open']:,} open · Patterns" if counts["open"] else "Patterns",
         heading="Patterns",
-        words=words,
-        state=state,
-        often=often,
+        query=query,
         counts=counts,
-        segments=build_segments(counts, state),
+        total=counts.get(state),
+        segments=[
+            Segment(label, query.with_state(name), counts[name], name == state)
+            for name, label in SEGMENTS
+        ],
+        headings=build_headings(queries.COLUMNS, LABELS, sort, queries.DEFAULT_SORT),
+        sort=sort,
         listed=queries.list_patterns(
+            query,
             project,
-            state=state,
-            words=words,
-            often=often,
+            sort=sort,
             page=read_page_number(params.get("page", "")),
             now=visit.now,
         ),
@@ -172,13 +176,6 @@ def index(visit: Visit) -> PatternListPage:
         chosen={str(id) for id in read_selection(params).ids},
         actions=list(ACTIONS.values()),
     )
-
-
-def build_segments(counts: dict[str, int], state: str) -> list[Segment]:
-    return [
-        Segment(label, None if name == "open" else name, counts[name], name == state)
-        for name, label in SEGMENTS
-    ]
 
 
 def read_page_number(text: str) -> int:

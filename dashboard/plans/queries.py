@@ -7,16 +7,27 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet, Subquery
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Lower
 from django.urls import reverse
 
 from dashboard.compiled_queries import compiled
 from dashboard.pagination import Page, read_page, slice_rows
+from dashboard.plans.filters import PlanQuery
 from dashboard.plans.progress import TaskCounts
 from dashboard.query_box import as_id
-from dashboard.shared_queries import PLAN_ESCALATIONS, CountOf, hash_of, of_project
+from dashboard.shared_queries import (
+    PLAN_ESCALATIONS,
+    CountOf,
+    hash_of,
+    match_age,
+    match_any,
+    match_period,
+    of_project,
+)
+from dashboard.sorting import SortColumn, slice_sorted
 from ledger.models import Plan, Project, Task
-from ledger.models.plan import STANDS
+from ledger.models.plan import STANDS, PlanState
 from ledger.optional_cache import get_or_compute_slow
 
 HEAVY = ("source", "objective")
@@ -24,45 +35,77 @@ HEAVY = ("source", "objective")
 # ---- the list
 
 
-def filter_plans(show: str, text: str, project: Project | None) -> QuerySet[Plan]:
-    """Return the plans in a state, or all, that have each word in their ref or title."""
-    plans = Plan.objects.in_state(show) if show in STANDS else Plan.objects.all()
-    rows = of_project(plans, project)
-    for word in text.split():
+def filter_plans(query: PlanQuery, project: Project | None) -> QuerySet[Plan]:
+    """Return the plans that match a query; a word is in the ref or the title."""
+    rows = of_project(Plan.objects.all(), project).filter(
+        match_any(query.state, lambda name: STANDS[PlanState(name)]),
+        match_any(query.agent, has_agent),
+        match_age(query.older, "updated_at"),
+        match_period(query.changed, "updated_at"),
+        match_period(query.created, "created_at"),
+    )
+    for word in query.words:
         rows = rows.filter(Q(ref__icontains=word) | Q(title__icontains=word))
-    return rows
+    return rows.filter(id__in=query.ids) if query.ids else rows
+
+
+def has_agent(name: str) -> Q:
+    tasks = Task.objects.current().filter(plan=OuterRef("pk"), agent__name=name)
+    return Q(Exists(tasks))
+
+
+COLUMNS = {
+    "ref": SortColumn(F("ref")),
+    "title": SortColumn(Lower("title")),
+    "run": SortColumn(F("run"), largest_first=True),
+    "updated": SortColumn(F("updated_at"), largest_first=True),
+}
 
 
 def list_plans(
-    show: str,
-    text: str,
+    query: PlanQuery,
     project: Project | None,
+    sort: str = "",
     *,
     before: UUID | None,
     after: UUID | None,
 ) -> Page[Any]:
-    """Return a page of plans, newest first, each with `task_counts` and open questions."""
-    plans = read_page(partial(fetch_plans, show, text, project), before=before, after=after)
+    """Return a page of plans, each with `task_counts` and open questions."""
+    plans = read_page(partial(fetch_plans, query, project, sort), before=before, after=after)
     counts = count_tasks(plan.pk for plan in plans.rows)
     for plan in plans.rows:
         plan.task_counts = counts.get(plan.pk) or TaskCounts()
     return plans
 
 
-@compiled
 def fetch_plans(
-    show: str, text: str, project: Project | None, before: UUID | None, after: UUID | None
+    query: PlanQuery,
+    project: Project | None,
+    sort: str,
+    *,
+    before: UUID | None,
+    after: UUID | None,
+) -> list[Any]:
+    if not sort:
+        return fetch_newest_plans(query, project, before, after)
+    rows = with_questions(filter_plans(query, project))
+    return list(slice_sorted(rows, sort, COLUMNS, before=before, after=after))
+
+
+@compiled
+def fetch_newest_plans(
+    query: PlanQuery, project: Project | None, before: UUID | None, after: UUID | None
 ) -> QuerySet[Any]:
-    rows = (
-        filter_plans(show, text, project)
-        .select_related("project")
-        .defer(*HEAVY)
-        .annotate(
-            questions=CountOf(PLAN_ESCALATIONS.values("pk")),
-            question=Subquery(PLAN_ESCALATIONS.order_by("id").values("pk")[:1]),
-        )
-    )
+    rows = with_questions(filter_plans(query, project))
     return slice_rows(rows, before=before, after=after)
+
+
+def with_questions(rows: QuerySet[Plan]) -> QuerySet[Any]:
+    found: QuerySet[Any] = rows.select_related("project").defer(*HEAVY)
+    return found.annotate(
+        questions=CountOf(PLAN_ESCALATIONS.values("pk")),
+        question=Subquery(PLAN_ESCALATIONS.order_by("id").values("pk")[:1]),
+    )
 
 
 def count_tasks(plan_ids: Iterable[UUID]) -> dict[UUID, TaskCounts]:
@@ -78,16 +121,18 @@ def count_tasks(plan_ids: Iterable[UUID]) -> dict[UUID, TaskCounts]:
     return counts
 
 
-def count_plans(text: str, project: Project | None) -> dict[str, int]:
-    """Return the number of plans that have a text, by state and for all."""
+def count_plans(query: PlanQuery, project: Project | None) -> dict[str, int]:
+    """Return the number of plans that match a query, by state and for all."""
+    anything = query.stateless()
 
     def count() -> dict[str, int]:
         by_state = {state.value: Count("pk", filter=rows) for state, rows in STANDS.items()}
-        plans = filter_plans("all", text, project)
+        plans = filter_plans(anything, project).order_by()
         counts: dict[str, int] = plans.aggregate(all=Count("pk"), **by_state)
         return counts
 
-    return get_or_compute_slow(f"plans:{project.id if project else 'all'}:{hash_of(text)}", count)
+    where = project.id if project else "all"
+    return get_or_compute_slow(f"plans:{where}:{hash_of(anything)}", count)
 
 
 # ---- one plan

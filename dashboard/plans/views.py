@@ -1,6 +1,7 @@
 """Serve the list of plans and a plan's page."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,17 +19,19 @@ from dashboard.activity.queries import EventEntry
 from dashboard.dependencies import NeedLink, TaskMark
 from dashboard.navigation import read_scope
 from dashboard.pagination import Page
-from dashboard.plans import detail_queries, progress, queries, rows
+from dashboard.plans import detail_queries, filters, progress, queries, rows
 from dashboard.plans.actions import ACTIONS, allowed_actions
 from dashboard.plans.common_failures import CommonFailure, count_identical, group_failures
 from dashboard.plans.detail_queries import PreviousRun
+from dashboard.plans.filters import PlanQuery
 from dashboard.plans.flow_chart import FlowChart, draw_flow
 from dashboard.plans.progress import Figure, ProgressBar, StateCount, TaskCounts
 from dashboard.plans.rows import TaskRow, Wave
 from dashboard.plans.waves import find_blockers
 from dashboard.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.shared_queries import list_nearest_agents
+from dashboard.sorting import Heading, build_headings, read_sort
 from ledger.models import Plan
-from ledger.models.plan import STANDS
 from ledger.states import TaskState
 from retries.models import Escalation
 from retries.renderings.scope import RenderingScope
@@ -43,6 +46,7 @@ SEGMENTS = (
     ("completed", "Completed"),
     ("aborted", "Aborted"),
 )
+LABELS = {"ref": "Ref", "title": "Title", "run": "Run", "updated": "Updated"}
 AGENTS_SHOWN = 3
 MAX_CELLS = 120  # a plan with more tasks gets a bar
 TITLE_LENGTH = 60
@@ -54,10 +58,10 @@ REF_LENGTH = 129
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A button above the list."""
+    """A button above the list, with the query that it asks for."""
 
     label: str
-    show: str
+    query: str
     count: int
     current: bool
 
@@ -75,38 +79,45 @@ class PlanRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanListPage(PageContext):
-    text: str
-    show: str
+    query: PlanQuery
     segments: list[Segment]
-    total: int
+    total: int | None
+    sort: str
+    headings: dict[str, Heading]
     page: Page[Any]
     rows: list[PlanRow]
+    nearest: Sequence[str]
 
 
 @live_page("plans/index.html", "plans/_plans.html", current="plans", of=Plan)
 def index(visit: Visit) -> PlanListPage:
-    """List the plans in a state or all, newest first."""
+    """List the plans that the query asks for, newest first."""
     parameters, project = visit.request.GET, visit.scope.project
-    text = query_box.clean(parameters.get("q", ""))
-    show = parameters.get("show", "all")
-    show = show if show in STANDS else "all"
-    counts = queries.count_plans(text, project)
+    query = filters.parse(parameters.get("q", ""))
+    counts = queries.count_plans(query, project)
+    total = counts.get(query.one_state)
+    sort = read_sort(parameters.get("sort", ""), queries.COLUMNS, counts["all"])
     page = queries.list_plans(
-        show,
-        text,
+        query,
         project,
+        sort,
         before=query_box.as_id(parameters.get("before", "")),
         after=query_box.as_id(parameters.get("after", "")),
     )
     return PlanListPage(
-        title=f"{text} · Plans" if text else "Plans",
+        title=f"{query.text} · Plans" if query.text else "Plans",
         heading="Plans",
-        text=text,
-        show=show,
-        segments=[Segment(label, name, counts[name], name == show) for name, label in SEGMENTS],
-        total=counts[show],
+        query=query,
+        segments=[
+            Segment(label, query.with_state(name), counts[name], name == query.one_state)
+            for name, label in SEGMENTS
+        ],
+        total=total,
+        sort=sort,
+        headings=build_headings(queries.COLUMNS, LABELS, sort),
         page=page,
         rows=[build_row(plan) for plan in page.rows],
+        nearest=[] if page.rows else list_nearest_agents(query.one_agent, project),
     )
 
 

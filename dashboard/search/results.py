@@ -221,7 +221,7 @@ def pattern_group(hits: Hits, text: str, scope: Scope) -> Group:
         )
         for row in hits.rows
     ]
-    more = list_url("patterns", text, scope) + "&state=all"
+    more = list_url("patterns", f"state:all {text}", scope)
     return Group("patterns", "Patterns", results, hits.count, more)
 
 

@@ -9,6 +9,7 @@ from django.shortcuts import render
 from django.urls import reverse_lazy
 from django.views.decorators.http import require_safe
 
+from dashboard import steps
 from dashboard.access import operators_only
 from dashboard.formatting import clock_time, counted, duration
 from dashboard.query_box import clean
@@ -16,13 +17,14 @@ from dashboard.rendering import (
     Crumb,
     HtmxRequest,
     PageContext,
+    Steps,
     Visit,
     begin_visit,
     live_page,
     respond,
     wants_part,
 )
-from dashboard.sessions import detail_queries
+from dashboard.sessions import detail_queries, filters, queries
 from dashboard.sessions.conversation import format_arguments, lay_out
 from dashboard.sessions.conversation_items import BatchLine, Item
 from dashboard.sessions.detail_queries import (
@@ -146,6 +148,7 @@ def build_page(
         title=f"{str(row)[:60]} · Session",
         heading=truncate(str(row), 60),
         crumbs=(CRUMB,),
+        steps=find_steps(visit, row),
         row=row,
         state=state,
         span=describe_span(row, began),
@@ -176,6 +179,15 @@ def build_page(
         gave_up=gave_up,
         status_code=status_code,
     )
+
+
+def find_steps(visit: Visit, row: Session) -> Steps | None:
+    if not steps.are_shown(visit):
+        return None
+    params = visit.request.GET
+    query, order = filters.parse(params.get("q", "")), queries.read_order(params.get("sort", ""))
+    beside = queries.find_beside_session(query, visit.scope.project, order, row, visit.now)
+    return steps.build_steps(visit, beside, place="sessions", page="session")
 
 
 def find_or_404(session_id: UUID) -> Session:

@@ -24,6 +24,7 @@ from dashboard.pagination import PAGE
 from dashboard.query_box import Values
 from dashboard.sessions.filters import ATTEMPTS, STATES, SessionQuery
 from dashboard.shared_queries import hash_of, match_any, match_values, of_project
+from dashboard.steps import Beside, find_id, read_place
 from ledger.models import Attempt, Message, Project, Session
 from ledger.models.session import TrackerName
 from ledger.optional_cache import get_or_compute_slow
@@ -205,6 +206,24 @@ def list_sessions(
         newer=order.cursor_of(found[0]) if before or (after and more) else None,
         older=order.cursor_of(found[-1]) if after or more else None,
     )
+
+
+def find_beside_session(
+    query: SessionQuery, project: Project | None, order: SessionOrder, row: Session, now: datetime
+) -> Beside:
+    """Find the neighbors of a session in the list."""
+    rows, place = filter_sessions(query, project, now), cursor_at(row, order)
+    earlier = rows.filter(order.beside(place, later=False))
+    later = rows.filter(order.beside(place, later=True))
+    return Beside(
+        find_id(earlier.order_by(*order.sorted_from(first=False))[:1]),
+        find_id(later.order_by(*order.sorted_from(first=True))[:1]),
+        *read_place(rows, row.pk, earlier=earlier),
+    )
+
+
+def cursor_at(row: Session, order: SessionOrder) -> Cursor:
+    return Cursor(getattr(row, order.column), row.pk)
 
 
 # ---- counts

@@ -13,8 +13,10 @@ from dashboard.sessions.filters import STATES, SessionQuery
 from dashboard.sessions.queries import ActivityPage, SessionCounts, SessionOrder, read_cursor
 from dashboard.sessions.rows import SessionEntry, describe_row
 from dashboard.shared_queries import list_nearest_agents
+from dashboard.sorting import Heading
 
 LINKS = (("linked", "Linked", "link"), ("none", "Not linked", "person"))
+LABELS = {"active": "Active", "messages": "Messages"}
 TRACKERS = {"todo": "To-do calls", "llm": "A model", "none": "Nothing: store only"}
 
 
@@ -24,15 +26,6 @@ class Facets:
     agents: list[Facet]
     attempts: list[Facet]
     trackers: list[Facet]
-
-
-@dataclass(frozen=True, slots=True)
-class SortHeading:
-    """The heading of a column that sorts; `direction` is empty if another column does."""
-
-    sort: str
-    direction: str
-    icon: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +38,7 @@ class SessionListPage(PageContext):
     nearest: Sequence[str]
     threshold: int
     order: SessionOrder
-    headings: dict[str, SortHeading]
+    headings: dict[str, Heading]
 
 
 def read_key(now: datetime) -> str:
@@ -82,13 +75,14 @@ def index(visit: Visit) -> SessionListPage:
     )
 
 
-def build_heading(name: str, order: SessionOrder) -> SortHeading:
+def build_heading(name: str, order: SessionOrder) -> Heading:
     """Return how a column's heading looks, and the order that a click on it asks for."""
     if order.name != name:
-        return SortHeading(name, "", "")
+        return Heading(LABELS[name], sort=name)
     if order.descending:
-        return SortHeading(f"-{name}", "descending", "arrow-down")
-    return SortHeading("" if name == "active" else name, "ascending", "arrow-up")
+        return Heading(LABELS[name], sort=f"-{name}", direction="descending")
+    sort = "" if name == "active" else name
+    return Heading(LABELS[name], sort=sort, direction="ascending")
 
 
 def find_total(counts: SessionCounts, query: SessionQuery) -> int:

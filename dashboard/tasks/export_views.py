@@ -1,12 +1,13 @@
 """Export the tasks of a list: exactly those that its filter finds, in its order."""
 
-from django.http import HttpResponse, HttpResponseBase
+from django.http import HttpResponseBase
 from django.views.decorators.http import require_safe
 
 from dashboard.access import operators_only
-from dashboard.export import stream_rows
+from dashboard.export import export_list
 from dashboard.navigation import requested_project
 from dashboard.rendering import HtmxRequest
+from dashboard.sorting import read_sort
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks import order
 
@@ -34,11 +35,8 @@ COLUMNS = {
 @require_safe
 @operators_only
 def export(request: HtmxRequest, form: str) -> HttpResponseBase:
-    """Stream the list as CSV or JSON lines; a filter that is not understood exports nothing."""
+    """Stream the list as CSV or JSON lines."""
     query = task_filters.parse(request.GET.get("q", ""))
-    if query.problems:
-        text = f"Nothing was exported. {' '.join(query.problems)}"
-        return HttpResponse(text, status=400, content_type="text/plain; charset=utf-8")
-    sort = order.read_sort(request.GET.get("sort", ""), 0)
+    sort = read_sort(request.GET.get("sort", ""), order.COLUMNS, 0)
     rows = order.order_all(query, requested_project(request), sort)
-    return stream_rows(rows, COLUMNS, form=form, name="tasks")
+    return export_list(rows, COLUMNS, form=form, name="tasks", problems=query.problems)

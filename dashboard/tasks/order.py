@@ -14,12 +14,13 @@ from django.db.models.functions import Coalesce, Lower
 from dashboard.compiled_queries import compiled
 from dashboard.pagination import PAGE, Page, read_page
 from dashboard.shared_queries import title_of
+from dashboard.sorting import SortColumn, slice_sorted, sort_rows
+from dashboard.steps import Beside, find_beside, read_place
 from dashboard.tasks.filters import TaskQuery
 from dashboard.tasks.queries import add_outcomes, filter_tasks, read_tasks
 from ledger.models import Project, Task
 from ledger.states import TaskState
 
-SORTABLE = 10_000
 # the states, those that need attention first
 ORDER = (
     TaskState.ESCALATED,
@@ -33,27 +34,16 @@ ORDER = (
     TaskState.ABORTED,
 )
 RANKS = {state: rank for rank, state in enumerate(ORDER)}
-COLUMNS: dict[str, Any] = {
-    "created": F("id"),
-    "task": Lower(title_of()),
-    "key": Coalesce("ref", Value("")),
-    "agent": F("agent__name"),
-    "type": F("type"),
-    "priority": F("priority"),
-    "attempts": F("attempts"),
-    "changed": F("updated_at"),
+COLUMNS = {
+    "task": SortColumn(Lower(title_of())),
+    "key": SortColumn(Coalesce("ref", Value(""))),
+    "agent": SortColumn(F("agent__name")),
+    "type": SortColumn(F("type")),
+    "priority": SortColumn(F("priority"), largest_first=True),
+    "attempts": SortColumn(F("attempts"), largest_first=True),
+    "created": SortColumn(F("id"), largest_first=True, is_indexed=True),
+    "changed": SortColumn(F("updated_at"), largest_first=True),
 }
-ALWAYS = ("created",)  # served by an index, however long the list is
-
-
-def read_sort(name: str, total: int) -> str:
-    """Return the order that an address asks for if the list can have it, or else none.
-
-    >>> read_sort("-changed", 3), read_sort("-changed", 20_000), read_sort("-created", 20_000)
-    ('-changed', '', '-created')
-    """
-    column = name.removeprefix("-")
-    return name if column in COLUMNS and (column in ALWAYS or total <= SORTABLE) else ""
 
 
 def list_tasks(
@@ -127,18 +117,23 @@ def sort_by_column(
     after: UUID | None,
 ) -> QuerySet[Any, Any]:
     """Return tasks by a column and, where it is the same, the newest first."""
-    column = COLUMNS[sort.removeprefix("-")]
-    beside = Task.objects.filter(pk__in=[before or after]).values_list(column, flat=True)
-    value = next(iter(beside[:1]), None) if before or after else None
-    rows = Task.objects.alias(sorted=column)
-    rows = rows.filter(pk__in=filter_tasks(query, project).values("pk"))
-    descending, backward = sort.startswith("-"), bool(after) and value is not None
-    if value is not None:
-        further = "lt" if descending != backward else "gt"
-        newer = Q(id__gt=after) if backward else Q(id__lt=before)
-        rows = rows.filter(Q(**{f"sorted__{further}": value}) | Q(sorted=value) & newer)
-    ordered = ("-sorted" if descending != backward else "sorted", "id" if backward else "-id")
-    return rows.order_by(*ordered).values("id")[: PAGE + 1]
+    rows = Task.objects.filter(pk__in=filter_tasks(query, project).values("pk"))
+    return slice_sorted(rows, sort, COLUMNS, before=before, after=after).values("id")
+
+
+def find_beside_task(query: TaskQuery, project: Project | None, sort: str, row: Task) -> Beside:
+    """Find the neighbors of a task in the list."""
+    rows = filter_tasks(query, project)
+    if sort:
+        return find_beside(rows, row.pk, sort, COLUMNS)
+    rank = RANKS[TaskState(row.state)]
+    earlier = rows.filter(Q(state__in=ORDER[:rank]) | Q(state=row.state, id__gt=row.pk))
+    before, after = (
+        list_ids(query, project, "", **{"before": None, "after": None} | {side: row.pk})
+        for side in ("after", "before")
+    )
+    place = read_place(rows, row.pk, earlier=earlier)
+    return Beside(before[0] if before else None, after[0] if after else None, *place)
 
 
 def order_all(query: TaskQuery, project: Project | None, sort: str) -> QuerySet[Task]:
@@ -146,8 +141,7 @@ def order_all(query: TaskQuery, project: Project | None, sort: str) -> QuerySet[
     rows = filter_tasks(query, project)
     if not sort:
         return rows.alias(place=rank_of_state()).order_by("place", "-id")
-    by = "-sorted" if sort.startswith("-") else "sorted"
-    return rows.alias(sorted=COLUMNS[sort.removeprefix("-")]).order_by(by, "-id")
+    return sort_rows(rows, sort, COLUMNS)
 
 
 def rank_of_state() -> Any:

@@ -1,7 +1,7 @@
 """The list of tasks with its facets, and the page of one task."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -9,16 +9,17 @@ from uuid import UUID
 from django.http import Http404
 from django.urls import reverse_lazy
 
-from dashboard import badges
+from dashboard import badges, steps
 from dashboard.actions import Action
 from dashboard.agents.presence import breaker_state
 from dashboard.facets import Facet, value_facets
 from dashboard.json_tree import Node, build_tree, json_size
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
-from dashboard.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.rendering import Crumb, PageContext, Steps, Visit, live_page
 from dashboard.sentences.tasks import describe_cause
 from dashboard.shared_queries import list_history, list_nearest_agents
+from dashboard.sorting import Heading, build_headings, read_sort
 from dashboard.status_text import StatusText
 from dashboard.tasks import detail_queries, order
 from dashboard.tasks import filters as task_filters
@@ -40,8 +41,16 @@ from retries.insight.predictions import Prediction
 from retries.models import Escalation
 
 CRUMB = Crumb("Tasks", reverse_lazy("dashboard:tasks"))
-# columns that a click sorts with the largest value first
-LARGEST_FIRST = ("priority", "attempts", "created", "changed")
+LABELS = {
+    "task": "Task",
+    "key": "Key",
+    "agent": "Agent",
+    "type": "Type",
+    "priority": "Priority",
+    "attempts": "Attempts",
+    "created": "Created",
+    "changed": "Changed",
+}
 # the states in which a task has attempts left
 UNDER_WAY = (TaskState.QUEUED, TaskState.RUNNING, TaskState.RETRY)
 
@@ -114,6 +123,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         title=f"{str(row)[:60]} · Task",
         heading=row.ref or f"…{str(row.pk)[-8:]}",
         crumbs=(CRUMB,),
+        steps=find_steps(visit, row),
         row=row,
         due=describe_status(row, now=now),
         hold=find_hold(row),
@@ -139,6 +149,17 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         payload_size=json_size(row.payload),
         result=build_tree(row.result),
     )
+
+
+def find_steps(visit: Visit, row: Task) -> Steps | None:
+    """Return the tasks before and after this one in the list that the address has the filter of."""
+    if not steps.are_shown(visit):
+        return None
+    params = visit.request.GET
+    query = task_filters.parse(params.get("q", ""))
+    sort = read_sort(params.get("sort", ""), order.COLUMNS, 0)
+    beside = order.find_beside_task(query, visit.scope.project, sort, row)
+    return steps.build_steps(visit, beside, place="tasks", page="task")
 
 
 def build_card(failures: Sequence[Failure]) -> FailureCard | None:
@@ -182,13 +203,10 @@ class Facets:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the table; `sort` is the order that a click asks for."""
+    """A column of the table, which may be shown only where it is asked for."""
 
     name: str
-    label: str
-    css: str = ""
-    sort: str | None = ""
-    direction: str = ""  # ascending or descending, where the list has this order
+    heading: Heading
     shown: bool = True
     is_optional: bool = False
 
@@ -210,7 +228,6 @@ class TaskListPage(PageContext):
     can_sort: bool
     columns: list[Column]
     shown: set[str]
-    keys: list[str]
     page: Page[Any]
     entries: list[Entry]
     bulk_verbs: tuple[str, ...]
@@ -225,7 +242,7 @@ def index(visit: Visit) -> TaskListPage:
     counts = count_tasks(query, scope.project)
     total = counts.of(query)
     asked = request.GET.get("sort", "")
-    sort = order.read_sort(asked, total)
+    sort = read_sort(asked, order.COLUMNS, total)
     page = order.list_tasks(
         query,
         scope.project,
@@ -245,7 +262,6 @@ def index(visit: Visit) -> TaskListPage:
         can_sort=sort == asked,
         columns=columns,
         shown={column.name for column in columns if column.shown},
-        keys=list(task_filters.KEYS),
         page=page,
         entries=[Entry(row, describe_status(row, now=visit.now)) for row in page.rows],
         bulk_verbs=BULK_VERBS,
@@ -255,35 +271,25 @@ def index(visit: Visit) -> TaskListPage:
 
 def build_columns(sort: str, shown: set[str], *, of_one_project: bool) -> list[Column]:
     """Return the columns of the table, in their order; optional ones only where asked for."""
-    descending = sort.startswith("-")
-    by = sort.removeprefix("-")
+    headings = build_headings(order.COLUMNS, LABELS, sort)
 
-    def column(name: str, label: str, css: str = "", *, optional: bool = False) -> Column:
-        first = f"-{name}" if name in LARGEST_FIRST else name
-        turned = sort.removeprefix("-") if descending else f"-{sort}"
-        return Column(
-            name,
-            label,
-            css,
-            turned if name == by else first,
-            ("descending" if descending else "ascending") if name == by else "",
-            shown=not optional or name in shown,
-            is_optional=optional,
-        )
+    def column(name: str, css: str = "", *, optional: bool = False) -> Column:
+        heading = replace(headings[name], css=css)
+        return Column(name, heading, shown=not optional or name in shown, is_optional=optional)
 
-    first = Column("state", "State", "t-state", None, "" if sort else "descending")
-    project = [] if of_one_project else [Column("project", "Project", "c-lg t-proj", None)]
+    first = Column("state", Heading("State", "t-state", "", "" if sort else "descending"))
+    project = [] if of_one_project else [Column("project", Heading("Project", "c-lg t-proj"))]
     return [
         first,
-        column("task", "Task"),
-        column("key", "Key", "c-md t-key"),
-        column("agent", "Agent", "t-agent"),
+        column("task"),
+        column("key", "c-md t-key"),
+        column("agent", "t-agent"),
         *project,
-        column("type", "Type", "c-lg t-kind", optional=True),
-        column("priority", "Priority", "c-lg t-prio", optional=True),
-        column("attempts", "Attempts", "t-att"),
-        column("created", "Created", "c-lg r t-age", optional=True),
-        column("changed", "Changed", "r t-age"),
+        column("type", "c-lg t-kind", optional=True),
+        column("priority", "c-lg t-prio", optional=True),
+        column("attempts", "t-att"),
+        column("created", "c-lg r t-age", optional=True),
+        column("changed", "r t-age"),
     ]
 
 

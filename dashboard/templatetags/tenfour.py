@@ -19,6 +19,7 @@ from django.utils.timezone import localtime
 from dashboard import badges, dependencies, formatting, query_box
 from dashboard.access import describe_missing, may_open
 from dashboard.agents.presence import trip_badge
+from dashboard.completion.lists import LISTS
 from dashboard.instructions.actions import allowed_actions
 from dashboard.notifications.sentences import Part
 from dashboard.patterns import queries as pattern_queries
@@ -362,6 +363,12 @@ def verb_words(verb: str) -> VerbWords:
 def term(key: str, value: str) -> str:
     """Return the query for one value."""
     return query_box.term(key, value)
+
+
+@register.simple_tag
+def query_keys(noun: str) -> str:
+    """Return the keys of a list's query box, for its completion."""
+    return " ".join(LISTS[noun].keys)
 
 
 @register.filter

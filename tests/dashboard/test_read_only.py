@@ -107,9 +107,15 @@ QUIET = {
     "profile",
 }
 PARTS = {
-    "tasks_export",
-    "tasks_complete",
+    "complete",
     "audit_export",
+    *(
+        f"{noun}_export"
+        for noun in (
+            *("tasks", "instructions", "escalations", "deadletters", "patterns", "plans"),
+            *("sessions", "activity", "agents"),
+        )
+    ),
     "browser_end",
     "browsers_end_others",
     "profile_save",

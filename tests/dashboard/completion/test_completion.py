@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 def complete(browser: Client, **params: str) -> list[tuple[str, str]]:
-    answer = browser.get("/tasks/complete/", params).json()
+    answer = browser.get(f"/complete/{params.pop('list', 'tasks')}/", params).json()
     return [(each["term"], each["count"]) for each in answer["options"]]
 
 

@@ -1,0 +1,28 @@
+"""Export the journal: exactly the events that its filter finds, newest first."""
+
+from django.http import HttpResponseBase
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from dashboard.access import operators_only
+from dashboard.activity import filters, queries
+from dashboard.export import export_list
+from dashboard.navigation import requested_project
+from dashboard.rendering import HtmxRequest
+
+COLUMNS = {
+    name: name
+    for name in (
+        *("id", "at", "project_id", "kind", "subject_type", "subject_id", "agent_id"),
+        *("from_state", "to_state", "actor_type", "actor_name", "data", "request_id"),
+    )
+}
+
+
+@require_safe
+@operators_only
+def export(request: HtmxRequest, form: str) -> HttpResponseBase:
+    """Stream the list as CSV or JSON lines."""
+    query = filters.parse(request.GET.get("q", ""), now=timezone.now())
+    rows = queries.filter_events(query, requested_project(request)).order_by("-id")
+    return export_list(rows, COLUMNS, form=form, name="activity", problems=query.problems)

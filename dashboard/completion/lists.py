@@ -1,0 +1,186 @@
+"""Say for each list how the keys of its query box are completed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from dashboard.activity import filters as event_filters
+from dashboard.agents import filters as agent_filters
+from dashboard.completion.sources import (
+    Source,
+    Typed,
+    agents,
+    list_choices,
+    list_patterns,
+    newest,
+    plans,
+    states,
+)
+from dashboard.deadletters import queries as deadletter_queries
+from dashboard.escalations import filters as inbox_filters
+from dashboard.instructions import filters as instruction_filters
+from dashboard.instructions import queries as instruction_queries
+from dashboard.patterns import filters as pattern_filters
+from dashboard.patterns import queries as pattern_queries
+from dashboard.plans import filters as plan_filters
+from dashboard.plans import queries as plan_queries
+from dashboard.query_box import ANY, Keys, Names
+from dashboard.sessions import filters as session_filters
+from dashboard.sessions import queries as session_queries
+from dashboard.tasks import filters as task_filters
+from dashboard.tasks import queries as task_queries
+from dashboard.tasks.counts import count_tasks
+from ledger.models import DeadLetter, Instruction, Session, Task
+from retries.models import Escalation
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedList:
+    """The keys of a list, and the sources of those whose values are not fixed."""
+
+    place: str  # the name of the list's URL, whose permission completing needs
+    keys: Keys
+    sources: Mapping[str, Source] = field(default_factory=dict)
+
+
+# ---- Tasks
+
+
+def tasks_of(typed: Typed) -> QuerySet[Task]:
+    query = task_filters.parse(typed.text).agentless()
+    return task_queries.filter_tasks(query, typed.project)
+
+
+def tasks_in_plan(typed: Typed) -> QuerySet[Task]:
+    query = replace(task_filters.parse(typed.text), plan=ANY)
+    return task_queries.filter_tasks(query, typed.project)
+
+
+def count_task_states(typed: Typed) -> Mapping[str, int]:
+    counts = count_tasks(task_filters.parse(typed.text), typed.project).states
+    return {
+        name: sum(counts.get(state, 0) for state in of) for name, of in task_filters.STATES.items()
+    }
+
+
+def list_errors(typed: Typed) -> list[dict[str, str]]:
+    return list_choices(typed, task_filters.ERRORS)
+
+
+# ---- other lists
+
+
+def instructions_of(typed: Typed) -> QuerySet[Instruction]:
+    query = replace(instruction_filters.parse(typed.text), agent=ANY)
+    return instruction_queries.filter_instructions(query, typed.project)
+
+
+def letters_of(typed: Typed) -> QuerySet[DeadLetter]:
+    query = task_filters.parse(typed.text, task_filters.LETTER_KEYS).agentless()
+    return deadletter_queries.filter_deadletters(query, typed.project)
+
+
+def count_letter_states(typed: Typed) -> Mapping[str, int]:
+    query = task_filters.parse(typed.text, task_filters.LETTER_KEYS)
+    return deadletter_queries.count_deadletters(query, typed.project)
+
+
+def sessions_of(typed: Typed) -> QuerySet[Session]:
+    query = replace(session_filters.parse(typed.text), agent=ANY)
+    return session_queries.filter_sessions(query, typed.project, timezone.now())
+
+
+def count_pattern_states(typed: Typed) -> Mapping[str, int]:
+    return pattern_queries.count_patterns(pattern_filters.parse(typed.text), typed.project)
+
+
+def count_plan_states(typed: Typed) -> Mapping[str, int]:
+    counts = plan_queries.count_plans(plan_filters.parse(typed.text), typed.project)
+    return {name: counts[name] for name in plan_filters.STATES}
+
+
+def list_assignees(typed: Typed) -> list[dict[str, str]]:
+    open_ones = newest(lambda: Escalation.objects.open(), "assignee__username")
+    return list_choices(typed, (inbox_filters.ME, inbox_filters.NO_ONE)) + open_ones(typed)
+
+
+TASKS: dict[str, Any] = {
+    "agent": agents(tasks_of),
+    "plan": plans(tasks_in_plan),
+    "state": states(count_task_states),
+    "pattern": list_patterns,
+    "type": newest(Task.objects.all, "type"),
+    "error": list_errors,
+}
+LISTS = {
+    "tasks": CompletedList("tasks", task_filters.KEYS, TASKS),
+    "deadletters": CompletedList(
+        "deadletters",
+        task_filters.LETTER_KEYS,
+        TASKS
+        | {
+            "agent": agents(letters_of),
+            "plan": plans(),
+            "state": states(count_letter_states),
+            "type": newest(DeadLetter.objects.all, "type"),
+            "reason": newest(DeadLetter.objects.all, "reason"),
+        },
+    ),
+    "instructions": CompletedList(
+        "instructions",
+        instruction_filters.KEYS,
+        {
+            "agent": agents(instructions_of),
+            "from": newest(Instruction.objects.all, "sent_by_name"),
+        },
+    ),
+    "escalations": CompletedList(
+        "escalations",
+        inbox_filters.KEYS,
+        {
+            "agent": agents(),
+            "plan": plans(),
+            "pattern": list_patterns,
+            "assignee": list_assignees,
+        },
+    ),
+    "patterns": CompletedList(
+        "patterns",
+        pattern_filters.KEYS,
+        {
+            "agent": agents(),
+            "pattern": list_patterns,
+            "state": states(count_pattern_states),
+        },
+    ),
+    "plans": CompletedList(
+        "plans",
+        plan_filters.KEYS,
+        {
+            "agent": agents(),
+            "state": states(count_plan_states),
+        },
+    ),
+    "sessions": CompletedList(
+        "sessions",
+        session_filters.KEYS,
+        {"agent": agents(sessions_of)},
+    ),
+    "agents": CompletedList("agents", agent_filters.KEYS),
+    "activity": CompletedList(
+        "activity",
+        event_filters.build_keys([], now=timezone.now()),
+        {"agent": agents()},
+    ),
+}
+
+
+def find_source(listed: CompletedList, key: str) -> Source | None:
+    """Return the source of a key's values, or None where its values are not names."""
+    source, kind = listed.sources.get(key), listed.keys.get(key)
+    if source is None and isinstance(kind, Names):
+        return lambda typed: list_choices(typed, kind.choices)
+    return source

@@ -1,0 +1,31 @@
+"""Complete the query box of a list: the values of a key that begin with what is typed."""
+
+from django.http import Http404, JsonResponse
+from django.views.decorators.http import require_safe
+
+from dashboard import query_box
+from dashboard.access import may_open, operators_only
+from dashboard.completion.lists import LISTS, find_source
+from dashboard.completion.sources import SHOWN, Typed, list_examples
+from dashboard.navigation import requested_project
+from dashboard.rendering import HtmxRequest
+
+
+@require_safe
+@operators_only
+def complete(request: HtmxRequest, noun: str) -> JsonResponse:
+    """Return up to eight values of a key, with their number of rows where the list counts them."""
+    listed = LISTS.get(noun)
+    if listed is None or not may_open(request.user, listed.place):
+        raise Http404(f"There is no list “{noun[:20]}”.")
+    typed = Typed(
+        key=request.GET.get("key", "").lower(),
+        prefix=query_box.clean(request.GET.get("prefix", "")).replace('"', ""),
+        text=request.GET.get("q", ""),
+        project=requested_project(request),
+        person=request.user,
+    )
+    if typed.key not in listed.keys:
+        return JsonResponse({"options": []})
+    source = find_source(listed, typed.key) or list_examples
+    return JsonResponse({"options": source(typed)[:SHOWN]})

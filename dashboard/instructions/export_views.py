@@ -1,0 +1,41 @@
+"""Export the instructions of a list: exactly those that its filter finds, in its order."""
+
+from django.http import HttpResponseBase
+from django.views.decorators.http import require_safe
+
+from dashboard.access import operators_only
+from dashboard.export import export_list
+from dashboard.instructions import filters, queries
+from dashboard.navigation import requested_project
+from dashboard.rendering import HtmxRequest
+from dashboard.sorting import read_sort, sort_rows
+
+COLUMNS = {
+    "id": "id",
+    "project": "project__name",
+    "agent": "agent__name",
+    "state": "state",
+    "content": "content",
+    "sent_by": "sent_by_name",
+    "tracked": "tracked",
+    "retry_count": "retry_count",
+    "deliveries": "deliveries",
+    "outcome": "outcome",
+    "note": "note",
+    "queued_at": "queued_at",
+    "delivered_at": "delivered_at",
+    "acknowledged_at": "acknowledged_at",
+    "failed_at": "failed_at",
+    "cancelled_at": "cancelled_at",
+}
+
+
+@require_safe
+@operators_only
+def export(request: HtmxRequest, form: str) -> HttpResponseBase:
+    """Stream the list as CSV or JSON lines."""
+    query = filters.parse(request.GET.get("q", ""))
+    sort = read_sort(request.GET.get("sort", ""), queries.COLUMNS, 0)
+    rows = queries.filter_instructions(query, requested_project(request))
+    ordered = sort_rows(rows, sort, queries.COLUMNS)
+    return export_list(ordered, COLUMNS, form=form, name="instructions", problems=query.problems)

@@ -1,0 +1,42 @@
+"""Export the failure patterns of a list: exactly those that its filter finds."""
+
+from django.db.models import OuterRef
+from django.http import HttpResponseBase
+from django.views.decorators.http import require_safe
+
+from dashboard.access import operators_only
+from dashboard.export import export_list
+from dashboard.navigation import requested_project
+from dashboard.patterns import filters, queries
+from dashboard.rendering import HtmxRequest
+from dashboard.shared_queries import CountOf
+from dashboard.sorting import read_sort
+from retries.models import Grouped
+
+COLUMNS = {
+    "id": "id",
+    "project": "project__name",
+    "state": "state",
+    "fingerprint": "fingerprint",
+    "template": "template",
+    "example": "example",
+    "failures": "failures",
+    "first_seen": "first_seen",
+    "last_seen": "last_seen",
+    "ignored_until": "ignored_until",
+    "note": "note",
+}
+FAILURES = Grouped.objects.filter(pattern=OuterRef("pk")).order_by()
+
+
+@require_safe
+@operators_only
+def export(request: HtmxRequest, form: str) -> HttpResponseBase:
+    """Stream the list as CSV or JSON lines."""
+    query = filters.parse(request.GET.get("q", ""))
+    sort = read_sort(request.GET.get("sort", ""), queries.COLUMNS, None)
+    counted = queries.filter_patterns(query, requested_project(request)).annotate(
+        failures=CountOf(FAILURES.values("pk"))
+    )
+    ordered = queries.order_patterns(counted, sort)
+    return export_list(ordered, COLUMNS, form=form, name="patterns", problems=query.problems)

@@ -1,0 +1,71 @@
+"""The query box of Patterns (pure): `state:ignored agent:coder older:7d connection refused`.
+
+Words without a key are searched in the error. Without a state, the list has the patterns that need
+attention.
+"""
+
+import uuid
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from dashboard import query_box
+from dashboard.query_box import ANY, BoxQuery, Keys, Names, Values, only_value, split_ids
+from dashboard.query_values import Period, read_age, read_period
+from retries.states import TROUBLING, PatternState
+
+ALL = "all"
+# the name of a state in the box -> the states it stands for
+STATES: dict[str, tuple[PatternState, ...]] = {
+    "open": TROUBLING,
+    "ignored": (PatternState.IGNORED,),
+    "resolved": (PatternState.RESOLVED,),
+    "regressed": (PatternState.REGRESSED,),
+    ALL: tuple(PatternState),
+}
+KEYS: Keys = {
+    "agent": Names(),
+    "state": Names(tuple(STATES)),
+    "pattern": Names(),
+    "older": read_age("older"),
+    "seen": read_period("seen"),
+    "first": read_period("first"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatternQuery(BoxQuery):
+    agent: Values = ANY
+    state: Values = ANY
+    pattern: Values = ANY
+    older: timedelta | None = None  # since it was seen last
+    seen: Period | None = None
+    first: Period | None = None
+    ids: tuple[uuid.UUID, ...] = ()
+    words: tuple[str, ...] = ()
+
+    @property
+    def one_state(self) -> str:
+        """The state if exactly one is asked for or none, else an empty string."""
+        return "open" if self.state == ANY else only_value(self.state)
+
+    def with_state(self, name: str) -> str:
+        """Return the query's text with another state; open is the one without a term."""
+        return self.having("state", f"state:{name}" if name != "open" else "")
+
+    def stateless(self) -> "PatternQuery":
+        """Return the query for any state, which the counts on the list's buttons need."""
+        return replace(self, text="", state=Values((ALL,)))
+
+
+def parse(text: str) -> PatternQuery:
+    """Return the query in `text`; never fails."""
+    parsed = query_box.parse(text, KEYS)
+    ids, words = split_ids(parsed.rest, parsed.problems)
+    return PatternQuery(
+        text=parsed.text,
+        **parsed.names,
+        **parsed.read,
+        ids=ids,
+        words=words,
+        problems=tuple(parsed.problems),
+    )

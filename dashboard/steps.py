@@ -1,0 +1,82 @@
+"""Lead from one row's page to the rows before and after it in the list that it was opened from."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Exists, QuerySet
+from django.urls import reverse
+
+from dashboard.formatting import COUNT_CAP, capped
+from dashboard.navigation import here_of
+from dashboard.rendering import Steps, Visit, wants_part
+from dashboard.shared_queries import CountOf
+from dashboard.sorting import Columns, beyond, slice_sorted, sort_rows
+from ledger.models import Project
+
+# parameters of a page that its neighbors' pages don't repeat
+OWN = (
+    *("ask", "open", "id", "timeline", "before", "after"),
+    *("show", "state", "find", "at", "start", "batches", "make"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What stands beside a row in a list; `place` counts from 1 and is 0 outside of the list."""
+
+    previous: UUID | None
+    next: UUID | None
+    place: int
+    total: int
+
+
+def find_beside(rows: QuerySet[Any], id: UUID, sort: str, columns: Columns) -> Beside:
+    """Find the neighbors of a row in an order of a list."""
+    ordered = sort_rows(rows, sort, columns)
+    earlier = ordered.filter(beyond(rows, sort, columns, id, backward=True))
+    previous = slice_sorted(rows, sort, columns, before=None, after=id, most=1)
+    following = slice_sorted(rows, sort, columns, before=id, after=None, most=1)
+    place, total = read_place(rows, id, earlier=earlier)
+    return Beside(find_id(previous), find_id(following), place, total)
+
+
+def find_id(rows: QuerySet[Any]) -> UUID | None:
+    return next(iter(rows.values_list("pk", flat=True)), None)
+
+
+def read_place(rows: QuerySet[Any], id: UUID, *, earlier: QuerySet[Any]) -> tuple[int, int]:
+    """Return the place of a row, after the `earlier` ones, and the number of rows, up to a cap."""
+    numbers = Project.objects.order_by().annotate(
+        here=Exists(rows.filter(pk=id)),
+        place=CountOf(earlier.order_by().values("pk")[:COUNT_CAP]),
+        total=CountOf(rows.order_by().values("pk")[:COUNT_CAP]),
+    )
+    here, place, total = numbers.values_list("here", "place", "total")[0]
+    return place + 1 if here else 0, total
+
+
+def build_steps(visit: Visit, beside: Beside | None, *, place: str, page: str) -> Steps | None:
+    """Return the links to the neighbors, which keep the filter of the list `place`."""
+    if beside is None:
+        return None
+    params = here_of(visit.request)
+    for name in OWN:
+        params.pop(name, None)
+    query = f"?{params.urlencode()}" if params else ""
+
+    def link(id: UUID | None) -> str:
+        return reverse(f"dashboard:{page}", args=[id]) + query if id else ""
+
+    return Steps(
+        where=f"{capped(beside.place)} of {capped(beside.total)}" if beside.place else "",
+        filter=visit.request.GET.get("q", ""),
+        list=reverse(f"dashboard:{place}") + query,
+        previous=link(beside.previous),
+        next=link(beside.next),
+    )
+
+
+def are_shown(visit: Visit) -> bool:
+    """Return whether the answer has the head of the page; a poll leaves it as it is."""
+    return not wants_part(visit.request)

@@ -1,0 +1,124 @@
+"""Exports: exactly the filtered list, of every list, in constant memory."""
+
+import csv
+import io
+import json
+import tracemalloc
+from datetime import datetime, timedelta
+from urllib.parse import urlencode
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+
+from ledger.models import Agent, Task
+from ledger.states import TaskState
+from retries.models import Escalation
+from tests.dashboard.seen import html, rows
+from tests.dashboard.sessions.conversations import make_busy_session
+from tests.dashboard.worked import buried, make_plan, make_task
+from tests.factories import make_agent, send
+
+pytestmark = pytest.mark.django_db
+
+ROWS = 20_000
+# far less than the rows take together, far more than one chunk of them
+MOST_BYTES = 12_000_000
+
+
+def export(browser: Client, noun: str, form: str, query: dict[str, str]) -> str:
+    response = browser.get(reverse(f"dashboard:{noun}_export", args=[form]), query)
+    assert response.status_code == 200 and "attachment" in response["Content-Disposition"]
+    return b"".join(response.streaming_content).decode()  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def world(agent: Agent, now: datetime) -> Agent:
+    """Rows of two agents in every list, in several states."""
+    start = now - timedelta(minutes=5)
+    for number, each in enumerate((agent, make_agent("codex"))):
+        make_plan(f"0{number}-01", [("One", []), ("Two", [1])], now=now, agent=each)
+        make_busy_session(each, now=now)
+        for number in range(3):
+            send(each, f"Instruction {number}", now=start)
+            make_task(TaskState.ESCALATED, f"Task {number}", agent=each, now=start)
+            make_task(TaskState.DONE, agent=each, now=start)
+            buried(f"Letter {number}", agent=each, now=start, why={"message": f"no disk {number}"})
+    return agent
+
+
+# the parameters of a list's address, and what the ids of its rows begin with
+LISTS = {
+    "tasks": ({"q": "agent:coder -state:done"}, "task"),
+    "instructions": ({"q": "agent:coder", "sort": "sent"}, "ins"),
+    "escalations": ({"q": "agent:coder Task", "group": "none", "sort": "oldest"}, "esc"),
+    "deadletters": ({"q": "agent:coder disk", "group": "time", "sort": "-attempts"}, "dead"),
+    "patterns": ({"q": "agent:coder state:all", "sort": "first"}, "pattern"),
+    "plans": ({"q": "agent:coder created:1d", "sort": "title"}, "plan"),
+    "sessions": ({"q": "agent:coder", "sort": "messages"}, "session"),
+    "activity": ({"q": "agent:coder kind:task.done"}, "ev"),
+    "agents": ({"q": "coder"}, "agent"),
+}
+
+
+@pytest.mark.parametrize("noun", LISTS)
+def test_an_export_equals_the_list_under_its_filter(
+    browser: Client, world: Agent, noun: str
+) -> None:
+    query, of = LISTS[noun]
+    listed = rows(browser.get(reverse(f"dashboard:{noun}"), query), of)
+    everything = rows(browser.get(reverse(f"dashboard:{noun}"), query | {"q": ""}), of)
+    assert listed and len(listed) < len(everything)
+    lines = [json.loads(line) for line in export(browser, noun, "jsonl", query).splitlines()]
+    assert [line["id"] for line in lines] == listed
+    table = list(csv.DictReader(io.StringIO(export(browser, noun, "csv", query))))
+    assert [row["id"] for row in table] == listed
+    assert [list(row) for row in table] == [list(line) for line in lines]
+    page = html(browser.get(reverse(f"dashboard:{noun}"), query))
+    address = reverse(f"dashboard:{noun}_export", args=["csv"])
+    assert f'href="{address}?' in page and urlencode({"q": query["q"]}) in page
+
+    refused = browser.get(address, {"q": "agnet:coder"})
+    assert refused.status_code == 400 and "Nothing was exported" in refused.content.decode()
+    assert browser.get(reverse(f"dashboard:{noun}_export", args=["pdf"])).status_code == 404
+
+
+@pytest.mark.parametrize("state", ["snoozed", "answered"])
+def test_the_lists_beside_the_inbox_are_exported(
+    browser: Client, world: Agent, now: datetime, state: str
+) -> None:
+    ids = list(Escalation.objects.order_by("id").values_list("pk", flat=True))
+    for id in ids[:2]:
+        browser.post(f"/escalations/{id}/snooze/", {"until": "1h"})
+    for id in ids[2:4]:
+        browser.post(f"/escalations/{id}/answer/", {"action": "skip"})
+    listed = rows(browser.get("/escalations/", {"state": state}), "esc")
+    text = export(browser, "escalations", "jsonl", {"state": state, "q": "of no effect"})
+    assert [json.loads(line)["id"] for line in text.splitlines()] == listed and len(listed) == 2
+
+
+def test_a_long_list_is_exported_in_constant_memory(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """No more than a few chunks of the rows are in memory at once."""
+    make_task(TaskState.FAILED, agent=agent, now=now, why={"message": "x" * 2_000})
+    columns = [field.column for field in Task._meta.local_fields if field.column != "id"]
+    names = ", ".join(f'"{column}"' for column in columns)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"insert into ledger_task (id, {names}) select gen_random_uuid(), {names}"
+            f" from ledger_task, generate_series(2, {ROWS})"
+        )
+    response = browser.get("/tasks/export/csv/", {"q": "agent:coder"})
+    lines = length = 0
+    tracemalloc.start()
+    try:
+        for chunk in response.streaming_content:  # type: ignore[attr-defined]
+            lines += chunk.count(b"\n")
+            length += len(chunk)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert lines == ROWS + 1 and length > 3 * MOST_BYTES
+    assert most < MOST_BYTES
