@@ -40,6 +40,8 @@ REQUIRED = {
     "home": "ledger.view_event",
     "search": ENTER,
     "complete": ENTER,
+    "view_save": "ledger.add_savedview",
+    "view_delete": "ledger.delete_savedview",
     "settings": ENTER,
     "policies": "retries.view_retrypolicy",
     "policy_switch": "retries.change_retrypolicy",

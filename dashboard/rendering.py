@@ -65,7 +65,7 @@ class PageContext:
     title: str
     heading: str
     crumbs: Sequence[Crumb] = ()
-    steps: Steps | None = None
+    list_steps: Steps | None = None
     status_code: int = 200
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.db.models import F, Q, QuerySet, Subquery
 
-from dashboard.pagination import PAGE
+from dashboard import pagination
 
 SORTABLE = 10_000
 NEWEST = F("id")
@@ -85,12 +85,13 @@ def slice_sorted(
     *,
     before: UUID | None,
     after: UUID | None,
-    most: int = PAGE + 1,
+    most: int | None = None,
 ) -> QuerySet[Any]:
     """Return the rows next to one in an order, the next one first.
 
     `before` and `after` are as in a list of ids: the page of rows older than one, or newer.
     """
+    most = most or pagination.PAGE + 1
     backward = bool(after)
     descending = sort.startswith("-")
     ordered = sort_rows(rows, sort, columns)

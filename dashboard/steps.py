@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, QuerySet
+from django.db.models import Exists, QuerySet, Subquery
 from django.urls import reverse
 
 from dashboard.formatting import COUNT_CAP, capped
@@ -34,26 +34,42 @@ class Beside:
 def find_beside(rows: QuerySet[Any], id: UUID, sort: str, columns: Columns) -> Beside:
     """Find the neighbors of a row in an order of a list."""
     ordered = sort_rows(rows, sort, columns)
-    earlier = ordered.filter(beyond(rows, sort, columns, id, backward=True))
-    previous = slice_sorted(rows, sort, columns, before=None, after=id, most=1)
-    following = slice_sorted(rows, sort, columns, before=id, after=None, most=1)
-    place, total = read_place(rows, id, earlier=earlier)
-    return Beside(find_id(previous), find_id(following), place, total)
-
-
-def find_id(rows: QuerySet[Any]) -> UUID | None:
-    return next(iter(rows.values_list("pk", flat=True)), None)
-
-
-def read_place(rows: QuerySet[Any], id: UUID, *, earlier: QuerySet[Any]) -> tuple[int, int]:
-    """Return the place of a row, after the `earlier` ones, and the number of rows, up to a cap."""
-    numbers = Project.objects.order_by().annotate(
-        here=Exists(rows.filter(pk=id)),
-        place=CountOf(earlier.order_by().values("pk")[:COUNT_CAP]),
-        total=CountOf(rows.order_by().values("pk")[:COUNT_CAP]),
+    return read_beside(
+        rows,
+        id,
+        earlier=ordered.filter(beyond(rows, sort, columns, id, backward=True)),
+        previous=slice_sorted(rows, sort, columns, before=None, after=id, most=1),
+        following=slice_sorted(rows, sort, columns, before=id, after=None, most=1),
     )
-    here, place, total = numbers.values_list("here", "place", "total")[0]
-    return place + 1 if here else 0, total
+
+
+def read_beside(
+    rows: QuerySet[Any],
+    id: UUID,
+    *,
+    earlier: QuerySet[Any],
+    previous: QuerySet[Any] | None = None,
+    following: QuerySet[Any] | None = None,
+) -> Beside:
+    """Read the place of a row after the `earlier` ones, and its neighbors, with one statement.
+
+    Places are counted up to a cap.
+    """
+    wanted = {
+        "here": Exists(rows.filter(pk=id)),
+        "place": CountOf(earlier.order_by().values("pk")[:COUNT_CAP]),
+        "total": CountOf(rows.order_by().values("pk")[:COUNT_CAP]),
+    }
+    for name, found in {"previous": previous, "following": following}.items():
+        if found is not None:
+            wanted[name] = Subquery(found.values("pk"))
+    found_row = Project.objects.order_by().annotate(**wanted).values(*wanted)[0]
+    return Beside(
+        found_row.get("previous"),
+        found_row.get("following"),
+        found_row["place"] + 1 if found_row["here"] else 0,
+        found_row["total"],
+    )
 
 
 def build_steps(visit: Visit, beside: Beside | None, *, place: str, page: str) -> Steps | None:

@@ -46,6 +46,7 @@ from dashboard.plans import import_views as plan_import_views
 from dashboard.plans import summary_views as plan_summary_views
 from dashboard.plans import views as plan_views
 from dashboard.profile import views as profile_views
+from dashboard.saved_views import action_views as saved_view_action_views
 from dashboard.search import views as search_views
 from dashboard.sessions import action_views as session_action_views
 from dashboard.sessions import detail_views as session_detail_views
@@ -73,6 +74,8 @@ urlpatterns = [
     path("sign-out/", sign_in_views.sign_out, name="sign_out"),
     path("search/", search_views.search, name="search"),
     path("complete/<slug:noun>/", completion_views.complete, name="complete"),
+    path("views/<slug:noun>/save/", saved_view_action_views.save, name="view_save"),
+    path("views/<uuid:view_id>/delete/", saved_view_action_views.delete, name="view_delete"),
     path("instructions/", instruction_views.index, name="instructions"),
     path(
         "instructions/export/<slug:form>/",

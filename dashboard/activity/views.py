@@ -24,6 +24,7 @@ from dashboard.navigation import here_of, read_scope, requested_project
 from dashboard.pagination import Page
 from dashboard.query_box import as_id, term
 from dashboard.rendering import HtmxRequest, PageContext, Visit
+from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sparklines import Bars, bars
 from ledger.models import Event
 
@@ -88,6 +89,7 @@ class RangeLink:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivityPage(PageContext):
     query: EventQuery
+    views: ViewStrip
     page: Page[EventEntry]
     newest: UUID | None
     groups: list[AgeGroup]
@@ -141,6 +143,7 @@ def build_page(visit: Visit, query: EventQuery) -> ActivityPage:
         title=f"{query.text} · Activity" if query.text else "Activity",
         heading="Activity",
         query=query,
+        views=read_views(visit, "activity", query.text),
         page=page,
         newest=page.rows[0].event.pk if page.rows and page.newer is None else None,
         groups=group_by_age(page.rows, now=now),

@@ -40,7 +40,8 @@ def parse(text: str) -> AgentQuery:
     return AgentQuery(
         text=parsed.text,
         **parsed.names,
-        **parsed.read,
+        older=parsed.read.get("older"),
+        newer=parsed.read.get("newer"),
         ids=ids,
         words=words,
         problems=tuple(parsed.problems),

@@ -33,6 +33,7 @@ from dashboard.agents.rates import DAY, RANGES, Range, Rates, read_rates
 from dashboard.agents.rows import AgentRow, build_row
 from dashboard.question_lines import OpenQuestions, list_oldest_questions, read_causes
 from dashboard.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.shared_queries import read_figures
 from ledger.instruction_stats import Statistics
 from ledger.models import Project, Token
@@ -73,6 +74,7 @@ class Column:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentListPage(PageContext):
     query: AgentQuery
+    views: ViewStrip
     sort: str
     range: Range
     segments: list[Segment]
@@ -95,6 +97,7 @@ def index(visit: Visit) -> AgentListPage:
         title=describe_problems(fleet.counts),
         heading="Agents",
         query=query,
+        views=read_views(visit, "agents", query.text, parameters.get("sort", "")),
         sort=sort,
         range=range,
         segments=[

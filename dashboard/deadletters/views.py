@@ -16,6 +16,7 @@ from dashboard.json_tree import Node, build_tree, json_size
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
 from dashboard.rendering import Crumb, PageContext, Steps, Visit, live_page
+from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sorting import Heading, build_headings, read_sort
 from dashboard.tasks import detail_queries
 from dashboard.tasks import filters as task_filters
@@ -66,7 +67,7 @@ def detail(visit: Visit, letter_id: UUID) -> DeadLetterPage:
         title=f"{str(letter.task)[:60]} · Dead letter",
         heading=f"…{str(letter.pk)[-8:]}",
         crumbs=(CRUMB,),
-        steps=find_steps(visit, letter.pk),
+        list_steps=find_steps(visit, letter.pk),
         letter=letter,
         row=letter.task,
         actions=actions,
@@ -105,6 +106,7 @@ class Segment:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterListPage(PageContext):
     query: TaskQuery
+    views: ViewStrip
     segments: list[Segment]
     total: int | None
     sort: str
@@ -145,6 +147,7 @@ def index(visit: Visit) -> DeadLetterListPage:
         title=f"{query.text} · Dead letters" if query.text else page_title(counts["open"]),
         heading="Dead letters",
         query=query,
+        views=read_views(visit, "deadletters", query.text, sort),
         segments=build_segments(query, counts, state),
         total=counts.get(state),
         sort=sort,

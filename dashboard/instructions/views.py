@@ -28,6 +28,7 @@ from dashboard.navigation import Scope, here_of
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
 from dashboard.rendering import HtmxRequest, PageContext, Steps, Visit, live_page
+from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sentences import instructions as sentences
 from dashboard.sentences.instructions import Received, Step
 from dashboard.shared_queries import list_history, list_nearest_agents, read_figures
@@ -90,7 +91,7 @@ def detail(visit: Visit, instruction_id: UUID) -> InstructionPage:
         title=f"{row.content[:60]} · Instruction",
         heading=row.content[:120],
         crumbs=(CRUMB,),
-        steps=find_steps(visit, row.pk),
+        list_steps=find_steps(visit, row.pk),
         row=row,
         details=describe_details(listed, queries.read_clock(), now=visit.now),
         asked=find_question(visit.request, row),
@@ -181,6 +182,7 @@ class InstructionListPage(PageContext):
     send: SendFields | None
     figures: Figures
     query: InstructionQuery
+    views: ViewStrip
     clock: Clock
     clock_is_late: bool
     segments: list[Segment]
@@ -219,6 +221,7 @@ def index(visit: Visit) -> InstructionListPage:
         send=send_fields(request, scope),
         figures=figures(request, scope.project, now=now),
         query=query,
+        views=read_views(visit, "instructions", query.text, sort),
         clock=clock,
         clock_is_late=counts["waiting"] > 0 and clock.is_late(now),
         segments=[

@@ -64,7 +64,9 @@ def parse(text: str) -> PatternQuery:
     return PatternQuery(
         text=parsed.text,
         **parsed.names,
-        **parsed.read,
+        older=parsed.read.get("older"),
+        seen=parsed.read.get("seen"),
+        first=parsed.read.get("first"),
         ids=ids,
         words=words,
         problems=tuple(parsed.problems),

@@ -14,6 +14,7 @@ from dashboard.patterns.actions import ACTIONS, IGNORE_TIMES, allowed_actions
 from dashboard.patterns.filters import PatternQuery
 from dashboard.patterns.queries import Days, Example, PatternList
 from dashboard.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.selection import BulkQuestion, find_bulk_question, read_selection
 from dashboard.sorting import Heading, build_headings, read_sort
 from ledger.models import Agent
@@ -133,6 +134,7 @@ class Segment:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternListPage(PageContext):
     query: PatternQuery
+    views: ViewStrip
     counts: dict[str, int]
     total: int | None
     segments: list[Segment]
@@ -157,6 +159,7 @@ def index(visit: Visit) -> PatternListPage:
         title=f"{counts['open']:,} open · Patterns" if counts["open"] else "Patterns",
         heading="Patterns",
         query=query,
+        views=read_views(visit, "patterns", query.text, sort),
         counts=counts,
         total=counts.get(state),
         segments=[

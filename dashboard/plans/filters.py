@@ -58,7 +58,9 @@ def parse(text: str) -> PlanQuery:
     return PlanQuery(
         text=parsed.text,
         **parsed.names,
-        **parsed.read,
+        older=parsed.read.get("older"),
+        changed=parsed.read.get("changed"),
+        created=parsed.read.get("created"),
         ids=ids,
         words=words,
         problems=tuple(parsed.problems),

@@ -101,11 +101,11 @@ def fetch_newest_plans(
 
 
 def with_questions(rows: QuerySet[Plan]) -> QuerySet[Any]:
-    found: QuerySet[Any] = rows.select_related("project").defer(*HEAVY)
-    return found.annotate(
+    found: QuerySet[Any] = rows.select_related("project").annotate(
         questions=CountOf(PLAN_ESCALATIONS.values("pk")),
         question=Subquery(PLAN_ESCALATIONS.order_by("id").values("pk")[:1]),
     )
+    return found.defer(*HEAVY)
 
 
 def count_tasks(plan_ids: Iterable[UUID]) -> dict[UUID, TaskCounts]:

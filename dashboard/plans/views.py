@@ -29,6 +29,7 @@ from dashboard.plans.progress import Figure, ProgressBar, StateCount, TaskCounts
 from dashboard.plans.rows import TaskRow, Wave
 from dashboard.plans.waves import find_blockers
 from dashboard.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.shared_queries import list_nearest_agents
 from dashboard.sorting import Heading, build_headings, read_sort
 from ledger.models import Plan
@@ -80,6 +81,7 @@ class PlanRow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanListPage(PageContext):
     query: PlanQuery
+    views: ViewStrip
     segments: list[Segment]
     total: int | None
     sort: str
@@ -108,6 +110,7 @@ def index(visit: Visit) -> PlanListPage:
         title=f"{query.text} · Plans" if query.text else "Plans",
         heading="Plans",
         query=query,
+        views=read_views(visit, "plans", query.text, sort),
         segments=[
             Segment(label, query.with_state(name), counts[name], name == query.one_state)
             for name, label in SEGMENTS

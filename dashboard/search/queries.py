@@ -1,5 +1,6 @@
 """Find rows by words, a few of each noun: every query stops at a hundred rows."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -122,6 +123,26 @@ def find_agents(words: list[str], project: Project | None) -> Hits:
 def find_plans(words: list[str], project: Project | None) -> Hits:
     rows = of_project(Plan.objects.select_related("project"), project)
     return cut(list(having(rows, words, "ref", "title").order_by("-id")[: MOST + 1]))
+
+
+VOCABULARY = """(select title as text from ledger_task
+        where (%(project)s::uuid is null or project_id = %(project)s) order by id desc limit 500)
+    union all (select name from ledger_agent
+        where (%(project)s::uuid is null or project_id = %(project)s) order by id desc limit 200)
+    union all (select ref || ' ' || title from ledger_plan
+        where (%(project)s::uuid is null or project_id = %(project)s) order by id desc limit 100)
+    union all (select template from retries_failurepattern
+        where (%(project)s::uuid is null or project_id = %(project)s)
+        order by last_seen desc limit 200)"""
+WORD = re.compile(r"[\w-]{3,40}")
+
+
+def list_known_words(project: UUID | None) -> list[str]:
+    """Return the words of the newest titles and errors, and the names, each once."""
+    rows = sql.run(VOCABULARY, project=project)
+    return list(
+        dict.fromkeys(word for row in rows for word in WORD.findall((row["text"] or "").lower()))
+    )
 
 
 def having(rows: QuerySet[Any], words: list[str], *columns: str) -> QuerySet[Any]:

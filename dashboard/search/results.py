@@ -16,6 +16,7 @@ from ledger.states import TaskState
 from ledger.text import truncate
 
 LENGTH = 160
+AGENT_ACTIONS = 4
 # what a page is of, by the name of its URL
 NOUNS = {
     "instruction": "Instruction",
@@ -42,6 +43,7 @@ class Result:
     key: str = ""
     detail: str = ""
     badge: Badge | None = None
+    posts: bool = False  # the address changes something
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,11 @@ COMMANDS = (
     Command("Import a plan", "plan_import", "upload", "new add file"),
     Command("New standing instruction", "rule_new", "rule", "rule add"),
     Command("Connect an agent", "connect", "plug", "token new add"),
+    Command("Import a transcript", "session_import", "upload", "session new add file"),
+    Command("Tokens", "tokens", "key", "new create rotate revoke"),
+    Command("People", "people", "person", "invite member role"),
+    Command("Audit log", "audit", "n-settings", "who did export"),
+    Command("Operations", "operations", "n-tasks", "bulk running undo"),
     Command("Notifications", "notifications", "n-settings", "channels email chat"),
 )
 
@@ -147,7 +154,49 @@ def list_actions(text: str, scope: Scope, may: MayOpen) -> list[Result]:
     if may("tasks"):
         term = query_box.term("error", text)
         filters.append(Result(list_url("tasks", term, scope), "filter", f"Filter tasks by {term}"))
-    return [*commands[:3], *places[:3], *filters]
+    return [*list_agent_actions(text, scope, may), *commands[:3], *places[:3], *filters]
+
+
+# what a person types -> the action of an agent's page, its label, its icon
+AGENT_VERBS = {
+    "pause": ("pause", "Pause agent", "pause"),
+    "resume": ("resume", "Resume agent", "play"),
+}
+
+
+def list_agent_actions(text: str, scope: Scope, may: MayOpen) -> list[Result]:
+    """Return the actions on the agents that a text names, such as `pause coder` or `coder`."""
+    words = query_box.clean(text).split()[: query_box.MAX_WORDS]
+    begun = [verb for verb in AGENT_VERBS if words and verb.startswith(words[0].lower())]
+    verbs = begun if words and len(words[0]) > 1 and begun else []
+    named = [word for word in words[1 if verbs else 0 :] if word.lower() != "agent"]
+    if not named or not may("agents"):
+        return []
+    results = []
+    for agent in queries.find_agents(named, scope.project).rows:
+        verb, label, icon = AGENT_VERBS["resume" if agent.paused else "pause"]
+        if may("agent_act") and (not verbs or verb in verbs):
+            url = reverse("dashboard:agent_act", args=[agent.pk, verb]) + scope.query
+            text = f"{label} {agent.name}"
+            results.append(Result(url, icon, text, detail=agent.project.name, posts=True))
+        if may("instruction_new") and not verbs:
+            url = list_url("instruction_new", agent.name, scope, "agent")
+            results.append(Result(url, "n-instructions", f"Send {agent.name} an instruction"))
+    return results[:AGENT_ACTIONS]
+
+
+def find_nearest(text: str, scope: Scope) -> Result | None:
+    """Return the search for the text with each unknown word replaced by the nearest known one."""
+    words = query_box.clean(text).lower().split()[: query_box.MAX_WORDS]
+    if not words or query_box.as_id(text):
+        return None
+    known = queries.list_known_words(scope.project.pk if scope.project else None)
+    begun = {word: any(each.startswith(word) for each in known) for word in words}
+    near = [word if begun[word] else query_box.find_nearest(word, known) for word in words]
+    found = " ".join(filter(None, near))
+    if found in ("", " ".join(words)):
+        return None
+    return Result(list_url("search", found, scope), "search", found)
 
 
 def list_url(name: str, text: str, scope: Scope, parameter: str = "q") -> str:
@@ -230,7 +279,8 @@ def agent_group(hits: Hits, text: str, scope: Scope) -> Group:
         Result(page_url("agent", row.pk, scope), "n-agents", row.name, detail=row.project.name)
         for row in hits.rows
     ]
-    return Group("agents", "Agents", results, hits.count)
+    more = list_url("agents", text, scope)
+    return Group("agents", "Agents", results, hits.count, more)
 
 
 def plan_group(hits: Hits, text: str, scope: Scope) -> Group:

@@ -20,6 +20,7 @@ class SearchPage(PageContext):
     groups: list[Group]
     actions: list[Result]
     words: list[str]
+    nearest: Result | None
     kind: str = ""
 
 
@@ -45,11 +46,13 @@ def search(request: HtmxRequest) -> HttpResponse:
         groups=groups,
         actions=results.list_actions(text, visit.scope, may),
         words=text.split(),
+        nearest=results.find_nearest(text, visit.scope) if text and not groups else None,
         kind=kind,
     )
     if is_part:
         context = {
-            name: getattr(page, name) for name in ("text", "groups", "actions", "words", "kind")
+            name: getattr(page, name)
+            for name in ("text", "groups", "actions", "words", "nearest", "kind")
         }
         return render(request, "search/_results.html", context)
     return respond(visit, "search/index.html", "search/_search.html", page)

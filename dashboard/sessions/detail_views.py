@@ -148,7 +148,7 @@ def build_page(
         title=f"{str(row)[:60]} · Session",
         heading=truncate(str(row), 60),
         crumbs=(CRUMB,),
-        steps=find_steps(visit, row),
+        list_steps=find_steps(visit, row),
         row=row,
         state=state,
         span=describe_span(row, began),

@@ -24,7 +24,7 @@ from dashboard.pagination import PAGE
 from dashboard.query_box import Values
 from dashboard.sessions.filters import ATTEMPTS, STATES, SessionQuery
 from dashboard.shared_queries import hash_of, match_any, match_values, of_project
-from dashboard.steps import Beside, find_id, read_place
+from dashboard.steps import Beside, read_beside
 from ledger.models import Attempt, Message, Project, Session
 from ledger.models.session import TrackerName
 from ledger.optional_cache import get_or_compute_slow
@@ -215,10 +215,12 @@ def find_beside_session(
     rows, place = filter_sessions(query, project, now), cursor_at(row, order)
     earlier = rows.filter(order.beside(place, later=False))
     later = rows.filter(order.beside(place, later=True))
-    return Beside(
-        find_id(earlier.order_by(*order.sorted_from(first=False))[:1]),
-        find_id(later.order_by(*order.sorted_from(first=True))[:1]),
-        *read_place(rows, row.pk, earlier=earlier),
+    return read_beside(
+        rows,
+        row.pk,
+        earlier=earlier,
+        previous=earlier.order_by(*order.sorted_from(first=False))[:1],
+        following=later.order_by(*order.sorted_from(first=True))[:1],
     )
 
 

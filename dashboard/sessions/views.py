@@ -8,6 +8,7 @@ from dashboard import badges
 from dashboard.facets import Facet, value_facets
 from dashboard.live_updates import read_session_list_key
 from dashboard.rendering import PageContext, Visit, live_page
+from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sessions import filters, queries, rows
 from dashboard.sessions.filters import STATES, SessionQuery
 from dashboard.sessions.queries import ActivityPage, SessionCounts, SessionOrder, read_cursor
@@ -31,6 +32,7 @@ class Facets:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionListPage(PageContext):
     query: SessionQuery
+    views: ViewStrip
     facets: Facets
     total: int
     page: ActivityPage
@@ -64,6 +66,7 @@ def index(visit: Visit) -> SessionListPage:
         title=f"{query.text} · Sessions" if query.text else "Sessions",
         heading="Sessions",
         query=query,
+        views=read_views(visit, "sessions", query.text, request.GET.get("sort", "")),
         facets=build_facets(counts, query),
         total=find_total(counts, query),
         page=page,

@@ -5,6 +5,7 @@ when it is asked for, so only for lists of up to SORTABLE tasks. A page begins b
 place in the order is that of its values now.
 """
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from dashboard.compiled_queries import compiled
 from dashboard.pagination import PAGE, Page, read_page
 from dashboard.shared_queries import title_of
 from dashboard.sorting import SortColumn, slice_sorted, sort_rows
-from dashboard.steps import Beside, find_beside, read_place
+from dashboard.steps import Beside, find_beside, read_beside
 from dashboard.tasks.filters import TaskQuery
 from dashboard.tasks.queries import add_outcomes, filter_tasks, read_tasks
 from ledger.models import Project, Task
@@ -104,6 +105,8 @@ def fetch_by_state(
         place = Value(number, output_field=IntegerField())
         branches.append(rows.values("id").annotate(place=place)[: PAGE + 1])
     first, *others = branches
+    if not others:
+        return first
     ordered = ("-place", "id") if after else ("place", "-id")
     return first.union(*others, all=True).order_by(*ordered)[: PAGE + 1]
 
@@ -128,12 +131,10 @@ def find_beside_task(query: TaskQuery, project: Project | None, sort: str, row: 
         return find_beside(rows, row.pk, sort, COLUMNS)
     rank = RANKS[TaskState(row.state)]
     earlier = rows.filter(Q(state__in=ORDER[:rank]) | Q(state=row.state, id__gt=row.pk))
-    before, after = (
-        list_ids(query, project, "", **{"before": None, "after": None} | {side: row.pk})
-        for side in ("after", "before")
-    )
-    place = read_place(rows, row.pk, earlier=earlier)
-    return Beside(before[0] if before else None, after[0] if after else None, *place)
+    before = fetch_by_state(query, project, rank, None, row.pk)
+    after = fetch_by_state(query, project, rank, row.pk, None)
+    previous, following = (next((each["id"] for each in found), None) for found in (before, after))
+    return replace(read_beside(rows, row.pk, earlier=earlier), previous=previous, next=following)
 
 
 def order_all(query: TaskQuery, project: Project | None, sort: str) -> QuerySet[Task]:

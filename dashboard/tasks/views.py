@@ -17,6 +17,7 @@ from dashboard.json_tree import Node, build_tree, json_size
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
 from dashboard.rendering import Crumb, PageContext, Steps, Visit, live_page
+from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sentences.tasks import describe_cause
 from dashboard.shared_queries import list_history, list_nearest_agents
 from dashboard.sorting import Heading, build_headings, read_sort
@@ -29,6 +30,7 @@ from dashboard.tasks.counts import TaskCounts, count_tasks
 from dashboard.tasks.dependency_graph import Graph, build_graph
 from dashboard.tasks.detail_queries import Conversation, Neighbors
 from dashboard.tasks.filters import TaskQuery
+from dashboard.tasks.queries import filter_tasks
 from dashboard.tasks.timeline import Move, Timeline, build_timeline, list_moves
 from dashboard.tasks.waiting import Hold, describe_status, find_hold
 from ledger.models import Attempt, Event, Failure, Task
@@ -123,7 +125,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         title=f"{str(row)[:60]} · Task",
         heading=row.ref or f"…{str(row.pk)[-8:]}",
         crumbs=(CRUMB,),
-        steps=find_steps(visit, row),
+        list_steps=find_steps(visit, row),
         row=row,
         due=describe_status(row, now=now),
         hold=find_hold(row),
@@ -222,6 +224,7 @@ class Entry:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskListPage(PageContext):
     query: TaskQuery
+    views: ViewStrip
     facets: Facets
     total: int
     sort: str
@@ -256,6 +259,13 @@ def index(visit: Visit) -> TaskListPage:
         title=f"{query.text} · Tasks" if query.text else "Tasks",
         heading="Tasks",
         query=query,
+        views=read_views(
+            visit,
+            "tasks",
+            query.text,
+            sort,
+            rows=lambda text: filter_tasks(task_filters.parse(text), scope.project),
+        ),
         facets=build_facets(counts, query),
         total=total,
         sort=sort,

@@ -16,6 +16,7 @@ from ledger.models.person import (
 )
 from ledger.models.plan import Plan, PlanState
 from ledger.models.project import Project
+from ledger.models.saved_view import SavedView
 from ledger.models.search_words import InstructionWords, TaskWords
 from ledger.models.session import Message, Session, SessionBatch, SessionTask
 from ledger.models.standing_instruction import StandingInstruction
@@ -51,6 +52,7 @@ __all__ = [
     "PlanState",
     "Preference",
     "Project",
+    "SavedView",
     "Session",
     "SessionBatch",
     "SessionTask",

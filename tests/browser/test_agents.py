@@ -47,7 +47,7 @@ def test_a_silent_agent_that_asks_is_silent_no_more(
     visit: Visit, coder: Agent, now: datetime
 ) -> None:
     send(coder, "Wake up", now=now - timedelta(hours=1))
-    page = visit().sign_in("/agents/?show=silent")
+    page = visit().sign_in("/agents/?q=state:silent")
     row = page.locator(f"#agent-{coder.pk}")
     expect(row).to_contain_text("never")
     expect(page.locator("#group-silent")).to_contain_text("1 instruction waiting")

@@ -32,7 +32,7 @@ def busy(coder: Agent, now: datetime) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     "path",
-    ["/patterns/", "/patterns/?state=ignored", "{hostile}", "{plain}?ask=retry"],
+    ["/patterns/", "/patterns/?q=state:ignored", "{hostile}", "{plain}?ask=retry"],
 )
 def test_a_page_is_whole(visit: Callable[..., Visitor], busy: dict[str, str], path: str) -> None:
     assert_whole(visit().signed_in(), path.format(**busy))

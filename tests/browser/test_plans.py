@@ -33,7 +33,7 @@ def plan(coder: Agent, now: datetime) -> Plan:
     return plan
 
 
-@pytest.mark.parametrize("path", ["/plans/", "/plans/?show=paused", "{plan}", "{plan}?ask=abort",
+@pytest.mark.parametrize("path", ["/plans/", "/plans/?q=state:paused", "{plan}", "{plan}?ask=abort",
                                   "/plans/import/"])  # fmt: skip
 def test_a_page_is_whole(visit: Callable[..., Visitor], plan: Plan, path: str) -> None:
     assert_whole(visit().signed_in(), path.format(plan=f"/plans/{plan.pk}/"))

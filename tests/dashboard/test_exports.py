@@ -37,14 +37,14 @@ def export(browser: Client, noun: str, form: str, query: dict[str, str]) -> str:
 def world(agent: Agent, now: datetime) -> Agent:
     """Rows of two agents in every list, in several states."""
     start = now - timedelta(minutes=5)
-    for number, each in enumerate((agent, make_agent("codex"))):
-        make_plan(f"0{number}-01", [("One", []), ("Two", [1])], now=now, agent=each)
+    for each, error, part in ((agent, "no disk", 1), (make_agent("codex"), "no route", 2)):
+        make_plan(f"0{part}-01", [("One", []), ("Two", [1])], now=now, agent=each)
         make_busy_session(each, now=now)
         for number in range(3):
             send(each, f"Instruction {number}", now=start)
             make_task(TaskState.ESCALATED, f"Task {number}", agent=each, now=start)
             make_task(TaskState.DONE, agent=each, now=start)
-            buried(f"Letter {number}", agent=each, now=start, why={"message": f"no disk {number}"})
+            buried(f"Letter {number}", agent=each, now=start, error=f"{error} {number}")
     return agent
 
 
@@ -57,7 +57,7 @@ LISTS = {
     "patterns": ({"q": "agent:coder state:all", "sort": "first"}, "pattern"),
     "plans": ({"q": "agent:coder created:1d", "sort": "title"}, "plan"),
     "sessions": ({"q": "agent:coder", "sort": "messages"}, "session"),
-    "activity": ({"q": "agent:coder kind:task.done"}, "ev"),
+    "activity": ({"q": "agent:coder kind:task.completed"}, "ev"),
     "agents": ({"q": "coder"}, "agent"),
 }
 
@@ -88,11 +88,12 @@ def test_an_export_equals_the_list_under_its_filter(
 def test_the_lists_beside_the_inbox_are_exported(
     browser: Client, world: Agent, now: datetime, state: str
 ) -> None:
-    ids = list(Escalation.objects.order_by("id").values_list("pk", flat=True))
-    for id in ids[:2]:
-        browser.post(f"/escalations/{id}/snooze/", {"until": "1h"})
-    for id in ids[2:4]:
-        browser.post(f"/escalations/{id}/answer/", {"action": "skip"})
+    for number, each in enumerate(Escalation.objects.order_by("id")[:4]):
+        path, form = f"/escalations/{each.pk}/", {"action": "retry", "version": str(each.version)}
+        if number % 2:
+            browser.post(f"{path}snooze/", {"until": "hour"})
+        else:
+            browser.post(f"{path}answer/", form)
     listed = rows(browser.get("/escalations/", {"state": state}), "esc")
     text = export(browser, "escalations", "jsonl", {"state": state, "q": "of no effect"})
     assert [json.loads(line)["id"] for line in text.splitlines()] == listed and len(listed) == 2

@@ -65,7 +65,7 @@ def test_an_open_breaker_shows_its_reason_countdown_and_held_tasks(
     cool = re.search(r'data-cool="(\d+)" data-of="60"', page)
     assert cool and 30 <= int(cool[1]) <= 38
     assert "Close breaker…" in page and "Trip breaker…" not in page
-    assert names(browser.get(URL, {"show": "tripped"})) == ["coder"]
+    assert names(browser.get(URL, {"q": "state:tripped"})) == ["coder"]
     one = browser.get(f"{URL}{agent.pk}/")
     assert re.search(r'half open in <b data-countdown="3\d">3\d s</b>', html(one))
     assert 'href="/tasks/?q=agent%3Acoder+reason%3Abreaker_open"' in html(one)

@@ -116,15 +116,15 @@ def test_columns_sort_within_a_group(
 @pytest.mark.parametrize(
     ("query", "found"),
     [
-        ({"show": "silent"}, ["silent"]),
-        ({"show": "paused"}, ["paused"]),
-        ({"show": "tripped"}, []),
-        ({"show": "half-open"}, []),
-        ({"show": "nonsense"}, ["silent", "paused", "active", "new"]),
-        ({"name": "SI"}, ["silent"]),
-        ({"name": "s", "show": "paused"}, ["paused"]),
-        ({"name": "%"}, []),
-        ({"name": "a\0s"}, []),
+        ({"q": "state:silent"}, ["silent"]),
+        ({"q": "state:paused"}, ["paused"]),
+        ({"q": "state:tripped"}, []),
+        ({"q": "state:half-open"}, []),
+        ({"q": "state:nonsense"}, ["silent", "paused", "active", "new"]),
+        ({"q": "SI"}, ["silent"]),
+        ({"q": "s state:paused"}, ["paused"]),
+        ({"q": "%"}, []),
+        ({"q": "a\0s"}, ["paused"]),
         ({"page": "nonsense"}, ["silent", "paused", "active", "new"]),
         ({"page": "99"}, ["silent", "paused", "active", "new"]),
         ({"page": "²"}, ["silent", "paused", "active", "new"]),
@@ -141,13 +141,13 @@ def test_no_agents_and_no_matches_have_different_texts(
 ) -> None:
     assert "No agents yet" in words(browser.get(URL))
     make_agent("coder")
-    assert "No agent has nobody in its name" in words(browser.get(URL, {"name": "nobody"}))
+    assert "Nothing matches nobody" in words(browser.get(URL, {"q": "nobody"}))
     assert "Every agent with waiting instructions has checked in recently" in words(
-        browser.get(URL, {"show": "silent"})
+        browser.get(URL, {"q": "state:silent"})
     )
-    assert "No agent’s breaker is open" in words(browser.get(URL, {"show": "tripped"}))
-    assert "No agent is paused" in words(browser.get(URL, {"show": "paused"}))
-    assert "No agent’s breaker is half open" in words(browser.get(URL, {"show": "half-open"}))
+    assert "No agent’s breaker is open" in words(browser.get(URL, {"q": "state:tripped"}))
+    assert "No agent is paused" in words(browser.get(URL, {"q": "state:paused"}))
+    assert "No agent’s breaker is half open" in words(browser.get(URL, {"q": "state:half-open"}))
 
 
 def test_paging_works_in_both_directions(
@@ -366,7 +366,12 @@ def test_reading_agents_writes_nothing(
 ) -> None:
     send(agent, "Wait", now=now)
     events = Event.objects.count()
-    for path in ("", "?show=silent", "?show=tripped", *(f"{agent.pk}/{q}" for q in QUESTIONS)):
+    for path in (
+        "",
+        "?q=state:silent",
+        "?q=state:tripped",
+        *(f"{agent.pk}/{q}" for q in QUESTIONS),
+    ):
         assert browser.get(URL + path).status_code == 200
     for verb in ("pause", "resume", "trip", "close", "reset"):
         assert browser.get(f"{URL}{agent.pk}/{verb}/").status_code == 405

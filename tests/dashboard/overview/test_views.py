@@ -111,7 +111,9 @@ def test_silent_agents_are_listed(browser: Client, project: object, now: datetim
         send(silent, now=now - timedelta(hours=1))
     response = browser.get(URL)
     assert "deaf-0 Silent last check-in 9 h ago 1 waiting" in words(response)
-    assert "2 more silent agents" in words(response) and '/agents/?show=silent"' in html(response)
+    assert "2 more silent agents" in words(response) and '/agents/?q=state%3Asilent"' in html(
+        response
+    )
 
 
 def test_tripped_agents_are_listed_first(browser: Client, agent: Agent, now: datetime) -> None:
@@ -129,7 +131,7 @@ def test_tripped_agents_are_listed_first(browser: Client, agent: Agent, now: dat
         "broken-2",
         "deaf",
     ]
-    assert "2 more tripped agents" in text and '/agents/?show=tripped"' in html(response)
+    assert "2 more tripped agents" in text and '/agents/?q=state%3Atripped"' in html(response)
     assert "6 breakers not closed" not in text and "5 breakers not closed" in text  # the sidebar
 
 

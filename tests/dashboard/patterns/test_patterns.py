@@ -94,7 +94,7 @@ def test_the_list_counts_and_sorts(browser: Client, agent: Agent, now: datetime)
     counted = "No module named ‹text› 3 failures – no open escalations 2 failures in the last 24 h "
     assert f"{counted}coder , gemini" in text
     assert '<span class="mk">‹text›</span>' in html(page)
-    assert rows(browser.get(URL, {"sort": "often"})) == [str(often.pk), str(last.pk)]
+    assert rows(browser.get(URL, {"sort": "-failures"})) == [str(often.pk), str(last.pk)]
 
 
 def test_only_rising_patterns_are_red_and_open_escalations_are_counted_and_linked(
@@ -133,15 +133,15 @@ def test_states_words_and_projects(browser: Client, agent: Agent, now: datetime)
     patterns.ignore([of("no such").pk], stamp=Stamp(MARA, now))
     patterns.resolve([of("Module").pk], stamp=Stamp(MARA, now))
     assert len(rows(browser.get(URL))) == 2
-    assert rows(browser.get(URL, {"state": "ignored"})) == [str(of("no such").pk)]
-    assert rows(browser.get(URL, {"state": "resolved"})) == [str(of("Module").pk)]
-    assert len(rows(browser.get(URL, {"state": "all", "q": "no"}))) == 2
-    assert len(rows(browser.get(URL, {"state": "nonsense"}))) == 2
+    assert rows(browser.get(URL, {"q": "state:ignored"})) == [str(of("no such").pk)]
+    assert rows(browser.get(URL, {"q": "state:resolved"})) == [str(of("Module").pk)]
+    assert len(rows(browser.get(URL, {"q": "state:all no"}))) == 2
+    assert len(rows(browser.get(URL, {"q": "state:nonsense"}))) == 2
     theirs = FailurePattern.objects.get(project__name="other")
     assert rows(browser.get(URL, {"project": "other"})) == [str(theirs.pk)]
-    assert "No matching patterns" in words(browser.get(URL, {"q": "gone"}))
-    empty = browser.get(URL, {"state": "ignored", "project": "other"})
-    assert "No ignored patterns" in words(empty)
+    assert "No patterns match" in words(browser.get(URL, {"q": "gone"}))
+    empty = browser.get(URL, {"q": "state:ignored", "project": "other"})
+    assert "Nothing matches state:ignored ." in words(empty)
 
 
 def test_pattern_without_failures_is_still_listed(
@@ -150,7 +150,7 @@ def test_pattern_without_failures_is_still_listed(
     for error in ("disk full", NO_MODULE):
         buried(agent=agent, now=now, error=error)
     of("disk").grouped.all().delete()
-    page = browser.get(URL, {"sort": "often"})
+    page = browser.get(URL, {"sort": "-failures"})
     assert rows(page) == [str(of("Module").pk), str(of("disk").pk)]
     assert "disk full 0 failures" in words(page)
     assert "0 failures by 0 agents" in words(browser.get(address(of("disk"))))

@@ -50,10 +50,10 @@ def test_plans_are_filtered_and_counted_by_state(browser: Client, now: datetime)
         ("01-04", at | {"aborted_at": now}), ("01-05", {"aborted_at": now, "completed_at": now}),
     ):  # fmt: skip
         plan, _ = make_plan(ref, now=now, **more)
-        shown = browser.get(URL, {"show": plan.state})
+        shown = browser.get(URL, {"q": f"state:{plan.state}"})
         assert f">{ref}</bdi>" in html(shown)
     assert "All 5 Active 1 Paused 1 Completed 1 Aborted 2" in words(browser.get(URL))
-    paused = browser.get(URL, {"show": "paused"})
+    paused = browser.get(URL, {"q": "state:paused"})
     assert len(rows(paused, "plan")) == 1 and ">01-02</bdi>" in html(paused)
 
 
@@ -70,8 +70,8 @@ def test_a_plan_is_found_by_ref_and_title(browser: Client, now: datetime) -> Non
         found = browser.get(URL, {"q": text})
         assert len(rows(found, "plan")) == 1 and "Ledger" in words(found)
         assert "<b>schema" not in found.content.decode()
-    none = browser.get(URL, {"q": "\x00nothing", "show": "paused"})
-    assert "No paused plan has nothing in its ref or title." in words(none)
+    none = browser.get(URL, {"q": "state:paused \x00nothing"})
+    assert "Nothing matches state:paused nothing ." in words(none)
 
 
 def test_paging_by_keyset(browser: Client, now: datetime, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,9 +55,9 @@ def test_an_agent_s_name_lands_on_its_page(browser: Client, agent: Agent) -> Non
     assert found("coder") == found(" 'CODER' ") == f"/agents/{agent.pk}/"
     exact = make_agent("Coder")
     assert found("Coder") == f"/agents/{exact.pk}/" and found("coder") == f"/agents/{agent.pk}/"
-    assert found("CODER") == "/agents/?name=CODER"
+    assert found("CODER") == "/agents/?q=CODER"
     other = make_agent("coder", project=make_project("atlas"))
-    assert found("coder") == "/agents/?name=coder"
+    assert found("coder") == "/agents/?q=coder"
     assert found("coder", project="atlas") == f"/agents/{other.pk}/"
     hexadecimal = make_agent("deadbeef")
     assert found("deadbeef") == f"/agents/{hexadecimal.pk}/"

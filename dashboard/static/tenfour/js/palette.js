@@ -149,8 +149,14 @@
     if (box.value !== answered) return form.submit();
     var link = chosen();
     if (!link) return;
-    if (inNewTab) window.open(link.href, "_blank", "noopener");
-    else location.assign(link.href);
+    if (inNewTab && link.href) window.open(link.href, "_blank", "noopener");
+    else run(link);
+  }
+
+  /* a link is opened, a button posts its form */
+  function run(option) {
+    if (option.href) location.assign(option.href);
+    else option.click();
   }
 
   function keep(name) {
@@ -192,7 +198,7 @@
     if (event.altKey && /^[1-3]$/.test(event.key)) {
       var actions = hits.querySelectorAll('[data-kind="actions"]');
       event.preventDefault();
-      if (actions[event.key - 1]) location.assign(actions[event.key - 1].href);
+      if (actions[event.key - 1]) run(actions[event.key - 1]);
     } else if (event.key === "Backspace" && !box.value && kind) {
       keep("");
     } else if (Object.hasOwn(KEYS, event.key) && (event.target === box || event.key === "Escape")) {

@@ -1,0 +1,57 @@
+"""Save what a list shows as a view of the project, and delete views."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from dashboard.access import may_open, operators_only
+from dashboard.navigation import read_scope
+from dashboard.query_box import clean
+from dashboard.rendering import HtmxRequest, back_to
+from dashboard.saved_views.strip import BUILT_IN
+from ledger import saved_views
+from ledger.errors import Refusal
+from ledger.models import SavedView
+
+
+@require_POST
+@operators_only
+def save(request: HtmxRequest, noun: str) -> HttpResponse:
+    """Save a filter of a list under a name, for everyone in the project."""
+    project = read_scope(request).project
+    if noun not in BUILT_IN or not may_open(request.user, noun):
+        raise Http404(f"There is no list “{noun[:20]}” with views.")
+    if project is None:
+        raise Http404("Choose a project first; a view belongs to one.")
+    posted = request.POST
+    try:
+        view = saved_views.save_view(
+            project,
+            noun,
+            posted.get("name", ""),
+            query=clean(posted.get("q", "")),
+            sort=clean(posted.get("sort", ""))[:20],
+            by=request.user.get_username(),
+        )
+    except Refusal as refusal:
+        messages.warning(request, refusal.detail)
+    else:
+        messages.success(request, f"“{view.name}” is saved for everyone in {project.name}.")
+    return redirect(back_to(request, otherwise=reverse(f"dashboard:{noun}")))
+
+
+@require_POST
+@operators_only
+def delete(request: HtmxRequest, view_id: UUID) -> HttpResponse:
+    """Delete a saved view; the rows that it shows stay."""
+    view = SavedView.objects.filter(pk=view_id).first()
+    if view is None:
+        messages.warning(request, "The view was deleted before.")
+        return redirect(back_to(request, otherwise=reverse("dashboard:home")))
+    saved_views.delete_view(view)
+    messages.success(request, f"“{view.name}” is deleted.")
+    return redirect(back_to(request, otherwise=reverse(f"dashboard:{view.list}")))

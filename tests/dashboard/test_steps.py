@@ -1,0 +1,79 @@
+"""Steps from one row's page to its neighbors in the filtered list."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+from django.urls import reverse
+
+from dashboard.sessions.queries import ORDER_COLUMNS
+from ledger.models import Agent
+from ledger.states import TaskState
+from tests.dashboard.seen import html, rows, words
+from tests.dashboard.sessions.conversations import make_session
+from tests.dashboard.worked import buried, make_task
+from tests.factories import make_agent, send
+
+pytestmark = pytest.mark.django_db
+
+# the pages of a list and of its rows, and what the ids of its rows begin with
+LISTS = {
+    "tasks": ("task", "task"),
+    "instructions": ("instruction", "ins"),
+    "deadletters": ("deadletter", "dead"),
+    "sessions": ("session", "session"),
+}
+ORDERS = {
+    "tasks": ("", "-attempts", "created"),
+    "instructions": ("", "-urgency", "sent"),
+    "deadletters": ("", "name", "failed"),
+    "sessions": ("", *ORDER_COLUMNS, "-active"),
+}
+
+
+def link(page: HttpResponse, rel: str) -> str:
+    found = re.search(
+        rf'<a class="btn btn--ghost btn--icon" href="([^"]+)"[^>]*rel="{rel}"', html(page)
+    )
+    return found[1] if found else ""
+
+
+@pytest.mark.parametrize("noun", LISTS)
+def test_steps_lead_through_the_filtered_list(
+    browser: Client, agent: Agent, now: datetime, part: Callable[..., HttpResponse], noun: str
+) -> None:
+    """In every order: each row's page says its place, and leads on and back."""
+    for each in (agent, make_agent("codex")):
+        for number in range(3):
+            make_task([*TaskState][number], f"T{number}", agent=each, now=now)
+            buried(f"L{number}", agent=each, now=now - timedelta(minutes=number))
+            make_session(each, now=now - timedelta(minutes=number))
+            send(each)
+    page_name, of = LISTS[noun]
+    query = {"q": "agent:coder", "group": "time"}
+    for sort in ORDERS[noun]:
+        params = query | ({"sort": sort} if sort else {})
+        listing = browser.get(reverse(f"dashboard:{noun}"), params)
+        ids = rows(listing, of)
+        assert len(ids) > 2
+        path = f"{reverse(f'dashboard:{page_name}', args=[ids[0]])}?q=agent%3Acoder&group=time"
+        if noun != "instructions":  # whose rows open in place
+            assert path in html(listing)
+        seen, page = [], browser.get(path + (f"&sort={sort}" if sort else ""))
+        for place, id in enumerate(ids, 1):
+            assert f"{place} of {len(ids)}" in words(page)
+            seen.append(id)
+            following = link(page, "next")
+            assert bool(following) == (place < len(ids)), (sort, place)
+            if not following:
+                break
+            assert f"/{ids[place]}/?q=agent%3Acoder" in following
+            before, page = page, browser.get(following)
+            assert link(page, "prev").partition("?")[0] == before.request["PATH_INFO"]
+        assert seen == ids
+    assert "rel=" not in html(part(f"{reverse(f'dashboard:{page_name}', args=[ids[0]])}"))
+    outside = browser.get(reverse(f"dashboard:{page_name}", args=[ids[0]]), {"q": "agent:codex"})
+    assert "Back to the list" in words(outside)
