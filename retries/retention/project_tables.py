@@ -21,6 +21,7 @@ TABLES: Mapping[str, str] = {
     "ledger_project": "id = %(project)s",
     "ledger_membership": IN_PROJECT,
     "ledger_invitation": IN_PROJECT,
+    "ledger_savedview": IN_PROJECT,
     "ledger_agent": IN_PROJECT,
     "ledger_dailytaskcount": OF_AGENT,
     "ledger_breaker": OF_AGENT,
