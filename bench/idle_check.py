@@ -19,7 +19,12 @@ AGENTS = 1000
 ROWS = 100_000
 SAVE_ROWS = "create table awaiting as table ledger_instruction"
 RESTORE = (
-    "alter table ledger_event disable trigger ledger_event_no_truncate",
+    # a trigger on TRUNCATE is each partition's own
+    """do $$ declare part regclass; begin
+        for part in select relid from pg_partition_tree('ledger_event') loop
+            execute format('alter table %s disable trigger ledger_event_no_truncate', part);
+        end loop;
+    end $$""",
     "truncate ledger_instruction, ledger_event, ledger_clockrun cascade",
     "insert into ledger_instruction select * from awaiting",
     "vacuum analyze ledger_instruction",

@@ -9,6 +9,8 @@ from typing import Any
 import django
 from django.db import connection
 
+from bench.seed_journal import YEAR, lay_out_year
+
 # Instruction `g` goes to agent `g % agents`, so each agent's share is spread over the table.
 INSTRUCTIONS = """
 insert into ledger_instruction (project_id, agent_id, content, content_sha256, tracked, state,
@@ -204,6 +206,16 @@ def instruction_month(count: int) -> None:
         execute(FIVE_EVENTS)
 
 
+def journal_partitions() -> None:
+    lay_out_year(execute)
+
+
+def journal_year(count: int) -> None:
+    """Insert events over the last year."""
+    with deferred_indexes("ledger_event"):
+        execute(YEAR, count=count)
+
+
 def tasks(queued: int = 0, waiting: int = 0, due: int = 0) -> None:
     """Insert queued tasks, waiting retries, and due retries for one agent."""
     with deferred_indexes("ledger_task"):
@@ -292,7 +304,8 @@ def deferred_indexes(table: str) -> Iterator[None]:
     """Drop a table's indexes and recreate them at the end, which is faster than row by row."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "select indexrelid::regclass::text, pg_get_indexdef(indexrelid) from pg_index"
+            "select indexrelid::regclass::text,"
+            " replace(pg_get_indexdef(indexrelid), ' ON ONLY ', ' ON ') from pg_index"
             " where indrelid = %s::regclass"
             " and not exists (select from pg_constraint where conindid = indexrelid)",
             [table],
@@ -326,6 +339,8 @@ def main(argv: list[str]) -> None:
 
 
 STEPS: dict[str, Callable[..., Any]] = {
+    "journal_partitions": journal_partitions,
+    "journal_year": journal_year,
     "agents": agents,
     "tokens": tokens,
     "instructions": instructions,

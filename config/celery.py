@@ -49,6 +49,7 @@ CLOCK: dict[str, float] = {
     "sessions": settings.TENFOUR["SESSIONS_SECONDS"],
     "operations": settings.TENFOUR["OPERATIONS_SECONDS"],
     "retention": settings.TENFOUR["RETENTION_SECONDS"],
+    "journal": settings.TENFOUR["JOURNAL_SECONDS"],
 }
 
 app.conf.beat_schedule = {

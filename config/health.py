@@ -16,6 +16,7 @@ from django.views.decorators.http import require_safe
 from config.data_version import OWN_APPS, migration_digests
 from config.database_errors import describe
 from config.problems import problem_kinds
+from ledger.journal_months import find_missing_month
 from ledger.models import ClockRun
 
 DEADLINE_S = 2
@@ -39,13 +40,15 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def readyz(request: HttpRequest) -> HttpResponse:
     """Report whether requests can be served.
 
-    Only a missing PostgreSQL is a 503. Without Redis, with a stale beat, or with a database that
-    takes no writes or was migrated by a newer version, the server is degraded.
+    Only a missing PostgreSQL is a 503. Without Redis, with a stale beat, with a journal that has no
+    partition for the next month, or with a database that takes no writes or was migrated by a newer
+    version, the server is degraded.
     """
     checks = {"postgres": check_postgres()}
     down = checks["postgres"] != "ok" and not checks["postgres"].startswith((WRITES_FAIL, NEWER))
     if not down:
         checks["beat"] = check_beat()
+        checks["journal"] = check_journal()
     checks["redis"] = check_redis()
     ok = all(result == "ok" for result in checks.values())
     status = "unavailable" if down else "ok" if ok else "degraded"
@@ -115,6 +118,14 @@ def check_beat() -> str:
         if now - runs[name] > timedelta(seconds=2 * seconds + 30):
             return f"stale: {name} last ran at {runs[name]:%F %T}Z"
     return "ok"
+
+
+def check_journal() -> str:
+    """Return "ok" if the journal has a partition for this month and one for the next."""
+    month = find_missing_month(now=timezone.now())
+    if month is None:
+        return "ok"
+    return f"no partition for {month:%Y-%m}: run .venv/bin/python manage.py tick journal"
 
 
 def check_redis() -> str:

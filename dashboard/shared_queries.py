@@ -180,7 +180,7 @@ def plans_under_way(project: Project | None) -> QuerySet[Any]:
 @compiled
 def list_history(subject_id: UUID) -> QuerySet[Event]:
     """Return the journal of an instruction, task or plan, oldest first."""
-    return Event.objects.filter(subject_id=subject_id).order_by("id")[:EVENTS_SHOWN]
+    return Event.objects.about(subject_id).order_by("id")[:EVENTS_SHOWN]
 
 
 def read_figures(

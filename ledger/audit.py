@@ -3,9 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from ledger import sql
+from ledger.ids import FIRST_ID, first_id
 from ledger.journal import Kind
+from ledger.journal_months import list_partitions
 from ledger.moves import FINAL_STATES, need_is_met
 from ledger.states import INSTRUCTION_MOVES, TASK_MOVES, TaskState
 
@@ -23,11 +26,18 @@ class Finding:
 
 
 def audit() -> Iterator[Finding]:
-    """Yield every inconsistency, subject by subject."""
-    yield from check_paths("task", "ledger_task", legal_moves(TASK_MOVES))
-    yield from check_paths("instruction", "ledger_instruction", legal_moves(INSTRUCTION_MOVES))
+    """Yield every inconsistency, subject by subject.
+
+    Where months of the journal were dropped, a history begins with its first event that is left.
+    """
+    start = list_partitions()[0].start
+    kept = first_id(start) if start else FIRST_ID
+    yield from check_paths("task", "ledger_task", legal_moves(TASK_MOVES), kept)
+    yield from check_paths(
+        "instruction", "ledger_instruction", legal_moves(INSTRUCTION_MOVES), kept
+    )
     for what, (detail, statement) in CHECKS.items():
-        for row in sql.run(statement):
+        for row in sql.run(statement, kept=kept):
             yield Finding(what, str(row["id"]), detail.format(**row))
 
 
@@ -50,7 +60,7 @@ select id, coalesce(from_state, 'nothing') || ' → ' || to_state as move,
     else 'does not follow ' || coalesce(before, 'nothing') end as why
 from moves
 where from_state is not null and from_state || '>' || to_state <> all(%(legal)s)
-    or before is distinct from from_state
+    or before is distinct from from_state and (before is not null or id >= %(kept)s)
 """
 LAST = """with last as (
     select distinct on (subject_id) subject_id as id, to_state from ledger_event
@@ -58,14 +68,15 @@ LAST = """with last as (
     order by subject_id, ledger_event.id desc
 )
 select r.id, r.state, coalesce(l.to_state, 'nothing') as journaled
-from {table} r left join last l on l.id = r.id where l.to_state is distinct from r.state
+from {table} r left join last l on l.id = r.id
+where l.to_state is distinct from r.state and (l.id is not null or r.id >= %(kept)s)
 """
 
 
-def check_paths(subject: str, table: str, moves: list[str]) -> Iterator[Finding]:
-    for row in sql.run(PATHS, subject=subject, legal=moves):
+def check_paths(subject: str, table: str, moves: list[str], kept: UUID) -> Iterator[Finding]:
+    for row in sql.run(PATHS, subject=subject, legal=moves, kept=kept):
         yield Finding(subject, str(row["id"]), f"{row['move']} {row['why']}")
-    for row in sql.run(LAST.format(table=table, is_move=IS_MOVE), subject=subject):
+    for row in sql.run(LAST.format(table=table, is_move=IS_MOVE), subject=subject, kept=kept):
         yield Finding(
             subject, str(row["id"]), f"is {row['state']}, the journal says {row['journaled']}"
         )
@@ -161,7 +172,8 @@ CHECKS: dict[str, tuple[str, str]] = {
             from stands s left join lateral (
                 select e.to_state from ledger_event e
                 where e.subject_id = s.id and e.to_state is not null order by e.id desc limit 1
-            ) l on true where l.to_state is distinct from s.state""",
+            ) l on true where l.to_state is distinct from s.state
+                and (l.to_state is not null or s.id >= %(kept)s)""",
     ),
     "instruction of a rule": (
         "was sent by the rule {rule} of another project",
@@ -181,7 +193,7 @@ CHECKS: dict[str, tuple[str, str]] = {
         f"""select i.id, i.holds, n.journaled from ledger_instruction i, lateral (
             select count(*) as journaled from ledger_event e
             where e.subject_id = i.id and e.kind = '{Kind.INSTRUCTION_HELD}'
-        ) n where i.holds <> n.journaled""",
+        ) n where i.holds <> n.journaled and (i.holds < n.journaled or i.id >= %(kept)s)""",
     ),
     "breaker of": (
         "has a breaker that is {state}, the journal says {told}",
@@ -190,7 +202,8 @@ CHECKS: dict[str, tuple[str, str]] = {
                 select e.to_state from ledger_event e
                 where e.subject_id = b.agent_id and e.kind like 'agent.breaker_%%'
                 order by e.id desc limit 1
-            ) l on true where coalesce(l.to_state, 'closed') <> b.state""",
+            ) l on true where coalesce(l.to_state, 'closed') <> b.state
+                and (l.to_state is not null or b.agent_id >= %(kept)s)""",
     ),
     "breaker": (
         "blocks tasks of an agent whose breaker is {state}",

@@ -229,9 +229,28 @@ def record(
     )
 
 
+def since_subject(subject: str) -> str:
+    """Return the SQL of the lowest id that the events about a subject can have.
+
+    The journal has a partition for each month of ids, and PostgreSQL reads only those from here
+    on. The day is for a clock that was set back.
+    """
+    return f"ledger_event_floor(uuid_extract_timestamp({subject}), interval '1 day')"
+
+
 # A reader of the stream must not overtake a transaction that is still running: it will commit
 # events with a lower (tx, id) than some that are already visible.
 SETTLED = "tx < pg_snapshot_xmin(pg_current_snapshot())"
+
+
+def since_position(id: str) -> str:
+    """Return the SQL of the lowest id that events after a position in the stream can have.
+
+    The ids and the stream differ in order by the longest transaction, and by as much as the
+    database's clock was set back or forward: a month is more than enough.
+    """
+    read = f"coalesce(uuid_extract_timestamp({id}), timestamptz '1970-01-01 00:00+00')"
+    return f"ledger_event_floor(least({read}, now()), interval '31 days')"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -242,15 +261,19 @@ class Cursor:
     id: str = "00000000-0000-0000-0000-000000000000"
 
 
+STREAM = f"""select e.*, e.tx::text as tx from ledger_event e
+where {SETTLED} and (tx, id) > (%(tx)s::text::xid8, %(id)s::uuid)
+    and id >= {since_position("%(id)s::uuid")}
+    and (%(project)s::uuid is null or project_id = %(project)s)
+order by e.tx, e.id limit %(limit)s"""
+
+
 def fetch_stream(
     after: Cursor, *, project_id: UUID | None = None, limit: int = 100
 ) -> list[sql.Row]:
     """Return the settled events after a position, oldest first."""
     return sql.run(
-        f"""select e.*, e.tx::text as tx from ledger_event e
-        where {SETTLED} and (tx, id) > (%(tx)s::text::xid8, %(id)s::uuid)
-            and (%(project)s::uuid is null or project_id = %(project)s)
-        order by e.tx, e.id limit %(limit)s""",
+        STREAM,
         tx=str(after.tx),
         id=after.id,
         project=project_id,
@@ -259,13 +282,17 @@ def fetch_stream(
 
 
 # Bare column names in ORDER BY would mean the texts of the select list.
-HEAD = f"""select tx::text, id::text from ledger_event where {SETTLED}
+NEWEST = """select tx::text, id::text from ledger_event where {}
     order by ledger_event.tx desc, ledger_event.id desc limit 1"""
+# It has no row if nothing happened for a month.
+HEAD = NEWEST.format(
+    f"{SETTLED} and ledger_event.id >= ledger_event_floor(now(), interval '31 days')"
+)
 
 
 def fetch_head() -> Cursor:
     """Return the newest settled position; while it stays the same, nothing new has happened."""
-    rows = sql.run(HEAD)
+    rows = sql.run(HEAD) or sql.run(NEWEST.format(SETTLED))
     return Cursor(int(rows[0]["tx"]), rows[0]["id"]) if rows else Cursor()
 
 

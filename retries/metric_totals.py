@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from ledger import sql
-from ledger.journal import Cursor, Kind
+from ledger.journal import Cursor, Kind, since_subject
 from ledger.models import Project
 from ledger.moves import FINAL_STATES
 from retries.stream_position import IN_BATCH, ensure_cursor, read_batches
@@ -27,8 +27,9 @@ ESCALATION = "join retries_escalation x on x.id = e.subject_id"
 CLOSED = f"""e.kind in ('{Kind.ESCALATION_RESOLVED}', '{Kind.ESCALATION_EXPIRED}',
     '{Kind.ESCALATION_WITHDRAWN}') and x.closed_at is not null"""
 # The last thing that happened to a task before it was claimed: it became claimable.
-BEFORE = """join lateral (
+BEFORE = f"""join lateral (
         select b.at from ledger_event b where b.subject_id = e.subject_id and b.id < e.id
+            and b.id >= {since_subject("e.subject_id")}
         order by b.id desc limit 1
     ) b on true"""
 

@@ -6,17 +6,19 @@ from datetime import datetime
 from django.db import transaction
 
 from ledger import sql
-from ledger.journal import SETTLED, Cursor
+from ledger.journal import SETTLED, Cursor, since_position
 from retries.models import StreamCursor
 
 BATCH_SIZE = 5_000
 # The condition for the events `e` of one batch.
-IN_BATCH = """(e.tx, e.id) > (%(after_tx)s::text::xid8, %(after_id)s::uuid)
-    and (e.tx, e.id) <= (%(tx)s::text::xid8, %(id)s::uuid)"""
+IN_BATCH = f"""(e.tx, e.id) > (%(after_tx)s::text::xid8, %(after_id)s::uuid)
+    and (e.tx, e.id) <= (%(tx)s::text::xid8, %(id)s::uuid)
+    and e.id >= {since_position("%(after_id)s::uuid")}"""
 # The statement that finds the last event of a batch.
 LAST = f"""select tx::text as tx, id::text as id from (
     select tx, id from ledger_event
     where {SETTLED} and (tx, id) > (%(tx)s::text::xid8, %(id)s::uuid)
+        and id >= {since_position("%(id)s::uuid")}
     order by tx, id limit %(size)s
 ) batch order by tx desc, id desc limit 1"""
 

@@ -12,7 +12,14 @@ from django.utils import timezone
 
 from ledger.errors import Refusal
 from ledger.models import ClockRun, Project
-from retries import activity_counts, metric_totals, new_words, reminders, rule_clock
+from retries import (
+    activity_counts,
+    journal_upkeep,
+    metric_totals,
+    new_words,
+    reminders,
+    rule_clock,
+)
 from retries.attempts import leases
 from retries.escalations import expiry
 from retries.insight import clock
@@ -52,6 +59,7 @@ ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "sessions": sweeping.sweep_sessions,
     "operations": running.count_due,
     "retention": retention.delete_old,
+    "journal": journal_upkeep.keep_months,
 }
 
 

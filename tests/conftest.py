@@ -16,6 +16,7 @@ from tests import services
 from tests.chromium import browser_process as browser_process
 from tests.elsewhere import elsewhere as elsewhere
 from tests.factories import make_agent, make_project, make_token
+from tests.journal_partitions import flush_journal_too
 from tests.serving import agent_client as agent_client
 from tests.serving import producer as producer
 from tests.serving import tenfour_server as tenfour_server
@@ -37,12 +38,10 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
 if services.running:
 
     @pytest.fixture(scope="session")
-    def django_db_setup(django_db_blocker: Any) -> Iterator[None]:
+    def django_db_setup() -> Iterator[None]:
         """Use the migrated database of the copied cluster instead of making one."""
         connection.settings_dict["NAME"] = services.DATABASE
-        with django_db_blocker.unblock(), connection.cursor() as cursor:
-            # Between tests with real transactions, Django truncates all tables.
-            cursor.execute("alter table ledger_event disable trigger ledger_event_no_truncate")
+        flush_journal_too()
         yield
         connections.close_all()
 

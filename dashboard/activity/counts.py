@@ -112,7 +112,7 @@ def count_by_step(query: EventQuery, project: Project | None, *, now: datetime) 
     first = min(floor_time(start, step), last)
     if query.since is None and last - first >= HOUR:
         first += step  # the hour ends with this minute
-    rows = filter_events(query, project).filter(id__gte=first_id(first - SLACK), at__gte=first)
+    rows = filter_events(query, project).since(first)
     found = (
         rows.order_by()
         .annotate(bar=DateBin(Value(step), F("at"), Value(EPOCH)))

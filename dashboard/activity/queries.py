@@ -34,7 +34,6 @@ from dashboard.sentences.plans import describe_plan_event
 from dashboard.sentences.rules import describe_rule_event
 from dashboard.sentences.sessions import describe_session_event
 from dashboard.shared_queries import match_values, of_project, title_of
-from ledger.ids import SLACK, first_id
 from ledger.models import (
     Agent,
     Event,
@@ -45,6 +44,7 @@ from ledger.models import (
     StandingInstruction,
     Task,
 )
+from ledger.models.event import EventQuerySet
 from retries.models import Escalation, FailurePattern
 
 SNIPPET = 240
@@ -66,7 +66,7 @@ class EventEntry:
     page: str  # the name of the URL, or an empty string
 
 
-def filter_events(query: EventQuery, project: Project | None) -> QuerySet[Event]:
+def filter_events(query: EventQuery, project: Project | None) -> EventQuerySet:
     """Return the events of a query, by their ids where it limits the time: these are indexed."""
     rows = Event.objects.all()
     if project:
@@ -85,9 +85,9 @@ def filter_events(query: EventQuery, project: Project | None) -> QuerySet[Event]
     if query.about:
         rows = rows.filter(subject_id__in=query.about)
     if query.since:
-        rows = rows.filter(id__gte=first_id(query.since - SLACK), at__gte=query.since)
+        rows = rows.since(query.since)
     if query.until:
-        rows = rows.filter(id__lt=first_id(query.until + SLACK), at__lt=query.until)
+        rows = rows.until(query.until)
     return rows
 
 

@@ -18,7 +18,7 @@ from dashboard.pagination import PAGE
 from dashboard.query_box import ANY
 from dashboard.shared_queries import match_values
 from ledger.ids import first_id
-from ledger.models import Event
+from ledger.models.event import EventQuerySet
 
 BATCH = 500  # records that an export reads at a time
 COUNT_CAP = 10_000
@@ -47,7 +47,7 @@ class AuditRecord:
     data: Any = None
 
 
-def acts_of_people(query: EventQuery, scope: Scope) -> QuerySet[Event]:
+def acts_of_people(query: EventQuery, scope: Scope) -> EventQuerySet:
     """Return the events of a query that people caused; a partial index has them."""
     return filter_events(query, scope.project).filter(actor_type="user")
 

@@ -198,7 +198,7 @@ COMMENT_KINDS = (Kind.ESCALATION_COMMENTED, Kind.ESCALATION_ASSIGNED)
 
 def list_comments(escalation_id: UUID) -> list[Event]:
     """Return the comments and assignments of an escalation, oldest first."""
-    rows = Event.objects.filter(subject_id=escalation_id, kind__in=COMMENT_KINDS)
+    rows = Event.objects.about(escalation_id).filter(kind__in=COMMENT_KINDS)
     return list(rows.order_by("id")[:EARLIER])
 
 

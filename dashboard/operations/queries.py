@@ -134,7 +134,7 @@ def title_of(asked: Escalation) -> str:
 
 def list_steps(operation: Operation) -> list[Event]:
     """Return the events of an operation, each once although every project has its own."""
-    rows = Event.objects.filter(subject_id=operation.pk).order_by("id")
+    rows = Event.objects.about(operation.pk).order_by("id")
     steps: dict[tuple[str, datetime], Event] = {}
     for event in rows.defer("tx"):
         steps.setdefault((event.kind, event.at), event)

@@ -33,6 +33,7 @@ from dashboard.dependencies import NeedLink, TaskMark, natural_key
 from dashboard.plans.common_failures import TaskFailure
 from dashboard.shared_queries import title_of
 from dashboard.tasks.queries import LIVE, OUTCOMES_SHOWN, add_outcomes, when
+from ledger.journal import since_subject
 from ledger.models import Attempt, Event, Failure, MissingNeed, Need, Plan, Task
 from ledger.states import FINAL, TaskState
 from retries.models import Escalation
@@ -212,13 +213,15 @@ def fetch_questions(plan_id: UUID, carried: tuple[UUID, ...]) -> QuerySet[Escala
 
 # an index scan for the plan and one for each recently changed task, instead of a join that would
 # sort all events of all tasks
-EVENTS = """(
-    select id from ledger_event where subject_id = %s order by id desc limit %s
+EVENTS = f"""(
+    select id from ledger_event where subject_id = %s and id >= {since_subject("%s")}
+    order by id desc limit %s
 ) union (
     select e.id from (
         select id from ledger_task where plan_id = %s order by updated_at desc limit %s
     ) t cross join lateral (
-        select id from ledger_event where subject_id = t.id order by id desc limit %s
+        select id from ledger_event where subject_id = t.id and id >= {since_subject("t.id")}
+        order by id desc limit %s
     ) e order by e.id desc limit %s
 )"""
 
@@ -232,7 +235,15 @@ def list_events(plan_id: UUID) -> tuple[list[EventEntry], list[EventEntry]]:
 
 @compiled
 def fetch_events(plan_id: UUID) -> QuerySet[Any]:
-    values = (plan_id, HISTORY_SHOWN, plan_id, TASKS_SEARCHED, ACTIVITY_SHOWN, ACTIVITY_SHOWN)
+    values = (
+        plan_id,
+        plan_id,
+        HISTORY_SHOWN,
+        plan_id,
+        TASKS_SEARCHED,
+        ACTIVITY_SHOWN,
+        ACTIVITY_SHOWN,
+    )
     rows = Event.objects.filter(pk__in=RawSQL(EVENTS, values))  # noqa: S611
     return activity_queries.with_extras(rows.order_by("-id"))
 

@@ -62,6 +62,17 @@ GROUPS = (
                 "interval at which what happened is counted for `/metrics`, Overview and Agents",
             ),
             Setting(
+                "EVENT_DAYS",
+                "400",
+                "how long the journal keeps an event; a month is deleted when all of it is older. "
+                "0 keeps all",
+            ),
+            Setting(
+                "JOURNAL_SECONDS",
+                "600",
+                "interval at which the journal's months are made ahead, and past ones deleted",
+            ),
+            Setting(
                 "TRUSTED_PROXIES",
                 "0",
                 "number of proxies in front whose `X-Forwarded-For` entries are believed",

@@ -150,7 +150,7 @@ def list_firings(row: StandingInstruction) -> list[Firing]:
 
 def list_changes(row: StandingInstruction) -> list[Event]:
     """Return what people and tokens did to the rule, newest first."""
-    found = Event.objects.filter(subject_id=row.id, subject_type="rule").order_by("-id")
+    found = Event.objects.about(row.id).filter(subject_type="rule").order_by("-id")
     return list(found[:CHANGES_SHOWN])
 
 

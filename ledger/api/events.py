@@ -49,12 +49,12 @@ def filter_events(
     if query.kind:
         rows = rows.filter(kind__in=parse_kinds(query.kind))
     if query.subject:
-        rows = rows.filter(subject_id=query.subject)
+        rows = rows.about(query.subject)
     if query.agent:
         rows = rows.filter(agent_id=find_agent_id(request.auth, query.agent))
     if query.since:
-        rows = rows.filter(at__gte=query.since)
-    return rows.filter(at__lt=query.until) if query.until else rows
+        rows = rows.since(query.since)
+    return rows.until(query.until) if query.until else rows
 
 
 def parse_kinds(text: str) -> list[str]:

@@ -183,7 +183,7 @@ def find_task(request: PrincipalRequest, id: UUID) -> Row:
 def tasks_list_events(request: PrincipalRequest, id: UUID, query: Query[PageQuery]) -> HttpResponse:
     """List a task's events, oldest first."""
     find_task(request, id)
-    rows: QuerySet[Event, Any] = Event.objects.filter(subject_id=id).values()
+    rows: QuerySet[Event, Any] = Event.objects.about(id).values()
     page = read_page(
         rows, limit=query.limit, cursor=query.cursor, filters={"task": id}, oldest_first=True
     )

@@ -1,15 +1,42 @@
 """An event of the append-only journal."""
 
+from datetime import datetime
 from typing import Self
+from uuid import UUID
 
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
+from django.db.models import Func, Value
 
+from ledger import journal
+from ledger.ids import SLACK, first_id
 from ledger.models.fields import CurrentTransaction, TransactionId, key, stamp
 from ledger.principal import Principal
 
 
+class SubjectFloor(Func):
+    """The lowest id of the events about a subject."""
+
+    template = journal.since_subject("%(expressions)s")
+    output_field = models.UUIDField()
+
+
 class EventQuerySet(models.QuerySet["Event"]):
+    """Queries of the journal, which bound the ids: so PostgreSQL reads few partitions."""
+
+    def about(self, subject_id: UUID) -> Self:
+        """Return the events about a subject: none is older than the subject."""
+        floor = SubjectFloor(Value(subject_id, models.UUIDField()))
+        return self.filter(subject_id=subject_id, id__gte=floor)
+
+    def since(self, at: datetime) -> Self:
+        """Return the events from a time on."""
+        return self.filter(id__gte=first_id(at - SLACK), at__gte=at)
+
+    def until(self, at: datetime) -> Self:
+        """Return the events before a time."""
+        return self.filter(id__lt=first_id(at + SLACK), at__lt=at)
+
     def visible_to(self, principal: Principal) -> Self:
         """Return the events of the caller's project; an agent sees only its own."""
         if principal.is_agent:

@@ -145,5 +145,6 @@ def describe_abort(escalation: Escalation, plan_id: UUID) -> str:
 def fetch_event_data(subject_id: UUID, kind: Kind, escalation: Escalation) -> dict[str, Any]:
     """Return the data of the event that the answer caused, or an empty dict if there is none."""
     assert escalation.closed_at is not None
-    rows = Event.objects.filter(subject_id=subject_id, kind=kind, at=escalation.closed_at)
+    rows = Event.objects.about(subject_id).since(escalation.closed_at)
+    rows = rows.filter(kind=kind, at=escalation.closed_at)
     return rows.values_list("data", flat=True).first() or {}

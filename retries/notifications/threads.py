@@ -145,7 +145,8 @@ def newest_event(thread: NotificationThread) -> Row | None:
     """Return the event that a thread began with, or the newest that began it again."""
     begins = condition_of(thread.topic.partition(":")[0]).begins
     found: dict[str, Any] | None = (
-        Event.objects.filter(subject_id=thread.subject_id, kind__in=begins)
+        Event.objects.about(thread.subject_id)
+        .filter(kind__in=begins)
         .order_by("-id")
         .values(*COLUMNS, *MORE)
         .first()

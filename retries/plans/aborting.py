@@ -50,7 +50,7 @@ def abort(plan_ids: Iterable[UUID], *, reason: str = "", stamp: Stamp) -> list[P
 
 def count_stopped(plans: Iterable[Plan], *, at: datetime) -> tuple[int, int]:
     """Return how many tasks the abort at that time ended, and how many it asked to stop."""
-    events = Event.objects.filter(
+    events = Event.objects.since(at).filter(
         subject_id__in=[plan.pk for plan in plans], kind=Kind.PLAN_ABORTED, at=at
     )
     counts = list(events.values_list("data", flat=True))

@@ -82,7 +82,7 @@ Attempts = dict[int, dict[str, Any]]
 
 def select_events(scope: RenderingScope, *, since: datetime, with_answers: bool) -> EventQuerySet:
     """Return the events that have entries in the logs."""
-    found = Event.objects.filter(project_id=scope.project_id, at__gte=since)
+    found = Event.objects.since(since).filter(project_id=scope.project_id)
     found = found.filter(LOGGED | ANSWERS if with_answers else LOGGED)
     if scope.plan is None:
         return found

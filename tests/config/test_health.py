@@ -14,10 +14,12 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from config.celery import CLOCK
+from ledger import journal_months
 from ledger.models import Agent, ClockRun
 from ledger.states import InstructionState
-from retries import metric_totals
+from retries import metric_totals, sweeps
 from tests.factories import NOW, make_agent, make_instruction, make_project, make_token
+from tests.journal_partitions import lay_out
 from tests.retries.moves import attempt_of, claim, fail, make_task
 from tests.services import ours
 
@@ -36,6 +38,7 @@ def test_the_process_answers_without_asking_anybody(django_assert_num_queries: A
 
 
 def test_it_is_ready_when_the_beat_is_fresh() -> None:
+    journal_months.make_months(now=timezone.now())
     assert ready()[1]["checks"]["beat"].startswith("stale: idle_check has never run")
     for name in CLOCK:
         ClockRun.objects.create(name=name, last_run_at=timezone.now())
@@ -43,10 +46,20 @@ def test_it_is_ready_when_the_beat_is_fresh() -> None:
         200,
         {
             "status": "ok",
-            "checks": {"postgres": "ok", "beat": "ok", "redis": "ok"},
+            "checks": {"postgres": "ok", "beat": "ok", "journal": "ok", "redis": "ok"},
             "version": "0.1.0",
         },
     )
+
+
+def test_a_journal_without_the_next_month_degrades_it() -> None:
+    lay_out(journal_months.month_of(timezone.now()), months=1)
+    month = journal_months.next_month(journal_months.month_of(timezone.now()))
+    status, body = ready()
+    assert (status, body["status"]) == (200, "degraded")
+    assert body["checks"]["journal"].startswith(f"no partition for {month:%Y-%m}: run ")
+    sweeps.run("journal")
+    assert ready()[1]["checks"]["journal"] == "ok"
 
 
 def test_a_stale_beat_degrades_it() -> None:

@@ -9,9 +9,11 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 
 from ledger import journal
+from ledger.journal_months import list_partitions
 from ledger.models import Agent, Event
 from ledger.states import InstructionState
 from tests.factories import make_agent, make_instruction, send
+from tests.journal_partitions import set_truncate_triggers
 
 Kind = journal.Kind
 
@@ -31,10 +33,13 @@ def test_the_database_refuses_to_change_an_event(agent: Agent, change: str) -> N
 def test_the_database_refuses_to_truncate_the_journal(agent: Agent) -> None:
     cursor = connection.cursor()
     with transaction.atomic():
-        cursor.execute("alter table ledger_event enable trigger ledger_event_no_truncate")
+        set_truncate_triggers(cursor, "enable")
         with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
             cursor.execute("truncate ledger_event cascade")
-        cursor.execute("alter table ledger_event disable trigger ledger_event_no_truncate")
+        for partition in list_partitions():
+            with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+                cursor.execute(f"truncate {partition.name}")
+        set_truncate_triggers(cursor, "disable")
 
 
 @pytest.mark.django_db

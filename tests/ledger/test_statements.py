@@ -9,10 +9,10 @@ from textwrap import wrap
 
 import pytest
 
-from ledger import instructions, signal_matching
+from ledger import instructions, journal, signal_matching
 from ledger.tasks import enqueuing
 from ledger.tokens import Bearer
-from retries import claim_statements, reminders
+from retries import claim_statements, reminders, stream_position
 from retries.attempts import fast_path, heartbeats
 
 FOLDER = Path(__file__).with_name("statements")
@@ -27,6 +27,9 @@ STATEMENTS = {
     "claim": claim_statements.CLAIM[Bearer, claim_statements.Pick.NEXT, True],
     "done": fast_path.DONE[Bearer],
     "heartbeat": heartbeats.HEARTBEAT[Bearer],
+    "stream": journal.STREAM,
+    "stream_head": journal.HEAD,
+    "stream_batch": stream_position.LAST,
 }
 
 

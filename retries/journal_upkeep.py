@@ -1,0 +1,41 @@
+"""Keep the journal's months: make those ahead, and drop those that are past."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+
+from ledger import journal_months
+from ledger.journal_months import Busy
+from ledger.models import Project
+
+
+def keep_months(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
+    """Make and drop months; return how many. A long transaction can put either off."""
+    counts = {"made": 0, "dropped": 0, "analyzed": 0, "put_off": 0}
+    if project is not None:  # a partition has the events of all projects
+        return counts
+    for name, keep in (("made", make_months), ("dropped", drop_past_month)):
+        try:
+            counts[name] = keep(now)
+        except Busy:
+            counts["put_off"] += 1
+    counts["analyzed"] = int(journal_months.analyze_if_stale())
+    return counts
+
+
+def make_months(now: datetime) -> int:
+    return journal_months.make_months(now=now)
+
+
+def drop_past_month(now: datetime) -> int:
+    """Drop the oldest month that is past its time; return how many partitions are gone.
+
+    At most one a run: after the clock was set wrong, someone can notice before all are gone.
+    """
+    dropped = journal_months.drop_detached()
+    if days := settings.TENFOUR["EVENT_DAYS"]:
+        for month in journal_months.list_months_past(before=now - timedelta(days=days))[:1]:
+            journal_months.drop_month(month)
+            dropped += 1
+    return dropped

@@ -1,0 +1,47 @@
+"""The clock's entry `journal`: months ahead, and months that are past."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from ledger import audit
+from ledger.journal_months import AHEAD, list_partitions, month_of
+from ledger.models import Event
+from retries import sweeps
+from tests.factories import make_agent, make_project, send
+from tests.journal_partitions import insert_event, lay_out, own_partitions
+
+pytestmark = pytest.mark.django_db(transaction=True)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def months() -> Iterator[None]:
+    with own_partitions():
+        yield
+
+
+def test_months_that_are_past_go_one_a_run_and_the_rest_stays(months: None, settings: Any) -> None:
+    now = timezone.now()
+    agent = make_agent()
+    lay_out(month_of(now - 450 * DAY), months=14)
+    old = [insert_event(agent, after=-days * DAY) for days in (900, 430, 380, 40)]
+    kept = send(agent, "Look at it")
+    did = sweeps.run("journal", project=make_project())
+    assert not any(did.values())
+    settings.TENFOUR = settings.TENFOUR | {"EVENT_DAYS": 0}
+    did = sweeps.run("journal", now=now)
+    assert (did["made"], did["dropped"]) == (AHEAD + 1, 0) and Event.objects.count() >= 5
+    settings.TENFOUR = settings.TENFOUR | {"EVENT_DAYS": 395}
+    runs = [sweeps.run("journal", now=now)["dropped"] for _ in range(5)]
+    assert runs[0] == 1 and runs[-1] == 0 and set(runs) == {0, 1}
+    start = list_partitions()[0].start
+    assert start and now - 395 * DAY - 31 * DAY < start <= now - 395 * DAY
+    assert (
+        list(Event.objects.filter(pk__in=old).order_by("pk").values_list("pk", flat=True))
+        == (old[2:])
+    )
+    assert Event.objects.about(kept).exists() and list(audit.audit()) == []
