@@ -1,5 +1,6 @@
 """Keep the journal's months: make those ahead, and drop those that are past."""
 
+import logging
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -8,6 +9,9 @@ from django.conf import settings
 from ledger import journal_months
 from ledger.journal_months import Busy
 from ledger.models import Project
+from retries.retention import event_months
+
+logger = logging.getLogger(__name__)
 
 
 def keep_months(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
@@ -20,6 +24,9 @@ def keep_months(*, now: datetime, project: Project | None = None) -> dict[str, A
             counts[name] = keep(now)
         except Busy:
             counts["put_off"] += 1
+        except OSError as error:
+            counts["put_off"] += 1
+            logger.error("The journal keeps a past month. The archive can't be written: %s.", error)
     counts["analyzed"] = int(journal_months.analyze_if_stale())
     return counts
 
@@ -29,13 +36,13 @@ def make_months(now: datetime) -> int:
 
 
 def drop_past_month(now: datetime) -> int:
-    """Drop the oldest month that is past its time; return how many partitions are gone.
+    """Archive and drop the oldest month that is past its time; return how many are gone.
 
     At most one a run: after the clock was set wrong, someone can notice before all are gone.
     """
     dropped = journal_months.drop_detached()
     if days := settings.TENFOUR["EVENT_DAYS"]:
         for month in journal_months.list_months_past(before=now - timedelta(days=days))[:1]:
-            journal_months.drop_month(month)
+            event_months.archive_and_drop(month, now=now)
             dropped += 1
     return dropped

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from ledger import audit
 from ledger.journal_months import AHEAD, list_partitions, month_of
 from ledger.models import Event
 from retries import sweeps
+from retries.retention import archives
 from tests.factories import make_agent, make_project, send
 from tests.journal_partitions import insert_event, lay_out, own_partitions
 
@@ -24,7 +26,10 @@ def months() -> Iterator[None]:
         yield
 
 
-def test_months_that_are_past_go_one_a_run_and_the_rest_stays(months: None, settings: Any) -> None:
+def test_months_that_are_past_go_one_a_run_and_the_rest_stays(
+    months: None, settings: Any, tmp_path: Path
+) -> None:
+    """Each into the archive first; without a folder to write to, all stay."""
     now = timezone.now()
     agent = make_agent()
     lay_out(month_of(now - 450 * DAY), months=14)
@@ -35,7 +40,14 @@ def test_months_that_are_past_go_one_a_run_and_the_rest_stays(months: None, sett
     settings.TENFOUR = settings.TENFOUR | {"EVENT_DAYS": 0}
     did = sweeps.run("journal", now=now)
     assert (did["made"], did["dropped"]) == (AHEAD + 1, 0) and Event.objects.count() >= 5
-    settings.TENFOUR = settings.TENFOUR | {"EVENT_DAYS": 395}
+    blocked = tmp_path / "file"
+    blocked.write_text("no folder")
+    settings.TENFOUR = settings.TENFOUR | {"EVENT_DAYS": 395, "ARCHIVE": str(blocked / "archive")}
+    did = sweeps.run("journal", now=now)
+    assert (did["dropped"], did["put_off"]) == (0, 1)
+    assert Event.objects.filter(pk__in=old).count() == len(old)
+    folder = tmp_path / "archive"
+    settings.TENFOUR = settings.TENFOUR | {"ARCHIVE": str(folder)}
     runs = [sweeps.run("journal", now=now)["dropped"] for _ in range(5)]
     assert runs[0] == 1 and runs[-1] == 0 and set(runs) == {0, 1}
     start = list_partitions()[0].start
@@ -45,3 +57,6 @@ def test_months_that_are_past_go_one_a_run_and_the_rest_stays(months: None, sett
         == (old[2:])
     )
     assert Event.objects.about(kept).exists() and list(audit.audit()) == []
+    for id in old:
+        found = [each["event"]["id"] for each in archives.find_records(folder, str(id))]
+        assert found == ([str(id)] if id in old[:2] else [])
