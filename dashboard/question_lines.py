@@ -138,6 +138,7 @@ class SameCause:
     """A pattern that several open escalations share."""
 
     pattern_id: UUID
+    fingerprint: str
     template: str
     count: int
 
@@ -158,11 +159,11 @@ CAUSES = f"""with open as (
     join lateral ({LAST_FAILURE}) f on true join retries_grouped g on g.failure_id = f.id
     group by 1
 )
-select null::uuid as pattern_id, '' as template,
+select null::uuid as pattern_id, '' as fingerprint, '' as template,
     (select count(distinct w.task_id) from open x
         cross join lateral (select n.task_id {DEPENDENT}) w) as n
 union all
-select c.pattern_id, left(p.template, {WORDS}), c.n
+select c.pattern_id, p.fingerprint, left(p.template, {WORDS}), c.n
 from causes c join retries_failurepattern p on p.id = c.pattern_id
 order by n desc, pattern_id"""
 
@@ -171,10 +172,12 @@ def read_causes(project: Project | None, *, now: datetime, agent_id: UUID | None
     """Return what open escalations have in common."""
     place = agent_id or (project.id if project else "all")
     params = {"project": project.id if project else None, "agent": agent_id, "now": now}
-    rows = get_or_compute_slow(f"causes:{place}", lambda: sql.run_custom_plan(CAUSES, **params))
+    rows = get_or_compute_slow(
+        f"same-causes:{place}", lambda: sql.run_custom_plan(CAUSES, **params)
+    )
     counts = {row["pattern_id"]: row["n"] for row in rows if row["pattern_id"]}
     shared = [
-        SameCause(row["pattern_id"], row["template"], row["n"])
+        SameCause(row["pattern_id"], row["fingerprint"], row["template"], row["n"])
         for row in rows
         if row["pattern_id"] and row["n"] > 1
     ]

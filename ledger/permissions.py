@@ -108,6 +108,21 @@ def holds_scope(token: str, verb: str) -> str:
     return f"({verb} = '' or {verb} = any({token}.scopes))"
 
 
+def people_who_may(verb: str, project_id: UUID) -> "QuerySet[User]":
+    """Return the people who may do something in a project, by their names."""
+    from django.contrib.auth.models import User
+
+    member = Q(memberships__project=project_id, memberships__role__in=roles_that_may(verb))
+    given = User.objects.with_perm(verb, backend="django.contrib.auth.backends.ModelBackend")
+    own = Q(is_staff=True, pk__in=given.values("pk"))
+    people = User.objects.filter(member | own, is_active=True)
+    return people.order_by("username").distinct()
+
+
+def roles_that_may(verb: str) -> list[Role]:
+    return [role for role in Role if covers(role, verb)]
+
+
 def instance_accounts() -> "QuerySet[User]":
     """Return the accounts that may do something in every project, without a role in it."""
     from django.contrib.auth.models import User

@@ -24,7 +24,7 @@ from dashboard.escalations.answer_form import (
     undo_answer,
 )
 from dashboard.escalations.evidence import preview_context
-from dashboard.escalations.inbox import read_address, read_inbox
+from dashboard.escalations.inbox import find_next, read_address
 from dashboard.escalations.outcome import confirm_answer
 from dashboard.escalations.panel import build_form, describe_answer
 from dashboard.escalations.snooze_times import read_snooze_time
@@ -73,9 +73,9 @@ def comment(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
 @require_POST
 @operators_only
 def assign(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
-    """Assign an escalation to the signed-in person."""
-    name = request.user.get_username()
-    return annotate(request, escalation_id, partial(assignment.assign, escalation_id, name))
+    """Assign an escalation to a person, or to no one; without a name to the signed-in person."""
+    name = request.POST.get("user", request.user.get_username()).replace("\0", "")
+    return annotate(request, escalation_id, partial(assignment.assign, escalation_id, name or None))
 
 
 @require_POST
@@ -85,7 +85,7 @@ def snooze(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     visit = begin_visit(request, current="escalations")
     address = read_address(visit)
     url = escalation_url(escalation_id, address.build())
-    following = read_inbox(visit, address, escalation_id).next
+    following = find_next(visit, address, escalation_id)
     try:
         until = read_snooze_time(request.POST, visit.now)
         snoozing.snooze(
@@ -126,7 +126,7 @@ def change(
     if request.method != "POST":  # the way back from signing in
         return redirect(escalation_url(escalation_id, query))
     before = queries.find_escalation(escalation_id, now=visit.now)
-    following = read_inbox(visit, address, escalation_id).next if before else None
+    following = find_next(visit, address, escalation_id) if before else None
     reply = submit(request, before, now=visit.now) if before else Reply(404, read_message(request))
     escalation = queries.find_escalation(escalation_id, now=visit.now)
     if reply.is_done and escalation and following and not reply.message:

@@ -48,13 +48,15 @@ NO_REPLY = Reply()
 def submit_answer(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Reply:
     """Give the posted answer unless it is invalid, late or has to be confirmed."""
     message = read_message(request)
+    # a known fix that was filled in and left as it was is nothing that a person typed
+    typed = "" if message == read_message(request, "filled") else message
     if request.POST.get("action") not in Answer.values:
         return Reply(422, message, warning="Choose an answer. Nothing was changed.")
     values = read_values(request)
     action = Answer(request.POST["action"])
     question = find_question(escalation, action)
     if question and "confirmed" not in request.POST:
-        return Reply(200, message, question=question)
+        return Reply(200, typed, question=question)
     try:
         answering.answer(
             escalation.pk,
@@ -68,9 +70,9 @@ def submit_answer(request: HttpRequest, escalation: Escalation, *, now: datetime
     except AlreadyResolved as refusal:
         first = refusal.more["resolution"] or {}
         is_own = first.get("by", {}).get("name") == person(request.user).name
-        return Reply(409, message, is_late=True, is_own=is_own)
+        return Reply(409, typed, is_late=True, is_own=is_own)
     except EscalationExpired:
-        return Reply(409, message, is_late=True)
+        return Reply(409, typed, is_late=True)
     except VersionMismatch:
         warning = (
             "The escalation changed while you were answering. Review it and send your answer again."
@@ -82,7 +84,7 @@ def submit_answer(request: HttpRequest, escalation: Escalation, *, now: datetime
         place, _, field = refusal.more["errors"][0]["pointer"].rpartition("/")
         field = field if place == ANSWER_POINTER else ""
         return Reply(422, message, values=values, field=field, error=refusal.detail)
-    return Reply(message="" if action in TEXT_ANSWERS else message, is_done=True)
+    return Reply(message="" if action in TEXT_ANSWERS else typed, is_done=True)
 
 
 def undo_answer(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Reply:
@@ -112,9 +114,9 @@ def read_choice(
     )
 
 
-def read_message(request: HttpRequest) -> str:
+def read_message(request: HttpRequest, name: str = "fix") -> str:
     # browsers end lines with CR LF
-    return request.POST.get("fix", "").replace("\r\n", "\n")
+    return request.POST.get(name, "").replace("\r\n", "\n")
 
 
 def read_values(request: HttpRequest) -> dict[str, str]:

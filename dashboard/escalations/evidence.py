@@ -25,7 +25,7 @@ from ledger.states import FINAL, BlockedReason
 from retries.escalations.choices import FIX_LENGTH
 from retries.escalations.record import Record, read_evidence, render_escalation
 from retries.failures import suggestions
-from retries.failures.fixes import normalize_fix
+from retries.failures.fixes import FixState, LearnedFix, normalize_fix
 from retries.failures.suggestions import FixOffer, Suggestion
 from retries.insight.prediction_reads import find_attempt_predictions
 from retries.insight.predictions import Prediction
@@ -253,6 +253,17 @@ def suggest_fixes(record: Record) -> list[FixOffer]:
     ]
     once = {normalize_fix(each.fix): each for each in reversed(found)}
     return list(once.values())[::-1]
+
+
+def find_known_fix(record: Record) -> LearnedFix | None:
+    """Return the best fix for exactly the task's last error, unless the task was given it before."""
+    best = next(iter(record.learned_fixes), None)
+    if best is None or not (
+        best.is_advice or (best.state == FixState.TRIED and best.counts.worked)
+    ):
+        return None
+    given = queries.list_given_fixes(record.line)
+    return None if normalize_fix(best.fix) in map(normalize_fix, given) else best
 
 
 # ---- the context of the next attempt

@@ -1,6 +1,5 @@
 """The inbox as a page shows it: groups with their lines, filters with counts, and their links."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,7 +11,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from dashboard.badges import failure_icon
-from dashboard.escalations import filters, inbox_queries
+from dashboard.escalations import filters
 from dashboard.escalations.filters import InboxQuery
 from dashboard.escalations.inbox_labels import (
     CHIPS,
@@ -21,14 +20,9 @@ from dashboard.escalations.inbox_labels import (
     REASON_LABELS,
     SORT_LABELS,
 )
-from dashboard.escalations.inbox_queries import (
-    GROUPS,
-    MOST_LINES,
-    PAGE,
-    SINGLES,
-    SORTS,
-    Request,
-)
+from dashboard.escalations.inbox_lines import fetch_lines
+from dashboard.escalations.inbox_outline import MOST_LINES, Outline, read_outline
+from dashboard.escalations.inbox_queries import GROUPS, PAGE, SINGLES, SORTS, Request
 from dashboard.facets import Facet, value_facets
 from dashboard.formatting import monogram
 from dashboard.query_box import only_value
@@ -185,62 +179,70 @@ def read_address(visit: Visit) -> Address:
     )
 
 
+def read_request(visit: Visit, address: Address) -> Request:
+    return Request(
+        query=filters.parse(address.q),
+        project=visit.scope.project,
+        viewer=visit.request.user,  # type: ignore[arg-type]
+        group=address.group,
+        sort=address.sort,
+        page=address.page,
+    )
+
+
+def find_next(visit: Visit, address: Address, current: UUID) -> UUID | None:
+    """Return the escalation to open after another one."""
+    place = read_outline(read_request(visit, address), now=visit.now).find_place(current)
+    return place.next if place else None
+
+
 def read_inbox(visit: Visit, address: Address, current: UUID | None) -> Inbox:
     """Return the inbox as the address asks for it; `current` is shown, or else the first one."""
-    query = filters.parse(address.q)
-    found = inbox_queries.read_inbox(
-        Request(
-            query=query,
-            project=visit.scope.project,
-            viewer=visit.request.user,  # type: ignore[arg-type]
-            group=address.group,
-            sort=address.sort,
-            page=address.page,
-            whole=address.whole,
-            current=current,
-        ),
-        now=visit.now,
-    )
-    groups = json.loads(found["groups"])
-    here = json.loads(found["here"]) if found["here"] else {}
-    first = found["first"]
-    builder = Builder(visit, address, current or first)
-    lines = [builder.build_line(each) for each in json.loads(found["lines"])]
-    keys = [each["key"] for each in json.loads(found["lines"])]
-    by_group: dict[str, list[Line]] = {}
-    for key, line in zip(keys, lines, strict=True):
-        by_group.setdefault(key, []).append(line)
-    counts = json.loads(found["counts"])
-    places = {name: UUID(here[name]) for name in ("before", "after", "next") if here.get(name)}
-    last_page = address.page * PAGE >= (found["total"] if address.group == "none" else found["n"])
+    wanted = read_request(visit, address)
+    outline = read_outline(wanted, now=visit.now)
+    first = outline.id_at(0)
+    chosen = current or first
+    place = outline.find_place(chosen) if chosen else None
+    shown = outline.list_shown(address.page, current=chosen, whole=address.whole)
+    rows = fetch_lines(id for ids in shown.values() for id in ids)
+    builder = Builder(visit, address, chosen)
+    query, is_flat = wanted.query, address.group == "none"
+    pages = -(-(outline.total if is_flat else len(outline.sizes)) // PAGE)
     return Inbox(
         address=address,
         query=query,
-        total=found["total"],
-        all=found["all"],
+        total=outline.total,
+        all=outline.all,
         groups=[
             builder.build_group(
-                each, by_group.get(each["key"], []), is_here=each["key"] == here.get("key")
+                each,
+                [builder.build_line(rows[id]) for id in shown.get(each["key"], ()) if id in rows],
+                is_here=place is not None and each["key"] == place.key,
             )
-            for each in groups
+            for each in outline.groups
         ],
-        group_count=found["n"],
-        chips=[build_chip(*chip, count=counts[chip[0]], query=query) for chip in CHIPS],
-        agents=build_facets("agent", found["agents"], query),
-        plans=build_facets("plan", found["plans"], query),
-        assignees=build_facets("assignee", found["assignees"], query),
+        group_count=len(outline.sizes),
+        chips=build_chips(outline, query, wanted.viewer.pk),
+        agents=build_facets("agent", outline.agents, query),
+        plans=build_facets("plan", outline.plans, query),
+        assignees=build_facets("assignee", outline.assignees, query),
         group_choices=builder.build_choices("group", GROUP_LABELS, address.group),
         sort_choices=builder.build_choices("sort", SORT_LABELS, address.sort),
         first=first,
-        place=here.get("place", 0),
-        before=builder.link(places.get("before")),
-        after=builder.link(places.get("after")),
-        next=places.get("next"),
+        place=place.number if place else 0,
+        before=builder.link(place.before if place else None),
+        after=builder.link(place.after if place else None),
+        next=place.next if place else None,
         newer=address.build(page=address.page - 1 if address.page > 2 else "")
         if address.page > 1
         else "",
-        older="" if last_page else address.build(page=address.page + 1),
+        older=address.build(page=address.page + 1) if address.page < pages else "",
     )
+
+
+def build_chips(outline: Outline, query: InboxQuery, viewer: object) -> list[Facet]:
+    counts = outline.counts | {"assignee:me": outline.assigned.get(str(viewer), 0)}
+    return [build_chip(*chip, count=counts[chip[0]], query=query) for chip in CHIPS]
 
 
 def build_chip(term: str, label: str, icon: str, *, count: int, query: InboxQuery) -> Facet:
@@ -252,10 +254,9 @@ def build_chip(term: str, label: str, icon: str, *, count: int, query: InboxQuer
     return Facet(label, query.having(key, "" if current else term), count, current, icon)
 
 
-def build_facets(key: str, counted: str, query: InboxQuery) -> list[Facet]:
-    values = [(str(value), int(count)) for value, count in json.loads(counted)]
+def build_facets(key: str, counted: list[tuple[str, int]], query: InboxQuery) -> list[Facet]:
     one = only_value(getattr(query, key))
-    return value_facets(key, values, "" if one in (filters.ME, filters.NO_ONE) else one, query)
+    return value_facets(key, counted, "" if one in (filters.ME, filters.NO_ONE) else one, query)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +292,7 @@ class Builder:
         return "is-red" if waited >= LONG_WAIT else "is-amber" if waited >= SHORT_WAIT else ""
 
     def build_line(self, row: dict[str, Any]) -> Line:
-        id, opened_at = UUID(row["id"]), datetime.fromisoformat(row["opened_at"])
+        id, opened_at = row["id"], row["opened_at"]
         label, icon = REASON_LABELS[Reason(row["reason"])]
         if row["failed_by"] and icon == "s-escalated":
             icon = failure_icon(row["failed_by"])
@@ -349,7 +350,7 @@ class Builder:
                 return str(row["agent"])
             case "plan":
                 return str(row["plan"] or "No plan")
-            case "pattern" if row["pattern"]:
+            case "pattern" if row["template"]:
                 return str(row["template"])
         return label
 

@@ -1,4 +1,4 @@
-"""Read the inbox at volume: groups with their figures, the lines of groups, counts of filters.
+"""Select the escalations of the inbox, and read their groups, their order and counts of filters.
 
 One statement reads everything that depends on all escalations of the inbox. It takes each filter's
 condition as a column, so that the count beside a filter leaves out that filter alone.
@@ -11,13 +11,12 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db import connection
 from django.db.models import BooleanField, Exists, ExpressionWrapper, F, OuterRef, Q, QuerySet
 from django.db.models import Value as V
 
 from dashboard.escalations.filters import ME, NO_ONE, REASONS, InboxQuery
-from dashboard.escalations.queries import SNIPPET
 from dashboard.shared_queries import match_any, match_values, of_project
+from ledger import sql
 from ledger.models import Failure, Project
 from ledger.sql import quoted
 from ledger.states import FINAL
@@ -25,20 +24,20 @@ from retries.models import Escalation, FailurePattern
 
 LONG_WAIT = timedelta(hours=1)
 PAGE = 40  # groups, or lines without groups
-LINES = 20  # of an open group
-FIRST_LINES = 5  # of a closed one
-MOST_LINES = 200  # of a group that is shown whole
 FACETS_SHOWN = 8
+TEMPLATE_SHOWN = 300  # characters
+MOST_PATTERNS = 200  # that a term names
 
 GROUPS = ("pattern", "reason", "agent", "plan", "none")
 SORTS = ("waiting", "oldest", "newest", "pattern")
 SINGLES = "one-of-a-kind"
 ASKS, NO_ANSWER, CONFLICT = "asks", "no-answer", "conflict"
 
-# what is the same for an escalation's pattern and for its line
-FAILED_BY = """select g.pattern_id, f.id as failure_id from ledger_failure f
-        left join retries_grouped g on g.failure_id = f.id
-        where f.task_id = m.task_id order by f.id desc limit 1"""
+# the pattern of an escalation's last failure; the limit keeps both tables from being read whole
+PATTERN_OF = """select g.pattern_id from (
+            select id from ledger_failure where task_id = m.task_id order by id desc limit 1
+        ) f cross join lateral (
+            select pattern_id from retries_grouped where failure_id = f.id limit 1) g"""
 KIND = f"""case when m.reason in ({quoted(REASONS["asks"])}) then '{ASKS}'
         when m.reason in ({quoted(REASONS["no-answer"])}) then '{NO_ANSWER}'
         when m.reason in ({quoted(REASONS["conflict"])}) then '{CONFLICT}'
@@ -54,13 +53,13 @@ GROUP_ORDERS = {
     "waiting": "coalesce(w.waiting, 0) desc, oldest, key",
     "oldest": "oldest, key",
     "newest": "newest desc, key",
-    "pattern": "template, key",
+    "pattern": "coalesce(p.template, key), key",
 }
 LINE_ORDERS = {
-    "waiting": "waiting desc, id",
-    "oldest": "id",
-    "newest": "id desc",
-    "pattern": "waiting desc, id",
+    "waiting": "k.waiting desc, k.id",
+    "oldest": "k.id",
+    "newest": "k.id desc",
+    "pattern": "k.waiting desc, k.id",
 }
 # the filters whose counts are shown; each is a column `is_…` of the rows
 FILTERS = ("reason", "agent", "plan", "pattern", "assignee", "older", "blocks")
@@ -90,26 +89,16 @@ CHIPS = {
     },
     "blocks:yes": count_where("waiting > 0", "blocks"),
     "older:1h": count_where("opened_at < %(long)s", "older"),
-    "assignee:me": count_where("assignee_id = %(me)s", "assignee"),
     "assignee:none": count_where("assignee_id is null", "assignee"),
 }
 
 
-LINE = f"""select p.id, p.key, p.place, p.waiting, p.reason, p.opened_at, p.agent_name,
-            p.assignee_name, e.version, e.severity, j.name as project, t.ref,
-            e.attempts, e.attempt_limit, i.deliveries, f.type as failed_by,
-            left(coalesce(nullif(t.title, ''), t.type, i.content), {SNIPPET}) as title,
-            left(e.question, {SNIPPET}) as question, left(f.message, {SNIPPET}) as error
-        from placed p join retries_escalation e on e.id = p.id
-        join ledger_project j on j.id = e.project_id
-        left join ledger_task t on t.id = e.task_id
-        left join ledger_instruction i on i.id = e.instruction_id
-        left join ledger_failure f on f.id = p.failure_id"""
-
-
 def inbox_statement(matching: str, group: str, sort: str) -> str:
-    """Return the statement over the rows of the query `matching`."""
-    singles = f"when count(*) over (partition by raw) = 1 then '{SINGLES}'"
+    """Return the statement over the rows of the query `matching`.
+
+    `order` is the list of all lines: their ids of 16 bytes each, group after group.
+    """
+    singles = f"when s.n = 1 then '{SINGLES}'" if group == "pattern" else ""
     counts = ", ".join(f"'{name}', {sql}" for name, sql in CHIPS.items())
     return f"""with matching as materialized ({matching}),
 waits as materialized (
@@ -118,77 +107,53 @@ waits as materialized (
     join ledger_task t on t.id = d.task_id and t.state not in ({quoted(FINAL)})
     where m.needed_by > 0
 ), described as materialized (
-    select m.*, {KIND} as kind, last.pattern_id, last.failure_id,
-        coalesce(w.n, 0) as waiting,
+    select m.*, {KIND} as kind, last.pattern_id, coalesce(w.n, 0) as waiting,
         (%(patterns)s::uuid[] is null or coalesce(last.pattern_id = any(%(patterns)s), false))
             and not coalesce(last.pattern_id = any(%(not_patterns)s::uuid[]), false) as is_pattern,
         (not %(blocks)s or w.n is not null) as is_blocks
     from matching m
-    left join lateral ({FAILED_BY}) last on m.task_id is not null
+    left join lateral ({PATTERN_OF}) last on m.task_id is not null
     left join (select id, count(*) as n from waits group by id) w on w.id = m.id
-), chosen as (
-    select d.*, {GROUP_KEYS[group]} as raw, coalesce(p.template, kind) as template
-    from described d left join retries_failurepattern p on p.id = d.pattern_id
-    where {all_but()}
+), chosen as materialized (
+    select id, agent_id, agent_name, plan_ref, reason, opened_at, waiting, pattern_id,
+        {GROUP_KEYS[group]} as raw
+    from described where {all_but()}
+), sizes as (
+    select raw, count(*) as n from chosen group by raw
 ), keyed as materialized (
-    select c.*, case {singles if group == "pattern" else ""} when false then '' else raw end as key
-    from chosen c
+    select c.*, case {singles} when false then '' else raw end as key
+    from chosen c join sizes s using (raw)
 ), waiting_of as (
     select k.key, count(distinct w.task_id) as waiting
     from keyed k join waits w on w.id = k.id group by k.key
 ), grouped as materialized (
-    select g.*, coalesce(w.waiting, 0) as waiting,
+    select g.*, coalesce(w.waiting, 0) as waiting, left(p.template, {TEMPLATE_SHOWN}) as template,
         row_number() over (order by key = '{SINGLES}', {GROUP_ORDERS[sort]}) as rank
     from (
         select key, count(*) as n, count(distinct agent_id) as agents, min(opened_at) as oldest,
-            max(id::text) as newest, min(template) as template,
-            min(pattern_id::text) as pattern, min(reason) as reason,
-            min(agent_name) as agent, min(plan_ref) as plan
+            max(opened_at) as newest, any_value(pattern_id) as pattern, min(reason) as reason,
+            any_value(agent_name) as agent, any_value(plan_ref) as plan
         from keyed group by key
     ) g left join waiting_of w using (key)
-), placed as materialized (
-    select k.id, k.key, k.waiting, k.failure_id, k.reason, k.opened_at, k.agent_name,
-        k.assignee_name, g.rank,
-        row_number() over (order by g.rank, {prefixed(LINE_ORDERS[sort])}) as place,
-        row_number() over (partition by k.key order by {prefixed(LINE_ORDERS[sort])}) as within
-    from keyed k join grouped g using (key)
-), here as (
-    select * from placed
-    where id = %(current)s or %(current)s::uuid is null and place = 1
+    left join retries_failurepattern p on p.id = g.pattern and g.key = g.pattern::text
 )
 select
-    (select count(*) from placed) as total,
-    (select count(*) from grouped) as n,
+    (select count(*) from keyed) as total,
     (select count(*) from matching) as all,
     (select coalesce(jsonb_agg(to_jsonb(g) order by rank), '[]') from grouped g
         where {f"rank > %(skip)s and rank <= %(skip)s + {PAGE}" if group != "none" else "true"}
     ) as groups,
-    (select coalesce(jsonb_agg(to_jsonb(l) order by place), '[]') from ({LINE}
-        where {line_limits(group)}) l) as lines,
-    (select jsonb_build_object('place', h.place, 'key', h.key, 'rank', h.rank,
-        'before', (select id from placed where place = h.place - 1),
-        'after', (select id from placed where place = h.place + 1),
-        'next', (select id from placed where id <> h.id
-            order by key = h.key desc, (place > h.place) desc, place limit 1)) from here h) as here,
-    (select id from placed order by place limit 1) as first,
+    (select coalesce(jsonb_agg(jsonb_build_array(key, n) order by rank), '[]') from grouped)
+        as sizes,
+    (select coalesce(string_agg(uuid_send(k.id), '' order by g.rank, {LINE_ORDERS[sort]}), '')
+        from keyed k join grouped g using (key)) as order,
     {facet("agent_name", "agent")} as agents,
     {facet("plan_ref", "plan")} as plans,
     {facet("assignee_name", "assignee")} as assignees,
+    (select coalesce(jsonb_object_agg(assignee_id, n), '{{}}') from (
+        select assignee_id, count(*) as n from described
+        where {all_but("assignee")} and assignee_id is not null group by 1) each) as assigned,
     (select jsonb_build_object({counts}) from described) as counts"""
-
-
-def prefixed(order: str) -> str:
-    """Return an order of lines whose columns are those of `k`."""
-    return ", ".join(f"k.{part}" for part in order.split(", "))
-
-
-def line_limits(group: str) -> str:
-    """Return which lines are read: those of the page's groups, more of the open ones."""
-    if group == "none":
-        return f"p.place > %(skip)s and p.place <= %(skip)s + {PAGE}"
-    return f"""p.rank > %(skip)s and p.rank <= %(skip)s + {PAGE} and (p.within <= {FIRST_LINES}
-            or p.key = (select key from here) and p.within <= {LINES}
-            or p.key = %(whole)s and p.within <= {MOST_LINES} or p.id = %(current)s)"""
 
 
 # ---- what the statement is given
@@ -283,7 +248,7 @@ def find_patterns(texts: Sequence[str]) -> list[UUID]:
         named = Q(fingerprint__startswith=text.lower()) | Q(merged__fingerprint=text.lower())
         said = Q(template__icontains=text) | Q(example__icontains=text)
         rows = FailurePattern.objects.filter(named | said).distinct()
-        found += rows.order_by("id").values_list("pk", flat=True)[:MOST_LINES]
+        found += rows.order_by("id").values_list("pk", flat=True)[:MOST_PATTERNS]
     return found
 
 
@@ -300,24 +265,19 @@ class Request:
     group: str = "pattern"
     sort: str = "waiting"
     page: int = 1
-    whole: str = ""  # the group to show whole
-    current: UUID | None = None
 
 
-def read_inbox(wanted: Request, *, now: datetime) -> dict[str, Any]:
-    """Return the groups, the places of lines, and the counts of the filters."""
+def fetch_groups(wanted: Request, *, now: datetime) -> dict[str, Any]:
+    """Return the groups, the order of all lines, and the counts of the filters."""
     query = wanted.query
     rows = select_matching(query, wanted.project, now=now, viewer=wanted.viewer)
     matching, params = rows.query.sql_with_params()
     values: dict[str, Any] = {
         "long": now - LONG_WAIT,
-        "me": wanted.viewer.pk,
         "patterns": find_patterns(query.pattern.wanted) if query.pattern.wanted else None,
         "not_patterns": find_patterns(query.pattern.unwanted),
         "blocks": bool(query.blocks.wanted),
         "skip": (wanted.page - 1) * PAGE,
-        "whole": wanted.whole,
-        "current": wanted.current,
     }
     named = {f"p{number}": value for number, value in enumerate(params)}
     parts = matching.split("%s")
@@ -325,7 +285,5 @@ def read_inbox(wanted: Request, *, now: datetime) -> dict[str, Any]:
         f"%({name})s{part}" for name, part in zip(named, parts[1:], strict=True)
     )
     statement = inbox_statement(matching, wanted.group, wanted.sort)
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values | named)
-        names = [column.name for column in cursor.description or ()]
-        return dict(zip(names, cursor.fetchone() or (), strict=True))
+    (row,) = sql.run_custom_plan(statement, **values, **named)
+    return row

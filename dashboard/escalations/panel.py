@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dashboard.badges import ANSWER_ICONS
-from dashboard.escalations.answer_form import Reply
-from dashboard.escalations.evidence import suggest_fixes
+from dashboard.escalations.answer_form import NO_REPLY, Reply
+from dashboard.escalations.evidence import find_known_fix, suggest_fixes
 from dashboard.escalations.outcome import AnswerOutcome, confirm_answer, describe_outcome
 from dashboard.escalations.queries import find_listed, read_aftermaths
 from dashboard.query_box import as_id
@@ -15,6 +15,7 @@ from retries.escalations.choices import FIX_LENGTH
 from retries.escalations.options import Option, list_options
 from retries.escalations.record import Record
 from retries.escalations.response_schema import Field, list_fields
+from retries.failures.fixes import LearnedFix
 from retries.failures.suggestions import FixOffer
 from retries.models import Escalation
 from retries.states import Answer
@@ -47,6 +48,8 @@ class AnswerForm:
     others: list[AnswerButton]
     suggestions: list[FixOffer]
     fields: list[Field]
+    text: str  # as typed, or the known fix
+    filled: LearnedFix | None  # the known fix, where it is filled in
     max_length: int = FIX_LENGTH
 
 
@@ -68,12 +71,17 @@ def build_form(escalation: Escalation, record: Record | None, reply: Reply) -> A
         for option in list_options(escalation, record)
     ]
     send, *other_sends = [button for button in buttons if button.option.requires_text]
+    filled = None
+    if record and reply is NO_REPLY and send.option.name == Answer.FIX:
+        filled = find_known_fix(record)
     return AnswerForm(
         send=send,
         other_sends=other_sends,
         others=[button for button in buttons if not button.option.requires_text],
         suggestions=suggest_fixes(record) if record else [],
         fields=list_fields(escalation.response_schema or {}, reply.values),
+        text=filled.fix if filled else reply.message,
+        filled=filled,
     )
 
 

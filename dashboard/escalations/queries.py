@@ -16,15 +16,18 @@ from dashboard.shared_queries import CountOf, of_project, title_of
 from ledger.agents import find_silent
 from ledger.journal import Kind
 from ledger.models import Event, Instruction, Project
+from ledger.permissions import people_who_may
 from retries.escalations import answer_outcome
 from retries.escalations.answer_outcome import TaskOutcome
+from retries.escalations.assignment import ANSWER
 from retries.models import ContextExperiment, Escalation
-from retries.states import EscalationState
+from retries.states import Answer, EscalationState
 
 PAGE = 30
 SNOOZED_SHOWN = 200
 SNIPPET = 120
 EARLIER = 20  # answers and comments to show
+PEOPLE_SHOWN = 30
 
 # columns that a list does not load
 HEAVY_OF_INSTRUCTION = ("content", "content_sha256", "expect_match", "acknowledged_by", "note")
@@ -191,6 +194,18 @@ def find_escalation(escalation_id: UUID, *, now: datetime) -> Escalation | None:
         )
         .first()
     )
+
+
+def list_assignable(project_id: UUID) -> list[str]:
+    """Return the usernames of the people who may answer a project's escalations."""
+    people = people_who_may(ANSWER, project_id)
+    return list(people.values_list("username", flat=True)[:PEOPLE_SHOWN])
+
+
+def list_given_fixes(task_ids: Iterable[UUID]) -> list[str]:
+    """Return the fixes that people gave for a task, in all its runs."""
+    rows = closed().filter(task__in=list(task_ids), action=Answer.FIX)
+    return list(rows.order_by("-id").values_list("fix", flat=True)[:EARLIER])
 
 
 COMMENT_KINDS = (Kind.ESCALATION_COMMENTED, Kind.ESCALATION_ASSIGNED)

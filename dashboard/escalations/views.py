@@ -63,6 +63,7 @@ class InboxPage(PageContext):
     last_closed: Escalation | None  # where nothing is open
     next_open: Escalation | None
     snooze_times: list[SnoozeTime]
+    people: list[str]  # to whom it can be assigned
     evidence: TaskEvidence | InstructionEvidence | None
     preview: ContextPreview | None
     query: str  # of the address, which forms keep
@@ -106,6 +107,7 @@ def build_page(
     is_open = escalation is not None and escalation.is_open
     if escalation and is_open and escalation.seen_at is None:
         note_view(escalation.pk, now=now)
+    answer_form = build_form(escalation, record, reply) if escalation and is_open else None
     query = inbox.link_query if inbox else listing.query
     is_list = requested is None or "list" in visit.request.GET
     return InboxPage(
@@ -125,15 +127,16 @@ def build_page(
         escalation=escalation,
         row=row,
         task=escalation.task if escalation else None,
-        answer_form=build_form(escalation, record, reply) if escalation and is_open else None,
+        answer_form=answer_form,
         answer=describe_answer(escalation, reply, now=now) if escalation and not is_open else None,
         last_answer=find_last_answer(visit) if is_open else None,
         last_closed=None if escalation else queries.find_last_closed(visit.scope.project),
         next_open=find_next_open(inbox, escalation) if escalation and not is_open else None,
         snooze_times=list_snooze_times(now) if is_open else [],
+        people=queries.list_assignable(escalation.project_id) if escalation and is_open else [],
         evidence=collect_evidence(escalation, record) if escalation else None,
-        preview=preview_context(escalation, record, reply.message)
-        if escalation and record and is_open
+        preview=preview_context(escalation, record, answer_form.text)
+        if escalation and record and answer_form
         else None,
         query=query,
     )

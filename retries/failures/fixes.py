@@ -156,12 +156,20 @@ cross join lateral (
 where next.outcome is not null"""
 
 
-def outcomes_statement(where: str, condition: str, *, before: str = "", past: str = "") -> str:
+def select_answers(where: str) -> str:
+    """Return the SQL that selects the newest answers with a fix."""
+    return f"""select id, task_id, fix, closed_at, answered_by_name from retries_escalation
+        where {where} and state = '{EscalationState.RESOLVED}' and action = '{Answer.FIX}'
+            and task_id is not null
+        order by id desc limit {RECENT_ANSWERS}"""
+
+
+def outcomes_statement(answers: str, condition: str, *, before: str = "", past: str = "") -> str:
     """Return the statement that selects the results of fixes, oldest first.
 
     If a task continues in the row of another run, the attempts and failures of all its rows count.
     The many other tasks are queried separately, because a search by one task is three times as
-    fast. `where` limits the answers, `condition` the failures, and `before` has CTEs for both.
+    fast. `answers` selects the answers, `condition` the failures, and `before` has CTEs for both.
     `past` limits the results of deleted tasks; without it there are none.
     """
     kept = f"""union all
@@ -169,12 +177,7 @@ select pattern_id, signature, entities, fix, closed_at, answered_by_name, outcom
 from retries_pastfixtry where fix <> '' and {past}"""
     return f"""with recursive {before}answered as materialized (
     select e.*, num_nonnulls(t.carries_id, t.replaced_by_id) = 0 as is_alone
-    from (
-        select id, task_id, fix, closed_at, answered_by_name from retries_escalation
-        where {where} and state = '{EscalationState.RESOLVED}' and action = '{Answer.FIX}'
-            and task_id is not null
-        order by id desc limit {RECENT_ANSWERS}
-    ) e join ledger_task t on t.id = e.task_id
+    from ({answers}) e join ledger_task t on t.id = e.task_id
 ), others as (select * from answered where not is_alone),
 {lineage_cte("others")}, lines as (
     select task_id, array_agg(id) as ids from lineage group by task_id
@@ -187,16 +190,21 @@ order by closed_at"""
 
 
 OF_PATTERNS = outcomes_statement(
-    """project_id in (
+    select_answers(
+        """project_id in (
                 select project_id from retries_failurepattern where id = any(%(patterns)s)
-            )""",
+            )"""
+    ),
     "last.pattern_id = any(%(patterns)s)",
     past="pattern_id = any(%(patterns)s)",
 )
 # Each claim of a retry asks for the fixes of some failures' signatures, so only tasks that failed
 # in the same way are searched, and the many projects without such fixes cost two index scans.
+# A lookup with a limit is made row by row: no plan can read the whole table for it instead.
 OF_FAILURES = outcomes_statement(
-    "task_id in (select task_id from failed)",
+    f"""select a.* from failed cross join lateral (
+        {select_answers("task_id = failed.task_id")}
+    ) a order by a.id desc limit {RECENT_ANSWERS}""",
     "(last.pattern_id, last.signature) in (select pattern_id, signature from wanted)",
     before=f"""wanted as materialized (
     select distinct pattern_id, signature from retries_grouped
@@ -206,7 +214,9 @@ OF_FAILURES = outcomes_statement(
         select g.failure_id from retries_grouped g
         where g.signature = w.signature and g.pattern_id = w.pattern_id
         order by g.at desc limit {RECENT_FAILURES}
-    ) g join ledger_failure f on f.id = g.failure_id
+    ) g cross join lateral (
+        select task_id from ledger_failure where id = g.failure_id limit 1
+    ) f
 ), """,
     past="(pattern_id, signature) in (select pattern_id, signature from wanted)",
 )
@@ -224,8 +234,9 @@ where fix = '' and signature = any(%(signatures)s)"""
 
 # The end of the retry that followed the failure `f`, if neither a person nor Tenfour gave a fix.
 PLAIN_RETRY = f"""select n.outcome from (
-        select a.id, a.outcome, a.started_at from ledger_attempt a
-            join ledger_attempt failed on failed.id = f.attempt_id
+        select a.id, a.outcome, a.started_at
+        from (select number from ledger_attempt where id = f.attempt_id limit 1) failed
+            cross join ledger_attempt a
         where a.task_id = f.task_id and a.number > failed.number
             and (a.outcome is null or a.outcome not in {OVER})
         order by a.number limit 1
@@ -247,7 +258,9 @@ PLAIN = f"""select pattern_id, sum(tried)::int as tried, sum(worked)::int as wor
         select failure_id from retries_grouped where pattern_id = p.id
         order by at desc limit {RECENT_FAILURES}
     ) g
-    join ledger_failure f on f.id = g.failure_id
+    cross join lateral (
+        select task_id, attempt_id, at from ledger_failure where id = g.failure_id limit 1
+    ) f
     cross join lateral ({PLAIN_RETRY}) next
     group by 1
     union all

@@ -9,7 +9,13 @@ from uuid import UUID
 
 from ledger import sql
 from ledger.states import Outcome
-from retries.failures.fixes import PLAIN_RETRY, TOLD_TRIES, key_of, outcomes_statement
+from retries.failures.fixes import (
+    PLAIN_RETRY,
+    TOLD_TRIES,
+    key_of,
+    outcomes_statement,
+    select_answers,
+)
 from retries.models import PastFixTry
 
 # A merge of patterns waits for this lock, or has ended before the counts are read.
@@ -28,7 +34,7 @@ group by 1, 2 order by 1, 2
 on conflict (pattern_id, agent_id) do update
 set failures = c.failures + excluded.failures, retried = c.retried + excluded.retried,
     worked = c.worked + excluded.worked, last_at = greatest(c.last_at, excluded.last_at)"""
-GIVEN = outcomes_statement("task_id = any(%(tasks)s)", "true")
+GIVEN = outcomes_statement(select_answers("task_id = any(%(tasks)s)"), "true")
 TOLD = f"{TOLD_TRIES} and a.task_id = any(%(tasks)s)"
 
 

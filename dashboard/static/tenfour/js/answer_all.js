@@ -18,19 +18,25 @@
     text.value = "";
     text.focus();
   });
+
+  /* the review is modal: Escape and "Keep editing" go back to the form, which is still there */
+  var review = document.getElementById("review-dialog");
+  if (review) {
+    review.close();
+    review.showModal();
+    review.querySelector("[data-edit]").addEventListener("click", function (event) {
+      event.preventDefault();
+      review.close();
+    });
+  }
   document.addEventListener("keydown", function (event) {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
       event.preventDefault();
-      return form.requestSubmit(document.getElementById("send-all") || document.getElementById("review"));
+      return form.requestSubmit(document.getElementById(review && review.open ? "send-all" : "review"));
     }
     if (document.querySelector("dialog:modal, details.menu[open]")) return;
     var typing = event.target.matches("input:not([type=checkbox], [type=radio]), textarea, select");
-    if (event.key === "Escape" && !typing) {
-      var edit = form.querySelector("[data-edit]");
-      if (edit) form.requestSubmit(edit);
-      else location.assign(form.dataset.inbox);
-      return;
-    }
+    if (event.key === "Escape" && !typing) return location.assign(form.dataset.inbox);
     var off = false;
     try { off = localStorage.getItem("tenfour-keys") === "off"; } catch (e) { /* not kept */ }
     if (typing || off || event.ctrlKey || event.metaKey || event.altKey || event.key.toLowerCase() !== "x") return;

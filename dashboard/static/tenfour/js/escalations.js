@@ -17,7 +17,7 @@
   }
   function recall() {
     var box = field(), words = null;
-    if (!box || box.value) return;
+    if (!box || isTyped(box)) return;
     try { words = sessionStorage.getItem(KEY + box.dataset.draft); } catch (e) { /* storage is not available */ }
     if (!words) return;
     box.value = words;
@@ -28,10 +28,10 @@
     if (event.target.matches("[data-draft]")) keep(event.target.dataset.draft, event.target.value);
   });
   document.addEventListener("click", function (event) {
-    var source = event.target.closest("[data-words], [data-suggest]"), box = field();
+    var source = event.target.closest("[data-words], [data-suggest], [data-clear]"), box = field();
     if (!source || !box) return;
     var more = source.dataset.suggest, before = box.value.trim();
-    box.value = more ? (before ? before + "\n" : "") + more : source.dataset.words;
+    box.value = more ? (before ? before + "\n" : "") + more : source.dataset.words || "";
     typed(box);
     box.focus();
   });
@@ -78,11 +78,16 @@
     var box = panel();
     if (!box || isAnswer(event.detail.ctx)) return;
     var text = field();
-    var isTouched = box.hasAttribute("data-keep") || (text && (text.value || text === document.activeElement));
+    var isTouched = box.hasAttribute("data-keep") || (text && (isTyped(text) || text === document.activeElement));
     box.toggleAttribute("hx-morph-skip", Boolean(isTouched));
     var preview = $("#preview");   // it follows the text that is typed
-    if (preview) preview.toggleAttribute("hx-morph-skip", Boolean(text && text.value));
+    if (preview) preview.toggleAttribute("hx-morph-skip", Boolean(text && isTyped(text)));
   });
+  /* a fix that was filled in and left as it was is nothing that was typed */
+  function isTyped(text) {
+    var filled = text.form.elements.filled;
+    return text.value !== (filled ? filled.value : "");
+  }
   document.addEventListener("htmx:after:swap", function (event) {
     var ctx = event.detail.ctx;
     showTab();
