@@ -1,5 +1,6 @@
 """A real Chromium at a live server; without one these tests skip, loudly, or fail."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -127,6 +128,12 @@ def coder(transactional_db: None, now: datetime) -> Agent:
     """An agent under a clock that runs."""
     ClockRun.objects.create(name="idle_check", last_run_at=now)
     return make_agent("coder")
+
+
+def shoot(page: Page, name: str) -> None:
+    """Save a picture of the page, if a person wants to look at it."""
+    if folder := os.environ.get("PICTURES_FOLDER"):
+        page.screenshot(path=f"{folder}/{name}.png", full_page=False)
 
 
 def axe_findings(page: Page) -> list[str]:

@@ -1,10 +1,9 @@
 """Actions on many rows in a browser: pick, count, start, follow, undo and stop."""
 
-import os
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Task
@@ -12,17 +11,11 @@ from ledger.states import TaskState
 from retries import task_actions
 from retries.models import Operation
 from retries.operations.running import run_batch, take
-from tests.browser.conftest import Visitor, assert_whole, assert_whole_as_it_is
+from tests.browser.conftest import Visitor, assert_whole, assert_whole_as_it_is, shoot
 from tests.dashboard.worked import buried, enqueued, make_task
 from tests.retries.operations.worlds import LATER, run, start
 
 HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
-
-
-def shoot(page: Page, name: str) -> None:
-    """Save a picture of the page, if a person wants to look at it."""
-    if folder := os.environ.get("PICTURES_FOLDER"):
-        page.screenshot(path=f"{folder}/{name}.png", full_page=False)
 
 
 def test_picked_rows_are_counted_aborted_and_undone(

@@ -14,7 +14,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from ledger.journal import SYSTEM, Actor, Stamp
-from ledger.models import Agent, Breaker, DeadLetter, Event, Task
+from ledger.models import Agent, Breaker, DeadLetter, Event, Membership, Task
 from ledger.states import TaskState
 from ledger.tasks import Backoff
 from ledger.tokens import TrustedCaller
@@ -41,6 +41,7 @@ from tests.dashboard.escalations.test_escalations import (
 from tests.dashboard.worked import claimed, enqueued, failed
 from tests.factories import NOW
 from tests.ledger.plans.test_import_writer import do, imported, task
+from tests.retries.failures.test_suggestions import fixed
 from tests.retries.moves import attempt_of, claim, fail
 
 Part = Callable[..., HttpResponse]
@@ -626,3 +627,56 @@ def test_the_admin_shows_the_message_and_skips_with_dependents(
     form["confirmed"] = "yes"
     admin_client.post("/admin/retries/escalation/", form)
     assert Task.objects.get(pk=waits).state == TaskState.SKIPPED
+
+
+# ---- the known fix
+
+
+def test_a_fix_for_the_same_error_is_filled_in(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """Only for the same signature, only until it is cleared, and not where it was given before."""
+    missing = "Cannot find module 'uuid'"
+    fixed(agent, "Run npm ci <now>", works=True, now=now - HOUR, message=missing)
+
+    def fail_once(message: str) -> Escalation:
+        id = enqueued(agent, "Build", now=now, max_attempts=1, on_exhausted="escalate")
+        failed(agent, id, now=now, type="verification_failed", message=message)
+        return about(id)
+
+    same, other = fail_once(missing), fail_once("Cannot find module 'left-pad'")
+    page = html(browser.get(address(same)))
+    assert "Run npm ci &lt;now&gt;</textarea>" in browser.get(address(same)).content.decode()
+    assert "Filled in with a fix for the same error: worked 1 of 1" in page
+    assert "User provided fix: Run npm ci" in plain(browser.get(address(same)))
+    assert "Filled in with" not in html(browser.get(address(other)))
+    # left as it is, it is nothing that was typed: a retry keeps no text and opens the next one
+    form = {"filled": "Run npm ci <now>", "fix": "Run npm ci <now>"}
+    told = post(browser, same, "retry", headers=PART, **form)
+    assert address(other) in told["HX-Redirect"]
+    # cleared and sent, it is not filled in again
+    told = words(post(browser, other, "fix", fix="", headers=PART), 422)
+    assert "A fix needs text" in told and "Filled in with" not in told
+    # a task that was given it before, and failed again in the same way, is not told it twice
+    again = fail_once(missing)
+    jonas_answers(again, "fix", now, fix="run  NPM ci <now>")
+    failed(agent, again.task_id, now=now + MINUTE, type="verification_failed", message=missing)
+    assert "Filled in with" not in html(browser.get(address(about(again.task_id))))
+
+
+def test_an_escalation_is_assigned_to_others(
+    browser: Client, agent: Agent, now: datetime, django_user_model: Any
+) -> None:
+    question = exhausted(agent, now=now)
+    lena, kim = (django_user_model.objects.create_user(name) for name in ("lena", "kim"))
+    for user, role in ((lena, "operator"), (kim, "viewer")):
+        Membership.objects.create(user=user, project=agent.project, role=role, added_by="mara")
+    django_user_model.objects.create_user("stranger")
+    page = words(browser.get(address(question)))
+    assert "mara (you)" in page and "lena" in page and "No one" not in page
+    assert "kim" not in page and "stranger" not in page
+    path = f"{address(question)}care/"
+    for name, shown in (("lena", "lena"), ("kim", "lena"), ("", None), (None, "mara")):
+        browser.post(path, {} if name is None else {"user": name})
+        question.refresh_from_db()
+        assert (question.assignee and question.assignee.username) == shown
