@@ -35,9 +35,10 @@ def first(page: Page) -> str:
     return str(page.locator(".log__row").first.get_attribute("id"))
 
 
-@pytest.mark.parametrize("path", ["/activity/", "/activity/?q=kind:foo+kind:token"])
-def test_a_page_is_whole(visit: Visit, story: None, path: str) -> None:
-    assert_whole(visit().signed_in(), path, act=open_rows)
+def test_the_pages_are_whole(visit: Visit, story: None) -> None:
+    visitor = visit().signed_in()
+    for path in ("/activity/", "/activity/?q=kind:foo+kind:token"):
+        assert_whole(visitor, path, act=open_rows)
 
 
 def open_rows(page: Page) -> None:

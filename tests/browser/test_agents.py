@@ -38,9 +38,14 @@ def fleet(coder: Agent, now: datetime) -> Agent:
     return coder
 
 
-@pytest.mark.parametrize("path", ["/agents/", "/agents/?name=nobody", "/agents/{}/?ask=reset"])
-def test_a_page_is_whole(visit: Visit, fleet: Agent, path: str) -> None:
-    assert_whole(visit().signed_in(), path.format(fleet.pk))
+def test_the_pages_are_whole(visit: Visit, fleet: Agent, now: datetime) -> None:
+    """Also with an open breaker."""
+    visitor = visit().signed_in()
+    for path in ("/agents/", "/agents/?name=nobody", "/agents/{}/?ask=reset"):
+        assert_whole(visitor, path.format(fleet.pk))
+    breaker.trip([fleet], reason="it breaks " * 9, stamp=Stamp(SYSTEM, now))
+    for path in ("/agents/", "/agents/{}/", "/agents/{}/?ask=close"):
+        assert_whole(visitor, path.format(fleet.pk))
 
 
 def test_a_silent_agent_that_asks_is_silent_no_more(
@@ -77,14 +82,6 @@ def test_reset_asks_and_the_safe_choice_has_the_focus(
     assert Instruction.objects.get().state == "cancelled"
     assert Event.objects.get(kind=Kind.AGENT_RESET).actor_name == "mara"
     assert visitor.complaints == []
-
-
-@pytest.mark.parametrize("path", ["/agents/", "/agents/{}/", "/agents/{}/?ask=close"])
-def test_an_open_breaker_leaves_the_page_whole(
-    visit: Visit, fleet: Agent, now: datetime, path: str
-) -> None:
-    breaker.trip([fleet], reason="it breaks " * 9, stamp=Stamp(SYSTEM, now))
-    assert_whole(visit().signed_in(), path.format(fleet.pk))
 
 
 def test_a_breaker_is_tripped_and_closed_by_hand(visit: Visit, coder: Agent) -> None:

@@ -18,12 +18,12 @@ from retries.models import Escalation
 from retries.states import Answer
 from tests.browser.conftest import (
     PASSWORD,
-    THREE_WIDTHS,
+    WIDTHS,
     Visitor,
     assert_whole,
     assert_whole_as_it_is,
     axe_findings,
-    overflow,
+    poll,
 )
 from tests.dashboard.escalations.test_escalations import (
     HOSTILE,
@@ -77,7 +77,7 @@ def test_an_ignored_instruction_is_answered_by_a_person_and_acknowledged(
         page.keyboard.press("f")
         expect(page.locator("#fix")).to_be_focused()
         page.keyboard.type("Run `ls .lock`, then say what you see")
-        page.wait_for_timeout(2500)  # a poll or two
+        poll(page)
         expect(page.locator("#fix")).to_be_focused()
         page.keyboard.press("Control+Enter")
 
@@ -96,26 +96,6 @@ def test_an_ignored_instruction_is_answered_by_a_person_and_acknowledged(
 
 
 # ---- the keyboard
-
-
-def test_the_keyboard_walks_the_inbox(visit: Visit, coder: Agent, now: datetime) -> None:
-    made = [ignored(coder, f"Step {n}", now=now - MINUTE) for n in range(3)]
-    page = visit().sign_in("/instructions/")
-    page.keyboard.press("e")
-    page.wait_for_url(f"**{URL}")
-    expect(page.locator("#escalation-title")).to_have_text("Step 0")
-    page.keyboard.press("j")
-    page.wait_for_url(f"**{address(made[1])}")
-    page.keyboard.press("j")
-    page.wait_for_url(f"**{address(made[2])}")
-    page.keyboard.press("j")  # the last one stays
-    page.keyboard.press("k")
-    page.wait_for_url(f"**{address(made[1])}")
-    page.keyboard.press("o")
-    page.wait_for_url("**/instructions/**")
-    page.keyboard.press("g")
-    page.keyboard.press("e")
-    page.wait_for_url(f"**{URL}")
 
 
 def test_what_ends_it_is_asked_and_the_safe_choice_has_the_focus(
@@ -145,17 +125,20 @@ def test_what_ends_it_is_asked_and_the_safe_choice_has_the_focus(
     expect(page.locator(panel(second))).to_contain_text("1 instruction was cancelled.")
 
 
-def test_r_sends_again_and_gives_typed_words_back(
+def test_it_is_sent_again_once_and_typed_words_come_back(
     visit: Visit, coder: Agent, now: datetime
 ) -> None:
     escalation = ignored(coder, "Check", now=now - MINUTE)
     page = visit().sign_in(URL)
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else 0)
     page.click("text=Edit the original")
     expect(page.locator("#fix")).to_have_value("Check")
-    page.keyboard.press("Escape")
-    page.keyboard.press("r")
+    page.dblclick("button:has-text('Send again'):visible")
     expect(page.locator(panel(escalation))).to_contain_text("Sent again, first in the queue.")
     expect(page.locator("#unsent")).to_have_value("Check")
+    page.wait_for_load_state("networkidle")
+    assert len(sent) == 1
     assert Instruction.objects.get(resend_of=escalation.instruction_id).content == "Check"
 
 
@@ -177,7 +160,7 @@ def test_of_two_browsers_one_wins_and_the_other_keeps_its_words(
     told = mara.locator(panel(escalation))
     expect(told).to_contain_text("jonas answered")
     expect(told).to_contain_text("Your message was not sent.")
-    mara.wait_for_timeout(2500)
+    poll(mara)
     expect(mara.locator("#unsent")).to_have_value("my own words")
     expect(mara.locator("#live")).to_contain_text("Live")
     assert Instruction.objects.filter(resend_of=escalation.instruction_id).count() == 1
@@ -196,17 +179,6 @@ def test_an_answer_elsewhere_takes_an_untouched_form_away(
     assert page.locator(f"#esc-{other.pk}").count() == 1
 
 
-def test_a_double_click_counts_once(visit: Visit, coder: Agent, now: datetime) -> None:
-    escalation = ignored(coder, "Check", now=now - MINUTE)
-    page = visit().sign_in(URL)
-    sent: list[str] = []
-    page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else 0)
-    page.dblclick("button:has-text('Send again'):visible")
-    expect(page.locator(panel(escalation))).to_contain_text("Sent again, first in the queue.")
-    page.wait_for_timeout(300)
-    assert len(sent) == 1
-
-
 def test_words_that_do_not_fit_are_told_at_the_field(
     visit: Visit, coder: Agent, now: datetime
 ) -> None:
@@ -221,20 +193,15 @@ def test_words_that_do_not_fit_are_told_at_the_field(
     expect(page.locator("#fix-hint")).to_contain_text("at most 4000 characters")
     expect(page.locator("#fix")).to_have_value("x" * 4001)
     assert axe_findings(page) == []
-    assert Escalation.objects.open().count() == 1
-
-
-def test_an_answer_sent_before_htmx_was_there_is_told_at_the_field_too(
-    visit: Visit, coder: Agent, now: datetime
-) -> None:
-    ignored(coder, "Check", now=now - MINUTE)
-    visitor = visit()
-    visitor.context.route("**/htmx-*", lambda route: route.abort())
-    page = visitor.sign_in(URL)
+    # the same of an answer that was sent before htmx was there
+    early = visit()
+    early.context.route("**/htmx-*", lambda route: route.abort())
+    page = early.sign_in(URL)
     page.keyboard.press("f")
     page.keyboard.press("Control+Enter")
     expect(page.locator("#fix-hint")).to_contain_text("A fix needs text")
     expect(page.locator("#fix")).to_be_focused()
+    assert Escalation.objects.open().count() == 1
 
 
 # ---- what is typed is never lost
@@ -303,9 +270,8 @@ def test_a_session_that_ended_keeps_the_words(visit: Visit, coder: Agent, now: d
 # ---- how it looks, and without a script
 
 
-@pytest.fixture
-def hostile(coder: Agent, now: datetime) -> list[str]:
-    """The addresses of a hostile inbox: open, answered, all answered, unknown."""
+def make_hostile(now: datetime) -> list[str]:
+    """Make a hostile inbox, and return the addresses of one open, one answered, all, an unknown."""
     for text in HOSTILE:
         agent = make_agent(as_name(text))
         sender = Actor("token", "1", text[:64])
@@ -323,28 +289,24 @@ def hostile(coder: Agent, now: datetime) -> list[str]:
     instructions.acknowledge_instruction(done.resent_as_id or "", now=now)
     longest = Escalation.objects.open().get(instruction__content=HOSTILE[1])
     gone = f"{URL}01a1fe8a-1bbf-798b-b797-e0023d4c4b40/"
-    return [URL, address(longest), address(done), f"{URL}?state=answered", gone]
+    return [address(longest), address(done), f"{URL}?state=answered", gone]
 
 
-def test_the_inbox_is_whole(visit: Visit, hostile: list[str], coder: Agent, now: datetime) -> None:
+def test_the_inbox_is_whole(visit: Visit, coder: Agent, now: datetime) -> None:
+    """Empty, and with hostile texts."""
     visitor = visit().signed_in()
-    for path in hostile:
-        assert_whole(visitor, path, widths=THREE_WIDTHS, expected="404")
-    page = visitor.open(hostile[1])  # a phone shows the list alone at the inbox's address
-    page.click("button:has-text('Leave as failed')")
-    assert_whole_as_it_is(page, widths=THREE_WIDTHS)
-    page.click("#skip-dialog >> text='Leave as failed'")
-    expect(page.locator("#toasts")).to_contain_text("Nothing was sent.")
-    assert_whole_as_it_is(page, widths=THREE_WIDTHS)
-
-
-def test_the_empty_inbox_is_whole(visit: Visit, coder: Agent) -> None:
-    visitor = visit().signed_in()
-    page = assert_whole(visitor, URL, widths=[1440, 1440])
+    page = assert_whole(visitor, URL, widths=[1440])
     page.click("text=Answered 0")
     expect(page.locator("#none-answered")).to_be_visible()
-    assert_whole_as_it_is(page, widths=[1440, 1440])
-    assert visitor.complaints == []
+    assert_whole_as_it_is(page, widths=[1440])
+    hostile = make_hostile(now)
+    for path in hostile:
+        assert_whole(visitor, path, widths=WIDTHS, expected="404")
+    page = visitor.open(hostile[0])  # a phone shows the list alone at the inbox's address
+    page.click("button:has-text('Leave as failed')")
+    assert_whole_as_it_is(page, widths=WIDTHS)
+    page.click("#skip-dialog >> text='Leave as failed'")
+    expect(page.locator("#toasts")).to_contain_text("Nothing was sent.")
 
 
 def test_without_script_everything_works(visit: Visit, coder: Agent, now: datetime) -> None:
@@ -380,20 +342,18 @@ def test_without_script_everything_works(visit: Visit, coder: Agent, now: dateti
     assert Escalation.objects.open().count() == 0
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-def test_an_instruction_leads_to_its_escalation(visit: Visit, now: datetime, width: int) -> None:
+def test_an_instruction_leads_to_its_escalation(visit: Visit, now: datetime) -> None:
     question = ignored(make_agent("w" * 64), "v" * 400, now=now - 12 * MINUTE)
-    visitor = visit(width=width)
+    visitor = visit()
     page = visitor.sign_in(f"/instructions/?open={question.instruction_id}")
     page.wait_for_selector("#trail")
-    assert overflow(page) == 0
     page.click("#trail a:has-text('Open')")
     expect(page.locator("#its-escalation")).to_contain_text("Waiting for an answer")
-    assert overflow(page) == 0 and axe_findings(page) == []
+    assert_whole_as_it_is(page)
     page.click("#its-escalation a")
     page.wait_for_url(f"**{address(question)}")
     jonas_answers(question, Answer.SKIP, now)
     page.go_back()
     expect(page.locator("#its-escalation")).to_contain_text("jonas left it as is.")
-    assert overflow(page) == 0 and axe_findings(page) == []
+    assert_whole_as_it_is(page)
     assert visitor.complaints == []

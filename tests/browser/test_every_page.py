@@ -27,33 +27,26 @@ def paths(coder: Agent, mara: User, now: datetime) -> dict[str, str]:
     return make_world(coder, browser, now) | {path: path for path in FORMS}
 
 
-def test_every_page_fits_every_width(visit: Callable[..., Visitor], paths: dict[str, str]) -> None:
-    visitor = visit()
-    sticks_out = {}
+def test_every_page_fits_every_width_and_works_without_scripts(
+    visit: Callable[..., Visitor], paths: dict[str, str]
+) -> None:
+    """What only a script can do is not offered without one, and each dialog has a page of its own."""
+    visitor, plain = visit().signed_in(), visit(java_script_enabled=False).signed_in()
+    sticks_out, dead = {}, {}
     for name, path in paths.items():
-        page = visitor.sign_in(path)
+        page = visitor.open(path)
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
             page.wait_for_function(HAS_SETTLED, arg="light")  # the sidebar may be in a transition
             if found := overflow(page):
                 sticks_out[name, width] = found
-    assert sticks_out == {}
-    assert visitor.complaints == []
-
-
-def test_every_page_works_without_scripts(
-    visit: Callable[..., Visitor], paths: dict[str, str]
-) -> None:
-    """What only a script can do is not offered, and each dialog has a page of its own."""
-    visitor = visit(java_script_enabled=False)
-    dead = {}
-    for name, path in paths.items():
-        page = visitor.sign_in(path)
+        page = plain.open(path)
         expect(page.locator("h1").first).to_be_visible()
         buttons = page.locator("button[type=button]:visible, button[data-open]:not(form *):visible")
-        if found := [each.inner_text() or each.get_attribute("class") for each in buttons.all()]:
-            dead[name] = found
-    assert dead == {}
+        if useless := [each.inner_text() or each.get_attribute("class") for each in buttons.all()]:
+            dead[name] = useless
+    assert (sticks_out, dead) == ({}, {})
+    assert visitor.complaints == []
 
 
 def test_an_idle_tab_costs_little(

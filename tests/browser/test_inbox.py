@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from ledger.models import Agent
 from retries.models import Escalation, Operation
 from tests.browser.conftest import (
+    THREE_WIDTHS,
     Visitor,
     assert_whole,
     assert_whole_as_it_is,
@@ -184,8 +185,8 @@ def test_the_inbox_at_volume_is_whole(
     visit: Callable[..., Visitor], lxml: list[Escalation]
 ) -> None:
     visitor = visit().signed_in()
-    assert_whole(visitor, URL, widths=(1440, 1100, 390))
-    page = assert_whole(visitor, f"{address(lxml[2])}?sort=oldest", widths=(1440, 1100, 390))
+    assert_whole(visitor, URL, widths=THREE_WIDTHS)
+    page = assert_whole(visitor, f"{address(lxml[2])}?sort=oldest", widths=THREE_WIDTHS)
     # on a phone the evidence comes before the form, and what is told next is folded
     tops = [
         page.locator(name).bounding_box() or {"y": 0.0}

@@ -53,20 +53,21 @@ def test_nothing_moves_under_its_readers_hands(
 ) -> None:
     send(coder, "Select me", now=now)
     page = visit().sign_in()
+    page.clock.install()
+    page.reload()
     asked = polls(page)
-    page.wait_for_timeout(2500)
-    assert asked
+    with page.expect_response("**/*since=*"):
+        page.clock.run_for(2500)
     page.evaluate("getSelection().selectAllChildren(document.querySelector('.t-name a'))")
-    page.wait_for_timeout(300)
     asked.clear()
-    page.wait_for_timeout(2500)
+    page.clock.run_for(20_000)
     page.evaluate("getSelection().empty()")
     page.keyboard.press("?")
-    page.wait_for_timeout(2500)
+    page.clock.run_for(20_000)
     assert asked == []
     page.keyboard.press("Escape")
-    page.wait_for_timeout(2500)
-    assert asked
+    with page.expect_response("**/*since=*"):
+        page.clock.run_for(20_000)
 
 
 def test_typing_a_filter_survives_news(
@@ -86,12 +87,15 @@ def test_a_pause_holds_and_is_kept(
     page = visit().sign_in()
     page.keyboard.press("p")
     expect(page.locator("#live")).to_contain_text("Paused")
+    page.clock.install()
     page.reload()
     expect(page.locator("#live")).to_contain_text("Paused")
+    asked = polls(page)
     id = send(coder, now=now)
-    page.wait_for_timeout(2500)
-    assert page.locator(f"#ins-{id}").count() == 0
+    page.clock.run_for(20_000)
+    assert asked == [] and page.locator(f"#ins-{id}").count() == 0
     page.click("#live")
+    page.clock.run_for(2500)
     expect(page.locator(f"#ins-{id}")).to_be_visible()
     expect(page.locator("#live")).to_contain_text("Live")
 
@@ -144,14 +148,16 @@ def test_a_session_that_ended_is_told(
     visit: Callable[..., Visitor], coder: Agent, now: datetime
 ) -> None:
     page = visit().sign_in()
+    page.clock.install()
     page.goto(page.url + "?q=agent:coder")
     for key in Session.objects.values_list("pk", flat=True):
         SessionStore(key).delete()
+    page.clock.run_for(2500)
     expect(page.locator("#signed-out")).to_contain_text("You are signed out.")
     expect(page.locator("#live")).to_contain_text("Signed out")
     assert page.locator("#username").count() == 0
     asked = polls(page)
-    page.wait_for_timeout(2500)
+    page.clock.run_for(20_000)
     assert asked == []
     page.click("#signed-out a")
     page.fill("#username", "mara")
@@ -173,10 +179,10 @@ def test_a_quiet_page_asks_less_often(
     for _ in range(10):
         page.clock.run_for(2000)
     assert 1 <= len(asked) <= 3
-    page.wait_for_timeout(500)  # the last answer is in
+    page.wait_for_load_state("networkidle")  # the last answer is in
     asked.clear()
-    page.mouse.click(5, 5)
-    page.wait_for_timeout(500)
+    with page.expect_response("**/*since=*"):
+        page.mouse.click(5, 5)
     assert len(asked) == 1
 
 

@@ -10,7 +10,7 @@ from dashboard.pagination import PAGE
 from ledger import instructions
 from ledger.journal import Actor, Stamp
 from ledger.models import Agent
-from tests.browser.conftest import PASSWORD, Visitor, assert_whole
+from tests.browser.conftest import PASSWORD, TWO_FRAMES, WIDTHS, Visitor, assert_whole
 from tests.factories import as_name, make_agent, make_project, pull, send, tick
 
 HOSTILE = ["<script>document.title = 'owned'</script>", "w" * 8192, "\u202etxt.exe \u05d0\u200f"]
@@ -40,20 +40,21 @@ def busy(coder: Agent, now: datetime) -> str:
     return str(id)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_the_pages_are_whole(visit: Callable[..., Visitor], busy: str) -> None:
+    visitor = visit().signed_in()
+    for path in (
         "/instructions/",
         "/instructions/?open={}",
         "/instructions/?q=state:foo+agent:nobody",
         "/instructions/{}/",
-    ],
-)
-def test_a_page_is_whole(visit: Callable[..., Visitor], busy: str, path: str) -> None:
-    assert_whole(visit().signed_in(), path.format(busy))
-
-
-def test_the_sign_in_page_is_whole(visit: Callable[..., Visitor]) -> None:
+    ):
+        assert_whole(visitor, path.format(busy))
+    page = visitor.open("/instructions/")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.focus("[data-tip][tabindex='0']")
+    assert "over 60 s" in page.inner_text(".tip")
+    page.keyboard.press("ArrowLeft")
+    assert "30 to 60 s" in page.inner_text(".tip")
     assert_whole(visit(), "/sign-in/")
 
 
@@ -134,16 +135,18 @@ def test_the_keyboard_walks_and_opens(
     assert not page.is_visible("#keys-dialog")
 
 
-@pytest.mark.parametrize("width", [1440, 390])
 def test_the_link_of_an_opened_row_stands_beside_its_buttons(
-    visit: Callable[..., Visitor], coder: Agent, now: datetime, width: int
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
 ) -> None:
     id = send(coder, "Look here", now=now)
     pull(coder, now=now)
-    page = visit(width=width).sign_in(f"/instructions/?open={id}")
-    link = page.locator("#trail a:has-text('Open')").bounding_box()
-    last = page.locator("#trail .trail__acts > form > button").last.bounding_box()
-    assert link and last and link["y"] == last["y"]
+    page = visit().sign_in(f"/instructions/?open={id}")
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate(TWO_FRAMES)
+        link = page.locator("#trail a:has-text('Open')").bounding_box()
+        last = page.locator("#trail .trail__acts > form > button").last.bounding_box()
+        assert link and last and link["y"] == last["y"], width
 
 
 def test_n_begins_a_new_instruction_everywhere(
@@ -181,14 +184,6 @@ def test_a_pasted_id_lands_on_its_page(visit: Callable[..., Visitor], coder: Age
     page.press("#q", "Enter")
     page.wait_for_url(f"**/instructions/{id}/")
     assert page.inner_text("h1") == "Found me"
-
-
-def test_a_bar_tells_its_numbers(visit: Callable[..., Visitor], busy: str) -> None:
-    page = visit().sign_in()
-    page.focus("[data-tip][tabindex='0']")
-    assert "over 60 s" in page.inner_text(".tip")
-    page.keyboard.press("ArrowLeft")
-    assert "30 to 60 s" in page.inner_text(".tip")
 
 
 def test_a_phone_opens_the_sidebar(visit: Callable[..., Visitor], coder: Agent) -> None:

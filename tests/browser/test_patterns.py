@@ -30,17 +30,12 @@ def busy(coder: Agent, now: datetime) -> dict[str, str]:
     return {"hostile": f"/patterns/{hostile.pk}/", "plain": f"/patterns/{plain.pk}/"}
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/patterns/", "/patterns/?q=state:ignored", "{hostile}", "{plain}?ask=retry"],
-)
-def test_a_page_is_whole(visit: Callable[..., Visitor], busy: dict[str, str], path: str) -> None:
-    assert_whole(visit().signed_in(), path.format(**busy))
-
-
-def test_a_fix_is_promoted_without_a_script(
+def test_the_pages_are_whole_and_promote_a_fix_without_a_script(
     visit: Callable[..., Visitor], busy: dict[str, str]
 ) -> None:
+    visitor = visit().signed_in()
+    for path in ("/patterns/", "/patterns/?q=state:ignored", "{hostile}", "{plain}?ask=retry"):
+        assert_whole(visitor, path.format(**busy))
     page = visit(java_script_enabled=False).signed_in().open(busy["plain"])
     page.locator("#fixes").get_by_role("button", name="Promote").click()
     expect(page.locator("#fixes")).to_contain_text("promoted by mara")

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from ledger.models import Agent, Plan
-from tests.browser.conftest import Visitor, assert_whole, axe_findings, overflow
+from tests.browser.conftest import Visitor, assert_whole, assert_whole_as_it_is
 from tests.dashboard.worked import claimed, failed, make_plan
 
 HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
@@ -33,10 +33,11 @@ def plan(coder: Agent, now: datetime) -> Plan:
     return plan
 
 
-@pytest.mark.parametrize("path", ["/plans/", "/plans/?q=state:paused", "{plan}", "{plan}?ask=abort",
-                                  "/plans/import/"])  # fmt: skip
-def test_a_page_is_whole(visit: Callable[..., Visitor], plan: Plan, path: str) -> None:
-    assert_whole(visit().signed_in(), path.format(plan=f"/plans/{plan.pk}/"))
+def test_the_pages_are_whole(visit: Callable[..., Visitor], plan: Plan) -> None:
+    visitor = visit().signed_in()
+    one = f"/plans/{plan.pk}/"
+    for path in ("/plans/", "/plans/?q=state:paused", one, f"{one}?ask=abort", "/plans/import/"):
+        assert_whole(visitor, path)
 
 
 def test_one_is_stopped_by_its_key(visit: Callable[..., Visitor], plan: Plan) -> None:
@@ -75,18 +76,16 @@ def test_an_open_page_hears_of_a_task(
     expect(page.locator("#progress")).to_contain_text("1 running")
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-def test_a_plan_is_imported(visit: Callable[..., Visitor], coder: Agent, width: int) -> None:
-    visitor = visit(width=width)
-    page = visitor.sign_in()
-    page.goto(f"{visitor.url}/plans/import/")
+def test_a_plan_is_imported(visit: Callable[..., Visitor], coder: Agent) -> None:
+    visitor = visit()
+    page = visitor.sign_in("/plans/import/")
     page.set_input_files(
         "#import-file", {"name": "plan.yaml", "mimeType": "text/yaml", "buffer": FILE.encode()}
     )
     page.get_by_role("button", name="Preview import").click()
     expect(page.locator("#diff")).to_contain_text("2 tasks will be added")
     expect(page.locator("#danger")).to_contain_text("run on its agents’ machines")
-    assert overflow(page) == 0 and axe_findings(page) == []
+    assert_whole_as_it_is(page)
     assert not Plan.objects.exists()
     page.get_by_role("button", name="Import 07-01").click()
     expect(page.locator("#toasts")).to_contain_text("Imported: 2 added.")

@@ -50,9 +50,9 @@ def busy(coder: Agent, now: datetime) -> dict[str, str]:
     return {"rule": f"/instructions/standing/{rule.id}/", "hostile": str(long.id)}
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_the_pages_are_whole(visit: Callable[..., Visitor], busy: dict[str, str]) -> None:
+    visitor = visit().signed_in()
+    for path in (
         "/instructions/standing/",
         "/instructions/standing/?q=state:foo+nothing",
         "{rule}?days=30",
@@ -60,10 +60,8 @@ def busy(coder: Agent, now: datetime) -> dict[str, str]:
         "/instructions/standing/{hostile}/",
         "/instructions/standing/{hostile}/edit/",
         NEW,
-    ],
-)
-def test_a_page_is_whole(visit: Callable[..., Visitor], busy: dict[str, str], path: str) -> None:
-    assert_whole(visit().signed_in(), path.format(**busy))
+    ):
+        assert_whole(visitor, path.format(**busy))
 
 
 def test_a_rule_is_tried_before_it_is_switched_on(

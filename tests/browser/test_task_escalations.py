@@ -4,11 +4,12 @@ from collections.abc import Callable
 from datetime import datetime
 
 from playwright.sync_api import expect
+from pytest_django import Settings
 
 from ledger.models import Agent, Task
 from ledger.states import TaskState
 from retries.models import Escalation
-from tests.browser.conftest import THREE_WIDTHS, Visitor, assert_whole, assert_whole_as_it_is
+from tests.browser.conftest import Visitor, assert_whole, assert_whole_as_it_is, poll
 from tests.dashboard.escalations.test_escalations import HOSTILE, MINUTE, address
 from tests.dashboard.escalations.test_task_escalations import asked, exhausted
 from tests.dashboard.worked import enqueued, failed
@@ -18,7 +19,7 @@ FIX = "Round each line <first>"
 
 
 def test_a_fix_is_previewed_sent_taken_back_and_sent_again(
-    visit: Visit, coder: Agent, now: datetime
+    visit: Visit, coder: Agent, now: datetime, settings: Settings
 ) -> None:
     """S1.47, S1.48"""
     question = exhausted(coder, now=now)
@@ -30,7 +31,7 @@ def test_a_fix_is_previewed_sent_taken_back_and_sent_again(
     page.keyboard.type(FIX)
     expect(told).to_contain_text("User provided fix: Round each line &lt;first&gt;")
     expect(told).to_contain_text('attempt="4" max_attempts="4"')
-    page.wait_for_timeout(2500)  # a poll leaves it alone
+    poll(page)
     expect(told).to_contain_text("Round each line")
     page.keyboard.press("Control+Enter")
     toast = page.locator("[data-undo]")
@@ -49,9 +50,10 @@ def test_a_fix_is_previewed_sent_taken_back_and_sent_again(
     expect(page.locator("#fix")).to_have_value(FIX)
     expect(told).to_contain_text("Round each line")
     assert Task.objects.get().state == TaskState.ESCALATED
+    settings.TENFOUR = settings.TENFOUR | {"UNDO_SECONDS": 2}
     page.click("#send-fix")
     expect(toast).to_be_visible()
-    expect(toast).to_have_count(0, timeout=13_000)  # it runs out
+    expect(toast).to_have_count(0)  # it runs out
     assert Task.objects.get().attempt_limit == 4
     assert Escalation.objects.get().action == "fix" and visitor.complaints == []
 
@@ -105,7 +107,7 @@ def test_it_is_whole(visit: Visit, coder: Agent, now: datetime) -> None:
     question = asked(coder, now=now, choices=choices, response_schema=schema)
     visitor = visit().signed_in()
     for one in (long, question):
-        page = assert_whole(visitor, address(one), widths=THREE_WIDTHS)
+        page = assert_whole(visitor, address(one))
     page.fill("#fix", "yes")
     expect(page.locator("#told")).to_contain_text("User provided fix: yes")
     page.fill("#response-c", "7.5")
@@ -115,10 +117,10 @@ def test_it_is_whole(visit: Visit, coder: Agent, now: datetime) -> None:
     expect(page.locator("#fix-hint")).to_contain_text("'c' must be a number.")
     expect(page.locator("#response-c")).to_be_focused()
     expect(page.locator("#response-c")).to_have_value("seven")
-    assert_whole_as_it_is(page, widths=THREE_WIDTHS)
+    assert_whole_as_it_is(page)
     page.click("button[value=retry]")
     expect(page.locator("[data-undo]")).to_contain_text("Retry granted to coder")
-    assert_whole_as_it_is(page, widths=THREE_WIDTHS)
+    assert_whole_as_it_is(page)
     assert all("422" in each for each in visitor.complaints)
 
 
