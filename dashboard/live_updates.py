@@ -73,12 +73,13 @@ LIVE_KEYS: dict[type[Model], str] = {
     Session: live_key_sql("ledger_session"),
 }
 
-# the newest escalation and the last answer count for themselves, as rows do elsewhere
-INBOX_LIVE_KEY = f"""select head.tx, head.id,
-    (select id from retries_escalation order by id desc limit 1) as opened,
-    (select id from retries_escalation where state <> '{EscalationState.OPEN}'
-        order by closed_at desc, id desc limit 1) as answered
-from (select) as one left join ({journal.HEAD}) head on true"""
+# each change of an open escalation raises its version, and what opens or closes changes the count
+INBOX_LIVE_KEY = f"""select head.tx, head.id, open.count, open.versions, open.newest, open.snoozed
+from (
+    select count(*), sum(version) as versions, extract(epoch from max(opened_at))::bigint as newest,
+        count(*) filter (where snoozed_until > now()) as snoozed
+    from retries_escalation where state = '{EscalationState.OPEN}'
+) open left join ({journal.HEAD}) head on true"""
 
 # any session may be the most recently active one; a message is no event of the journal
 SESSIONS_LIVE_KEY = f"""select head.tx, head.id,
@@ -108,6 +109,11 @@ def read_inbox_live_key(*, now: datetime) -> str:
     """Return the live key of the inbox; ask for it before reading what the page shows."""
     parts = ".".join(str(part or 0) for part in sql.run(INBOX_LIVE_KEY)[0].values())
     return stamp_key(now, parts)
+
+
+def escalations_in(key: str) -> str:
+    """Return the part of the inbox's live key that only changes of escalations change."""
+    return split_key(key)[1].split(".", 2)[2]
 
 
 def read_session_list_key(*, now: datetime) -> str:

@@ -172,9 +172,8 @@ def read_causes(project: Project | None, *, now: datetime, agent_id: UUID | None
     """Return what open escalations have in common."""
     place = agent_id or (project.id if project else "all")
     params = {"project": project.id if project else None, "agent": agent_id, "now": now}
-    rows = get_or_compute_slow(
-        f"same-causes:{place}", lambda: sql.run_custom_plan(CAUSES, **params)
-    )
+    key = f"same-causes:{place}"
+    rows = get_or_compute_slow(key, lambda: sql.run_custom_plan(CAUSES, **params))
     counts = {row["pattern_id"]: row["n"] for row in rows if row["pattern_id"]}
     shared = [
         SameCause(row["pattern_id"], row["fingerprint"], row["template"], row["n"])

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import OuterRef, Q
 
 from ledger import sql
 from ledger.principal import Principal
@@ -108,7 +108,7 @@ def holds_scope(token: str, verb: str) -> str:
     return f"({verb} = '' or {verb} = any({token}.scopes))"
 
 
-def people_who_may(verb: str, project_id: UUID) -> "QuerySet[User]":
+def people_who_may(verb: str, project_id: "UUID | OuterRef") -> "QuerySet[User]":
     """Return the people who may do something in a project, by their names."""
     from django.contrib.auth.models import User
 

@@ -256,11 +256,11 @@ def suggest_fixes(record: Record) -> list[FixOffer]:
 
 
 def find_known_fix(record: Record) -> LearnedFix | None:
-    """Return the best fix for exactly the task's last error, unless the task was given it before."""
+    """Return the best fix for exactly the task's last error, unless it was given to the task."""
     best = next(iter(record.learned_fixes), None)
-    if best is None or not (
-        best.is_advice or (best.state == FixState.TRIED and best.counts.worked)
-    ):
+    if best is None or best.state == FixState.RETIRED:
+        return None
+    if not (best.is_advice or best.counts.worked):
         return None
     given = queries.list_given_fixes(record.line)
     return None if normalize_fix(best.fix) in map(normalize_fix, given) else best

@@ -25,6 +25,7 @@ from dashboard.escalations.inbox_outline import MOST_LINES, Outline, read_outlin
 from dashboard.escalations.inbox_queries import GROUPS, PAGE, SINGLES, SORTS, Request
 from dashboard.facets import Facet, value_facets
 from dashboard.formatting import monogram
+from dashboard.live_updates import escalations_in, read_inbox_live_key
 from dashboard.query_box import only_value
 from dashboard.rendering import Visit
 from retries.states import Reason
@@ -125,6 +126,8 @@ class Inbox:
     query: InboxQuery
     total: int
     all: int
+    snoozed: int
+    closed: int
     groups: list[Group]
     group_count: int
     chips: list[Facet]
@@ -192,14 +195,19 @@ def read_request(visit: Visit, address: Address) -> Request:
 
 def find_next(visit: Visit, address: Address, current: UUID) -> UUID | None:
     """Return the escalation to open after another one."""
-    place = read_outline(read_request(visit, address), now=visit.now).find_place(current)
+    place = read_visit_outline(visit, read_request(visit, address)).find_place(current)
     return place.next if place else None
+
+
+def read_visit_outline(visit: Visit, wanted: Request) -> Outline:
+    key = visit.live_key or read_inbox_live_key(now=visit.now)
+    return read_outline(wanted, changes=escalations_in(key), now=visit.now)
 
 
 def read_inbox(visit: Visit, address: Address, current: UUID | None) -> Inbox:
     """Return the inbox as the address asks for it; `current` is shown, or else the first one."""
     wanted = read_request(visit, address)
-    outline = read_outline(wanted, now=visit.now)
+    outline = read_visit_outline(visit, wanted)
     first = outline.id_at(0)
     chosen = current or first
     place = outline.find_place(chosen) if chosen else None
@@ -213,6 +221,8 @@ def read_inbox(visit: Visit, address: Address, current: UUID | None) -> Inbox:
         query=query,
         total=outline.total,
         all=outline.all,
+        snoozed=outline.snoozed,
+        closed=outline.closed,
         groups=[
             builder.build_group(
                 each,

@@ -11,19 +11,21 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db.models import BooleanField, Exists, ExpressionWrapper, F, OuterRef, Q, QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models import Value as V
 
 from dashboard.escalations.filters import ME, NO_ONE, REASONS, InboxQuery
+from dashboard.formatting import COUNT_CAP
+from dashboard.query_box import Values
 from dashboard.shared_queries import match_any, match_values, of_project
 from ledger import sql
-from ledger.models import Failure, Project
+from ledger.models import Failure, Instruction, Project, Task
 from ledger.sql import quoted
 from ledger.states import FINAL
 from retries.models import Escalation, FailurePattern
 
 LONG_WAIT = timedelta(hours=1)
-PAGE = 40  # groups, or lines without groups
+PAGE = 25  # groups, or lines without groups
 FACETS_SHOWN = 8
 TEMPLATE_SHOWN = 300  # characters
 MOST_PATTERNS = 200  # that a term names
@@ -33,7 +35,8 @@ SORTS = ("waiting", "oldest", "newest", "pattern")
 SINGLES = "one-of-a-kind"
 ASKS, NO_ANSWER, CONFLICT = "asks", "no-answer", "conflict"
 
-# the pattern of an escalation's last failure; the limit keeps both tables from being read whole
+# Lookups with a limit are made row by row: the planner never reads a whole table for them.
+TASK_OF = """select plan_id, needed_by from ledger_task where id = m.task_id limit 1"""
 PATTERN_OF = """select g.pattern_id from (
             select id from ledger_failure where task_id = m.task_id order by id desc limit 1
         ) f cross join lateral (
@@ -93,6 +96,12 @@ CHIPS = {
 }
 
 
+def count_others(condition: str) -> str:
+    """Return the SQL that counts the escalations of another list, up to a limit."""
+    return f"""(select count(*) from (select from retries_escalation where {condition}
+        and (%(project)s::uuid is null or project_id = %(project)s) limit {COUNT_CAP}) others)"""
+
+
 def inbox_statement(matching: str, group: str, sort: str) -> str:
     """Return the statement over the rows of the query `matching`.
 
@@ -100,14 +109,20 @@ def inbox_statement(matching: str, group: str, sort: str) -> str:
     """
     singles = f"when s.n = 1 then '{SINGLES}'" if group == "pattern" else ""
     counts = ", ".join(f"'{name}', {sql}" for name, sql in CHIPS.items())
-    return f"""with matching as materialized ({matching}),
-waits as materialized (
+    return f"""with found as materialized ({matching}),
+matching as materialized (
+    select m.*, t.plan_id, t.needed_by, p.ref as plan_ref from found m
+    left join lateral ({TASK_OF}) t on m.task_id is not null
+    left join ledger_plan p on p.id = t.plan_id
+), waits as materialized (
     select m.id, d.task_id from matching m
-    join ledger_need d on d.need_id = m.task_id
-    join ledger_task t on t.id = d.task_id and t.state not in ({quoted(FINAL)})
-    where m.needed_by > 0
+    cross join lateral (select task_id from ledger_need where need_id = m.task_id offset 0) d
+    cross join lateral (select state from ledger_task where id = d.task_id limit 1) t
+    where m.needed_by > 0 and t.state not in ({quoted(FINAL)})
 ), described as materialized (
     select m.*, {KIND} as kind, last.pattern_id, coalesce(w.n, 0) as waiting,
+        (%(plans)s::text[] is null or coalesce(plan_ref = any(%(plans)s), false))
+            and not coalesce(plan_ref = any(%(not_plans)s::text[]), false) as is_plan,
         (%(patterns)s::uuid[] is null or coalesce(last.pattern_id = any(%(patterns)s), false))
             and not coalesce(last.pattern_id = any(%(not_patterns)s::uuid[]), false) as is_pattern,
         (not %(blocks)s or w.n is not null) as is_blocks
@@ -140,6 +155,8 @@ waits as materialized (
 select
     (select count(*) from keyed) as total,
     (select count(*) from matching) as all,
+    {count_others("state = 'open' and snoozed_until > %(now)s")} as snoozed,
+    {count_others("state <> 'open'")} as closed,
     (select coalesce(jsonb_agg(to_jsonb(g) order by rank), '[]') from grouped g
         where {f"rank > %(skip)s and rank <= %(skip)s + {PAGE}" if group != "none" else "true"}
     ) as groups,
@@ -166,6 +183,8 @@ def select_words(
     rows = of_project(Escalation.objects.in_inbox(now), project)
     if query.ids:
         rows = rows.filter(id__in=query.ids)
+    if query.words:
+        rows = rows.alias(**SEARCHED)
     for word in query.words:
         rows = rows.filter(contains(word))
     return rows
@@ -176,7 +195,6 @@ def list_conditions(query: InboxQuery, *, now: datetime, viewer: User) -> dict[s
     return {
         "is_reason": match_any(query.reason, lambda name: Q(reason__in=REASONS[name])),
         "is_agent": match_values(query.agent, "agent__name"),
-        "is_plan": match_values(query.plan, "task__plan__ref"),
         "is_assignee": match_any(query.assignee, lambda name: assigned_to(name, viewer)),
         "is_older": Q(opened_at__lt=now - query.older) if query.older else Q(),
     }
@@ -187,7 +205,8 @@ def select_inbox(
 ) -> QuerySet[Escalation]:
     """Return the inbox with all filters but the pattern's and whether other tasks wait."""
     conditions = list_conditions(query, now=now, viewer=viewer).values()
-    return select_words(query, project, now=now).filter(*conditions)
+    rows = select_words(query, project, now=now).filter(*conditions)
+    return rows.filter(match_values(query.plan, "task__plan__ref"))
 
 
 def select_matching(
@@ -207,26 +226,29 @@ def select_matching(
             "opened_at",
             "assignee_id",
             *conditions,
-            plan_id=F("task__plan_id"),
-            plan_ref=F("task__plan__ref"),
             agent_name=F("agent__name"),
             assignee_name=F("assignee__username"),
-            needed_by=F("task__needed_by"),
         )
     )
     return found
 
 
-def contains(word: str) -> Any:
+TASK = Task.objects.filter(pk=OuterRef("task"))
+INSTRUCTION = Instruction.objects.filter(pk=OuterRef("instruction"))
+LAST_FAILURE = Failure.objects.filter(task=OuterRef("task")).order_by("-id")
+# the texts that words are searched in, beside an escalation's own question
+SEARCHED = {
+    "title": Subquery(TASK.values("title")[:1]),
+    "ref": Subquery(TASK.values("ref")[:1]),
+    "told": Subquery(INSTRUCTION.values("content")[:1]),
+    "error": Subquery(LAST_FAILURE.values("message")[:1]),
+}
+
+
+def contains(word: str) -> Q:
     """Return the condition that an escalation, its task, instruction or last error has a word."""
-    errors = Failure.objects.filter(task=OuterRef("task"), message__icontains=word)
-    return (
-        Q(task__title__icontains=word)
-        | Q(task__ref__icontains=word)
-        | Q(question__icontains=word)
-        | Q(instruction__content__icontains=word)
-        | Exists(errors)
-    )
+    texts = ("question", *SEARCHED)
+    return match_any(Values(texts), lambda text: Q(**{f"{text}__icontains": word}))
 
 
 def assigned_to(name: str, viewer: User) -> Q:
@@ -273,9 +295,13 @@ def fetch_groups(wanted: Request, *, now: datetime) -> dict[str, Any]:
     rows = select_matching(query, wanted.project, now=now, viewer=wanted.viewer)
     matching, params = rows.query.sql_with_params()
     values: dict[str, Any] = {
+        "now": now,
+        "project": wanted.project.pk if wanted.project else None,
         "long": now - LONG_WAIT,
         "patterns": find_patterns(query.pattern.wanted) if query.pattern.wanted else None,
         "not_patterns": find_patterns(query.pattern.unwanted),
+        "plans": list(query.plan.wanted) or None,
+        "not_plans": list(query.plan.unwanted),
         "blocks": bool(query.blocks.wanted),
         "skip": (wanted.page - 1) * PAGE,
     }

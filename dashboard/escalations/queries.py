@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce, Left
@@ -167,13 +168,14 @@ def find_escalation(escalation_id: UUID, *, now: datetime) -> Escalation | None:
     """Return an escalation with all its columns, or None.
 
     Annotated with the number of instructions `waiting` for its agent, whether the agent is
-    `silent`, the escalation `following` what was sent for its answer, and the id and the element
-    of the project's running experiment.
+    `silent`, the escalation `following` what was sent for its answer, the `people` to whom it can
+    be assigned, and the id and the element of the project's running experiment.
     """
     waiting = Instruction.objects.awaiting_ack().filter(agent=OuterRef("agent"))
     silent = find_silent(now).filter(pk=OuterRef("agent"))
     following = Escalation.objects.filter(instruction=OuterRef("resent_as"))
     running = ContextExperiment.objects.filter(project=OuterRef("project"), ended_at=None)
+    people = people_who_may(ANSWER, OuterRef("project"))
     return (
         Escalation.objects.filter(pk=escalation_id)
         .select_related(
@@ -189,17 +191,12 @@ def find_escalation(escalation_id: UUID, *, now: datetime) -> Escalation | None:
             waiting=CountOf(waiting.order_by().values("pk")),
             silent=Exists(silent),
             following=Subquery(following.order_by("-id").values("pk")[:1]),
+            people=ArraySubquery(people.values("username")[:PEOPLE_SHOWN]),
             experiment_id=Subquery(running.values("pk")[:1]),
             experiment_element=Subquery(running.values("element")[:1]),
         )
         .first()
     )
-
-
-def list_assignable(project_id: UUID) -> list[str]:
-    """Return the usernames of the people who may answer a project's escalations."""
-    people = people_who_may(ANSWER, project_id)
-    return list(people.values_list("username", flat=True)[:PEOPLE_SHOWN])
 
 
 def list_given_fixes(task_ids: Iterable[UUID]) -> list[str]:

@@ -88,10 +88,10 @@ def read_listing(visit: Visit, state: str, current: UUID | None) -> Listing:
     return Listing(state, shown, page, params, f"?{query.urlencode()}" if query else "")
 
 
-def build_tabs(visit: Visit, state: str) -> list[Tab]:
-    """Return the tabs of the three lists."""
+def build_tabs(visit: Visit, state: str, others: tuple[int, int] | None = None) -> list[Tab]:
+    """Return the tabs of the three lists; pass how many are snoozed and closed if it is known."""
     page, params = reverse("dashboard:escalations"), visit.scope.params
-    snoozed, answered = queries.count_others(visit.scope.project, now=visit.now)
+    snoozed, answered = others or queries.count_others(visit.scope.project, now=visit.now)
     counts = (
         ("Open", "", visit.shell.needs_you),
         ("Snoozed", SNOOZED, snoozed),

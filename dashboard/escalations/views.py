@@ -63,7 +63,6 @@ class InboxPage(PageContext):
     last_closed: Escalation | None  # where nothing is open
     next_open: Escalation | None
     snooze_times: list[SnoozeTime]
-    people: list[str]  # to whom it can be assigned
     evidence: TaskEvidence | InstructionEvidence | None
     preview: ContextPreview | None
     query: str  # of the address, which forms keep
@@ -115,7 +114,7 @@ def build_page(
         heading="Escalations",
         status_code=status_code,
         scope=visit.scope,
-        tabs=build_tabs(visit, state),
+        tabs=build_tabs(visit, state, (inbox.snoozed, inbox.closed) if inbox else None),
         inbox=inbox,
         listing=listing,
         is_list=is_list,
@@ -133,7 +132,6 @@ def build_page(
         last_closed=None if escalation else queries.find_last_closed(visit.scope.project),
         next_open=find_next_open(inbox, escalation) if escalation and not is_open else None,
         snooze_times=list_snooze_times(now) if is_open else [],
-        people=queries.list_assignable(escalation.project_id) if escalation and is_open else [],
         evidence=collect_evidence(escalation, record) if escalation else None,
         preview=preview_context(escalation, record, answer_form.text)
         if escalation and record and answer_form

@@ -273,7 +273,8 @@ def test_a_fix_that_worked_before_is_the_first_chip(
     page = html(browser.get(address(about(id))))
     chips = re.findall(r'data-suggest="([^"]*)".*?class="sugg__why">([^<]*)<', page)
     assert chips[0][0] == "Run npm ci" and f"{times} of {times}" in chips[0][1]
-    assert ("Run npm ci" in plain(browser.get(address(about(id))))) == (times == 3)
+    retried = browser.post(f"{address(about(id))}preview/", {"fix": ""})
+    assert ("Run npm ci" in plain(retried)) == (times == 3)
     assert [why for _, why in chips[1:]] == ["Missing module"]
     told = words(browser.get(address(about(id))))
     assert "Likely cause known error, after attempt 1 uuid is not" in told
@@ -606,7 +607,6 @@ def test_comments_and_assignee_are_shown(
     assert "Finance wants it back" in words(browser.get(address(question)))
     empty = browser.post(f"{address(question)}remark/", {"text": " "}, follow=True)
     assert "A comment has 1 to 2000 characters." in words(empty)
-    assert "/care/" not in html(browser.get(address(question)))
     assignment.assign(question.pk, None, among=every, stamp=Stamp(who, now))
     browser.post(f"{address(question)}care/")
     assert "assigned to mara" in words(browser.get(address(question)))
