@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 
-from dashboard.escalations.inbox_queries import FAILED_BY
+from dashboard.escalations.inbox_queries import PATTERN_OF
 from dashboard.patterns.filters import STATES, PatternQuery
 from dashboard.patterns.rising import HOURS, find_reason
 from dashboard.query_box import ANY
@@ -184,7 +184,7 @@ def describe_patterns(ids: list[UUID], *, now: datetime) -> list[ListedPattern]:
 
 
 OPEN_ESCALATIONS = f"""select last.pattern_id, count(*) as n
-from retries_escalation m cross join lateral ({FAILED_BY}) last
+from retries_escalation m cross join lateral ({PATTERN_OF}) last
 where m.state = '{EscalationState.OPEN}' and m.task_id is not null
     and (m.snoozed_until is null or m.snoozed_until <= %(now)s) and last.pattern_id = any(%(ids)s)
 group by 1"""
