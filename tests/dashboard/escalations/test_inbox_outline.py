@@ -108,7 +108,7 @@ def test_no_table_is_read_whole(
 
 
 def walked(statement: Any, params: dict[str, Any], part: str | None) -> list[str]:
-    """Return the large tables that a plan, or a part of it, reads without a condition on an index.
+    """Return the large tables that a plan, or a part of it, reads without any condition.
 
     A planner that expects many rows joins whole tables; only lookups with a limit keep it from it.
     """
@@ -132,6 +132,6 @@ def find_parts(plan: dict[str, Any], name: str) -> list[dict[str, Any]]:
 def list_walked(plan: dict[str, Any]) -> list[str]:
     found = [table for part in plan.get("Plans", ()) for table in list_walked(part)]
     is_walk = plan.get("Relation Name") in LARGE and not (
-        plan.get("Index Cond") or plan.get("Recheck Cond")
+        plan.get("Index Cond") or plan.get("Recheck Cond") or plan.get("Filter")
     )
     return [*found, plan["Relation Name"]] if is_walk else found
