@@ -96,6 +96,7 @@ class Kind(TextChoices):
     TOKEN_CREATED = "token.created"
     TOKEN_REVOKED = "token.revoked"
     TOKEN_ROTATED = "token.rotated"
+    TOKEN_USED_IN_BULK = "token.used_in_bulk"
     MEMBER_ADDED = "member.added"
     MEMBER_CHANGED = "member.changed"
     MEMBER_REMOVED = "member.removed"

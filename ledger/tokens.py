@@ -205,6 +205,19 @@ def record_event(what: Kind, token: Token, *, stamp: Stamp, **data: str) -> None
     )
 
 
+def record_bulk_use(caller: Principal, done: str, count: int, *, stamp: Stamp) -> None:
+    """Record that a token changed many rows with one call, such as 12 that it "replayed"."""
+    journal.record(
+        Kind.TOKEN_USED_IN_BULK,
+        subject_type="token",
+        subject_id=caller.token_id,
+        project_id=caller.project_id,
+        agent_id=caller.agent_id,
+        stamp=stamp,
+        data={"done": done, "count": count},
+    )
+
+
 # ---- callers
 
 

@@ -1,4 +1,7 @@
-"""Read the audit log: what people did, from the journal and from the admin's own log."""
+"""Read the audit log: what people did, what became of tokens, and who signed in.
+
+It merges the journal, the admin's own log and the records of sign-ins.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,9 +19,16 @@ from dashboard.activity.queries import describe_events, filter_events, with_extr
 from dashboard.navigation import Scope
 from dashboard.pagination import PAGE
 from dashboard.query_box import ANY
+<<<<<<< HEAD
 from dashboard.shared_queries import match_values
 from ledger.ids import first_id
 from ledger.models.event import EventQuerySet
+=======
+from dashboard.shared_queries import match_values, of_project
+from ledger.ids import SLACK, first_id
+from ledger.models import Event, SignInOutcome, SignInRecord, Token
+from ledger.people.browsers import describe_browser
+>>>>>>> 5bd05201 (Record sign-ins and the bulk use of tokens in the audit log)
 
 BATCH = 500  # records that an export reads at a time
 COUNT_CAP = 10_000
@@ -52,6 +62,13 @@ def acts_of_people(query: EventQuery, scope: Scope) -> EventQuerySet:
     return filter_events(query, scope.project).filter(actor_type="user")
 
 
+def events_of_tokens(query: EventQuery, scope: Scope) -> QuerySet[Event]:
+    """Return the events about tokens that no person caused; the index of subjects has them."""
+    tokens = of_project(Token.objects.order_by(), scope.project).values("pk")
+    about = filter_events(query, scope.project).filter(subject_type="token", subject_id__in=tokens)
+    return about.exclude(actor_type="user")
+
+
 def list_records(query: EventQuery, scope: Scope, *, before: UUID | None) -> list[AuditRecord]:
     """Return a page of records, newest first, and one more if there are older ones."""
     return list(islice(read_records(query, scope, before=before, batch=PAGE + 1), PAGE + 1))
@@ -61,23 +78,30 @@ def read_records(
     query: EventQuery, scope: Scope, *, before: UUID | None = None, batch: int = BATCH
 ) -> Iterator[AuditRecord]:
     """Yield the records of a query, newest first, a batch at a time."""
-    sources = [read_events(query, scope, before=before, batch=batch)]
-    if shows_admin_log(query, scope):
+    sources = [
+        read_events(rows, before=before, batch=batch)
+        for rows in (acts_of_people(query, scope), events_of_tokens(query, scope))
+    ]
+    if shows_instance(query, scope):
         sources.append(read_admin_log(query, before=before, batch=batch))
+        sources.append(read_sign_ins(query, before=before, batch=batch))
     return merge(*sources, key=lambda record: record.id, reverse=True)
 
 
-def shows_admin_log(query: EventQuery, scope: Scope) -> bool:
-    """Return whether entries of the admin belong to it: they have no project, kind or agent."""
+def shows_instance(query: EventQuery, scope: Scope) -> bool:
+    """Return whether acts without a project belong to it: those in the admin, and sign-ins.
+
+    They have no kind and no agent that a filter could name.
+    """
     if query.kind != ANY or query.agent != ANY or query.about or scope.is_limited:
         return False
     return scope.project is None or not scope.is_choice
 
 
 def read_events(
-    query: EventQuery, scope: Scope, *, before: UUID | None, batch: int
+    events: QuerySet[Event], *, before: UUID | None, batch: int
 ) -> Iterator[AuditRecord]:
-    rows = with_extras(acts_of_people(query, scope))
+    rows = with_extras(events)
     while True:
         older = rows.filter(id__lt=before) if before else rows
         found = list(older.order_by("-id")[:batch])
@@ -152,10 +176,59 @@ def admin_record(row: LogEntry) -> AuditRecord:
     )
 
 
+SIGN_INS = {
+    SignInOutcome.SIGNED_IN: ("signed in", "person"),
+    SignInOutcome.SIGNED_OUT: ("signed out", "out"),
+    SignInOutcome.REFUSED: ("was refused at the sign-in", "s-failed"),
+}
+
+
+def read_sign_ins(query: EventQuery, *, before: UUID | None, batch: int) -> Iterator[AuditRecord]:
+    rows = filter_sign_ins(query)
+    while True:
+        older = rows.filter(id__lt=before) if before else rows
+        found = list(older.order_by("-id")[:batch])
+        yield from map(describe_sign_in, found)
+        if len(found) < batch:
+            return
+        before = found[-1].pk
+
+
+def filter_sign_ins(query: EventQuery) -> QuerySet[SignInRecord]:
+    rows = SignInRecord.objects.filter(match_values(query.actor, "username"))
+    if query.since:
+        rows = rows.filter(id__gte=first_id(query.since - SLACK), at__gte=query.since)
+    if query.until:
+        rows = rows.filter(id__lt=first_id(query.until + SLACK), at__lt=query.until)
+    return rows
+
+
+def describe_sign_in(row: SignInRecord) -> AuditRecord:
+    did, icon = SIGN_INS[SignInOutcome(row.outcome)]
+    browser = describe_browser(row.user_agent)
+    return AuditRecord(
+        id=row.pk,
+        at=row.at,
+        who=row.username or "no account",
+        kind=f"sign_in.{row.outcome}",
+        did=did,
+        what=f"from {row.address or 'an unknown address'}, {browser}",
+        reason="",
+        source="sign-in",
+        subject_type="account",
+        subject_id=row.username,
+        from_state="",
+        to_state="",
+        request_id="",
+        icon=icon,
+        data={"method": row.method, "address": row.address, "user_agent": row.user_agent},
+    )
+
+
 def count_records(query: EventQuery, scope: Scope) -> int:
     """Return the number of records, up to COUNT_CAP."""
-    events = acts_of_people(query, scope).order_by()[:COUNT_CAP].count()
-    if not shows_admin_log(query, scope):
-        return events
-    own = filter_admin_log(query).order_by()[:COUNT_CAP].count()
-    return min(COUNT_CAP, events + own)
+    sources: list[QuerySet[Any]] = [acts_of_people(query, scope), events_of_tokens(query, scope)]
+    if shows_instance(query, scope):
+        sources += [filter_admin_log(query), filter_sign_ins(query)]
+    found = sum(rows.order_by()[:COUNT_CAP].count() for rows in sources)
+    return min(COUNT_CAP, found)

@@ -120,6 +120,9 @@ def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
             return plain("key", actor, f"revoked {describe_token(agent, data)}")
         case Kind.TOKEN_ROTATED:
             return plain("key", actor, f"rotated {describe_token(agent, data)}")
+        case Kind.TOKEN_USED_IN_BULK:
+            done = f"{data.get('done', 'changed')} {counted(int(data.get('count') or 0), 'row')}"
+            return plain("key", actor, f"{done} with one call")
     return unknown(event)
 
 

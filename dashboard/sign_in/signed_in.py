@@ -6,8 +6,8 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest
 from django.utils import timezone
 
-from ledger.models import SignInMethod
-from ledger.people.browsers import note_sign_in
+from ledger.models import SignInMethod, SignInOutcome
+from ledger.people.browsers import note_sign_in, record_sign_in
 
 BACKEND = "dashboard.access.People"
 
@@ -24,6 +24,7 @@ def note_browser(request: HttpRequest, user: User, *, method: SignInMethod) -> N
     """Note the browser of a session that has just started."""
     if not request.session.session_key:
         request.session.save()
+    record_attempt(request, SignInOutcome.SIGNED_IN, user.get_username(), method=method)
     note_sign_in(
         user,
         session_key=request.session.session_key or "",
@@ -31,6 +32,23 @@ def note_browser(request: HttpRequest, user: User, *, method: SignInMethod) -> N
         address=request.META.get("REMOTE_ADDR", ""),
         user_agent=request.headers.get("User-Agent", ""),
         now=timezone.now(),
+    )
+
+
+def record_attempt(
+    request: HttpRequest,
+    outcome: SignInOutcome,
+    username: str,
+    *,
+    method: SignInMethod = SignInMethod.PASSWORD,
+) -> None:
+    """Record for the audit log who signed in or out, or was refused."""
+    record_sign_in(
+        outcome,
+        username.replace("\0", ""),
+        method=method,
+        address=request.META.get("REMOTE_ADDR", ""),
+        user_agent=request.headers.get("User-Agent", ""),
     )
 
 

@@ -20,10 +20,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.access import may_enter
-from dashboard.sign_in.signed_in import start_session
+from dashboard.sign_in.signed_in import record_attempt, start_session
 from dashboard.sign_in.throttle import WINDOW_SECONDS, count_attempt
 from ledger.journal import Actor, Stamp, person
-from ledger.models import SignInMethod
+from ledger.models import SignInMethod, SignInOutcome
 from ledger.people.groups import GroupRole, follow_groups, parse_group_roles, roles_given
 from ledger.people.invitations import find_invitation
 
@@ -81,7 +81,8 @@ class Identities(DefaultSocialAccountAdapter):  # type: ignore[misc]
         if sociallogin.is_existing:
             give_roles(sociallogin, sociallogin.user, request)
             if not (may_enter(sociallogin.user) or is_invited(sociallogin)):
-                raise ImmediateHttpResponse(refuse(request, NO_PROJECT))
+                name = sociallogin.user.get_username()
+                raise ImmediateHttpResponse(refuse(request, NO_PROJECT, username=name))
         elif not (given_to(sociallogin) or is_invited(sociallogin)):
             raise ImmediateHttpResponse(refuse(request, NO_PROJECT))
         # The address is only noted, and only if the provider vouches for it.
@@ -105,7 +106,9 @@ class Identities(DefaultSocialAccountAdapter):  # type: ignore[misc]
         raise ImmediateHttpResponse(refuse(request, FAILED))
 
 
-def refuse(request: HttpRequest, why: str) -> HttpResponse:
+def refuse(request: HttpRequest, why: str, *, username: str = "") -> HttpResponse:
+    method = SignInMethod.SINGLE_SIGN_ON
+    record_attempt(request, SignInOutcome.REFUSED, username, method=method)
     messages.warning(request, why)
     return redirect("dashboard:sign_in")
 

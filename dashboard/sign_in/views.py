@@ -13,9 +13,9 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.access import may_enter
-from dashboard.sign_in.signed_in import sso_name, start_session
+from dashboard.sign_in.signed_in import record_attempt, sso_name, start_session
 from dashboard.sign_in.throttle import WINDOW_SECONDS, count_attempt, reset_attempts
-from ledger.models import SignIn
+from ledger.models import SignIn, SignInOutcome
 from ledger.people.browsers import end_browsers
 
 
@@ -49,6 +49,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         return response
     form = SignInForm(request, data=request.POST)
     if not form.is_valid():
+        record_attempt(request, SignInOutcome.REFUSED, username)
         return render_form(request, form, target, status=422)
     reset_attempts(address, username)
     start_session(request, form.get_user())
@@ -76,6 +77,8 @@ def target_of(request: HttpRequest) -> str:
 
 @require_POST
 def sign_out(request: HttpRequest) -> HttpResponse:
+    if request.user.is_authenticated:
+        record_attempt(request, SignInOutcome.SIGNED_OUT, request.user.get_username())
     end_browsers(SignIn.objects.filter(session_key=request.session.session_key))
     auth.logout(request)
     messages.success(request, "You are signed out.")

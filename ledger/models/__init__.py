@@ -19,6 +19,7 @@ from ledger.models.project import Project
 from ledger.models.saved_view import SavedView
 from ledger.models.search_words import InstructionWords, TaskWords
 from ledger.models.session import Message, Session, SessionBatch, SessionTask
+from ledger.models.sign_in_record import SignInOutcome, SignInRecord
 from ledger.models.standing_instruction import StandingInstruction
 from ledger.models.task import (
     Attempt,
@@ -58,6 +59,8 @@ __all__ = [
     "SessionTask",
     "SignIn",
     "SignInMethod",
+    "SignInOutcome",
+    "SignInRecord",
     "StandingInstruction",
     "Task",
     "TaskHistory",

@@ -9,8 +9,9 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.db.models import QuerySet
 
-from ledger.models import SignIn
+from ledger.models import SignIn, SignInOutcome, SignInRecord
 
+NAME_LENGTH = 150
 SEEN_EVERY = timedelta(minutes=1)
 # how browsers name themselves, the more special first
 BROWSERS = (
@@ -41,6 +42,20 @@ def describe_browser(user_agent: str) -> str:
     if not name:
         return user_agent.split("/")[0][:40] or "Unknown browser"
     return f"{name} on {system}" if system else name
+
+
+def record_sign_in(
+    outcome: SignInOutcome, username: str, *, method: str, address: str, user_agent: str
+) -> None:
+    """Record a sign-in, a sign-out or a refusal; a name that is no account's is left out."""
+    known = User.objects.filter(username__iexact=username[:NAME_LENGTH]).order_by("pk").first()
+    SignInRecord.objects.create(
+        outcome=outcome,
+        username=known.username if known else "",
+        method=method,
+        address=address[:45],
+        user_agent=user_agent[:300],
+    )
 
 
 def note_sign_in(

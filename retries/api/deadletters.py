@@ -13,6 +13,7 @@ from ledger.api.responses import json_response, page_body, respond_once
 from ledger.errors import Invalid, InvalidTransition
 from ledger.models import DeadLetter
 from ledger.models.task import DeadLetterQuerySet
+from ledger.tokens import record_bulk_use
 from retries import deadletters
 from retries.schemas import deadletters as schemas
 from retries.schemas.deadletters import dead_letter_out
@@ -133,6 +134,9 @@ def dead_letters_close_many(request: PrincipalRequest, body: schemas.BulkIn) -> 
         able = rows.replayable() if body.action == "replay" else rows.open()
         ids = list(able.order_by("id").values_list("pk", flat=True))
         closed = [] if body.dry_run else close_letters(ids, request, body)
+        if closed:
+            done = "replayed" if body.action == "replay" else "dismissed"
+            record_bulk_use(request.auth, done, len(closed), stamp=stamp_of(request))
         done = set(ids) if body.dry_run else {letter.pk for letter in closed}
         return 200, {
             "matched": len(ids),

@@ -13,6 +13,7 @@ from ledger.api.responses import json_response, page_body, respond_once
 from ledger.errors import InvalidTransition
 from ledger.schemas.shared import PageQuery
 from ledger.states import Who
+from ledger.tokens import record_bulk_use
 from retries.api.diagnosis_filters import filter_patterns
 from retries.api.escalations import PersonAuth
 from retries.failures import figures, patterns
@@ -153,8 +154,10 @@ def patterns_retry(request: PrincipalRequest, id: UUID) -> HttpResponse:
     pattern = find_pattern(request, id)
 
     def retry() -> tuple[int, Any]:
-        return 200, retry_out(
-            patterns.retry([pattern.pk], stamp=stamp_of(request), channel=CHANNEL)
-        )
+        stamp = stamp_of(request)
+        result = patterns.retry([pattern.pk], stamp=stamp, channel=CHANNEL)
+        if len(result):
+            record_bulk_use(request.auth, "retried", len(result), stamp=stamp)
+        return 200, retry_out(result)
 
     return respond_once(request, retry)

@@ -11,14 +11,16 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import connection
 from django.http import HttpResponse
 from django.test import Client
+from django.utils import timezone
 
+from ledger import tokens
 from ledger.journal import SYSTEM, Stamp, person
 from ledger.journal_months import list_partitions
 from ledger.models import Agent, Event, Membership
 from ledger.roles import Role
 from retries import task_actions
 from tests.dashboard.seen import html
-from tests.dashboard.worked import enqueued
+from tests.dashboard.worked import buried, enqueued
 from tests.factories import make_agent, make_project
 
 URL = "/settings/audit/"
@@ -122,4 +124,55 @@ def test_the_log_is_read_through_an_index(agent: Agent, mara: User, now: datetim
             "explain select * from ledger_event where actor_type = 'user' order by id desc limit 41"
         )
         plan = "\n".join(row[0] for row in cursor.fetchall())
+<<<<<<< HEAD
     assert plan.count("_people on ") == len(list_partitions())
+=======
+    assert "event_people" in plan
+
+
+def test_tokens_and_sign_ins_are_in_the_log(agent: Agent, mara: User, browser: Client) -> None:
+    """What becomes of tokens, whoever does it, and who got in or was refused."""
+    mara.set_password("right-one-here")
+    mara.save()
+    browser.force_login(mara)  # a new password ends the sessions
+    stamp = Stamp(SYSTEM, timezone.now())
+    token, _ = tokens.issue("operator", project=agent.project, name="ci", stamp=stamp)
+    tokens.rotate(token, overlap=timedelta(), stamp=stamp)
+    _, secret = tokens.issue("operator", project=agent.project, name="cd", stamp=stamp)
+    letters = [str(buried(agent=agent, now=stamp.at).pk) for _ in range(2)]
+    used = Client().post(
+        "/v1/dead-letters/bulk",
+        {"action": "dismiss", "ids": letters},
+        content_type="application/json",
+        headers={"Authorization": f"Bearer {secret}"},
+    )
+    assert used.status_code == 200, used.content
+    visitor = Client()
+    for name, password in (("mara", "wrong"), ("hunter2-typed-as-name", "x"), ("mara", "")):
+        visitor.post("/sign-in/", {"username": name, "password": password})
+    visitor.post("/sign-in/", {"username": "MARA", "password": "right-one-here"})
+    visitor.post("/sign-in/", {"username": "mara", "password": "right-one-here"})
+    visitor.post("/sign-out/")
+
+    def read(query: str = "", client: Client = browser) -> list[tuple[str, str]]:
+        text = streamed(client.get(f"{URL}export/jsonl/", {"q": query}))
+        rows = [json.loads(line) for line in text.splitlines()]
+        return [(row["who"], row["kind"]) for row in rows if row["kind"] != "audit.exported"]
+
+    every = [kind for _, kind in read()]
+    assert every.count("token.created") == 2 and "token.rotated" in every
+    assert "token.used_in_bulk" in every
+    assert read("actor:mara")[:2] == [("mara", "sign_in.signed_out"), ("mara", "sign_in.signed_in")]
+    assert read("kind:token") == [row for row in read() if row[1].startswith("token.")]
+    assert every.count("sign_in.refused") == 4
+    assert {who for who, kind in read() if kind == "sign_in.refused"} == {"mara", "no account"}
+    page = html(browser.get(URL))
+    assert "dismissed 2 rows with one call" in page and "was refused at the sign-in" in page
+    assert "hunter2" not in page
+    eve = User.objects.create_user("eve")
+    Membership.objects.create(user=eve, project=agent.project, role=Role.VIEWER, added_by="mara")
+    member = Client()
+    member.force_login(eve)
+    seen = [kind for _, kind in read(client=member)]
+    assert "token.rotated" in seen and not any(kind.startswith("sign_in.") for kind in seen)
+>>>>>>> 5bd05201 (Record sign-ins and the bulk use of tokens in the audit log)
