@@ -29,6 +29,7 @@ OF_NO_PROJECT = {
     "ledger_clockrun",
     "ledger_preference",
     "ledger_signin",
+    "ledger_signinrecord",
     "retries_quiethours",
     "retries_streamcursor",
     "task_history",
