@@ -19,16 +19,11 @@ from dashboard.activity.queries import describe_events, filter_events, with_extr
 from dashboard.navigation import Scope
 from dashboard.pagination import PAGE
 from dashboard.query_box import ANY
-<<<<<<< HEAD
-from dashboard.shared_queries import match_values
-from ledger.ids import first_id
-from ledger.models.event import EventQuerySet
-=======
 from dashboard.shared_queries import match_values, of_project
 from ledger.ids import SLACK, first_id
-from ledger.models import Event, SignInOutcome, SignInRecord, Token
+from ledger.models import SignInOutcome, SignInRecord, Token
+from ledger.models.event import EventQuerySet
 from ledger.people.browsers import describe_browser
->>>>>>> 5bd05201 (Record sign-ins and the bulk use of tokens in the audit log)
 
 BATCH = 500  # records that an export reads at a time
 COUNT_CAP = 10_000
@@ -62,7 +57,7 @@ def acts_of_people(query: EventQuery, scope: Scope) -> EventQuerySet:
     return filter_events(query, scope.project).filter(actor_type="user")
 
 
-def events_of_tokens(query: EventQuery, scope: Scope) -> QuerySet[Event]:
+def events_of_tokens(query: EventQuery, scope: Scope) -> EventQuerySet:
     """Return the events about tokens that no person caused; the index of subjects has them."""
     tokens = of_project(Token.objects.order_by(), scope.project).values("pk")
     about = filter_events(query, scope.project).filter(subject_type="token", subject_id__in=tokens)
@@ -98,9 +93,7 @@ def shows_instance(query: EventQuery, scope: Scope) -> bool:
     return scope.project is None or not scope.is_choice
 
 
-def read_events(
-    events: QuerySet[Event], *, before: UUID | None, batch: int
-) -> Iterator[AuditRecord]:
+def read_events(events: EventQuerySet, *, before: UUID | None, batch: int) -> Iterator[AuditRecord]:
     rows = with_extras(events)
     while True:
         older = rows.filter(id__lt=before) if before else rows

@@ -124,10 +124,7 @@ def test_the_log_is_read_through_an_index(agent: Agent, mara: User, now: datetim
             "explain select * from ledger_event where actor_type = 'user' order by id desc limit 41"
         )
         plan = "\n".join(row[0] for row in cursor.fetchall())
-<<<<<<< HEAD
     assert plan.count("_people on ") == len(list_partitions())
-=======
-    assert "event_people" in plan
 
 
 def test_tokens_and_sign_ins_are_in_the_log(agent: Agent, mara: User, browser: Client) -> None:
@@ -175,4 +172,3 @@ def test_tokens_and_sign_ins_are_in_the_log(agent: Agent, mara: User, browser: C
     member.force_login(eve)
     seen = [kind for _, kind in read(client=member)]
     assert "token.rotated" in seen and not any(kind.startswith("sign_in.") for kind in seen)
->>>>>>> 5bd05201 (Record sign-ins and the bulk use of tokens in the audit log)
