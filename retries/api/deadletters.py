@@ -135,8 +135,8 @@ def dead_letters_close_many(request: PrincipalRequest, body: schemas.BulkIn) -> 
         ids = list(able.order_by("id").values_list("pk", flat=True))
         closed = [] if body.dry_run else close_letters(ids, request, body)
         if closed:
-            done = "replayed" if body.action == "replay" else "dismissed"
-            record_bulk_use(request.auth, done, len(closed), stamp=stamp_of(request))
+            verb = "replayed" if body.action == "replay" else "dismissed"
+            record_bulk_use(request.auth, verb, len(closed), stamp=stamp_of(request))
         done = set(ids) if body.dry_run else {letter.pk for letter in closed}
         return 200, {
             "matched": len(ids),

@@ -124,7 +124,9 @@ def test_the_log_is_read_through_an_index(agent: Agent, mara: User, now: datetim
             "explain select * from ledger_event where actor_type = 'user' order by id desc limit 41"
         )
         plan = "\n".join(row[0] for row in cursor.fetchall())
-    assert plan.count("_people on ") == len(list_partitions())
+    # an empty month may be read by its primary key instead
+    assert "_people on " in plan and "Seq Scan" not in plan
+    assert plan.count("Index Scan") == len(list_partitions())
 
 
 def test_tokens_and_sign_ins_are_in_the_log(agent: Agent, mara: User, browser: Client) -> None:
