@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+TOKEN_UNITS = ((10**9, "B"), (10**6, "M"), (10**3, "k"))
+
 
 def duration(length: float | timedelta) -> str:
     """Format a duration, with tenths below 10 seconds.
@@ -103,3 +105,33 @@ def counted(number: int, one: str, many: str = "") -> str:
     ('1 retry', '1,204 deliveries')
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def count_tokens(number: float) -> str:
+    """Return a number of tokens with three digits.
+
+    >>> [count_tokens(each) for each in (0, 999, 1_840, 52_100, 999_999, 412_000_000)]
+    ['0', '999', '1.84 k', '52.1 k', '1 M', '412 M']
+    """
+    for size, unit in TOKEN_UNITS:
+        if number >= size * 0.9995:
+            value = number / size
+            digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
+            text = f"{value:.{digits}f}"
+            return f"{text.rstrip('0').rstrip('.') if digits else text} {unit}"
+    return f"{number:.0f}"
+
+
+def dollars(amount: float | None) -> str:
+    """Return an amount as it is read best: without cents where they do not matter.
+
+    >>> [dollars(each) for each in (None, 0, 0.004, 0.21, 14.98, 1317.6)]
+    ['–', '$0', '<$0.01', '$0.21', '$14.98', '$1,318']
+    """
+    if amount is None:
+        return "–"
+    if amount == 0:
+        return "$0"
+    if amount < 0.01:
+        return "<$0.01"
+    return f"${amount:,.2f}" if amount < 100 else f"${amount:,.0f}"

@@ -71,7 +71,9 @@ def run_custom_plan(sql: str, /, **params: Any) -> list[Row]:
     """
     with connection.cursor() as cursor:
         cursor.execute(sql, params)
-        names = [column.name for column in cursor.description or ()]
+        if cursor.description is None:
+            return []
+        names = [column.name for column in cursor.description]
         return [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
 
 

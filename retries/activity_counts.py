@@ -7,8 +7,6 @@ a few rows for each agent however long the journal is.
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import transaction
-
 from ledger import sql
 from ledger.journal import Cursor, Kind
 from ledger.models import Project
@@ -18,8 +16,6 @@ from retries.models.activity_count import DAY, HALF_HOUR
 from retries.stream_position import (
     IN_BATCH,
     ensure_cursor,
-    lock_cursor,
-    move_cursor,
     read_batches,
 )
 
@@ -52,7 +48,11 @@ SUMS = {
     "acknowledged_later": f"count(i.id) filter (where {ACKNOWLEDGED} and {RETRIES} > 0)",
     "given_up": f"count(i.id) filter (where e.kind = '{Kind.INSTRUCTION_FAILED}')",
 }
-COUNT_ACTIVITY = f"""insert into retries_activitycount as c
+
+
+def build_statements(among: str) -> tuple[str, str]:
+    """Return the statements that count the events `e` which meet a condition."""
+    activity = f"""insert into retries_activitycount as c
     (minutes, at, agent_id, project_id, {", ".join(SUMS)})
 select slot.minutes, {SLOT_START}, e.agent_id, e.project_id, {", ".join(SUMS.values())}
 from ledger_event e
@@ -62,13 +62,12 @@ from ledger_event e
     left join ledger_instruction i on e.subject_type = 'instruction' and i.id = e.subject_id
         and i.tracked
     {SLOTS}
-where {IN_BATCH} and e.agent_id is not null and (a.id is not null or i.id is not null
+where {among} and e.agent_id is not null and (a.id is not null or i.id is not null
     or e.kind in ('{Kind.TASK_COMPLETED}', '{Kind.TASK_FAILED}', '{Kind.TASK_ESCALATED}'))
 group by 1, 2, 3, 4 order by 1, 2, 3
 on conflict (minutes, at, agent_id) do update
 set {", ".join(f"{name} = c.{name} + excluded.{name}" for name in SUMS)}"""
-
-COUNT_DURATIONS = f"""insert into retries_durationcount as c
+    durations = f"""insert into retries_durationcount as c
     (minutes, at, project_id, measure, step, count)
 select slot.minutes, {SLOT_START}, e.project_id, took.measure,
     round(ln(greatest(took.seconds, 0.001)) / ln({STEP})), count(*)
@@ -79,11 +78,15 @@ from ledger_event e
     cross join lateral (values ('ack', extract(epoch from e.at - i.queued_at)),
         ('answer', extract(epoch from e.at - x.opened_at))) took(measure, seconds)
     {SLOTS}
-where {IN_BATCH} and ({ACKNOWLEDGED} or e.kind = '{Kind.ESCALATION_RESOLVED}')
+where {among} and ({ACKNOWLEDGED} or e.kind = '{Kind.ESCALATION_RESOLVED}')
     and took.seconds is not null
 group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5
 on conflict (minutes, at, project_id, measure, step) do update
 set count = c.count + excluded.count"""
+    return activity, durations
+
+
+COUNT_BATCH = build_statements(IN_BATCH)
 
 
 def count_activity(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
@@ -96,19 +99,5 @@ def count_activity(*, now: datetime, project: Project | None = None) -> dict[str
 
 
 def count_batch(between: dict[str, str]) -> None:
-    sql.run(COUNT_ACTIVITY, **between)
-    sql.run(COUNT_DURATIONS, **between)
-
-
-def rebuild_activity(*, now: datetime) -> int:
-    """Count the whole journal again; return how many batches were counted."""
-    ensure_cursor(READER, start=Cursor(), now=now)
-    with transaction.atomic():
-        cursor = lock_cursor(READER)
-        ActivityCount.objects.all().delete()
-        DurationCount.objects.all().delete()
-        move_cursor(cursor, Cursor(), now)
-    batches = 0
-    while counted := count_activity(now=now)["batches"]:
-        batches += counted
-    return batches
+    for statement in COUNT_BATCH:
+        sql.run(statement, **between)

@@ -7,7 +7,7 @@ from uuid import UUID
 from ledger import journal, sql
 from ledger.journal import Kind, Stamp
 from ledger.models import DeadLetter
-from ledger.models.task import DeadLetterQuerySet
+from ledger.models.dead_letter import DeadLetterQuerySet
 from ledger.plans.editing import lock_plans
 from ledger.redaction import redacted, stripped
 from ledger.tasks import enqueue_many

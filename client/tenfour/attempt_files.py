@@ -27,6 +27,8 @@ def attempt_variables(attempt: LiveAttempt) -> Iterator[dict[str, str]]:
             "TENFOUR_ATTEMPT_NUMBER": str(attempt.number),
             "TENFOUR_PROMPT_FILE": files.enter_context(_file(attempt.prompt, ".txt")),
             "TENFOUR_RETRY_CONTEXT_FILE": files.enter_context(_file(attempt.retry_context, ".xml")),
+            # The command may write its tokens and its cost there.
+            "TENFOUR_USAGE_FILE": files.enter_context(_file("", ".json")),
         }
 
 

@@ -15,6 +15,7 @@ from tenfour.exchange import Steps, Wait, Work
 from tenfour.log import log
 from tenfour.models import Claim, Decision, Escalation, Heartbeat, Task
 from tenfour.problems import Blocked, TenfourError
+from tenfour.usage import Usage
 from tenfour.verbs import D, Driven, Operation
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class Live(Driven[D]):
         super().__init__(driver, core)
         # Reported on a clean exit.
         self.result: Any = None
+        # The attempt's tokens and cost, for whatever reports its end: see `Usage`.
+        self.usage: Usage | None = None
         self.decision: Decision | None = None
         self.abort_requested = False
         self.is_lost = False
@@ -66,6 +69,7 @@ class Live(Driven[D]):
         # The model reads the prompt: what went wrong before (empty at first), then the task.
         self.prompt = claim.prompt
         self.retry_context = claim.retry_context
+        self.usage = None
 
     @property
     def should_stop(self) -> bool:
@@ -141,7 +145,7 @@ class Live(Driven[D]):
         self, code: int, output: str = "", *, of: tasks.ExitOf = "command"
     ) -> Steps[Decision]:
         """Report the exit code and output of a command, or of the task's verify command."""
-        return (yield from self._report(tasks.exit(self.id, code, output, of=of)))
+        return (yield from self._report(tasks.exit(self.id, code, output, of=of, usage=self.usage)))
 
     @Operation
     def release(self, reason: tasks.Reason = "shutdown", note: str | None = None) -> Steps[Task]:
@@ -217,6 +221,7 @@ class Live(Driven[D]):
             summary=summary,
             failure=failure,
             verification=found.fields if found else None,
+            usage=self.usage,
         )
 
     def _failure_call(
@@ -225,7 +230,11 @@ class Live(Driven[D]):
         found = self._deciding_check()
         known = {name: value for name, value in failure.items() if value is not None}
         return tasks.report(
-            self.id, status, failure=known, verification=found.fields if found else None
+            self.id,
+            status,
+            failure=known,
+            verification=found.fields if found else None,
+            usage=self.usage,
         )
 
     def _close(self, error: BaseException | None) -> Steps[bool]:

@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,8 @@ def hook(args: argparse.Namespace) -> int:
         complain(error)
         return OK
     try:
+        if call.name == "Stop":
+            call.leave_usage()
         answer = call.answer()
     except ServerAway as away:
         complain(away)
@@ -111,6 +114,7 @@ class HookCall:
         self.core = Core(given, retries=0)
         self.given = given
         self.held: str = self.environ.get("TENFOUR_ATTEMPT", "")
+        self.transcript: Any = event.get("transcript_path")
 
     @property
     def is_managed(self) -> bool:
@@ -125,6 +129,8 @@ class HookCall:
             found["attempt"] = self.environ["TENFOUR_ATTEMPT"]
         elif task := self.environ.get("TENFOUR_TASK"):
             found["task"] = task
+        if self.name == "Stop" and not self.is_managed and (usage := self.read_usage()):
+            found["usage"] = usage
         return found | more
 
     def answer(self) -> dict[str, Any]:
@@ -160,6 +166,29 @@ class HookCall:
                 raise ServerAway(error.sentence, code=error.code, hint=error.hint) from error
             raise
 
+    # ---- what the attempt used
+
+    def read_usage(self) -> Mapping[str, Any] | None:
+        """Return the tokens of the session's attempt, as far as its transcript tells them."""
+        if self.is_managed:
+            begun = self.environ.get("TENFOUR_PROMPT_FILE", "")
+            since = os.path.getmtime(begun) if os.path.isfile(begun) else None
+        else:
+            since = self.store.session(self.session).get("since")
+        if since is None or not isinstance(self.transcript, str):
+            return None
+        from tenfour.transcript_usage import sum_usage
+
+        with suppress(OSError):
+            return sum_usage(os.path.expanduser(self.transcript), since=since)
+        return None
+
+    def leave_usage(self) -> None:
+        """Leave the tokens to `tenfour run`, which reports the attempt."""
+        path = self.environ.get("TENFOUR_USAGE_FILE", "")
+        if self.is_managed and os.path.isfile(path) and (usage := self.read_usage()):
+            Path(path).write_text(json.dumps(usage), encoding="utf-8")
+
     # ---- the session's transcript
 
     def share_transcript(
@@ -191,7 +220,10 @@ class HookCall:
     def remember(self, answer: Mapping[str, Any]) -> None:
         """Note which attempt the session holds, for a stop while the server is away."""
         if held := answer.get("tenfour"):
-            self.store.save_session(self.session, held)
+            known = self.store.session(self.session)
+            is_known = known.get("attempt") == held.get("attempt") and "since" in known
+            since = known["since"] if is_known else time.time()
+            self.store.save_session(self.session, {**held, "since": since})
         elif self.name in {"Stop", "SessionEnd"} and "decision" not in answer:
             self.store.forget_session(self.session)
 

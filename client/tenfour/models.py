@@ -205,6 +205,8 @@ class Attempt(Value):
     last_output: str = ""
     failure: Json | None = None
     decision: Json | None = None
+    # input_tokens, cached_tokens, output_tokens, cost_usd and model, as far as they were reported
+    usage: Json | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
     lease_expires_at: datetime | None = None

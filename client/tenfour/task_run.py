@@ -30,6 +30,7 @@ from tenfour.terminal import (
     note,
     wrong_usage,
 )
+from tenfour.usage import read_usage
 from tenfour.verification import Verified, has_check
 
 if TYPE_CHECKING:
@@ -121,13 +122,15 @@ class TaskRun:
         if is_too_large(command):
             raise runner.ArgumentsTooLarge
         with attempt_variables(attempt) as variables:
-            return runner.run(
+            ended = runner.run(
                 command,
                 env=os.environ | variables,
                 should_stop=lambda: attempt.should_stop,
                 stdin=attempt.prompt.encode(errors="replace") if self._options.uses_stdin else None,
                 output=output,
             )
+            attempt.usage = read_usage(variables["TENFOUR_USAGE_FILE"])
+            return ended
 
     def _verify(self, attempt: LiveAttempt, output: OutputBuffer) -> Verified | None:
         """Run the check of the work, by default the task's own; return its result, if any."""
@@ -150,7 +153,8 @@ class TaskRun:
         if checked:
             call = attempt._success_call(None)
         else:
-            call = tasks.exit(attempt.id, ended.code, masked(ended.output, os.environ))
+            output = masked(ended.output, os.environ)
+            call = tasks.exit(attempt.id, ended.code, output, usage=attempt.usage)
         report = store(attempt, call)
         send_last_lines(attempt)
         until = time.monotonic() + self._options.patience_s

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from urllib.parse import urlencode
 
 from tenfour.calls import PAGE, given, page_of, part
 from tenfour.core import Call
 from tenfour.models import Attempt, Claimed, Decision, Escalation, Heartbeat, Task
+from tenfour.usage import Usage
 from tenfour.values import Page
 
 if TYPE_CHECKING:
@@ -193,8 +195,13 @@ def report(
     failure: Mapping[str, Any] | None = None,
     files_modified: Sequence[Mapping[str, Any]] | None = None,
     learnings: Sequence[str] | None = None,
+    usage: Usage | None = None,
 ) -> Call[Decision]:
-    """Report how an attempt ended; the same report again gets the same decision."""
+    """Report how an attempt ended; the same report again gets the same decision.
+
+    `usage` are the attempt's tokens and cost: input_tokens, cached_tokens, output_tokens,
+    cost_usd, model.
+    """
     options = {
         "status": status,
         "summary": summary,
@@ -203,14 +210,23 @@ def report(
         "failure": failure,
         "files_modified": files_modified,
         "learnings": learnings,
+        "usage": usage,
     }
     return Call("POST", f"/v1/attempts/{part(attempt)}/result", Decision.read, given(options))
 
 
-def exit(attempt: str, code: int, output: str = "", *, of: ExitOf = "command") -> Call[Decision]:
+def exit(
+    attempt: str,
+    code: int,
+    output: str = "",
+    *,
+    of: ExitOf = "command",
+    usage: Usage | None = None,
+) -> Call[Decision]:
     """Report an exit code and output: of the agent's command, or of the task's verify command."""
     path = f"/v1/attempts/{part(attempt)}/exit/{int(code)}"
-    path += "?of=verification" if of == "verification" else ""
+    query = given({"of": None if of == "command" else of, **(usage or {})})
+    path += f"?{urlencode(query)}" if query else ""
     return Call("POST", path, Decision.read, output)
 
 

@@ -17,6 +17,7 @@ from tenfour.redaction import masked
 from tenfour.terminal import (
     NOTHING,
     OK,
+    json_object,
     json_of,
     note,
     pretty,
@@ -26,6 +27,7 @@ from tenfour.terminal import (
 )
 
 PAYLOAD = """For example: '{"files": ["src/app.py"]}'"""
+USAGE = """'{"input_tokens": 52100, "output_tokens": 1840, "cost_usd": 0.21}'"""
 # In the arguments of a command.
 PLACE = re.compile(r"\{(prompt|retry_context)\}")
 # How long an undelivered report is retried, and how often.
@@ -116,6 +118,9 @@ def add_report_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--final", action="store_true", help="don't retry: no further attempt can help"
     )
+    parser.add_argument(
+        "--usage", metavar="JSON", help="the attempt's tokens and cost, such as " + USAGE
+    )
     parser.add_argument("--json", action="store_true", help="print the whole decision")
 
 
@@ -138,7 +143,11 @@ def _report_exit(tenfour: Client, args: argparse.Namespace) -> Decision:
     while data := b"" if sys.stdin.isatty() else sys.stdin.buffer.read(65_536):
         output.add(data)
     return tenfour.tasks.exit(
-        args.attempt, args.exit, masked(output.text(), os.environ), of=args.of
+        args.attempt,
+        args.exit,
+        masked(output.text(), os.environ),
+        of=args.of,
+        usage=_usage(args.usage),
     )
 
 
@@ -156,7 +165,14 @@ def _report_status(tenfour: Client, args: argparse.Namespace) -> Decision:
         summary=args.summary,
         result=None if args.result is None else _json(args.result, "The result"),
         failure=known or None,
+        usage=_usage(args.usage),
     )
+
+
+def _usage(argument: str | None) -> Any:
+    if argument is None:
+        return None
+    return json_object(text_of(argument), what="--usage", hint=f"For example: {USAGE}")
 
 
 def say_nothing(claimed: Claimed) -> int:

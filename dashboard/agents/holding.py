@@ -16,6 +16,7 @@ from retries.states import PatternState
 RUNNING_SHOWN = 8
 PATTERNS_SHOWN = 6
 LINE = 200
+TARGET_DAYS = 30
 DAY = timedelta(hours=24)
 
 RUNNING = f"""select a.task_id, a.number, a.started_at, a.heartbeat_at, a.lease_expires_at,
@@ -132,7 +133,10 @@ def is_rising(row: Mapping[str, Any]) -> bool:
 def find_target(agent: Agent) -> TargetRow | None:
     """Return the agent's target for acknowledgements with its error budget, as computed last."""
     figure = InsightFigure.objects.filter(
-        project=agent.project_id, panel="targets", data__rows__contains=[{"id": str(agent.pk)}]
+        project=agent.project_id,
+        panel="targets",
+        days=TARGET_DAYS,
+        data__rows__contains=[{"id": str(agent.pk)}],
     ).first()
     if figure is None:
         return None

@@ -7,8 +7,6 @@ from typing import Any
 from dashboard.formatting import rough_duration
 
 LISTED = 12
-RANGES = {"24h": (1, "24 h"), "7d": (7, "7 d"), "30d": (30, "30 d")}
-DEFAULT = "7d"
 PARTS = (
     ("work", "Working", "i-work"),
     ("person", "Waiting for a person", "i-person"),

@@ -49,13 +49,13 @@ class OutcomeRow:
 
     @property
     def trend(self) -> Spark | None:
-        """The share of done tasks by week."""
-        return spark(self.data["weeks"], floor=0)
+        """The share of done tasks over time."""
+        return spark(self.data["slots"], floor=0)
 
     @property
     def trend_spoken(self) -> str:
-        known = [each for each in self.data["weeks"] if each is not None]
-        return f"Done by week: from {known[0]} to {known[-1]} percent" if known else ""
+        known = [each for each in self.data["slots"] if each is not None]
+        return f"Done over time: from {known[0]} to {known[-1]} percent" if known else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Q
+
+from dashboard.insight.ranges import ANY_RANGE
 from ledger.models import Agent, Project, Task
 from ledger.states import TaskState
 from retries.models import ContextExperiment, InsightFigure
@@ -28,9 +31,10 @@ def list_agents(project: Project | None) -> list[Agent]:
     return list((rows.filter(project=project) if project else rows)[:AGENTS_SHOWN])
 
 
-def list_figures(project: Project | None) -> list[InsightFigure]:
-    """Return the figures of all panels, of one project or of each."""
+def list_figures(project: Project | None, *, days: int) -> list[InsightFigure]:
+    """Return the figures of all panels in a range, of one project or of each."""
     rows = InsightFigure.objects.select_related("project")
+    rows = rows.filter(Q(days=days) | Q(panel__in=ANY_RANGE))
     rows = rows.order_by("project__name", "panel", "days")
     return list(rows.filter(project=project) if project else rows)
 

@@ -11,11 +11,13 @@ from dashboard.access import operators_only
 from dashboard.ack_targets import TargetRow, list_targets
 from dashboard.insight import queries
 from dashboard.insight.answers import AnswerRow, find_typical, list_answers
+from dashboard.insight.costs import CostFigures, combine_costs
 from dashboard.insight.experiments import ExperimentRow, find_scale
-from dashboard.insight.idle import DEFAULT, RANGES, IdleFigures, combine_idle
+from dashboard.insight.idle import IdleFigures, combine_idle
 from dashboard.insight.outcomes import OutcomeGroup, RuleFigures, list_outcomes, list_rules
 from dashboard.insight.policies import PolicyRow, list_policies
 from dashboard.insight.predictions import PredictionFigures, combine_figures, list_ids
+from dashboard.insight.ranges import DEFAULT, RANGES, list_ranges
 from dashboard.rendering import HtmxRequest, PageContext
 from ledger.models import Agent, Project
 from retries.insight.experiments import LEAST_ATTEMPTS, REASON_LENGTH, measure_difference
@@ -34,8 +36,9 @@ class InsightPage(PageContext):
     targets: list[TargetRow]
     agents: list[Agent]
     idle: IdleFigures
-    idle_range: str
-    idle_ranges: list[tuple[str | None, str, bool]]
+    costs: CostFigures | None
+    range: str
+    ranges: list[tuple[str | None, str, bool]]
     outcomes: list[OutcomeGroup]
     rules: RuleFigures
     policies: list[PolicyRow]
@@ -50,11 +53,10 @@ def index(request: HtmxRequest) -> HttpResponse:
     project, projects = visit.scope.project, visit.scope.projects
     experiments = list_experiments(project)
     running = {each.row.project_id for each in experiments if each.is_running}
-    figures = queries.list_figures(project)
+    days, label = RANGES.get(request.GET.get("range", ""), RANGES[DEFAULT])
+    figures = queries.list_figures(project, days=days)
     answered = [(each.project.name, each.data) for each in figures if each.panel == "answers"]
     predicted = [each.data for each in figures if each.panel == "predictions"]
-    wanted = request.GET.get("range", "")
-    days, label = RANGES.get(wanted, RANGES[DEFAULT])
     page = InsightPage(
         title="Insight",
         heading="Insight",
@@ -66,14 +68,10 @@ def index(request: HtmxRequest) -> HttpResponse:
         answers=list_answers(answered),
         targets=list_targets([each.data for each in figures if each.panel == "targets"]),
         agents=queries.list_agents(project),
-        idle=combine_idle(
-            [each.data for each in figures if each.panel == "idle" and each.days == days]
-        ),
-        idle_range=label,
-        idle_ranges=[
-            (None if key == DEFAULT else key, each[1], each[0] == days)
-            for key, each in RANGES.items()
-        ],
+        idle=combine_idle([each.data for each in figures if each.panel == "idle"]),
+        costs=combine_costs([each.data for each in figures if each.panel == "cost"]),
+        range=label,
+        ranges=list_ranges(days),
         outcomes=list_outcomes([each.data for each in figures if each.panel == "outcomes"]),
         rules=list_rules([each.data for each in figures if each.panel == "rules"]),
         policies=list_policies(

@@ -1,18 +1,22 @@
 """Set a task's attempts side by side (pure): error, files, what each was told, what changed."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from dashboard.formatting import counted
+from dashboard.formatting import count_tokens, counted, dollars
 from ledger.models import Attempt, Failure
+from retries.decisions import VERIFIED
 from retries.failures.fingerprints import make_template
 from retries.failures.grouping import headline_of
 
 SHOWN = 6  # the last ones
 FILES_SHOWN = 6
 HEADLINE = 400
+# not a part of a name, of a version or of an address
+NUMBER = re.compile(r"(?<![\w.])\d{1,9}(?![\w.]*\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,26 @@ class ComparedAttempt:
     @property
     def is_live(self) -> bool:
         return self.attempt.outcome is None
+
+    @property
+    def check(self) -> Mapping[str, Any]:
+        """How its verify command ended, if it failed; empty where none ran."""
+        found = self.failure.verification if self.failure else None
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def check_text(self) -> str:
+        """What is known of the check of an attempt without a failure."""
+        reason = (self.attempt.decision or {}).get("reason")
+        return "Passed" if reason == VERIFIED else "Not run"
+
+    @property
+    def used(self) -> list[str]:
+        """Its tokens and its cost, as far as they were reported."""
+        usage = self.attempt.usage or {}
+        counts = [usage[name] for name in ("input_tokens", "output_tokens") if name in usage]
+        found = [f"{count_tokens(sum(counts))} tokens"] if counts else []
+        return [*found, dollars(usage["cost_usd"])] if "cost_usd" in usage else found
 
 
 def compare_attempts(attempts: Sequence[Attempt], *, now: datetime) -> list[ComparedAttempt]:
@@ -75,8 +99,26 @@ def describe_error_change(headline: str, before: str) -> str:
     if headline == before:
         return "same error"
     if make_template(headline) == make_template(before):
-        return "same error, other values"
+        return describe_progress(headline, before) or "same error, other values"
     return "another error"
+
+
+def describe_progress(headline: str, before: str) -> str:
+    """Return that the one number that differs has become smaller, or an empty string.
+
+    >>> describe_progress("3 of 9318 differ", "41 of 9318 differ")
+    'closer: 3, not 41'
+    >>> describe_progress("5 of 7 differ", "3 of 9 differ")
+    ''
+    """
+    numbers, earlier = NUMBER.findall(headline), NUMBER.findall(before)
+    if len(numbers) != len(earlier) or NUMBER.split(headline) != NUMBER.split(before):
+        return ""
+    pairs = [(now, then) for now, then in zip(numbers, earlier, strict=True) if now != then]
+    if len(pairs) != 1:
+        return ""
+    [(now, then)] = pairs
+    return f"closer: {now}, not {then}" if int(now) < int(then) else ""
 
 
 def describe_files_change(files: Sequence[str], before: ComparedAttempt | None) -> str:

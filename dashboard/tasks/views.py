@@ -96,6 +96,8 @@ class TaskPage(PageContext):
     by_work: bool
     card: FailureCard | None
     compared: list[ComparedAttempt]
+    has_checks: bool
+    has_usage: bool
     history: list[HistoryRow]
     around: Neighbors
     waiting: int
@@ -121,6 +123,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
     around = detail_queries.list_neighbors(row.pk)
     by_work = visit.request.GET.get("timeline") != "clock"
     failures = detail_queries.failures_of(attempts)
+    compared = compare_attempts(attempts, now=now)
     return TaskPage(
         title=f"{str(row)[:60]} · Task",
         heading=row.ref or f"…{str(row.pk)[-8:]}",
@@ -141,7 +144,9 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         timeline=build_timeline(row, events, own_attempts, now=now, by_work=by_work),
         by_work=by_work,
         card=build_card(failures),
-        compared=compare_attempts(attempts, now=now),
+        compared=compared,
+        has_checks=any(each.check or each.check_text == "Passed" for each in compared),
+        has_usage=any(each.used for each in compared),
         history=describe_history(events, agent=row.agent.name, now=now),
         around=around,
         waiting=sum(each.state == TaskState.BLOCKED for each in around.dependents),

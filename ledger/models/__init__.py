@@ -3,6 +3,7 @@
 from ledger.models.agent import Agent, DailyTaskCount
 from ledger.models.breaker import Breaker
 from ledger.models.clock import ClockRun
+from ledger.models.dead_letter import DeadLetter
 from ledger.models.event import Event
 from ledger.models.idempotency import IdempotencyKey
 from ledger.models.instruction import Instruction
@@ -23,7 +24,6 @@ from ledger.models.sign_in_record import SignInOutcome, SignInRecord
 from ledger.models.standing_instruction import StandingInstruction
 from ledger.models.task import (
     Attempt,
-    DeadLetter,
     Failure,
     MissingNeed,
     Need,

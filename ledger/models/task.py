@@ -1,4 +1,4 @@
-"""The task, its needs, attempts, failures and dead letter."""
+"""The task, its needs, attempts and failures."""
 
 from typing import Self
 
@@ -251,6 +251,7 @@ class Attempt(models.Model):
     last_output = models.TextField(db_default="", help_text="last lines, sent with heartbeats")
     report_digest = models.BinaryField(max_length=32, null=True, editable=False)
     decision = models.JSONField(null=True)
+    usage = models.JSONField(null=True, help_text="tokens and cost, as its report says")
     # What the agent was told about earlier attempts; null if there was nothing to tell.
     context_version = models.SmallIntegerField(null=True, help_text="version of the renderer")
     context_variant = models.CharField(  # noqa: DJ001 - null: no context
@@ -287,6 +288,10 @@ class Attempt(models.Model):
                 fields=["context_variant", "started_at"],
                 condition=Q(context_variant__startswith="with"),
                 name="attempt_in_experiment",
+            ),
+            # see retries/insight/cost_figures.py
+            models.Index(
+                fields=["agent", "id"], condition=Q(usage__isnull=False), name="attempt_with_usage"
             ),
         ]
 
@@ -327,74 +332,3 @@ class Failure(models.Model):
 
     def __str__(self) -> str:
         return f"{self.type}: {self.message[:50]}"
-
-
-class DeadLetterQuerySet(models.QuerySet["DeadLetter"]):
-    def visible_to(self, principal: Principal) -> Self:
-        """Return the dead letters of the caller's project; an agent sees its own."""
-        if principal.is_agent:
-            return self.filter(agent_id=principal.agent_id)
-        return self.filter(project_id=principal.project_id)
-
-    def open(self) -> Self:
-        return self.filter(closed_at=None)
-
-    def replayable(self) -> Self:
-        """Return open dead letters, except of aborted plans, which are restarted instead."""
-        return self.open().filter(task__plan__aborted_at=None)
-
-
-class DeadLetter(models.Model):
-    """The record of a task that failed for good; each has exactly one."""
-
-    id = key()
-    project = models.ForeignKey(Project, models.PROTECT, db_index=False)
-    agent = models.ForeignKey(Agent, models.PROTECT, db_index=False)
-    task = models.OneToOneField(Task, models.PROTECT, related_name="dead_letter")
-    type = models.CharField(max_length=64)
-    payload = models.JSONField()
-    error = models.TextField()
-    reason = models.CharField(max_length=32)
-    retry_count = models.IntegerField()
-    failed_at = models.DateTimeField()
-    closed_at = models.DateTimeField(null=True)
-    closed_as = models.CharField(max_length=10, null=True)  # noqa: DJ001 - null: still open
-    closed_by_name = models.CharField(max_length=64, db_default="")
-    note = models.TextField(db_default="")
-    replayed_as = models.ForeignKey(
-        Task, models.PROTECT, null=True, db_index=False, related_name="+"
-    )
-
-    objects = DeadLetterQuerySet.as_manager()
-
-    class Meta:
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(closed_at__isnull=True, closed_as__isnull=True)
-                | Q(
-                    closed_at__isnull=False,
-                    closed_as__isnull=False,
-                    closed_as__in=["replayed", "dismissed"],
-                ),
-                name="dead_letter_closed_somehow",
-            )
-        ]
-        indexes = [
-            models.Index(fields=["id"], condition=Q(closed_at=None), name="dead_letter_open"),
-            models.Index(
-                F("closed_at").desc(),
-                F("id").desc(),
-                condition=Q(closed_at__isnull=False),
-                name="dead_letter_closed",
-            ),
-            models.Index(fields=["project", "id"], name="dead_letter_project"),
-            models.Index(fields=["agent", "id"], name="dead_letter_agent"),
-            models.Index(
-                fields=["replayed_as"],
-                condition=Q(replayed_as__isnull=False),
-                name="dead_letter_replayed_as",
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.type}: {self.error[:50]}"

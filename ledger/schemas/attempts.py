@@ -26,6 +26,7 @@ ATTEMPT: dict[str, Any] = {
     "progress": {"message": "wrote tests", "percent": 40},
     "last_output": "collected 212 items\n",
     "decision": {"decision": "wait", "reason": "attempts_left"},
+    "usage": {"input_tokens": 52_100, "output_tokens": 1_840, "cost_usd": 0.21},
     "failure": {
         "type": "verification_failed",
         "code": "assertion",
@@ -77,6 +78,10 @@ class AttemptOut(Schema):
     decision: dict[str, Any] | None = Field(
         description="the decision that followed the report; null before"
     )
+    usage: dict[str, Any] | None = Field(
+        description="the tokens and the cost that its report named: input_tokens, cached_tokens, "
+        "output_tokens, cost_usd, and model; null without them"
+    )
     failure: FailureOut | None = Field(description="what went wrong; null if nothing did")
 
     model_config = ConfigDict(json_schema_extra={"example": ATTEMPT})
@@ -108,6 +113,7 @@ def attempt_out(attempt: Attempt) -> dict[str, Any]:
         "progress": attempt.progress,
         "last_output": attempt.last_output,
         "decision": attempt.decision,
+        "usage": attempt.usage,
         "failure": failure_out(failure) if failure else None,
     }
 

@@ -17,7 +17,7 @@ from ledger.tokens import Bearer, ScopeMissing
 from retries.agent_hooks.events import read_event
 from retries.agent_hooks.reactions import Happening, LocalSide, react
 from retries.agent_hooks.sessions import HookCaller
-from retries.schemas.attempts import VerificationIn
+from retries.schemas.attempts import UsageIn, VerificationIn
 
 router = Router(tags=["hooks"])
 
@@ -40,6 +40,9 @@ class LocalSideIn(In):
     late: StrictBool = Field(False, description="true if the agent does not wait for the response")
     age_s: StrictInt = Field(0, ge=0, le=10**9, description="seconds since a late event happened")
     attempt: UUID | None = Field(None, description="the attempt that a late event is about")
+    usage: UsageIn | None = Field(
+        None, description="with Stop, the attempt's tokens as the agent's transcript tells them"
+    )
 
 
 class HookIn(BaseModel):
@@ -124,4 +127,5 @@ def local_side(given: LocalSideIn) -> LocalSide:
         is_late=given.late,
         age_s=given.age_s,
         attempt=given.attempt,
+        usage=given.usage.model_dump() if given.usage else None,
     )

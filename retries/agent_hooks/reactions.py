@@ -62,6 +62,8 @@ class LocalSide:
     age_s: int = 0
     # The attempt that a late event is about.
     attempt: UUID | None = None
+    # The tokens of the attempt, as the agent's transcript tells them.
+    usage: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +245,11 @@ def end_turn(happening: Happening) -> Answer:
         if local.attempt is None or not happening.works:
             return {}
         return stops.report_late(
-            caller, attempt_id=local.attempt, verification=local.verification, now=happening.now
+            caller,
+            attempt_id=local.attempt,
+            verification=local.verification,
+            usage=local.usage,
+            now=happening.now,
         )
     if (local is None or local.verification is None) and (
         held := stops.hold(caller, happening.now)
@@ -254,6 +260,7 @@ def end_turn(happening: Happening) -> Answer:
     return stops.stop(
         caller,
         verification=local.verification if local else None,
+        usage=local.usage if local else None,
         summary=happening.event.last_message,
         can_check=local is not None,
         now=happening.now,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -46,6 +47,7 @@ def stop(
     caller: HookCaller,
     *,
     verification: Mapping[str, Any] | None,
+    usage: dict[str, Any] | None,
     summary: str,
     can_check: bool,
     now: datetime,
@@ -66,7 +68,7 @@ def stop(
         # Without Redis nothing counts, and nothing else would end this.
         if verification is None and 0 < count_block(caller) <= MOST_BLOCKS:
             return block(f"Before you stop, run the check of your task: {check['command']}")
-    report = report_of(check, verification, summary=summary)
+    report = replace(report_of(check, verification, summary=summary), usage=usage)
     reply = finish_attempt(attempt.id, report, caller=caller.scoped("tasks:work"), now=now)
     return follow(caller, attempt.id, reply, now=now)
 
@@ -83,13 +85,19 @@ def hold(caller: HookCaller, now: datetime) -> Answer:
 
 
 def report_late(
-    caller: HookCaller, *, attempt_id: UUID, verification: Mapping[str, Any] | None, now: datetime
+    caller: HookCaller,
+    *,
+    attempt_id: UUID,
+    verification: Mapping[str, Any] | None,
+    usage: dict[str, Any] | None,
+    now: datetime,
 ) -> Answer:
     """Report a stop that the agent's side kept while Tenfour was away; the agent is gone."""
     attempt = Attempt.objects.filter(pk=attempt_id).select_related("task").first()
     if attempt is not None:
         check = describe_check(attempt.task.payload)
         report = report_of(check, verification, summary="", is_there=False)
+        report = replace(report, usage=usage)
         with suppress(LeaseLost, NotFound):  # its lease ran out, or it is another agent's
             finish_attempt(attempt_id, report, caller=caller.scoped("tasks:work"), now=now)
     return {}

@@ -32,6 +32,7 @@ from retries.schemas.attempts import (
     HeartbeatOut,
     ReleaseIn,
     ResultIn,
+    UsageFields,
 )
 from retries.schemas.claims import claimed_out
 
@@ -106,7 +107,10 @@ def attempts_report_exit(
     follows.
     """
     output = request.read()
-    reply = exit_codes.finish_with_exit_code(id, code, output, of=query.of, caller=request.auth)
+    usage = {name: getattr(query, name) for name in UsageFields.model_fields}
+    reply = exit_codes.finish_with_exit_code(
+        id, code, output, of=query.of, usage=usage, caller=request.auth
+    )
     decision = decision_body(reply, request, id, reclaim=query.reclaim)
     response = decision_response(request, decision)
     response["Output-Limit"] = str(report_fields.OUTPUT_BYTES)
@@ -142,6 +146,7 @@ def report_of(body: ResultIn) -> Report:
         files_modified=[file.model_dump() for file in body.files_modified],
         sends_files="files_modified" in body.model_fields_set,
         learnings=body.learnings,
+        usage=body.usage.model_dump() if body.usage else None,
     )
 
 

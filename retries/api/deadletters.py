@@ -12,7 +12,7 @@ from ledger.api.parameters import filter_by_id, find_agent_id
 from ledger.api.responses import json_response, page_body, respond_once
 from ledger.errors import Invalid, InvalidTransition
 from ledger.models import DeadLetter
-from ledger.models.task import DeadLetterQuerySet
+from ledger.models.dead_letter import DeadLetterQuerySet
 from ledger.tokens import record_bulk_use
 from retries import deadletters
 from retries.schemas import deadletters as schemas

@@ -1,6 +1,7 @@
 """Reports that are nothing but an exit code and what the program printed."""
 
 import hashlib
+from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -19,6 +20,7 @@ from retries.attempts.report_fields import (
     Report,
     clean_output,
     clean_text,
+    clean_usage,
 )
 from retries.decisions import KILLED
 
@@ -38,6 +40,7 @@ def finish_with_exit_code(
     output: bytes,
     *,
     of: ExitOf = ExitOf.COMMAND,
+    usage: dict[str, Any] | None = None,
     caller: Caller,
     now: datetime | None = None,
 ) -> Reply:
@@ -54,6 +57,7 @@ def finish_with_exit_code(
         report = report_of_verification(code, text, verify=verify_of(row), digest=digest)
     else:
         report = report_of_command(code, text, digest=digest)
+    report = replace(report, usage=clean_usage(usage))
     if report.status == "success" and report.digest:
         digest = report.digest
         if reply := finish_done(attempt_id, report, digest=digest, caller=caller, now=now):

@@ -15,6 +15,7 @@ from ledger.states import Outcome, TaskState
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
 from retries import breaker
 from retries.attempts.live_attempt import IS_LIVE, own_attempt
+from retries.attempts.report_fields import clean_usage
 from retries.decisions import REPORTED, VERIFIED
 
 
@@ -48,7 +49,7 @@ def done_statement(caller: type[Caller]) -> str:
         update ledger_attempt a set outcome = '{
         Outcome.SUCCESS
     }', ended_at = greatest(%(now)s, a.started_at),
-            report_digest = %(report_digest)s, decision = %(decision)s
+            report_digest = %(report_digest)s, decision = %(decision)s, usage = %(usage)s
         where a.id = (select former_attempt from moved)
     ), journaled as ({
         journal.insert(
@@ -70,6 +71,7 @@ def finish_done(
     *,
     result: Any,
     exit_code: int | None,
+    usage: dict[str, Any] | None,
     digest: bytes,
     caller: Caller,
     now: datetime,
@@ -82,6 +84,7 @@ def finish_done(
         result=Jsonb(redacted(result)),
         report_digest=digest,
         decision=Jsonb(decision_of(exit_code)),
+        usage=Jsonb(known) if (known := clean_usage(usage)) else None,
         now=now,
         **caller.params,
     )

@@ -82,6 +82,7 @@ def finish_done(
         attempt_id,
         result=report.result,
         exit_code=report.exit_code,
+        usage=report.usage,
         digest=digest,
         caller=caller,
         now=now,
@@ -286,6 +287,7 @@ def end_attempt(
         outcome=outcome,
         report_digest=report.digest,
         decision=Jsonb(fields) if fields is not None else None,
+        usage=Jsonb(report.usage) if report.usage else None,
         now=now,
         **caller.params,
     )

@@ -121,7 +121,8 @@ def end_statement(caller: type[Caller], to: TaskState, *, opens: bool = True) ->
         ctes["journaled_opening"] = lifecycle.insert_opened_events("opened")
     ctes["closed"] = f"""update ledger_attempt a set outcome = %(outcome)s,
             ended_at = greatest(%(now)s, a.started_at),
-            report_digest = %(report_digest)s, decision = {WITH_ESCALATION if asks else DECISION}
+            report_digest = %(report_digest)s, usage = %(usage)s,
+            decision = {WITH_ESCALATION if asks else DECISION}
         where a.id = (select former_attempt from moved)"""
     ctes["journaled"] = journal.insert(
         "moved", kind=f"'{KINDS[to]}'", subject="task", data="%(data)s"

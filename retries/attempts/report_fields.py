@@ -24,6 +24,9 @@ MAX_LEARNINGS = 20
 VALUE_LENGTH = 4096
 MAX_FILES = 200
 MAX_RETRY_AFTER_S = 86_400
+MODEL_LENGTH = 128
+MOST_TOKENS = 10**12
+MOST_USD = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +48,16 @@ class Report:
     retry_after_s: int | None = None
     files_modified: Sequence[dict[str, Any]] = ()
     learnings: Sequence[str] = ()
+    # tokens and cost: see clean_usage
+    usage: dict[str, Any] | None = None
     # whether the agent sent files_modified: without it, it is unknown what the attempt changed
     sends_files: bool = False
     # of the report as it was sent; None where Tenfour itself ends the attempt
     digest: bytes | None = None
 
 
-NOT_DIGESTED = ("digest", "sends_files")
+# What an attempt used is measured beside it: the same report may bring it only the first time.
+NOT_DIGESTED = ("digest", "sends_files", "usage")
 _NAMES = [name for name in Report.__slots__ if name not in NOT_DIGESTED]
 _VALUES = attrgetter(*_NAMES)
 _ENCODE = json.JSONEncoder(sort_keys=True).encode
@@ -121,8 +127,23 @@ def clean_report(report: Report) -> Report:
         suggested_fix=clean_text(report.suggested_fix, ADVICE_LENGTH),
         files_modified=[clean_values(each) for each in report.files_modified[:MAX_FILES]],
         learnings=[each for each in learnings if each][:MAX_LEARNINGS],
+        usage=clean_usage(report.usage),
         digest=digest_of(report),
     )
+
+
+def clean_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the tokens and the cost that are known; None if none is.
+
+    >>> clean_usage({"input_tokens": 12, "cost_usd": None, "model": ""})
+    {'input_tokens': 12}
+    >>> clean_usage({"model": "gpt-5"}) is None
+    True
+    """
+    known = {name: value for name, value in (usage or {}).items() if value not in (None, "")}
+    if "model" in known:
+        known["model"] = clean_text(known["model"], MODEL_LENGTH)
+    return known if known.keys() - {"model"} else None
 
 
 def clean_text(value: str, limit: int) -> str:

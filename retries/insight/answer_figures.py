@@ -1,14 +1,16 @@
 """Compute how long answers to escalations take, and in which phases."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from ledger import sql
 from ledger.models import Project
 from ledger.sql import Row
 from retries.insight.phases import LEAST_ANSWERS, AnsweredCase, describe_cases
-from retries.models import InsightFigure
+from retries.insight.ranges import LONGEST_RANGE, RANGES
+from retries.insight.stored_figures import store
 
-PANEL, DAYS = "answers", 30
+PANEL = "answers"
 MOST_ANSWERS = 20_000
 
 # One that was answered on a page which had not yet noted its first view tells no phases.
@@ -24,8 +26,15 @@ left join lateral (
 
 
 def compute_answers(project: Project, *, now: datetime) -> None:
-    """Store the phases of the answered escalations of 30 days, of all and by reason."""
-    rows = sql.run(ANSWERED, project=project.pk, since=now - timedelta(days=DAYS))
+    """Store the phases of the answered escalations of each range, of all and by reason."""
+    rows = sql.run(ANSWERED, project=project.pk, since=now - timedelta(days=LONGEST_RANGE))
+    for days in RANGES:
+        since = now - timedelta(days=days)
+        found = [row for row in rows if row["closed_at"] >= since]
+        store(project, PANEL, days, describe_answers(found), now=now)
+
+
+def describe_answers(rows: list[Row]) -> dict[str, Any]:
     by_reason: dict[str, list[AnsweredCase]] = {}
     for row in rows:
         by_reason.setdefault(row["reason"], []).append(read_case(row))
@@ -34,10 +43,7 @@ def compute_answers(project: Project, *, now: datetime) -> None:
         for reason, cases in sorted(by_reason.items(), key=lambda pair: -len(pair[1]))
     ]
     everything = describe_cases([read_case(row) for row in rows])
-    data = {"least": LEAST_ANSWERS, "all": everything, "reasons": reasons}
-    InsightFigure.objects.update_or_create(
-        project=project, panel=PANEL, days=DAYS, defaults={"computed_at": now, "data": data}
-    )
+    return {"least": LEAST_ANSWERS, "all": everything, "reasons": reasons}
 
 
 def read_case(row: Row) -> AnsweredCase:

@@ -5,6 +5,7 @@ from typing import Any
 
 from ledger.models import Project
 from retries.insight.answer_figures import compute_answers
+from retries.insight.cost_figures import compute_cost
 from retries.insight.experiments import count_experiments
 from retries.insight.idle_figures import compute_idle
 from retries.insight.outcome_figures import compute_outcomes
@@ -25,4 +26,5 @@ def compute_figures(*, now: datetime, project: Project | None = None) -> dict[st
         compute_answers(each, now=now)
         compute_targets(each, now=now)
         compute_idle(each, now=now)
+        compute_cost(each, now=now)
     return {"projects": len(projects), "experiments": experiments, "tasks": tasks}

@@ -7,13 +7,12 @@ from ledger import sql
 from ledger.ids import SLACK, first_id
 from ledger.journal import Kind
 from ledger.models import Project
-from retries.insight.outcome_figures import store
+from retries.insight.ranges import LONGEST_ATTEMPT, RANGES
+from retries.insight.stored_figures import store
 
-PANEL, RANGES = "idle", (1, 7, 30)
+PANEL = "idle"
 MOST_ATTEMPTS = 200_000
 MOST_AGENTS = 50
-# An attempt that began before the range may reach into it.
-LONGEST_ATTEMPT = timedelta(days=1)
 
 # Each moment counts once: work comes before a person, and a person before the breaker.
 IDLE = f"""with agent as (

@@ -9,11 +9,11 @@ from ledger.models import Project
 from ledger.moves import CHECKPOINT
 from ledger.sql import Row
 from retries.insight.outcomes import LEAST_TASKS, Ending, Group, count_endings
-from retries.models import InsightFigure
+from retries.insight.ranges import LONGEST_RANGE, RANGES, SLOTS
+from retries.insight.stored_figures import store
 from retries.states import QUESTIONS
 
 OUTCOMES, RULES = "outcomes", "rules"
-DAYS, RULE_DAYS = 90, 30
 MOST_TASKS = 50_000
 MOST_GROUPS = 8
 LEAST_INSTRUCTIONS = 50
@@ -59,17 +59,15 @@ order by c.n desc, r.id limit 200"""
 
 def compute_outcomes(project: Project, *, now: datetime) -> None:
     """Store how the project's tasks ended, and how well its rules are followed."""
-    rows = sql.run(ENDED, project=project.pk, since=now - timedelta(days=DAYS))
-    groups = count_endings(map(read_ending, rows), now=now)
-    store(project, OUTCOMES, DAYS, choose_groups(groups), now=now)
-    rules = sql.run(FOLLOWED, project=project.pk, since=now - timedelta(days=RULE_DAYS))
-    store(project, RULES, RULE_DAYS, choose_rules(rules), now=now)
-
-
-def store(project: Project, panel: str, days: int, data: dict[str, Any], *, now: datetime) -> None:
-    InsightFigure.objects.update_or_create(
-        project=project, panel=panel, days=days, defaults={"computed_at": now, "data": data}
-    )
+    rows = sql.run(ENDED, project=project.pk, since=now - timedelta(days=LONGEST_RANGE))
+    endings = [read_ending(row) for row in rows]
+    for days in RANGES:
+        since = now - timedelta(days=days)
+        within = (each for each in endings if each.at >= since)
+        groups = count_endings(within, since=since, now=now, slots=SLOTS[days])
+        store(project, OUTCOMES, days, choose_groups(groups), now=now)
+        rules = sql.run(FOLLOWED, project=project.pk, since=since)
+        store(project, RULES, days, choose_rules(rules), now=now)
 
 
 def read_ending(row: Row) -> Ending:

@@ -1,17 +1,16 @@
-"""Count how tasks ended, by group, by number of attempts and by week (pure)."""
+"""Count how tasks ended, by group, by number of attempts and over time (pure)."""
 
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 # the tasks that a group needs before its figures are shown
 LEAST_TASKS = 50
-MOST_ATTEMPTS, WEEKS = 4, 13
+MOST_ATTEMPTS = 4
 # An attempt is useful if it adds so many points to the share of done tasks.
 USEFUL_POINTS = 5
-WEEK = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +24,11 @@ class Ending:
 
 @dataclass(slots=True)
 class Group:
-    """The tasks of one group: how many, done after each number of attempts, and by week."""
+    """The tasks of one group: how many, done after each number of attempts, and by slot."""
 
+    slots: list[list[int]]  # of equal length, oldest first: tasks, and those that were done
     tasks: int = 0
     done_after: list[int] = field(default_factory=lambda: [0] * MOST_ATTEMPTS)
-    weeks: list[list[int]] = field(default_factory=lambda: [[0, 0] for _ in range(WEEKS)])
 
     @property
     def shares(self) -> list[int]:
@@ -46,31 +45,36 @@ class Group:
         return max(useful, default=1)
 
     @property
-    def done_by_week(self) -> list[int | None]:
-        """The share of tasks done in each of the last weeks, in percent; None without tasks."""
-        return [round(100 * done / tasks) if tasks else None for tasks, done in self.weeks]
+    def done_by_slot(self) -> list[int | None]:
+        """The share of tasks done over time, in percent; None without tasks."""
+        return [round(100 * done / tasks) if tasks else None for tasks, done in self.slots]
 
     def to_data(self) -> dict[str, Any]:
         return {
             "n": self.tasks,
             "shares": self.shares,
             "most_useful": self.most_useful,
-            "weeks": self.done_by_week,
+            "slots": self.done_by_slot,
         }
 
 
-def count_endings(endings: Iterable[Ending], *, now: datetime) -> dict[tuple[str, str], Group]:
-    """Return the groups of all tasks, by kind and key."""
-    groups: dict[tuple[str, str], Group] = defaultdict(Group)
+def count_endings(
+    endings: Iterable[Ending], *, since: datetime, now: datetime, slots: int
+) -> dict[tuple[str, str], Group]:
+    """Return the groups of all tasks, by kind and key, with so many slots of time."""
+    groups: dict[tuple[str, str], Group] = defaultdict(
+        lambda: Group([[0, 0] for _ in range(slots)])
+    )
+    length = (now - since) / slots
     for each in endings:
-        week = WEEKS - 1 - int((now - each.at) / WEEK)
+        slot = min(slots - 1, int((each.at - since) / length))
         for key in each.groups:
             group = groups[key]
             group.tasks += 1
             done = each.done_after is not None and each.done_after <= MOST_ATTEMPTS
             if done and each.done_after:
                 group.done_after[each.done_after - 1] += 1
-            if 0 <= week < WEEKS:
-                group.weeks[week][0] += 1
-                group.weeks[week][1] += done
+            if slot >= 0:
+                group.slots[slot][0] += 1
+                group.slots[slot][1] += done
     return dict(groups)

@@ -7,9 +7,10 @@ from ledger import sql
 from ledger.instruction_stats import ACK_SECONDS
 from ledger.models import Project
 from ledger.states import InstructionState
-from retries.models import InsightFigure
+from retries.insight.ranges import RANGES
+from retries.insight.stored_figures import store
 
-PANEL, DAYS, BURN_DAYS = "targets", 30, 7
+PANEL, BURN_DAYS = "targets", 7
 LEAST_INSTRUCTIONS = 50
 MOST_INSTRUCTIONS = 20_000
 
@@ -19,28 +20,25 @@ IN_TIME = f"i.state = '{InstructionState.ACKNOWLEDGED}' and {ACK_SECONDS} <= t.w
 MET = f"""select a.id::text as id, a.name, t.percent, t.within_s, c.*
 from retries_acktarget t join ledger_agent a on a.id = t.agent_id
 cross join lateral (
-    select count(*) as n, count(*) filter (where {IN_TIME}) as met,
+    select count(*) filter (where i.queued_at >= %(since)s) as n,
+        count(*) filter (where i.queued_at >= %(since)s and {IN_TIME}) as met,
         count(*) filter (where i.queued_at >= %(week)s) as week_n,
         count(*) filter (where i.queued_at >= %(week)s and {IN_TIME}) as week_met
     from (select i.state, i.acknowledged_at, i.queued_at from ledger_instruction i
         where i.agent_id = a.id and i.tracked and i.state in {SETTLED}
-            and i.queued_at >= %(since)s
+            and i.queued_at >= least(%(since)s, %(week)s)
         order by i.id desc limit {MOST_INSTRUCTIONS}) i
 ) c
 where a.project_id = %(project)s order by a.name"""
 
 
 def compute_targets(project: Project, *, now: datetime) -> None:
-    """Store the acknowledgements of 30 days of each agent that has a target."""
-    rows: list[dict[str, Any]] = sql.run(
-        MET,
-        project=project.pk,
-        since=now - timedelta(days=DAYS),
-        week=now - timedelta(days=BURN_DAYS),
-    )
-    InsightFigure.objects.update_or_create(
-        project=project,
-        panel=PANEL,
-        days=DAYS,
-        defaults={"computed_at": now, "data": {"least": LEAST_INSTRUCTIONS, "rows": rows}},
-    )
+    """Store the acknowledgements of each range of each agent that has a target."""
+    for days in RANGES:
+        rows: list[dict[str, Any]] = sql.run(
+            MET,
+            project=project.pk,
+            since=now - timedelta(days=days),
+            week=now - timedelta(days=BURN_DAYS),
+        )
+        store(project, PANEL, days, {"least": LEAST_INSTRUCTIONS, "rows": rows}, now=now)

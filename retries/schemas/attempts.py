@@ -11,7 +11,12 @@ from ledger.states import FailureType
 from ledger.tasks.spec import LEASE_S
 from retries.attempts.exit_codes import ExitOf
 from retries.attempts.questions import QUESTION_LENGTH
-from retries.attempts.report_fields import MAX_RETRY_AFTER_S
+from retries.attempts.report_fields import (
+    MAX_RETRY_AFTER_S,
+    MODEL_LENGTH,
+    MOST_TOKENS,
+    MOST_USD,
+)
 
 
 class HeartbeatIn(In):
@@ -84,6 +89,30 @@ class FileIn(In):
     lines_changed: StrictInt | None = Field(None, ge=0, description="number of changed lines")
 
 
+class UsageFields(Schema):
+    input_tokens: int | None = Field(
+        None, ge=0, le=MOST_TOKENS, description="tokens that the model read, cached ones included"
+    )
+    cached_tokens: int | None = Field(
+        None, ge=0, le=MOST_TOKENS, description="of the input tokens, those read from a cache"
+    )
+    output_tokens: int | None = Field(
+        None, ge=0, le=MOST_TOKENS, description="tokens that the model wrote"
+    )
+    cost_usd: float | None = Field(
+        None, ge=0, le=MOST_USD, allow_inf_nan=False, description="what it cost, in US dollars"
+    )
+    model: str = Field("", max_length=MODEL_LENGTH, description="the model's name")
+
+
+class UsageIn(In, UsageFields):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {"input_tokens": 52_100, "output_tokens": 1_840, "cost_usd": 0.21}
+        }
+    )
+
+
 class ResultIn(In):
     status: Literal["success", "failure", "blocked"] = Field(description="how the attempt ended")
     summary: str = Field("", description="what was done, in a line or two")
@@ -101,6 +130,11 @@ class ResultIn(In):
         default_factory=list, max_length=100, description="what the next attempt should know"
     )
     result: Any = Field(None, description="any JSON, stored with the task")
+    usage: UsageIn | None = Field(
+        None,
+        description="the tokens and the cost of the attempt; not part of what makes two reports "
+        "the same",
+    )
     reclaim: StrictBool = Field(
         False, description="open the next attempt at once if a retry is due"
     )
@@ -116,7 +150,7 @@ class ResultIn(In):
     )
 
 
-class ExitQuery(Schema):
+class ExitQuery(UsageFields):
     of: ExitOf = Field(
         ExitOf.COMMAND,
         description="whose exit code it is: 'command' for the agent's own program, which verifies "

@@ -10,6 +10,7 @@ from retries.models import ContextExperiment
 from tests.browser.conftest import WIDTHS, Visitor, assert_whole
 from tests.dashboard.insight.worlds import (
     make_answers,
+    make_costs,
     make_experiment,
     make_outcomes,
     make_policies,
@@ -32,6 +33,7 @@ def test_the_page_is_whole(visit: Callable[..., Visitor], coder: Agent, now: dat
     make_answers(coder, now=now)
     make_targets(coder, now=now)
     make_outcomes(coder, now=now)
+    make_costs(coder, now=now)
     make_policies(coder, now=now)
     make_predictions(hostile, now=now, count=12)
 
@@ -47,6 +49,12 @@ def test_the_page_is_whole(visit: Callable[..., Visitor], coder: Agent, now: dat
     page.keyboard.press("j")
     page.keyboard.press("k")
     expect(page.locator("#answers")).to_have_attribute("data-cursor", "")
+    page.keyboard.press("1")
+    page.wait_for_url("**/insight/?range=24h")
+    expect(page.locator("#cost")).to_contain_text("No agent reported its usage in the last 24 h.")
+    page.keyboard.press("3")
+    page.wait_for_url("**/insight/")
+    expect(page.locator("#cost")).to_contain_text("$1,318")
 
 
 def test_an_experiment_is_started_and_ended_without_script(

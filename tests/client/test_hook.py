@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,39 @@ def test_inside_tenfour_run_the_hook_leaves_the_attempt_alone(hook: Hook, produc
     managed = {"TENFOUR_ATTEMPT": "01a1fe6d-9b01-7830-98b6-0164ecc5924c"}
     assert hook("SessionStart", env=managed).out == hook("Stop", env=managed).out == ""
     assert Task.objects.get().state == "queued"
+
+
+def test_a_stop_tells_the_tokens_of_the_attempt_alone(
+    hook: Hook, producer: Client, tmp_path: Path
+) -> None:
+    """Of the session's transcript, since it got the task; inside `tenfour run`, for that."""
+    transcript = tmp_path / "s-1.jsonl"
+
+    def reply(id: str, age_s: float, tokens: int) -> None:
+        stamp = datetime.fromtimestamp(time.time() - age_s, UTC).isoformat()
+        message = {"id": id, "model": "opus", "usage": {"input_tokens": 1, "output_tokens": tokens}}
+        line = {"type": "assistant", "timestamp": stamp, "message": message}
+        with transcript.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    reply("before", 60, 900)
+    producer.tasks.enqueue("coder", "implementation", payload={"action": "Write"})
+    assert "Write" in hook("UserPromptSubmit", transcript_path=str(transcript)).out
+    reply("one", -1, 30)
+    reply("two", -1, 12)
+    assert hook("Stop", transcript_path=str(transcript)).status == 0
+    ended = Attempt.objects.get()
+    assert (ended.outcome, ended.usage) == (
+        "success",
+        {"input_tokens": 2, "cached_tokens": 0, "output_tokens": 42, "model": "opus"},
+    )
+    files = {"TENFOUR_PROMPT_FILE": tmp_path / "prompt", "TENFOUR_USAGE_FILE": tmp_path / "usage"}
+    for file in files.values():
+        file.touch()
+        os.utime(file, (time.time() - 30,) * 2)  # the attempt began then
+    managed = {"TENFOUR_ATTEMPT": str(ended.pk)} | {name: str(files[name]) for name in files}
+    assert hook("Stop", env=managed, transcript_path=str(transcript)).status == 0
+    assert json.loads(files["TENFOUR_USAGE_FILE"].read_text())["output_tokens"] == 42
 
 
 def test_contents_and_secrets_stay_here() -> None:

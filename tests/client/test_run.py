@@ -156,6 +156,25 @@ def test_run_takes_the_next_task_and_tells_the_command_about_it(
     assert ran.out == f"in {last}\n" and producer.tasks.get(last).state == "done"
 
 
+def test_run_reports_what_the_command_used(
+    run: Run, as_coder: dict[str, str], producer: Client
+) -> None:
+    task = producer.tasks.enqueue("coder", "code", {"n": 1})
+    script = """echo '{"input_tokens": 7, "cost_usd": 0.5}' >$TENFOUR_USAGE_FILE"""
+    assert run("run", "--", "sh", "-c", script, env=as_coder).status == 0
+    [attempt] = producer.tasks.attempts(task.id)
+    assert attempt.usage == {"input_tokens": 7, "cost_usd": 0.5}
+    for how in (["--status", "failure"], ["--exit", "1"]):
+        task = producer.tasks.enqueue("coder", "code", {"n": 2}, max_attempts=1)
+        id = run("claim", env=as_coder).out.strip()
+        report = ["report", id, *how, "--usage", '{"output_tokens": 9}']
+        assert run(*report, stdin="", env=as_coder).status == 0
+        [attempt] = producer.tasks.attempts(task.id)
+        assert attempt.usage == {"output_tokens": 9}
+    wrong = run("report", attempt.id, "--exit", "1", "--usage", "9", stdin="", env=as_coder)
+    assert wrong.status == 2 and "--usage is not a JSON object." in wrong.err
+
+
 def test_run_tells_the_command_what_went_wrong_before(
     run: Run, as_coder: dict[str, str], producer: Client, tmp_path: Path
 ) -> None:

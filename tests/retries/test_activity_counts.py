@@ -11,7 +11,7 @@ from ledger import instructions
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Attempt, Instruction, Task
 from ledger.tasks.spec import Backoff
-from retries import activity_counts, stream_position
+from retries import activity_counts, activity_rebuild, stream_position
 from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.models import ActivityCount, DurationCount, Escalation
@@ -108,16 +108,51 @@ def test_a_slot_begins_at_the_half_hour_or_at_midnight(agent: Agent) -> None:
     ]
 
 
-def test_the_journal_counted_again_in_small_batches_is_the_same(
+def test_the_journal_counted_again_in_small_runs_is_the_same(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_history(agent)
     activity_counts.count_activity(now=NOW)
     before = read_all()
+    monkeypatch.setattr(activity_rebuild, "RUN_LENGTH", 3)
     monkeypatch.setattr(stream_position, "BATCH_SIZE", 3)
     ActivityCount.objects.filter(minutes=30).update(attempts=99)
     call_command("rebuild_activity", verbosity=0)
     assert read_all() == before
+
+
+def test_what_happens_during_a_rebuild_is_counted_once(agent: Agent) -> None:
+    make_history(agent)
+    rebuild = activity_rebuild.begin_rebuild(now=NOW)
+    make_task(agent)
+    fail(agent, attempt_of(claim(agent)), now=LATER)
+    activity_counts.count_activity(now=NOW)  # the clock
+    assert totals(30)["attempts"] == 1
+    assert activity_rebuild.count_run(rebuild, after=activity_rebuild.FIRST) == rebuild.end
+    assert activity_rebuild.count_run(rebuild, after=rebuild.end) == ""
+    assert totals(30)["attempts"] == Attempt.objects.exclude(outcome=None).count() == 6
+    after = read_all()
+    activity_rebuild.rebuild_activity(now=NOW)
+    assert read_all() == after
+
+
+def test_a_second_rebuild_ends_the_first(agent: Agent) -> None:
+    make_history(agent)
+    first = activity_rebuild.begin_rebuild(now=NOW)
+    activity_rebuild.rebuild_activity(now=NOW)
+    before = read_all()
+    with pytest.raises(activity_rebuild.RebuildReplaced):
+        activity_rebuild.count_run(first, after=activity_rebuild.FIRST)
+    assert read_all() == before
+
+
+def test_rebuilds_at_once_count_each_event_once(agent: Agent) -> None:
+    make_history(agent)
+    found = at_once(4, lambda n: activity_rebuild.rebuild_activity(now=NOW))
+    errors = [each for each in found if isinstance(each, Exception)]
+    assert all(isinstance(each, activity_rebuild.RebuildReplaced) for each in errors)
+    assert len(errors) < 4
+    assert totals(30)["attempts"] == Attempt.objects.exclude(outcome=None).count()
 
 
 def test_four_clocks_count_each_event_once(agent: Agent) -> None:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from retries.activity_counts import rebuild_activity
+from retries.activity_rebuild import RebuildReplaced, rebuild_activity
 
 
 class Command(BaseCommand):
@@ -15,5 +15,8 @@ class Command(BaseCommand):
     )
 
     def handle(self, **_: Any) -> None:
-        batches = rebuild_activity(now=timezone.now())
-        self.stdout.write(f"Counted the journal again, in {batches} batches.")
+        try:
+            runs = rebuild_activity(now=timezone.now())
+        except RebuildReplaced as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(f"Counted the journal again, in {runs} runs of events.")

@@ -117,7 +117,7 @@ def test_a_target_is_set_measured_and_removed(
             at = NOW + timedelta(seconds=seconds)
             instructions.acknowledge_instruction(id, now=at)
     sweeps.run("insight", now=NOW + timedelta(days=1))
-    (row,) = InsightFigure.objects.get(panel="targets").data["rows"]
+    (row,) = InsightFigure.objects.get(panel="targets", days=30).data["rows"]
     assert (row["n"], row["met"], row["week_n"], row["week_met"]) == (3, 2, 3, 2)
     assert "coder 95% in 2 m, Hidden: n = 3, shown from 50" in words(browser.get("/insight/"))
     browser.post("/insight/targets/", form | {"do": "remove"})
@@ -220,4 +220,4 @@ def test_the_time_of_agents_is_shown_by_range(browser: Client, agent: Agent) -> 
         'aria-label="coder: working 50%, waiting for a person 25%, waiting for work 25%,'
         ' breaker open 0%"' in response.content.decode()
     )
-    assert "No agent worked in the last 7 d" in words(browser.get("/insight/"))
+    assert "No agent worked in the last 30 d" in words(browser.get("/insight/"))

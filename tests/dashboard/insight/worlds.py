@@ -55,19 +55,40 @@ def make_policies(agent: Agent, *, now: datetime) -> None:
 
 def make_outcomes(agent: Agent, *, now: datetime) -> None:
     """The figures of agents, plans and patterns, and of rules, some with hostile names."""
-    weeks = [None, None, 40, 45, 50, 48, 60, 70, 65, 80, 82, 84, 90]
-    row = {"n": 312, "shares": [55, 70, 80, 82], "most_useful": 3, "weeks": weeks}
+    slots = [None, None, 40, 45, 50, 48, 60, 70, 65, 80, 82, 84, 90, 88, 91]
+    row = {"n": 312, "shares": [55, 70, 80, 82], "most_useful": 3, "slots": slots}
     groups: dict[str, Any] = {"least": 50}
     for kind in ("agent", "plan", "pattern"):
         rows = [row | {"id": str(agent.pk), "name": name} for name in (HOSTILE, "plain")]
-        rows.append(row | {"id": str(agent.pk), "name": "new", "weeks": [None] * 13})
+        rows.append(row | {"id": str(agent.pk), "name": "new", "slots": [None] * 15})
         groups[kind] = {"rows": rows, "hidden": 36, "more": 2}
     rule = {"id": str(agent.pk), "name": HOSTILE, "n": 1_204, "followed": 61, "at_once": 40}
     rules = {"least": 50, "rows": [rule, rule | {"followed": 98}], "more": 0, "hidden": 3}
-    for panel, days, data in (("outcomes", 90, groups), ("rules", 30, rules)):
+    for panel, data in (("outcomes", groups), ("rules", rules)):
         InsightFigure.objects.create(
-            project=agent.project, panel=panel, days=days, computed_at=now, data=data
+            project=agent.project, panel=panel, days=30, computed_at=now, data=data
         )
+
+
+def make_costs(agent: Agent, *, now: datetime) -> None:
+    """The figures of a plan, of tasks without one, and of agents, one of which names no cost."""
+    row = {"id": str(agent.pk), "name": HOSTILE, "n": 88, "done": 80, "tokens": 412_000_000}
+    row |= {"cost": 1_318.4, "cost_failed": 448.3, "tokens_failed": 140_000_000}
+    row["slots"] = [0, 10, 80, 120, 90, 0, 0, 100, 118, 200, 150, 170, 80, 100, 100]
+    bare = row | {"cost": None, "cost_failed": 0, "tokens": 48_800, "tokens_failed": 9_000}
+    data = {
+        "least": 5,
+        "all": {name: row[name] for name in row if name not in ("id", "name", "slots")},
+        "plan": {
+            "rows": [row, row | {"id": "", "name": "", "cost": 118.0}],
+            "hidden": 3,
+            "more": 0,
+        },
+        "agent": {"rows": [row, bare | {"name": "local", "done": 0}], "hidden": 0, "more": 2},
+    }
+    InsightFigure.objects.create(
+        project=agent.project, panel="cost", days=30, computed_at=now, data=data
+    )
 
 
 def make_answers(agent: Agent, *, now: datetime) -> None:

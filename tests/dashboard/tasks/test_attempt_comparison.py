@@ -51,7 +51,7 @@ def test_attempts_stand_side_by_side(browser: Client, task: Any) -> None:
     page = words(response)
     table = page[page.index("Attempts compared 4") : page.index("Failures 3")]
     assert re.search(r"Duration 10 s 10 s 10 s 1 m( \d\d s)?, so far", table)
-    assert "verification_failed same error, other values AssertionError: 3 of 90" in table
+    assert "verification_failed closer: 3, not 41 AssertionError: 3 of 90" in table
     assert "another error KeyError: " in table and "None so far" in table
     assert "Files a.py 1 other file b.py no file changed Not reported" in table
     assert "Told Nothing about earlier attempts new: error error 1 400 characters" in table

@@ -27,7 +27,7 @@ with caller as materialized (
         from_state,
         old.current_attempt as former_attempt), closed as (
         update ledger_attempt a set outcome = 'success', ended_at = greatest(%(now)s, a.started_at),
-            report_digest = %(report_digest)s, decision = %(decision)s
+            report_digest = %(report_digest)s, decision = %(decision)s, usage = %(usage)s
         where a.id = (select former_attempt from moved)
     ), journaled as (
     insert into ledger_event (id, at, project_id, kind, subject_type, subject_id, agent_id,

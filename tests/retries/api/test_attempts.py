@@ -217,6 +217,49 @@ def test_a_report_is_not_lost_for_what_a_program_printed(coder: Any, operator: A
     assert operator("POST", "/tasks", task).status_code == 422
 
 
+def test_a_report_brings_tokens_and_cost(coder: Any, operator: Any) -> None:
+    """In JSON or beside an exit code, of a success or of a failure, by each way through a report."""
+    used = {"input_tokens": 52_100, "cached_tokens": 0, "output_tokens": 1_840, "cost_usd": 0.21}
+    query = "&".join(f"{name}={value}" for name, value in used.items())
+
+    def stored(path: str, body: Any, *, status: int = 200, payload: Any = None) -> Any:
+        enqueue(operator, payload=payload or {}, max_attempts=1)
+        at = claim(coder)["data"][0]["attempt"]["id"]
+        for _ in range(2):  # the same report again gets the same answer
+            assert coder("POST", f"/attempts/{at}/{path}", body).status_code == status
+        found = operator("GET", f"/attempts/{at}").body["usage"]
+        if status != 200:
+            coder("POST", f"/attempts/{at}/release")
+        return found
+
+    success = {"status": "success", "usage": used}
+    assert stored("result", success) == used
+    assert stored("result", success | {"usage": used | {"model": "opus"}}) == used | {
+        "model": "opus"
+    }
+    assert stored("result", success | {"status": "failure"}) == used
+    assert stored(f"exit/0?{query}", b"ok") == stored(f"exit/1?{query}", b"no") == used
+    verify = {"verify": {"command": "make test", "expect_exit": 0}}
+    assert stored(f"exit/0?of=verification&{query}", b"ok", payload=verify) == used
+    assert stored("result", {"status": "success"}) is None
+    assert stored("result", {"status": "success", "usage": {"model": "opus"}}) is None
+    for wrong in ({"input_tokens": -1}, {"cost_usd": -0.1}, {"cost_usd": "NaN"}, {"tokens": 1}):
+        assert stored("result", success | {"usage": wrong}, status=422) is None
+    assert stored("exit/0?cost_usd=inf", b"", status=422) is None
+    secret = "sk-ant-api03-" + "a1B2c3D4e5" * 9 + "AA"
+    assert secret not in str(stored("result", success | {"usage": used | {"model": secret}}))
+
+
+def test_the_first_report_s_usage_stays(coder: Any, operator: Any) -> None:
+    """What was used does not make two reports different ones."""
+    enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    for tokens in (5, 6):
+        said = {"status": "success", "usage": {"output_tokens": tokens}}
+        assert coder("POST", f"/attempts/{at}/result", said).body["decision"] == "done"
+    assert operator("GET", f"/attempts/{at}").body["usage"] == {"output_tokens": 5}
+
+
 def test_a_late_report_changes_nothing(coder: Any, operator: Any) -> None:
     id = enqueue(operator)
     at = claim(coder)["data"][0]["attempt"]["id"]

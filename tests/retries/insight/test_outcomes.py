@@ -16,19 +16,20 @@ from tests.factories import NOW
 DAY = timedelta(days=1)
 
 
-def test_tasks_are_counted_by_attempts_and_weeks() -> None:
+def test_tasks_are_counted_by_attempts_and_over_time() -> None:
     agent = (("agent", "a"),)
     both = (("agent", "a"), ("pattern", "p"))
     endings = [Ending(agent, NOW - DAY, 1)] * 60
     endings += [Ending(both, NOW - 8 * DAY, 2)] * 30
     endings += [Ending(both, NOW - 8 * DAY, 3)] * 4
-    endings += [Ending(both, NOW - 200 * DAY, None)] * 5
+    endings += [Ending(both, NOW - 29 * DAY, None)] * 5
     endings += [Ending(both, NOW, 7)]  # after more attempts than are shown
-    groups = count_endings(endings, now=NOW)
+    groups = count_endings(endings, since=NOW - 30 * DAY, now=NOW, slots=15)
     assert groups["agent", "a"].tasks == 100
     assert groups["agent", "a"].shares == [60, 90, 94, 94]
     assert groups["agent", "a"].most_useful == 2
-    assert groups["agent", "a"].done_by_week == [None] * 11 + [100, 98]
+    assert groups["agent", "a"].done_by_slot == [0, *[None] * 10, 100, None, None, 98]
+    assert groups["pattern", "p"].done_by_slot == [0, *[None] * 10, 100, None, None, 0]
     assert (groups["pattern", "p"].shares, groups["pattern", "p"].most_useful) == (
         [0, 75, 85, 85],
         3,
@@ -54,14 +55,18 @@ def test_a_real_history_is_counted(agent: Agent, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(outcome_figures, "LEAST_TASKS", 2)
     for state in ("done", "done", "failed", "escalated", "skipped", "queued"):
         make_task(state, agent=agent, now=NOW)
-    sweeps.run("insight", now=NOW + DAY)
-    data = InsightFigure.objects.get(panel="outcomes").data
+    sweeps.run("insight", now=NOW + 2 * DAY)
+    figures = {row.days: row.data for row in InsightFigure.objects.filter(panel="outcomes")}
+    assert set(figures) == {1, 7, 30}
+    assert figures[1]["agent"]["rows"] == []
+    data = figures[30]
+    assert figures[7]["agent"]["rows"][0]["slots"] == [None] * 10 + [50, None, None, None]
     (row,) = data["agent"]["rows"]
     assert (row["id"], row["name"], row["n"]) == (str(agent.pk), "coder", 4)
     assert row["shares"] == [50, 50, 50, 50]
-    assert row["weeks"] == [None] * 12 + [50]
+    assert row["slots"] == [None] * 14 + [50]
     (pattern,) = data["pattern"]["rows"]
     assert pattern["name"] == FailurePattern.objects.get().template
     assert (pattern["n"], pattern["shares"]) == (2, [0, 0, 0, 0])
     assert data["plan"] == {"hidden": 0, "more": 0, "rows": []}
-    assert InsightFigure.objects.get(panel="rules").data["rows"] == []
+    assert not any(row.data["rows"] for row in InsightFigure.objects.filter(panel="rules"))

@@ -1,0 +1,139 @@
+"""Word and draw the tokens and the cost that agents report (pure)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dashboard.formatting import count_tokens, dollars
+from dashboard.sparklines import Spark, spark
+
+LISTED = 8
+KINDS = (("plan", "Plan"), ("agent", "Agent"))
+# A third or more of what was spent on attempts that failed is worth a look.
+MUCH = 33
+
+
+@dataclass(frozen=True, slots=True)
+class CostRow:
+    """What the attempts of an agent, of a plan, or of tasks without a plan have used."""
+
+    kind: str
+    data: Mapping[str, Any]
+    most: float  # the whole width of the bar
+
+    @property
+    def name(self) -> str:
+        return self.data["name"] or ("Tasks without a plan" if not self.data["id"] else "")
+
+    @property
+    def tokens(self) -> str:
+        return count_tokens(self.data["tokens"])
+
+    @property
+    def cost(self) -> str:
+        return dollars(self.data["cost"])
+
+    @property
+    def per_task(self) -> str:
+        """The cost of a task that was done, with all that failed on the way."""
+        if self.data["cost"] is None or not self.data["done"]:
+            return "–"
+        return dollars(self.data["cost"] / self.data["done"])
+
+    @property
+    def failed_percent(self) -> int:
+        """The share that went into attempts that did not succeed: of the cost, or of the tokens."""
+        whole, failed = weigh(self.data)
+        return round(100 * failed / whole) if whole else 0
+
+    @property
+    def is_much(self) -> bool:
+        return self.failed_percent >= MUCH
+
+    @property
+    def ok_width(self) -> str:
+        whole, failed = weigh(self.data)
+        return f"{100 * (whole - failed) / self.most:.1f}%" if self.most else "0%"
+
+    @property
+    def width(self) -> str:
+        return f"{100 * weigh(self.data)[0] / self.most:.1f}%" if self.most else "0%"
+
+    @property
+    def trend(self) -> Spark | None:
+        return spark(self.data["slots"], floor=0)
+
+    @property
+    def trend_spoken(self) -> str:
+        """The last value and the highest one in words."""
+        words = count_tokens if self.data["cost"] is None else dollars
+        slots = self.data["slots"]
+        return f"Over time: at most {words(max(slots))}, last {words(slots[-1])}" if slots else ""
+
+
+@dataclass(frozen=True, slots=True)
+class CostGroup:
+    """The rows of one kind, the most expensive first."""
+
+    kind: str
+    label: str
+    rows: list[CostRow]
+    hidden: int
+    more: int
+
+
+@dataclass(frozen=True, slots=True)
+class CostFigures:
+    """What the attempts of all projects have used."""
+
+    groups: list[CostGroup]
+    least: int
+    tasks: int
+    tokens: str
+    cost: str
+    failed_percent: int
+
+
+def combine_costs(figures: Sequence[Mapping[str, Any]]) -> CostFigures | None:
+    """Return the figures of all projects as one; None where no agent has reported any."""
+    wholes = [each["all"] for each in figures if each["all"]]
+    if not wholes:
+        return None
+    costs = [each["cost"] for each in wholes if each["cost"] is not None]
+    whole = {
+        name: sum(each[name] for each in wholes)
+        for name in ("tokens", "tokens_failed", "cost_failed", "n")
+    } | {"cost": sum(costs) if costs else None}
+    spent, failed = weigh(whole)
+    return CostFigures(
+        [combine_group(kind, label, figures) for kind, label in KINDS],
+        max(each["least"] for each in figures),
+        int(whole["n"] or 0),
+        count_tokens(whole["tokens"] or 0),
+        dollars(whole["cost"]),
+        round(100 * failed / spent) if spent else 0,
+    )
+
+
+def combine_group(kind: str, label: str, figures: Sequence[Mapping[str, Any]]) -> CostGroup:
+    data = [row for each in figures for row in each[kind]["rows"]]
+    data.sort(key=lambda row: (-(row["cost"] or 0), -row["tokens"], row["name"]))
+    shown = data[:LISTED]
+    most = max((weigh(row)[0] for row in shown), default=0.0)
+    return CostGroup(
+        kind,
+        label,
+        [CostRow(kind, row, most) for row in shown],
+        sum(each[kind]["hidden"] for each in figures),
+        sum(each[kind]["more"] for each in figures) + len(data) - len(shown),
+    )
+
+
+def weigh(data: Mapping[str, Any]) -> tuple[float, float]:
+    """Return what was used, and how much of it by attempts that did not succeed.
+
+    It is the cost where one is known, else the tokens.
+    """
+    if data["cost"] is not None:
+        return float(data["cost"]), float(data["cost_failed"])
+    return float(data["tokens"]), float(data["tokens_failed"])

@@ -1,0 +1,83 @@
+"""The record of a task that failed for good."""
+
+from typing import Self
+
+from django.db import models
+from django.db.models import F, Q
+
+from ledger.models.agent import Agent
+from ledger.models.fields import key
+from ledger.models.project import Project
+from ledger.models.task import Task
+from ledger.principal import Principal
+
+
+class DeadLetterQuerySet(models.QuerySet["DeadLetter"]):
+    def visible_to(self, principal: Principal) -> Self:
+        """Return the dead letters of the caller's project; an agent sees its own."""
+        if principal.is_agent:
+            return self.filter(agent_id=principal.agent_id)
+        return self.filter(project_id=principal.project_id)
+
+    def open(self) -> Self:
+        return self.filter(closed_at=None)
+
+    def replayable(self) -> Self:
+        """Return open dead letters, except of aborted plans, which are restarted instead."""
+        return self.open().filter(task__plan__aborted_at=None)
+
+
+class DeadLetter(models.Model):
+    """The record of a task that failed for good; each has exactly one."""
+
+    id = key()
+    project = models.ForeignKey(Project, models.PROTECT, db_index=False)
+    agent = models.ForeignKey(Agent, models.PROTECT, db_index=False)
+    task = models.OneToOneField(Task, models.PROTECT, related_name="dead_letter")
+    type = models.CharField(max_length=64)
+    payload = models.JSONField()
+    error = models.TextField()
+    reason = models.CharField(max_length=32)
+    retry_count = models.IntegerField()
+    failed_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True)
+    closed_as = models.CharField(max_length=10, null=True)  # noqa: DJ001 - null: still open
+    closed_by_name = models.CharField(max_length=64, db_default="")
+    note = models.TextField(db_default="")
+    replayed_as = models.ForeignKey(
+        Task, models.PROTECT, null=True, db_index=False, related_name="+"
+    )
+
+    objects = DeadLetterQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(closed_at__isnull=True, closed_as__isnull=True)
+                | Q(
+                    closed_at__isnull=False,
+                    closed_as__isnull=False,
+                    closed_as__in=["replayed", "dismissed"],
+                ),
+                name="dead_letter_closed_somehow",
+            )
+        ]
+        indexes = [
+            models.Index(fields=["id"], condition=Q(closed_at=None), name="dead_letter_open"),
+            models.Index(
+                F("closed_at").desc(),
+                F("id").desc(),
+                condition=Q(closed_at__isnull=False),
+                name="dead_letter_closed",
+            ),
+            models.Index(fields=["project", "id"], name="dead_letter_project"),
+            models.Index(fields=["agent", "id"], name="dead_letter_agent"),
+            models.Index(
+                fields=["replayed_as"],
+                condition=Q(replayed_as__isnull=False),
+                name="dead_letter_replayed_as",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.error[:50]}"

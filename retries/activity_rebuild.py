@@ -1,0 +1,83 @@
+"""Count the whole journal again: one statement for each run of events."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID, uuid4
+
+from django.db import transaction
+
+from ledger import journal, sql
+from ledger.journal import Cursor
+from retries.activity_counts import READER, build_statements, count_activity
+from retries.models import ActivityCount, DurationCount
+from retries.stream_position import ensure_cursor, lock_cursor, move_cursor
+
+# The row that says which rebuild is the newest one.
+NEWEST = "activity_rebuild"
+# A statement counts so many events at most: a long one would hold back all readers of the journal.
+RUN_LENGTH = 200_000
+FIRST = str(UUID(int=0))
+# Runs are cut by id, which is about the time. What the cursor has yet to read is left to it.
+IN_RUN = """e.id > %(after)s::uuid and e.id <= %(last)s::uuid
+    and (e.tx, e.id) <= (%(tx)s::text::xid8, %(id)s::uuid)"""
+COUNT_RUN = build_statements(IN_RUN)
+END_OF_RUN = """select id::text as id from (select id from ledger_event
+    where id > %(after)s::uuid and id <= %(end)s::uuid order by id limit %(size)s
+) run order by run.id desc limit 1"""
+END = "select id::text as id from ledger_event order by ledger_event.id desc limit 1"
+
+
+class RebuildReplaced(Exception):
+    """Another rebuild has begun, which counts everything again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """A rebuild of the events up to a position; `end` is the highest id among them."""
+
+    id: UUID
+    head: Cursor
+    end: str
+
+
+def rebuild_activity(*, now: datetime) -> int:
+    """Count the whole journal again; return how many runs of events were counted.
+
+    The clock counts what is written meanwhile. Raises RebuildReplaced.
+    """
+    rebuild = begin_rebuild(now=now)
+    runs, after = 0, FIRST
+    while last := count_run(rebuild, after=after):
+        runs, after = runs + 1, last
+    count_activity(now=now)
+    return runs
+
+
+@transaction.atomic
+def begin_rebuild(*, now: datetime) -> Rebuild:
+    """Delete all counts, and let the clock go on from the end of the journal."""
+    for name in (NEWEST, READER):
+        ensure_cursor(name, start=Cursor(), now=now)
+    newest, cursor = lock_cursor(NEWEST), lock_cursor(READER)
+    ends = sql.run(END)
+    rebuild = Rebuild(uuid4(), journal.fetch_head(), ends[0]["id"] if ends else FIRST)
+    move_cursor(newest, Cursor(0, str(rebuild.id)), now)
+    move_cursor(cursor, rebuild.head, now)
+    ActivityCount.objects.all().delete()
+    DurationCount.objects.all().delete()
+    return rebuild
+
+
+@transaction.atomic
+def count_run(rebuild: Rebuild, *, after: str) -> str:
+    """Count the next events in the order of their ids; return the last id, or nothing."""
+    if lock_cursor(NEWEST).event_id != rebuild.id:
+        raise RebuildReplaced("Another rebuild has begun, which counts everything again.")
+    ends = sql.run(END_OF_RUN, after=after, end=rebuild.end, size=RUN_LENGTH)
+    if not ends:
+        return ""
+    last: str = ends[0]["id"]
+    run = {"after": after, "last": last, "tx": str(rebuild.head.tx), "id": rebuild.head.id}
+    for statement in COUNT_RUN:
+        sql.run_custom_plan(statement, **run)
+    return last
