@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 from django.core.cache import cache
 from django.db import connection, connections
-from django.test import Client, TransactionTestCase
+from django.test import Client
 
 from ledger.models import Agent, Project
 from tests import services
@@ -44,25 +44,6 @@ if services.running:
         flush_journal_too()
         yield
         connections.close_all()
-
-
-# what the migrations make and no test changes: Django's flush would make it again after each test
-KEPT = {"django_content_type", "auth_permission"}
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _quick_flush() -> Iterator[None]:
-    """Empty the tables after a test with real transactions in one statement."""
-
-    def empty_tables(test: TransactionTestCase) -> None:
-        names = connection.introspection.django_table_names(include_views=False)
-        tables = sorted(set(names) - KEPT)
-        with connection.cursor() as cursor:
-            cursor.execute(f"truncate {', '.join(tables)}")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TransactionTestCase, "_fixture_teardown", empty_tables)
-        yield
 
 
 @pytest.fixture(autouse=True)
