@@ -84,6 +84,7 @@ def seed_journal(sandbox: Sandbox, name: str, events: int) -> str:
         ("agents", {"count": AGENTS}),
         ("instruction_month", {"count": INSTRUCTIONS}),
         ("volume", {"count": TASKS}),
+        ("plans", {"count": 2, "tasks": 12}),
         ("journal_year", {"count": events}),
         ("operator", {"name": OPERATOR}),
     )
