@@ -86,6 +86,7 @@ def escalate(
         data=Jsonb({"attempt": row["number"], "reason": reason}),
         outcome=Outcome.ESCALATED,
         report_digest=None,
+        usage=None,
         decision=None,
         now=now,
         **caller.params,

@@ -210,7 +210,7 @@ def test_without_script_everything_works(
     assert "No instructions match" in page.inner_text("main")
     page.fill("#query", '"Step 7"')
     page.click("button:has-text('Filter')")
-    assert page.locator("[data-row]").count() == 1
+    expect(page.locator("[data-row]")).to_have_count(1)
     page.click("a:has-text('reload')")
     page.click(f"#ins-{ids[52]} a")
     page.click("#trail a:has-text('Open')")
