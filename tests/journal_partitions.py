@@ -26,18 +26,19 @@ def allow_truncate(cursor: Any) -> None:
 
 def flush_journal_too() -> None:
     """Let Django truncate all tables between tests, also the partitions that a clock has made."""
-    flush = connection.ops.execute_sql_flush
+    operations = type(connection.ops)  # of every thread's connection
+    flush = operations.execute_sql_flush
 
-    def allow_and_flush(statements: list[str]) -> Any:
+    def allow_and_flush(self: Any, statements: list[str]) -> Any:
         with connection.cursor() as cursor:
             cursor.execute(
                 "select from pg_trigger where tgname = %s and tgenabled <> 'D' limit 1", [TRIGGER]
             )
             if cursor.fetchall():
                 allow_truncate(cursor)
-        return flush(statements)
+        return flush(self, statements)
 
-    setattr(connection.ops, "execute_sql_flush", allow_and_flush)  # noqa: B010 - mypy
+    setattr(operations, "execute_sql_flush", allow_and_flush)  # noqa: B010 - mypy
 
 
 def lay_out(first: datetime, *, months: int) -> None:

@@ -59,7 +59,8 @@ GROUPS = (
             Setting(
                 "METRICS_SECONDS",
                 "15",
-                "interval at which what happened is counted for `/metrics`, Overview and Agents",
+                "interval at which what happened is counted for `/metrics`, Overview and Agents,"
+                " and the words of new rows are stored for the search",
             ),
             Setting(
                 "EVENT_DAYS",

@@ -53,7 +53,6 @@ def test_the_page_is_whole(visit: Callable[..., Visitor], coder: Agent, now: dat
     page.wait_for_url("**/insight/?range=24h")
     expect(page.locator("#cost")).to_contain_text("No agent reported its usage in the last 24 h.")
     page.keyboard.press("3")
-    page.wait_for_url("**/insight/")
     expect(page.locator("#cost")).to_contain_text("$1,318")
 
 

@@ -36,6 +36,7 @@ DONE = {
     "exit": None,
     "result": Jsonb({}),
     "report_digest": b"",
+    "usage": None,
     "decision": Jsonb({}),
 }
 RENEWED = {"progress": None, "output": None, "extend": None}

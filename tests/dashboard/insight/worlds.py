@@ -75,12 +75,13 @@ def make_costs(agent: Agent, *, now: datetime) -> None:
     row = {"id": str(agent.pk), "name": HOSTILE, "n": 88, "done": 80, "tokens": 412_000_000}
     row |= {"cost": 1_318.4, "cost_failed": 448.3, "tokens_failed": 140_000_000}
     row["slots"] = [0, 10, 80, 120, 90, 0, 0, 100, 118, 200, 150, 170, 80, 100, 100]
+    other = row | {"id": "", "name": "", "cost": 118.0, "cost_failed": 20.0}
     bare = row | {"cost": None, "cost_failed": 0, "tokens": 48_800, "tokens_failed": 9_000}
     data = {
         "least": 5,
         "all": {name: row[name] for name in row if name not in ("id", "name", "slots")},
         "plan": {
-            "rows": [row, row | {"id": "", "name": "", "cost": 118.0}],
+            "rows": [row, other],
             "hidden": 3,
             "more": 0,
         },
