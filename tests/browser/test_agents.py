@@ -41,7 +41,7 @@ def fleet(coder: Agent, now: datetime) -> Agent:
 def test_the_pages_are_whole(visit: Visit, fleet: Agent, now: datetime) -> None:
     """Also with an open breaker."""
     visitor = visit().signed_in()
-    for path in ("/agents/", "/agents/?name=nobody", "/agents/{}/?ask=reset"):
+    for path in ("/agents/", "/agents/?q=nobody", "/agents/{}/?ask=reset"):
         assert_whole(visitor, path.format(fleet.pk))
     breaker.trip([fleet], reason="it breaks " * 9, stamp=Stamp(SYSTEM, now))
     for path in ("/agents/", "/agents/{}/", "/agents/{}/?ask=close"):
@@ -104,14 +104,14 @@ def test_all_of_it_without_a_script(visit: Visit, fleet: Agent, now: datetime) -
     visitor = visit(java_script_enabled=False)
     page = visitor.sign_in("/agents/")
     page.fill("#query", "coder")
-    page.click("button:has-text('Find')")
+    page.click("button:has-text('Filter')")
     row = page.locator(f"#agent-{fleet.pk}")
     expect(page.locator(".fleet [data-row]")).to_have_count(1)
     row.locator("summary").click()
     row.get_by_role("button", name="Pause").click()
     expect(page.locator("#toasts")).to_contain_text("coder is paused.")
     expect(row).to_contain_text("Paused")
-    assert "name=coder" in page.url
+    assert "q=coder" in page.url
     row.get_by_role("button", name="Resume").click()
     expect(page.locator("#toasts")).to_contain_text("coder is resumed.")
     row.locator("summary").click()
@@ -135,7 +135,7 @@ def test_keys_move_and_open(visit: Visit, fleet: Agent) -> None:
     page.keyboard.press("/")
     expect(page.locator("#query")).to_be_focused()
     page.keyboard.type("coder\n")
-    page.wait_for_url("**/agents/?name=coder")
+    page.wait_for_url("**/agents/?q=coder")
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/agents/{fleet.pk}/")

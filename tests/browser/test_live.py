@@ -75,6 +75,9 @@ def test_typing_a_filter_survives_news(
 ) -> None:
     page = visit().sign_in()
     page.fill("#query", "agent:co")
+    expect(page.locator("#completion")).to_be_visible()
+    page.keyboard.press("Escape")  # the list of completions holds the news back
+    expect(page.locator("#completion")).to_be_hidden()
     id = send(coder, now=now)
     expect(page.locator(f"#ins-{id}")).to_be_visible()
     page.keyboard.type("der")
