@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -40,7 +40,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class CallLine:
-    """A call and its result; `number` is 0 if the call, or its result, is on another page."""
+    """A call and its result; `number` is 0 if the call, or its result, is on another page.
+
+    `anchors` has the messages that a link finds here, `position` the place in the turn.
+    """
 
     number: int
     result_number: int
@@ -55,6 +58,8 @@ class CallLine:
     is_long: bool = False
     is_open: bool = False
     is_todo: bool = False
+    anchors: tuple[int, ...] = ()
+    position: int = 0
 
     @property
     def anchor(self) -> int:
@@ -88,7 +93,8 @@ class Turn:
 
     @property
     def boxes(self) -> list[Box]:
-        return fold_calls(self.lines)
+        found = {self.number, *(block.number for block in self.blocks)}
+        return fold_calls(place_lines(self.lines, found))
 
     @property
     def is_error(self) -> bool:
@@ -209,6 +215,16 @@ Item = Turn | Noise | Cut | Fold | Delivery
 
 def last_of(line: CallLine) -> int:
     return max(line.number, line.result_number)
+
+
+def place_lines(lines: tuple[CallLine, ...], found: set[int]) -> tuple[CallLine, ...]:
+    """Return the lines with their places; a message that is in `found` has its anchor elsewhere."""
+    placed = []
+    for position, line in enumerate(lines, 1):
+        anchors = {line.number, line.result_number} - {0} - found
+        found = found | anchors
+        placed.append(replace(line, anchors=tuple(sorted(anchors)), position=position))
+    return tuple(placed)
 
 
 def fold_calls(lines: tuple[CallLine, ...]) -> list[Box]:

@@ -93,11 +93,11 @@ def test_words_of_failures(agent: Agent) -> None:
     [
         (
             lambda: search_words.find_tasks("rare"),
-            ("Bitmap Index Scan on task_words", "on ledger_task_pkey"),
+            ("Bitmap Index Scan on task_words", "ledger_task_pkey"),
         ),
         (
             lambda: search_words.find_instructions("rare"),
-            ("Bitmap Index Scan on instruction_words", "on ledger_instruction_pkey"),
+            ("Bitmap Index Scan on instruction_words", "ledger_instruction_pkey"),
         ),
         (lambda: search_words.find_failures("rare"), ("Bitmap Index Scan on failure_words",)),
     ],

@@ -94,10 +94,14 @@ class Instance:
     def end(self, sent: signal.Signals) -> None:
         """Signals the supervisor; returns when it and all others are gone."""
         assert self.process
-        family = set(self.family())
+        family = self.family()
         self.process.send_signal(sent)
         self.process.wait(timeout=PATIENCE)
-        eventually(lambda: not family & set(pids()), self.said, patience=10)
+
+        def alive() -> list[str]:  # an ended process that no one reaped has no command line
+            return [command for command in map(command_of, family) if command]
+
+        eventually(lambda: not alive(), lambda: f"{alive()} did not end.\n{self.said()}")
 
 
 def pids() -> list[int]:
@@ -122,10 +126,8 @@ def command_of(pid: int) -> str:
         return ""
 
 
-def eventually(
-    holds: Callable[[], bool], explain: Callable[[], str] = str, patience: float = PATIENCE
-) -> None:
-    end = time.monotonic() + patience
+def eventually(holds: Callable[[], bool], explain: Callable[[], str] = str) -> None:
+    end = time.monotonic() + PATIENCE
     while not holds():
         assert time.monotonic() < end, explain()
         time.sleep(0.02)
@@ -282,7 +284,7 @@ def test_a_killed_web_server_takes_its_workers_with_it(tenfour: Instance) -> Non
     for worker in workers:
         os.kill(worker, signal.SIGSTOP)
     os.kill(before, signal.SIGKILL)
-    eventually(lambda: not set(workers) & set(pids()), tenfour.said, patience=5)
+    eventually(lambda: not any(map(command_of, workers)), tenfour.said)
     eventually(lambda: tenfour.child("config.web_server") not in (0, before), tenfour.said)
     assert tenfour.status() == 200
 
@@ -404,7 +406,7 @@ def test_the_queue_of_the_redis_of_before_goes_on() -> None:
     try:
         eventually(lambda: embedded.redis_answers(servers.redis.port))
         with redis.Redis.from_url(servers.urls["REDIS_URL"]) as client:
-            eventually(lambda: client.get("kept") == b"yes", patience=5)
+            eventually(lambda: client.get("kept") == b"yes")
     finally:
         process.terminate()
         process.wait(timeout=20)
