@@ -78,7 +78,7 @@ class Throwaway:
         process = self.processes.pop(name, None)
         if process:
             process.send_signal(self.commands()[name][0].stop)
-            process.wait(timeout=20)
+            process.wait(timeout=60)
 
     def commands(self) -> dict[str, tuple[Command, Callable[[int], bool], int]]:
         mine = self.servers

@@ -54,7 +54,7 @@ def web_server(django_db_setup: None) -> Iterator[str]:
             yield url
         finally:
             process.terminate()
-            process.wait(timeout=20)
+            process.wait(timeout=60)
 
 
 def serve(fd: int, *, workers: int = 1) -> "subprocess.Popen[bytes]":

@@ -77,7 +77,7 @@ def test_it_outlasts_a_restart_of_the_server(
             with following("--limit", "1", env=env | {"TENFOUR_URL": url}) as process:
                 assert "\t" in read_line(process)
                 server.kill()
-                server.wait(timeout=20)
+                server.wait(timeout=60)
                 while_away = producer.instructions.send("coder", "while it is away").id
                 server = serve(bound.fileno())
                 assert while_away in read_line(process)
@@ -85,7 +85,7 @@ def test_it_outlasts_a_restart_of_the_server(
                 assert afterwards in read_line(process)
         finally:
             server.terminate()
-            server.wait(timeout=20)
+            server.wait(timeout=60)
 
 
 def wait_for(url: str) -> None:

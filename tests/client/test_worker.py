@@ -173,7 +173,7 @@ def test_a_restart_of_the_server_in_the_middle_loses_nothing(
             out, _ = running.communicate(timeout=60)
         finally:
             server.terminate()
-            server.wait(timeout=20)
+            server.wait(timeout=60)
     assert (running.returncode, out) == (0, "fine\n")
     task = the_task(producer)
     assert (task.state, task.attempts, task.retry_count) == ("done", 1, 0)

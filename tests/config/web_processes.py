@@ -82,7 +82,7 @@ def read_all(connection: socket.socket) -> bytes:
     return b"".join(pieces)
 
 
-def wait_until(condition: Callable[[], bool], *, seconds: float = 20) -> None:
+def wait_until(condition: Callable[[], bool], *, seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it takes too long"

@@ -109,7 +109,7 @@ def steady(tenfour_server: Tenfour) -> Iterator[None]:
     yield
     assert process.stdin
     process.stdin.close()
-    assert process.wait(timeout=10) == 0
+    assert process.wait(timeout=60) == 0
 
 
 def test_real_processes_ask_and_answer(tenfour_server: Tenfour, steady: None) -> None:

@@ -57,7 +57,7 @@ def clockwork(tenfour_server: Tenfour) -> Iterator[None]:
         for process in processes[::-1]:
             process.terminate()
         for process in processes:
-            process.wait(timeout=20)
+            process.wait(timeout=60)
 
 
 def until(true: Callable[[], Any], seconds: float = 30) -> Any:

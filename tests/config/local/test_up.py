@@ -409,7 +409,7 @@ def test_the_queue_of_the_redis_of_before_goes_on() -> None:
             eventually(lambda: client.get("kept") == b"yes")
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=60)
 
 
 def test_a_stuck_reader_does_not_hold_up_who_says_it(capfd: pytest.CaptureFixture[str]) -> None:

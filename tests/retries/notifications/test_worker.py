@@ -48,7 +48,7 @@ def running(receiver: Receiver, *argv: str) -> "Iterator[subprocess.Popen[bytes]
         if process.poll() is None:
             process.terminate()
             try:
-                process.wait(timeout=20)
+                process.wait(timeout=60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

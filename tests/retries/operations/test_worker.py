@@ -55,7 +55,7 @@ def run_celery(*argv: str) -> "Iterator[subprocess.Popen[bytes]]":
         if process.poll() is None:
             process.terminate()
             try:
-                process.wait(timeout=20)
+                process.wait(timeout=60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

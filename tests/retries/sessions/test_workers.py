@@ -77,7 +77,7 @@ def workers() -> Iterator[list[Worker]]:
                 process.terminate()
             for process in processes:
                 try:
-                    process.wait(timeout=20)
+                    process.wait(timeout=60)
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
