@@ -2,11 +2,7 @@
 
 import os
 import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
@@ -20,38 +16,15 @@ from retries.models import Channel, Delivery
 from retries.notifications.outbox import read_outbox
 from retries.sessions.buffering import bell
 from tests import services
+from tests.celery_processes import WORKER, clock, run_celery
 from tests.factories import make_agent, make_project
 from tests.retries.moves import make_task
 from tests.retries.notifications.receivers import Receiver, make_webhook, until
-from tests.serving import ROOT, database_of_tests
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.skipif(not services.running, reason="needs servers of its own"),
 ]
-CELERY = [sys.executable, "-W", "ignore", "-m", "celery", "-A", "config"]
-OPTIONS = ["-P", "threads", "-c", "2", "-l", "WARNING", "--without-gossip", "--without-mingle"]
-
-
-@contextmanager
-def running(receiver: Receiver, *argv: str) -> "Iterator[subprocess.Popen[bytes]]":
-    env = os.environ | {
-        "DATABASE_URL": database_of_tests(),
-        "TENFOUR_WEBHOOK_ALLOW": receiver.allowed,
-        "TENFOUR_DB_POOL": "1",
-        "C_FORCE_ROOT": "1",
-    }
-    process = subprocess.Popen([*CELERY, *argv], cwd=ROOT, env=env, start_new_session=True)
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(timeout=60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
 
 
 def delivered() -> int:
@@ -62,8 +35,6 @@ def test_nothing_is_lost_when_worker_and_redis_die(receiver: Receiver) -> None:
     """Every event arrives at least once with one id, although both die in the middle."""
     project, agent = make_project(), make_agent()
     channel = make_webhook(receiver, project=project, events=("task.created",)).channel
-    schedule = os.path.join(os.environ["TENFOUR_DATA"], "beat-notifications")
-    beat = ("beat", "-l", "WARNING", "--pidfile=", "-s", schedule)
     reached, release = threading.Event(), threading.Event()
 
     def hang(handler: BaseHTTPRequestHandler) -> None:
@@ -72,8 +43,8 @@ def test_nothing_is_lost_when_worker_and_redis_die(receiver: Receiver) -> None:
         release.wait(60)
 
     receiver.answer = hang
-    with running(receiver, *beat):
-        with running(receiver, "worker", *OPTIONS) as worker:
+    with run_celery(*clock("deliveries")):
+        with run_celery(*WORKER, TENFOUR_WEBHOOK_ALLOW=receiver.allowed) as worker:
             for _ in range(40):
                 make_task(agent, now=timezone.now())
             assert reached.wait(60)
@@ -85,7 +56,7 @@ def test_nothing_is_lost_when_worker_and_redis_die(receiver: Receiver) -> None:
         # the dead process still has its turn; it ends by itself, and here at once
         assert Channel.objects.get(pk=channel.pk).sending_until is not None
         Channel.objects.update(sending_until=timezone.now())
-        with running(receiver, "worker", *OPTIONS):
+        with run_celery(*WORKER, TENFOUR_WEBHOOK_ALLOW=receiver.allowed):
             until(lambda: delivered() == 40, 60)
             services.stop_redis()
             for _ in range(10):
@@ -114,12 +85,12 @@ def test_only_a_worker_of_the_queue_for_webhooks_sends(receiver: Receiver) -> No
     read_outbox(now=timezone.now())  # begins here
     make_task(agent, now=timezone.now())
     run_entry = app.tasks["retries.jobs.run_entry"]
-    with running(receiver, "worker", *OPTIONS, "-Q", "celery"):
+    with run_celery(*WORKER, "-Q", "celery", TENFOUR_WEBHOOK_ALLOW=receiver.allowed):
         for number in (1, 2):
             run_entry.delay(name="notifications", every=0)
             until(lambda number=number: count_waiting("webhooks") == number, 60)
         assert Delivery.objects.get().tries == 0 and not receiver.received
-    with running(receiver, "worker", *OPTIONS, "-Q", "webhooks"):
+    with run_celery(*WORKER, "-Q", "webhooks", TENFOUR_WEBHOOK_ALLOW=receiver.allowed):
         run_entry.delay(name="notifications", every=0)
         jobs.ring_sender(channel.pk)
         until(lambda: delivered() == 1, 60)

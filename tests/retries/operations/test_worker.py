@@ -2,10 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import psycopg
 import pytest
@@ -16,49 +12,17 @@ from ledger.models import Event, Task
 from retries.models import Operation
 from retries.operations import running
 from tests import services
+from tests.celery_processes import WORKER, clock, run_celery
 from tests.dashboard.worked import enqueued
 from tests.factories import make_agent
 from tests.retries.notifications.receivers import until
 from tests.retries.operations.worlds import list_kinds, start
-from tests.serving import ROOT, database_of_tests
+from tests.serving import database_of_tests
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.skipif(not services.running, reason="needs servers of its own"),
 ]
-CELERY = [sys.executable, "-W", "ignore", "-m", "celery", "-A", "config"]
-WORKER = (
-    "worker",
-    "-P",
-    "threads",
-    "-c",
-    "2",
-    "-l",
-    "WARNING",
-    "--without-gossip",
-    "--without-mingle",
-)
-
-
-@contextmanager
-def run_celery(*argv: str) -> "Iterator[subprocess.Popen[bytes]]":
-    env = os.environ | {
-        "DATABASE_URL": database_of_tests(),
-        "TENFOUR_DB_POOL": "1",
-        "TENFOUR_OPERATIONS_SECONDS": "1",
-        "C_FORCE_ROOT": "1",
-    }
-    process = subprocess.Popen([*CELERY, *argv], cwd=ROOT, env=env, start_new_session=True)
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(timeout=60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
 
 
 def is_waiting_for_a_lock() -> bool:
@@ -77,11 +41,9 @@ def test_another_worker_goes_on_after_kill_9_and_no_row_is_done_twice() -> None:
     ids = [enqueued(agent, f"Task {n}", now=now) for n in range(60)]
     operation = start("task.abort", Task.objects.all(), now=now, reason="wrong branch")
     Operation.objects.update(starts_at=now)
-    schedule = os.path.join(os.environ["TENFOUR_DATA"], "beat-operations")
-    beat = ("beat", "-l", "WARNING", "--pidfile=", "-s", schedule)
     # the worker stops at this row of the second batch, with 14 others of it changed already
     held = sorted(ids)[39]
-    with run_celery(*beat):
+    with run_celery(*clock("operations"), TENFOUR_OPERATIONS_SECONDS="1"):
         with psycopg.connect(database_of_tests()) as blocker, run_celery(*WORKER) as worker:
             blocker.execute("select 1 from ledger_task where id = %s for update", [held])
             until(is_waiting_for_a_lock, 60)

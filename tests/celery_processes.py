@@ -1,0 +1,41 @@
+"""A Celery worker or clock of its own on the test database, for tests that kill one."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.serving import ROOT, database_of_tests
+
+CELERY = [sys.executable, "-W", "ignore", "-m", "celery", "-A", "config"]
+OPTIONS = ["-P", "threads", "-c", "2", "-l", "WARNING", "--without-gossip", "--without-mingle"]
+WORKER = ["worker", *OPTIONS]
+
+
+def clock(name: str) -> list[str]:
+    """Return the command of a clock with a schedule file of that name."""
+    schedule = os.path.join(os.environ["TENFOUR_DATA"], f"beat-{name}")
+    return ["beat", "-l", "WARNING", "--pidfile=", "-s", schedule]
+
+
+@contextmanager
+def run_celery(*argv: str, **variables: str) -> "Iterator[subprocess.Popen[bytes]]":
+    """Run Celery with these arguments and variables; it leads a process group and ends with us."""
+    env = os.environ | {
+        "DATABASE_URL": database_of_tests(),
+        "TENFOUR_DB_POOL": "1",
+        "C_FORCE_ROOT": "1",
+        **variables,
+    }
+    process = subprocess.Popen([*CELERY, *argv], cwd=ROOT, env=env, start_new_session=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(timeout=60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
