@@ -59,19 +59,19 @@ GROUPS = (
             Setting(
                 "METRICS_SECONDS",
                 "15",
-                "interval at which what happened is counted for `/metrics`, Overview and Agents,"
+                "interval at which events are counted for `/metrics`, Overview and Agents,"
                 " and the words of new rows are stored for the search",
             ),
             Setting(
                 "EVENT_DAYS",
                 "400",
-                "how long the journal keeps an event; a month is deleted when all of it is older. "
-                "0 keeps all",
+                "days that the journal keeps events; a month is deleted when all of its events are "
+                "older; 0 keeps all",
             ),
             Setting(
                 "JOURNAL_SECONDS",
                 "600",
-                "interval at which the journal's months are made ahead, and past ones deleted",
+                "interval at which the journal's next months are created and old ones deleted",
             ),
             Setting(
                 "TRUSTED_PROXIES",
@@ -249,13 +249,13 @@ GROUPS = (
                 "TASK_DAYS",
                 "0",
                 "days after its end that a task is deleted, with its attempts, failures and "
-                "escalations; a plan goes whole; 0 keeps them",
+                "escalations; a plan is deleted whole; 0 keeps them",
             ),
             Setting(
                 "PAYLOAD_DAYS",
                 "0",
-                "days after its end that a task loses its payload and result, what its attempts "
-                "printed, and the details of failures; its rows stay; 0 keeps them",
+                "days after its end that a task's payload, result, outputs and failure details are "
+                "deleted; its rows stay; 0 keeps them",
             ),
             Setting(
                 "INSTRUCTION_DAYS",
