@@ -12,8 +12,11 @@ from tests.dashboard.test_read_only import make_world
 
 DIALOG = re.compile(r'<dialog class="dialog dialog--keys".*?</dialog>')
 KEY = re.compile(r'data-(?:row-)?key="([^"]+)"')
+# keys that belong together, as a page shows them beside what they do
+SHOWN = re.compile(r"<kbd(?:(?!</kbd>).)*</kbd>(?:\s*<kbd(?:(?!</kbd>).)*</kbd>)*")
+ONE_KEY = re.compile(r"<kbd[^>]*>(.*?)</kbd>")
 FORMS = ("/instructions/new/", "/plans/import/", "/sessions/import/", "/instructions/standing/new/")
-EVERYWHERE = ("Anywhere", "In a list")
+EVERYWHERE = ("Anywhere", "In a list", "In the search")
 SECTIONS = {
     "home": "On Overview and Insight",
     "insight": "On Overview and Insight",
@@ -31,13 +34,25 @@ SECTIONS = {
     "rule": "On a rule",
     "notification_preview": "On a rule",
     "/instructions/standing/new/": "On a rule",
+    "people": "On People and Tokens",
+    "tokens": "On People and Tokens",
+}
+MODIFIERS = ("Shift", "Ctrl", "Alt", "G")
+SYMBOLS = {"⇧P": "Shift P", "Ctrl ↵": "Ctrl Enter"}
+# the keys that the drawn pages have in common
+DRAWN = {
+    "Anywhere": {"Ctrl K"},
+    "In a list": {"X", "B"},
+    "On an escalation": {"H", "M", "B", "Z"},
+    "On an agent": {"Shift P"},
+    "On Overview and Insight": {"1", "2", "3"},
 }
 
 
 def test_the_table_names_the_keys_of_every_page(
     agent: Agent, browser: Client, now: datetime
 ) -> None:
-    """Each key stands under its page's heading, or under those of all pages."""
+    """Each key that acts or that the page shows stands under its heading, or under all pages'."""
     missing = {}
     places = make_world(agent, browser, now) | {path: path for path in FORMS}
     for name, path in places.items():
@@ -46,7 +61,9 @@ def test_the_table_names_the_keys_of_every_page(
             page = html(browser.get(each))
             table = DIALOG.search(page)
             assert table, each
-            used |= {spell_key(key) for key in KEY.findall(DIALOG.sub("", page))}
+            rest = DIALOG.sub("", page)
+            used |= {spell_key(key) for key in KEY.findall(rest)}
+            used |= {key for shown in SHOWN.findall(rest) for key in read_keys(shown)}
         known = read_sections(table[0])
         headings = [*EVERYWHERE, SECTIONS.get(name) or SECTIONS.get(name.removesuffix("s"), "")]
         assert set(SECTIONS.values()) <= set(known)
@@ -54,6 +71,7 @@ def test_the_table_names_the_keys_of_every_page(
         if used - named:
             missing[name] = used - named
     assert missing == {}
+    assert {heading: known[heading] & keys for heading, keys in DRAWN.items()} == DRAWN
 
 
 def read_sections(dialog: str) -> dict[str, set[str]]:
@@ -62,13 +80,22 @@ def read_sections(dialog: str) -> dict[str, set[str]]:
     for section in re.split(r"<h3>", dialog)[1:]:
         heading, _, rest = section.partition("</h3>")
         for row in re.findall(r"<dd>(.*?)</dd>", rest):
-            keys = [unescape(key) for key in re.findall(r"<kbd[^>]*>(.*?)</kbd>", row)]
-            if "…" in keys:
-                keys = [str(number) for number in range(int(keys[0]), int(keys[-1]) + 1)]
-            if keys[0] == "Shift":
-                keys = ["Shift " + keys[1]]
-            found.setdefault(heading, set()).update(keys)
+            found.setdefault(heading, set()).update(read_keys(row))
     return found
+
+
+def read_keys(markup: str) -> set[str]:
+    """Return the keys that markup shows, each with the one that is held or pressed before it."""
+    keys = []
+    for text in ONE_KEY.findall(markup):
+        name = "Enter" if "<svg" in text else unescape(text).strip()
+        if keys and keys[-1] in MODIFIERS:
+            name = f"{keys.pop()} {name}"
+        keys.append(SYMBOLS.get(name, name))
+    if "…" in keys:
+        held, first = ["", *keys[0].split()][-2:]
+        return {f"{held} {n}".strip() for n in range(int(first), int(keys[-1]) + 1)}
+    return set(keys)
 
 
 def spell_key(key: str) -> str:
