@@ -8,11 +8,13 @@ import random
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
 from tenfour.exchange import Answer, NoAnswer, Request, Steps, Wait
+from tenfour.log import log
+from tenfour.older_server import leave_out_usage
 from tenfour.problems import TenfourError, server_away
 from tenfour.resend import RETRIES, retry_after, wait_before_next
 from tenfour.settings import Settings
@@ -21,6 +23,10 @@ from tenfour.version import __version__
 T = TypeVar("T")
 
 JSON = "application/json"
+OLDER_SERVER = (
+    "The server is older than this client and does not know an attempt's tokens and cost. "
+    "They are left out."
+)
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,12 @@ class Core:
         sent = 0
         while True:
             reply = yield request
+            known = leave_out_usage(reply, call.path, call.body)
+            if known is not None:
+                log.warning(OLDER_SERVER)
+                call = replace(call, path=known[0], body=known[1])
+                request = request_for(call, self.settings)
+                continue
             sent += 1
             wait = wait_before_next(reply, sent=sent, retries=self.retries, rand=self.rand())
             if wait is None:

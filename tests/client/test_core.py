@@ -3,12 +3,13 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from opentelemetry import trace
 from tenfour import Instruction, ServerAway, TenfourError, calls, tasks
-from tenfour.core import Core, request_for
+from tenfour.core import Call, Core, request_for
 from tenfour.exchange import Answer, NoAnswer, Request, Wait
 from tenfour.settings import Settings
 from tenfour.version import __version__
@@ -81,6 +82,49 @@ def test_the_current_span_goes_along() -> None:
     with trace.use_span(trace.NonRecordingSpan(context)):
         sent = request_for(calls.me(), SETTINGS).headers["traceparent"]
     assert sent == f"00-{'abc':0>32}-{'def':0>16}-01"
+
+
+USED = {"input_tokens": 5, "model": "opus"}
+HOOKED = {"hook_event_name": "Stop", "tenfour": {"managed": False, "usage": USED}}
+
+
+@pytest.mark.parametrize(
+    ("call", "pointer"),
+    [
+        (tasks.report("1", "success", summary="ok", usage=USED), "/usage"),
+        (Call("POST", "/v1/hooks/agent", dict, HOOKED), "/tenfour/usage"),
+        (tasks.exit("1", 1, "out", of="verification", usage=USED), "/input_tokens"),
+        (tasks.exit("1", 1, "out", usage=USED), "/model"),
+    ],
+)
+def test_a_server_that_does_not_know_usage_gets_the_call_without_it(
+    call: Any, pointer: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    problem = {"code": "validation_error", "errors": [{"pointer": pointer, "detail": "Unknown"}]}
+    with caplog.at_level("WARNING", logger="tenfour"):
+        asked, _ = play(replace(call, read=dict), ok(problem, 422), ok({}))
+    first, second = asked
+    assert isinstance(first, Request) and isinstance(second, Request)
+    assert "input_tokens" in f"{first.url}{first.content!r}"
+    assert "input_tokens" not in f"{second.url}{second.content!r}"
+    assert second.headers["Idempotency-Key"] != first.headers["Idempotency-Key"]
+    assert "older" in caplog.text
+    if call.body == "out":  # the exit code's other fields go along
+        query = "?of=verification" if "of=" in first.url else ""
+        assert second.url == f"http://tenfour/v1/attempts/1/exit/1{query}"
+        assert second.content == b"out"
+    else:
+        sent, left = (json.loads(each.content or b"") for each in (first, second))
+        (sent.get("tenfour") or sent).pop("usage")
+        assert left == sent
+    with pytest.raises(TenfourError):  # once
+        play(call, ok(problem, 422), ok(problem, 422))
+
+
+def test_a_wrong_value_of_usage_is_refused_by_its_name() -> None:
+    problem = {"code": "validation_error", "errors": [{"pointer": "/usage/cost_usd"}]}
+    with pytest.raises(TenfourError):
+        play(tasks.report("1", "success", usage={"cost_usd": -1}), ok(problem, 422))
 
 
 def test_an_id_cannot_leave_its_place_in_the_path() -> None:

@@ -18,7 +18,7 @@ from tenfour.hook_events import reduce_event
 
 from ledger.models import Attempt, Event, Instruction, Task
 from tests.client.conftest import Ran
-from tests.client.faulty import DROPPED, FaultyLine
+from tests.client.faulty import DROPPED, Fault, FaultyLine
 from tests.serving import Tenfour, environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -205,6 +205,25 @@ def test_a_stop_tells_the_tokens_of_the_attempt_alone(
     managed = {"TENFOUR_ATTEMPT": str(ended.pk)} | {name: str(files[name]) for name in files}
     assert hook("Stop", env=managed, transcript_path=str(transcript)).status == 0
     assert json.loads(files["TENFOUR_USAGE_FILE"].read_text())["output_tokens"] == 42
+
+
+def test_a_stop_is_reported_to_a_server_that_does_not_know_tokens(
+    hook: Hook, producer: Client, line: FaultyLine, tmp_path: Path
+) -> None:
+    transcript = tmp_path / "s-1.jsonl"
+    env = {"TENFOUR_URL": line.url}
+    producer.tasks.enqueue("coder", "implementation", payload={"action": "Write"})
+    assert "Write" in hook("UserPromptSubmit", env=env, transcript_path=str(transcript)).out
+    at = datetime.fromtimestamp(time.time() + 1, UTC).isoformat()
+    message = {"id": "one", "usage": {"input_tokens": 1, "output_tokens": 2}}
+    transcript.write_text(json.dumps({"timestamp": at, "message": message}) + "\n")
+    refused = {"code": "validation_error", "errors": [{"pointer": "/tenfour/usage"}]}
+    line.faults.append(Fault(422, {}, json.dumps(refused).encode()))
+    ran = hook("Stop", env=env, transcript_path=str(transcript))
+    assert ran.status == 0 and "older" in ran.err, ran.err
+    assert [b"output_tokens" in each.body for each in line.seen] == [False, True, False]
+    ended = Attempt.objects.get()
+    assert (ended.outcome, ended.usage) == ("success", None)
 
 
 def test_contents_and_secrets_stay_here() -> None:
