@@ -1,4 +1,8 @@
-"""Count the whole journal again: one statement for each run of events."""
+"""Count the journal again: one statement for each run of events.
+
+Tasks, instructions and escalations that retention deleted can't be counted again, and neither can
+events of months that were dropped. The counts of their days are kept as they are.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,6 +13,7 @@ from django.db import transaction
 from ledger import journal, sql
 from ledger.journal import Cursor
 from retries.activity_counts import READER, build_statements, count_activity
+from retries.activity_horizon import find_first_whole_day
 from retries.models import ActivityCount, DurationCount
 from retries.stream_position import ensure_cursor, lock_cursor, move_cursor
 
@@ -17,9 +22,12 @@ NEWEST = "activity_rebuild"
 # A statement counts so many events at most: a long one would hold back all readers of the journal.
 RUN_LENGTH = 200_000
 FIRST = str(UUID(int=0))
-# Runs are cut by id, which is about the time. What the cursor has yet to read is left to it.
+# Runs are cut by id, which is about the time. What the cursor has yet to read is left to it. Of the
+# days that are kept, only what was never counted is new.
 IN_RUN = """e.id > %(after)s::uuid and e.id <= %(last)s::uuid
-    and (e.tx, e.id) <= (%(tx)s::text::xid8, %(id)s::uuid)"""
+    and (e.tx, e.id) <= (%(tx)s::text::xid8, %(id)s::uuid)
+    and (e.at >= %(since)s
+        or (e.tx, e.id) > (%(counted_tx)s::text::xid8, %(counted_id)s::uuid))"""
 COUNT_RUN = build_statements(IN_RUN)
 END_OF_RUN = """select id::text as id from (select id from ledger_event
     where id > %(after)s::uuid and id <= %(end)s::uuid order by id limit %(size)s
@@ -33,38 +41,53 @@ class RebuildReplaced(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rebuild:
-    """A rebuild of the events up to a position; `end` is the highest id among them."""
+    """A rebuild of the events up to a position; `end` is the highest id among them.
+
+    The counts of days before `since` are kept; `counted` is how far they went.
+    """
 
     id: UUID
     head: Cursor
     end: str
+    since: datetime
+    counted: Cursor
 
 
-def rebuild_activity(*, now: datetime) -> int:
-    """Count the whole journal again; return how many runs of events were counted.
+@dataclass(frozen=True, slots=True)
+class RebuildResult:
+    """How many runs of events were counted, and from which day on."""
+
+    runs: int
+    since: datetime
+
+
+def rebuild_activity(*, now: datetime) -> RebuildResult:
+    """Count the journal again, as far back as all its rows exist.
 
     The clock counts what is written meanwhile. Raises RebuildReplaced.
     """
-    rebuild = begin_rebuild(now=now)
+    rebuild = begin_rebuild(since=find_first_whole_day(now=now), now=now)
     runs, after = 0, FIRST
     while last := count_run(rebuild, after=after):
         runs, after = runs + 1, last
     count_activity(now=now)
-    return runs
+    return RebuildResult(runs, rebuild.since)
 
 
 @transaction.atomic
-def begin_rebuild(*, now: datetime) -> Rebuild:
-    """Delete all counts, and let the clock go on from the end of the journal."""
+def begin_rebuild(*, since: datetime, now: datetime) -> Rebuild:
+    """Delete the counts from a day on, and let the clock go on from the end of the journal."""
     for name in (NEWEST, READER):
         ensure_cursor(name, start=Cursor(), now=now)
     newest, cursor = lock_cursor(NEWEST), lock_cursor(READER)
     ends = sql.run(END)
-    rebuild = Rebuild(uuid4(), journal.fetch_head(), ends[0]["id"] if ends else FIRST)
+    end = ends[0]["id"] if ends else FIRST
+    counted = Cursor(cursor.tx, str(cursor.event_id))
+    rebuild = Rebuild(uuid4(), journal.fetch_head(), end, since, counted)
     move_cursor(newest, Cursor(0, str(rebuild.id)), now)
     move_cursor(cursor, rebuild.head, now)
-    ActivityCount.objects.all().delete()
-    DurationCount.objects.all().delete()
+    ActivityCount.objects.filter(at__gte=since).delete()
+    DurationCount.objects.filter(at__gte=since).delete()
     return rebuild
 
 
@@ -77,7 +100,15 @@ def count_run(rebuild: Rebuild, *, after: str) -> str:
     if not ends:
         return ""
     last: str = ends[0]["id"]
-    run = {"after": after, "last": last, "tx": str(rebuild.head.tx), "id": rebuild.head.id}
+    run = {
+        "after": after,
+        "last": last,
+        "tx": str(rebuild.head.tx),
+        "id": rebuild.head.id,
+        "since": rebuild.since,
+        "counted_tx": str(rebuild.counted.tx),
+        "counted_id": rebuild.counted.id,
+    }
     for statement in COUNT_RUN:
         sql.run_custom_plan(statement, **run)
     return last

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.core.management import call_command
@@ -12,9 +13,11 @@ from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Attempt, Instruction, Task
 from ledger.tasks.spec import Backoff
 from retries import activity_counts, activity_rebuild, stream_position
+from retries.activity_horizon import BEGINNING, DAY, midnight_of
 from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.models import ActivityCount, DurationCount, Escalation
+from retries.retention import instruction_rows, task_rows
 from retries.states import Answer
 from tests.elsewhere import at_once
 from tests.factories import NOW, make_agent, pull, send, tick
@@ -123,7 +126,7 @@ def test_the_journal_counted_again_in_small_runs_is_the_same(
 
 def test_what_happens_during_a_rebuild_is_counted_once(agent: Agent) -> None:
     make_history(agent)
-    rebuild = activity_rebuild.begin_rebuild(now=NOW)
+    rebuild = activity_rebuild.begin_rebuild(since=BEGINNING, now=NOW)
     make_task(agent)
     fail(agent, attempt_of(claim(agent)), now=LATER)
     activity_counts.count_activity(now=NOW)  # the clock
@@ -138,12 +141,46 @@ def test_what_happens_during_a_rebuild_is_counted_once(agent: Agent) -> None:
 
 def test_a_second_rebuild_ends_the_first(agent: Agent) -> None:
     make_history(agent)
-    first = activity_rebuild.begin_rebuild(now=NOW)
+    first = activity_rebuild.begin_rebuild(since=BEGINNING, now=NOW)
     activity_rebuild.rebuild_activity(now=NOW)
     before = read_all()
     with pytest.raises(activity_rebuild.RebuildReplaced):
         activity_rebuild.count_run(first, after=activity_rebuild.FIRST)
     assert read_all() == before
+
+
+def test_a_rebuild_keeps_the_days_with_rows_that_were_deleted(
+    agent: Agent, settings: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work(day: int, *, at: timedelta = timedelta(minutes=5)) -> UUID:
+        id = make_task(agent, max_attempts=1, on_exhausted="dead_letter")
+        moment = NOW + timedelta(days=day) + at
+        fail(agent, attempt_of(claim(agent, task=id, now=moment)), now=moment + at)
+        return id
+
+    gone, _, _ = work(0), work(1), work(2)
+    asked = send(agent, "Do it", now=NOW + timedelta(days=1))
+    pull(agent, now=NOW + timedelta(days=1))
+    instructions.acknowledge_instruction(asked, now=NOW + timedelta(days=1, minutes=1))
+    activity_counts.count_activity(now=NOW)
+    before = read_all()
+    task_rows.delete_tasks([gone])
+    instruction_rows.delete_instructions([asked])
+    assert activity_rebuild.rebuild_activity(now=NOW).since == midnight_of(NOW) + 2 * DAY
+    assert read_all() == before
+    # of a kept day, what the clock has not counted yet is new
+    work(1)
+    ActivityCount.objects.filter(at__gte=midnight_of(NOW) + 2 * DAY).update(attempts=99)
+    call_command("rebuild_activity")
+    assert "Kept the counts of the days before" in capsys.readouterr().out
+    assert totals(1440)["attempts"] == totals(30)["attempts"] == 4
+    assert totals(1440, at=midnight_of(NOW) + DAY)["attempts"] == 2
+    assert totals(1440, at=midnight_of(NOW) + 2 * DAY)["attempts"] == 1
+    # rows that retention may delete meanwhile are not counted again either
+    settings.TENFOUR = settings.TENFOUR | {"TASK_DAYS": 30}
+    ActivityCount.objects.update(attempts=7)
+    activity_rebuild.rebuild_activity(now=NOW + timedelta(days=32))
+    assert set(ActivityCount.objects.values_list("attempts", flat=True)) == {7}
 
 
 def test_rebuilds_at_once_count_each_event_once(agent: Agent) -> None:

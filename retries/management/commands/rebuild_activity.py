@@ -5,18 +5,24 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from retries.activity_horizon import BEGINNING
 from retries.activity_rebuild import RebuildReplaced, rebuild_activity
 
 
 class Command(BaseCommand):
     help = (
-        "Counts the whole journal again for the figures of Overview and Agents. "
-        "They are incomplete until it ends."
+        "Counts the journal again for the figures of Overview and Agents. They are incomplete "
+        "until it ends. Days with rows that were deleted keep their counts."
     )
 
     def handle(self, **_: Any) -> None:
         try:
-            runs = rebuild_activity(now=timezone.now())
+            result = rebuild_activity(now=timezone.now())
         except RebuildReplaced as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(f"Counted the journal again, in {runs} runs of events.")
+        self.stdout.write(f"Counted the journal again, in {result.runs} runs of events.")
+        if result.since > BEGINNING:
+            self.stdout.write(
+                f"Kept the counts of the days before {result.since:%Y-%m-%d}: not all that they "
+                "count still exists."
+            )
