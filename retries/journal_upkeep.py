@@ -1,4 +1,7 @@
-"""Keep the journal's months: make those ahead, and drop those that are past."""
+"""Keep the journal's months: make those ahead, and drop those that are past.
+
+The records of sign-ins, which the audit log shows with the journal, go by the same limit.
+"""
 
 import logging
 from datetime import datetime, timedelta
@@ -9,14 +12,17 @@ from django.conf import settings
 from ledger import journal_months
 from ledger.journal_months import Busy
 from ledger.models import Project
+from ledger.people import browsers
 from retries.retention import event_months
 
 logger = logging.getLogger(__name__)
 
+SIGN_INS_A_RUN = 10_000
+
 
 def keep_months(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
     """Make and drop months; return how many. A long transaction can put either off."""
-    counts = {"made": 0, "dropped": 0, "analyzed": 0, "put_off": 0}
+    counts = {"made": 0, "dropped": 0, "analyzed": 0, "put_off": 0, "sign_ins": 0}
     if project is not None:  # a partition has the events of all projects
         return counts
     for name, keep in (("made", make_months), ("dropped", drop_past_month)):
@@ -27,8 +33,18 @@ def keep_months(*, now: datetime, project: Project | None = None) -> dict[str, A
         except OSError as error:
             counts["put_off"] += 1
             logger.error("The journal keeps a past month. The archive can't be written: %s.", error)
+    counts["sign_ins"] = delete_old_sign_ins(now)
     counts["analyzed"] = int(journal_months.analyze_if_stale())
     return counts
+
+
+def delete_old_sign_ins(now: datetime) -> int:
+    """Delete records of sign-ins that are past the journal's time; return how many."""
+    days = settings.TENFOUR["EVENT_DAYS"]
+    if not days:
+        return 0
+    before = now - timedelta(days=days)
+    return browsers.delete_sign_in_records(before=before, most=SIGN_INS_A_RUN)
 
 
 def make_months(now: datetime) -> int:

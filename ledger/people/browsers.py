@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.db.models import QuerySet
 
+from ledger.ids import first_id
 from ledger.models import SignIn, SignInOutcome, SignInRecord
 
 NAME_LENGTH = 150
@@ -56,6 +57,14 @@ def record_sign_in(
         address=address[:45],
         user_agent=user_agent[:300],
     )
+
+
+def delete_sign_in_records(*, before: datetime, most: int) -> int:
+    """Delete the oldest records of sign-ins before a time; return how many there were."""
+    old = SignInRecord.objects.filter(pk__lt=first_id(before)).order_by("pk")
+    ids = list(old.values_list("pk", flat=True)[:most])
+    deleted, _ = SignInRecord.objects.filter(pk__in=ids).delete()
+    return deleted
 
 
 def note_sign_in(

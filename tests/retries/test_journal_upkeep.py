@@ -9,9 +9,10 @@ import pytest
 from django.utils import timezone
 
 from ledger import audit
+from ledger.ids import first_id
 from ledger.journal_months import AHEAD, list_partitions, month_of
-from ledger.models import Event
-from retries import sweeps
+from ledger.models import Event, SignInRecord
+from retries import journal_upkeep, sweeps
 from retries.retention import archives
 from tests.factories import make_agent, make_project, send
 from tests.journal_partitions import insert_event, lay_out, own_partitions
@@ -24,6 +25,24 @@ DAY = timedelta(days=1)
 def months() -> Iterator[None]:
     with own_partitions():
         yield
+
+
+def test_records_of_sign_ins_go_with_the_events_of_their_time(
+    months: None, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = timezone.now()
+    young, *_ = (
+        SignInRecord.objects.create(
+            pk=first_id(now - days * DAY), outcome="signed_in", username="mara", method="password"
+        )
+        for days in (394, 396, 500, 900)
+    )
+    settings.TENFOUR = settings.TENFOUR | {"EVENT_DAYS": 0}
+    assert sweeps.run("journal", now=now)["sign_ins"] == 0
+    settings.TENFOUR = settings.TENFOUR | {"EVENT_DAYS": 395}
+    monkeypatch.setattr(journal_upkeep, "SIGN_INS_A_RUN", 2)
+    assert [sweeps.run("journal", now=now)["sign_ins"] for _ in range(3)] == [2, 1, 0]
+    assert SignInRecord.objects.get() == young
 
 
 def test_months_that_are_past_go_one_a_run_and_the_rest_stays(
