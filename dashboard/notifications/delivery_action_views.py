@@ -23,7 +23,7 @@ def redeliver(request: HtmxRequest) -> HttpResponse:
     scope = read_scope(request)
     page = back_to(request, otherwise=reverse("dashboard:deliveries") + scope.query)
     try:
-        rows = redelivery.find_wanted(request.POST, read_selection(request.POST).ids, scope.project)
+        rows = redelivery.find_wanted(request.POST, read_selection(request.POST), scope.project)
         now = timezone.now()
         done = redelivery.send_again(rows, now=now)
     except (ValueError, Refusal) as problem:

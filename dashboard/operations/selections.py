@@ -1,4 +1,4 @@
-"""The rows that a form chose in a list: ticked ones, or everything that its query matches."""
+"""The rows that a form chose: ticked ones, all that a query matches, or patterns' stuck tasks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +21,8 @@ from dashboard.tasks import queries as task_queries
 from dashboard.tasks.filters import TaskQuery
 from ledger.ids import first_id
 from ledger.models import DeadLetter, Instruction, Project, Task
+from retries.failures.patterns import stuck_tasks
+from retries.models import FailurePattern
 
 Filter = Callable[[str, Project | None], QuerySet[Any]]
 
@@ -69,16 +71,26 @@ NOUNS = {
 
 @dataclass(frozen=True, slots=True)
 class ChosenRows:
-    """Ticked rows by their ids, or all that match `query` and were there at `counted_at`."""
+    """Ticked rows by their ids, or all that match `query` and were there at `counted_at`.
+
+    With `of_patterns`, the ids are those of patterns, and the tasks that are stuck because of them
+    are chosen.
+    """
 
     noun: str
     ids: list[UUID]
     matching: bool
     query: str
     counted_at: datetime
+    of_patterns: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.ids) or self.matching
+
+    @property
+    def source(self) -> str:
+        """The query that finds the rows among others, for the operation's page."""
+        return describe_patterns(self.ids) if self.of_patterns else self.query
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -88,22 +100,34 @@ class ChosenRows:
     def rows(self, project: Project | None) -> QuerySet[Any]:
         """Return the rows; those that were created after the count are not among them."""
         listed = NOUNS[self.noun]
+        if self.of_patterns:
+            stuck = of_project(stuck_tasks(self.ids), project)
+            return stuck.filter(id__lt=first_id(self.counted_at))
         if not self.matching:
             manager = listed.model._default_manager
             return of_project(manager.filter(pk__in=self.ids), project)
         return listed.filter(self.query, project).filter(id__lt=first_id(self.counted_at))
 
 
+def describe_patterns(ids: list[UUID]) -> str:
+    """Return the query for the tasks that failed in these patterns."""
+    rows = FailurePattern.objects.filter(pk__in=ids).order_by("id")
+    names = [each[:12] for each in rows.values_list("fingerprint", flat=True)]
+    return f"pattern:{','.join(names)}" if names else ""
+
+
 def read_chosen(noun: str, data: QueryDict, *, now: datetime) -> ChosenRows:
     """Return the rows that a form chose. A time in the future counts as now."""
-    matching = data.get("matching") == "yes"
+    of_patterns = noun == "task" and data.get("of") == "patterns"
+    matching = data.get("matching") == "yes" and not of_patterns
     counted_at = parse_time(data.get("counted_at", "")) or now
     return ChosenRows(
         noun=noun,
-        ids=[] if matching else read_selection(data).ids,
+        ids=[] if matching else read_selection(data),
         matching=matching,
         query=data.get("q", "")[:500] if matching else "",
         counted_at=min(counted_at, now),
+        of_patterns=of_patterns,
     )
 
 

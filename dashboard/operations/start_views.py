@@ -70,9 +70,9 @@ def new(request: HtmxRequest, verb_name: str) -> HttpResponse:
     if not may(request.user, verb.permission, project.id if project else None):
         return refuse(request, verb.permission, by_script=False)
     chosen = read_chosen(verb.noun, request.POST, now=timezone.now())
-    back = list_url(back_to(request, otherwise=reverse(f"dashboard:{NOUNS[verb.noun].place}")))
+    back = list_url(back_to(request, otherwise=reverse(f"dashboard:{place_of(chosen)}")))
     if not chosen:
-        noun = words_of(verb.name).noun
+        noun = "pattern" if chosen.of_patterns else words_of(verb.name).noun
         messages.warning(request, f"Select at least one {noun}. Nothing changed.")
         return redirect(back)
     if chosen.problems:
@@ -94,11 +94,16 @@ def find_listed_verb(name: str) -> BulkVerb:
     return verb
 
 
+def place_of(chosen: ChosenRows) -> str:
+    """Return the name of the page on which the rows were chosen."""
+    return "patterns" if chosen.of_patterns else NOUNS[chosen.noun].place
+
+
 def ask(
     request: HtmxRequest, verb: BulkVerb, chosen: ChosenRows, *, back: str, problem: str = ""
 ) -> HttpResponse:
     """Show what the action would change."""
-    visit = begin_visit(request, current=NOUNS[verb.noun].place)
+    visit = begin_visit(request, current=place_of(chosen))
     page = build_question(visit, verb, chosen, back=back, problem=problem)
     return respond(visit, "operations/new.html", "operations/_new.html", page)
 
@@ -108,11 +113,11 @@ def build_question(
 ) -> OperationQuestionPage:
     words, rows = words_of(verb.name), chosen.rows(visit.scope.project)
     count = count_selection(verb.name, rows)
-    which = "matching" if chosen.matching else "selected"
+    which = "stuck" if chosen.of_patterns else "matching" if chosen.matching else "selected"
     title = (
         f"{words.do} {count.matching:,} {which} {words.noun}{'' if count.matching == 1 else 's'}?"
     )
-    place = NOUNS[verb.noun].place
+    place = place_of(chosen)
     return OperationQuestionPage(
         title=title,
         heading=title.rstrip("?"),
@@ -143,7 +148,7 @@ def start(request: HtmxRequest, verb: BulkVerb, chosen: ChosenRows, *, back: str
             verb.name,
             chosen.rows(scope.project),
             options=read_options(request),
-            query=chosen.query,
+            query=chosen.source,
             reason=request.POST.get("reason", ""),
             counted_at=chosen.counted_at,
             stamp=stamp_of(request),

@@ -1,4 +1,4 @@
-"""Ignore, resolve, reopen or retry failure patterns, one or many."""
+"""Ignore, resolve or reopen failure patterns, one or many. See `operations` for a retry."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -17,14 +17,12 @@ from dashboard.navigation import read_scope
 from dashboard.patterns import queries
 from dashboard.patterns.actions import ACTIONS, IGNORE_TIMES
 from dashboard.rendering import HtmxRequest, back_to
-from dashboard.selection import list_url, question_url, read_selection
+from dashboard.selection import list_url, read_selection
 from dashboard.tasks.action_views import add_message
 from ledger.errors import NotFound
 from ledger.journal import stamp_of
 from retries.failures import fix_verdicts, patterns
 from retries.states import Verdict
-
-CHANNEL = "page"
 
 
 @require_POST
@@ -35,9 +33,7 @@ def act(request: HtmxRequest, pattern_id: UUID, verb: str) -> HttpResponse:
     if not queries.exists(pattern_id):
         raise Http404(f"There is no pattern {pattern_id}.")
     page = reverse("dashboard:pattern", args=[pattern_id]) + scope.query
-    if action.question and "confirmed" not in request.POST:
-        return redirect(f"{page}{'&' if scope.query else '?'}ask={verb}")
-    add_message(request, VERBS[verb](request, [pattern_id]), of=1)
+    add_message(request, VERBS[action.verb](request, [pattern_id]), of=1)
     return redirect(page)
 
 
@@ -45,16 +41,12 @@ def act(request: HtmxRequest, pattern_id: UUID, verb: str) -> HttpResponse:
 @operators_only
 def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
     """Act on the selected patterns and return to the list."""
-    action, rows = find_action(ACTIONS, verb), read_selection(request.POST)
+    action, ids = find_action(ACTIONS, verb), read_selection(request.POST)
     page = back_to(request, otherwise=reverse("dashboard:patterns"))
-    if not rows.ids:
+    if not ids:
         messages.warning(request, "Select at least one pattern. Nothing was changed.")
-    elif action.question and "confirmed" not in request.POST:
-        return redirect(question_url(page, verb, rows))
     else:
-        done = VERBS[verb](request, rows.ids)
-        # a retry changes tasks, which the person did not select one by one
-        add_message(request, done, of=done[0] if verb == "retry" else len(rows.ids))
+        add_message(request, VERBS[action.verb](request, ids), of=len(ids))
     return redirect(list_url(page))
 
 
@@ -107,19 +99,4 @@ def reopen(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     return len(done), f"{counted(len(done), 'pattern')} reopened."
 
 
-def retry(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    result = patterns.retry(
-        ids,
-        stamp=stamp_of(request),
-        channel=CHANNEL,
-    )
-    parts = (
-        (len(result.replayed), "dead letter replayed", "dead letters replayed"),
-        (len(result.made_due), "pending retry started", "pending retries started"),
-        (len(result.answered), "question answered with a retry", "questions answered with a retry"),
-    )
-    summary = ", ".join(counted(number, one, many) for number, one, many in parts if number)
-    return len(result), f"{summary}."
-
-
-VERBS = {"ignore": ignore, "resolve": resolve, "reopen": reopen, "retry": retry}
+VERBS = {"ignore": ignore, "resolve": resolve, "reopen": reopen}

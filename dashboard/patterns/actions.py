@@ -4,15 +4,8 @@ from dashboard.actions import Action
 from ledger.states import Who
 from retries.states import PatternState, allowed_pattern_moves
 
-RETRY_ALL = Action(
-    "retry",
-    "Retry all",
-    key="r",
-    icon="undo",
-    question="Retry all stuck tasks?",
-    consequence="Dead letters are replayed as new tasks, pending retries start now, and open "
-    "questions are answered with a retry.",
-)
+# It changes tasks, so it starts an operation on them.
+RETRY_ALL = Action("retry", "Retry all…", key="r", icon="undo")
 RESOLVE = Action("resolve", "Resolve", key="s", icon="check")
 IGNORE = Action("ignore", "Ignore", key="i", icon="s-skipped")
 REOPEN = Action("reopen", "Reopen", key="o", icon="undo")
@@ -23,7 +16,7 @@ IGNORE_TIMES = (
     (7 * 86_400, "1 week"),
     (30 * 86_400, "30 days"),
 )
-ACTIONS = {action.verb: action for action in (RETRY_ALL, RESOLVE, IGNORE, REOPEN)}
+ACTIONS = {action.verb: action for action in (RESOLVE, IGNORE, REOPEN)}
 
 
 def allowed_actions(state: str, *, stuck: int) -> list[Action]:

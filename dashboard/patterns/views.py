@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.http import Http404, HttpRequest
+from django.http import Http404
 from django.urls import reverse_lazy
 
 from dashboard.actions import Action
@@ -15,7 +15,6 @@ from dashboard.patterns.filters import PatternQuery
 from dashboard.patterns.queries import Days, Example, PatternList
 from dashboard.rendering import Crumb, PageContext, Visit, live_page
 from dashboard.saved_views.strip import ViewStrip, read_views
-from dashboard.selection import BulkQuestion, find_bulk_question, read_selection
 from dashboard.sorting import Heading, build_headings, read_sort
 from ledger.models import Agent
 from retries.failures import figures, fix_verdicts, fixes, suggestions
@@ -68,7 +67,6 @@ class PatternPage(PageContext):
     row: FailurePattern
     stuck: StuckTasks
     actions: list[Action]
-    asked: Action | None
     days: Days
     agents: list[Agent]
     failures: list[Grouped]
@@ -95,8 +93,6 @@ def detail(visit: Visit, pattern_id: UUID) -> PatternPage:
     if row is None:
         raise Http404(f"There is no pattern {pattern_id}.")
     stuck = queries.count_stuck_tasks(row)
-    actions = allowed_actions(row.state, stuck=stuck.total)
-    wanted = ACTIONS.get(visit.request.GET.get("ask", ""))
     failures = queries.list_failures(row)
     return PatternPage(
         title=f"{row.template[:60]} · Pattern",
@@ -104,8 +100,7 @@ def detail(visit: Visit, pattern_id: UUID) -> PatternPage:
         crumbs=(CRUMB,),
         row=row,
         stuck=stuck,
-        actions=actions,
-        asked=wanted if wanted in actions and wanted and wanted.question else None,
+        actions=allowed_actions(row.state, stuck=stuck.total),
         days=queries.count_days(row, now=visit.now),
         agents=queries.list_agents(row),
         failures=failures[: queries.FAILURES_SHOWN],
@@ -141,8 +136,6 @@ class PatternListPage(PageContext):
     headings: dict[str, Heading]
     sort: str
     listed: PatternList
-    asked: BulkQuestion | None
-    chosen: set[str]
     actions: list[Action]
     considered: int = queries.CONSIDERED
 
@@ -175,8 +168,6 @@ def index(visit: Visit) -> PatternListPage:
             page=read_page_number(params.get("page", "")),
             now=visit.now,
         ),
-        asked=find_question(visit.request),
-        chosen={str(id) for id in read_selection(params).ids},
         actions=list(ACTIONS.values()),
     )
 
@@ -185,9 +176,3 @@ def read_page_number(text: str) -> int:
     """Return the page number, or 1 if it is not a number."""
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 4 else 1
     return min(max(number, 1), LAST_PAGE)
-
-
-def find_question(request: HttpRequest) -> BulkQuestion | None:
-    """Return the action on selected patterns that has to be confirmed."""
-    found = find_bulk_question(request, ACTIONS)
-    return BulkQuestion(found[0], found[1], len(found[1].ids)) if found and found[1].ids else None

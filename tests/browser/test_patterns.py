@@ -34,7 +34,7 @@ def test_the_pages_are_whole_and_promote_a_fix_without_a_script(
     visit: Callable[..., Visitor], busy: dict[str, str]
 ) -> None:
     visitor = visit().signed_in()
-    for path in ("/patterns/", "/patterns/?q=state:ignored", "{hostile}", "{plain}?ask=retry"):
+    for path in ("/patterns/", "/patterns/?q=state:ignored", "{hostile}"):
         assert_whole(visitor, path.format(**busy))
     page = visit(java_script_enabled=False).signed_in().open(busy["plain"])
     page.locator("#fixes").get_by_role("button", name="Promote").click()
@@ -52,8 +52,9 @@ def test_by_key_alone(visit: Callable[..., Visitor], busy: dict[str, str]) -> No
     page.wait_for_url("**/patterns/*/")
     expect(page.locator("#why")).to_contain_text("Cannot find module ‹text›")
     page.keyboard.press("r")
-    expect(page.locator("#retry-dialog")).to_be_visible()
-    page.keyboard.press("Escape")
+    expect(page.get_by_role("heading", name="Retry 1 stuck task?")).to_be_visible()
+    page.get_by_role("link", name="Cancel").click()
+    page.wait_for_url("**/patterns/*/")
     page.keyboard.press("s")
     expect(page.locator(".detail__line")).to_contain_text("Resolved")
     row = FailurePattern.objects.get(template__startswith="Cannot")

@@ -14,10 +14,10 @@ from django.test import Client
 from dashboard import live_updates
 from dashboard.patterns import queries as pattern_queries
 from ledger.journal import Stamp
-from ledger.models import Agent, Event, Task
+from ledger.models import Agent, Event
 from ledger.states import TaskState, Who
 from retries.failures import fixes, patterns
-from retries.models import FailurePattern
+from retries.models import FailurePattern, Operation
 from retries.states import PatternState, allowed_pattern_moves
 from tests.dashboard.conftest import PART
 from tests.dashboard.worked import MARA, buried, make_task
@@ -229,20 +229,37 @@ def test_pattern_shows_examples_and_fixes(browser: Client, agent: Agent, now: da
     assert browser.get(f"{URL}{uuid4()}/").status_code == 404
 
 
-def test_retry_all_asks_first_and_reports_the_result(
+RETRY = "/operations/new/task.retry/"
+
+
+def test_retry_all_is_an_operation_on_the_stuck_tasks(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
+    """Counted and asked first, for one pattern and for several; other tasks stay as they are."""
     letter = buried(agent=agent, now=now, error="disk full")
-    make_task(TaskState.ESCALATED, agent=agent, now=now, why={"message": "disk full"})
-    path = f"{address(of('disk'))}retry/"
-    asked = browser.post(path)
-    assert asked["Location"] == f"{address(of('disk'))}?ask=retry"
-    assert "Retry all stuck tasks?" in words(browser.get(asked["Location"]))
-    told = said(browser, path, {"confirmed": "yes"})
-    assert told == "1 dead letter replayed, 1 question answered with a retry."
-    assert Task.objects.filter(replay_of=letter.task_id).exists()
-    assert "Nothing changed" in said(browser, path, {"confirmed": "yes"})
-    assert f'action="{path}"' not in html(browser.get(address(of("disk"))))
+    asked = make_task(TaskState.ESCALATED, agent=agent, now=now, why={"message": "disk full"})
+    other = buried(agent=agent, now=now, error="no route")
+    page = address(of("disk"))
+    assert f'action="{RETRY}"' in html(browser.get(page)) and RETRY in html(browser.get(URL))
+    form: dict[str, Any] = {"of": "patterns", "id": str(of("disk").pk), "next": page}
+    question = browser.post(RETRY, form)
+    assert "Retry 2 stuck tasks?" in words(question)
+    assert f'href="{page}"' in html(question) and not Operation.objects.exists()
+    assert "2 tasks will be retried" in said(browser, RETRY, form | {"confirmed": "yes"})
+    operation = Operation.objects.get()
+    assert operation.query == f"pattern:{of('disk').fingerprint[:12]}"
+    assert set(operation.items.values_list("subject_id", flat=True)) == {letter.task_id, asked.pk}
+    found = html(browser.get("/tasks/", {"q": operation.query}))
+    assert [f"/tasks/{id}/" in found for id in (letter.task_id, asked.pk, other.task_id)] == [
+        True,
+        True,
+        False,
+    ]
+    both = form | {"id": [str(of(word).pk) for word in ("disk", "no")]}
+    assert "Retry 3 stuck tasks?" in words(browser.post(RETRY, both))
+    assert "Select at least one pattern" in said(browser, RETRY, {"of": "patterns"})
+    letter.refresh_from_db()
+    assert letter.closed_at is None and other.closed_at is None
 
 
 def test_the_buttons_are_the_legal_moves(browser: Client, agent: Agent, now: datetime) -> None:
@@ -282,14 +299,10 @@ def test_many_at_once(browser: Client, agent: Agent, now: datetime) -> None:
     ids = [str(of(word).pk) for word in ("one", "two")]
     assert said(browser, f"{URL}resolve/all/", {"id": ids}) == "2 patterns resolved."
     assert FailurePattern.objects.filter(state="open").get() == of("three")
-    asked = browser.post(f"{URL}retry/all/", {"id": ids, "next": f"{URL}?state=resolved"})
-    assert "Retry all 2 patterns?" in words(browser.get(asked["Location"]))
-    form = {"id": ids, "confirmed": "yes"}
-    assert said(browser, f"{URL}retry/all/", form) == "2 dead letters replayed."
     assert "Select at least one pattern" in said(browser, f"{URL}ignore/all/", {})
 
 
-@pytest.mark.parametrize("verb", ["ignore", "resolve", "reopen", "retry", "explode"])
+@pytest.mark.parametrize("verb", ["ignore", "resolve", "reopen", "explode"])
 def test_looking_never_acts_and_strangers_never_do(
     browser: Client, agent: Agent, now: datetime, verb: str
 ) -> None:
