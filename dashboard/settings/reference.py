@@ -65,8 +65,8 @@ GROUPS = (
             Setting(
                 "EVENT_DAYS",
                 "400",
-                "days that the journal keeps events, and the audit log sign-ins; a month is deleted "
-                "when all of its events are older; 0 keeps all",
+                "days that the journal keeps events, and the audit log sign-ins; a month is "
+                "deleted when all of its events are older; 0 keeps all",
             ),
             Setting(
                 "JOURNAL_SECONDS",
