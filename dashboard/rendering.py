@@ -56,6 +56,7 @@ class Steps:
     list: str
     previous: str
     next: str
+    with_shift: bool = False  # because J and K move over the rows of the page itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from ledger.models import Project
 # parameters of a page that its neighbors' pages don't repeat
 OWN = (
     *("ask", "open", "id", "timeline", "before", "after"),
-    *("show", "state", "find", "at", "start", "batches", "make"),
+    *("show", "state", "find", "at", "start", "batches", "make", "order"),
 )
 
 
@@ -72,8 +72,13 @@ def read_beside(
     )
 
 
-def build_steps(visit: Visit, beside: Beside | None, *, place: str, page: str) -> Steps | None:
-    """Return the links to the neighbors, which keep the filter of the list `place`."""
+def build_steps(
+    visit: Visit, beside: Beside | None, *, place: str, page: str, with_shift: bool = False
+) -> Steps | None:
+    """Return the links to the neighbors, which keep the filter of the list `place`.
+
+    Their keys are J and K, or with Shift on a page whose own rows J and K move over.
+    """
     if beside is None:
         return None
     params = here_of(visit.request)
@@ -90,6 +95,7 @@ def build_steps(visit: Visit, beside: Beside | None, *, place: str, page: str) -
         list=reverse(f"dashboard:{place}") + query,
         previous=link(beside.previous),
         next=link(beside.next),
+        with_shift=with_shift,
     )
 
 

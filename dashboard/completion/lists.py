@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from dashboard.activity import filters as event_filters
+from dashboard.activity import queries as event_queries
 from dashboard.agents import filters as agent_filters
 from dashboard.completion.sources import (
     Source,
@@ -107,6 +108,11 @@ def list_assignees(typed: Typed) -> list[dict[str, str]]:
     return list_choices(typed, (inbox_filters.ME, inbox_filters.NO_ONE)) + open_ones(typed)
 
 
+def list_actors(typed: Typed) -> list[dict[str, str]]:
+    events = event_queries.filter_events(event_filters.EventQuery(), typed.project)
+    return newest(lambda: events, "actor_name")(replace(typed, project=None))
+
+
 TASKS: dict[str, Any] = {
     "agent": agents(tasks_of),
     "plan": plans(tasks_in_plan),
@@ -167,13 +173,13 @@ LISTS = {
     "sessions": CompletedList(
         "sessions",
         session_filters.KEYS,
-        {"agent": agents(sessions_of)},
+        {"agent": agents(sessions_of), "task": newest(Task.objects.all, "ref")},
     ),
     "agents": CompletedList("agents", agent_filters.KEYS),
     "activity": CompletedList(
         "activity",
         event_filters.build_keys([], now=timezone.now()),
-        {"agent": agents()},
+        {"agent": agents(), "actor": list_actors},
     ),
 }
 

@@ -12,7 +12,7 @@ from django.shortcuts import redirect
 from django.urls import reverse, reverse_lazy
 from django.views.decorators.http import require_safe
 
-from dashboard import query_box
+from dashboard import query_box, steps
 from dashboard.access import operators_only
 from dashboard.actions import Action
 from dashboard.activity.queries import EventEntry
@@ -28,7 +28,7 @@ from dashboard.plans.flow_chart import FlowChart, draw_flow
 from dashboard.plans.progress import Figure, ProgressBar, StateCount, TaskCounts
 from dashboard.plans.rows import TaskRow, Wave
 from dashboard.plans.waves import find_blockers
-from dashboard.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.rendering import Crumb, PageContext, Steps, Visit, live_page
 from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.shared_queries import list_nearest_agents
 from dashboard.sorting import Heading, build_headings, read_sort
@@ -227,6 +227,7 @@ def detail(visit: Visit, plan_id: UUID) -> PlanPage:
         title=" · ".join(filter(None, [questions.sentence, str(plan)[:TITLE_LENGTH]])),
         heading=str(plan),
         crumbs=[CRUMB],
+        list_steps=find_steps(visit, plan.pk),
         plan=plan,
         counts=counts,
         actions=actions,
@@ -257,6 +258,16 @@ def detail(visit: Visit, plan_id: UUID) -> PlanPage:
             for run in detail_queries.list_previous_runs(plan)
         ],
     )
+
+
+def find_steps(visit: Visit, plan_id: UUID) -> Steps | None:
+    if not steps.are_shown(visit):
+        return None
+    params = visit.request.GET
+    rows = queries.filter_plans(filters.parse(params.get("q", "")), visit.scope.project)
+    sort = read_sort(params.get("sort", ""), queries.COLUMNS, 0)
+    beside = steps.find_beside(rows, plan_id, sort, queries.COLUMNS)
+    return steps.build_steps(visit, beside, place="plans", page="plan", with_shift=True)
 
 
 def summarize_questions(

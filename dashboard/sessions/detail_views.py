@@ -187,7 +187,7 @@ def find_steps(visit: Visit, row: Session) -> Steps | None:
     params = visit.request.GET
     query, order = filters.parse(params.get("q", "")), queries.read_order(params.get("sort", ""))
     beside = queries.find_beside_session(query, visit.scope.project, order, row, visit.now)
-    return steps.build_steps(visit, beside, place="sessions", page="session")
+    return steps.build_steps(visit, beside, place="sessions", page="session", with_shift=True)
 
 
 def find_or_404(session_id: UUID) -> Session:

@@ -56,7 +56,7 @@ class Visitor:
     def new_page(self) -> Page:
         page = self.context.new_page()
         page.on("console", self.note)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("pageerror", lambda error: self.complain(str(error)))
         return page
 
     def page(self) -> Page:
@@ -69,8 +69,12 @@ class Visitor:
         return page
 
     def note(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning") and TOO_LATE not in message.text:
-            self.complaints.append(message.text)
+        if message.type in ("error", "warning"):
+            self.complain(message.text)
+
+    def complain(self, text: str) -> None:
+        if TOO_LATE not in text:
+            self.complaints.append(text)
 
     def signed_in(self) -> "Visitor":
         """Take over a session made on the server; the form has tests of its own."""

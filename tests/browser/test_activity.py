@@ -1,5 +1,6 @@
 """The Activity page in a real browser: whole in every dress, live, held still for its reader."""
 
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -100,6 +101,43 @@ def test_keys_move_open_and_filter(visit: Visit, story: None) -> None:
     page.keyboard.type("kind:instruction.failed\n")
     page.wait_for_url("**/activity/?q=kind*")
     expect(page.locator(".log__row code").first).to_have_text("instruction.failed")
+
+
+def test_a_range_is_dragged_over_the_bars(visit: Visit, story: None) -> None:
+    """Also chosen by keys; a click is no range, Escape lets go, and the log shows only the range."""
+    visitor = visit()
+    page = visitor.sign_in("/activity/?q=kind:instruction")
+    count = page.locator(".log__row").count()
+    plot = page.locator("#range")
+    box = plot.bounding_box()
+    assert box
+    middle = box["y"] + box["height"] / 2
+    page.mouse.click(box["x"] + box["width"] / 2, middle)
+    expect(page.locator("#range-hint")).to_contain_text("Drag over the bars")
+    plot.focus()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".loghist__chosen")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator(".loghist__chosen")).to_be_hidden()
+    page.mouse.move(box["x"] + box["width"] * 0.2, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.99, middle, steps=4)
+    expect(page.locator("#range-hint")).to_contain_text(" to ")
+    page.mouse.up()
+    page.wait_for_url(re.compile("since.*until"))
+    shown = page.locator("#query").input_value()
+    since, until = re.findall(r"(?:since|until):(\S+)", shown)
+    assert shown.startswith("kind:instruction since:") and since < until
+    events = Event.objects.filter(kind__startswith="instruction.", at__gte=f"{since}Z")
+    inside = events.filter(at__lt=f"{until}Z").exclude(kind="instruction.requeued").count()
+    assert 0 < inside < count
+    expect(page.locator(".log__row")).to_have_count(inside)
+    page.locator("#range").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Shift+ArrowLeft")
+    page.keyboard.press("Enter")
+    page.wait_for_function("shown => document.querySelector('#query').value !== shown", arg=shown)
+    assert visitor.complaints == []
 
 
 def test_all_of_it_without_a_script(visit: Visit, story: None) -> None:

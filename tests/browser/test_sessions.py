@@ -68,6 +68,7 @@ def test_a_conversation_is_read_by_key(visit: Visit, coder: Agent, now: datetime
         lines += bash(f"c{n}", f"make {n}", "Exit code 1\nboom", is_error=n in (3, 12))
     lines += bash("big", "cat all", "x" * 9_000 + "THE-END")
     session = make_session(coder, lines, now=now)
+    earlier = make_session(coder, [("user", [Text("Start")])], now=now - timedelta(hours=1))
     task = enqueued(coder, "Round once", now=now)
     Message.objects.filter(session=session).update(attempt=claimed(coder, task, now=now))
     visitor = visit()
@@ -102,6 +103,10 @@ def test_a_conversation_is_read_by_key(visit: Visit, coder: Agent, now: datetime
     expect(folded).to_be_visible()
     page.goto(f"{visitor.url}/sessions/{session.pk}/#m-39")
     expect(page.locator("#m-39")).to_be_visible()
+    page.keyboard.press("J")  # to the next session, with Shift
+    page.wait_for_url(f"**/sessions/{earlier.pk}/")
+    page.keyboard.press("K")
+    page.wait_for_url(f"**/sessions/{session.pk}/")
     page.keyboard.press("t")
     page.wait_for_url(f"**/tasks/{task}/**")
     page.locator("#conversation-1").click()

@@ -3,9 +3,14 @@
 import re
 from datetime import datetime
 from html import unescape
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 
 from django.test import Client
 
+from dashboard.actions import Action
+from dashboard.escalations.panel import KEYS as ANSWER_KEYS
 from ledger.models import Agent
 from tests.dashboard.seen import html
 from tests.dashboard.test_read_only import make_world
@@ -47,6 +52,61 @@ DRAWN = {
     "On an agent": {"Shift P"},
     "On Overview and Insight": {"1", "2", "3"},
 }
+# the folders of the pages under each heading, and the keys that are elsewhere: in a script of
+# theirs, or in the head of every page
+FOLDERS = {
+    "On an escalation": ("escalations",),
+    "On Overview and Insight": ("overview", "insight"),
+    "On an instruction": ("instructions",),
+    "On a task": ("tasks",),
+    "On a plan": ("plans",),
+    "On a dead letter": ("deadletters",),
+    "On a pattern": ("patterns",),
+    "On an agent": ("agents",),
+    "Connect an agent": ("connect",),
+    "On an operation": ("operations",),
+    "On a session": ("sessions",),
+    "On People and Tokens": ("people", "tokens"),
+    "On a delivery": ("notifications",),
+    "On a rule": ("standing_instructions", "notifications"),
+}
+ELSEWHERE = {
+    "On an escalation": {"B", "Ctrl Enter"},
+    "On a rule": {"Ctrl Enter"},
+    "On a plan": {"Shift J", "Shift K"},
+    "On a session": {"Shift J", "Shift K"},
+}
+COUNTED = {"insight": "123", "overview": "123", "connect": "1234567"}
+LITERAL = re.compile(r'(?:data-(?:row-)?key|\bkey)="([^"{]+)"')
+TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
+
+
+def list_keys(folder: str) -> set[str]:
+    """Return the keys that the templates and actions of a page's folder can have."""
+    text = "".join(path.read_text() for path in sorted((TEMPLATES / folder).glob("*.html")))
+    keys = set(LITERAL.findall(text)) | set(COUNTED.get(folder, ""))
+    if folder == "escalations":
+        keys |= set(ANSWER_KEYS.values())
+    if find_spec(f"dashboard.{folder}.actions"):
+        module = vars(import_module(f"dashboard.{folder}.actions"))
+        keys |= {each.key for each in module.values() if isinstance(each, Action) and each.key}
+    return {spell_key(key) for key in keys}
+
+
+def test_every_key_of_the_table_does_something(browser: Client) -> None:
+    """Under each heading, its pages have an element or an action with that key."""
+    table = DIALOG.search(html(browser.get("/settings/")))
+    assert table
+    known = read_sections(table[0])
+    assert set(known) - {*EVERYWHERE} == set(FOLDERS)
+    idle = {
+        (heading, key)
+        for heading, folders in FOLDERS.items()
+        for key in known[heading]
+        if key not in ELSEWHERE.get(heading, ())
+        and not any(key in list_keys(folder) for folder in folders)
+    }
+    assert idle == set()
 
 
 def test_the_table_names_the_keys_of_every_page(

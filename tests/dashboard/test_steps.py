@@ -14,7 +14,7 @@ from ledger.models import Agent
 from ledger.states import TaskState
 from tests.dashboard.seen import html, rows, words
 from tests.dashboard.sessions.conversations import make_session
-from tests.dashboard.worked import buried, make_task
+from tests.dashboard.worked import buried, make_plan, make_task
 from tests.factories import make_agent, send
 
 pytestmark = pytest.mark.django_db
@@ -25,12 +25,14 @@ LISTS = {
     "instructions": ("instruction", "ins"),
     "deadletters": ("deadletter", "dead"),
     "sessions": ("session", "session"),
+    "plans": ("plan", "plan"),
 }
 ORDERS = {
     "tasks": ("", "-attempts", "created"),
     "instructions": ("", "-urgency", "sent"),
     "deadletters": ("", "name", "failed"),
     "sessions": ("", *ORDER_COLUMNS, "-active"),
+    "plans": ("", "-ref", "title"),
 }
 
 
@@ -52,6 +54,7 @@ def test_steps_lead_through_the_filtered_list(
             buried(f"L{number}", agent=each, now=now - timedelta(minutes=number))
             make_session(each, now=now - timedelta(minutes=number))
             send(each)
+            make_plan(f"{each.name}-{number}", [("One", [])], now=now, agent=each)
     page_name, of = LISTS[noun]
     query = {"q": "agent:coder", "group": "time"}
     for sort in ORDERS[noun]:

@@ -1,15 +1,20 @@
-"""The values that the query box of Tasks offers."""
+"""The values that the query boxes offer."""
 
 from datetime import datetime
 
 import pytest
 from django.test import Client
 
+from dashboard.completion.lists import LISTS
 from dashboard.tasks.filters import KEYS
+from ledger.journal import Actor
 from ledger.models import Agent
 from retries.models import FailurePattern
-from tests.dashboard.worked import make_task
-from tests.factories import make_agent
+from tests.dashboard.escalations.test_inbox import escalated
+from tests.dashboard.seen import html
+from tests.dashboard.sessions.conversations import make_busy_session
+from tests.dashboard.worked import buried, make_plan, make_task
+from tests.factories import make_agent, make_project, send
 
 pytestmark = pytest.mark.django_db
 
@@ -45,3 +50,33 @@ def test_values_with_their_counts_in_the_list(browser: Client, agent: Agent, now
         assert len(complete(browser, key=key, prefix="")) > 0 or key == "plan", key
         for prefix in ("%", "'\"\\", "\0x%", "x" * 400):
             assert complete(browser, key=key, prefix=prefix, q=prefix) == [], (key, prefix)
+
+
+NO_VALUES = {"about"}  # an id is pasted
+PATHS = {"deadletters": "dead-letters"}
+
+
+@pytest.mark.parametrize("noun", LISTS)
+def test_what_a_list_offers_is_understood_by_it(
+    browser: Client, agent: Agent, now: datetime, noun: str
+) -> None:
+    """Every key has values, also with a name that needs quotes, and none of them is a problem."""
+    codex = make_agent("codex two")
+    make_plan("03-01", [("Ledger", [])], now=now, agent=codex)
+    make_busy_session(agent, now=now)
+    send(codex, actor=Actor("user", "1", "mara l"), now=now)
+    escalated(codex, "Import", "no disk", now=now)
+    buried(agent=agent, now=now)
+    make_agent("foreign", project=make_project("other"))
+    for key in LISTS[noun].keys:
+        offered = complete(browser, list=noun, key=key, prefix="", project="default")
+        assert offered or key in NO_VALUES, key
+        for term, _ in offered:
+            assert term.startswith(f"{key}:") and "foreign" not in term
+            page = html(browser.get(f"/{PATHS.get(noun, noun)}/", {"q": term}))
+            assert 'class="listing__note hint hint--err"' not in page, term
+        for prefix in ("%", "'\"\\", "\0x%", "x" * 400):
+            assert complete(browser, list=noun, key=key, prefix=prefix, q=prefix) == [], key
+    if "agent" in LISTS[noun].keys:
+        terms = [term for term, _ in complete(browser, list=noun, key="agent", prefix="CODEX")]
+        assert terms == ['agent:"codex two"']

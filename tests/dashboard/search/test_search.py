@@ -1,8 +1,10 @@
 """The search box."""
 
+import re
 import uuid
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote_plus
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -143,6 +145,44 @@ def test_actions_by_permission(client: Client, browser: Client) -> None:
     client.force_login(viewer)
     page = html(client.get("/search/", {"q": "instruction", "part": "1"}))
     assert "/instructions/" not in page and "/agents/" not in page
+
+
+def test_an_agent_is_paused_and_resumed_from_the_palette(browser: Client, agent: Agent) -> None:
+    """Each result is a form for whoever may act, and only the verb that fits the agent is there."""
+    make_agent("<b>coder</b>")
+    for verb, other in (("pause", "resume"), ("resume", "pause")):
+        url = f"/agents/{agent.pk}/{verb}/"
+        for text in ("coder", f"{verb} coder", f"{verb[:3]} agent CODER"):
+            page = html(browser.get("/search/", {"q": text, "part": "1"}))
+            assert f'action="{url}"' in page, text
+            assert f"/{agent.pk}/{other}/" not in page
+        raw = browser.get("/search/", {"q": verb + " <b>", "part": "1"}).content.decode()
+        assert "<b>coder" not in raw
+        assert f"/{agent.pk}/" not in html(browser.get("/search/", {"q": verb, "part": "1"}))
+        browser.post(url)
+        agent.refresh_from_db()
+        assert agent.paused == (verb == "pause")
+    viewer = User.objects.create_user("vera", is_staff=True)
+    viewer.user_permissions.add(Permission.objects.get(codename="view_agent"))
+    client = Client()
+    client.force_login(viewer)
+    page = html(client.get("/search/", {"q": "pause coder", "part": "1"}))
+    assert "/pause/" not in page and "Pause agent" not in page
+
+
+def test_the_nearest_word_is_offered(browser: Client, world: dict[str, Any]) -> None:
+    """Of the words of the project; the link searches for it, and only what is unknown changes."""
+
+    def nearest(text: str, **more: str) -> str:
+        page = html(browser.get("/search/", {"q": text, **more}))
+        found = re.search(r"Did you mean <a[^>]* href=.([^\"]+). data-nearest", page)
+        return unquote_plus(found[1]) if found else ""
+
+    assert nearest("lxlm") == "/search/?q=lxml"
+    assert nearest("Nightly imprt") == "/search/?q=nightly import"
+    assert nearest("qqqqqqqqq") == nearest("lxml") == nearest(str(uuid.uuid4())) == ""
+    assert nearest("nighly", project="atlas") == "", "no word of another project is told"
+    assert nearest("nighly", project="default") == "/search/?q=nightly&project=default"
 
 
 @pytest.mark.parametrize("find", [queries.TASKS, queries.ESCALATIONS])

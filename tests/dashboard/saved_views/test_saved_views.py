@@ -1,0 +1,94 @@
+"""Views that a project's people save: their limits, who may change them, and where they show."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from dashboard.saved_views.strip import BUILT_IN
+from ledger.models import Agent, Membership, SavedView
+from ledger.roles import Role
+from ledger.saved_views import MOST
+from tests.dashboard.seen import html, said, words
+from tests.factories import make_project
+
+pytestmark = pytest.mark.django_db
+
+HOSTILE = "<img src=x onerror=alert(1)>\u202e"
+
+
+def save(client: Client, name: str, *, noun: str = "tasks", **more: str) -> str:
+    """Save a view and return the message of the page that follows."""
+    return said(client, f"/views/{noun}/save/", {"name": name, "q": "agent:coder", **more})
+
+
+def test_a_view_is_saved_shown_and_deleted(browser: Client, agent: Agent) -> None:
+    """It is everyone's in the project, and of its list only; its name is text."""
+    page = html(browser.get("/tasks/", {"q": "agent:coder"}))
+    assert "Save this filter for default" in page
+    there = "/tasks/?q=agent%3Acoder&sort=-attempts"
+    response = browser.post(
+        "/views/tasks/save/",
+        {"name": f" {HOSTILE}  view ", "q": "agent:coder", "sort": "-attempts", "next": there},
+    )
+    assert response["Location"] == there
+    view = SavedView.objects.get()
+    assert (view.name, view.query, view.sort) == (f"{HOSTILE} view", "agent:coder", "-attempts")
+    raw = browser.get("/tasks/", {"q": "agent:coder", "sort": "-attempts"}).content.decode()
+    assert "<img" not in raw and "&lt;img src=x" in raw
+    assert f"Delete “<bdi>{HOSTILE} view</bdi>”" in html(browser.get(there))
+    for path in ("/instructions/", "/tasks/?project=other"):
+        make_project("other")
+        assert HOSTILE not in words(browser.get(path)), path
+    gone = f"/views/{view.pk}/delete/"
+    assert "is deleted" in said(browser, gone, {"next": "/tasks/"})
+    assert "deleted before" in said(browser, gone, {"next": "/tasks/"})
+
+
+@pytest.mark.parametrize("noun", BUILT_IN)
+def test_every_list_has_its_own_views(browser: Client, agent: Agent, noun: str) -> None:
+    assert "is saved for everyone" in save(browser, "Mine", noun=noun, q="older:1d zzz")
+    view = SavedView.objects.get(list=noun)
+    path = {"deadletters": "dead-letters"}.get(noun, noun)
+    assert "Delete “<bdi>Mine</bdi>”" in html(browser.get(f"/{path}/", {"q": view.query}))
+
+
+def test_views_have_limits(browser: Client, agent: Agent) -> None:
+    """Each refusal says what to do next, and saves nothing."""
+    for name in ("", "  \0 ", "x" * 41):
+        assert "a name of at most 40 characters" in save(browser, name)
+    assert "Filter or sort the list first" in save(browser, "All", q="", sort="")
+    assert browser.post("/views/settings/save/", {"name": "x", "q": "x"}).status_code == 404
+    assert not SavedView.objects.exists()
+    for number in range(MOST):
+        assert "is saved" in save(browser, f"View {number}")
+    assert f"at most {MOST}" in save(browser, "One more") or "Delete one" in save(browser, "More")
+    assert "is saved" in save(browser, "View 1", noun="plans")
+    SavedView.objects.filter(name="View 0").delete()
+    assert "There is a view “View 1” already" in save(browser, "View 1")
+    assert SavedView.objects.filter(list="tasks").count() == MOST - 1
+    make_project("other")
+    assert browser.post("/views/tasks/save/", {"name": "x", "q": "x"}).status_code == 404
+    assert "Choose a project" in words(browser.get("/tasks/", {"q": "agent:coder"}))
+
+
+@pytest.mark.parametrize("role", Role)
+def test_viewers_use_views_and_others_change_them(
+    browser: Client, agent: Agent, role: Role
+) -> None:
+    save(browser, "Mine")
+    view = SavedView.objects.get()
+    person = User.objects.create_user("eve")
+    Membership.objects.create(user=person, project=agent.project, role=role, added_by="mara")
+    client = Client()
+    client.force_login(person)
+    page = html(client.get("/tasks/", {"q": "agent:coder"}))
+    may_change = role != Role.VIEWER
+    assert "Mine" in page
+    assert (f"/views/{view.pk}/delete/" in page) == may_change
+    assert ('name="name"' in html(client.get("/tasks/", {"q": "state:done"}))) == may_change
+    answers = [
+        client.post("/views/tasks/save/", {"name": "Theirs", "q": "state:done"}).status_code,
+        client.post(f"/views/{view.pk}/delete/").status_code,
+    ]
+    assert answers == [302 if may_change else 403] * 2
+    assert [each.name for each in SavedView.objects.all()] == ["Theirs" if may_change else "Mine"]
