@@ -7,14 +7,12 @@ from uuid import UUID
 
 import pytest
 from django.db import transaction
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from ledger import audit, instructions
@@ -22,6 +20,7 @@ from ledger.journal import SYSTEM, Stamp
 from ledger.models import Instruction
 from ledger.states import InstructionState
 from tests.factories import NOW, make_agent, pull, send, tick
+from tests.models.examples import run_machine
 
 MIN_AGE = timedelta(seconds=30)
 UNSETTLED = (InstructionState.QUEUED, InstructionState.DELIVERED)
@@ -120,12 +119,4 @@ class InstructionMachine(RuleBasedStateMachine):
 @pytest.mark.django_db
 def test_instructions_follow_the_model() -> None:
     """S0.5, S0.6, S0.14, S0.16, S0.21, S0.23"""
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        InstructionMachine,
-        settings=settings(
-            max_examples=40,
-            stateful_step_count=30,
-            deadline=None,
-            suppress_health_check=[*HealthCheck],
-        ),
-    )
+    run_machine(InstructionMachine, examples=40, steps=30)

@@ -11,14 +11,12 @@ from uuid import UUID
 
 import pytest
 from django.db import transaction
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from ledger import audit
@@ -35,6 +33,7 @@ from retries.escalations.choices import Choice
 from retries.models import Escalation
 from retries.states import Answer
 from tests.factories import NOW, make_agent
+from tests.models.examples import run_machine
 from tests.retries.moves import attempt_of, claim, fail, make_task
 
 ANN = Actor("user", "1", "ann")
@@ -309,12 +308,4 @@ class TaskMachine(RuleBasedStateMachine):
 @pytest.mark.django_db
 def test_tasks_follow_the_model() -> None:
     """The states of design.md and the breaker, in any order of moves."""
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        TaskMachine,
-        settings=settings(
-            max_examples=40,
-            stateful_step_count=40,
-            deadline=None,
-            suppress_health_check=[*HealthCheck],
-        ),
-    )
+    run_machine(TaskMachine, examples=40, steps=40)
