@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
-from ledger.search_words import TASK_TEXT
+from ledger.search_words import INSTRUCTION_TEXT, TASK_TEXT
 from retries.new_words import READER
 
 TABLES = (
@@ -19,6 +19,7 @@ TABLES = (
     "ledger_event",
     "retries_escalation",
     "ledger_taskwords",
+    "ledger_instructionwords",
     "retries_grouped",
 )
 STATEMENTS = (
@@ -97,6 +98,10 @@ select created_at + interval '5 s' * (k - 1), project_id,
 from ledger_task, generate_series(1, 4) k
 """,
     f"insert into ledger_taskwords (task_id, words) select t.id, {TASK_TEXT('t')} from ledger_task t",
+    f"""
+insert into ledger_instructionwords (instruction_id, words)
+select i.id, {INSTRUCTION_TEXT("i")} from ledger_instruction i
+""",
     # The clock has read everything, as after a month.
     f"""
 insert into retries_streamcursor (name, tx, event_id, moved_at)

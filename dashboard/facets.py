@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from dashboard.formatting import capped
 from dashboard.query_box import BoxQuery, term
 
 
@@ -15,10 +16,26 @@ class Facet:
     current: bool
     icon: str = ""
     css: str = ""
+    are_some: bool = False  # whether only some of the rows were counted
+
+    @property
+    def number(self) -> str:
+        """The count, with a plus where there may be more rows.
+
+        >>> Facet("coder", "", 12, current=False, are_some=True).number
+        '12+'
+        """
+        number = capped(self.count)
+        return f"{number}+" if self.are_some and not number.endswith("+") else number
 
 
 def value_facets(
-    key: str, counted: list[tuple[str, int]], one: str, query: BoxQuery
+    key: str,
+    counted: list[tuple[str, int]],
+    one: str,
+    query: BoxQuery,
+    *,
+    are_some: bool = False,
 ) -> list[Facet]:
     """Return the most frequent values of a key, and the one that is asked for."""
     known = dict(counted)
@@ -29,6 +46,7 @@ def value_facets(
             query.having(key, "" if name == one else term(key, name)),
             known.get(name, 0),
             name == one,
+            are_some=are_some,
         )
         for name in names
     ]

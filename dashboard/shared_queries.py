@@ -6,8 +6,9 @@ from typing import Any
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from django.conf import settings
-from django.db.models import Exists, IntegerField, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Exists, IntegerField, OuterRef, Q, QuerySet, Subquery, UUIDField
 from django.db.models import Value as V
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce, Concat, JSONObject, Now, NullIf, Trim
 from django.utils import timezone
 
@@ -17,6 +18,7 @@ from dashboard.query_box import Values
 from dashboard.query_values import Period
 from ledger import instruction_stats
 from ledger.agents import find_silent, find_similar_names
+from ledger.ids import SLACK, first_id
 from ledger.instruction_stats import Statistics
 from ledger.models import Agent, DeadLetter, Event, Instruction, Plan, Project, Task
 from ledger.optional_cache import get_or_compute_slow
@@ -24,6 +26,7 @@ from ledger.states import BreakerState, TaskState
 from retries.models import Escalation, FailurePattern, Grouped
 
 WINDOW = timedelta(hours=24)
+OLDEST = timedelta(days=10_000)  # of an age that bounds ids: none was created before 1970
 EVENTS_SHOWN = 200
 PROJECTS_SHOWN = 20
 PLANS_IN_SIDEBAR = 4
@@ -105,6 +108,28 @@ def match_period(period: Period | None, column: str) -> Q:
             if end is not None
         }
     )
+
+
+def bound_ids(period: Period | None, *, is_creation: bool = True) -> Q:
+    """Return the condition that ids, which begin with their time, can belong to a period.
+
+    An index of ids then serves a period in which rows were created. Those that changed in a period
+    may have been created long before it; only a date ends one early enough to save much.
+    """
+    start, end = (period.start, period.end) if period else (None, None)
+    since = id_at(start, -SLACK) if is_creation else None
+    until = id_at(end, SLACK) if is_creation or isinstance(end, datetime) else None
+    return (Q(id__gte=since) if since else Q()) & (Q(id__lt=until) if until else Q())
+
+
+def id_at(end: timedelta | datetime | None, slack: timedelta) -> Any:
+    """Return the lowest id of a time or of an age, or an expression for it, or None for no end."""
+    if isinstance(end, datetime):
+        return first_id(end + slack)
+    if end is None or end > OLDEST:
+        return None
+    # a subselect is computed once; an id has random digits after its time
+    return RawSQL("(select uuidv7(%s))", (slack - end,), output_field=UUIDField())
 
 
 def failed_in_pattern(text: str) -> QuerySet[Any, Any]:

@@ -9,12 +9,14 @@ an insert nearly twice as slow. Until then a search reads the new rows themselve
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
-from django.contrib.postgres.search import SearchQuery, SearchVectorField
-from django.db.models import Func, Q, QuerySet, UUIDField
+from django.contrib.postgres.search import SearchQuery, SearchVectorExact, SearchVectorField
+from django.db.models import BooleanField, Func, OuterRef, Q, QuerySet, Subquery, UUIDField, Value
 from django.db.models.expressions import RawSQL
 
+from ledger import sql
 from ledger.models import Failure, Instruction, Task
 from ledger.models.search_words import InstructionWords, TaskWords
 
@@ -62,10 +64,56 @@ def find_failures(word: str) -> QuerySet[Failure]:
     return Failure.objects.alias(words=FAILURE_WORDS).filter(match("words", word))
 
 
-def match_task(word: str, path: str) -> Q:
+def match_task(word: str, path: str = "id") -> Q:
     """Return the condition that the task at a lookup has a word, itself or in a failure."""
     failures = find_failures(word).values_list("task")
     return Q(**{f"{path}__in": find_tasks(word).union(failures)})
+
+
+def match_own_words(word: str) -> Q:
+    """Return the condition that a task has a word itself, and is not among the newest."""
+    return Q(id__in=TaskWords.objects.filter(match("words", word)).values("task"))
+
+
+def check_task(word: str) -> Q:
+    """Return the condition that a task has a word, itself or in a failure, looked up for each row.
+
+    It finds the first rows of a long list without reading all that have the word. The limits keep
+    PostgreSQL from reading those first.
+    """
+    written = TaskWords.objects.filter(match("words", word), task=OuterRef("pk"))
+    failures = find_failures(word).filter(task=OuterRef("pk"))
+    fresh = SearchVectorExact(TASK_WORDS, build_search(word))
+    return is_any(written) | since(FRESH_TASKS) & Q(fresh) | is_any(failures)
+
+
+def is_any(rows: QuerySet[Any]) -> Q:
+    found = rows.order_by().values(found=Value(value=True))[:1]
+    return Q(Subquery(found, output_field=BooleanField()))
+
+
+COUNT_TASKS = f"""(select count(*) from (
+    select 1 from ledger_taskwords where words @@ to_tsquery('simple', %({{0}})s)
+    union all select 1 from ledger_task t
+        where t.id >= {FRESH_TASKS} and {TASK_TEXT("t")} @@ to_tsquery('simple', %({{0}})s)
+    union all select 1 from ledger_failure f
+        where ledger_failure_words(f.type, f.code, f.message) @@ to_tsquery('simple', %({{0}})s)
+    limit %(most)s
+) found) as {{0}}""".format
+
+
+def count_tasks(words: Sequence[str], most: int) -> int:
+    """Return how many tasks and failures the rarest word is in, up to a limit.
+
+    More tasks do not have all of the words.
+    """
+    queries = {f"w{n}": text for n, word in enumerate(words) if (text := build_query(word))}
+    if len(queries) < len(words):
+        return 0
+    asked = ", ".join(map(COUNT_TASKS, queries))
+    (row,) = sql.run_custom_plan(f"select {asked}", **queries, most=most)
+    counts: list[int] = list(row.values())
+    return min(counts)
 
 
 def match_instruction(word: str, path: str) -> Q:
@@ -79,10 +127,11 @@ def since(id: str) -> Q:
 
 def match(column: str, word: str) -> Q:
     """Return the condition that a column has a word or a phrase; the last word may go on."""
-    query = build_query(word)
-    if not query:
-        return Q(pk__in=[])
-    return Q(**{column: SearchQuery(query, config="simple", search_type="raw")})
+    return Q(**{column: build_search(word)}) if build_query(word) else Q(pk__in=[])
+
+
+def build_search(word: str) -> SearchQuery:
+    return SearchQuery(build_query(word), config="simple", search_type="raw")
 
 
 def build_query(word: str) -> str:

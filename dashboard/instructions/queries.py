@@ -30,6 +30,7 @@ from dashboard.pagination import Page, slice_rows
 from dashboard.shared_queries import (
     WINDOW,
     CountOf,
+    bound_ids,
     hash_of,
     match_age,
     match_any,
@@ -96,7 +97,11 @@ def filter_instructions(query: InstructionQuery, project: Project | None) -> Que
         match_values(query.sender, "sent_by_name"),
         states(query),
     )
-    rows = rows.filter(match_age(query.older, "queued_at"), match_period(query.sent, "queued_at"))
+    rows = rows.filter(
+        match_age(query.older, "queued_at"),
+        match_period(query.sent, "queued_at"),
+        bound_ids(query.sent),
+    )
     for word in query.words:
         rows = rows.filter(id__in=search_words.find_instructions(word))
     if query.ids:

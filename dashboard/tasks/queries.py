@@ -1,6 +1,6 @@
 """Filter tasks as a query box asks for, and read the rows of the Tasks list."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +21,7 @@ from django.db.models.functions import Coalesce
 
 from dashboard.compiled_queries import compiled
 from dashboard.shared_queries import (
+    bound_ids,
     failed_in_pattern,
     match_age,
     match_any,
@@ -46,8 +47,13 @@ MET = (TaskState.DONE, TaskState.SKIPPED)
 # ---- filters
 
 
-def filter_tasks(query: TaskQuery, project: Project | None) -> QuerySet[Task]:
-    """Return the tasks that match a query."""
+def filter_tasks(
+    query: TaskQuery,
+    project: Project | None,
+    *,
+    has_word: Callable[[str], Q] = search_words.match_task,
+) -> QuerySet[Task]:
+    """Return the tasks that match a query; `has_word` is the condition that they have a word."""
     rows = of_project(Task.objects.all(), project).filter(
         match_values(query.agent, "agent__name"),
         match_values(query.type, "type"),
@@ -58,14 +64,16 @@ def filter_tasks(query: TaskQuery, project: Project | None) -> QuerySet[Task]:
         match_any(query.pattern, lambda text: Q(id__in=failed_in_pattern(text))),
         match_age(query.older, "updated_at"),
         match_period(query.changed, "updated_at"),
+        bound_ids(query.changed, is_creation=False),
         match_period(query.created, "created_at"),
+        bound_ids(query.created),
     )
     if query.attempts_over is not None:
         rows = rows.filter(attempts__gt=query.attempts_over)
     if query.attempts_under is not None:
         rows = rows.filter(attempts__lt=query.attempts_under)
     for word in query.words:
-        rows = rows.filter(search_words.match_task(word, "id"))
+        rows = rows.filter(has_word(word))
     return rows.filter(id__in=query.ids) if query.ids else rows
 
 

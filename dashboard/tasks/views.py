@@ -320,5 +320,7 @@ def build_facets(counts: TaskCounts, query: TaskQuery) -> Facets:
         states.append(Facet(badge.label, text, count, current, badge.icon, badge.css))
     return Facets(
         states=states,
-        agents=value_facets("agent", counts.agents, query.one_agent, query),
+        agents=value_facets(
+            "agent", counts.agents, query.one_agent, query, are_some=counts.are_some
+        ),
     )

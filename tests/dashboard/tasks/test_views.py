@@ -126,7 +126,7 @@ def test_facets_of_a_search_are_counted_in_one_pass(
     for n, state in enumerate((TaskState.DONE, TaskState.DONE, TaskState.QUEUED)):
         make_task(state, agent=make_agent(f"agent-{n % 2}"), now=now, title="Mend the importer")
     make_task(TaskState.DONE, agent=agent, now=now, title="Rest")
-    with django_assert_max_num_queries(2) as queries:
+    with django_assert_max_num_queries(3) as queries:  # and how common the word is
         found = count_tasks(parse("importer state:done"), None)
     assert found.states == {"done": 2, "queued": 1} and found.total == 3
     assert found.agents == [("agent-0", 1), ("agent-1", 1)]
