@@ -24,6 +24,10 @@ TOKEN = re.compile(
     r"""|"(?P<words>[^"]*)"|\S+"""
 )
 VALUE = re.compile(r'(?:"[^"]*"|[^,])+')
+ID = re.compile(
+    r"(?:urn:uuid:)?\{?(?P<id>[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12})\}?",
+    re.IGNORECASE | re.ASCII,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +181,9 @@ def term(key: str, value: str) -> str:
 
 
 def as_id(word: str) -> uuid.UUID | None:
-    """Return the id that a word is, in any notation, or None."""
-    if len(word) < 32:
-        return None
-    try:
-        return uuid.UUID(word)
-    except ValueError:
-        return None
+    """Return the id that a word is, or None.
+
+    `uuid.UUID` accepts more notations, in which `dashboard.project_access` would not find the id.
+    """
+    match = ID.fullmatch(word)
+    return uuid.UUID(match["id"]) if match else None

@@ -16,6 +16,7 @@ from dashboard.access import may_open, operators_only
 from dashboard.connect import creation, queries
 from dashboard.connect.light import Arrival, Light, describe_clock, read_light
 from dashboard.live_updates import stamp_key
+from dashboard.query_box import as_id
 from dashboard.rendering import (
     Crumb,
     HtmxRequest,
@@ -106,19 +107,12 @@ def create(visit: Visit, token_id: UUID) -> HttpResponse:
             name,
             project=project,
             token_id=token_id,
-            replaces=read_id(posted.get("replaces", "")),
+            replaces=as_id(posted.get("replaces", "")),
             stamp=stamp_of(visit.request),
         )
     except Refusal as refusal:
         return show(visit, token_id, project, name=name, error=refusal.detail, status_code=422)
     return show(visit, creation.new_id(visit.now), project, token=made, secret=secret)
-
-
-def read_id(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
 
 
 def read_project(visit: Visit, given: QueryDict) -> Project:

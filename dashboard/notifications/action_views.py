@@ -108,11 +108,12 @@ def ask(visit: Visit, noun: str, id: UUID) -> HttpResponse:
 def save_channel(request: HtmxRequest) -> HttpResponse:
     """Create a channel, or change the one that the form names."""
     visit = begin_visit(request, current="settings")
-    form = channel_form.posted_form(request.POST.dict())
     text = request.POST.get("channel", "")
     row = queries.find_channel(as_id(text)) if text else None
     if text and row is None:
         raise Http404("There is no such channel.")
+    project = row.project if row else views.read_project(visit, request.POST.get("project", ""))
+    form = channel_form.posted_form(request.POST.dict(), project)
     try:
         secret = write_channel(form, row, visit)
     except Invalid as refusal:
@@ -131,8 +132,7 @@ def write_channel(form: channel_form.ChannelForm, row: Channel | None, visit: Vi
     """Store a channel and return its signing secret if it is a new webhook."""
     stamp = stamp_of(visit.request)
     if row is None:
-        project = views.read_project(visit, form.values.get("project", ""))
-        return channels.create_channel(form.read_new(), project=project, stamp=stamp).secret
+        return channels.create_channel(form.read_new(), project=form.project, stamp=stamp).secret
     version = form.values.get("version", "")
     changes: dict[str, Any] = form.read()
     channels.update_channel(

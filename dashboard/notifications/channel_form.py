@@ -5,9 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 
 from dashboard.access import may_enter
 from ledger.errors import Invalid
+from ledger.models import Project
+from ledger.permissions import people_who_may
 from retries.models import Channel
 from retries.models.notification_channel import ChannelKind
 from retries.notifications.channels import ChannelSpec
@@ -28,6 +31,7 @@ class ChannelForm:
     """The values of the form as they were typed, and what is wrong with them."""
 
     values: dict[str, str]
+    project: Project | None = None  # the channel's, or None for every project
     errors: dict[str, str] = field(default_factory=dict)
     examples: tuple[tuple[str, str], ...] = EXAMPLES
 
@@ -37,8 +41,8 @@ class ChannelForm:
 
     @property
     def people(self) -> list[str]:
-        users = User.objects.filter(is_active=True).order_by("username")[:PEOPLE_LISTED]
-        return [user.username for user in users if may_enter(user)]
+        users = list_people(self.project)[:PEOPLE_LISTED]
+        return [user.username for user in users if self.project or may_enter(user)]
 
     def read(self) -> dict[str, Any]:
         """Return what the form says of a channel; the address only where one was typed."""
@@ -46,7 +50,7 @@ class ChannelForm:
         said: dict[str, Any] = {
             "name": value("name", "").strip(),
             "include_details": "include_details" in self.values,
-            "person": find_person(value("person", "")),
+            "person": list_people(self.project).filter(username=value("person", "")).first(),
         }
         if self.is_webhook:
             said["events"] = tuple(value("events", "").replace(",", " ").split())
@@ -65,14 +69,17 @@ class ChannelForm:
             self.errors[str(error["pointer"]).split("/")[1]] = str(error["detail"])
 
 
-def find_person(name: str) -> User | None:
-    return User.objects.filter(username=name, is_active=True).first() if name else None
+def list_people(project: Project | None) -> QuerySet[User]:
+    """Return the people who see a project; its admins may not know of others."""
+    if project:
+        return people_who_may("retries.view_escalation", project.pk)
+    return User.objects.filter(is_active=True).order_by("username")
 
 
-def form_of(channel: Channel | None) -> ChannelForm:
+def form_of(channel: Channel | None, project: Project | None) -> ChannelForm:
     """Return the form of a stored channel, whose address stays secret, or of a new one."""
     if channel is None:
-        return ChannelForm({"kind": ChannelKind.PERSON.value})
+        return ChannelForm({"kind": ChannelKind.PERSON.value}, project)
     values = {
         "kind": channel.kind,
         "name": channel.name,
@@ -80,8 +87,9 @@ def form_of(channel: Channel | None) -> ChannelForm:
         "person": channel.person.username if channel.person else "",
         "version": str(channel.version),
     }
-    return ChannelForm(values | ({"include_details": "on"} if channel.include_details else {}))
+    boxes = {"include_details": "on"} if channel.include_details else {}
+    return ChannelForm(values | boxes, channel.project)
 
 
-def posted_form(posted: Mapping[str, str]) -> ChannelForm:
-    return ChannelForm({name: value.replace("\0", "") for name, value in posted.items()})
+def posted_form(posted: Mapping[str, str], project: Project | None) -> ChannelForm:
+    return ChannelForm({name: value.replace("\0", "") for name, value in posted.items()}, project)

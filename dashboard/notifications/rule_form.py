@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, time
-from uuid import UUID
 
+from dashboard.query_box import as_id
 from ledger.errors import Invalid
 from ledger.models import Agent, Plan, Project
 from retries.models import Channel, NotificationRule
@@ -121,10 +121,8 @@ class RuleForm:
 
 
 def find_channel(text: str) -> Channel | None:
-    try:
-        return Channel.objects.filter(pk=UUID(text)).first() if text else None
-    except ValueError:
-        return None
+    id = as_id(text)
+    return Channel.objects.filter(pk=id).first() if id else None
 
 
 def find_agent(name: str, project: Project | None) -> Agent | None:

@@ -123,7 +123,7 @@ def build_page(
         editor = open_editor(visit, asks["edit"])
     if channel is None and may_add and "channel" in asks:
         edited_channel = queries.find_channel(as_id(asks["channel"]))
-        channel = channel_form.form_of(edited_channel)
+        channel = channel_form.form_of(edited_channel, project)
     edited = editor.row.pk if editor and editor.row else None
     rules = [
         RuleEntry(each, describe_rule(each.row), editor if each.row.pk == edited else None)

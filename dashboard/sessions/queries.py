@@ -21,7 +21,7 @@ from django.db.models import (
 from django.db.models.functions import Coalesce, JSONObject, NullIf
 
 from dashboard.pagination import PAGE
-from dashboard.query_box import Values
+from dashboard.query_box import Values, as_id
 from dashboard.sessions.filters import ATTEMPTS, STATES, SessionQuery
 from dashboard.shared_queries import hash_of, match_any, match_values, of_project
 from dashboard.steps import Beside, read_beside
@@ -153,13 +153,16 @@ class Cursor:
 
 def read_cursor(text: str, order: SessionOrder) -> Cursor | None:
     """Return the cursor in an address, or None if it is not one of this order."""
-    value, _, id = text.partition("~")
+    value, _, name = text.partition("~")
+    id = as_id(name)
+    if id is None:
+        return None
     try:
         if order.name == "messages":
-            return Cursor(min(int(value), 2**31 - 1), UUID(id))
+            return Cursor(min(int(value), 2**31 - 1), id)
         whole, _, rest = value.partition(".")
         at = datetime.fromtimestamp(int(whole)).astimezone() + timedelta(microseconds=int(rest))
-        return Cursor(at, UUID(id))
+        return Cursor(at, id)
     except (ValueError, OverflowError, OSError):
         return None
 
