@@ -61,6 +61,7 @@ lock: ## update all lists of pinned packages
 	$(compile) pyproject.toml -o requirements.lock
 	$(compile) pyproject.toml --extra embedded -o requirements-embedded.lock
 	$(compile) pyproject.toml --extra embedded --extra llm -o requirements-llm.lock
+	$(compile) pyproject.toml --extra embedded --extra otel -o requirements-otel.lock
 	$(compile) pyproject.toml --extra embedded --extra dev -o tests/requirements.lock
 	echo uv | $(compile) - -o requirements-uv.lock
 

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_safe
 from config.data_version import OWN_APPS, migration_digests
 from config.database_errors import describe
 from config.problems import problem_kinds
+from dashboard import replica
 from ledger.journal_months import find_missing_month
 from ledger.models import ClockRun
 
@@ -41,8 +42,8 @@ def readyz(request: HttpRequest) -> HttpResponse:
     """Report whether requests can be served.
 
     Only a missing PostgreSQL is a 503. Without Redis, with a stale beat, with a journal that has no
-    partition for the next month, or with a database that takes no writes or was migrated by a newer
-    version, the server is degraded.
+    partition for the next month, with a replica that pages can't be read from, or with a database
+    that takes no writes or was migrated by a newer version, the server is degraded.
     """
     checks = {"postgres": check_postgres()}
     down = checks["postgres"] != "ok" and not checks["postgres"].startswith((WRITES_FAIL, NEWER))
@@ -50,6 +51,8 @@ def readyz(request: HttpRequest) -> HttpResponse:
         checks["beat"] = check_beat()
         checks["journal"] = check_journal()
     checks["redis"] = check_redis()
+    if replica.is_configured():
+        checks["replica"] = check_replica()
     ok = all(result == "ok" for result in checks.values())
     status = "unavailable" if down else "ok" if ok else "degraded"
     body = {"status": status, "checks": checks, "version": settings.TENFOUR_VERSION}
@@ -137,6 +140,11 @@ def check_redis() -> str:
     finally:
         client.close()
     return "ok"
+
+
+def check_replica() -> str:
+    """Return "ok" if pages are read from the replica."""
+    return replica.monitor.wait(DEADLINE_S).why or "ok"
 
 
 @require_safe

@@ -23,6 +23,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from config.problems import STATUS, count_auth_failure
 from config.webhook_metrics import webhook_metrics
+from dashboard import replica
 from ledger import sql, tokens
 from ledger.errors import Refusal
 from ledger.instruction_stats import ACK_SECONDS, HEARD_LEVEL, WAITING
@@ -38,6 +39,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 ACK_BUCKETS = (1, 2, 4, 8, 15, 30, 60, 120, 240, 600, 3600)
 DELIVERY_BUCKETS = (1, 2, 3, 4, 6, 11, 21)
 TOP_AGENTS = 50
+REPLICA_DEADLINE_S = 2
 
 
 def count_buckets(name: str, value: str, edges: tuple[int, ...]) -> str:
@@ -120,6 +122,13 @@ GAUGES: list[tuple[str, str, list[str], str]] = [
 ]
 
 
+def replica_lag() -> GaugeMetricFamily:
+    """Return how far the replica is behind, as this web server sees it; -1 if it is not known."""
+    lag = replica.monitor.wait(REPLICA_DEADLINE_S).lag_s
+    help_text = "Seconds that the replica is behind; -1 if it is away."
+    return GaugeMetricFamily("tenfour_replica_lag_seconds", help_text, -1 if lag is None else lag)
+
+
 class LedgerCollector:
     """A Prometheus collector that reads the database: one project, or all of them."""
 
@@ -147,6 +156,8 @@ class LedgerCollector:
         for name, at in ClockRun.objects.values_list("name", "last_run_at"):
             beats.add_metric([name], at.timestamp())
         yield beats
+        if replica.is_configured():
+            yield replica_lag()
         build = InfoMetricFamily("tenfour_build", "The running version.")
         build.add_metric([], {"version": settings.TENFOUR_VERSION})
         yield build

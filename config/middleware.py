@@ -14,6 +14,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from config.problems import PROBLEM, problem_response, refusal_response
+from ledger.trace_context import parse_traceparent, received
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -27,7 +28,10 @@ GetResponse = Callable[[HttpRequest], HttpResponseBase]
 
 
 class RequestId:
-    """Accept a well-formed X-Request-Id or create one, for responses, problems, and log lines."""
+    """Accept a well-formed X-Request-Id or create one, for responses, problems, and log lines.
+
+    The caller's trace is noted as well, for the attempts that the request opens.
+    """
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -37,6 +41,7 @@ class RequestId:
         header = request.META.get("HTTP_X_REQUEST_ID", "")
         request.id = header if REQUEST_ID.fullmatch(header) else uuid.uuid4().hex  # type: ignore[attr-defined]
         structlog.contextvars.bind_contextvars(request_id=request.id)  # type: ignore[attr-defined]
+        received.set(parse_traceparent(request.META.get("HTTP_TRACEPARENT")))
         response = self.get_response(request)
         response["X-Request-Id"] = request.id  # type: ignore[attr-defined]
         return response

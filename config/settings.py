@@ -14,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from config import __version__, single_sign_on
+from config import __version__, replica_settings, single_sign_on, tracing
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(os.environ.get("TENFOUR_DATA") or BASE_DIR / ".tenfour").resolve()
@@ -130,6 +130,7 @@ TENFOUR = {
     "PREPARE": flag("TENFOUR_PREPARE", True),
     "TRUSTED_PROXIES": number("TRUSTED_PROXIES", 0, high=10),
     "METRICS_ALLOW": env.list("TENFOUR_METRICS_ALLOW", default=[]),
+    "REPLICA_LAG_SECONDS": number("REPLICA_LAG_SECONDS", 10, low=1, high=3600),
     "NOTIFICATIONS_SECONDS": number("NOTIFICATIONS_SECONDS", 1, low=1),
     "CONDITIONS_SECONDS": number("CONDITIONS_SECONDS", 15, low=1),
     "OPERATIONS_SECONDS": number("OPERATIONS_SECONDS", 2, low=1),
@@ -140,6 +141,7 @@ TENFOUR = {
     "OIDC_NAME": os.environ.get("TENFOUR_OIDC_NAME", "single sign-on").strip(),
     "OIDC_GROUPS_CLAIM": os.environ.get("TENFOUR_OIDC_GROUPS_CLAIM", "groups").strip(),
     "OIDC_GROUPS": os.environ.get("TENFOUR_OIDC_GROUPS", "").strip(),
+    "TRACE_URL": tracing.check_template(os.environ.get("TENFOUR_TRACE_URL", "").strip()),
     "OPEN_DOCS": flag("TENFOUR_OPEN_DOCS", True),
     "ADMIN_PATH": os.environ.get("TENFOUR_ADMIN_PATH", "admin").strip("/") + "/",
 }
@@ -234,8 +236,11 @@ MIDDLEWARE = [
 if TENFOUR["OIDC_ISSUER"] or TESTING:
     INSTALLED_APPS += single_sign_on.APPS
     MIDDLEWARE += single_sign_on.MIDDLEWARE
+if tracing.is_configured():
+    MIDDLEWARE.insert(MIDDLEWARE.index("config.middleware.RequestId") + 1, tracing.MIDDLEWARE)
+    tracing.install()
 # Bearer calls under /v1 need none of the browser's middleware: see config/wsgi.py.
-API_MIDDLEWARE = MIDDLEWARE[:6]
+API_MIDDLEWARE = MIDDLEWARE[: MIDDLEWARE.index("whitenoise.middleware.WhiteNoiseMiddleware")]
 ROOT_URLCONF = "config.urls"
 WSGI_APPLICATION = "config.wsgi.application"
 TEMPLATES = [
@@ -303,6 +308,10 @@ else:
 if flag("TENFOUR_DB_POOL", False):
     DATABASES["default"]["CONN_MAX_AGE"] = 0
     DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": 8, "timeout": 5}
+
+if os.environ.get("TENFOUR_REPLICA_URL") or os.environ.get("TENFOUR_REPLICA_URL_FILE"):
+    url = secret("TENFOUR_REPLICA_URL")
+    globals().update(replica_settings.build_settings(DATABASES, MIDDLEWARE, url))
 
 # ---- Redis: Celery's bell and the counter of failed sign-ins; never the truth
 

@@ -6,6 +6,7 @@ instance on the port would start without an error and take half of the connectio
 """
 
 import gc
+import mmap
 import multiprocessing
 import os
 import resource
@@ -14,6 +15,7 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -36,6 +38,8 @@ from config.web_threads import RECEIVERS, WebThreads
 WORKERS = int(os.environ.get("TENFOUR_WEB_WORKERS") or 2)
 THREADS = int(os.environ.get("TENFOUR_WEB_THREADS") or 8)
 KEEP_ALIVE_MS = 75_000  # also the time to send the headers: connections that wait hold no thread
+# At SIGTERM, this long no connection arrives, and those that are open are asked to close.
+DRAIN_S = float(os.environ.get("TENFOUR_DRAIN_SECONDS") or 1)
 STOP_S = 5  # for what is under way at SIGTERM; then the workers are killed
 # A peer that vanished without closing its connection is noticed within a minute, even in a body.
 TCP_OPTIONS = {
@@ -52,7 +56,9 @@ Application = Callable[..., Any]
 class Server(mp.MPServer):  # type: ignore[misc]
     """granian on sockets that are open already, with the application loaded before the fork."""
 
-    def __init__(self, door: socket.socket, application: Application) -> None:
+    def __init__(self, door: socket.socket, application: Application, *, drain_s: float) -> None:
+        self.drain_s = drain_s
+        self.draining = mmap.mmap(-1, 1)  # shared with the workers
         self.doors = [door, *doors.open_beside(door, WORKERS - 1)]
         for each in self.doors:
             for (level, option), value in TCP_OPTIONS.items():  # accepted connections inherit them
@@ -89,11 +95,23 @@ class Server(mp.MPServer):  # type: ignore[misc]
         def start_worker() -> Callable[..., None]:
             # Else kill -9 of the main process would leave the workers running.
             die_with(main, signal.SIGKILL)
-            return WebThreads(self.application, THREADS).receive
+            return WebThreads(self.application, THREADS, draining=self.draining).receive
 
         # granian's own wrapper copies the environment, with its secrets, into every request.
         mp._wsgi_call_wrap = lambda receive, *_: receive
         self.serve(target_loader=start_worker, wrap_loader=False)
+
+    def shutdown(self, exit_code: int = 0) -> None:
+        """Stop without a failed request: see docs/deployment.md.
+
+        A socket that was handed on outlives this process, and what waits there with it.
+        """
+        if self.drain_s:
+            self.draining[0] = 1
+            for door in self.doors:
+                doors.refuse_new(door)
+            time.sleep(self.drain_s)
+        super().shutdown(exit_code)
 
 
 def max_connections() -> int:
@@ -192,7 +210,8 @@ def main(name: str = "config.wsgi:application") -> None:
             print(f"serving at {url_of(door)}", flush=True)
         freeze_loaded()
         multiprocessing.set_start_method("fork")  # the workers share what is loaded
-        Server(door, application).run()
+        is_own = not os.environ.get("TENFOUR_BIND", "").startswith("fd://")
+        Server(door, application, drain_s=DRAIN_S if is_own else 0).run()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
@@ -41,6 +41,9 @@ BASE_ENVIRON = {
     "wsgi.multiprocess": True,
     "wsgi.run_once": False,
 }
+
+# The client opens its next connection elsewhere, rather than write to one that is about to close.
+CLOSE = ("Connection", "close")
 
 Environ = dict[str, Any]
 
@@ -83,8 +86,15 @@ class UnreadBody:
 class WebThreads:
     """The threads of one worker."""
 
-    def __init__(self, application: Callable[..., Iterable[bytes]], threads: int) -> None:
+    def __init__(
+        self,
+        application: Callable[..., Iterable[bytes]],
+        threads: int,
+        *,
+        draining: Sequence[int] = b"\0",
+    ) -> None:
         self.application = application
+        self.draining = draining  # not 0 once the server is about to stop
         self.small = BodySlots(SMALL_SLOTS * threads)
         # Large bodies are kept in memory until they are handled.
         self.large = BodySlots(LARGE_SLOTS * threads)
@@ -198,6 +208,8 @@ class WebThreads:
     def respond(self, job: Job) -> None:
         response = Response()
         body: Any = self.application(job.environ, response)
+        if self.draining[0]:
+            response.headers = [*response.headers, CLOSE]
         try:
             content, rest = read_start(body)
             if rest is None:

@@ -22,6 +22,7 @@ from django.utils.cache import add_never_cache_headers
 
 from dashboard import browser_uses
 from dashboard.project_access import set_project
+from dashboard.replica import read_page
 from ledger import sql
 from ledger.models import Preference
 from ledger.permissions import ENTER, may
@@ -206,7 +207,7 @@ def operators_only(view: View[P]) -> View[P]:
             else:
                 browser_uses.note_use(request)
                 with timezone.override(zone_of(request.user)):
-                    response = view(request, *args, **kwargs)
+                    response = read_page(request, lambda: view(request, *args, **kwargs))
         elif by_script:
             response = HttpResponse("You are signed out.", status=401, content_type=TEXT)
         else:

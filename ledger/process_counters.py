@@ -21,6 +21,12 @@ HTTP_SECONDS = Histogram(
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
     registry=REGISTRY,
 )
+PAGE_READS = Counter(
+    "tenfour_page_reads",
+    "Pages that a replica may answer, by the database that did: replica or primary.",
+    ["database"],
+    registry=REGISTRY,
+)
 CLAIMS = Counter("tenfour_claims", "Claims by result.", ["result"], registry=REGISTRY)
 HEARTBEATS = Counter("tenfour_heartbeats", "Heartbeats of attempts.", registry=REGISTRY)
 REDACTIONS = Counter(

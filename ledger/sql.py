@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import psycopg
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections, transaction
+from django.db import OperationalError, connection, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.abc import Buffer
 from psycopg.adapt import Loader
@@ -15,6 +15,8 @@ from psycopg.pq import Format
 from psycopg.rows import RowMaker, dict_row
 from psycopg.types.json import set_json_dumps, set_json_loads
 from pydantic_core import from_json, to_json
+
+from ledger.databases import source
 
 Row = dict[str, Any]
 PLACE = re.compile(r"%(?:\((\w+)\)s|%)")
@@ -69,7 +71,7 @@ def run_custom_plan(sql: str, /, **params: Any) -> list[Row]:
 
     All other statements are prepared and planned once, whatever their values.
     """
-    with connection.cursor() as cursor:
+    with connections[source.get()].cursor() as cursor:
         cursor.execute(sql, params)
         if cursor.description is None:
             return []
@@ -92,7 +94,7 @@ def fetch(sql: str, values: Sequence[Any], *, prepare: bool) -> list[tuple[Any, 
     It is planned for its values, or with `prepare` once for all values. PostgreSQL sends them in
     binary, because Django's connections take as long to read a time as text as the rest of its row.
     """
-    db = connections[DEFAULT_DB_ALIAS]
+    db = connections[source.get()]
     db.close_if_health_check_failed()
     db.ensure_connection()
     with db.wrap_database_errors:
@@ -137,7 +139,7 @@ def repeatable(value: object) -> object:
 
 
 def _execute(sql: str, params: dict[str, Any]) -> list[Row]:
-    db = connections[DEFAULT_DB_ALIAS]  # faster: `connection` looks it up for every attribute
+    db = connections[source.get()]  # faster: `connection` looks it up for every attribute
     db.close_if_health_check_failed()
     db.ensure_connection()
     with db.wrap_database_errors:

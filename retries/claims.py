@@ -17,6 +17,7 @@ from ledger.journal import Stamp
 from ledger.models import Agent, Attempt
 from ledger.needs import fetch_skipped_needs
 from ledger.process_counters import CLAIMS
+from ledger.spans import start_span
 from ledger.sql import Row
 from ledger.standing_instructions.firing import fire_claims
 from ledger.states import TaskState, Who, allowed_moves
@@ -25,6 +26,7 @@ from ledger.tasks.lineage import invalid_transition
 from ledger.tasks.spec import LEASE_S
 from ledger.tokens import Caller, TrustedCaller, require_caller
 from retries import breaker
+from retries.attempt_traces import trace_claim
 from retries.breaker import CircuitBreakerOpen
 from retries.claim_statements import BLOCK, CLAIM, PENDING, UNBLOCK, WHY, Pick
 
@@ -76,7 +78,31 @@ def claim(
     again. Raises InvalidTransition where `task` can't be started; an open breaker blocks that task
     instead, and the result is empty. An agent never runs more attempts than its limit.
     """
-    now = now or timezone.now()
+    with start_span("tenfour.claim") as span:
+        result = claim_untraced(
+            caller,
+            worker_id=worker_id,
+            task=task,
+            limit=limit,
+            resume=resume,
+            lease_s=lease_s,
+            now=now or timezone.now(),
+        )
+        trace_claim(span, result.rows)
+    CLAIMS.labels(count_as(result)).inc()
+    return result
+
+
+def claim_untraced(
+    caller: Caller,
+    *,
+    worker_id: str,
+    task: UUID | None,
+    limit: int,
+    resume: bool | None,
+    lease_s: int | None,
+    now: datetime,
+) -> ClaimResult:
     request: dict[str, Any] = {
         "worker": check_worker(worker_id),
         "task": task,
@@ -90,11 +116,8 @@ def claim(
     # One statement in the usual case: no rules, no limit of attempts, and a closed breaker.
     rows = take_tasks(caller, request, probe=False)
     if rows[0]["id"] is None and rows[0]["ruled"] and not rows[0]["paused"]:
-        result = claim_with_rules(caller, request)
-    else:
-        result = claim_past_gates(caller, request, rows)
-    CLAIMS.labels(count_as(result)).inc()
-    return result
+        return claim_with_rules(caller, request)
+    return claim_past_gates(caller, request, rows)
 
 
 def count_as(result: ClaimResult) -> str:

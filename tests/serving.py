@@ -57,14 +57,16 @@ def web_server(django_db_setup: None) -> Iterator[str]:
             process.wait(timeout=60)
 
 
-def serve(fd: int, *, workers: int = 1) -> "subprocess.Popen[bytes]":
+def serve(fd: int, *, workers: int = 1, **env: str) -> "subprocess.Popen[bytes]":
     """The web server as `make up` starts it, on a socket that is open already; it ends with us."""
     own = {
         "DATABASE_URL": database_of_tests(),
         "TENFOUR_BIND": f"fd://{fd}",
         "TENFOUR_WEB_WORKERS": str(workers),
     }
-    command = Command([sys.executable, "-m", "config.web_server"], env=os.environ | own, fds=(fd,))
+    command = Command(
+        [sys.executable, "-m", "config.web_server"], env=os.environ | own | env, fds=(fd,)
+    )
     return subprocess.Popen(command.argv, **command.options())
 
 

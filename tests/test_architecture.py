@@ -87,6 +87,7 @@ def test_each_part_of_an_attempt_has_one_writer() -> None:
     }
     assert modules_with_sql(r"\bset context_version\b") == {"retries/retry_context/storing.py"}
     assert modules_that_write("Attempt", "ledger_attempt") == {
+        "retries/attempt_traces.py",
         "retries/attempts/fast_path.py",
         "retries/attempts/finishing.py",  # which attempt followed, for a report that comes twice
         "retries/attempts/heartbeats.py",

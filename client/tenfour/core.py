@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ from tenfour.version import __version__
 T = TypeVar("T")
 
 JSON = "application/json"
+TRACEPARENT = re.compile("[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 OLDER_SERVER = (
     "The server is older than this client and does not know an attempt's tokens and cost. "
     "They are left out."
@@ -114,13 +116,15 @@ def _headers(call: Call[Any], settings: Settings) -> dict[str, str]:
 
 
 def traceparent() -> str | None:
-    """Return the W3C header of the current span, if the program traces with OpenTelemetry."""
+    """Return the W3C header of the current span, if the program traces with OpenTelemetry.
+
+    Otherwise it is the variable TRACEPARENT, which a traced program sets for those that it runs.
+    """
     trace: Any = sys.modules.get("opentelemetry.trace")
-    if trace is None:
-        return None
-    span = trace.get_current_span().get_span_context()
-    if not span.is_valid:
-        return None
+    span = trace.get_current_span().get_span_context() if trace else None
+    if span is None or not span.is_valid:
+        inherited = os.environ.get("TRACEPARENT", "")
+        return inherited if TRACEPARENT.fullmatch(inherited) else None
     return f"00-{span.trace_id:032x}-{span.span_id:016x}-{int(span.trace_flags):02x}"
 
 

@@ -4,9 +4,22 @@ Workers that accept on one socket do not share the connections: the one that wak
 all that have arrived, such as those of a proxy, and the other processors stay idle.
 """
 
+import ctypes
 import socket
+import struct
 
 BACKLOG = 2048
+SO_ATTACH_FILTER = 26
+SYN, SYN_ACK = 0x02, 0x12
+# A filter of the kernel's: code, jump if true, jump if false, operand. It drops the first packet of
+# a connection and nothing else.
+DROP_SYN = (
+    (0x30, 0, 0, 13),  # load the flags of the TCP header
+    (0x54, 0, 0, SYN_ACK),
+    (0x15, 0, 1, SYN),
+    (0x06, 0, 0, 0),  # drop
+    (0x06, 0, 0, 0xFFFFFFFF),  # keep
+)
 
 
 def open_door(host: str, port: int) -> socket.socket:
@@ -38,6 +51,17 @@ def open_beside(door: socket.socket, count: int) -> list[socket.socket]:
         beside.listen(BACKLOG)
         doors.append(beside)
     return doors
+
+
+def refuse_new(door: socket.socket) -> None:
+    """Let no new connection arrive at a listening socket; those that wait there can be accepted.
+
+    Closing a socket resets what waits there. The sender of a dropped packet repeats it after a
+    second, when the socket is closed or another server listens on the port.
+    """
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in DROP_SYN))
+    program = struct.pack("HL", len(DROP_SYN), ctypes.addressof(code))
+    door.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
 
 
 def create_socket(family: int) -> socket.socket:

@@ -18,6 +18,8 @@ from config.mcp.tools import Reply
 from ledger.api.auth import BearerAuth, PrincipalAuth
 from ledger.api.responses import JSON, encode
 from ledger.errors import BadRequest, Invalid
+from ledger.spans import continue_trace
+from ledger.trace_context import parse_traceparent
 from retries.api.attempts import MOST_RESULT_BYTES
 
 # How long a client may keep a list of tools: a token's scopes rarely change.
@@ -44,7 +46,8 @@ def mcp(request: HttpRequest) -> HttpResponse:
         if message.is_notification:
             identify(request)
             return HttpResponse(status=202)
-        result = answer(request, message)
+        with continue_trace(parse_traceparent(message.meta.get("traceparent"))):
+            result = answer(request, message)
     except ProtocolError as error:
         if message is not None and not message.is_modern:
             error.status = 200  # clients of these versions take other statuses as lost sessions

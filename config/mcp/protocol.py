@@ -52,6 +52,12 @@ class Message:
     def is_notification(self) -> bool:
         return self.id is None
 
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The request's `_meta`, or an empty mapping."""
+        meta = self.params.get("_meta")
+        return meta if isinstance(meta, dict) else {}
+
 
 @dataclass(frozen=True, slots=True)
 class Headers:

@@ -46,6 +46,12 @@ GROUPS = (
                 "PgBouncer",
             ),
             Setting(
+                "REPLICA_LAG_SECONDS",
+                "10",
+                "seconds that the replica may be behind; beyond that, pages read the primary and "
+                "say so (1 to 3600)",
+            ),
+            Setting(
                 "OPEN_DOCS",
                 "1",
                 "0 turns `/v1/docs`, `/v1/openapi.json`, `/v1/guide` and `/llms.txt` off",
@@ -72,6 +78,12 @@ GROUPS = (
                 "JOURNAL_SECONDS",
                 "600",
                 "interval at which the journal's next months are created and old ones deleted",
+            ),
+            Setting(
+                "TRACE_URL",
+                "",
+                "address of a trace, with `{trace_id}` and, if wanted, `{span_id}`: the API and a "
+                "task's page link to it from each attempt ([Tracing](tracing.md))",
             ),
             Setting(
                 "TRUSTED_PROXIES",

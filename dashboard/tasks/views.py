@@ -36,6 +36,7 @@ from dashboard.tasks.waiting import Hold, describe_status, find_hold
 from ledger.models import Attempt, Event, Failure, Task
 from ledger.moves import CHECKPOINT
 from ledger.states import BreakerState, TaskState
+from retries.attempt_traces import link_to_trace
 from retries.failures.grouping import headline_of
 from retries.failures.suggestions import Suggestion, suggest
 from retries.insight.prediction_reads import find_task_predictions
@@ -53,6 +54,7 @@ LABELS = {
     "created": "Created",
     "changed": "Changed",
 }
+TRACES_SHOWN = 10
 # the states in which a task has attempts left
 UNDER_WAY = (TaskState.QUEUED, TaskState.RUNNING, TaskState.RETRY)
 
@@ -91,6 +93,7 @@ class TaskPage(PageContext):
     live: Attempt | None
     last: Attempt | None
     conversations: list[Conversation]
+    traces: list[tuple[Attempt, str]]
     failures: list[Failure]
     timeline: Timeline
     by_work: bool
@@ -140,6 +143,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         live=next((each for each in reversed(attempts) if each.outcome is None), None),
         last=own_attempts[-1] if own_attempts else None,
         conversations=detail_queries.list_conversations(attempts) if attempts else [],
+        traces=link_traces(attempts),
         failures=failures,
         timeline=build_timeline(row, events, own_attempts, now=now, by_work=by_work),
         by_work=by_work,
@@ -176,6 +180,12 @@ def build_card(failures: Sequence[Failure]) -> FailureCard | None:
     last = failures[0]
     headline = headline_of(last) or last.message.strip().partition("\n")[0]
     return FailureCard(last, headline, suggest(last), detail_queries.find_pattern_id(last))
+
+
+def link_traces(attempts: Sequence[Attempt]) -> list[tuple[Attempt, str]]:
+    """Return the last attempts that have a trace with its address, newest first."""
+    found = [(attempt, link_to_trace(attempt)) for attempt in reversed(attempts)]
+    return [(attempt, url) for attempt, url in found if url][:TRACES_SHOWN]
 
 
 def find_prediction(row: Task) -> Prediction | None:

@@ -10,8 +10,9 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db import transaction
-from django.db.models import F, JSONField, OuterRef, QuerySet
+from django.db.models import F, JSONField, OuterRef, QuerySet, Subquery
 from django.db.models.expressions import RawSQL
+from django.db.models.functions import Concat
 from django.http import HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
@@ -21,7 +22,7 @@ from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_
 from ledger.api.cursors import read_page
 from ledger.api.responses import json_response, page_body, respond_once
 from ledger.errors import Invalid, Refusal
-from ledger.models import Agent, Event, Need, Project, Task
+from ledger.models import Agent, Attempt, Event, Need, Project, Task
 from ledger.models.task import TaskQuerySet
 from ledger.moves import TASK_COLUMNS
 from ledger.needs import skipped_needs
@@ -162,10 +163,14 @@ def request_spec(body: schemas.TaskIn, *, at: str) -> Spec:
 def as_rows(tasks: TaskQuerySet) -> "QuerySet[Task, Any]":
     """Return the tasks as rows for `task_out`."""
     needs = Need.objects.filter(task=OuterRef("pk")).order_by("need_id").values("need_id")
+    latest = Attempt.objects.filter(task=OuterRef("pk"), number=OuterRef("attempts")).values(
+        ids=Concat("trace_id", "span_id")
+    )
     rows: QuerySet[Task, Any] = tasks.values(
         *TASK_COLUMNS,
         agent_name=F("agent__name"),
         need_ids=ArraySubquery(needs),
+        latest_trace=Subquery(latest),
         skipped_needs=RawSQL(skipped_needs("ledger_task.id"), (), JSONField()),  # noqa: S611
     )
     return rows

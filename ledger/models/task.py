@@ -252,6 +252,9 @@ class Attempt(models.Model):
     report_digest = models.BinaryField(max_length=32, null=True, editable=False)
     decision = models.JSONField(null=True)
     usage = models.JSONField(null=True, help_text="tokens and cost, as its report says")
+    # The span of the caller that claimed it, or Tenfour's own; empty if neither traces.
+    trace_id = models.CharField(max_length=32, db_default="")
+    span_id = models.CharField(max_length=16, db_default="")
     # What the agent was told about earlier attempts; null if there was nothing to tell.
     context_version = models.SmallIntegerField(null=True, help_text="version of the renderer")
     context_variant = models.CharField(  # noqa: DJ001 - null: no context

@@ -4,12 +4,14 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
 from ledger.models import Attempt, Failure
 from ledger.schemas.shared import AT, ID, Listed
 from ledger.states import FailureType, Outcome
+from ledger.trace_context import TRACE_ID_LENGTH, build_trace_link
 
 ATTEMPT: dict[str, Any] = {
     "id": ID,
@@ -27,6 +29,11 @@ ATTEMPT: dict[str, Any] = {
     "last_output": "collected 212 items\n",
     "decision": {"decision": "wait", "reason": "attempts_left"},
     "usage": {"input_tokens": 52_100, "output_tokens": 1_840, "cost_usd": 0.21},
+    "trace": {
+        "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
+        "span_id": "00f067aa0ba902b7",
+        "url": "https://traces.example.org/trace/4bf92f3577b34da6a3ce929d0e0e4736",
+    },
     "failure": {
         "type": "verification_failed",
         "code": "assertion",
@@ -59,6 +66,14 @@ class FailureOut(Schema):
     at: datetime = Field(description="when it was recorded")
 
 
+class TraceOut(Schema):
+    trace_id: str = Field(description="the trace's id, as 32 hexadecimal digits")
+    span_id: str = Field(description="the id of the span that claimed the attempt")
+    url: str | None = Field(
+        description="where to look at it, as TENFOUR_TRACE_URL says; null without that setting"
+    )
+
+
 class AttemptOut(Schema):
     id: UUID = Field(description="the attempt's id")
     task: UUID = Field(description="the task's id")
@@ -81,6 +96,9 @@ class AttemptOut(Schema):
     usage: dict[str, Any] | None = Field(
         description="the tokens and the cost that its report named: input_tokens, cached_tokens, "
         "output_tokens, cost_usd, and model; null without them"
+    )
+    trace: TraceOut | None = Field(
+        description="the trace that the claim belonged to; null if neither side traces"
     )
     failure: FailureOut | None = Field(description="what went wrong; null if nothing did")
 
@@ -114,8 +132,18 @@ def attempt_out(attempt: Attempt) -> dict[str, Any]:
         "last_output": attempt.last_output,
         "decision": attempt.decision,
         "usage": attempt.usage,
+        "trace": trace_out(attempt.trace_id + attempt.span_id),
         "failure": failure_out(failure) if failure else None,
     }
+
+
+def trace_out(ids: str) -> dict[str, Any] | None:
+    """Return the JSON object for a trace's id followed by a span's; None for an empty string."""
+    if not ids:
+        return None
+    trace_id, span_id = ids[:TRACE_ID_LENGTH], ids[TRACE_ID_LENGTH:]
+    url = build_trace_link(settings.TENFOUR["TRACE_URL"], trace_id, span_id)
+    return {"trace_id": trace_id, "span_id": span_id, "url": url or None}
 
 
 def failure_out(failure: Failure) -> dict[str, Any]:

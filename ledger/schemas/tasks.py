@@ -7,6 +7,7 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field, StrictBool, StrictInt
 
+from ledger.schemas.attempts import TraceOut, trace_out
 from ledger.schemas.shared import (
     AGENT_ID,
     AGENT_ID_OR_NAME,
@@ -179,6 +180,7 @@ TASK: dict[str, Any] = {
     "escalation": None,
     "replay_of": None,
     "replaced_by": None,
+    "trace": None,
     "created_at": AT,
     "updated_at": AT,
     "started_at": AT,
@@ -232,6 +234,9 @@ class TaskOut(Schema):
     escalation: UUID | None = Field(description="its open escalation, or null")
     replay_of: UUID | None = Field(description="the failed task that it replays, or null")
     replaced_by: UUID | None = Field(description="the task that took its place, or null")
+    trace: TraceOut | None = Field(
+        description="the trace of its latest attempt; null if neither side traces"
+    )
     created_at: datetime = Field(description="when it was created")
     updated_at: datetime = Field(description="when it was last changed")
     started_at: datetime | None = Field(description="when the first attempt started, or null")
@@ -311,6 +316,8 @@ def task_out(row: Row, *, who: Who | None, escalation: UUID | None = None) -> di
         "escalation": escalation,
         "replay_of": row["replay_of_id"],
         "replaced_by": row["replaced_by_id"],
+        # only rows of tasks that can have attempts come with it
+        "trace": trace_out(row.get("latest_trace") or ""),
         "created_at": row["created_at"],
         "updated_at": row["updated_at"],
         "started_at": row["started_at"],

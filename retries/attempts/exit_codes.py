@@ -9,8 +9,10 @@ from uuid import UUID
 
 from django.utils import timezone
 
+from ledger.spans import start_span
 from ledger.states import FailureType
 from ledger.tokens import Caller
+from retries.attempt_traces import trace_report
 from retries.attempts.finishing import Reply, finish_cleaned, finish_done, verify_of
 from retries.attempts.live_attempt import read_attempt
 from retries.attempts.report_fields import (
@@ -58,11 +60,15 @@ def finish_with_exit_code(
     else:
         report = report_of_command(code, text, digest=digest)
     report = replace(report, usage=clean_usage(usage))
-    if report.status == "success" and report.digest:
-        digest = report.digest
-        if reply := finish_done(attempt_id, report, digest=digest, caller=caller, now=now):
-            return reply
-    return finish_cleaned(attempt_id, report, caller=caller, now=now)
+    with start_span("tenfour.report") as span:
+        reply = None
+        if report.status == "success" and report.digest:
+            digest = report.digest
+            reply = finish_done(attempt_id, report, digest=digest, caller=caller, now=now)
+        if reply is None:
+            reply = finish_cleaned(attempt_id, report, caller=caller, now=now)
+        trace_report(span, attempt_id, reply.decision)
+    return reply
 
 
 def report_of_command(code: int, output: str, *, digest: bytes) -> Report:

@@ -11,12 +11,14 @@ from psycopg.types.json import Jsonb
 from ledger import sql
 from ledger.errors import Refusal
 from ledger.journal import Actor
+from ledger.spans import start_span
 from ledger.sql import Row
 from ledger.states import Outcome, TaskState
 from ledger.tasks.spec import Backoff
 from ledger.text import describe_exit
 from ledger.timestamps import format_timestamp
 from ledger.tokens import Caller, TrustedCaller
+from retries.attempt_traces import trace_report
 from retries.attempts import fast_path
 from retries.attempts.consequences import follow
 from retries.attempts.evidence import evidence_fields, gather_evidence
@@ -67,11 +69,15 @@ def finish_attempt(
     LeaseLost where the attempt ended in another way.
     """
     now = now or timezone.now()
-    if report.status == "success":
-        digest = digest_of(report)
-        if reply := finish_done(attempt_id, report, digest=digest, caller=caller, now=now):
-            return reply
-    return finish_cleaned(attempt_id, clean_report(report), caller=caller, now=now)
+    with start_span("tenfour.report") as span:
+        reply = None
+        if report.status == "success":
+            digest = digest_of(report)
+            reply = finish_done(attempt_id, report, digest=digest, caller=caller, now=now)
+        if reply is None:
+            reply = finish_cleaned(attempt_id, clean_report(report), caller=caller, now=now)
+        trace_report(span, attempt_id, reply.decision)
+    return reply
 
 
 def finish_done(

@@ -8,11 +8,13 @@ from uuid import UUID
 
 from django.db import transaction
 
+from ledger import genai_attributes as genai
 from ledger import instructions, needs, sql
 from ledger.errors import Invalid, InvalidTransition, Refusal, VersionMismatch
 from ledger.instructions import Expect
 from ledger.journal import Stamp
 from ledger.models import Instruction
+from ledger.spans import Value, start_span
 from ledger.sql import Row
 from ledger.states import InstructionState
 from ledger.tokens import TrustedCaller
@@ -36,7 +38,6 @@ class UndoTooLate(InvalidTransition):
     hint = "Only a retry or a fix sent from the page can be undone, for a few seconds."
 
 
-@sql.atomic
 def answer(
     escalation_id: UUID,
     choice: Choice,
@@ -54,7 +55,43 @@ def answer(
     first answer, EscalationExpired, VersionMismatch if the actor has read another version, and
     Invalid.
     """
-    choice = choices.check(choice)
+    with start_span("tenfour.resolve") as span:
+        answered = answer_untraced(
+            escalation_id,
+            choices.check(choice),
+            among=among,
+            stamp=stamp,
+            channel=channel,
+            version=version,
+            undo_for=undo_for,
+        )
+        span.set(describe_answer(answered))
+    return answered
+
+
+def describe_answer(answered: Escalation) -> dict[str, Value]:
+    """Return a span's attributes about an answer."""
+    return {
+        "tenfour.escalation.id": str(answered.pk),
+        "tenfour.escalation.reason": answered.reason,
+        "tenfour.task.id": str(answered.task_id) if answered.task_id else None,
+        "tenfour.action": answered.action,
+        "tenfour.channel": answered.channel,
+        genai.AGENT_ID: str(answered.agent_id),
+    }
+
+
+@sql.atomic
+def answer_untraced(
+    escalation_id: UUID,
+    choice: Choice,
+    *,
+    among: EscalationQuerySet,
+    stamp: Stamp,
+    channel: str,
+    version: int | None,
+    undo_for: timedelta,
+) -> Escalation:
     if choice.action == Answer.ABORT:
         lifecycle.lock_plan(escalation_id, among)
     escalation = lifecycle.lock(escalation_id, among)

@@ -1,0 +1,170 @@
+"""Pages read from a streaming replica while it keeps up, and say so when they don't."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+from django.contrib.auth.models import User
+from django.db import connections
+from django.test import Client
+
+from config.local.doors import open_door
+from dashboard import replica
+from dashboard.access import REQUIRED
+from dashboard.replica import Monitor
+from ledger.models import Task
+from tests.config.replicas import Replica, replicate
+from tests.config.web_processes import Served, ending, wait_until
+from tests.factories import make_agent
+from tests.retries.moves import make_task
+from tests.serving import serve
+
+LIMIT_S = 3
+NOTICE = re.compile(r"<b>Read from the primary database\.</b> The replica (.+?)\. Nothing")
+
+
+class Person:
+    """A browser without scripts, signed in; every response that it gets is a success."""
+
+    def __init__(self, url: str, cookies: dict[str, str]) -> None:
+        self.http = httpx2.Client(base_url=url, cookies=cookies, timeout=20)
+
+    def get(self, path: str) -> str:
+        answer = self.http.get(path)
+        assert answer.status_code == 200, (path, answer.status_code, answer.text[:500])
+        return answer.text
+
+    def notice(self, path: str = "/tasks/") -> str:
+        found = NOTICE.search(self.get(path))
+        return found[1] if found else ""
+
+    def reads(self) -> dict[str, float]:
+        """Return how many pages each database has answered."""
+        found = re.findall(
+            r'^tenfour_page_reads_total\{database="(\w+)"\} (\S+)$', self.get("/metrics"), re.M
+        )
+        return {"replica": 0.0, "primary": 0.0} | {name: float(n) for name, n in found}
+
+    def lag(self) -> float:
+        found = re.search(r"^tenfour_replica_lag_seconds (\S+)$", self.get("/metrics"), re.M)
+        assert found
+        return float(found[1])
+
+    def is_read_from(self, database: str, path: str = "/tasks/") -> bool:
+        before = self.reads()[database]
+        self.get(path)
+        return self.reads()[database] > before
+
+
+@pytest.fixture
+def standby(transactional_db: None) -> Iterator[Replica]:
+    with replicate() as made:
+        yield made
+
+
+@pytest.fixture
+def person(standby: Replica) -> Iterator[Person]:
+    """Someone signed in to a web server whose pages may read the standby."""
+    mara = User.objects.create_superuser("mara")
+    client = Client()
+    client.force_login(mara)
+    cookies = {name: morsel.value for name, morsel in client.cookies.items()}
+    env = {
+        "TENFOUR_REPLICA_URL": standby.url,
+        "TENFOUR_REPLICA_LAG_SECONDS": str(LIMIT_S),
+        "TENFOUR_METRICS_ALLOW": "127.0.0.1",
+    }
+    with (
+        open_door("127.0.0.1", 0) as door,
+        ending(serve(door.fileno(), **env)) as process,
+    ):
+        served = Served(process, door.getsockname()[:2])
+        wait_until(served.is_healthy)
+        browser = Person("http://{}:{}".format(*served.address), cookies)
+        with browser.http:
+            yield browser
+
+
+def test_pages_read_the_replica_and_fall_back_when_it_lags_or_is_away(
+    person: Person, standby: Replica
+) -> None:
+    agent = make_agent()
+    make_task(agent, title="First task")
+    # a new process has not looked yet, and reads the primary
+    wait_until(lambda: person.is_read_from("replica"), seconds=60)
+    assert "First task" in person.get("/tasks/") and not person.notice()
+    assert "ok" in person.get("/readyz") and person.lag() <= LIMIT_S
+    for path in ("/", "/search/?q=task", "/insight/", "/tasks/export/csv/", "/activity/"):
+        assert person.is_read_from("replica", path), path
+    assert "First task" in person.get("/tasks/export/csv/")
+    # the page of one task, from which people act, never does
+    before = person.reads()
+    person.get(f"/tasks/{Task.objects.get().pk}/")
+    assert person.reads() == before
+    check_own_acts(person)
+    check_lag(person, standby, agent)
+    check_absence(person, standby)
+
+
+def check_own_acts(person: Person) -> None:
+    """What people do makes their next pages read the primary, and only theirs."""
+    token = re.search(r'"X-CSRFToken": "(\w+)"', person.get("/tasks/"))
+    assert token
+    answer = person.http.post(
+        "/profile/save/", data={"theme": "dark"}, headers={"X-CSRFToken": token[1]}
+    )
+    assert answer.status_code in (200, 204, 302), answer.status_code
+    sent = answer.headers["Set-Cookie"]
+    assert f"{replica.COOKIE}=1" in sent and f"Max-Age={LIMIT_S + replica.MARGIN_S}" in sent
+    person.http.cookies.set(replica.COOKIE, "1")  # it does not expire during this check
+    assert person.is_read_from("primary") and not person.notice()
+    del person.http.cookies[replica.COOKIE]
+    assert person.is_read_from("replica")
+
+
+def check_lag(person: Person, standby: Replica, agent: Any) -> None:
+    """While the replay stands still, pages come from the primary and say how far it is behind."""
+    standby.pause()
+    make_task(agent, title="Second task")
+    wait_until(lambda: bool(person.notice()), seconds=60)
+    assert re.fullmatch(rf"is \d+ s behind, more than {LIMIT_S} s", person.notice())
+    assert "Second task" in person.get("/tasks/")
+    ready = person.http.get("/readyz")
+    assert ready.status_code == 200 and ready.json()["status"] == "degraded"
+    assert "behind" in ready.json()["checks"]["replica"]
+    assert person.lag() > LIMIT_S
+    standby.resume()
+    wait_until(lambda: not person.notice(), seconds=60)
+    assert "Second task" in person.get("/tasks/")
+
+
+def check_absence(person: Person, standby: Replica) -> None:
+    """A replica that dies costs no page; one that is back is read again."""
+    wait_until(lambda: person.is_read_from("replica"), seconds=60)
+    standby.kill()
+    wait_until(lambda: person.notice().startswith("is away: "), seconds=60)
+    assert person.is_read_from("primary") and person.lag() == -1
+    standby.start()
+    wait_until(lambda: not person.notice(), seconds=60)
+
+
+def test_a_server_that_takes_writes_is_no_replica(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    primary = connections.settings["default"]
+    monkeypatch.setitem(connections.settings, "replica", primary)
+    monitor = Monitor()
+    try:
+        assert monitor.check().why == "is not one: that server takes writes itself"
+    finally:
+        monitor.disconnect()
+        connections["replica"].close()
+        del connections["replica"]
+
+
+def test_only_pages_that_list_and_count_may_read_the_replica() -> None:
+    assert set(REQUIRED) >= replica.PAGES
+    assert not {name for name in replica.PAGES if name.endswith(("_act", "_new", "_edit"))}
+    assert not replica.PAGES & {"escalations", "escalation", "task", "people", "tokens", "profile"}
