@@ -7,9 +7,10 @@ connections, and gets a body only when all of it has arrived, so no client can h
 
 import hashlib
 import logging
+import mmap
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
@@ -91,7 +92,7 @@ class WebThreads:
         application: Callable[..., Iterable[bytes]],
         threads: int,
         *,
-        draining: Sequence[int] = b"\0",
+        draining: "mmap.mmap | bytes" = b"\0",
     ) -> None:
         self.application = application
         self.draining = draining  # not 0 once the server is about to stop

@@ -32,13 +32,13 @@ class Tracer(Protocol):
     def enter(self, context: TraceContext) -> AbstractContextManager[None]: ...
 
 
-class NoSpan:
+class NoSpan(AbstractContextManager["Span"]):
     """Stands for a span while nothing is traced."""
 
     is_recording = False
-    context = None
+    context: TraceContext | None = None
 
-    def __enter__(self) -> "NoSpan":
+    def __enter__(self) -> "Span":
         return self
 
     def __exit__(self, *error: object) -> None:
