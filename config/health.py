@@ -3,6 +3,7 @@
 import threading
 from concurrent.futures import Future
 from datetime import timedelta
+from http import HTTPStatus
 from typing import Any
 
 import psycopg
@@ -16,6 +17,7 @@ from django.views.decorators.http import require_safe
 from config.data_version import OWN_APPS, migration_digests
 from config.database_errors import describe
 from config.problems import problem_kinds
+from config.web_threads import STOPPING
 from dashboard import replica
 from ledger.journal_months import find_missing_month
 from ledger.models import ClockRun
@@ -41,10 +43,13 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def readyz(request: HttpRequest) -> HttpResponse:
     """Report whether requests can be served.
 
-    Only a missing PostgreSQL is a 503. Without Redis, with a stale beat, with a journal that has no
-    partition for the next month, with a replica that pages can't be read from, or with a database
-    that takes no writes or was migrated by a newer version, the server is degraded.
+    A missing PostgreSQL is a 503, and so is a process that is about to stop. Without Redis, with a
+    stale beat, with a journal that has no partition for the next month, with a replica that pages
+    can't be read from, or with a database that takes no writes or was migrated by a newer version,
+    the server is degraded.
     """
+    if STOPPING in request.META:
+        return answer_readiness("stopping", {}, status=503)
     checks = {"postgres": check_postgres()}
     down = checks["postgres"] != "ok" and not checks["postgres"].startswith((WRITES_FAIL, NEWER))
     if not down:
@@ -55,9 +60,13 @@ def readyz(request: HttpRequest) -> HttpResponse:
         checks["replica"] = check_replica()
     ok = all(result == "ok" for result in checks.values())
     status = "unavailable" if down else "ok" if ok else "degraded"
-    body = {"status": status, "checks": checks, "version": settings.TENFOUR_VERSION}
-    response = JsonResponse(body, status=503 if down else 200)
-    if down:
+    return answer_readiness(status, checks, status=503 if down else 200)
+
+
+def answer_readiness(word: str, checks: dict[str, str], *, status: int) -> HttpResponse:
+    body = {"status": word, "checks": checks, "version": settings.TENFOUR_VERSION}
+    response = JsonResponse(body, status=status)
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
         response["Retry-After"] = "1"
     return response
 

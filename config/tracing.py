@@ -1,7 +1,7 @@
 """OpenTelemetry: export the spans of requests, claims, reports and answers (extra `[otel]`).
 
-It is off, and nothing of it is imported, unless OTEL_EXPORTER_OTLP_ENDPOINT names a receiver of
-OTLP over HTTP. All other variables of the SDK count too, such as OTEL_TRACES_SAMPLER.
+It is off, and neither tracer nor exporter is imported, unless OTEL_EXPORTER_OTLP_ENDPOINT names a
+receiver of OTLP over HTTP. All other variables of the SDK count too, such as OTEL_TRACES_SAMPLER.
 """
 
 import os

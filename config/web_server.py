@@ -38,8 +38,10 @@ from config.web_threads import RECEIVERS, WebThreads
 WORKERS = int(os.environ.get("TENFOUR_WEB_WORKERS") or 2)
 THREADS = int(os.environ.get("TENFOUR_WEB_THREADS") or 8)
 KEEP_ALIVE_MS = 75_000  # also the time to send the headers: connections that wait hold no thread
-# At SIGTERM, this long no connection arrives, and those that are open are asked to close.
+# After SIGTERM, for this long everything is served, /readyz says "stopping", and connections are
+# closed after their next response.
 DRAIN_S = float(os.environ.get("TENFOUR_DRAIN_SECONDS") or 1)
+SETTLE_S = 0.3  # then, for connections that wait to be accepted, while no others arrive
 STOP_S = 5  # for what is under way at SIGTERM; then the workers are killed
 # A peer that vanished without closing its connection is noticed within a minute, even in a body.
 TCP_OPTIONS = {
@@ -56,8 +58,8 @@ Application = Callable[..., Any]
 class Server(mp.MPServer):  # type: ignore[misc]
     """granian on sockets that are open already, with the application loaded before the fork."""
 
-    def __init__(self, door: socket.socket, application: Application, *, drain_s: float) -> None:
-        self.drain_s = drain_s
+    def __init__(self, door: socket.socket, application: Application, *, is_own: bool) -> None:
+        self.is_own = is_own  # or else the socket outlives this process
         self.draining = mmap.mmap(-1, 1)  # shared with the workers
         self.doors = [door, *doors.open_beside(door, WORKERS - 1)]
         for each in self.doors:
@@ -104,14 +106,18 @@ class Server(mp.MPServer):  # type: ignore[misc]
     def shutdown(self, exit_code: int = 0) -> None:
         """Stop without a failed request: see docs/deployment.md.
 
-        A socket that was handed on outlives this process, and what waits there with it.
+        Connections that arrive at a socket that was handed on wait there for the next process.
         """
-        if self.drain_s:
-            self.draining[0] = 1
-            for door in self.doors:
-                doors.refuse_new(door)
-            time.sleep(self.drain_s)
-        super().shutdown(exit_code)
+        self.draining[0] = 1
+        time.sleep(DRAIN_S if self.is_own else 0)
+        for door in self.doors:
+            doors.hold_new(door)
+        time.sleep(SETTLE_S)
+        try:
+            super().shutdown(exit_code)
+        finally:
+            if not self.is_own:
+                doors.admit_new(self.doors[0])
 
 
 def max_connections() -> int:
@@ -125,6 +131,7 @@ def open_door() -> socket.socket:
     bind = os.environ.get("TENFOUR_BIND") or default_address()
     if bind.startswith("fd://"):
         door = socket.socket(fileno=int(bind.removeprefix("fd://")))
+        doors.admit_new(door)
     else:
         host, _, port = bind.rpartition(":")
         host = host.strip("[]")
@@ -211,7 +218,7 @@ def main(name: str = "config.wsgi:application") -> None:
         freeze_loaded()
         multiprocessing.set_start_method("fork")  # the workers share what is loaded
         is_own = not os.environ.get("TENFOUR_BIND", "").startswith("fd://")
-        Server(door, application, drain_s=DRAIN_S if is_own else 0).run()
+        Server(door, application, is_own=is_own).run()
 
 
 if __name__ == "__main__":

@@ -43,6 +43,8 @@ BASE_ENVIRON = {
     "wsgi.run_once": False,
 }
 
+# Set in the requests of a server that is about to stop.
+STOPPING = "tenfour.stopping"
 # The client opens its next connection elsewhere, rather than write to one that is about to close.
 CLOSE = ("Connection", "close")
 
@@ -208,6 +210,8 @@ class WebThreads:
 
     def respond(self, job: Job) -> None:
         response = Response()
+        if self.draining[0]:
+            job.environ[STOPPING] = True
         body: Any = self.application(job.environ, response)
         if self.draining[0]:
             response.headers = [*response.headers, CLOSE]

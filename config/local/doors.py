@@ -7,9 +7,10 @@ all that have arrived, such as those of a proxy, and the other processors stay i
 import ctypes
 import socket
 import struct
+from contextlib import suppress
 
 BACKLOG = 2048
-SO_ATTACH_FILTER = 26
+SO_ATTACH_FILTER, SO_DETACH_FILTER = 26, 27
 SYN, SYN_ACK = 0x02, 0x12
 # A filter of the kernel's: code, jump if true, jump if false, operand. It drops the first packet of
 # a connection and nothing else.
@@ -53,7 +54,7 @@ def open_beside(door: socket.socket, count: int) -> list[socket.socket]:
     return doors
 
 
-def refuse_new(door: socket.socket) -> None:
+def hold_new(door: socket.socket) -> None:
     """Let no new connection arrive at a listening socket; those that wait there can be accepted.
 
     Closing a socket resets what waits there. The sender of a dropped packet repeats it after a
@@ -62,6 +63,12 @@ def refuse_new(door: socket.socket) -> None:
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in DROP_SYN))
     program = struct.pack("HL", len(DROP_SYN), ctypes.addressof(code))
     door.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
+
+
+def admit_new(door: socket.socket) -> None:
+    """Let connections arrive again that `hold_new` has kept away."""
+    with suppress(FileNotFoundError):  # there is no filter
+        door.setsockopt(socket.SOL_SOCKET, SO_DETACH_FILTER, 0)
 
 
 def create_socket(family: int) -> socket.socket:

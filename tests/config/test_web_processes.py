@@ -5,6 +5,8 @@ import os
 import select
 import signal
 import socket
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -12,9 +14,12 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
+from config.local.commands import Command
+from config.local.doors import open_door
 from config.local.embedded import free_port
 from tests.config.test_stalled_clients import unfinished_requests
 from tests.config.web_processes import (
@@ -26,8 +31,9 @@ from tests.config.web_processes import (
     wait_until,
 )
 from tests.config.web_processes import served as served
-from tests.serving import Tenfour
+from tests.serving import Tenfour, database_of_tests
 
+READY = HEALTH.replace(b"/healthz", b"/readyz")
 ECHO = "tests.config.environ_echo:application"
 
 needs_tenfour = pytest.mark.django_db(transaction=True)
@@ -42,6 +48,18 @@ def run_echo() -> Iterator[Served]:
         running = Served(process, ("127.0.0.1", port))
         wait_until(running.is_healthy)
         yield running
+
+
+@contextmanager
+def start_echo(door: socket.socket) -> Iterator[Served]:
+    """Run a web server with an application that echoes, on a socket that outlives it."""
+    command = Command(
+        [sys.executable, "-m", "config.web_server", ECHO],
+        env=os.environ | {"TENFOUR_BIND": f"fd://{door.fileno()}", "TENFOUR_WEB_WORKERS": "2"},
+        fds=(door.fileno(),),
+    )
+    with ending(subprocess.Popen(command.argv, **command.options())) as process:
+        yield Served(process, door.getsockname()[:2])
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +178,58 @@ def test_it_stops_in_time_while_clients_stall(served: Served, tenfour_server: Te
     finally:
         for connection in connections:
             connection.close()
+
+
+@needs_tenfour
+def test_before_it_stops_it_serves_everything_and_says_so() -> None:
+    """A load balancer sends nothing more, and clients connect elsewhere."""
+    port = free_port()
+    env = {"DATABASE_URL": database_of_tests(), "TENFOUR_BIND": f"127.0.0.1:{port}"}
+    with ending(start_web_server(**env, TENFOUR_DRAIN_SECONDS="60")) as process:
+        running = Served(process, ("127.0.0.1", port))
+        wait_until(running.is_healthy, seconds=60)
+        assert b'"status": "stopping"' not in running.ask(READY)
+        process.terminate()
+        wait_until(lambda: b'"status": "stopping"' in running.ask(READY), seconds=30)
+        assert running.ask(READY).startswith(b"HTTP/1.1 503 ")
+        with running.connect() as connection:  # which the client would keep
+            connection.sendall(HEALTH.replace(b"Connection: close\r\n", b""))
+            answer = read_all(connection)
+        assert answer.startswith(b"HTTP/1.1 200 ") and b"connection: close" in answer.lower()
+
+
+def test_no_request_fails_while_another_process_takes_over_the_socket() -> None:
+    """New connections wait at the socket; those that a process has accepted it serves."""
+    failed: list[str] = []
+    served: Counter[int] = Counter()
+    stop = Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            try:
+                served[json.loads(running.ask(HEALTH).partition(b"\r\n\r\n")[2])["pid"]] += 1
+            except (OSError, ValueError) as error:
+                failed.append(repr(error))
+
+    with open_door("127.0.0.1", 0) as door, ExitStack() as stack:
+        running = stack.enter_context(start_echo(door))
+        wait_until(running.is_healthy)
+        threads = [Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(3):
+                first = set(running.workers())
+                wait_until(lambda first=first: bool(first & served.keys()), seconds=60)
+                running.process.terminate()
+                assert running.process.wait(timeout=30) == 0
+                running = stack.enter_context(start_echo(door))
+            wait_until(lambda: bool(set(running.workers()) & served.keys()), seconds=60)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+    assert not failed, failed[:3]
 
 
 def test_it_finishes_the_requests_that_it_has() -> None:

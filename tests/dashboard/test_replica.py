@@ -1,6 +1,8 @@
 """Pages read from a streaming replica while it keeps up, and say so when they don't."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +13,7 @@ from django.db import connections
 from django.test import Client
 
 from config.local.doors import open_door
+from config.local.places import PROJECT
 from dashboard import replica
 from dashboard.access import REQUIRED
 from dashboard.replica import Monitor
@@ -76,6 +79,8 @@ def person(standby: Replica) -> Iterator[Person]:
         "TENFOUR_REPLICA_LAG_SECONDS": str(LIMIT_S),
         "TENFOUR_METRICS_ALLOW": "127.0.0.1",
     }
+    collect = [sys.executable, "manage.py", "collectstatic", "--noinput", "--skip-checks", "-v0"]
+    subprocess.run(collect, cwd=PROJECT, check=True)
     with (
         open_door("127.0.0.1", 0) as door,
         ending(serve(door.fileno(), **env)) as process,
@@ -113,7 +118,7 @@ def check_own_acts(person: Person) -> None:
     token = re.search(r'"X-CSRFToken": "(\w+)"', person.get("/tasks/"))
     assert token
     answer = person.http.post(
-        "/profile/save/", data={"theme": "dark"}, headers={"X-CSRFToken": token[1]}
+        "/settings/profile/save/", data={"theme": "dark"}, headers={"X-CSRFToken": token[1]}
     )
     assert answer.status_code in (200, 204, 302), answer.status_code
     sent = answer.headers["Set-Cookie"]
