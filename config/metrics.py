@@ -122,11 +122,17 @@ GAUGES: list[tuple[str, str, list[str], str]] = [
 ]
 
 
-def replica_lag() -> GaugeMetricFamily:
-    """Return how far the replica is behind, as this web server sees it; -1 if it is not known."""
-    lag = replica.monitor.wait(REPLICA_DEADLINE_S).lag_s
-    help_text = "Seconds that the replica is behind; -1 if it is away."
-    return GaugeMetricFamily("tenfour_replica_lag_seconds", help_text, -1 if lag is None else lag)
+class ReplicaCollector:
+    """A Prometheus collector for the replica of pages, as this process sees it."""
+
+    def describe(self) -> list[Metric]:
+        """Return nothing, because registering a collector must not query the database."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        lag = replica.monitor.wait(REPLICA_DEADLINE_S).lag_s
+        text = "Seconds that the replica is behind; -1 if it is away."
+        yield GaugeMetricFamily("tenfour_replica_lag_seconds", text, -1 if lag is None else lag)
 
 
 class LedgerCollector:
@@ -156,8 +162,6 @@ class LedgerCollector:
         for name, at in ClockRun.objects.values_list("name", "last_run_at"):
             beats.add_metric([name], at.timestamp())
         yield beats
-        if replica.is_configured():
-            yield replica_lag()
         build = InfoMetricFamily("tenfour_build", "The running version.")
         build.add_metric([], {"version": settings.TENFOUR_VERSION})
         yield build
@@ -306,7 +310,17 @@ def scrape(project_id: UUID | None = None) -> bytes:
     key = f"metrics:{project_id or 'all'}"
     stored = get_or_compute(key, lambda: generate_latest(registry), seconds=10)
     # Processes serve all projects, so a project's token does not see what they count.
-    return stored if project_id else stored + generate_latest(process_registry())
+    return stored if project_id else stored + scrape_processes()
+
+
+def scrape_processes() -> bytes:
+    """Return what this web server knows without PostgreSQL."""
+    counted = generate_latest(process_registry())
+    if not replica.is_configured():
+        return counted
+    registry = CollectorRegistry()
+    registry.register(ReplicaCollector())
+    return counted + generate_latest(registry)
 
 
 def process_registry() -> CollectorRegistry:

@@ -56,6 +56,10 @@ class Standing:
     def is_fit(self) -> bool:
         return not self.why
 
+    @property
+    def is_known(self) -> bool:
+        return self.why != NOT_CHECKED
+
 
 class Monitor:
     """Compares the replica's position with the primary's, in a thread, while pages are read."""
@@ -75,6 +79,7 @@ class Monitor:
         with self.checked:
             if self.thread is None or not self.thread.is_alive():
                 self.standing = Standing(why=NOT_CHECKED)
+                self.positions.clear()
                 self.thread = threading.Thread(target=self.watch, name="replica", daemon=True)
                 self.thread.start()
         found = self.standing
@@ -106,7 +111,7 @@ class Monitor:
             self.checked.notify_all()
         if found.is_fit and not before.is_fit:
             logger.info("pages are read from the replica")
-        elif not found.is_fit and (before.is_fit or before.why == NOT_CHECKED):
+        elif found.is_known and not found.is_fit and (before.is_fit or not before.is_known):
             logger.warning("pages are read from the primary: the replica %s", found.why)
 
     def check(self) -> Standing:
@@ -122,8 +127,9 @@ class Monitor:
         lag = measure_lag(self.positions, int(replayed or 0), now=now)
         limit = settings.TENFOUR["REPLICA_LAG_SECONDS"]
         if lag is None:
-            first = self.positions[0][0]
-            return Standing(why=f"is more than {now - first:.0f} s behind", at=at)
+            least = now - self.positions[0][0]
+            why = f"is more than {limit} s behind" if least > limit else NOT_CHECKED
+            return Standing(least, why, at)
         if lag > limit:
             return Standing(lag, f"is {lag:.0f} s behind, more than {limit} s", at)
         return Standing(lag, at=at)
@@ -186,7 +192,7 @@ def read_page(request: HttpRequest, answer: Callable[[], HttpResponseBase]) -> H
     standing = monitor.read()
     if COOKIE in request.COOKIES or not standing.is_fit:
         PAGE_READS.labels("primary").inc()
-        if not standing.is_fit and standing.why != NOT_CHECKED:
+        if standing.is_known and not standing.is_fit:
             request.replica_notice = standing.why  # type: ignore[attr-defined]
         return answer()
     try:

@@ -224,6 +224,7 @@ def test_no_request_fails_while_another_process_takes_over_the_socket() -> None:
                 running.process.terminate()
                 assert running.process.wait(timeout=30) == 0
                 running = stack.enter_context(start_echo(door))
+                wait_until(running.is_healthy, seconds=60)
             wait_until(lambda: bool(set(running.workers()) & served.keys()), seconds=60)
         finally:
             stop.set()
