@@ -88,9 +88,7 @@ class FleetRow:
 
     @property
     def waiting_text(self) -> str:
-        agent = self.agent
-        kinds = (agent.tasks_queued, agent.tasks_retry, agent.tasks_held, agent.queued)
-        return f"{self.waiting:,}{'+' if max(kinds) >= MOST_COUNTED else ''}"
+        return f"{self.waiting:,}{'+' if is_capped(self.agent, MOST_COUNTED) else ''}"
 
     @property
     def idle_text(self) -> str:
@@ -139,8 +137,13 @@ class Fleet:
         return [row for section in self.sections for row in section.rows]
 
 
+def state_of(agent: Any) -> BreakerState:
+    """Return the state of an agent's breaker; an agent without a row has a closed one."""
+    return BreakerState(agent.breaker.state) if hasattr(agent, "breaker") else BreakerState.CLOSED
+
+
 def group_of(agent: Any) -> Group:
-    state = agent.breaker.state if hasattr(agent, "breaker") else BreakerState.CLOSED
+    state = state_of(agent)
     if state == BreakerState.OPEN:
         return GROUPS[0]
     if state == BreakerState.HALF_OPEN:
@@ -151,6 +154,11 @@ def group_of(agent: Any) -> Group:
 def sum_waiting(agent: Any) -> int:
     total: int = agent.tasks_queued + agent.tasks_retry + agent.tasks_held + agent.queued
     return total
+
+
+def is_capped(agent: Any, most: int) -> bool:
+    """Return whether more may wait for the agent than was counted, up to `most` of each kind."""
+    return max(agent.tasks_queued, agent.tasks_retry, agent.tasks_held, agent.queued) >= most
 
 
 LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)

@@ -104,6 +104,14 @@ class Rates:
         return is_worse(self.now.error_rate, self.before.error_rate, self.now.attempts)
 
     @property
+    def is_first_worse(self) -> bool:
+        """Return whether fewer tasks were done by their first attempt than before."""
+        now, before = self.now.first_rate, self.before.first_rate
+        if now is None or before is None:
+            return False
+        return is_worse(1 - now, 1 - before, self.now.finished)
+
+    @property
     def done_line(self) -> Spark | None:
         return spark([each.tasks_done for each in self.series()], floor=0)
 

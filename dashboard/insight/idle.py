@@ -75,7 +75,8 @@ def seconds_of(data: Mapping[str, Any], name: str) -> float:
     return max(0.0, rest)
 
 
-def combine_idle(figures: Sequence[Mapping[str, Any]]) -> IdleFigures:
+def combine_idle(figures: Sequence[Mapping[str, Any]], *, most: int = LISTED) -> IdleFigures:
+    """Return the time of the agents of these projects, with the rows of `most` agents."""
     rows = sorted(
         (IdleRow(row) for each in figures for row in each["rows"]),
         key=lambda row: (-row.data["person"], row.data["name"]),
@@ -85,8 +86,8 @@ def combine_idle(figures: Sequence[Mapping[str, Any]]) -> IdleFigures:
     person = sum(each["person"] for each in totals)
     agents = sum(each["agents"] for each in figures)
     return IdleFigures(
-        rows[:LISTED],
-        agents - len(rows[:LISTED]),
+        rows[:most],
+        agents - len(rows[:most]),
         agents,
         sum(each["people"] for each in figures),
         rough_duration(person),

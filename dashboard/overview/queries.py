@@ -1,13 +1,19 @@
-"""Query whether there is anything to show, and the token whose first call is awaited."""
+"""Query whether there is anything to show, the awaited token, and what agents' time went to."""
+
+from typing import Any
 
 from django.db.models import Exists, OuterRef, Q
 
 from dashboard.connect.queries import FIRST_DIGEST
 from dashboard.shared_queries import of_project
 from ledger.models import Instruction, Project, Task, Token
+from ledger.optional_cache import get_or_compute
+from retries.models import InsightFigure
 
 # With fewer instructions in a day, it is worth a query whether they are all first instructions.
 FEW = 2
+# The clock computes the figures of Insight once an hour.
+IDLE_SECONDS = 60
 
 
 def has_work(project: Project | None) -> bool:
@@ -16,6 +22,16 @@ def has_work(project: Project | None) -> bool:
     if of_project(Instruction.objects.exclude(first), project).exists():
         return True
     return of_project(Task.objects.all(), project).exists()
+
+
+def list_idle_figures(project: Project | None, *, days: int) -> list[dict[str, Any]]:
+    """Return what agents' time went to in each project, as the clock computed it last."""
+    rows = of_project(InsightFigure.objects.filter(panel="idle", days=days), project)
+    return get_or_compute(
+        f"overview-idle:{project.id if project else 'all'}:{days}",
+        lambda: list(rows.order_by("project_id").values_list("data", flat=True)),
+        seconds=IDLE_SECONDS,
+    )
 
 
 def find_waiting_token(project: Project | None) -> Token | None:

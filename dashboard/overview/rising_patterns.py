@@ -1,5 +1,6 @@
 """Find the failure patterns that are new, came back, or are more frequent than the day before."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -9,13 +10,14 @@ from dashboard.patterns.rising import HOURS, find_reason
 from dashboard.shared_queries import hash_of, of_project
 from dashboard.sparklines import Bars, bars
 from ledger.models import Project
-from ledger.optional_cache import get_or_compute_slow
+from ledger.optional_cache import get_or_compute
 from retries.models import FailurePattern
 from retries.states import TROUBLING
 
 CONSIDERED = 60  # of those seen last
 SHOWN = 4
 BARS = 12
+COUNTED_EVERY_S = 60  # a poll needs no newer hours
 TALL = 14
 
 
@@ -27,24 +29,29 @@ class RisingPattern:
     template: str
     today: int
     why: str
+    asked: int  # open escalations
+    fingerprint: str
     bars: Bars
 
 
-def list_rising(project: Project | None, *, now: datetime) -> list[RisingPattern]:
+def list_rising(
+    project: Project | None, open_by_pattern: Mapping[UUID, int], *, now: datetime
+) -> list[RisingPattern]:
     """Return the rising patterns with the most failures in the last day."""
     day = timedelta(hours=HOURS)
     rows = of_project(FailurePattern.objects.current().filter(state__in=TROUBLING), project)
     recent = list(
         rows.filter(last_seen__gte=now - day)
-        .only("id", "template", "state", "first_seen")
+        .only("id", "fingerprint", "template", "state", "first_seen")
         .order_by("-last_seen", "-id")[:CONSIDERED]
     )
     ids = [row.pk for row in recent]
     if not ids:
         return []
-    hours = get_or_compute_slow(
+    hours = get_or_compute(
         f"rising:{hash_of(ids)}",
         lambda: count_by_step(ids, step=timedelta(hours=1), steps=2 * HOURS, now=now),
+        seconds=COUNTED_EVERY_S,
     )
     found = []
     for row in recent:
@@ -53,5 +60,9 @@ def list_rising(project: Project | None, *, now: datetime) -> list[RisingPattern
         if why:
             pairs = [sum(today[n : n + 2]) for n in range(0, HOURS, HOURS // BARS)]
             drawn = bars(pairs, [0] * BARS, tall=TALL)
-            found.append(RisingPattern(row.pk, row.template[:240], sum(today), why, drawn))
+            asked = open_by_pattern.get(row.pk, 0)
+            text = row.template[:240]
+            found.append(
+                RisingPattern(row.pk, text, sum(today), why, asked, row.fingerprint, drawn)
+            )
     return sorted(found, key=lambda each: (-each.today, str(each.id)))[:SHOWN]

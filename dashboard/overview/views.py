@@ -3,12 +3,19 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from dashboard.activity import queries as activity_queries
 from dashboard.activity.queries import EventEntry
-from dashboard.agents.queries import list_silent_agents, list_tripped_agents
+from dashboard.agents.fleet import is_capped, state_of, sum_waiting
+from dashboard.agents.queries import (
+    COUNTED,
+    annotate_agents,
+    list_silent_agents,
+    list_tripped_agents,
+)
 from dashboard.agents.rates import DAY, read_rates
+from dashboard.badges import Badge, breaker_badge
+from dashboard.insight.idle import IdleFigures, combine_idle
 from dashboard.overview import queries
 from dashboard.overview.breaker_marks import read_breaker_marks
 from dashboard.overview.figures import Tile, build_tiles
@@ -29,11 +36,13 @@ from dashboard.overview.unusual_agents import UnusualAgent, list_unusual
 from dashboard.question_lines import Causes, OpenQuestions, list_oldest_questions, read_causes
 from dashboard.rendering import PageContext, Visit, live_page
 from ledger.models import Agent, Project
+from ledger.states import BreakerState
 from retries import breaker
 
 EVENTS_SHOWN = 12
 QUESTIONS_SHOWN = 5
 UNUSUAL_SHOWN = 5
+IDLE_SHOWN = 5
 LONG = timedelta(hours=1)
 
 
@@ -48,8 +57,13 @@ class RangeLink:
 
 @dataclass(frozen=True, slots=True)
 class UnusualRow:
-    agent: Agent
+    """An unusual agent with its breaker, what it runs and what waits for it."""
+
+    agent: Any
     found: UnusualAgent
+    breaker: Badge
+    running: int
+    waiting: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +77,7 @@ class History:
     marks: list[BreakerMark]
     unusual: list[UnusualRow]
     usual: int  # other agents that did something
+    idle: IdleFigures | None  # None before the clock has computed any
     rising: list[RisingPattern]
 
 
@@ -141,9 +156,10 @@ def read_history(
         ],
         ticks=place_ticks(trend),
         marks=read_breaker_marks(project, range, trend.start, now=now),
-        unusual=list_unusual_rows(unusual[:UNUSUAL_SHOWN]),
+        unusual=list_unusual_rows(unusual[:UNUSUAL_SHOWN], now=now),
         usual=len(rates) - len(unusual),
-        rising=list_rising(project, now=now),
+        idle=read_idle(project, range) if trend.whole.attempts else None,
+        rising=list_rising(project, causes.counts if causes else {}, now=now),
     )
 
 
@@ -152,8 +168,22 @@ def is_new(trend: Trend) -> bool:
     return trend.whole.sent <= queries.FEW and not trend.whole.attempts
 
 
-def list_unusual_rows(found: list[UnusualAgent]) -> list[UnusualRow]:
-    agents: dict[UUID, Any] = Agent.objects.defer("system_text").in_bulk(
-        [each.id for each in found]
-    )
-    return [UnusualRow(agents[each.id], each) for each in found if each.id in agents]
+def list_unusual_rows(found: list[UnusualAgent], *, now: datetime) -> list[UnusualRow]:
+    """Return the rows of unusual agents; those with an open breaker come first."""
+    if not found:
+        return []
+    rows = Agent.objects.defer("system_text").filter(pk__in=[each.id for each in found])
+    agents = {agent.pk: agent for agent in annotate_agents(rows, now=now).order_by("id")}
+    lines = [describe_unusual(agents[each.id], each) for each in found if each.id in agents]
+    return sorted(lines, key=lambda line: state_of(line.agent) != BreakerState.OPEN)
+
+
+def describe_unusual(agent: Any, found: UnusualAgent) -> UnusualRow:
+    waiting = f"{sum_waiting(agent):,}{'+' if is_capped(agent, COUNTED) else ''}"
+    return UnusualRow(agent, found, breaker_badge(state_of(agent)), agent.tasks_running, waiting)
+
+
+def read_idle(project: Project | None, range: TrendRange) -> IdleFigures | None:
+    figures = queries.list_idle_figures(project, days=range.length.days)
+    idle = combine_idle(figures, most=IDLE_SHOWN)
+    return idle if idle.rows else None

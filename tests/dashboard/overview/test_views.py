@@ -14,7 +14,7 @@ from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Event
 from retries import activity_counts, breaker, in_process
 from retries.attempts import leases
-from retries.models import Escalation
+from retries.models import Escalation, InsightFigure
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import Part, html, key, words
 from tests.dashboard.worked import claimed, enqueued, failed
@@ -192,6 +192,41 @@ def test_a_pattern_that_comes_back_is_rising(browser: Client, agent: Agent, now:
     )
     text = words(browser.get(URL))
     assert "Access denied to it 4 new today" in text and "Disk full 1 new" not in text
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_agents_time_went_to_and_who_is_worth_a_look(
+    browser: Client, statements: Callable[..., int], agent: Agent, now: datetime
+) -> None:
+    """Of the chosen range; the unusual agent with its breaker, what it runs and what waits."""
+    for number in range(28):
+        at = now - timedelta(hours=30 if number < 12 else 2, minutes=number)
+        id = enqueued(agent, f"Part {number}", now=at, max_attempts=1, on_exhausted="escalate")
+        if number < 12 or number % 4 == 3:
+            in_process.report_success(claimed(agent, id, now=at), stamp=Stamp(SYSTEM, at))
+        else:
+            failed(agent, id, now=at, message="No module named 'lxml'")
+    for title in ("Runs", "Waits", "Waits too"):
+        id = enqueued(agent, title, now=now - timedelta(minutes=1))
+        if title == "Runs":
+            claimed(agent, id, now=now - timedelta(minutes=1))
+    activity_counts.count_activity(now=now)
+    row = {"id": str(agent.pk), "name": "coder", "known": 40.0 * 3600, "work": 20.0 * 3600}
+    row |= {"person": 10.0 * 3600, "breaker": 0.0}
+    for days, people in ((1, 1), (7, 2)):
+        data = {"agents": 6, "people": people, "totals": row, "rows": [row]}
+        InsightFigure.objects.create(
+            project=agent.project, panel="idle", days=days, computed_at=now, data=data
+        )
+    text = words(browser.get(URL))
+    assert "co coder Closed Errors up from 0% to 75% 100% 1 2" in text
+    assert "Where agents’ time went" in text and "waited 10 h for a person, 25% of their" in text
+    assert "One person keeps 6 agents busy." in text
+    assert "new today · 12 need an answer" in text
+    assert "Same cause: No module named ‹text› 12 Answer by cause" in text
+    assert statements(browser, URL) <= 15
+    assert "One person keeps 3 agents busy." in words(browser.get(URL, {"range": "7d"}))
+    assert "Where agents’ time went" not in words(browser.get(URL, {"range": "30d"}))
 
 
 def test_clock_events_are_left_out(browser: Client, agent: Agent, now: datetime) -> None:
