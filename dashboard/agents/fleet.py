@@ -158,7 +158,13 @@ def sum_waiting(agent: Any) -> int:
 
 def is_capped(agent: Any, most: int) -> bool:
     """Return whether more may wait for the agent than was counted, up to `most` of each kind."""
-    return max(agent.tasks_queued, agent.tasks_retry, agent.tasks_held, agent.queued) >= most
+    counts: tuple[int, ...] = (
+        agent.tasks_queued,
+        agent.tasks_retry,
+        agent.tasks_held,
+        agent.queued,
+    )
+    return max(counts) >= most
 
 
 LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
