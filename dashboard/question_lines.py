@@ -13,7 +13,7 @@ from ledger.models import Failure, Project
 from ledger.optional_cache import get_or_compute_slow
 from ledger.states import FailureType, TaskState
 from retries.failures.grouping import headline_of
-from retries.states import QUESTIONS, EscalationState
+from retries.states import QUESTIONS, EscalationState, Reason
 
 WORDS = 300  # characters of a text that a line may show
 TEXT = 8000  # of a failure, where its headline is found
@@ -141,6 +141,7 @@ class SameCause:
     fingerprint: str
     template: str
     count: int
+    answerable: int  # those that one answer can be for
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,18 +153,27 @@ class Causes:
     waiting: int
 
 
+# where one answer for several makes no sense
+SINGLE = (
+    *QUESTIONS,
+    Reason.NEEDS_CONFIRMATION,
+    Reason.INSTRUCTION_IGNORED,
+    Reason.CONFLICTING_REQUIREMENTS,
+)
 CAUSES = f"""with open as (
-    select x.id, x.task_id from retries_escalation x where {IN_INBOX}
+    select x.id, x.task_id, x.reason from retries_escalation x where {IN_INBOX}
 ), causes as (
-    select g.pattern_id, count(*) as n from open x
+    select g.pattern_id, count(*) as n,
+        count(*) filter (where x.reason not in ({sql.quoted(SINGLE)})) as answerable
+    from open x
     join lateral ({LAST_FAILURE}) f on true join retries_grouped g on g.failure_id = f.id
     group by 1
 )
 select null::uuid as pattern_id, '' as fingerprint, '' as template,
     (select count(distinct w.task_id) from open x
-        cross join lateral (select n.task_id {DEPENDENT}) w) as n
+        cross join lateral (select n.task_id {DEPENDENT}) w) as n, 0 as answerable
 union all
-select c.pattern_id, p.fingerprint, left(p.template, {WORDS}), c.n
+select c.pattern_id, p.fingerprint, left(p.template, {WORDS}), c.n, c.answerable
 from causes c join retries_failurepattern p on p.id = c.pattern_id
 order by n desc, pattern_id"""
 
@@ -176,7 +186,9 @@ def read_causes(project: Project | None, *, now: datetime, agent_id: UUID | None
     rows = get_or_compute_slow(key, lambda: sql.run_custom_plan(CAUSES, **params))
     counts = {row["pattern_id"]: row["n"] for row in rows if row["pattern_id"]}
     shared = [
-        SameCause(row["pattern_id"], row["fingerprint"], row["template"], row["n"])
+        SameCause(
+            row["pattern_id"], row["fingerprint"], row["template"], row["n"], row["answerable"]
+        )
         for row in rows
         if row["pattern_id"] and row["n"] > 1
     ]

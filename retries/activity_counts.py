@@ -50,20 +50,25 @@ SUMS = {
 }
 
 
+# the events `e` with what they are about, and which of them count
+SOURCE = f"""ledger_event e
+    left join ledger_attempt a on {ENDS_ATTEMPT} and a.task_id = e.subject_id
+        and a.number = (e.data ->> 'attempt')::int and a.outcome is not null
+    left join ledger_task t on e.subject_type = 'task' and {FINISHED} and t.id = e.subject_id
+    left join ledger_instruction i on e.subject_type = 'instruction' and i.id = e.subject_id
+        and i.tracked"""
+IS_COUNTED = f"""e.agent_id is not null and (a.id is not null or i.id is not null
+    or e.kind in ('{Kind.TASK_COMPLETED}', '{Kind.TASK_FAILED}', '{Kind.TASK_ESCALATED}'))"""
+
+
 def build_statements(among: str) -> tuple[str, str]:
     """Return the statements that count the events `e` which meet a condition."""
     activity = f"""insert into retries_activitycount as c
     (minutes, at, agent_id, project_id, {", ".join(SUMS)})
 select slot.minutes, {SLOT_START}, e.agent_id, e.project_id, {", ".join(SUMS.values())}
-from ledger_event e
-    left join ledger_attempt a on {ENDS_ATTEMPT} and a.task_id = e.subject_id
-        and a.number = (e.data ->> 'attempt')::int and a.outcome is not null
-    left join ledger_task t on e.subject_type = 'task' and {FINISHED} and t.id = e.subject_id
-    left join ledger_instruction i on e.subject_type = 'instruction' and i.id = e.subject_id
-        and i.tracked
+from {SOURCE}
     {SLOTS}
-where {among} and e.agent_id is not null and (a.id is not null or i.id is not null
-    or e.kind in ('{Kind.TASK_COMPLETED}', '{Kind.TASK_FAILED}', '{Kind.TASK_ESCALATED}'))
+where {among} and {IS_COUNTED}
 group by 1, 2, 3, 4 order by 1, 2, 3
 on conflict (minutes, at, agent_id) do update
 set {", ".join(f"{name} = c.{name} + excluded.{name}" for name in SUMS)}"""

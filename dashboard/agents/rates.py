@@ -1,4 +1,7 @@
-"""Read what agents did in a range of time from the counts of half hours: rates and sparklines."""
+"""Read what agents did in a range of time: rates and sparklines.
+
+Counts of half hours tell it, or for the last hour the journal itself.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,8 +11,10 @@ from uuid import UUID
 
 from dashboard.sparklines import Spark, spark
 from ledger import sql
+from ledger.ids import SLACK, first_id
 from ledger.models import Project
 from ledger.optional_cache import get_or_compute_slow
+from retries.activity_counts import IS_COUNTED, SOURCE, SUMS
 from retries.models.activity_count import HALF_HOUR
 
 # A rate of fewer attempts says little.
@@ -40,11 +45,13 @@ class Range:
 RANGES = {
     each.key: each
     for each in (
+        Range("1h", "1 h", timedelta(hours=1), timedelta(minutes=5), "the hour before"),
         Range("24h", "24 h", timedelta(hours=24), timedelta(hours=1), "the day before"),
         Range("7d", "7 d", timedelta(days=7), timedelta(hours=6), "the week before"),
     )
 }
 DAY = RANGES["24h"]
+HOUR = RANGES["1h"]
 
 
 @dataclass(slots=True)
@@ -143,22 +150,32 @@ where c.minutes = {HALF_HOUR} and c.at >= %(from)s and c.at < %(until)s
 group by 1, 2"""
 
 
+KINDS = {"busy_s": "float8"}
+RECENT = f"""select e.agent_id,
+    greatest(-1, floor(extract(epoch from e.at - %(since)s) / %(point)s))::int as n,
+    {", ".join(f"({SUMS[name]})::{KINDS.get(name, 'int')} as {name}" for name in SUMMED)}
+from {SOURCE}
+where e.id >= %(floor)s::uuid and e.at >= %(from)s and e.at < %(until)s and {IS_COUNTED}
+    and (%(project)s::uuid is null or e.project_id = %(project)s)
+    and (%(agent)s::uuid is null or e.agent_id = %(agent)s)
+group by 1, 2"""
+
+
 def read_rates(
     project: Project | None, range: Range, *, now: datetime, agent_id: UUID | None = None
 ) -> dict[UUID, Rates]:
     """Return the rates of each agent that did something in the range or the one before."""
-    until = next_half_hour(now)
+    until = find_end(now, timedelta(minutes=HALF_HOUR) if range is not HOUR else range.point)
     since = until - range.length
     place = agent_id or (project.id if project else "all")
+    given: dict[str, Any] = {"from": since - range.length, "since": since, "until": until}
+    given |= {"point": range.point.total_seconds(), "agent": agent_id}
+    given |= {"project": project.id if project else None}
+    if range is HOUR:
+        given["floor"] = first_id(given["from"] - SLACK)
     rows = get_or_compute_slow(
         f"rates:{range.key}:{place}:{until:%d%H%M}",
-        lambda: sql.run_custom_plan(
-            RATES,
-            **{"from": since - range.length, "since": since, "until": until},
-            point=range.point.total_seconds(),
-            project=project.id if project else None,
-            agent=agent_id,
-        ),
+        lambda: sql.run_custom_plan(RECENT if range is HOUR else RATES, **given),
     )
     return combine_rows(rows, range)
 
@@ -175,8 +192,11 @@ def combine_rows(rows: Sequence[Mapping[str, Any]], range: Range) -> dict[UUID, 
     return found
 
 
-def next_half_hour(now: datetime) -> datetime:
-    """Return the end of the half hour that `now` is in."""
-    now = now.astimezone(UTC)
-    start = now.replace(minute=now.minute // 30 * 30, second=0, microsecond=0)
-    return start + timedelta(minutes=30)
+def find_end(now: datetime, slot: timedelta) -> datetime:
+    """Return the end of the slot of time that `now` is in.
+
+    >>> find_end(datetime(2026, 11, 21, 14, 40, tzinfo=UTC), timedelta(minutes=30)).hour
+    15
+    """
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    return epoch + (now - epoch) // slot * slot + slot

@@ -31,7 +31,12 @@ from dashboard.agents.fleet import (
 from dashboard.agents.holding import PatternCounts, RunningAttempt
 from dashboard.agents.rates import DAY, RANGES, Range, Rates, read_rates
 from dashboard.agents.rows import AgentRow, build_row
-from dashboard.question_lines import OpenQuestions, list_oldest_questions, read_causes
+from dashboard.question_lines import (
+    OpenQuestions,
+    SameCause,
+    list_oldest_questions,
+    read_causes,
+)
 from dashboard.rendering import Crumb, PageContext, Visit, live_page
 from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.shared_queries import read_figures
@@ -169,6 +174,7 @@ class AgentDetailPage(PageContext):
     utilization: int
     running: list[RunningAttempt]
     questions: OpenQuestions
+    same_cause: SameCause | None  # of several that one answer can be for
     long_ago: datetime  # escalations opened earlier are marked
     patterns: PatternCounts
     target: TargetRow | None
@@ -203,6 +209,7 @@ def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage:
         questions=list_oldest_questions(
             None, now=visit.now, most=QUESTIONS_SHOWN, agent_id=agent_id
         ),
+        same_cause=next((each for each in causes.same if each.answerable > 1), None),
         long_ago=visit.now - LONG,
         patterns=holding.count_patterns(agent, causes.counts, now=visit.now),
         target=holding.find_target(agent),

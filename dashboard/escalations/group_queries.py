@@ -8,18 +8,16 @@ from django.db.models import CharField, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models import Value as V
 from django.db.models.functions import Coalesce, Left
 
-from dashboard.escalations.filters import REASONS, InboxQuery
+from dashboard.escalations.filters import InboxQuery
 from dashboard.escalations.inbox_queries import select_inbox
 from dashboard.escalations.queries import SNIPPET
+from dashboard.question_lines import SINGLE
 from dashboard.shared_queries import CountOf, title_of
 from ledger.models import Agent, Failure, Need, Project, Task
 from ledger.states import FINAL, TaskState
 from retries.models import Escalation, FailurePattern, Grouped
 
 MOST = 500  # escalations that one form answers
-
-# where one answer for several makes no sense
-SINGLE = (*REASONS["asks"], *REASONS["no-answer"], *REASONS["conflict"])
 
 LAST = Failure.objects.filter(task=OuterRef("task")).order_by("-id")
 LAST_GROUPED = Grouped.objects.filter(failure__task=OuterRef("task")).order_by("-failure")

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from html import unescape
 from uuid import UUID
 
 import pytest
@@ -16,7 +17,7 @@ from ledger.models import Agent, Attempt, Breaker, Event, Instruction
 from ledger.states import TaskState
 from retries import activity_counts, breaker, in_process
 from retries.insight import targets
-from retries.models import InsightFigure
+from retries.models import Escalation, InsightFigure
 from tests.dashboard.agents.conftest import URL, names, row_of
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import Part, html, key, words
@@ -82,6 +83,24 @@ def test_rates_come_from_the_counts_of_half_hours(
     week = row_of(browser.get(URL, {"range": "7d"}), agent)
     assert "0.1/h" in week and "25% errors" in week and "more than" not in week
     assert html(browser.get(URL)).count("spark__line") == 2
+
+
+def test_rates_of_the_last_hour_come_from_the_journal(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """By five minutes and before the clock counts them; the hour before is what they are more than."""
+    for at, failures in ((now - timedelta(minutes=20), 4), (now - timedelta(minutes=80), 1)):
+        for number in range(10):
+            task = enqueued(agent, now=at, max_attempts=1)
+            if number < failures:
+                failed(agent, task, now=at, type="verification_failed")
+            else:
+                succeeded(agent, task, now=at)
+    page = browser.get(URL, {"range": "1h"})
+    assert "6.0/h" in row_of(page, agent)
+    assert "40% errors, more than the hour before 60%" in row_of(page, agent)
+    assert "1 h 24 h 7 d" in words(page)
+    assert "–" in row_of(browser.get(URL), agent)
 
 
 def test_what_runs_and_what_waits(browser: Client, agent: Agent, now: datetime) -> None:
@@ -312,6 +331,24 @@ def test_an_agent_page_shows_what_it_holds(browser: Client, agent: Agent, now: d
     assert "Errors 100% no attempts the day before" in text
     assert "No target is set." in text
     assert "Nothing is running." in words(browser.get(f"{URL}{make_agent('idle').pk}/"))
+
+
+def test_one_answer_for_the_same_error_is_offered(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """Not for questions, which have the same last failure but need their own answers."""
+    for number in range(3):
+        id = enqueued(agent, f"Part {number}", now=now, max_attempts=1, on_exhausted="escalate")
+        failed(agent, id, now=now, message="No module named 'lxml'")
+    Escalation.objects.filter(task=id).update(reason="conflicting_requirements")
+    page = browser.get(f"{URL}{agent.pk}/")
+    assert "Answer 2 with the same error…" in words(page)
+    found = re.search(r'href="(/escalations/answer-all/[^"]+)"', html(page))
+    assert found
+    asked = words(browser.get(unescape(found[1])))
+    assert "Part 0" in asked and "Part 1" in asked and "Part 2" not in asked
+    Escalation.objects.exclude(task=id).update(reason="agent_question")
+    assert "same error" not in words(browser.get(f"{URL}{agent.pk}/"))
 
 
 def test_an_agent_page_shows_its_error_budget(browser: Client, agent: Agent, now: datetime) -> None:
