@@ -28,6 +28,7 @@ class Counter:
     title: str
     css: str = "warn"
     icon: str = ""
+    has_word: bool = False  # the label is shown beside the number
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,11 @@ TRIPPED = Counter(
     "c-open",
 )
 RUNNING = Counter(
-    lambda project, _: shared_queries.running_tasks(project), "running", "running", "plain"
+    lambda project, _: shared_queries.running_tasks(project),
+    "running",
+    "running",
+    "plain",
+    has_word=True,
 )
 DEAD = Counter(lambda project, _: shared_queries.open_deadletters(project), "open", "open", "plain")
 

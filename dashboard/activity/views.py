@@ -43,6 +43,10 @@ NOUN_ICONS = {
     "pattern": "n-patterns",
     "agent": "n-agents",
     "token": "key",
+    "plan": "n-plans",
+    "project": "project",
+    "operation": "group",
+    "session": "n-sessions",
 }
 
 

@@ -7,6 +7,7 @@ from uuid import UUID
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import (
     Case,
+    CharField,
     DateTimeField,
     F,
     Func,
@@ -36,6 +37,7 @@ from ledger.models import Attempt, Project, Task
 from ledger.needs import unmet_needs
 from ledger.states import TaskState
 from ledger.tasks.lineage import fetch_lineages
+from retries.models import Escalation
 
 OUTCOMES_SHOWN = 6
 # columns that a list does not read
@@ -88,6 +90,7 @@ def failed_with(text: str) -> Q:
 
 LIVE = Attempt.objects.filter(pk=OuterRef("current_attempt"))
 NEED_NAME = Coalesce("need__ref", "need__title")
+OPEN_REASON = Escalation.objects.open().filter(task=OuterRef("pk")).values("reason")[:1]
 UNMET = unmet_needs().filter(task=OuterRef("pk"))
 
 
@@ -105,6 +108,9 @@ def with_extras(rows: QuerySet[Task]) -> QuerySet[Any]:
         place=Case(
             When(state=TaskState.QUEUED, then=Func(head, F("id"), function="array_position")),
             output_field=IntegerField(),
+        ),
+        asked=Case(
+            When(state=TaskState.ESCALATED, then=Subquery(OPEN_REASON)), output_field=CharField()
         ),
         waits_for=Subquery(UNMET.order_by("need_id").values(said=NEED_NAME)[:1]),
         need_ended=Subquery(

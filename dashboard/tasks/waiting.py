@@ -10,8 +10,22 @@ from dashboard.status_text import AHEAD_CAP, StatusText
 from ledger.models.plan import PlanState
 from ledger.states import BlockedReason, BreakerState, TaskState
 from ledger.text import truncate
+from retries.states import Reason
 
 TITLE_LENGTH = 17
+# why a task needs a person; of the other reasons, how many attempts failed says more
+ASKED = {
+    Reason.AGENT_QUESTION: "question",
+    Reason.QUESTIONS_EXHAUSTED: "question",
+    Reason.NEEDS_CONFIRMATION: "confirmation",
+    Reason.PERMISSION_DENIED: "permission",
+    Reason.NEEDS_CREDENTIALS: "credentials",
+    Reason.NEEDS_QUOTA: "quota",
+    Reason.CONFLICTING_REQUIREMENTS: "conflict",
+    Reason.SERVICE_UNAVAILABLE: "service",
+    Reason.IMPOSSIBLE: "impossible",
+    Reason.BLOCKED: "blocked",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +67,7 @@ def describe_status(row: Any, *, now: datetime) -> StatusText:
         case TaskState.BLOCKED:
             return describe_blocked(row)
         case TaskState.ESCALATED:
-            return StatusText("needs you", "red", "person")
+            return describe_escalated(row)
         case TaskState.DONE if row.started_at:
             return StatusText(
                 f"took {duration(row.completed_at - row.started_at)}", "calm", "check"
@@ -63,6 +77,14 @@ def describe_status(row: Any, *, now: datetime) -> StatusText:
     if not row.attempts:
         return StatusText("before it ran")
     return StatusText(f"after {counted(row.attempts, 'attempt')}")
+
+
+def describe_escalated(row: Any) -> StatusText:
+    asked = getattr(row, "asked", None)
+    if not asked:
+        return StatusText("needs you", "red", "person")
+    failed = f"{row.attempts} of {row.attempt_limit} failed"
+    return StatusText(ASKED.get(asked, failed))
 
 
 def describe_queued(row: Any) -> StatusText:

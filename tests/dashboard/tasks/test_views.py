@@ -67,7 +67,7 @@ def test_rows_show_what_tasks_wait_for(browser: Client, one_of_each: dict[str, T
         assert label in text
     assert "running for 2 m" in text
     assert "waiting for What comes first" in text
-    assert "1 of 1 attempts" in text and "dead letter" in text and "took 5.0 s" in text
+    assert "1 of 1 failed" in text and "dead letter" in text and "took 5.0 s" in text
     assert "before it ran" in text
     assert "All 10" in text  # with the one that is waited for
     assert "Queued 2" in text and "Needs you 1" in text
