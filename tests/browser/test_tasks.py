@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
+from django.utils import timezone
 from playwright.sync_api import expect
 
 from ledger.journal import SYSTEM
@@ -11,7 +12,7 @@ from ledger.models import Agent
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
 from retries.attempts import heartbeats
-from tests.browser.conftest import Visitor, assert_whole, axe_findings
+from tests.browser.conftest import Visitor, assert_whole, axe_findings, poll
 from tests.dashboard.worked import buried, claimed, enqueued, make_task
 
 HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
@@ -94,6 +95,34 @@ def test_one_is_skipped_by_its_key(
     expect(page.locator("#skip-dialog")).to_be_visible()
     page.click("#skip-dialog button:has-text('Skip task')")
     expect(page.locator("#task-header .st")).to_have_text("Skipped")
+
+
+def test_the_last_lines_are_followed_until_they_are_read(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    """With the switch off, the lines in view stand still while new ones come."""
+    task = enqueued(coder, "Print", now=now)
+    attempt = claimed(coder, task, now=now)
+
+    def show(count: int) -> None:
+        lines = "".join(f"line {number}\n" for number in range(count))
+        known = TrustedCaller(SYSTEM, agent=coder)
+        heartbeats.renew_lease(attempt, output=lines, caller=known, now=timezone.now())
+
+    visitor = visit()
+    page = visitor.signed_in().open(f"/tasks/{task}/")
+    expect(page.locator("#output")).to_contain_text("Nothing printed yet.")
+    box, follow = page.locator("#output .tail"), page.get_by_role("switch", name="Follow")
+    for count, is_on in ((60, True), (70, True), (80, False), (90, True)):
+        if follow.is_checked() != is_on:
+            page.keyboard.press("f")
+        show(count)
+        poll(page)
+        expect(box).to_contain_text(f"line {count - 1}")
+        top = box.evaluate("box => box.scrollTop")
+        assert (top >= -4) == is_on, (count, top)
+        expect(follow).to_be_checked(checked=is_on)
+    assert axe_findings(page) == [] and visitor.complaints == []
 
 
 def test_the_query_box_completes(
