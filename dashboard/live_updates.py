@@ -11,6 +11,7 @@ import re
 from datetime import datetime
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import Model
 
 from dashboard.pagination import PAGE
@@ -107,13 +108,13 @@ def read_live_key(
 
 def read_inbox_live_key(*, now: datetime) -> str:
     """Return the live key of the inbox; ask for it before reading what the page shows."""
-    parts = ".".join(str(part or 0) for part in sql.run(INBOX_LIVE_KEY)[0].values())
-    return stamp_key(now, parts)
+    parts = [str(part or 0) for part in sql.run(INBOX_LIVE_KEY)[0].values()]
+    return stamp_key(now, ".".join(parts[:2]), ".".join(parts[2:]))
 
 
 def escalations_in(key: str) -> str:
     """Return the part of the inbox's live key that only changes of escalations change."""
-    return split_key(key)[1].split(".", 2)[2]
+    return split_key(key)[1].split(".")[1]
 
 
 def read_session_list_key(*, now: datetime) -> str:
@@ -122,9 +123,17 @@ def read_session_list_key(*, now: datetime) -> str:
     return stamp_key(now, parts)
 
 
-def stamp_key(now: datetime, position: str) -> str:
-    """Return the live key of a page that is rendered now and shows the state of a position."""
-    return f"{int(now.timestamp())}~{position}"
+def stamp_key(now: datetime, *position: str) -> str:
+    """Return the live key of a page that is rendered now and shows the state of a position.
+
+    The parts of the position are hashed: they may name and count rows of other projects.
+    """
+    return f"{int(now.timestamp())}~{'.'.join(map(hash_part, position))}"
+
+
+def hash_part(part: str) -> str:
+    secret = settings.SECRET_KEY.encode()[: hashlib.blake2b.MAX_KEY_SIZE]
+    return hashlib.blake2b(part.encode(), digest_size=8, key=secret).hexdigest()
 
 
 def is_current(since: str, key: str, *, max_age: int | None = None) -> bool:

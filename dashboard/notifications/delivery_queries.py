@@ -35,7 +35,7 @@ KEY = """select
 def read_key(now: datetime) -> str:
     """Return a key that changes with channels, rules, deliveries and their tries."""
     found = sql.run(KEY)[0]
-    return stamp_key(now, ".".join(str(value).replace(" ", "T") for value in found.values()))
+    return stamp_key(now, ".".join(map(str, found.values())))
 
 
 def filter_deliveries(

@@ -1,42 +1,71 @@
-"""Walk each page and each action as each role, as a stranger, and as a member elsewhere."""
+"""Walk every page and action as every role, as strangers, and as members elsewhere.
+
+A new page or action fails here until it is entered in `NEEDS`.
+"""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
+from itertools import chain
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import User
-from django.http import HttpResponse
+from django.db import transaction
 from django.test import Client
 from django.urls import reverse
 
 from dashboard.access import REQUIRED
 from dashboard.urls import urlpatterns
-from ledger.journal import SYSTEM, Stamp
-from ledger.models import Agent, Event, Membership, Plan, Project, Task, Token
-from ledger.people.browsers import note_sign_in
-from ledger.people.invitations import invite
+from ledger import optional_cache
+from ledger.models import Agent, Membership, Project
 from ledger.permissions import ENTER, may, projects_where
-from ledger.roles import Role, role_needed
-from ledger.saved_views import save_view
-from ledger.states import TaskState
-from retries.insight.experiments import start_experiment
-from retries.models import Escalation, FailurePattern
+from ledger.roles import Role
+from tests.access_world import MARK, World, list_changes, make_world, read_rows
 from tests.dashboard.conftest import PART
-from tests.dashboard.notifications.deliveries import (
-    make_channel,
-    make_delivery,
-    make_notification_rule,
-)
-from tests.dashboard.plans.conftest import MARKDOWN, form
-from tests.dashboard.sessions.conversations import make_busy_session
-from tests.dashboard.worked import buried, make_task
-from tests.factories import make_agent, make_project, make_token, pull, send, tick
-from tests.ledger.standing_instructions.rules import make_rule
-from tests.retries.operations.worlds import start as start_operation
+from tests.factories import make_agent, make_project
 
+# every page and action by the lowest role that may use it
+NEEDS: Mapping[Role, tuple[str, ...]] = {
+    Role.VIEWER: (
+        *("home", "search", "complete", "settings", "policies", "people"),
+        *("browsers_end_others", "profile", "profile_save", "profile_password"),
+        *("activity", "activity_export", "instructions", "instructions_export"),
+        *("instruction", "rules", "rule", "tasks", "tasks_export", "task"),
+        *("task_contexts", "plans", "plans_export", "plan", "plan_by_ref"),
+        *("plan_summary", "deadletters", "deadletters_export", "deadletter", "patterns"),
+        *("patterns_export", "pattern", "agents", "agents_export", "agent", "sessions"),
+        *("sessions_export", "session", "session_message", "connect", "insight", "audit"),
+        *("audit_export", "operations", "operation", "notifications"),
+        *("notification_preview", "notification_quiet", "deliveries", "escalations"),
+        *("escalations_export", "escalation", "escalation_preview"),
+    ),
+    Role.OPERATOR: (
+        *("view_save", "view_delete", "tokens", "instruction_new", "instruction_act"),
+        *("instruction_edit", "rule_new", "rule_edit", "rule_act", "task_act"),
+        *("plan_import", "plan_commands", "plan_act", "deadletter_act", "pattern_act"),
+        *("pattern_fix", "patterns_act", "agent_act", "session_task", "session_flush"),
+        *("session_retry", "session_import", "operation_new", "operation_act"),
+        *("notification_rule", "notification_rule_preview", "notification_example"),
+        *("notification_rule_example", "notification_rule_check"),
+        *("notification_rule_act", "deliveries_redeliver", "escalation_answer"),
+        *("escalation_undo", "escalation_comment", "escalation_assign"),
+        *("escalation_snooze", "escalations_answer_all", "escalations_undo_all"),
+    ),
+    Role.ADMIN: (
+        *("policy_switch", "member_act", "invite", "invitation_revoke", "token_new"),
+        *("token_act", "connect_token", "connect_light", "experiment_start"),
+        *("target_set", "experiment_end", "notification_channel"),
+        *("notification_channel_act",),
+    ),
+}
+# one's own, or with the admin's role another member's
+OWN = "browser_end"
+# a superuser, who is in no project, has to choose one
+ASKS_FOR_PROJECT = {"view_save", "policy_switch", "invite", "token_new"}
+# what is for people without an account, too
+OPEN = {"sign_in", "sign_out", "join"}
 # the verb that the walk asks of each action
 VERBS = {
     "instruction_act": "withdraw",
@@ -57,100 +86,43 @@ VERBS = {
 }
 
 
-# what a form holds without which there is nothing to act on
-FORMS = {
-    "invite": {"role": "viewer"},
-    "token_new": {"kind": "reader"},
-    "policy_switch": {"scope": "off"},
-    "experiment_start": {"in": "default"},
-}
-
-
-@dataclass(frozen=True)
-class World:
-    """One of everything in a project, by the URL patterns' arguments."""
-
-    project: Project
-    ids: dict[str, Any]
-
-    def path_of(self, name: str) -> str:
-        """Return the address of a URL pattern."""
-        pattern = next(each for each in urlpatterns if each.name == name)
-        keys = re.findall(r"<\w+:(\w+)>", str(pattern.pattern))
-        own = {key: self.ids.get(f"{name}.{key}", self.ids.get(key)) for key in keys}
-        own |= {key: VERBS[name] for key in ("verb", "name") if key in keys}
-        own |= {key: "csv" for key in ("form",) if key in keys}
-        assert None not in own.values(), (name, own)
-        return reverse(f"dashboard:{name}", kwargs=own)
-
-    def form_of(self, name: str) -> dict[str, Any]:
-        """Return the fields of an action's form without which there is nothing to act on."""
-        return {"target_set": {"agent": str(self.ids["agent_id"])}}.get(name) or FORMS.get(name, {})
-
-
-@pytest.fixture
-def world(agent: Agent, browser: Client, now: datetime) -> World:
-    send(agent, max_retries=0, on_failed="escalate", now=now)
-    pull(agent, now=now)
-    tick(now)
-    waiting = send(agent, now=now)
-    task = make_task(TaskState.ESCALATED, agent=agent, now=now)
-    letter = buried(agent=agent, now=now)
-    browser.post("/plans/import/", form(MARKDOWN, confirmed="yes"))
-    plan, rule = Plan.objects.get(), make_rule()
-    pattern = FailurePattern.objects.first()
-    channel = make_channel(project=agent.project, kind="person", now=now)
-    told = make_notification_rule(channel, project=agent.project, now=now)
-    make_delivery(channel, now=now)
-    make_token("agent", agent=agent)
-    invitation, _ = invite(agent.project, Role.VIEWER, stamp=Stamp(SYSTEM, now))
-    guest = Membership.objects.create(
-        user=User.objects.create_user("guest"), project=agent.project, role=Role.VIEWER
-    )
-    browser_row = note_sign_in(
-        guest.user, session_key="k", method="password", address="", user_agent="", now=now
-    )
-    experiment = start_experiment(
-        agent.project, "standing", reason="try it", stamp=Stamp(SYSTEM, now)
-    )
-    assert pattern
-    ids = {
-        "instruction_id": waiting,
-        "rule_id": rule.pk,
-        "task_id": task.pk,
-        "plan_id": plan.pk,
-        "plan": plan.pk,
-        "ref": plan.ref,
-        "letter_id": letter.pk,
-        "pattern_id": pattern.pk,
-        "agent_id": agent.pk,
-        "token_id": Token.objects.get().pk,
-        "session_id": make_busy_session(agent, now=now).pk,
-        "experiment_id": experiment.pk,
-        "channel_id": channel.pk,
-        "operation_id": start_operation("task.skip", Task.objects.all(), now=now).pk,
-        "verb_name": "task.skip",
-        "format": "csv",
-        "escalation_id": Escalation.objects.get(task=task).pk,
-        "member_id": guest.pk,
-        "invitation_id": invitation.pk,
-        "sign_in_id": browser_row.pk,
-        "view_id": make_view(agent.project),
-        "noun": "tasks",
-        "number": 1,
-        "order": 1,
+def list_forms(ids: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the forms of the actions that change nothing with an empty one."""
+    return {
+        "invite": {"role": "viewer"},
+        "token_new": {"kind": "reader"},
+        "token_act": {"confirmed": "yes"},
+        "policy_switch": {"scope": "off", "reason": "try"},
+        "experiment_start": {"in": "default", "element": "standing", "reason": "try"},
+        "target_set": {"agent": str(ids["agent_id"]), "percent": "95", "within_s": "60"},
+        "operation_new": {"id": str(ids["queued_id"]), "confirmed": "yes"},
+        "instruction_new": {"agent": "coder", "content": "Look"},
+        "instruction_edit": {"agent": "coder", "content": "Look"},
+        "escalation_comment": {"text": "seen"},
+        "escalation_answer": {"action": "skip", "version": "1"},
+        "view_save": {"name": "Mine", "q": "state:retry"},
+        "profile_save": {"theme": "dark", "time_zone": "Asia/Tokyo"},
+        "task_act": {"confirmed": "yes"},
+        "deadletter_act": {"confirmed": "yes"},
+        "session_task": {"title": "Do it", "type": "code", "agent": "coder"},
+        "notification_quiet": {"starts": "22:00", "ends": "07:00"},
     }
-    ids |= {f"{name}.rule_id": told.pk for name in REQUIRED if name.startswith("notification")}
-    return World(agent.project, ids)
 
 
-def make_view(project: Project) -> UUID:
-    view = save_view(project, "tasks", f"View {uuid4()}"[:40], query="state:retry", by="mara")
-    return UUID(str(view.pk))
+def path_of(world: World, name: str) -> str:
+    """Return the address of a URL pattern."""
+    pattern = next(each for each in urlpatterns if each.name == name)
+    keys = re.findall(r"<\w+:(\w+)>", str(pattern.pattern))
+    own = {key: world.ids.get(key) for key in keys}
+    own |= {key: VERBS[name] for key in ("verb", "name") if key in keys}
+    if name.startswith("notification") and "rule_id" in own:
+        own["rule_id"] = world.ids["notification_rule_id"]
+    assert None not in own.values(), (name, own)
+    return reverse(f"dashboard:{name}", kwargs=own)
 
 
-def sign_in(role: str, project: Project | None = None) -> Client:
-    user = User.objects.create_user(f"{role}-{project.name if project else 'none'}")
+def sign_in(role: str, project: Project | None = None, **flags: bool) -> Client:
+    user = User.objects.create_user(f"{role}-{project.name if project else 'none'}", **flags)
     if project:
         Membership.objects.create(user=user, project=project, role=role, added_by="mara")
     client = Client()
@@ -158,44 +130,103 @@ def sign_in(role: str, project: Project | None = None) -> Client:
     return client
 
 
-def call(client: Client, path: str, data: dict[str, Any] | None = None) -> HttpResponse:
-    """Request a path: by GET, or by POST if it takes no other."""
-    response = client.get(path)
-    return client.post(path, data or {}) if response.status_code == 405 else response
+def call(client: Client, path: str, form: Mapping[str, Any], *, undo: bool = True) -> list[int]:
+    """Request a path by GET and by POST; return the statuses of what it takes."""
+    codes = []
+    for method, data in ((client.get, {}), (client.post, form)):
+        with transaction.atomic():
+            codes.append(method(path, data).status_code)
+            transaction.set_rollback(undo)
+    return [code for code in codes if code != 405]
+
+
+def text_of(response: Any) -> bytes:
+    return b"".join(response) if response.streaming else bytes(response.content)
+
+
+@pytest.fixture
+def world(agent: Agent, now: datetime) -> World:
+    return make_world(agent, now)
+
+
+def test_the_table_has_every_page_and_action_once() -> None:
+    known = {str(each.name) for each in urlpatterns} - OPEN
+    entered = [OWN, *chain.from_iterable(NEEDS.values())]
+    assert sorted(entered) == sorted(known) == sorted(REQUIRED)
 
 
 def test_each_role_opens_its_pages_and_actions_and_no_others(world: World) -> None:
-    """A weaker role gets 403, people of other projects 404, and people of none sign in."""
-    elsewhere = make_project("elsewhere")
-    make_agent("foreign", project=elsewhere)
+    """A weaker role gets 403 and changes nothing."""
     members = {role: sign_in(role, world.project) for role in Role}
-    foreign, stranger = sign_in(Role.ADMIN, elsewhere), sign_in("stranger")
-    before = Event.objects.exclude(project_id=elsewhere.pk).count()
+    members |= {"superuser": sign_in("root", is_staff=True, is_superuser=True)}
+    forms, wrong = list_forms(world.ids), []
+    before = read_rows()
+    for needed, names in (*NEEDS.items(), (Role.ADMIN, (OWN,))):
+        for name in names:
+            path = path_of(world, name)
+            for role, client in members.items():
+                may = role == "superuser" or Role(role).rank >= needed.rank
+                codes = call(client, path, forms.get(name, {}), undo=may)
+                script = client.post(path, headers=PART).status_code if not may else 403
+                if may:
+                    is_right = not {401, 403, 404} & {*codes} or name in ASKS_FOR_PROJECT
+                else:
+                    is_right = {*codes} == {404 if name == OWN else 403} and script in (
+                        403,
+                        404,
+                        405,
+                    )
+                if not is_right:
+                    wrong.append((name, role, codes, script))
+            if changes := list_changes(before):
+                wrong.append((name, "changed something", changes))
+                before = read_rows()
+    assert wrong == []
+
+
+def test_no_one_from_elsewhere_gets_in(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strangers sign in; a member elsewhere gets 404 for every id, also with all figures cached."""
+    monkeypatch.setattr(optional_cache, "FRESH_SECONDS", -1)
+    monkeypatch.setattr(optional_cache, "WORTH", 10**6)
+    elsewhere = make_project("elsewhere")
+    foreign_agent = make_agent("foreign", project=elsewhere)
+    owner, foreign = sign_in(Role.ADMIN, world.project), sign_in(Role.ADMIN, elsewhere)
+    eve = User.objects.get(username="admin-elsewhere")
+    gone = sign_in("gone", is_staff=True, is_superuser=True)
+    User.objects.filter(username="gone-none").update(is_active=False)
+    strangers = {"none": Client(), "no member": sign_in("stranger"), "inactive": gone}
+    own = {str(id) for id in world.ids.values() if isinstance(id, UUID)}
+    forms, wrong = list_forms(world.ids), []
+    before = read_rows()
     for name in REQUIRED:
-        path = world.path_of(name)
-        assert call(stranger, path).status_code == 302, name
-        named = re.search(r"[0-9a-f]{8}-|03-01", path)
-        seen = call(foreign, path)
-        expected = seen.status_code == 404 if named else seen.status_code not in (401, 403)
-        assert expected, (name, seen.status_code)
-        assert call(foreign, f"{path}?project={world.project.name}").status_code == 404, name
-    assert Event.objects.exclude(project_id=elsewhere.pk).count() == before
-    for role, client in members.items():
-        for name, verb in REQUIRED.items():
-            needed = Role.VIEWER if verb == ENTER else role_needed(verb)
-            if name == "view_delete":  # the role before has deleted it
-                world.ids["view_id"] = make_view(world.project)
-            assert needed, name
-            status = call(client, world.path_of(name), world.form_of(name)).status_code
-            if name == "browser_end":  # one's own, or with the admin's role another member's
-                needed = Role.ADMIN
-                assert status == (302 if role == needed else 404), (role, status)
-            elif role.rank < needed.rank:
-                assert status == 403, (role, name, status)
-                script = client.post(world.path_of(name), headers=PART)
-                assert script.status_code in (403, 405), (role, name)
-            else:
-                assert status not in (401, 403, 404), (role, name, status)
+        path, form = path_of(world, name), forms.get(name, {})
+        call(owner, path, form)  # fills the caches
+        for who, client in strangers.items():
+            if {*call(client, path, form, undo=False)} != {302}:
+                wrong.append((name, who))
+            if client.get(path, headers=PART).status_code not in (401, 405):
+                wrong.append((name, who, "by a script"))
+        named = any(id in path for id in (*own, str(world.ids["ref"])))
+        for query in ("", f"?project={world.project.name}", "?project=elsewhere"):
+            for method, data in ((foreign.get, {}), (foreign.post, form)):
+                response = method(path + query, data)
+                text = text_of(response).decode()
+                if (named or world.project.name in query) and response.status_code not in (
+                    404,
+                    405,
+                ):
+                    wrong.append((name, query, response.status_code))
+                leaked = [id for id in own if id in text and id not in f"{path} {form}"]
+                if leaked or MARK in text:
+                    at = text.find(leaked[0] if leaked else MARK)
+                    wrong.append(
+                        (name, query, response.status_code, text[max(0, at - 150) : at + 150])
+                    )
+        changes = list_changes(before, besides=(elsewhere.pk, foreign_agent.pk))
+        if changes := [row for row in changes if row[1].get("user_id") != eve.pk]:
+            wrong.append((name, "changed something", changes))
+            before = read_rows()
+    assert wrong == []
 
 
 def test_may_gives_each_role_what_is_its_own_where_it_is(project: Project) -> None:
