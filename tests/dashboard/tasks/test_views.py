@@ -268,7 +268,8 @@ def test_last_lines_show_live_and_stay(
     assert "Attempt 1, last lines" in ended and "12 passed" in ended
     # The next attempt has none of its own yet.
     claimed(agent, id, now=now)
-    assert 'id="output"' not in html(browser.get(address(id)))
+    again = words(browser.get(address(id)))
+    assert "Attempt 2, live" in again and "Nothing printed yet." in again
 
 
 def test_hostile_text_is_escaped(browser: Client, agent: Agent, now: datetime) -> None:
