@@ -313,7 +313,7 @@ if os.environ.get("TENFOUR_REPLICA_URL") or os.environ.get("TENFOUR_REPLICA_URL_
     url = secret("TENFOUR_REPLICA_URL")
     globals().update(replica_settings.build_settings(DATABASES, MIDDLEWARE, url))
 
-# ---- Redis: Celery's bell and the counter of failed sign-ins; never the truth
+# ---- Redis: Celery's broker and the counter of failed sign-ins; it holds no facts
 
 REDIS_URL = secret("REDIS_URL")
 CACHES = {

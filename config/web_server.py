@@ -1,7 +1,7 @@
 """How granian serves Tenfour: `python -m config.web_server`, or another WSGI application by name.
 
 The main process binds the port, loads the application, and forks the workers, each with a socket
-of its own (`config.local.doors`). granian by itself binds them with SO_REUSEPORT, so a second
+of its own (`config.local.listeners`). granian by itself binds them with SO_REUSEPORT, so a second
 instance on the port would start without an error and take half of the connections.
 """
 
@@ -29,9 +29,9 @@ from granian.net import SocketHolder
 from granian.server import mp
 
 from config.environment import unknown_variables
-from config.local import doors
+from config.local import listeners
 from config.local.commands import die_with
-from config.local.doors import BACKLOG
+from config.local.listeners import BACKLOG
 from config.local.places import PROJECT, url_of
 from config.web_threads import RECEIVERS, WebThreads
 
@@ -58,17 +58,17 @@ Application = Callable[..., Any]
 class Server(mp.MPServer):  # type: ignore[misc]
     """granian on sockets that are open already, with the application loaded before the fork."""
 
-    def __init__(self, door: socket.socket, application: Application, *, is_own: bool) -> None:
+    def __init__(self, listener: socket.socket, application: Application, *, is_own: bool) -> None:
         self.is_own = is_own  # or else the socket outlives this process
         self.draining = mmap.mmap(-1, 1)  # shared with the workers
-        self.doors = [door, *doors.open_beside(door, WORKERS - 1)]
-        for each in self.doors:
+        self.listeners = [listener, *listeners.open_more_listeners(listener, WORKERS - 1)]
+        for each in self.listeners:
             for (level, option), value in TCP_OPTIONS.items():  # accepted connections inherit them
                 each.setsockopt(level, option, value)
         self.application = application
         super().__init__(
             "application",
-            *door.getsockname()[:2],
+            *listener.getsockname()[:2],
             interface=Interfaces.WSGI,
             workers=WORKERS,
             blocking_threads=RECEIVERS * THREADS,
@@ -87,8 +87,8 @@ class Server(mp.MPServer):  # type: ignore[misc]
 
     def _spawn_worker(self, idx: int, *args: Any, **kwargs: Any) -> Any:
         # The main process keeps the socket: connections wait there until a worker is replaced.
-        door = self.doors[idx % len(self.doors)]
-        self._shd = SocketHolder(door.fileno(), False, BACKLOG)
+        listener = self.listeners[idx % len(self.listeners)]
+        self._shd = SocketHolder(listener.fileno(), False, BACKLOG)
         return super()._spawn_worker(idx, *args, **kwargs)
 
     def run(self) -> None:
@@ -110,14 +110,14 @@ class Server(mp.MPServer):  # type: ignore[misc]
         """
         self.draining[0] = 1
         time.sleep(DRAIN_S if self.is_own else 0)
-        for door in self.doors:
-            doors.hold_new(door)
+        for listener in self.listeners:
+            listeners.hold_new_connections(listener)
         time.sleep(SETTLE_S)
         try:
             super().shutdown(exit_code)
         finally:
             if not self.is_own:
-                doors.admit_new(self.doors[0])
+                listeners.admit_new_connections(self.listeners[0])
 
 
 def max_connections() -> int:
@@ -126,17 +126,17 @@ def max_connections() -> int:
     return 16_384 if soft == resource.RLIM_INFINITY else max(128, min(16_384, soft - 256))
 
 
-def open_door() -> socket.socket:
+def open_listener() -> socket.socket:
     """Return the listening socket: the one that `make up` handed on, or a new one."""
     bind = os.environ.get("TENFOUR_BIND") or default_address()
     if bind.startswith("fd://"):
-        door = socket.socket(fileno=int(bind.removeprefix("fd://")))
-        doors.admit_new(door)
+        listener = socket.socket(fileno=int(bind.removeprefix("fd://")))
+        listeners.admit_new_connections(listener)
     else:
         host, _, port = bind.rpartition(":")
         host = host.strip("[]")
         try:
-            door = doors.open_door(host, int(port))
+            listener = listeners.open_listener(host, int(port))
         except OSError as error:
             why = os.strerror(error.errno or 0)
             named = (
@@ -145,7 +145,7 @@ def open_door() -> socket.socket:
             sys.exit(f"{bind} can't be used: {why}. Choose another {named}.")
         except ValueError:
             sys.exit(f"TENFOUR_BIND must be an address and a port like 127.0.0.1:8000, not {bind}.")
-    return door
+    return listener
 
 
 def default_address() -> str:
@@ -205,20 +205,20 @@ def load_application(name: str) -> Application:
 
 def main(name: str = "config.wsgi:application") -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # until granian handles it
-    door = open_door()
+    listener = open_listener()
     if os.environ.get("TENFOUR_BIND", "").startswith("fd://"):
-        os.environ.setdefault("TENFOUR_LOCAL_URL", url_of(door))
+        os.environ.setdefault("TENFOUR_LOCAL_URL", url_of(listener))
     else:  # not the address of a `make up` whose folder is used
-        os.environ["TENFOUR_LOCAL_URL"] = url_of(door)
+        os.environ["TENFOUR_LOCAL_URL"] = url_of(listener)
     with shared_counters():
         application = load_application(name)
         wait_for_gate()
         if "TENFOUR_GATE" not in os.environ:
-            print(f"serving at {url_of(door)}", flush=True)
+            print(f"serving at {url_of(listener)}", flush=True)
         freeze_loaded()
         multiprocessing.set_start_method("fork")  # the workers share what is loaded
         is_own = not os.environ.get("TENFOUR_BIND", "").startswith("fd://")
-        Server(door, application, is_own=is_own).run()
+        Server(listener, application, is_own=is_own).run()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from retries.sessions import buffering, processing
 from retries.sessions.buffering import InsertNewMessage
 
 # A request to send that waited longer is stale: the clock asks again all the time.
-RING_SECONDS = 30
+REQUEST_SECONDS = 30
 
 
 @shared_task
@@ -23,34 +23,34 @@ def run_entry(name: str, every: float) -> None:
     did = sweeps.run_due(name, every=timedelta(seconds=every))
     if name == "notifications" and did is not None:
         for channel_id in sending.due_channels(timezone.now()):
-            ring_sender(channel_id)
+            request_sending(channel_id)
     if name == "operations" and did is not None:
         for operation_id in running.list_due(timezone.now()):
-            ring_operation(operation_id)
+            request_run(operation_id)
 
 
 @shared_task
 def run_operation(operation_id: str) -> None:
     """Carry out an operation, and go on if its run was too short for everything."""
     if running.run_operation(UUID(operation_id)):
-        ring_operation(UUID(operation_id))
+        request_run(UUID(operation_id))
 
 
-def ring_operation(operation_id: UUID) -> None:
+def request_run(operation_id: UUID) -> None:
     """Ask a worker to run an operation; if Redis is away, the next run of the clock asks again."""
-    run_operation.apply_async(kwargs={"operation_id": str(operation_id)}, expires=RING_SECONDS)
+    run_operation.apply_async(kwargs={"operation_id": str(operation_id)}, expires=REQUEST_SECONDS)
 
 
 @shared_task
 def send_to_channel(channel_id: str) -> None:
     """Send what is due to a channel, and go on if its run was too short for everything."""
     if sending.send_to_channel(UUID(channel_id)):
-        ring_sender(UUID(channel_id))
+        request_sending(UUID(channel_id))
 
 
-def ring_sender(channel_id: UUID) -> None:
+def request_sending(channel_id: UUID) -> None:
     """Ask a worker to send to a channel; if Redis is away, the next run of the clock asks again."""
-    send_to_channel.apply_async(kwargs={"channel_id": str(channel_id)}, expires=RING_SECONDS)
+    send_to_channel.apply_async(kwargs={"channel_id": str(channel_id)}, expires=REQUEST_SECONDS)
 
 
 @shared_task

@@ -46,7 +46,7 @@ class Order:
 
 
 # One for the deaf agent right after each tick: they climb one behind the other, so that the page
-# shows every rung of the ladder at the same time.
+# shows every level of urgency at the same time.
 ORDERS = (
     Order(0.5, "deaf", "df -h .", on_failed="escalate"),
     Order(1, "picky", "git --version"),
@@ -121,7 +121,7 @@ class Orders:
         return not Sent.objects.filter(project=self.stage.project).awaiting_ack().exists()
 
     def sum_up(self) -> None:
-        self.tell(f"\n{'agent':<8}{'state':<14}{'deliveries':<12}{'last rung':<11}instruction")
+        self.tell(f"\n{'agent':<8}{'state':<14}{'deliveries':<12}{'last level':<11}instruction")
         fates = [self.stage.tenfour.instructions.get(each.id) for each in self.sent]
         for now in fates:
             self.tell(

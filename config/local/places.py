@@ -165,9 +165,9 @@ def lock(data: Path) -> IO[str] | None:
     return file
 
 
-def url_of(door: socket.socket) -> str:
+def url_of(listener: socket.socket) -> str:
     """Return the address under which programs on this machine reach a listening socket."""
-    host, port = door.getsockname()[:2]
+    host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

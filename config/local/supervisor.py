@@ -26,14 +26,14 @@ STARTED = time.monotonic()
 class Supervisor:
     """All processes of one instance."""
 
-    def __init__(self, place: Place, door: socket.socket, locks: tuple[int, ...]) -> None:
-        self.place, self.door, self.locks = place, door, locks
+    def __init__(self, place: Place, listener: socket.socket, locks: tuple[int, ...]) -> None:
+        self.place, self.listener, self.locks = place, listener, locks
         self.terminal = Terminal()
         self.processes: dict[str, Process] = {}
         self.tasks: list[asyncio.Task[None]] = []
         self.stop_requested = asyncio.Event()
         self.gate, self.open_gate = os.pipe()
-        self.url = url_of(door)
+        self.url = url_of(listener)
         self.env = dict(os.environ)
         self.servers: Servers | None = None
 
@@ -81,8 +81,8 @@ class Supervisor:
         self.keep("web", self.web())
 
     def web(self) -> Command:
-        bind = {"TENFOUR_BIND": f"fd://{self.door.fileno()}", "TENFOUR_GATE": str(self.gate)}
-        fds = (self.door.fileno(), self.gate)
+        bind = {"TENFOUR_BIND": f"fd://{self.listener.fileno()}", "TENFOUR_GATE": str(self.gate)}
+        fds = (self.listener.fileno(), self.gate)
         return replace(python("-m", "config.web_server"), env=self.env | bind, fds=fds)
 
     async def first_response(self) -> None:
@@ -113,7 +113,7 @@ class Supervisor:
         """Write the settings that the children and every later `manage.py` need to one file."""
         values = {
             **(self.servers.urls if self.servers else {}),
-            "TENFOUR_PORT": str(self.door.getsockname()[1]),
+            "TENFOUR_PORT": str(self.listener.getsockname()[1]),
             "TENFOUR_LOCAL_URL": self.url,
         }
         if not is_set("TENFOUR_SECRET_KEY"):
@@ -190,11 +190,11 @@ class Supervisor:
         self.terminal.close()
 
 
-def supervise(place: Place, door: socket.socket, locks: tuple[int, ...]) -> int:
+def supervise(place: Place, listener: socket.socket, locks: tuple[int, ...]) -> int:
     """Run an instance until a signal arrives; return the exit code."""
 
     async def run() -> int:
-        return await Supervisor(place, door, locks).run()
+        return await Supervisor(place, listener, locks).run()
 
     return asyncio.run(run())
 

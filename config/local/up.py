@@ -18,18 +18,18 @@ from pathlib import Path
 from typing import IO
 
 from config.environment import unknown_variables
-from config.local import doors, embedded, places
+from config.local import embedded, listeners, places
 from config.local.commands import die_with
 from config.local.places import PROJECT, Refused, url_of, write_private
 from config.local.processes import GRACE
 from config.local.supervisor import has_external_servers, supervise
 
 
-def open_door() -> socket.socket:
+def open_listener() -> socket.socket:
     """Bind the port of the web server; raises Refused if that is impossible."""
     host, port = os.environ.get("TENFOUR_HOST") or "127.0.0.1", chosen_port()
     try:
-        return doors.open_door(host, port)
+        return listeners.open_listener(host, port)
     except OSError as error:
         other = embedded.free_port() if port else 0
         raise Refused(
@@ -63,10 +63,10 @@ def up(data: Path) -> int:
     held = take(data)
     if held is None:
         return 0
-    with held, open_door() as door, places.programs_in_use() as marker:
-        state = {"pid": os.getpid(), "url": url_of(door)}
+    with held, open_listener() as listener, places.programs_in_use() as marker:
+        state = {"pid": os.getpid(), "url": url_of(listener)}
         write_private(data / "running.json", json.dumps(state) + "\n")
-        return supervise(place, door, (held.fileno(), marker))
+        return supervise(place, listener, (held.fileno(), marker))
 
 
 def main(argv: list[str]) -> int:

@@ -114,7 +114,7 @@ def store_messages(
 ) -> Stored:
     """Append messages to a session that the caller may write to; raises NotFound for others.
 
-    Secrets are masked before anything is stored. The caller rings the bell afterwards:
+    Secrets are masked before anything is stored. The caller announces them afterwards:
     see `retries.sessions.buffering.announce`.
     """
     now = now or timezone.now()

@@ -18,13 +18,13 @@ class Unreadable(Exception):
 
 def encrypt(value: Any) -> str:
     """Return a JSON value encrypted with the current key."""
-    return ring().encrypt(json.dumps(value).encode()).decode()
+    return load_keys().encrypt(json.dumps(value).encode()).decode()
 
 
 def decrypt(text: str) -> Any:
     """Return a value that `encrypt` made with the current key or an earlier one."""
     try:
-        return json.loads(ring().decrypt(text.encode()))
+        return json.loads(load_keys().decrypt(text.encode()))
     except InvalidToken as error:
         raise Unreadable(
             "The secrets of this channel were encrypted with another secret key. "
@@ -46,7 +46,7 @@ def is_current(text: str) -> bool:
     return True
 
 
-def ring() -> MultiFernet:
+def load_keys() -> MultiFernet:
     """Return the keys: the current one encrypts, and all of them decrypt."""
     return MultiFernet(
         [key_from(secret) for secret in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)]

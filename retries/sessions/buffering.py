@@ -1,6 +1,6 @@
 """Ring for messages: set the buffer's timer, or have them processed at once.
 
-Redis is only the bell. If it is away, nothing is announced, and the sweep finds what waits.
+Redis only carries announcements. If it is away, the sweep finds the waiting messages.
 """
 
 import logging
@@ -61,7 +61,7 @@ class InsertNewMessage:
 
 
 @cache
-def bell() -> redis.Redis:
+def connect_redis() -> redis.Redis:
     """Return the connection for timers, which gives up soon: no request waits for Redis."""
     return redis.Redis.from_url(
         settings.REDIS_URL,
@@ -84,7 +84,7 @@ def check_buffer_timer_or_set(
 ) -> bool:
     """Return true if this call set the session's timer, false if one was running."""
     key = f"buffer_timer.{project_id}.{session_id}"
-    return bool(bell().set(key, "1", nx=True, ex=ttl_seconds))
+    return bool(connect_redis().set(key, "1", nx=True, ex=ttl_seconds))
 
 
 def announce(stored: Stored) -> None:
@@ -97,7 +97,7 @@ def announce(stored: Stored) -> None:
     event = InsertNewMessage(
         str(stored.project_id), str(stored.session_id), str(stored.message_ids[-1])
     )
-    transaction.on_commit(lambda: ring(event, stored.pending))
+    transaction.on_commit(lambda: start_processing(event, stored.pending))
 
 
 def announce_retry(session: Session) -> None:
@@ -106,7 +106,7 @@ def announce_retry(session: Session) -> None:
 
     def send() -> None:
         try:
-            bell().ping()
+            connect_redis().ping()
             send_job(BUFFER_JOB, event)
         except AWAY as error:
             logger.info("retry not announced, the sweep will find it: %s", error)
@@ -114,7 +114,7 @@ def announce_retry(session: Session) -> None:
     transaction.on_commit(send)
 
 
-def ring(event: InsertNewMessage, pending: int) -> bool:
+def start_processing(event: InsertNewMessage, pending: int) -> bool:
     """Have a full buffer processed, or else set its timer; return whether a job was sent.
 
     Only the first message of a window sets the timer, and later ones do not extend it.
@@ -123,7 +123,7 @@ def ring(event: InsertNewMessage, pending: int) -> bool:
     ttl = limits["SESSION_MESSAGE_BUFFER_TTL_SECONDS"]
     try:
         if pending >= limits["SESSION_MESSAGE_BUFFER_MAX_TURNS"]:
-            bell().ping()  # fails sooner than the broker's own connection does
+            connect_redis().ping()  # fails sooner than the broker's own connection does
             return send_job(BUFFER_JOB, event)
         if check_buffer_timer_or_set(event.project_id, event.session_id, ttl):
             return send_job(BUFFER_JOB, event.flagged(), countdown=ttl)
@@ -173,4 +173,4 @@ def insert_new_message(event: InsertNewMessage) -> None:
     if event.skip_latest_check:  # its timer has run out already
         send_job(BUFFER_JOB, event)
     else:
-        ring(event, pending)
+        start_processing(event, pending)

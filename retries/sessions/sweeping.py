@@ -42,13 +42,13 @@ def sweep_sessions(*, now: datetime, project: Project | None = None) -> dict[str
         project=project.id if project else None,
         most=MOST,
     )
-    recovered = rung = 0
+    recovered = announced = 0
     for row in rows:
         if row["running_count"]:
             recovered += recover_session(row["id"])
         if row["message_id"] or row["running_count"]:
-            rung += ring_overdue(row["project_id"], row["id"], row["message_id"], ttl)
-    return {"recovered": recovered, "rung": rung}
+            announced += announce_overdue(row["project_id"], row["id"], row["message_id"], ttl)
+    return {"recovered": recovered, "announced": announced}
 
 
 def recover_session(session_id: UUID) -> int:
@@ -60,7 +60,7 @@ def recover_session(session_id: UUID) -> int:
     return 1
 
 
-def ring_overdue(
+def announce_overdue(
     project_id: UUID, session_id: UUID, message_id: UUID | None, ttl_seconds: int
 ) -> int:
     """Send the job of a timer that is overdue, at most once in its window; return how many."""

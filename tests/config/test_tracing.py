@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
 
 from config import tracing
-from config.local.doors import open_door
+from config.local.listeners import open_listener
 from ledger import spans
 from ledger.models import Agent, Attempt
 from tests.config.mcp.calls import Mcp
@@ -145,14 +145,14 @@ def test_claims_reports_and_answers_arrive_as_spans(transactional_db: None) -> N
     worker = {"Authorization": f"Bearer {make_token('agent', agent=agent)}"}
     person = {"Authorization": f"Bearer {make_token('operator', project=agent.project)}"}
     failed = {"status": "failure", "failure": {"message": "secret words", "type": "timeout"}}
-    with receive_spans() as receiver, open_door("127.0.0.1", 0) as door:
+    with receive_spans() as receiver, open_listener("127.0.0.1", 0) as listener:
         env = {
             "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint,
             "OTEL_BSP_SCHEDULE_DELAY": "100",
             "TENFOUR_BACKOFF_SECONDS": "1",
         }
-        with ending(serve(door.fileno(), workers=2, **env)) as process:
-            server = Served(process, door.getsockname()[:2])
+        with ending(serve(listener.fileno(), workers=2, **env)) as process:
+            server = Served(process, listener.getsockname()[:2])
             wait_until(server.is_healthy)
             url = "http://{}:{}/v1".format(*server.address)
             with httpx2.Client(base_url=url, timeout=20) as http:

@@ -19,8 +19,8 @@ from threading import Event, Thread
 import pytest
 
 from config.local.commands import Command
-from config.local.doors import open_door
 from config.local.embedded import free_port
+from config.local.listeners import open_listener
 from tests.config.test_stalled_clients import unfinished_requests
 from tests.config.web_processes import (
     HEALTH,
@@ -51,15 +51,15 @@ def run_echo() -> Iterator[Served]:
 
 
 @contextmanager
-def start_echo(door: socket.socket) -> Iterator[Served]:
+def start_echo(listener: socket.socket) -> Iterator[Served]:
     """Run a web server with an application that echoes, on a socket that outlives it."""
     command = Command(
         [sys.executable, "-m", "config.web_server", ECHO],
-        env=os.environ | {"TENFOUR_BIND": f"fd://{door.fileno()}", "TENFOUR_WEB_WORKERS": "2"},
-        fds=(door.fileno(),),
+        env=os.environ | {"TENFOUR_BIND": f"fd://{listener.fileno()}", "TENFOUR_WEB_WORKERS": "2"},
+        fds=(listener.fileno(),),
     )
     with ending(subprocess.Popen(command.argv, **command.options())) as process:
-        yield Served(process, door.getsockname()[:2])
+        yield Served(process, listener.getsockname()[:2])
 
 
 @pytest.fixture(scope="module")
@@ -211,8 +211,8 @@ def test_no_request_fails_while_another_process_takes_over_the_socket() -> None:
             except (OSError, ValueError) as error:
                 failed.append(repr(error))
 
-    with open_door("127.0.0.1", 0) as door, ExitStack() as stack:
-        running = stack.enter_context(start_echo(door))
+    with open_listener("127.0.0.1", 0) as listener, ExitStack() as stack:
+        running = stack.enter_context(start_echo(listener))
         wait_until(running.is_healthy)
         threads = [Thread(target=work) for _ in range(4)]
         for thread in threads:
@@ -223,7 +223,7 @@ def test_no_request_fails_while_another_process_takes_over_the_socket() -> None:
                 wait_until(lambda first=first: bool(first & served.keys()), seconds=60)
                 running.process.terminate()
                 assert running.process.wait(timeout=30) == 0
-                running = stack.enter_context(start_echo(door))
+                running = stack.enter_context(start_echo(listener))
                 wait_until(running.is_healthy, seconds=60)
             wait_until(lambda: bool(set(running.workers()) & served.keys()), seconds=60)
         finally:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from config.local.commands import Command
-from config.local.doors import open_door
+from config.local.listeners import open_listener
 from tests.serving import serve
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: tenfour\r\nConnection: close\r\n\r\n"
@@ -50,10 +50,10 @@ class Served:
 def served(transactional_db: None) -> Iterator[Served]:
     """Tenfour on the test database, with as many workers as an installation has."""
     with (
-        open_door("127.0.0.1", 0) as door,
-        ending(serve(door.fileno(), workers=2)) as process,
+        open_listener("127.0.0.1", 0) as listener,
+        ending(serve(listener.fileno(), workers=2)) as process,
     ):
-        running = Served(process, door.getsockname()[:2])
+        running = Served(process, listener.getsockname()[:2])
         wait_until(running.is_healthy)
         yield running
 

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.db import connections
 from django.test import Client
 
-from config.local.doors import open_door
+from config.local.listeners import open_listener
 from config.local.places import PROJECT
 from dashboard import replica
 from dashboard.access import REQUIRED
@@ -82,10 +82,10 @@ def person(standby: Replica) -> Iterator[Person]:
     collect = [sys.executable, "manage.py", "collectstatic", "--noinput", "--skip-checks", "-v0"]
     subprocess.run(collect, cwd=PROJECT, check=True)
     with (
-        open_door("127.0.0.1", 0) as door,
-        ending(serve(door.fileno(), **env)) as process,
+        open_listener("127.0.0.1", 0) as listener,
+        ending(serve(listener.fileno(), **env)) as process,
     ):
-        served = Served(process, door.getsockname()[:2])
+        served = Served(process, listener.getsockname()[:2])
         wait_until(served.is_healthy)
         browser = Person("http://{}:{}".format(*served.address), cookies)
         with browser.http:

@@ -24,10 +24,10 @@ def clockwork(tenfour_server: Tenfour) -> Iterator[None]:
     database = urlsplit(os.environ["DATABASE_URL"])._replace(
         path=f"/{connection.settings_dict['NAME']}"
     )
-    bell = urlsplit(os.environ["REDIS_URL"])._replace(path="/9")
+    redis = urlsplit(os.environ["REDIS_URL"])._replace(path="/9")
     env = os.environ | {
         "DATABASE_URL": urlunsplit(database),
-        "REDIS_URL": urlunsplit(bell),
+        "REDIS_URL": urlunsplit(redis),
         "TENFOUR_IDLE_CHECK_SECONDS": "1",
         "TENFOUR_INSTRUCTION_MIN_AGE": "0",
         "TENFOUR_DB_POOL": "1",

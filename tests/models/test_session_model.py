@@ -38,7 +38,7 @@ from ledger.sessions.tool_calls import ToolCall
 from ledger.states import MessageState
 from ledger.tokens import TrustedCaller
 from retries.sessions import buffering, processing, retrying, sweeping
-from retries.sessions.buffering import BUFFER_JOB, INSERT_JOB, InsertNewMessage, bell
+from retries.sessions.buffering import BUFFER_JOB, INSERT_JOB, InsertNewMessage, connect_redis
 from retries.sessions.flushing import FlushExhausted, flush_session_message_blocking
 from retries.trackers.tracker import Batch, ToolBox
 from tests.factories import NOW, make_agent
@@ -182,7 +182,7 @@ class SessionMachine(RuleBasedStateMachine):
             assert list(audit.audit()) == []
         finally:
             forget_jobs()
-            bell().delete(*(each.timer_key for each in self.sessions))
+            connect_redis().delete(*(each.timer_key for each in self.sessions))
             transaction.set_rollback(True)
             self.rollback.__exit__(None, None, None)
 
@@ -213,7 +213,7 @@ class SessionMachine(RuleBasedStateMachine):
         stored = self.store(one, count)
         if is_redis_away:
             with pytest.MonkeyPatch.context() as patched:
-                patched.setattr(buffering, "bell", lambda: NOWHERE)
+                patched.setattr(buffering, "connect_redis", lambda: NOWHERE)
                 self.announce(stored)
             return
         self.announce(stored)
@@ -283,8 +283,8 @@ class SessionMachine(RuleBasedStateMachine):
 
     def run_job(self, place: int, outcome: str) -> None:
         """Run a job from the queue: its event counts if it is flagged, or of the newest message."""
-        raw = bell().lindex(QUEUE, -1 - place)
-        bell().lrem(QUEUE, 1, raw)
+        raw = connect_redis().lindex(QUEUE, -1 - place)
+        connect_redis().lrem(QUEUE, 1, raw)
         job, read = self.jobs.pop(place), read_job(raw)
         assert read == job
         one = next(each for each in self.buffered if str(each.session.pk) == job.event.session_id)
@@ -366,7 +366,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.end_timer(self.draw(data, self.buffered))
 
     def end_timer(self, one: ModelSession) -> None:
-        bell().delete(one.timer_key)
+        connect_redis().delete(one.timer_key)
         one.has_timer = False
 
     @rule()
@@ -384,7 +384,7 @@ class SessionMachine(RuleBasedStateMachine):
     @rule()
     def sweep(self) -> None:
         """The clock finds what is overdue, and what a lost worker left."""
-        recovered = rung = 0
+        recovered = announced = 0
         overdue = []
         for one in self.buffered:
             waits = one.chosen(*UNSETTLED)
@@ -397,9 +397,9 @@ class SessionMachine(RuleBasedStateMachine):
                 recovered += 1
                 one.recover()
                 one.owner = None
-            rung += self.set_timer(one, newest, waits=False)
+            announced += self.set_timer(one, newest, waits=False)
         found = sweeping.sweep_sessions(now=self.now)
-        assert found == {"recovered": recovered, "rung": rung}
+        assert found == {"recovered": recovered, "announced": announced}
         queued = read_jobs()
         assert Counter(queued) == Counter(self.jobs)
         self.jobs = queued  # sessions are found in any order
@@ -423,7 +423,7 @@ class SessionMachine(RuleBasedStateMachine):
         for one in self.sessions:
             expected = [len(one.chosen(MessageState(name[:-6]))) for name in counts]
             assert stored[one.session.pk] == (len(one.messages), one.owner, *expected)
-            assert bell().get(one.timer_key) == (b"1" if one.has_timer else None)
+            assert connect_redis().get(one.timer_key) == (b"1" if one.has_timer else None)
         assert read_jobs() == self.jobs
         self.agrees = True
 
@@ -452,7 +452,7 @@ NOWHERE = redis.Redis.from_url("redis://127.0.0.1:1/0", socket_connect_timeout=0
 
 def read_jobs() -> list[Job]:
     """Return the jobs in the queue, oldest first."""
-    return [read_job(raw) for raw in reversed(bell().lrange(QUEUE, 0, -1))]
+    return [read_job(raw) for raw in reversed(connect_redis().lrange(QUEUE, 0, -1))]
 
 
 def read_job(raw: bytes) -> Job:

@@ -14,7 +14,7 @@ from ledger.models import Event
 from retries import jobs
 from retries.models import Channel, Delivery
 from retries.notifications.outbox import read_outbox
-from retries.sessions.buffering import bell
+from retries.sessions.buffering import connect_redis
 from tests import services
 from tests.celery_processes import WORKER, clock, run_celery
 from tests.factories import make_agent, make_project
@@ -73,13 +73,13 @@ def test_nothing_is_lost_when_worker_and_redis_die(receiver: Receiver) -> None:
 
 def count_waiting(queue: str) -> int:
     """Return how many jobs of a queue no worker has taken."""
-    found: Any = bell().llen(f"tenfour:{queue}")
+    found: Any = connect_redis().llen(f"tenfour:{queue}")
     return int(found)
 
 
 def test_only_a_worker_of_the_queue_for_webhooks_sends(receiver: Receiver) -> None:
     """A worker with `-Q celery` runs the clock and sends nothing; one with `-Q webhooks` sends."""
-    bell().flushdb()
+    connect_redis().flushdb()
     project, agent = make_project(), make_agent()
     channel = make_webhook(receiver, project=project, events=("task.created",)).channel
     read_outbox(now=timezone.now())  # begins here
@@ -92,7 +92,7 @@ def test_only_a_worker_of_the_queue_for_webhooks_sends(receiver: Receiver) -> No
         assert Delivery.objects.get().tries == 0 and not receiver.received
     with run_celery(*WORKER, "-Q", "webhooks", TENFOUR_WEBHOOK_ALLOW=receiver.allowed):
         run_entry.delay(name="notifications", every=0)
-        jobs.ring_sender(channel.pk)
+        jobs.request_sending(channel.pk)
         until(lambda: delivered() == 1, 60)
         assert count_waiting("celery") == 1
-    bell().flushdb()
+    connect_redis().flushdb()

@@ -21,8 +21,8 @@ from retries.sessions.buffering import (
     INSERT_JOB,
     InsertNewMessage,
     announce,
-    bell,
     check_buffer_timer_or_set,
+    connect_redis,
     insert_new_message,
 )
 from retries.sessions.processing import buffer_new_message
@@ -78,9 +78,9 @@ def test_the_first_message_sets_the_timer(coder: Api) -> None:
     id = coder("POST", "/sessions", {}).body["id"]
     coder("POST", f"/sessions/{id}/messages", {"role": "user", "content": "Hi"})
     session = Session.objects.get(pk=id)
-    assert bell().get(key(session)) == b"1"
+    assert connect_redis().get(key(session)) == b"1"
     ttl = django_settings.TENFOUR["SESSION_MESSAGE_BUFFER_TTL_SECONDS"]
-    assert 0 < bell().ttl(key(session)) <= ttl == 8
+    assert 0 < connect_redis().ttl(key(session)) <= ttl == 8
     (job,) = sent_jobs(session.id)
     assert job["name"] == BUFFER_JOB and job["eta"]
     assert job["event"] == {
@@ -95,10 +95,10 @@ def test_later_messages_of_the_window_set_none() -> None:
     """S2.16, S2.26, S2.28: fifteen messages set one timer; the sixteenth rings at once."""
     session = make_session()
     say(session)
-    bell().expire(key(session), 5)
+    connect_redis().expire(key(session), 5)
     say(session, 14)
     assert len(sent_jobs(session.id)) == 1
-    assert bell().ttl(key(session)) <= 5, "a later message extended the timer"
+    assert connect_redis().ttl(key(session)) <= 5, "a later message extended the timer"
     last = say(session)
     jobs = sent_jobs(session.id)
     assert [(job["eta"] is None, job["event"]["skip_latest_check"]) for job in jobs] == [
@@ -112,13 +112,13 @@ def test_messages_that_find_others_waiting_ask_for_no_timer() -> None:
     """S2.16: nothing is asked of Redis, unless a worker has just taken what waited."""
     session = make_session()
     say(session)
-    bell().delete(key(session))
+    connect_redis().delete(key(session))
     say(session)
-    assert bell().get(key(session)) is None and len(sent_jobs(session.id)) == 1
+    assert connect_redis().get(key(session)) is None and len(sent_jobs(session.id)) == 1
     lock = batches.take_lock(session.id)
     assert lock
     say(session)
-    assert bell().get(key(session)) == b"1" and len(sent_jobs(session.id)) == 2
+    assert connect_redis().get(key(session)) == b"1" and len(sent_jobs(session.id)) == 2
     batches.release_lock(lock)
 
 
@@ -178,7 +178,7 @@ def test_a_normal_event_is_ignored_once_a_newer_message_came(tracker: Counting) 
     assert event.skip_latest_check is False
     insert_new_message(event)
     assert buffer_new_message(event) == 0
-    assert bell().get(key(session)) is None and sent_jobs(session.id) == []
+    assert connect_redis().get(key(session)) is None and sent_jobs(session.id) == []
     session.refresh_from_db()
     assert (session.lock_token, states(session), tracker.sizes) == (None, {"pending": 2}, [])
     insert_new_message(event_of(new))
@@ -232,7 +232,7 @@ def test_a_lost_redis_loses_no_message(
     session = make_session()
     away = redis.Redis.from_url("redis://127.0.0.1:1/0", socket_connect_timeout=0.2)
     with monkeypatch.context() as patched:
-        patched.setattr(buffering, "bell", lambda: away)
+        patched.setattr(buffering, "connect_redis", lambda: away)
         sent = coder(
             "POST", f"/sessions/{session.id}/messages", [{"role": "user", "content": "Hi"}] * 17
         )
@@ -241,11 +241,11 @@ def test_a_lost_redis_loses_no_message(
     session.refresh_from_db()
     ttl = django_settings.TENFOUR["SESSION_MESSAGE_BUFFER_TTL_SECONDS"]
     later = session.last_message_at + timedelta(seconds=ttl + 1)
-    assert sweeping.sweep_sessions(now=session.last_message_at)["rung"] == 0
+    assert sweeping.sweep_sessions(now=session.last_message_at)["announced"] == 0
     # an agent that goes on talking does not put the sweep off
     Session.objects.filter(pk=session.pk).update(last_message_at=later)
-    assert sweeping.sweep_sessions(now=later)["rung"] == 1
-    assert sweeping.sweep_sessions(now=later)["rung"] == 0, "once in its window"
+    assert sweeping.sweep_sessions(now=later)["announced"] == 1
+    assert sweeping.sweep_sessions(now=later)["announced"] == 0, "once in its window"
     (job,) = sent_jobs(session.id)
     assert buffer_new_message(InsertNewMessage.from_json(job["event"])) == 17
     assert states(session) == {"success": 17}
@@ -258,7 +258,7 @@ def test_the_sweep_works_while_redis_is_away(
     store(session, 2)
     session.refresh_from_db()
     away = redis.Redis.from_url("redis://127.0.0.1:1/0", socket_connect_timeout=0.2)
-    monkeypatch.setattr(buffering, "bell", lambda: away)
+    monkeypatch.setattr(buffering, "connect_redis", lambda: away)
     later = session.last_message_at + timedelta(seconds=60)
     sweeping.sweep_sessions(now=later)
     assert states(session) == {"success": 2}

@@ -1,4 +1,4 @@
-"""Two real workers, a real beat and a real Redis: killed, stopped, and robbed of their bell."""
+"""Two real workers, a real beat and a real Redis: killed, stopped, and left without Redis."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ from ledger.sessions import storing
 from ledger.sessions.message_parts import Call, Text
 from ledger.sessions.storing import NewMessage
 from ledger.tokens import TrustedCaller
-from retries.sessions.buffering import announce, bell
+from retries.sessions.buffering import announce, connect_redis
 from tests.client.model_server import ModelServer
 from tests.retries.sessions.worlds import make_session, states
 from tests.retries.trackers.test_llm import FINISH, INSERT, KEY, LINK, called
@@ -39,7 +39,7 @@ class Worker:
 
 @pytest.fixture
 def workers() -> Iterator[list[Worker]]:
-    bell().flushdb()
+    connect_redis().flushdb()
     env = os.environ | {
         "DATABASE_URL": database_of_tests(),
         "TENFOUR_DB_POOL": "1",
@@ -81,7 +81,7 @@ def workers() -> Iterator[list[Worker]]:
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
-            bell().flushdb()
+            connect_redis().flushdb()
 
 
 def until(true: Callable[[], Any]) -> Any:
@@ -92,10 +92,10 @@ def until(true: Callable[[], Any]) -> Any:
     return found
 
 
-def say(session: Session, *messages: NewMessage, ring: bool = True) -> None:
+def say(session: Session, *messages: NewMessage, announces: bool = True) -> None:
     caller = TrustedCaller(SYSTEM, project_id=session.project_id)
     stored = storing.store_messages(session.id, messages, caller=caller)
-    if ring:
+    if announces:
         announce(stored)
 
 
@@ -115,12 +115,12 @@ def ask_model(workers: list[Worker], session: Session) -> Worker:
 
 
 def test_nothing_is_stuck_and_nothing_is_done_twice(workers: list[Worker]) -> None:
-    """S2.8, S2.18, S2.25, S2.31: a lost bell, a stopped worker, a worker killed in a batch."""
+    """S2.8, S2.18, S2.25, S2.31: a lost announcement, a stopped worker, a worker killed in a batch."""
     # 1. Both workers, many sessions; half of them lose their timers, and Redis all that it had.
     many = [make_session() for _ in range(10)]
     for number, session in enumerate(many):
-        say(session, *(todo(n, "pending") for n in range(20)), ring=number % 2 == 0)
-    bell().flushdb()
+        say(session, *(todo(n, "pending") for n in range(20)), announces=number % 2 == 0)
+    connect_redis().flushdb()
     for session in many:
         say(session, todo(20, "completed"))
     until(lambda: all(states(session) == {"success": 21} for session in many))

@@ -13,7 +13,7 @@ from ledger.sessions import storing
 from ledger.sessions.message_parts import Text
 from ledger.sessions.storing import NewMessage, Stored
 from ledger.tokens import TrustedCaller
-from retries.sessions.buffering import bell
+from retries.sessions.buffering import connect_redis
 from tests.factories import make_agent
 
 QUEUE = "tenfour:celery"
@@ -55,7 +55,7 @@ def states(session: Session) -> dict[str, int]:
 def sent_jobs(session_id: UUID | None = None) -> list[dict[str, Any]]:
     """Return the jobs that wait in the queue: name, eta, and event; oldest first."""
     jobs = []
-    for raw in reversed(bell().lrange(QUEUE, 0, -1)):
+    for raw in reversed(connect_redis().lrange(QUEUE, 0, -1)):
         message = json.loads(raw)
         kwargs = json.loads(base64.b64decode(message["body"]))[1]
         event = kwargs.get("event", {})
@@ -66,4 +66,4 @@ def sent_jobs(session_id: UUID | None = None) -> list[dict[str, Any]]:
 
 
 def forget_jobs() -> None:
-    bell().delete(QUEUE)
+    connect_redis().delete(QUEUE)

@@ -23,38 +23,38 @@ DROP_SYN = (
 )
 
 
-def open_door(host: str, port: int) -> socket.socket:
+def open_listener(host: str, port: int) -> socket.socket:
     """Return a socket that listens; raises OSError if another program listens on the port."""
-    door = create_socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener = create_socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
-        door.bind((host, port))
+        listener.bind((host, port))
         # Only after `bind`, which would otherwise succeed beside another instance on the port.
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        door.listen(BACKLOG)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.listen(BACKLOG)
     except BaseException:
-        door.close()
+        listener.close()
         raise
-    return door
+    return listener
 
 
-def open_beside(door: socket.socket, count: int) -> list[socket.socket]:
-    """Return `count` more sockets on the door's port; the kernel spreads connections over all.
+def open_more_listeners(listener: socket.socket, count: int) -> list[socket.socket]:
+    """Return `count` more sockets on the listener's port; the kernel spreads connections over all.
 
     None are returned for a socket from another program that does not allow it.
     """
-    doors: list[socket.socket] = []
-    if not door.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT):
-        return doors
+    listeners: list[socket.socket] = []
+    if not listener.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT):
+        return listeners
     for _ in range(count):
-        beside = create_socket(door.family)
+        beside = create_socket(listener.family)
         beside.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        beside.bind(door.getsockname())
+        beside.bind(listener.getsockname())
         beside.listen(BACKLOG)
-        doors.append(beside)
-    return doors
+        listeners.append(beside)
+    return listeners
 
 
-def hold_new(door: socket.socket) -> None:
+def hold_new_connections(listener: socket.socket) -> None:
     """Let no new connection arrive at a listening socket; those that wait there can be accepted.
 
     Closing a socket resets what waits there. The sender of a dropped packet repeats it after a
@@ -62,13 +62,13 @@ def hold_new(door: socket.socket) -> None:
     """
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in DROP_SYN))
     program = struct.pack("HL", len(DROP_SYN), ctypes.addressof(code))
-    door.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
+    listener.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
 
 
-def admit_new(door: socket.socket) -> None:
-    """Let connections arrive again that `hold_new` has kept away."""
+def admit_new_connections(listener: socket.socket) -> None:
+    """Let connections arrive again that `hold_new_connections` has kept away."""
     with suppress(FileNotFoundError):  # there is no filter
-        door.setsockopt(socket.SOL_SOCKET, SO_DETACH_FILTER, 0)
+        listener.setsockopt(socket.SOL_SOCKET, SO_DETACH_FILTER, 0)
 
 
 def create_socket(family: int) -> socket.socket:
