@@ -44,6 +44,8 @@ OUTCOMES_SHOWN = 6
 HEAVY = ("payload", "result", "error", "redactions")
 HEAVY_OF_PLAN = ("plan__source", "plan__objective")
 MET = (TaskState.DONE, TaskState.SKIPPED)
+# It holds for every task, and leads to the two indexes of which each has a part of them.
+DONE = Q(state=TaskState.DONE)
 
 
 # ---- filters
@@ -70,6 +72,8 @@ def filter_tasks(
         match_period(query.created, "created_at"),
         bound_ids(query.created),
     )
+    if query.changed:
+        rows = rows.filter(DONE | ~DONE)
     if query.attempts_over is not None:
         rows = rows.filter(attempts__gt=query.attempts_over)
     if query.attempts_under is not None:

@@ -157,6 +157,11 @@ class Task(models.Model):
             models.Index(
                 fields=["state", "id"], condition=~Q(state=TaskState.DONE), name="task_not_done"
             ),
+            # to find what changed in a period, beside the tasks above: written once per task, where
+            # an index of all of them would cost each move
+            models.Index(
+                fields=["updated_at"], condition=Q(state=TaskState.DONE), name="task_done_changed"
+            ),
             # of the few tasks that are linked: before a task is deleted, they show what links to it
             *(
                 models.Index(

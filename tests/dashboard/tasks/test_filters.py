@@ -3,12 +3,14 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
 from dashboard.query_box import Values
 from dashboard.query_values import Period
 from dashboard.tasks.filters import TaskQuery, parse
+from dashboard.tasks.queries import filter_tasks
 from ledger.models import Agent, Task
 from retries.models import Grouped
 from tests.dashboard.seen import rows, words
@@ -83,3 +85,10 @@ def test_the_list_by_time_and_pattern(browser: Client, agent: Agent) -> None:
         "pattern:0000000000000000": False,
     }.items():
         assert (rows(browser.get(URL, {"q": query}), "task") == [str(task.pk)]) == found, query
+
+
+def test_a_period_of_changes_is_read_from_indexes() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("set local enable_seqscan = off; set local enable_indexscan = off")
+    plan = filter_tasks(parse("changed:1h"), None).explain()
+    assert "on task_done_changed" in plan and "on task_not_done" in plan, plan
