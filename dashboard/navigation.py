@@ -175,7 +175,8 @@ def read_scope(request: HttpRequest) -> Scope:
     person: Any = request.user
     if person.page_projects is not None:
         return Scope(person.page_project, person.page_projects, is_limited=True)
-    known, named = shared_queries.list_projects(), requested_project(request)
+    known, name = shared_queries.list_projects(), request.GET.get("project", "")
+    named = next((each for each in known if each.name == name), None) or requested_project(request)
     if named is None and len(known) == 1:
         return Scope(known[0], known)
     return Scope(named, known)

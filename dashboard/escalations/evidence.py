@@ -33,6 +33,7 @@ from retries.models import Escalation
 from retries.retry_context import history
 from retries.retry_context.block import History
 from retries.retry_context.trials import Trial, is_without
+from retries.states import Answer
 
 COMPARED = 4  # pairs of failures, the newest
 MOST_DOTS = 12
@@ -262,7 +263,7 @@ def find_known_fix(record: Record) -> LearnedFix | None:
         return None
     if not (best.is_advice or best.counts.worked):
         return None
-    given = queries.list_given_fixes(record.line)
+    given = (each["fix"] for each in record.escalations if each["action"] == Answer.FIX)
     return None if normalize_fix(best.fix) in map(normalize_fix, given) else best
 
 
@@ -288,7 +289,9 @@ def render_context(escalation: Escalation, record: Record, message: str) -> str:
     task = escalation.task
     assert task is not None
     trial = find_trial(escalation)
-    past = history.load_history(record.line, record.attempts, trial, record.advice)
+    past = history.load_history(
+        record.line, record.attempts, trial, record.advice, record.escalations
+    )
     if message and escalation.is_question:
         past = replace(past, fix=message, question=escalation.question, earlier=past.guidance)
         limit = task.attempt_limit + (1 if task.attempts else 0)

@@ -22,7 +22,7 @@ from retries.escalations import answer_outcome
 from retries.escalations.answer_outcome import TaskOutcome
 from retries.escalations.assignment import ANSWER
 from retries.models import ContextExperiment, Escalation
-from retries.states import Answer, EscalationState
+from retries.states import EscalationState
 
 PAGE = 30
 SNOOZED_SHOWN = 200
@@ -197,12 +197,6 @@ def find_escalation(escalation_id: UUID, *, now: datetime) -> Escalation | None:
         )
         .first()
     )
-
-
-def list_given_fixes(task_ids: Iterable[UUID]) -> list[str]:
-    """Return the fixes that people gave for a task, in all its runs."""
-    rows = closed().filter(task__in=list(task_ids), action=Answer.FIX)
-    return list(rows.order_by("-id").values_list("fix", flat=True)[:EARLIER])
 
 
 COMMENT_KINDS = (Kind.ESCALATION_COMMENTED, Kind.ESCALATION_ASSIGNED)

@@ -21,6 +21,7 @@ from retries.escalations.message import (
 from retries.failures.fixes import LearnedFix, find_learned_fixes, pick_learned
 from retries.models import Escalation
 from retries.renderings.labels import TaskName
+from retries.retry_context.history import read_escalations
 
 MOST_ATTEMPTS = 100  # the newest ones that a message lists
 
@@ -62,6 +63,11 @@ class Record:
         """The fixes learned for its last failure's signature, the most reliable first."""
         last = self.failures[0] if self.failures else None
         return pick_learned(last, find_learned_fixes([last.pk])) if last else []
+
+    @cached_property
+    def escalations(self) -> list[dict[str, Any]]:
+        """What its escalations asked and were answered, oldest first."""
+        return read_escalations(self.line)
 
     @property
     def advice(self) -> dict[UUID, LearnedFix]:

@@ -267,6 +267,15 @@ PLAIN = f"""select pattern_id, sum(tried)::int as tried, sum(worked)::int as wor
     select pattern_id, retried, worked from retries_pastfailures
     where pattern_id = any(%(patterns)s)
 ) retried group by 1 having sum(tried) > 0"""
+# what else is known of the fixes for signatures, in one statement
+EVIDENCE = f"""select 'told' as kind, pattern_id, signature, fix_key, outcome, ended_at as at,
+    0 as tried, 0 as worked, null::uuid as id, '' as fix, '' as note, '' as by_name
+from ({TOLD}) told
+union all
+select 'plain', pattern_id, '', '', '', null, tried, worked, null, '', '', '' from ({PLAIN}) plain
+union all
+select 'verdict', pattern_id, signature, fix_key, verdict, at, 0, 0, id, fix, note, by_name
+from retries_fixverdict where pattern_id = any(%(patterns)s)"""
 SIGNATURES = """select failure_id, pattern_id, signature from retries_grouped
 where failure_id = any(%(failures)s)"""
 
@@ -275,12 +284,6 @@ def fetch_outcomes(pattern_ids: Iterable[UUID]) -> list[Row]:
     """Return the fixes of patterns with the outcome of the next attempt, oldest first."""
     ids = list(pattern_ids)
     return sql.run(OF_PATTERNS, patterns=ids) if ids else []
-
-
-def count_plain_retries(pattern_ids: Iterable[UUID]) -> dict[UUID, Tries]:
-    """Return how the newest retries of patterns ended that got no fix from a person or Tenfour."""
-    rows = sql.run(PLAIN, patterns=list(pattern_ids))
-    return {row["pattern_id"]: Tries(row["worked"], row["tried"]) for row in rows}
 
 
 # ---- learned fixes
@@ -336,15 +339,19 @@ def learn(rows: Iterable[Row]) -> dict[Key, LearnedFix]:
     if not given:
         return {}
     patterns = list({pattern for pattern, _, _ in given})
+    signatures = list({signature for _, signature, _ in given})
     told: dict[Key, list[Row]] = {}
-    for row in sql.run(TOLD, signatures=list({signature for _, signature, _ in given})):
+    verdicts: dict[Key, FixVerdict] = {}
+    # of the newest retries that got no fix from a person or Tenfour
+    plain: dict[UUID, Tries] = {}
+    for row in sql.run(EVIDENCE, signatures=signatures, patterns=patterns):
         key = (row["pattern_id"], row["signature"], row["fix_key"])
-        told.setdefault(key, []).append(row)
-    verdicts = {
-        (each.pattern_id, each.signature, each.fix_key): each
-        for each in FixVerdict.objects.filter(pattern__in=patterns)
-    }
-    plain = count_plain_retries(patterns)
+        if row["kind"] == "told":
+            told.setdefault(key, []).append(row)
+        elif row["kind"] == "verdict":
+            verdicts[key] = build_verdict(row)
+        else:
+            plain[row["pattern_id"]] = Tries(row["worked"], row["tried"])
     return {
         key: LearnedFix(
             pattern_id=key[0],
@@ -352,7 +359,7 @@ def learn(rows: Iterable[Row]) -> dict[Key, LearnedFix]:
             entities=tuple(answers[-1]["entities"]),
             fix=answers[-1]["fix"],
             key=key[2],
-            tries=list_tries([*answers, *told.get(key, ())]),
+            tries=list_tries(answers, told.get(key, ())),
             last_at=answers[-1]["closed_at"],
             last_by=answers[-1]["answered_by_name"],
             plain=plain.get(key[0], Tries()),
@@ -362,8 +369,14 @@ def learn(rows: Iterable[Row]) -> dict[Key, LearnedFix]:
     }
 
 
-def list_tries(rows: list[Row]) -> tuple[Try, ...]:
-    tries = [Try(row["ended_at"], row["outcome"] == Outcome.SUCCESS) for row in rows]
+def build_verdict(row: Row) -> FixVerdict:
+    columns = ("id", "pattern_id", "signature", "fix_key", "fix", "note", "at", "by_name")
+    return FixVerdict(verdict=row["outcome"], **{name: row[name] for name in columns})
+
+
+def list_tries(answers: Iterable[Row], told: Iterable[Row]) -> tuple[Try, ...]:
+    tries = [Try(row["ended_at"], row["outcome"] == Outcome.SUCCESS) for row in answers]
+    tries += [Try(row["at"], row["outcome"] == Outcome.SUCCESS) for row in told]
     return tuple(sorted(tries, key=lambda each: each.at))
 
 

@@ -67,7 +67,8 @@ def load_histories(task_ids: Iterable[UUID]) -> dict[UUID, History]:
     for row in rows.values("task_id", "number", "outcome", *FAILURE_COLUMNS):
         found = {name.removeprefix(FAILURE_PREFIX): value for name, value in row.items()}
         ended[owners[row["task_id"]]].append(found)
-    answers, progress = find_answers(owners), claims.fetch_last_progress(owners)
+    answers = find_answers(owners, read_escalations(owners))
+    progress = claims.fetch_last_progress(owners)
     trials, known = find_trials(ids), find_known_fixes(ended.values())
     return {
         id: build_history(ended[id], answers.get(id), progress.get(id), trials.get(id), known)
@@ -80,11 +81,12 @@ def load_history(
     attempts: Iterable[Attempt],
     trial: Trial | None,
     advice: Mapping[UUID, fixes.LearnedFix],
+    escalations: Iterable[Mapping[str, Any]],
 ) -> History:
-    """Return the history of the task whose rows of all runs are `lineage`, in one query.
+    """Return the history of the task whose rows of all runs are `lineage`, without a query.
 
     The attempts come oldest first, and are read with their failures; `advice` is the learned fix
-    to tell, by the last failure.
+    to tell, by the last failure; `escalations` are what `read_escalations` returns.
     """
     task_id, *_ = row_ids = dict.fromkeys(lineage)
     ended: list[Mapping[str, Any]] = []
@@ -95,7 +97,7 @@ def load_history(
         if each.outcome is not None:
             ended.append(row | {"number": each.number, "outcome": each.outcome})
         progress = progress if each.progress is None else each.progress
-    answers = find_answers(dict.fromkeys(row_ids, task_id))
+    answers = find_answers(dict.fromkeys(row_ids, task_id), escalations)
     known = {id: describe_known_fix(fix) for id, fix in advice.items()}
     return build_history(ended, answers.get(task_id), progress, trial, known)
 
@@ -178,17 +180,25 @@ def build_failure(row: Mapping[str, Any]) -> FailureRecord:
     )
 
 
-def find_answers(owners: Mapping[UUID, UUID]) -> dict[UUID, Answers]:
+def read_escalations(task_ids: Iterable[UUID]) -> list[dict[str, Any]]:
+    """Return what the escalations of tasks asked and were answered, oldest first."""
+    rows = Escalation.objects.filter(task_id__in=task_ids).order_by("id")
+    columns = ("task_id", "attempts", "state", "reason", "action", "fix", "question")
+    return list(rows.values(*columns))
+
+
+def find_answers(
+    owners: Mapping[UUID, UUID], rows: Iterable[Mapping[str, Any]]
+) -> dict[UUID, Answers]:
     """Return the valid answers by task, and how its escalations were closed.
 
-    `owners` are the rows of tasks, each with the task that continues it. A fix or a retry ends
+    `owners` are the rows of tasks, each with the task that continues it, and `rows` are their
+    escalations. A fix or a retry ends
     the earlier answers, and so does an escalation by Tenfour, because they have been tried. The
     answer to a question from an agent or a plan is added to them.
     """
-    rows = Escalation.objects.filter(task_id__in=owners).order_by("id")
     by_task: dict[UUID, Answers] = {}
-    columns = ("task_id", "attempts", "state", "reason", "action", "fix", "question")
-    for row in rows.values(*columns):
+    for row in rows:
         answers = by_task.setdefault(owners[row["task_id"]], Answers())
         guidance = answers.guidance
         answers.closings[row["attempts"]] = Closing(row["reason"], row["state"])

@@ -633,7 +633,7 @@ def test_the_admin_shows_the_message_and_skips_with_dependents(
 
 
 def test_a_fix_for_the_same_error_is_filled_in(
-    browser: Client, agent: Agent, now: datetime
+    browser: Client, agent: Agent, now: datetime, statements: Callable[..., int]
 ) -> None:
     """Only for the same signature, only until it is cleared, and not where it was given before."""
     missing = "Cannot find module 'uuid'"
@@ -662,6 +662,12 @@ def test_a_fix_for_the_same_error_is_filled_in(
     jonas_answers(again, "fix", now, fix="run  NPM ci <now>")
     failed(agent, again.task_id, now=now + MINUTE, type="verification_failed", message=missing)
     assert "Filled in with" not in html(browser.get(address(about(again.task_id))))
+    # with all that such a page can show
+    last, wanted = fail_once(missing), {"q": "agent:coder", "project": "default"}
+    enqueued(agent, "waits", now=now, needs=[last.task_id])
+    for answered in ("", str(again.pk)):
+        assert "Filled in with" in html(browser.get(address(last), wanted))
+        assert statements(browser, address(last), wanted | {"answered": answered}) <= 15
 
 
 def test_an_escalation_is_assigned_to_others(
