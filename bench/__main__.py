@@ -20,6 +20,7 @@ from bench import (
     churn,
     client,
     context,
+    costs,
     deadletters,
     escalations,
     failures,
@@ -45,6 +46,7 @@ from config.local.places import PROJECT, Refused
 
 SUITES: dict[str, Callable[[Sandbox, Scale, Say], list[Figure]]] = {
     "http": http.run,
+    "costs": costs.run,
     "idle_check": idle_check.run,
     "sending": sending.run,
     "pages": pages.run,
@@ -138,12 +140,18 @@ def say(suite: str, text: str) -> None:
 
 def format_table(figures: list[Figure]) -> list[str]:
     """Format the figures as a Markdown table that also reads well in a terminal."""
-    rows = [["figure", "median", "min – max", "target", ""]]
+    rows = [["figure", "median", "min – max", "same code twice", "target", ""]]
     for each in figures:
-        low, high = min(each.values), max(each.values)
-        spread = f"{low:.2f} – {high:.2f}" if len(each.values) > 1 else ""
-        target = str(each.target or "no target")
-        rows.append([each.name, f"{each.median:.2f} {each.unit}", spread, target, each.verdict])
+        rows.append(
+            [
+                each.name,
+                f"{each.median:.2f} {each.unit}",
+                format_range(each.values) if len(each.values) > 1 else "",
+                f"{format_range(each.scatter)} ×" if each.scatter else "",
+                str(each.target or "no target"),
+                each.verdict,
+            ]
+        )
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
     lines = [
         " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
@@ -151,6 +159,10 @@ def format_table(figures: list[Figure]) -> list[str]:
     ]
     lines.insert(1, " | ".join("-" * width for width in widths))
     return [f"| {line} |" for line in lines]
+
+
+def format_range(values: list[float]) -> str:
+    return f"{min(values):.2f} – {max(values):.2f}"
 
 
 def describe_machine(sandbox: Sandbox) -> dict[str, Any]:
@@ -209,14 +221,14 @@ def merge_figures(old: list[str], new: list[str]) -> list[str]:
 
     Each table follows the sentence that says when and how it was measured.
     """
-    measured = {name_of_row(line) for line in new[3:]} - {""}
+    # the sentence, an empty line, the heading and its rule come first
+    measured = {name_of_row(line) for line in new[4:]} - {""}
     kept: list[list[str]] = []
     for line in old:
         if line.startswith("Measured on "):
             kept.append([])
         if kept and name_of_row(line) not in measured:
             kept[-1].append(line)
-    # the sentence, an empty line, the heading and its rule
     tables = [table for table in kept if sum(line.startswith("|") for line in table) > 2]
     merged: list[str] = []
     for table in [*tables, new]:

@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 
@@ -41,6 +42,12 @@ def at_most(limit: float) -> Target:
     return Target(limit, is_minimum=False)
 
 
+class Ratios(list[float]):
+    """The ratios of some rounds, and what they compare with."""
+
+    baseline: list[float]
+
+
 @dataclass(frozen=True)
 class Figure:
     """One row of the table, with or without a target."""
@@ -62,6 +69,15 @@ class Figure:
             return "-"
         return "OK" if self.target.is_met(self.median) else "MISSED"
 
+    @property
+    def scatter(self) -> list[float]:
+        """Return how much the same code differed from itself, each time from the round before.
+
+        For a ratio that is the code it compares with.
+        """
+        rounds = self.values.baseline if isinstance(self.values, Ratios) else self.values
+        return [later / earlier for earlier, later in pairwise(rounds) if earlier]
+
     def as_json(self) -> dict[str, Any]:
         return {
             "name": self.name,
@@ -70,6 +86,7 @@ class Figure:
             "min": round(min(self.values), 4),
             "max": round(max(self.values), 4),
             "rounds": [round(value, 4) for value in self.values],
+            "same_code_twice": [round(value, 4) for value in self.scatter],
             "target": str(self.target) if self.target else None,
             "verdict": self.verdict,
             **({"note": self.note} if self.note else {}),
@@ -86,9 +103,11 @@ def summarize(values: Sequence[float]) -> dict[str, float]:
     }
 
 
-def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
+def ratios(ours: Sequence[float], theirs: Sequence[float]) -> Ratios:
     """Divide round by round, because only runs within seconds of each other are comparable."""
-    return [a / b for a, b in zip(ours, theirs, strict=True)]
+    found = Ratios(a / b for a, b in zip(ours, theirs, strict=True))
+    found.baseline = list(theirs)
+    return found
 
 
 Say = Callable[[str], None]

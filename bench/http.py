@@ -81,12 +81,21 @@ def run_wrk(url: str, script: str, lines: Path, seconds: int) -> dict[str, float
 @contextmanager
 def run_web_server(sandbox: Sandbox, application: str, database_url: str) -> Iterator[str]:
     """Serve an application as `make up` does."""
+    with run_web_processes(sandbox, application, database_url) as (url, _):
+        yield url
+
+
+@contextmanager
+def run_web_processes(
+    sandbox: Sandbox, application: str, database_url: str
+) -> Iterator[tuple[str, int]]:
+    """Serve an application; yield its URL and the ID of the process that has the others."""
     port = free_port()
     argv = [sys.executable, "-m", "config.web_server", application]
     env = sandbox.env(database_url) | {"TENFOUR_BIND": f"127.0.0.1:{port}"}
-    with run_program(Command(argv, env=env)):
+    with run_program(Command(argv, env=env)) as pid:
         wait_until(lambda: is_listening(port), application)
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{port}", pid
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The table of figures in docs/performance.md is updated a suite at a time."""
 
 from bench.__main__ import BEGIN, END, REPORT, format_table, merge_figures
-from bench.figures import Figure, at_most
+from bench.figures import Figure, at_most, ratios
 
 
 def table(sentence: str, *names: str) -> list[str]:
@@ -36,3 +36,24 @@ def test_the_stored_table_is_read_as_it_is_written() -> None:
     stored = REPORT.read_text().partition(BEGIN)[2].partition(END)[0].splitlines()
     kept = merge_figures(stored, table("now", "a figure that is new"))
     assert kept[: len(stored)] == stored and names(kept)[-1] == "a figure that is new"
+
+
+def test_tables_of_equal_width_keep_their_rules() -> None:
+    both = merge_figures(table("Monday", "figure a"), table("Tuesday", "figure b"))
+    assert sum(line.startswith("| ---") for line in both) == 2
+
+
+def test_the_scatter_of_the_same_code_stands_beside_each_figure() -> None:
+    """A ratio is read beside what its baseline did alone; a value beside its own rounds."""
+    lines = format_table(
+        [
+            Figure("ours / floor", ratios([20.0, 30.0, 20.0], [10.0, 20.0, 10.0])),
+            Figure("one move", [2.0, 1.0, 4.0], unit="ms"),
+            Figure("one run", [0.0], unit="ms"),
+        ]
+    )
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    assert cells[0] == ["figure", "median", "min – max", "same code twice", "target", ""]
+    assert cells[2][:4] == ["ours / floor", "2.00 ×", "1.50 – 2.00", "0.50 – 2.00 ×"]
+    assert cells[3][:4] == ["one move", "2.00 ms", "1.00 – 4.00", "0.50 – 4.00 ×"]
+    assert cells[4][:4] == ["one run", "0.00 ms", "", ""]

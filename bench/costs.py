@@ -1,0 +1,163 @@
+"""Measure what one operation over HTTP costs: processor time, journaled bytes and stored bytes.
+
+Unlike a rate, these depend little on what else the machine does, so that docs/scaling.md can
+calculate with them.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+import psycopg
+
+from bench.figures import Figure, Say, Scale
+from bench.http import (
+    ROWS_PER_CPU_SECOND,
+    WARM_UP_S,
+    LoadTarget,
+    prepare_tenfour,
+    run_web_processes,
+)
+from bench.servers import MissingDependency, Sandbox
+from bench.sessions import PER_SESSION, list_requests, run_session_worker
+
+TICKS = os.sysconf("SC_CLK_TCK")
+# what is read of a process: its parent, and the ticks of itself and of the children that ended
+PARENT, TIMES = 1, slice(11, 15)
+UNITS = {
+    "processor time of the web server": "ms",
+    "processor time of PostgreSQL": "ms",
+    "write-ahead log": "KB",
+    "growth of the database": "KB",
+}
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What the two servers have used so far: seconds of processors, and bytes."""
+
+    web_s: float
+    postgres_s: float
+    logged: int
+    stored: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one operation takes: milliseconds of processors, and kilobytes."""
+
+    web_ms: float
+    postgres_ms: float
+    logged_kb: float
+    stored_kb: float
+
+    def __str__(self) -> str:
+        return f"{self.web_ms:.2f} + {self.postgres_ms:.2f} ms, {self.logged_kb:.1f} KB"
+
+
+def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
+    """Load one web server with each operation in turn."""
+    if not shutil.which("wrk"):
+        raise MissingDependency("wrk is not installed. Install the package 'wrk'.")
+    rows = ROWS_PER_CPU_SECOND * (os.cpu_count() or 1) * (scale.rounds * scale.seconds + WARM_UP_S)
+    url, acks, agents = prepare_tenfour(sandbox, rows)
+    tokens = dict(reversed(line.split()) for line in agents)  # type: ignore[misc]
+    sessions = run_session_worker(sandbox, url, "create", rows // PER_SESSION)
+    with (
+        run_web_processes(sandbox, "config.wsgi:application", url) as (address, web),
+        psycopg.connect(url, autocommit=True) as conn,
+    ):
+        # each with the number of requests that one operation takes
+        targets = [
+            (1, LoadTarget("enqueue a task", address, "acks.lua", list_tasks(tokens, rows))),
+            (
+                2,
+                LoadTarget("claim a task and report it done", address, "claims.lua", agents, False),
+            ),
+            (1, LoadTarget("acknowledge an instruction", address, "acks.lua", acks)),
+            (2, LoadTarget("pull an instruction and ack it", address, "pulls.lua", agents, False)),
+            (
+                1,
+                LoadTarget("store a message", address, "acks.lua", list_requests(sessions, tokens)),
+            ),
+        ]
+        for _, target in targets:
+            target.load(WARM_UP_S, sandbox.folder)
+        costs: dict[str, list[Cost]] = {target.name: [] for _, target in targets}
+        for number in range(scale.rounds):
+            for requests, target in targets:
+                before = measure_usage(conn, web)
+                target.measure(scale.seconds, sandbox.folder)
+                after = measure_usage(conn, web)
+                count = target.rounds[-1]["requests"] / requests
+                costs[target.name].append(per_operation(before, after, count))
+            say(
+                f"round {number + 1}: "
+                + ", ".join(f"{name}: {found[-1]}" for name, found in costs.items())
+            )
+    return [
+        Figure(f"{name}: {what}", [astuple(cost)[place] for cost in rounds], unit=unit)
+        for name, rounds in costs.items()
+        for place, (what, unit) in enumerate(UNITS.items())
+    ]
+
+
+def list_tasks(tokens: dict[str, str], count: int) -> list[str]:
+    """Return the lines of the load: agents that enqueue tasks for themselves in turn."""
+    body = '{"agent":"%s","type":"code","title":"Split the report","payload":{"n":%d}}'
+    agents = sorted(tokens)
+    return [
+        f"{tokens[agent]} /v1/tasks {body % (agent, n)}"
+        for n in range(count)
+        for agent in [agents[n % len(agents)]]
+    ]
+
+
+def per_operation(before: Usage, after: Usage, count: float) -> Cost:
+    return Cost(
+        web_ms=(after.web_s - before.web_s) * 1000 / count,
+        postgres_ms=(after.postgres_s - before.postgres_s) * 1000 / count,
+        logged_kb=(after.logged - before.logged) / 1000 / count,
+        stored_kb=(after.stored - before.stored) / 1000 / count,
+    )
+
+
+def measure_usage(conn: psycopg.Connection, web: int) -> Usage:
+    """Read what both servers have used since they started."""
+    statement = """select pg_backend_pid(), pg_current_wal_insert_lsn() - '0/0',
+        pg_database_size(current_database())"""
+    row = conn.execute(statement).fetchone()
+    assert row is not None
+    backend, logged, stored = row
+    postmaster = int(read_process(backend)[PARENT])
+    return Usage(processor_time(web), processor_time(postmaster), int(logged), int(stored))
+
+
+def processor_time(pid: int) -> float:
+    """Return the seconds that a process, its descendants, and those that ended have used."""
+    parents = {each: int(fields[PARENT]) for each, fields in read_processes()}
+    family = {pid}
+    for _ in parents:  # at most as deep as there are processes
+        more = {each for each, parent in parents.items() if parent in family} - family
+        if not more:
+            break
+        family |= more
+    times = [read_process(each)[TIMES] for each in family]
+    return sum(int(ticks) for each in times for ticks in each) / TICKS
+
+
+def read_processes() -> Iterator[tuple[int, list[str]]]:
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and (fields := read_process(int(folder.name))):
+            yield int(folder.name), fields
+
+
+def read_process(pid: int) -> list[str]:
+    """Return the fields of a process after its name, which may hold spaces; empty if it ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return text.rpartition(") ")[2].split()
