@@ -6,8 +6,11 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from collections import Counter
 from pathlib import Path
 from typing import Any
+
+import psycopg
 
 from config.local.places import PROJECT
 from tests.config.local.test_up import OURS, PATIENCE, Instance
@@ -45,6 +48,58 @@ def call(instance: Instance, path: str, body: Any = None) -> Any:
         return json.load(response)
 
 
+# the tables of the ledger, and which partition of the journal each event is in
+NOUNS = (
+    "task",
+    "attempt",
+    "failure",
+    "deadletter",
+    "instruction",
+    "plan",
+    "agent",
+    "token",
+)
+TABLES = [f"ledger_{noun}" for noun in NOUNS] + ["retries_escalation", "auth_user"]
+PARTITIONS = """select c.relname, pg_get_expr(c.relpartbound, c.oid) from pg_inherits i
+    join pg_class c on c.oid = i.inhrelid where i.inhparent = 'ledger_event'::regclass"""
+# events in each of the coming months, and one where no month was made yet
+EVENTS = """insert into ledger_event (id, project_id, kind, subject_type, subject_id, actor_type)
+    select uuidv7(make_interval(days => n)), p.id, 'agent.heard', 'agent', gen_random_uuid(),
+    'system' from ledger_project p, generate_series(0, 400, 15) n where p.name = 'default'"""
+
+
+def variables(instance: Instance) -> dict[str, str]:
+    """Return what an instance tells its processes."""
+    lines = (instance.data / "env").read_text().splitlines()
+    inherited = {k: v for k, v in os.environ.items() if k not in OURS and "TENFOUR_" not in k}
+    return inherited | dict(line.split("=", 1) for line in lines)
+
+
+def fill(instance: Instance) -> None:
+    """Insert rows in every state, which the clock moves on, and events in every partition."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.config.older_data", "build"],
+        cwd=PROJECT,
+        env=variables(instance),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr
+    with psycopg.connect(variables(instance)["DATABASE_URL"]) as conn:
+        conn.execute(EVENTS)
+
+
+def read_rows(instance: Instance) -> set[tuple[str, str]]:
+    """Return the key of each row with its table; an event's table is its partition."""
+    with psycopg.connect(variables(instance)["DATABASE_URL"]) as conn:
+        found = {(name, bounds) for name, bounds in conn.execute(PARTITIONS).fetchall()}
+        for table in [*TABLES, "ledger_event"]:
+            keys = conn.execute(f"select tableoid::regclass::text, id::text from {table}")
+            found |= set(keys.fetchall())
+    return found
+
+
 def test_a_backup_restores_the_ledger_and_the_secrets_elsewhere(tmp_path: Path) -> None:
     file, other = tmp_path / "tenfour.backup", tmp_path / "other"
     assert "Tenfour is not running in" in manage(tmp_path / "first", "backup", file).stderr
@@ -52,6 +107,8 @@ def test_a_backup_restores_the_ledger_and_the_secrets_elsewhere(tmp_path: Path) 
     first = Instance(tmp_path / "first").start()
     try:
         sent = call(first, "/instructions", {"agent": "coder", "content": "Keep this"})
+        fill(first)
+        rows = read_rows(first)
         done = manage(first.data, "backup", file)
         assert done.returncode == 0, done.stderr
         assert file.stat().st_mode & 0o777 == 0o600 and [*tmp_path.glob("*.part")] == []
@@ -80,6 +137,9 @@ def test_a_backup_restores_the_ledger_and_the_secrets_elsewhere(tmp_path: Path) 
     try:
         assert credentials(other) == known
         assert call(second, f"/instructions/{sent['id']}")["content"] == "Keep this"
+        assert rows - read_rows(second) == set()
+        in_journal = Counter(table for table, _ in rows if table.startswith("ledger_event"))
+        assert len(in_journal) >= 4 and min(in_journal.values()) > 1, "months without events"
         audit = manage(other, "audit_ledger")
         assert audit.returncode == 0, audit.stdout
     finally:
