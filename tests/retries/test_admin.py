@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from ledger.journal import Actor, Stamp
@@ -24,13 +26,14 @@ from ledger.models import (
     TaskHistory,
     Token,
 )
+from ledger.tasks.spec import Backoff
 from retries.failures import fix_verdicts, fixes
 from retries.models import Escalation, FailurePattern, FixVerdict, RetryPolicy
 from retries.states import Verdict
 from tests.admin_pages import act, asked, path, sure
 from tests.admin_pages import mara as mara
 from tests.dashboard.worked import make_plan
-from tests.factories import NOW, make_instruction, make_token, pull
+from tests.factories import NOW, make_agent, make_instruction, make_token, pull
 from tests.retries.escalations.test_answering import ignored
 from tests.retries.failures.test_suggestions import fixed
 from tests.retries.moves import attempt_of, claim, fail, make_task
@@ -84,14 +87,39 @@ def test_nothing_can_be_edited_or_deleted(mara: Client, world: None, model: Any)
     assert model.objects.filter(pk=row.pk).exists()
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_a_list_takes_a_fixed_number_of_queries(
-    mara: Client, agent: Agent, model: Any, django_assert_max_num_queries: Any
-) -> None:
-    for number in range(20):
-        ignored(agent, f"thing {number}")
-    with django_assert_max_num_queries(15):
-        mara.get(path(model))
+def test_lists_and_rows_take_a_fixed_number_of_queries(mara: Client, agent: Agent) -> None:
+    """Whatever they list and however much belongs to a row: ten of each, and then thirty."""
+    make_token("operator")
+    ClockRun.objects.create(name="idle_check", last_run_at=NOW)
+    first = make_task(agent, max_attempts=99, backoff=Backoff(base_delay_ms=0))
+    words = iter("abcdefghijklmnopqrstuvwxyz" + "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+
+    def more(count: int) -> None:
+        for _ in range(count):
+            word = next(words)
+            other = make_agent(f"agent {word}")
+            ignored(other, f"thing {word}")
+            task = make_task(other, max_attempts=1, title=word)
+            fail(other, attempt_of(claim(other, task=task)), now=NOW, message=f"{word} " * 9)
+            fail(agent, attempt_of(claim(agent, task=first)), now=NOW, type="architect_rejected")
+            make_plan(f"plan-{word}", [("One", []), ("Two", [])], agent=other, now=NOW)
+
+    def count_all() -> dict[str, int]:
+        counts = {}
+        for model in MODELS:
+            row = first if model is Task else model.objects.order_by("pk").first().pk
+            for place in ("", f"{row}/change/"):
+                with CaptureQueriesContext(connection) as found:
+                    assert mara.get(path(model, place)).status_code == 200
+                counts[f"{model.__name__} {'row' if place else 'list'}"] = len(found)
+        return counts
+
+    more(10)
+    few = count_all()
+    more(20)
+    many = count_all()
+    assert {name: (few[name], count) for name, count in many.items() if count > few[name]} == {}
+    assert max(many[name] for name in many if name.endswith("list")) <= 15
 
 
 def test_tasks_are_retried_skipped_and_aborted(mara: Client, agent: Agent) -> None:
