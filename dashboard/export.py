@@ -18,7 +18,7 @@ from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpRe
 CHUNK = 500  # rows that are read and sent at once
 MEDIA = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson; charset=utf-8"}
 # what a spreadsheet would run as a formula
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # the wide signs count in Japan and China
 
 
 class Line:

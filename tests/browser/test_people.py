@@ -1,4 +1,4 @@
-"""People in a browser: an invitation from its link to a member, and single sign-on."""
+"""People in a browser: from an invitation to the last browser, and single sign-on."""
 
 from collections.abc import Callable
 
@@ -7,19 +7,23 @@ import pytest
 from django.contrib.auth.models import User
 from oidc_provider_mock import User as Identity
 from oidc_provider_mock import run_server_in_thread
-from playwright.sync_api import expect
+from playwright.sync_api import Page, ViewportSize, expect
 from pytest_django import Settings
 
-from ledger.models import Agent, Membership
+from ledger.models import Agent, Membership, Preference
 from ledger.roles import Role
 from tests.browser.conftest import Visitor, assert_whole, assert_whole_as_it_is
 from tests.factories import make_token
 
 HOSTILE = "<script>document.title='owned'</script> " + "x" * 60
 PASSWORD = "correct-horse-battery"
+DESK: ViewportSize = {"width": 1440, "height": 900}
 
 
-def test_invite_and_join(visit: Callable[..., Visitor], coder: Agent) -> None:
+def test_from_an_invitation_to_the_last_browser(
+    visit: Callable[..., Visitor], coder: Agent
+) -> None:
+    """A person joins, signs in, makes a token, sets a profile, and ends another browser."""
     for number in range(12):
         user = User.objects.create_user(f"{HOSTILE}{number}"[:150], email=f"{'y' * 60}@example.com")
         Membership.objects.create(
@@ -30,19 +34,60 @@ def test_invite_and_join(visit: Callable[..., Visitor], coder: Agent) -> None:
     page = assert_whole(boss, "/settings/people/")
     page.keyboard.press("i")
     expect(page.get_by_label("Email")).to_be_focused()
-    page.get_by_label("Role", exact=True).select_option("viewer")
+    page.get_by_label("Role", exact=True).select_option("admin")
     page.get_by_role("button", name="Create link").click()
     link = page.locator("#invitation-link").text_content() or ""
     assert_whole_as_it_is(page)
-    path = "/join/" + link.partition("/join/")[2]
     guest = visit()
-    page = guest.open(path)
+    page = guest.open("/join/" + link.partition("/join/")[2])
     assert_whole_as_it_is(page)
+    page.set_viewport_size(DESK)
     page.get_by_label("Username").fill("lena")
     page.get_by_label("Password", exact=True).fill(PASSWORD)
     page.get_by_label("Password again").fill(PASSWORD)
     page.get_by_role("button", name="Create account and join").click()
     expect(page.locator("#toasts")).to_contain_text("You are a member of default now")
+    page.get_by_role("button", name="Sign out").click()
+    sign_in(page)
+
+    page.goto(f"{guest.url}/settings/tokens/?new=1")
+    page.locator("#new-kind").select_option("agent")
+    page.get_by_label("Agent for an agent’s token").fill("coder")
+    page.get_by_role("button", name="Create and show the secret").click()
+    secret = page.locator("#token-secret").text_content() or ""
+    assert secret.startswith("tenfour_agt_")
+    assert_whole_as_it_is(page)
+    page = assert_whole(guest, "/settings/tokens/")
+    expect(page.locator("main")).not_to_contain_text(secret)
+
+    page = assert_whole(guest, "/settings/profile/")
+    page.set_viewport_size(DESK)
+    page.get_by_label("Theme").last.select_option("dark")
+    page.get_by_label("Time zone").select_option("Asia/Tokyo")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    with page.expect_response(lambda response: "/profile/save/" in response.url):
+        page.locator("[data-theme-toggle]").click()
+    expect(page.locator("html")).to_have_attribute("data-theme-saved", "system")
+    stored = Preference.objects.get(user__username="lena")
+    assert (stored.theme, stored.time_zone) == ("system", "Asia/Tokyo")
+
+    second = visit().open("/")
+    sign_in(second)
+    page.reload()
+    page.get_by_role("button", name="End your other one").click()
+    expect(page.locator("#toasts")).to_contain_text("1 other browser signed out")
+    second.reload()
+    expect(second.get_by_role("button", name="Sign in")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("heading", name="Profile", exact=True)).to_be_visible()
+
+
+def sign_in(page: Page) -> None:
+    page.get_by_label("Username").fill("lena")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
