@@ -7,6 +7,7 @@ worker needs to run them.
 import asyncio
 import logging
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -90,9 +91,39 @@ def start_django_tasks() -> Callable[[int], float]:
     return run_jobs
 
 
+def start_celery() -> Callable[[int], float]:
+    import psycopg
+
+    from bench import peer_celery
+
+    argv = [sys.executable, "-m", "celery", "-A", "bench.peer_celery", "worker", "--pool", "solo"]
+    quiet = subprocess.DEVNULL
+    argv += ["-Q", "bench", "-l", "ERROR", "--without-gossip", "--without-mingle"]
+    done = "select count(*), extract(epoch from max(date_done) - min(date_done))::float"
+    done += " from celery_taskmeta where status = 'SUCCESS'"
+    peer_celery.app.backend.ResultSession().close()  # creates its tables
+
+    def run_jobs(count: int) -> float:
+        with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as conn:
+            conn.execute("truncate celery_taskmeta")
+            for number in range(count):
+                peer_celery.do_nothing.apply_async(kwargs={"n": number})
+            with subprocess.Popen(argv, stdout=quiet, stderr=quiet) as worker:
+                end = time.monotonic() + 120
+                while (found := conn.execute(done).fetchone()) and found[0] < count:
+                    assert time.monotonic() < end, found
+                    time.sleep(0.1)
+                worker.terminate()
+        assert found
+        return float(found[1]) * count / (count - 1)  # from the end of the first job
+
+    return run_jobs
+
+
 PEERS: dict[str, Callable[[], Callable[[int], float]]] = {
     "procrastinate": start_procrastinate,
     "django-tasks": start_django_tasks,
+    "Celery": start_celery,
 }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from bench.figures import Figure, Say, Scale, at_least, at_most, ratios, summarize
+from bench.figures import Figure, Say, Scale, Target, at_least, at_most, ratios, summarize
 from bench.floor import sql as floor_sql
 from bench.sending import get_pipes
 from bench.servers import MissingDependency, Sandbox, install_packages
@@ -20,10 +20,12 @@ SMALL, LARGE = 10_000, 1_000_000
 WAITING, DUE = 100_000, 100_000
 CLAIMS = 100
 # name: packages to install, and the target for Tenfour's rate divided by theirs
-PEERS = {
-    "procrastinate": (["procrastinate", "psycopg[binary]"], 1.5),
-    "django-tasks": (["django-tasks", "django-tasks-db", "psycopg[binary]"], 2),
+PEERS: dict[str, tuple[list[str], Target | None]] = {
+    "procrastinate": (["procrastinate", "psycopg[binary]"], at_least(1.5)),
+    "django-tasks": (["django-tasks", "django-tasks-db", "psycopg[binary]"], at_least(2)),
+    "Celery": (["celery[redis]", "sqlalchemy", "psycopg[binary]"], None),
 }
+NAMES = {"Celery": "Celery with results in PostgreSQL"}
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,7 @@ def start_peers(sandbox: Sandbox, say: Say, stack: ExitStack) -> dict[str, Worke
         except MissingDependency as missing:
             say(f"{name} skipped: {missing}")
             continue
-        url = sandbox.create(f"peer_{name.replace('-', '_')}")
+        url = sandbox.create(f"peer_{name.replace('-', '_').lower()}")
         worker = start_worker(sandbox, name, url, module="bench.peers", python=python)
         peers[name] = stack.enter_context(worker)
     return peers
@@ -163,9 +165,9 @@ def start_peers(sandbox: Sandbox, say: Say, stack: ExitStack) -> dict[str, Worke
 def compare_with_peers(ours: list[float], theirs: dict[str, list[float]]) -> list[Figure]:
     return [
         Figure(
-            f"claim and finish, 1 worker / {name}",
+            f"claim and finish, 1 worker / {NAMES.get(name, name)}",
             ratios(ours, rates),
-            target=at_least(PEERS[name][1]),
+            target=PEERS[name][1],
             detail={"peer_per_s": summarize(rates)},
         )
         for name, rates in theirs.items()
