@@ -294,6 +294,18 @@ def operator(name: str) -> None:
     User.objects.create_user(name, is_staff=True, is_superuser=True)
 
 
+def session_cookie(name: str) -> tuple[str, str]:
+    """Sign an operator in; return the name and the value of the session's cookie."""
+    from django.conf import settings
+    from django.contrib.auth.models import User
+    from django.test import Client
+
+    client = Client()
+    client.force_login(User.objects.get(username=name))
+    cookie = settings.SESSION_COOKIE_NAME
+    return cookie, client.cookies[cookie].value
+
+
 def events() -> None:
     """Insert one event for each instruction."""
     execute(EVENTS)
@@ -349,6 +361,7 @@ STEPS: dict[str, Callable[..., Any]] = {
     "instruction_month": instruction_month,
     "plans": plans,
     "operator": operator,
+    "session_cookie": session_cookie,
     "vacuum": vacuum,
     "tasks": tasks,
     "dead_letters": dead_letters,
