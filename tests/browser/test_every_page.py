@@ -10,11 +10,13 @@ from playwright.sync_api import CDPSession, Page, expect
 
 from dashboard import live_updates
 from ledger.models import Agent
-from tests.browser.conftest import HAS_SETTLED, Visitor, overflow
+from tests.browser.conftest import HAS_SETTLED, Visitor, assert_whole_as_it_is, overflow
 from tests.dashboard.test_read_only import make_world
 
 WIDTHS = (320, 390, 768, 1024, 1440, 1920)
 FORMS = ("/instructions/new/", "/plans/import/", "/sessions/import/", "/instructions/standing/new/")
+# no other test looks at them with axe
+NOT_ELSEWHERE = ("tokens", "profile", "/instructions/new/", "/sessions/import/")
 IDLE_BYTES = 20_000  # per minute
 SECONDS, STEP = 60, 2
 
@@ -40,6 +42,9 @@ def test_every_page_fits_every_width_and_works_without_scripts(
             page.wait_for_function(HAS_SETTLED, arg="light")  # the sidebar may be in a transition
             if found := overflow(page):
                 sticks_out[name, width] = found
+        if name in NOT_ELSEWHERE:
+            assert_whole_as_it_is(page)
+            page.emulate_media(color_scheme="light")
         page = plain.open(path)
         expect(page.locator("h1").first).to_be_visible()
         buttons = page.locator("button[type=button]:visible, button[data-open]:not(form *):visible")
