@@ -21,6 +21,7 @@ class SearchPage(PageContext):
     actions: list[Result]
     words: list[str]
     nearest: Result | None
+    is_command: bool  # such as `pause coder`, which nothing has to be found for
     kind: str = ""
 
 
@@ -39,20 +40,24 @@ def search(request: HtmxRequest) -> HttpResponse:
     may = partial(may_open, request.user)
     kind = request.GET.get("kind", "")
     groups = results.list_groups(text, kind, visit.scope, may) if text else []
+    actions = results.list_actions(text, visit.scope, may)
+    is_command = not groups and any(action.posts for action in actions)
+    is_lost = bool(text) and not groups and not is_command
     page = SearchPage(
         title=f"{text} · Search" if text else "Search",
         heading="Search",
         text=text,
         groups=groups,
-        actions=results.list_actions(text, visit.scope, may),
+        actions=actions,
         words=text.split(),
-        nearest=results.find_nearest(text, visit.scope) if text and not groups else None,
+        nearest=results.find_nearest(text, visit.scope) if is_lost else None,
+        is_command=is_command,
         kind=kind,
     )
     if is_part:
         context = {
             name: getattr(page, name)
-            for name in ("text", "groups", "actions", "words", "nearest", "kind")
+            for name in ("text", "groups", "actions", "words", "nearest", "is_command", "kind")
         }
         return render(request, "search/_results.html", context)
     return respond(visit, "search/index.html", "search/_search.html", page)

@@ -11,7 +11,7 @@ from ledger.states import TaskState
 from retries import task_actions
 from retries.models import Operation
 from retries.operations.running import run_batch, take
-from tests.browser.conftest import Visitor, assert_whole, assert_whole_as_it_is, shoot
+from tests.browser.conftest import Visitor, assert_whole, assert_whole_as_it_is, axe_findings, shoot
 from tests.dashboard.worked import buried, enqueued, make_task
 from tests.retries.operations.worlds import LATER, run, start
 
@@ -35,6 +35,7 @@ def test_picked_rows_are_counted_aborted_and_undone(
     page.keyboard.press("Escape")
     expect(page.locator(".bulk")).to_be_hidden()
     page.check("[data-pick-all]")
+    assert axe_findings(page) == []
     shoot(page, "bulk-bar")
     page.click(".bulk button:has-text('Abort')")
     expect(page.locator("#effect")).to_contain_text("3 tasks will be aborted.")

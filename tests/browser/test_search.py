@@ -6,7 +6,7 @@ from datetime import datetime
 from playwright.sync_api import Page, expect
 
 from ledger.models import Agent
-from tests.browser.conftest import Visitor, assert_whole
+from tests.browser.conftest import Visitor, assert_whole, axe_findings
 from tests.dashboard.worked import make_task
 from tests.factories import send
 
@@ -68,7 +68,7 @@ def test_the_palette(visit: Callable[..., Visitor], coder: Agent, now: datetime)
     # a search that fails says so, and can be tried again
     page.route("**/search/**", lambda route: route.abort())
     open_palette(page)
-    expect(page.locator("#hits")).to_contain_text("Search did not answer.")
+    expect(page.locator("#palette [data-failed]")).to_contain_text("Search did not answer.")
     expect(page.locator("#hits")).to_contain_text("Nightly import")
     page.unroute("**/search/**")
     page.get_by_role("button", name="Try again").click()
@@ -91,6 +91,20 @@ def test_search_is_whole(visit: Callable[..., Visitor], coder: Agent, now: datet
         expect(page.locator("#hits")).to_contain_text("Nightly import of lxml")
 
     assert_whole(visitor, "/settings/", act=search)
+    page = visitor.page()
+    # nothing found: the nearest word is a result that Enter opens, beside an action that posts
+    page.locator("#palette-box").fill("nighly")
+    chosen = page.locator('#hits [aria-selected="true"]')
+    expect(chosen).to_have_text("Did you mean nightly?")
+    expect(page.locator("#palette-status")).to_have_text("Nothing found")
+    assert axe_findings(page) == []
+    page.locator("#palette-box").fill("pause coder")
+    expect(page.locator("#hits form button")).to_contain_text("Pause agent coder")
+    assert axe_findings(page) == []
+    page.keyboard.press("Enter")
+    expect(page.locator("#toasts")).to_contain_text("coder")
+    coder.refresh_from_db()
+    assert coder.paused
     plain = visit(java_script_enabled=False)
     page = plain.signed_in().open("/settings/")
     page.locator("#q").fill("lxml")

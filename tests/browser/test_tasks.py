@@ -153,4 +153,7 @@ def test_the_query_box_completes(
     page.wait_for_url("**/tasks/?q=state*")
     expect(page.locator("tr[data-row]")).to_have_count(1)
     expect(page.locator("tr[data-row]")).to_contain_text("Broken one")
+    for menu in ("#views-menu", "#export-menu", "#columns-menu"):
+        page.click(f"{menu} summary")
+        assert axe_findings(page) == [], menu
     assert visitor.complaints == []

@@ -89,14 +89,19 @@
   function show(html) {
     var parsed = new DOMParser().parseFromString(html, "text/html");
     hits.replaceChildren.apply(hits, Array.from(parsed.body.childNodes));
+    var failed = palette.querySelector("[data-failed]");
+    if (failed) failed.remove();
     addRecent();
     choose(options()[0] || null);
-    var found = options().filter(function (each) { return each.dataset.kind !== "actions"; }).length;
-    status.textContent = box.value ? found + (found === 1 ? " result" : " results") : "";
+    var found = options().filter(function (each) {
+      return !["actions", "nearest"].includes(each.dataset.kind);
+    }).length;
+    var count = hits.querySelector("[data-none]") ? "Nothing found" : found + (found === 1 ? " result" : " results");
+    status.textContent = box.value ? count : "";
   }
 
   function fail() {
-    var note = hits.querySelector("[data-failed]") || document.createElement("p");
+    var note = palette.querySelector("[data-failed]") || document.createElement("p");
     note.dataset.failed = "";
     note.className = "hits__none";
     note.textContent = "Search did not answer. ";
@@ -106,7 +111,7 @@
     again.textContent = "Try again";
     again.addEventListener("click", ask);
     note.append(again);
-    hits.prepend(note);
+    hits.before(note);   // a list box may hold nothing but options
     addRecent();
     status.textContent = "Search did not answer.";
   }
@@ -184,7 +189,7 @@
     Tab: function () {
       var link = chosen();
       var name = link && link.dataset.kind;
-      if (name && !["exact", "recent", "actions"].includes(name) && !kind) keep(name);
+      if (name && !["exact", "recent", "actions", "nearest"].includes(name) && !kind) keep(name);
     },
     Escape: function () {
       if (box.value || kind) {
