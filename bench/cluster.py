@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ LOOPBACK = "127.0.0.1"
 PROGRAMS = ("nginx", "pgbouncer")
 WORKER = "-m celery -A config worker -P threads -c 4 -l WARNING --without-gossip --without-mingle"
 BEAT = "-m celery -A config beat -l WARNING --scheduler celery.beat:Scheduler --pidfile="
-STOP_S = 60
+START_S, STOP_S = 180, 30
 
 
 @dataclass
@@ -50,7 +51,7 @@ class Machine:
                 [*inside, *self.argv], cwd=PROJECT, env=self.env, stdout=log, stderr=log
             )
         if self.address:
-            wait_until(self.is_ready, self.name)
+            wait_until(self.is_ready, self.name, seconds=START_S)
 
     def is_ready(self) -> bool:
         try:
@@ -58,15 +59,17 @@ class Machine:
         except httpx2.TransportError:
             return False
 
-    def stop(self) -> None:
-        """Ask it to stop, as an orchestrator does, and wait until it is gone."""
+    def stop(self) -> float:
+        """Ask it to stop, and kill it if it is not gone in time; return the seconds it took."""
+        began = time.monotonic()
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-            self.process.wait(STOP_S)
-
-    def restart(self) -> None:
-        self.stop()
-        self.start()
+            try:
+                self.process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        return time.monotonic() - began
 
 
 @dataclass
@@ -167,6 +170,7 @@ def add_namespace(stack: ExitStack, name: str, address: str) -> None:
     stack.callback(ip, "netns", "del", name)
     outer = f"t{address.replace('.', '')[-6:]}"
     ip("link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", name)
+    stack.callback(ip, "link", "del", outer)
     ip("link", "set", outer, "master", "tenfour0", "up")
     ip("-n", name, "addr", "add", f"{address}/24", "dev", "eth0")
     ip("-n", name, "link", "set", "eth0", "up")

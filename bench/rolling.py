@@ -55,8 +55,8 @@ class Traffic:
 def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
     """Restart two web servers, two workers and two clocks under load; count failed requests."""
     url = sandbox.create_migrated("rolling")
-    names = [f"rolling-{n}" for n in range(AGENTS)]
-    tokens = sandbox.seed(url, ("agent_tokens", {"names": names}))[0]
+    _, secrets = sandbox.seed(url, ("agents", {"count": AGENTS}), ("tokens", {"count": AGENTS}))
+    tokens = list(secrets.values())
     with run_cluster(sandbox, url) as cluster:
         say(
             "in network namespaces"
@@ -83,10 +83,12 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
 
 def restart(machine: Machine, traffic: Traffic, say: Say) -> None:
     before, began = traffic.sent.total(), time.monotonic()
-    machine.restart()
+    stopping = machine.stop()
+    machine.start()
+    took = time.monotonic() - began - stopping
     time.sleep(REST_S)
-    took, sent = time.monotonic() - began, traffic.sent.total() - before
-    say(f"{machine.name}: restarted in {took:.1f} s beside {sent} requests")
+    sent = traffic.sent.total() - before
+    say(f"{machine.name}: stopped in {stopping:.1f} s, back in {took:.1f} s, {sent} requests")
 
 
 @contextmanager
@@ -129,7 +131,7 @@ def work(url: str, token: str, traffic: Traffic, stop: threading.Event, keeps: b
 def check(cluster: Cluster, traffic: Traffic) -> list[str]:
     """Return what was lost or doubled, and clocks that stand still, one line for each."""
     wrong = [f"task {id} was reported {n} times" for id, n in traffic.done.items() if n > 1]
-    with psycopg.connect(cluster.database_url) as db:
+    with psycopg.connect(cluster.database_url, autocommit=True) as db:
         rows = db.execute("select id::text, state from ledger_task").fetchall()
         states = dict(rows)
         wrong += [f"task {id} is lost" for id in traffic.tasks - states.keys()]
@@ -140,6 +142,5 @@ def check(cluster: Cluster, traffic: Traffic) -> list[str]:
                 and last_run_at > clock_timestamp() - interval '5 seconds'"""
             return not db.execute(query).fetchone()
 
-        db.autocommit = True
         wait_until(lambda: not is_late(), "the clock")
     return wrong

@@ -127,7 +127,7 @@ def max_connections() -> int:
 
 
 def open_listener() -> socket.socket:
-    """Return the listening socket: the one that `make up` handed on, or a new one."""
+    """Return the socket that `make up` handed on, or a new one, which does not listen yet."""
     bind = os.environ.get("TENFOUR_BIND") or default_address()
     if bind.startswith("fd://"):
         listener = socket.socket(fileno=int(bind.removeprefix("fd://")))
@@ -136,16 +136,29 @@ def open_listener() -> socket.socket:
         host, _, port = bind.rpartition(":")
         host = host.strip("[]")
         try:
-            listener = listeners.open_listener(host, int(port))
+            listener = listeners.bind_listener(host, int(port))
         except OSError as error:
-            why = os.strerror(error.errno or 0)
-            named = (
-                "TENFOUR_BIND" if "TENFOUR_BIND" in os.environ else "TENFOUR_PORT or TENFOUR_HOST"
-            )
-            sys.exit(f"{bind} can't be used: {why}. Choose another {named}.")
+            sys.exit(describe_refusal(error))
         except ValueError:
             sys.exit(f"TENFOUR_BIND must be an address and a port like 127.0.0.1:8000, not {bind}.")
     return listener
+
+
+def listen(listener: socket.socket) -> None:
+    """Let connections arrive at a new socket.
+
+    Not before the application is loaded: a proxy would wait here rather than use another server.
+    """
+    try:
+        listener.listen(BACKLOG)
+    except OSError as error:  # another instance that was started at the same time
+        sys.exit(describe_refusal(error))
+
+
+def describe_refusal(error: OSError) -> str:
+    bind = os.environ.get("TENFOUR_BIND") or default_address()
+    named = "TENFOUR_BIND" if "TENFOUR_BIND" in os.environ else "TENFOUR_PORT or TENFOUR_HOST"
+    return f"{bind} can't be used: {os.strerror(error.errno or 0)}. Choose another {named}."
 
 
 def default_address() -> str:
@@ -206,18 +219,20 @@ def load_application(name: str) -> Application:
 def main(name: str = "config.wsgi:application") -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # until granian handles it
     listener = open_listener()
-    if os.environ.get("TENFOUR_BIND", "").startswith("fd://"):
+    is_own = not os.environ.get("TENFOUR_BIND", "").startswith("fd://")
+    if not is_own:
         os.environ.setdefault("TENFOUR_LOCAL_URL", url_of(listener))
     else:  # not the address of a `make up` whose folder is used
         os.environ["TENFOUR_LOCAL_URL"] = url_of(listener)
     with shared_counters():
         application = load_application(name)
         wait_for_gate()
+        if is_own:
+            listen(listener)
         if "TENFOUR_GATE" not in os.environ:
             print(f"serving at {url_of(listener)}", flush=True)
         freeze_loaded()
         multiprocessing.set_start_method("fork")  # the workers share what is loaded
-        is_own = not os.environ.get("TENFOUR_BIND", "").startswith("fd://")
         Server(listener, application, is_own=is_own).run()
 
 

@@ -25,12 +25,22 @@ DROP_SYN = (
 
 def open_listener(host: str, port: int) -> socket.socket:
     """Return a socket that listens; raises OSError if another program listens on the port."""
+    listener = bind_listener(host, port)
+    try:
+        listener.listen(BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def bind_listener(host: str, port: int) -> socket.socket:
+    """Return a socket that does not listen yet; raises OSError if another program listens there."""
     listener = create_socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         listener.bind((host, port))
         # Only after `bind`, which would otherwise succeed beside another instance on the port.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        listener.listen(BACKLOG)
     except BaseException:
         listener.close()
         raise
