@@ -368,6 +368,7 @@ STORAGES = {
     },
 }
 WHITENOISE_USE_FINDERS = TESTING
+WHITENOISE_AUTOREFRESH = TESTING  # else each test client reads all files when it is made
 WHITENOISE_ROOT = BASE_DIR / "dashboard" / "static_root"  # /favicon.ico
 WHITENOISE_MAX_AGE = 3600
 
