@@ -94,7 +94,7 @@ def test_an_import_that_was_undone_is_run_again(
 def test_the_verbs_that_may_cross_are_run_again() -> None:
     verbs = [
         finishing.settle,
-        answering.answer,
+        answering.answer_untraced,
         importing.import_plan,
         aborting.abort,
         restarting.restart,

@@ -24,6 +24,9 @@ PLUMBING = (
     "ledger/tokens.py",  # the caller of a statement
     "ledger/sql.py",  # runs a statement
     "ledger/journal.py",  # inserts an event
+    "ledger/spans.py",  # opens a span, if spans are exported
+    "ledger/trace_context.py",  # reads the header of a trace
+    "retries/attempt_traces.py",  # describes an attempt in a span
     "ledger/models/",  # rows
     "ledger/redaction.py",  # a text without secrets
     "ledger/text.py",  # a text cut to its limit
