@@ -50,8 +50,9 @@ COLUMNS: dict[type[Caller], tuple[str, ...]] = {
     TrustedCaller: WORK_COLUMNS,
 }
 
-# The clocks of two servers differ: an attempt begins when the previous one has ended.
-STARTED_AT = """case when t.attempts > 1 then greatest(%(now)s, (
+# An attempt begins when the previous one has ended, although the clocks of two servers differ. A
+# statement does not see an attempt that began after it did, but it has the task's current row.
+STARTED_AT = """case when t.attempts > 1 then greatest(%(now)s, old.updated_at, (
         select p.ended_at from ledger_attempt p
         where p.task_id = t.id and p.number = t.attempts - 1)) else %(now)s::timestamptz end"""
 # of an attempt that a claim opens for the task `m`

@@ -121,6 +121,30 @@ def test_a_heartbeat_between_the_look_and_the_turn_saves_the_attempt(
     assert leases.expire(now=later + MINUTE * 6) == 1
 
 
+def test_an_attempt_begins_after_one_that_its_claim_did_not_see(
+    agent: Agent, elsewhere: Callable[..., Any]
+) -> None:
+    """While a claim waits, another worker takes the next task and releases it a second later."""
+    caller = TrustedCaller(SYSTEM, agent=agent)
+    held, task = make_task(agent, priority=9), make_task(agent)
+    own = attempt_of(claim(agent, worker_id="one"))
+
+    def take_and_release() -> None:
+        attempt = attempt_of(claim(agent, worker_id="two"))
+        releases.release(attempt, caller=caller, now=NOW + timedelta(seconds=1))
+
+    with transaction.atomic():
+        Attempt.objects.select_for_update().get(pk=own)
+        claimed = elsewhere(lambda: claim(agent, worker_id="one"))
+        with blocked(claimed):
+            elsewhere(take_and_release).result(10)
+        in_process.report_success(own, stamp=Stamp(SYSTEM, NOW))
+    assert claimed.result(10).rows[0]["id"] == task != held
+    first, second = Attempt.objects.filter(task=task).order_by("number")
+    assert second.started_at >= first.ended_at
+    assert list(audit()) == []
+
+
 def test_two_needs_that_end_together_free_their_dependent(agent: Agent) -> None:
     for _ in range(5):
         needs = [make_task(agent) for _ in range(3)]

@@ -52,7 +52,8 @@ with caller as materialized (
         t.non_retryable, t.redactions, t.due_at, t.current_attempt, t.abort_requested_at,
         t.replay_of_id, t.replaced_by_id, t.version, t.created_at, t.updated_at, t.started_at,
         t.completed_at, old.state as from_state,
-        old.current_attempt as former_attempt, case when t.attempts > 1 then greatest(%(now)s, (
+        old.current_attempt as former_attempt, case when t.attempts > 1 then greatest(%(now)s,
+            old.updated_at, (
         select p.ended_at from ledger_attempt p
         where p.task_id = t.id and p.number = t.attempts - 1)) else %(now)s::timestamptz end as
             attempt_started_at), opened as (
