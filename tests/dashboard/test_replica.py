@@ -25,7 +25,7 @@ from tests.retries.moves import make_task
 from tests.serving import serve
 
 LIMIT_S = 3
-NOTICE = re.compile(r"<b>Read from the primary database\.</b> The replica (.+?)\. Nothing")
+NOTICE = re.compile(r"<b>Read from the primary database\.</b> The replica (.+?)\.\s+Nothing")
 
 
 class Person:
