@@ -19,7 +19,7 @@ from psycopg.types.json import Jsonb
 from ledger import sql
 from ledger.errors import Refusal
 from ledger.journal import Stamp, clock
-from ledger.models import Message, SessionTask
+from ledger.models import Message
 from ledger.sessions import statements
 from ledger.sessions.tools import WorkingTask, Worksheet
 from ledger.sql import Row
@@ -174,15 +174,11 @@ def begin_batch(lock: Lock, *, most: int, last: int, now: datetime) -> TakenBatc
 
 def load_worksheet(session_id: UUID, *, messages: int, preferences: Sequence[str]) -> Worksheet:
     """Return the session's tasks as the tools change them."""
-    tasks = SessionTask.objects.filter(session_id=session_id).order_by("order")
-    return Worksheet(
-        [
-            WorkingTask(task.description, task.state, list(task.progress), task.id, task.order)
-            for task in tasks
-        ],
-        messages,
-        list(preferences),
-    )
+    tasks = [
+        WorkingTask(row["description"], row["state"], row["progress"], row["id"], row["order"])
+        for row in sql.run(statements.TASKS, session=session_id)
+    ]
+    return Worksheet(tasks, messages, list(preferences))
 
 
 def write_response(

@@ -122,6 +122,9 @@ RENEW_LOCK = f"""update ledger_session s
 RELEASE_LOCK = f"""update ledger_session s set lock_token = null, lock_until = null
     where s.id = %(session)s and s.lock_token = %(token)s returning {NOT_AWAITED}"""
 
+TASKS = """select id, "order", description, state, progress from ledger_sessiontask
+    where session_id = %(session)s order by "order" asc"""
+
 BEGIN_BATCH = f"""with picked as materialized (
         select m.id, m."order" from ledger_message m
         where m.session_id = %(session)s and m.state in ({message_sources(MessageState.RUNNING)})

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, connection
+from django.db import InterfaceError, OperationalError, connection, connections
 from django.utils import timezone
 
 from ledger.journal import Stamp, clock
@@ -184,7 +184,7 @@ def renewed(lock: Lock) -> Iterator[None]:
         except AWAY as error:
             logger.warning("the lock of session %s was not renewed: %s", lock.session_id, error)
         finally:
-            connection.close()
+            connections.close_all()  # `connection` would make one in a thread that used none
 
     thread = threading.Thread(target=renew, name=f"renew-{lock.session_id}", daemon=True)
     thread.start()
