@@ -98,8 +98,10 @@ def test_pages_read_the_replica_and_fall_back_when_it_lags_or_is_away(
     agent = make_agent()
     make_task(agent, title="First task")
     # a new process has not looked yet, and reads the primary
-    wait_until(lambda: person.is_read_from("replica"), seconds=60)
-    assert "First task" in person.get("/tasks/") and not person.notice()
+    wait_until(lambda: person.is_read_from("replica"))
+    # a replica within the limit may be a moment behind
+    wait_until(lambda: "First task" in person.get("/tasks/"))
+    assert person.is_read_from("replica") and not person.notice()
     assert "ok" in person.get("/readyz") and person.lag() <= LIMIT_S
     for path in ("/", "/search/?q=task", "/insight/", "/tasks/export/csv/", "/activity/"):
         assert person.is_read_from("replica", path), path
@@ -133,7 +135,7 @@ def check_lag(person: Person, standby: Replica, agent: Any) -> None:
     """While the replay stands still, pages come from the primary and say how far it is behind."""
     standby.pause()
     make_task(agent, title="Second task")
-    wait_until(lambda: bool(person.notice()), seconds=60)
+    wait_until(lambda: bool(person.notice()))
     assert re.fullmatch(rf"is \d+ s behind, more than {LIMIT_S} s", person.notice())
     assert "Second task" in person.get("/tasks/")
     ready = person.http.get("/readyz")
@@ -141,18 +143,18 @@ def check_lag(person: Person, standby: Replica, agent: Any) -> None:
     assert "behind" in ready.json()["checks"]["replica"]
     assert person.lag() > LIMIT_S
     standby.resume()
-    wait_until(lambda: not person.notice(), seconds=60)
-    assert "Second task" in person.get("/tasks/")
+    wait_until(lambda: not person.notice())
+    wait_until(lambda: "Second task" in person.get("/tasks/"))
 
 
 def check_absence(person: Person, standby: Replica) -> None:
     """A replica that dies costs no page; one that is back is read again."""
-    wait_until(lambda: person.is_read_from("replica"), seconds=60)
+    wait_until(lambda: person.is_read_from("replica"))
     standby.kill()
-    wait_until(lambda: person.notice().startswith("is away: "), seconds=60)
+    wait_until(lambda: person.notice().startswith("is away: "))
     assert person.is_read_from("primary") and person.lag() == -1
     standby.start()
-    wait_until(lambda: not person.notice(), seconds=60)
+    wait_until(lambda: not person.notice())
 
 
 def test_a_server_that_takes_writes_is_no_replica(

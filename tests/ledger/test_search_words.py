@@ -29,6 +29,7 @@ FOUND = {
 def explain(rows: QuerySet[Any]) -> str:
     with connection.cursor() as cursor:
         cursor.execute("set local enable_seqscan = off")
+        cursor.execute("set local enable_indexscan = off")  # an index of words has bitmaps only
         sql, params = rows.query.sql_with_params()
         cursor.execute(f"explain {sql}", params)
         return "\n".join(row[0] for row in cursor.fetchall())
