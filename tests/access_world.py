@@ -197,7 +197,7 @@ def teach_fix(agent: Agent, now: datetime) -> dict[str, str]:
     task = make_task(TaskState.ESCALATED, f"Fix {MARK}", agent=agent, now=now, why=why)
     answering.answer(
         Escalation.objects.get(task=task).pk,
-        Choice(Answer.FIX, fix=f"Mend the {MARK}"),
+        Choice(Answer.FIX, fix=f"Repair the {MARK}"),
         among=Escalation.objects.all(),
         stamp=Stamp(MARA, now + timedelta(seconds=15)),
         channel="page",

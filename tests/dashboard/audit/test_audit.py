@@ -130,7 +130,7 @@ def test_the_log_is_read_through_an_index(agent: Agent, mara: User, now: datetim
 
 
 def test_tokens_and_sign_ins_are_in_the_log(agent: Agent, mara: User, browser: Client) -> None:
-    """What becomes of tokens, whoever does it, and who got in or was refused."""
+    """It lists what became of tokens, by people and by calls, and who signed in or was refused."""
     mara.set_password("right-one-here")
     mara.save()
     browser.force_login(mara)  # a new password ends the sessions

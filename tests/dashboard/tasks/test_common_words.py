@@ -26,7 +26,7 @@ DONE = 120
 @pytest.fixture
 def world(agent: Agent, now: datetime) -> list[UUID]:
     """Return the ids of the tasks with the word, most of them finished."""
-    title = "Mend the importer"
+    title = "Repair the importer"
     other = make_agent("codex")
     for state in (TaskState.ESCALATED, TaskState.RUNNING, TaskState.ABORTED):
         make_task(state, title, agent=agent, now=now)
@@ -52,7 +52,7 @@ def walk(monkeypatch: pytest.MonkeyPatch, *, common_from: int, most_walked: int)
     monkeypatch.setattr(common_words, "COUNT_CAP", common_from)
     monkeypatch.setattr(common_words, "MOST_WALKED", most_walked)
     found: list[Any] = []
-    for text in ("importer", "agent:codex mend importer"):
+    for text in ("importer", "agent:codex repair importer"):
         query = parse(text)
         page = first = order.list_ids(query, None, "", before=None, after=None)
         for _ in range(20):
@@ -80,7 +80,7 @@ def test_the_list_is_the_same_however_common_a_word_is(
 def test_counts_are_the_same_and_stop_at_the_newest(
     world: list[UUID], monkeypatch: pytest.MonkeyPatch, browser: Client, project: Project
 ) -> None:
-    texts = ("mend importer", "agent:codex importer")
+    texts = ("repair importer", "agent:codex importer")
     rare = [read_counts(text) for text in texts]
     assert counts.count_tasks(parse("importer"), None).total == len(world)
     monkeypatch.setattr(common_words, "COUNT_CAP", 0)

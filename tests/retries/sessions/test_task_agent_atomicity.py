@@ -248,7 +248,7 @@ def test_an_insertion_locks_the_session_alone(
     assert list(one.task_set.order_by("order").values_list("order", flat=True)) == [1, 2]
 
 
-def test_whoever_lost_the_lock_writes_nothing() -> None:
+def test_a_worker_that_lost_the_lock_writes_nothing() -> None:
     """S2.8, S2.13: the token is compared by every write."""
     session = make_session()
     store(session, 2)
