@@ -31,7 +31,7 @@ from ledger.models import (
 from ledger.permissions import may
 from ledger.plans import editing as ledger_plans
 from ledger.states import BreakerState
-from retries import admin_effects, breaker, deadletters, reminders, task_actions
+from retries import admin_effects, breaker_actions, deadletters, reminders, task_actions
 from retries.admin_forms import DependentsForm
 from retries.escalations import admin as _escalations  # noqa: F401 - registers its page
 from retries.escalations import answering
@@ -272,14 +272,14 @@ class BreakerActions(ReadOnly):
     @admin.action(description="Trip the breaker: hand out no tasks until it is half-open")
     def trip_breaker(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
         stamp, agents = stamp_of(request), [agent_of(row) for row in chosen]
-        changed = breaker.trip(agents, reason="by hand", stamp=stamp)
+        changed = breaker_actions.trip(agents, reason="by hand", stamp=stamp)
         self.report_changes(request, len(changed), "tripped")
 
     @admin.action(description="Reset the breaker: close it and clear its failures")
     @confirm(admin_effects.reset_breakers)
     def reset_breaker(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
         stamp, agents = stamp_of(request), [agent_of(row) for row in chosen]
-        changed = breaker.reset(agents, stamp=stamp)
+        changed = breaker_actions.reset(agents, stamp=stamp)
         self.report_changes(request, len(changed), "reset")
 
 

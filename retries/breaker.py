@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import F
 from django.utils import timezone
 
 from ledger import journal, sql
@@ -225,36 +225,6 @@ def next_state(
     if failures:
         return BreakerState.OPEN
     return BreakerState.CLOSED if successes >= config.success_threshold else BreakerState.HALF_OPEN
-
-
-# ---- people
-
-
-@transaction.atomic
-def trip(agents: Iterable[Agent], *, reason: str, stamp: Stamp) -> list[Agent]:
-    """Open the breakers of these agents; return the agents whose breaker was not open yet."""
-    asked = {agent.pk: agent for agent in agents}
-    insert_missing(asked, now=stamp.at)
-    breakers = lock_chosen(asked).exclude(state=BreakerState.OPEN)
-    for breaker in breakers:
-        columns = {"reason": reason, "failures": breaker.failures}
-        move(breaker, BreakerState.OPEN, columns, stamp=stamp)
-    return [asked[breaker.pk] for breaker in breakers]
-
-
-@transaction.atomic
-def reset(agents: Iterable[Agent], *, stamp: Stamp) -> list[Agent]:
-    """Close the breakers of these agents, clear their failures, and return those that changed."""
-    asked = {agent.pk: agent for agent in agents}
-    breakers = lock_chosen(asked).exclude(state=BreakerState.CLOSED, failures=0)
-    for breaker in breakers:
-        move(breaker, BreakerState.CLOSED, stamp=stamp)
-    return [asked[breaker.pk] for breaker in breakers]
-
-
-def lock_chosen(asked: dict[UUID, Agent]) -> QuerySet[Breaker]:
-    breakers = Breaker.objects.select_related("agent").select_for_update(of=("self",))
-    return breakers.filter(pk__in=asked).order_by("pk")
 
 
 # ---- the row

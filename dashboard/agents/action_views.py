@@ -17,7 +17,7 @@ from dashboard.rendering import HtmxRequest, back_to
 from ledger import agents
 from ledger.journal import stamp_of
 from ledger.models import Agent
-from retries import breaker, probing
+from retries import breaker_actions
 
 
 @require_POST
@@ -47,21 +47,21 @@ def resume(request: HttpRequest, agent: Agent) -> str:
 
 def trip(request: HttpRequest, agent: Agent) -> str:
     reason = query_box.clean(request.POST.get("reason", ""))
-    changed = breaker.trip([agent], reason=reason, stamp=stamp_of(request))
+    changed = breaker_actions.trip([agent], reason=reason, stamp=stamp_of(request))
     if not changed:
         return f"The breaker for {agent.name} was already open."
     return f"The breaker for {agent.name} is open."
 
 
 def probe(request: HttpRequest, agent: Agent) -> str:
-    changed = probing.probe([agent], stamp=stamp_of(request))
+    changed = breaker_actions.probe([agent], stamp=stamp_of(request))
     if not changed:
         return f"The breaker for {agent.name} is not open."
     return f"The next task of {agent.name} is the probe."
 
 
 def close(request: HttpRequest, agent: Agent) -> str:
-    changed = breaker.reset([agent], stamp=stamp_of(request))
+    changed = breaker_actions.reset([agent], stamp=stamp_of(request))
     if not changed:
         return f"The breaker for {agent.name} was already closed."
     return f"The breaker for {agent.name} is closed."

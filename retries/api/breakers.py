@@ -7,7 +7,7 @@ from ledger.api.agents import agent_response, find_agent
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
 from ledger.redaction import clean, redacted
 from ledger.schemas.agents import AgentOut
-from retries import breaker
+from retries import breaker_actions
 from retries.schemas.operator_actions import REASON_BYTES, TripIn
 
 router = Router(tags=["agents"])
@@ -19,7 +19,9 @@ def agents_trip_breaker(
 ) -> HttpResponse:
     """Open the agent's breaker: the agent gets no tasks until the breaker lets a probe through."""
     reason = clean(redacted(body.reason), limit_bytes=REASON_BYTES) if body else ""
-    breaker.trip([find_agent(request, id)], reason=reason or "by hand", stamp=stamp_of(request))
+    breaker_actions.trip(
+        [find_agent(request, id)], reason=reason or "by hand", stamp=stamp_of(request)
+    )
     return agent_response(request, id)
 
 
@@ -27,5 +29,5 @@ def agents_trip_breaker(
 def agents_reset_breaker(request: PrincipalRequest, id: str) -> HttpResponse:
     """Close the agent's breaker and clear its failure count."""
     agent = find_agent(request, id)
-    breaker.reset([agent], stamp=stamp_of(request))
+    breaker_actions.reset([agent], stamp=stamp_of(request))
     return agent_response(request, id)

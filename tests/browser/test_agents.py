@@ -10,7 +10,7 @@ from ledger import instructions
 from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Event, Instruction
 from ledger.tokens import TrustedCaller
-from retries import breaker, claims
+from retries import breaker_actions, claims
 from tests.browser.conftest import Visitor, assert_whole, axe_findings
 from tests.factories import as_name, make_agent, make_token, pull, send, tick
 
@@ -43,7 +43,7 @@ def test_the_pages_are_whole(visit: Visit, fleet: Agent, now: datetime) -> None:
     visitor = visit().signed_in()
     for path in ("/agents/", "/agents/?q=nobody", "/agents/{}/?ask=reset"):
         assert_whole(visitor, path.format(fleet.pk))
-    breaker.trip([fleet], reason="it breaks " * 9, stamp=Stamp(SYSTEM, now))
+    breaker_actions.trip([fleet], reason="it breaks " * 9, stamp=Stamp(SYSTEM, now))
     for path in ("/agents/", "/agents/{}/", "/agents/{}/?ask=close"):
         assert_whole(visitor, path.format(fleet.pk))
 
@@ -145,7 +145,7 @@ def test_keys_move_and_open(visit: Visit, fleet: Agent) -> None:
 
 
 def test_a_row_has_one_action_and_a_menu(visit: Visit, fleet: Agent, now: datetime) -> None:
-    breaker.trip([fleet], reason="", stamp=Stamp(SYSTEM, now))
+    breaker_actions.trip([fleet], reason="", stamp=Stamp(SYSTEM, now))
     visitor = visit()
     page = visitor.sign_in("/agents/")
     row = page.locator(f"#agent-{fleet.pk}")

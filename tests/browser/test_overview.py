@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from ledger import instructions
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Instruction
-from retries import breaker
+from retries import breaker_actions
 from retries.models import Escalation
 from tests.browser.conftest import Visitor, assert_whole
 from tests.factories import as_name, make_agent, make_project, pull, send, tick
@@ -105,7 +105,7 @@ def test_a_bar_tells_its_numbers_in_the_readers_time(visit: Visit, day: None) ->
 
 
 def test_a_range_is_chosen_by_key_and_kept_by_polls(visit: Visit, day: None, coder: Agent) -> None:
-    breaker.trip([coder], reason="Look", stamp=Stamp(SYSTEM))
+    breaker_actions.trip([coder], reason="Look", stamp=Stamp(SYSTEM))
     visitor = visit()
     page = visitor.sign_in("/")
     left = page.locator("#tripped [data-countdown]")

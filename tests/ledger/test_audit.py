@@ -21,7 +21,7 @@ from ledger.models import (
 )
 from ledger.signal_matching import report_signal
 from ledger.tokens import TrustedCaller
-from retries import breaker, in_process
+from retries import breaker_actions, in_process
 from retries.attempts import leases
 from retries.holds import hold_stop
 from tests.factories import MINUTE, NOW, make_agent, make_instruction, make_project
@@ -123,7 +123,7 @@ def test_what_was_freed_too_early_is_named(agent: Agent) -> None:
 
 
 def test_a_breaker_that_the_journal_knows_otherwise_is_named(agent: Agent) -> None:
-    breaker.trip([agent], reason="by hand", stamp=Stamp(SYSTEM, NOW))
+    breaker_actions.trip([agent], reason="by hand", stamp=Stamp(SYSTEM, NOW))
     assert list(audit.audit()) == []
     Breaker.objects.update(state="half_open")
     assert [str(each) for each in audit.audit()] == [

@@ -13,7 +13,7 @@ from ledger import tasks
 from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Agent, Attempt, Breaker, Event
 from ledger.states import FailureType, Outcome
-from retries import breaker
+from retries import breaker, breaker_actions
 from retries.breaker import CircuitBreaker, CircuitBreakerConfig, CircuitBreakerOpen, CircuitState
 from tests.elsewhere import blocked
 from tests.factories import NOW, make_agent, make_project
@@ -265,7 +265,7 @@ def test_a_probe_that_fails_in_a_way_that_does_not_count_gives_its_slot_back(
 
 @pytest.mark.django_db
 def test_a_probe_whose_process_died_holds_the_slot_for_a_minute(agent: Agent) -> None:
-    breaker.trip([agent], reason="", stamp=Stamp(ANN, NOW))
+    breaker_actions.trip([agent], reason="", stamp=Stamp(ANN, NOW))
     probe(agent, now=NOW + MINUTE)
     with transaction.atomic():
         assert breaker.check_gate(agent.pk, now=NOW + 2 * MINUTE - SECOND).open
@@ -368,7 +368,7 @@ def test_the_gate_says_how_long_it_stays_shut(agent: Agent) -> None:
 @pytest.mark.parametrize("outcome", Outcome.values)
 def test_the_slot_is_free_again_whatever_ended_the_probe(agent: Agent, outcome: str) -> None:
     attempt = make_attempt(agent)
-    breaker.trip([agent], reason="", stamp=Stamp(ANN, NOW))
+    breaker_actions.trip([agent], reason="", stamp=Stamp(ANN, NOW))
     with transaction.atomic():
         assert breaker.check_gate(agent.pk, now=NOW + MINUTE).probe
         breaker.take_probe(agent.pk, attempt.pk, now=NOW + MINUTE)
@@ -386,8 +386,8 @@ def test_the_sweep_half_opens_what_has_been_open_long_enough(monkeypatch: Any) -
     monkeypatch.setattr(breaker, "BATCH", 2)
     early = [make_agent(f"early {n}") for n in range(5)]
     late = make_agent("late")
-    breaker.trip(early, reason="", stamp=Stamp(ANN, NOW))
-    breaker.trip([late], reason="", stamp=Stamp(ANN, NOW + SECOND))
+    breaker_actions.trip(early, reason="", stamp=Stamp(ANN, NOW))
+    breaker_actions.trip([late], reason="", stamp=Stamp(ANN, NOW + SECOND))
     assert breaker.half_open_due(stamp=Stamp(SYSTEM, NOW + MINUTE - SECOND)) == []
     assert breaker.half_open_due(stamp=Stamp(SYSTEM, NOW + MINUTE)) == sorted(
         agent.pk for agent in early
@@ -405,11 +405,13 @@ def test_people_trip_breakers_and_hear_what_really_changed() -> None:
     """S3.48"""
     closed, failed, open, half_open = (make_agent(name) for name in "abcd")
     fails(failed, 2)
-    breaker.trip([open], reason="before", stamp=Stamp(ANN, NOW))
-    breaker.trip([half_open], reason="before", stamp=Stamp(ANN, NOW - MINUTE))
+    breaker_actions.trip([open], reason="before", stamp=Stamp(ANN, NOW))
+    breaker_actions.trip([half_open], reason="before", stamp=Stamp(ANN, NOW - MINUTE))
     breaker.half_open_due(stamp=Stamp(SYSTEM, NOW))
     everybody = [closed, failed, open, half_open]
-    tripped = breaker.trip(everybody, reason="It writes nonsense", stamp=Stamp(ANN, NOW + SECOND))
+    tripped = breaker_actions.trip(
+        everybody, reason="It writes nonsense", stamp=Stamp(ANN, NOW + SECOND)
+    )
     assert tripped == [closed, failed, half_open]
     row = Breaker.objects.get(pk=half_open.pk)
     assert (row.opened_at, row.reason, row.trips) == (NOW + SECOND, "It writes nonsense", 2)
@@ -424,8 +426,8 @@ def test_people_trip_breakers_and_hear_what_really_changed() -> None:
 def test_people_reset_breakers_and_hear_what_really_changed() -> None:
     untouched, open = make_agent("untouched"), make_agent("open")
     fails(open, 5)
-    assert breaker.reset([untouched, open], stamp=Stamp(ANN, NOW)) == [open]
-    assert breaker.reset([untouched, open], stamp=Stamp(ANN, NOW)) == []
+    assert breaker_actions.reset([untouched, open], stamp=Stamp(ANN, NOW)) == [open]
+    assert breaker_actions.reset([untouched, open], stamp=Stamp(ANN, NOW)) == []
     row = Breaker.objects.get()
     assert (row.state, row.failures, row.opened_at, row.reason) == (
         CircuitState.CLOSED,
@@ -466,7 +468,7 @@ def test_every_move_is_journaled(agent: Agent) -> None:
 def test_of_ten_who_ask_at_once_one_is_the_probe(elsewhere: Callable[..., Any]) -> None:
     """The others wait for its transaction, then see the attempt that it made."""
     agent = make_agent()
-    breaker.trip([agent], reason="", stamp=Stamp(ANN, NOW - MINUTE))
+    breaker_actions.trip([agent], reason="", stamp=Stamp(ANN, NOW - MINUTE))
 
     def ask() -> breaker.Gate:
         with transaction.atomic():
@@ -483,7 +485,7 @@ def test_of_ten_who_ask_at_once_one_is_the_probe(elsewhere: Callable[..., Any]) 
 
 @pytest.mark.django_db(transaction=True)
 def test_of_many_calls_at_once_one_is_the_probe(elsewhere: Callable[..., Any]) -> None:
-    breaker.trip([make_agent()], reason="", stamp=Stamp(ANN, NOW))  # long ago
+    breaker_actions.trip([make_agent()], reason="", stamp=Stamp(ANN, NOW))  # long ago
     circuit = CircuitBreaker("coder")
 
     def probed() -> int:
@@ -522,7 +524,7 @@ def test_a_closed_breaker_makes_nobody_wait(elsewhere: Callable[..., Any]) -> No
 @pytest.mark.django_db(transaction=True)
 def test_the_sweep_passes_over_a_breaker_that_somebody_holds(elsewhere: Callable[..., Any]) -> None:
     held, free = make_agent("held"), make_agent("free")
-    breaker.trip([held, free], reason="", stamp=Stamp(ANN, NOW))
+    breaker_actions.trip([held, free], reason="", stamp=Stamp(ANN, NOW))
     with transaction.atomic():
         assert breaker.check_gate(held.pk, now=NOW + MINUTE).probe
         sweep = elsewhere(lambda: breaker.half_open_due(stamp=Stamp(SYSTEM, NOW + MINUTE)))

@@ -14,7 +14,7 @@ from ledger.errors import InvalidTransition, NotFound
 from ledger.journal import Stamp
 from ledger.models import Agent, Attempt, Breaker, DeadLetter, Event, Task, TaskHistory
 from ledger.states import BreakerState, TaskState
-from retries import breaker, in_process
+from retries import breaker, breaker_actions, in_process
 from retries.breaker import CircuitBreakerConfig, CircuitBreakerOpen
 from retries.in_process import execute_agent_task_with_resilience
 from retries.models import Escalation
@@ -80,7 +80,7 @@ def test_a_lasting_failure_is_reported_once_and_raised(agent: Agent) -> None:
 
 def test_an_open_circuit_blocks_the_task_without_a_call(agent: Agent) -> None:
     """S3.41"""
-    breaker.trip([agent], reason="", stamp=Stamp(breaker.SYSTEM))
+    breaker_actions.trip([agent], reason="", stamp=Stamp(breaker.SYSTEM))
     worker = Worker()
     with pytest.raises(CircuitBreakerOpen, match="Circuit breaker 'coder' is OPEN"):
         execute(worker)

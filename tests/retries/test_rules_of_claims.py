@@ -8,7 +8,7 @@ from ledger.models import Agent, Breaker, Event, Instruction, Plan, Task
 from ledger.signal_matching import report_signal
 from ledger.standing_instructions.editing import On
 from ledger.tokens import TrustedCaller
-from retries import breaker
+from retries import breaker_actions
 from retries.claims import ClaimResult
 from tests.conftest import Api
 from tests.factories import MINUTE, NOW, make_agent, make_project, pull
@@ -77,7 +77,7 @@ def test_rules_stand_beside_limits_and_breakers(agent: Agent) -> None:
     assert len(claim(agent, limit=5).rows) == 1 and Instruction.objects.count() == 1
     assert claim(agent).reason == "concurrency_limit"
     Agent.objects.filter(pk=agent.pk).update(concurrency=None)
-    breaker.trip([agent], reason="test", stamp=Stamp(SYSTEM, NOW))
+    breaker_actions.trip([agent], reason="test", stamp=Stamp(SYSTEM, NOW))
     assert claim(agent).reason == "breaker_open"
     Breaker.objects.update(state="half_open")
     assert len(claim(agent, limit=5).rows) == 1

@@ -12,7 +12,7 @@ from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Breaker, Event, Instruction
 from ledger.states import BreakerState, InstructionState
 from ledger.tokens import TrustedCaller
-from retries import breaker, claims
+from retries import breaker_actions, claims
 from retries.attempts import leases
 from tests.dashboard.agents.conftest import URL
 from tests.dashboard.seen import html, words
@@ -63,7 +63,7 @@ def test_a_person_has_an_open_breaker_probed_at_once(
     browser: Client, agent: Agent, mara: User, now: datetime
 ) -> None:
     assert "The breaker for coder is not open." in post(browser, agent, "probe")
-    breaker.trip([agent], reason="Look", stamp=Stamp(SYSTEM, now))
+    breaker_actions.trip([agent], reason="Look", stamp=Stamp(SYSTEM, now))
     first, second = enqueued(agent, now=now), enqueued(agent, now=now)
     caller = TrustedCaller(SYSTEM, agent=agent)
     assert claims.claim(caller, now=now).reason == "breaker_open"
@@ -78,7 +78,7 @@ def test_a_person_has_an_open_breaker_probed_at_once(
 def test_close_asks_first_and_requeues_held_tasks(
     browser: Client, agent: Agent, mara: User, now: datetime
 ) -> None:
-    breaker.trip([agent], reason="Look", stamp=Stamp(SYSTEM, now))
+    breaker_actions.trip([agent], reason="Look", stamp=Stamp(SYSTEM, now))
     held = enqueued(agent, now=now)
     claims.claim(TrustedCaller(SYSTEM, agent=agent), task=held, worker_id="w1", now=now)
     asked = post(browser, agent, "close")
@@ -100,7 +100,7 @@ def test_a_question_is_not_asked_if_its_action_is_not_allowed(
     browser: Client, agent: Agent
 ) -> None:
     assert 'id="asked"' not in html(browser.get(f"{URL}{agent.pk}/", {"ask": "close"}))
-    breaker.trip([agent], reason="", stamp=Stamp(MARA))
+    breaker_actions.trip([agent], reason="", stamp=Stamp(MARA))
     assert 'id="asked"' not in html(browser.get(f"{URL}{agent.pk}/", {"ask": "trip"}))
     assert 'id="asked"' in html(browser.get(f"{URL}{agent.pk}/", {"ask": "close"}))
 

@@ -9,7 +9,7 @@ from pytest_django import Settings
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Attempt, Breaker
 from ledger.tokens import TrustedCaller
-from retries import breaker, claims, in_process
+from retries import breaker, breaker_actions, claims, in_process
 from tests.dashboard.agents.conftest import URL, names, row_of
 from tests.dashboard.seen import html, words
 from tests.dashboard.worked import MARA, SECOND, claimed, enqueued, failed
@@ -78,7 +78,7 @@ def test_an_open_breaker_shows_its_reason_countdown_and_held_tasks(
 def test_an_overdue_breaker_becomes_half_open_at_the_next_claim(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
-    breaker.trip([agent], reason="", stamp=Stamp(MARA, now - 70 * SECOND))
+    breaker_actions.trip([agent], reason="", stamp=Stamp(MARA, now - 70 * SECOND))
     text = words(browser.get(f"{URL}{agent.pk}/"))
     assert "half open at the next claim" in text and "Opened manually" in text
     assert 'data-cool="0"' in html(browser.get(URL))
@@ -106,7 +106,7 @@ def test_a_half_open_breaker_shows_its_probe(browser: Client, agent: Agent, now:
 
 def test_an_ended_probe_is_not_shown(browser: Client, agent: Agent, now: datetime) -> None:
     """A breaker does not hear of a release or of an abort."""
-    breaker.trip([agent], reason="Look", stamp=Stamp(MARA, now - 100 * SECOND))
+    breaker_actions.trip([agent], reason="Look", stamp=Stamp(MARA, now - 100 * SECOND))
     attempt = claimed(agent, enqueued(agent, now=now), now=now)
     breaker.take_probe(agent.pk, attempt, now=now)
     one = f"{URL}{agent.pk}/"
@@ -116,7 +116,7 @@ def test_an_ended_probe_is_not_shown(browser: Client, agent: Agent, now: datetim
 
 
 def test_a_probe_without_a_task(browser: Client, agent: Agent, now: datetime) -> None:
-    breaker.trip([agent], reason="Look", stamp=Stamp(MARA, now - 100 * SECOND))
+    breaker_actions.trip([agent], reason="Look", stamp=Stamp(MARA, now - 100 * SECOND))
     breaker.half_open_due(stamp=Stamp(SYSTEM, now))
     breaker.take_probe(agent.pk, agent.pk, now=now)  # a ticket, of which there is no attempt
     assert "Probe: a call without a task" in words(browser.get(f"{URL}{agent.pk}/"))

@@ -15,7 +15,7 @@ from ledger import instructions, tokens
 from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Attempt, Breaker, Event, Instruction
 from ledger.states import TaskState
-from retries import activity_counts, breaker, in_process
+from retries import activity_counts, breaker_actions, in_process
 from retries.insight import targets
 from retries.models import Escalation, InsightFigure
 from tests.dashboard.agents.conftest import URL, names, row_of
@@ -126,7 +126,7 @@ def test_columns_sort_within_a_group(
     browser: Client, project: object, now: datetime, sort: str, order: list[str]
 ) -> None:
     first, quiet, busy = (make_agent(name) for name in ("zero", "quiet", "busy"))
-    breaker.trip([first], reason="", stamp=Stamp(SYSTEM, now))
+    breaker_actions.trip([first], reason="", stamp=Stamp(SYSTEM, now))
     seen(quiet, now)
     enqueued(busy, now=now)
     assert names(browser.get(URL, {"sort": sort})) == ["zero", *order]
@@ -174,7 +174,7 @@ def test_paging_works_in_both_directions(
 ) -> None:
     monkeypatch.setattr(agent_views, "PAGE", 3)
     agents = [make_agent(f"a{number}") for number in range(8)]
-    breaker.trip([agents[5], agents[7]], reason="", stamp=Stamp(SYSTEM, now))
+    breaker_actions.trip([agents[5], agents[7]], reason="", stamp=Stamp(SYSTEM, now))
     send(agents[6], "Wait", now=now - timedelta(hours=1))  # silent: after the tripped ones
     order = ["a5", "a7", "a6", "a0", "a1", "a2", "a3", "a4"]
     pages, response = [], browser.get(URL)
@@ -195,7 +195,7 @@ def test_a_breaker_that_is_not_closed_outranks_the_presence(
 ) -> None:
     """An agent that is in touch, silent or new gets no tasks all the same."""
     for name in ("active", "silent", "new"):
-        breaker.trip([four[name]], reason="Broken", stamp=Stamp(SYSTEM, now))
+        breaker_actions.trip([four[name]], reason="Broken", stamp=Stamp(SYSTEM, now))
     Breaker.objects.update(state=state)
     response = browser.get(URL)
     assert names(response) == ["silent", "active", "new", "paused"]  # by what waits
@@ -210,11 +210,11 @@ def test_agents_whose_breaker_is_not_closed_are_counted_in_the_sidebar(
     browser: Client, four: dict[str, Agent], now: datetime
 ) -> None:
     assert "Agents Sessions" in words(browser.get(URL))
-    breaker.trip([four["active"], four["silent"]], reason="", stamp=Stamp(SYSTEM, now))
+    breaker_actions.trip([four["active"], four["silent"]], reason="", stamp=Stamp(SYSTEM, now))
     assert "Agents 2 breakers not closed Sessions" in words(browser.get(URL))
     Breaker.objects.filter(agent=four["silent"]).update(state="half_open")
     assert "Agents 2 breakers not closed Sessions" in words(browser.get(URL))
-    breaker.reset(four.values(), stamp=Stamp(SYSTEM, now))
+    breaker_actions.reset(four.values(), stamp=Stamp(SYSTEM, now))
     assert "Agents Sessions" in words(browser.get(URL))
 
 
@@ -255,7 +255,7 @@ def test_the_number_of_rows_adds_no_statements(
             for each in (agent, other):
                 send(each, f"{each.name} {number} {Instruction.objects.count()}", now=now)
                 enqueued(each, now=now)
-            breaker.trip([other], reason="Out of order", stamp=Stamp(SYSTEM, now))
+            breaker_actions.trip([other], reason="Out of order", stamp=Stamp(SYSTEM, now))
         pull(agent, now=now)
 
     more(2)

@@ -18,7 +18,7 @@ from ledger.models import Agent, Breaker, DeadLetter, Event, Membership, Task
 from ledger.states import TaskState
 from ledger.tasks import Backoff
 from ledger.tokens import TrustedCaller
-from retries import breaker, claims, in_process
+from retries import breaker_actions, claims, in_process
 from retries.attempts import finishing, questions
 from retries.attempts.report_fields import Report
 from retries.escalations import answering, assignment, expiry
@@ -174,7 +174,7 @@ def test_the_breaker_of_the_agent_is_shown_beside_its_escalation(
     question = exhausted(agent, now=now)
     Agent.objects.update(last_seen_at=now)
     assert "Breaker" not in words(browser.get(address(question)))
-    breaker.trip([agent], reason="by hand", stamp=Stamp(SYSTEM, now))
+    breaker_actions.trip([agent], reason="by hand", stamp=Stamp(SYSTEM, now))
     Breaker.objects.update(state=state)
     told = words(browser.get(address(question)))
     assert f"Agent coder Breaker {state.replace('_', ' ')} Last seen" in told and text in told

@@ -12,7 +12,7 @@ from django.test import Client
 from ledger import instructions
 from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Event
-from retries import activity_counts, breaker, in_process
+from retries import activity_counts, breaker_actions, in_process
 from retries.attempts import leases
 from retries.models import Escalation, InsightFigure
 from tests.dashboard.conftest import PART
@@ -119,7 +119,9 @@ def test_silent_agents_are_listed(browser: Client, project: object, now: datetim
 def test_tripped_agents_are_listed_first(browser: Client, agent: Agent, now: datetime) -> None:
     for number in range(5):
         tripped = make_agent(f"broken-{number}")
-        breaker.trip([tripped], reason="", stamp=Stamp(SYSTEM, now - timedelta(minutes=9 - number)))
+        breaker_actions.trip(
+            [tripped], reason="", stamp=Stamp(SYSTEM, now - timedelta(minutes=9 - number))
+        )
     make_agent("deaf")
     send(Agent.objects.get(name="deaf"), now=now - timedelta(hours=1))
     response = browser.get(URL)

@@ -10,7 +10,7 @@ from django.test import Client
 from dashboard import pagination
 from ledger.journal import Stamp
 from ledger.models import Agent, Breaker, MissingNeed, Plan, Task
-from retries import breaker
+from retries import breaker_actions
 from retries import task_actions as people
 from retries.models import Escalation, FailurePattern
 from tests.dashboard.conftest import PART
@@ -248,7 +248,7 @@ def test_other_pages_show_the_refs_of_tasks(
     browser: Client, under_way: tuple[Plan, list[UUID]], agent: Agent, now: datetime
 ) -> None:
     assert "03-01:task-2 Backfill" in words(browser.get("/"))  # needs a person
-    breaker.trip([agent], reason="", stamp=Stamp(MARA, now - 2 * MINUTE))
+    breaker_actions.trip([agent], reason="", stamp=Stamp(MARA, now - 2 * MINUTE))
     Breaker.objects.update(state="half_open")
     Breaker.objects.update(probe_attempt=Task.objects.get(pk=under_way[1][4]).current_attempt)
     assert "Probe: 03-01:task-5 API" in words(browser.get(f"/agents/{agent.pk}/"))

@@ -17,7 +17,7 @@ from ledger.models import Agent, DeadLetter, Task
 from ledger.states import TaskState
 from ledger.tasks.spec import Backoff
 from ledger.tokens import TrustedCaller
-from retries import breaker, deadletters
+from retries import breaker_actions, deadletters
 from retries import task_actions as work
 from retries.attempts import finishing, heartbeats
 from retries.attempts.report_fields import Report
@@ -309,7 +309,7 @@ def test_queued_task_is_on_hold_while_the_breaker_is_open(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
     task = make_task(agent=agent, now=now)
-    breaker.trip([agent], reason="by hand", stamp=Stamp(SYSTEM, now))
+    breaker_actions.trip([agent], reason="by hand", stamp=Stamp(SYSTEM, now))
     assert "on hold, coder open" in words(browser.get(URL))
     assert "On hold: the breaker for coder is open." in words(browser.get(address(task)))
 
@@ -326,7 +326,7 @@ def test_a_task_that_waits_is_on_hold_while_its_agent_is_paused(
 
 def test_activity_shows_tasks(browser: Client, agent: Agent, now: datetime) -> None:
     task = make_task(TaskState.ESCALATED, "Mend the build", agent=agent, now=now)
-    breaker.trip([agent], reason="too hot", stamp=Stamp(SYSTEM, now))
+    breaker_actions.trip([agent], reason="too hot", stamp=Stamp(SYSTEM, now))
     text = words(browser.get("/activity/"))
     assert "“ Mend the build ”" in text and "Claimed by coder, attempt 1" in text
     assert "no attempts left" in text

@@ -15,7 +15,7 @@ from ledger.models import Agent, Project, Task
 from ledger.states import BlockedReason, TaskState, Who, allowed_moves
 from ledger.tasks.spec import PAYLOAD_BYTES
 from ledger.tokens import TrustedCaller
-from retries import breaker, claims, in_process, task_actions
+from retries import breaker, breaker_actions, claims, in_process, task_actions
 from retries.attempts.finishing import finish_attempt
 from retries.attempts.report_fields import Report
 from retries.models import Escalation
@@ -324,7 +324,7 @@ def make_blocked(reason: str, *, agent: Agent, now: datetime) -> Task:
         finish_attempt(task.current_attempt, said, caller=caller)
     elif reason == BlockedReason.BREAKER_OPEN:
         task = make_task(agent=agent, now=now)
-        breaker.trip([agent], reason="by hand", stamp=Stamp(SYSTEM))
+        breaker_actions.trip([agent], reason="by hand", stamp=Stamp(SYSTEM))
         with pytest.raises(breaker.CircuitBreakerOpen):
             claims.start(task.pk, stamp=Stamp(SYSTEM))
     else:

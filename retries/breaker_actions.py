@@ -1,0 +1,52 @@
+"""Change agents' breakers by hand: trip, reset, probe."""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from ledger.journal import Stamp
+from ledger.models import Agent, Breaker
+from ledger.states import BreakerState
+from retries import breaker
+
+
+@transaction.atomic
+def trip(agents: Iterable[Agent], *, reason: str, stamp: Stamp) -> list[Agent]:
+    """Open the breakers of these agents; return the agents whose breaker was not open yet."""
+    asked = {agent.pk: agent for agent in agents}
+    breaker.insert_missing(asked, now=stamp.at)
+    found = lock_chosen(asked).exclude(state=BreakerState.OPEN)
+    for each in found:
+        columns = {"reason": reason, "failures": each.failures}
+        breaker.move(each, BreakerState.OPEN, columns, stamp=stamp)
+    return [asked[each.pk] for each in found]
+
+
+@transaction.atomic
+def reset(agents: Iterable[Agent], *, stamp: Stamp) -> list[Agent]:
+    """Close the breakers of these agents, clear their failures, and return those that changed."""
+    asked = {agent.pk: agent for agent in agents}
+    found = lock_chosen(asked).exclude(state=BreakerState.CLOSED, failures=0)
+    for each in found:
+        breaker.move(each, BreakerState.CLOSED, stamp=stamp)
+    return [asked[each.pk] for each in found]
+
+
+@transaction.atomic
+def probe(agents: Iterable[Agent], *, stamp: Stamp) -> list[Agent]:
+    """Half-open the open breakers of these agents, so that the next task is the probe.
+
+    Return the agents whose breaker was open.
+    """
+    asked = {agent.pk: agent for agent in agents}
+    found = list(lock_chosen(asked).filter(state=BreakerState.OPEN))
+    for each in found:
+        breaker.move(each, BreakerState.HALF_OPEN, stamp=stamp)
+    return [asked[each.pk] for each in found]
+
+
+def lock_chosen(asked: dict[UUID, Agent]) -> QuerySet[Breaker]:
+    breakers = Breaker.objects.select_related("agent").select_for_update(of=("self",))
+    return breakers.filter(pk__in=asked).order_by("pk")
