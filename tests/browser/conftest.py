@@ -1,6 +1,7 @@
 """A real Chromium at a live server; without one these tests skip, loudly, or fail."""
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,7 +13,14 @@ from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    FloatRect,
+    Page,
+    expect,
+)
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
@@ -22,7 +30,7 @@ from tests.chromium import MISSING, chromium
 from tests.factories import make_agent
 
 # Long enough for a machine that runs other things; a test that passes never waits for it.
-DEADLINE_MS = 30_000
+DEADLINE_MS = 60_000
 expect.set_options(timeout=DEADLINE_MS)
 PASSWORD = "tenfour-tenfour-tenfour"
 AXE = Axe()
@@ -31,11 +39,14 @@ THREE_WIDTHS = (1440, 1100, 390)  # of pages that have three columns at most
 Scheme = Literal["light", "dark"]
 # Chromium says so of a page that was painted before the transition to it could begin.
 TOO_LATE = "Transition was aborted because of invalid state. Page already revealed"
-# Colors change by transition, however short: half changed they have no contrast.
-# The scheme is in force, and no color is in a transition: axe would measure it half way.
+# The scheme is in force, and no color is in a transition: half changed it has no contrast.
 HAS_SETTLED = """scheme => matchMedia(`(prefers-color-scheme: ${scheme})`).matches
     && document.getAnimations().every((each) => each.playState !== "running")"""
 POLL = "document.querySelector('[data-live]').dispatchEvent(new Event('tenfour:poll'))"
+BOXES = """names => names.map((name) => {
+    const box = document.querySelector(name)?.getBoundingClientRect();
+    return box && {x: box.x, y: box.y, width: box.width, height: box.height};
+})"""
 TWO_FRAMES = "() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))"
 
 
@@ -141,6 +152,22 @@ def poll(page: Page) -> None:
     with page.expect_response(lambda response: "since=" in response.url):
         page.evaluate(POLL)
     page.evaluate(TWO_FRAMES)
+
+
+def wait_for_boxes(
+    page: Page, names: Sequence[str], holds: Callable[[list[FloatRect]], bool]
+) -> list[FloatRect]:
+    """Return the boxes of CSS selectors as soon as `holds` is true of them.
+
+    All are measured at the same moment: a page may move between two measurements.
+    """
+    end = time.monotonic() + DEADLINE_MS / 1000
+    while True:
+        boxes = page.evaluate(BOXES, list(names))
+        if all(boxes) and holds(boxes):
+            return list(boxes)
+        assert time.monotonic() < end, dict(zip(names, boxes, strict=True))
+        page.evaluate(TWO_FRAMES)
 
 
 def shoot(page: Page, name: str) -> None:

@@ -1,5 +1,6 @@
 """Each page in light and dark, on a desk and on a phone: nothing complains, nothing sticks out."""
 
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -10,9 +11,21 @@ from dashboard.pagination import PAGE
 from ledger import instructions
 from ledger.journal import Actor, Stamp
 from ledger.models import Agent
-from tests.browser.conftest import PASSWORD, TWO_FRAMES, WIDTHS, Visitor, assert_whole
+from tests.browser.conftest import (
+    PASSWORD,
+    TWO_FRAMES,
+    WIDTHS,
+    Visitor,
+    assert_whole,
+    wait_for_boxes,
+)
 from tests.factories import as_name, make_agent, make_project, pull, send, tick
 
+# the properties that change by a transition
+NOTE_TRANSITIONS = """() => {
+    window.transitions = [];
+    addEventListener("transitionrun", (event) => window.transitions.push(event.propertyName));
+}"""
 HOSTILE = ["<script>document.title = 'owned'</script>", "w" * 8192, "\u202etxt.exe \u05d0\u200f"]
 
 
@@ -52,9 +65,9 @@ def test_the_pages_are_whole(visit: Callable[..., Visitor], busy: str) -> None:
     page = visitor.open("/instructions/")
     page.set_viewport_size({"width": 1440, "height": 900})
     page.focus("[data-tip][tabindex='0']")
-    assert "over 60 s" in page.inner_text(".tip")
+    expect(page.locator(".tip")).to_contain_text("over 60 s")
     page.keyboard.press("ArrowLeft")
-    assert "30 to 60 s" in page.inner_text(".tip")
+    expect(page.locator(".tip")).to_contain_text("30 to 60 s")
     assert_whole(visit(), "/sign-in/")
 
 
@@ -64,13 +77,13 @@ def test_signing_in_and_out(visit: Callable[..., Visitor], coder: Agent) -> None
     page.fill("#username", "mara")
     page.fill("#password", "wrong")
     page.click("button:has-text('Sign in')")
-    assert "Incorrect username or password." in page.inner_text("[role=alert]")
+    expect(page.get_by_role("alert")).to_contain_text("Incorrect username or password.")
     page.fill("#password", "tenfour-tenfour-tenfour")
     page.click("button:has-text('Sign in')")
     page.wait_for_url("**/instructions/?q=agent:coder")
     page.click("button[aria-label='Sign out']")
     page.wait_for_url("**/sign-in/")
-    assert "You are signed out." in page.inner_text("main")
+    expect(page.locator("main")).to_contain_text("You are signed out.")
 
 
 def test_a_fade_between_pages_that_ends_early_is_no_error(
@@ -89,7 +102,7 @@ def test_a_fade_between_pages_that_ends_early_is_no_error(
         page.evaluate(hurry, to)
         page.locator("[data-go=a]").dispatch_event("click")
         page.wait_for_url(f"**{to}")
-    page.wait_for_load_state("networkidle")
+    expect(page.locator("#live")).to_contain_text("Live")
     assert visitor.complaints == []
 
 
@@ -116,23 +129,26 @@ def test_the_keyboard_walks_and_opens(
     page = visit().sign_in()
     page.keyboard.press("j")
     page.keyboard.press("j")
-    assert page.get_attribute("[data-cursor]", "id") == f"ins-{ids[1]}"
+    row, keys = page.locator("[data-cursor]"), page.locator("#keys-dialog")
+    expect(row).to_have_id(f"ins-{ids[1]}")
     page.keyboard.press("Enter")
-    page.wait_for_selector("#trail")
-    assert page.url.endswith(f"?open={ids[1]}")
-    assert page.get_attribute("[data-cursor]", "id") == f"ins-{ids[1]}"  # it survives the swap
+    expect(page.locator("#trail")).to_be_visible()
+    expect(page).to_have_url(re.compile(rf"\?open={ids[1]}$"))
+    expect(row).to_have_id(f"ins-{ids[1]}")  # it survives the swap
     page.keyboard.press("Enter")
-    page.wait_for_selector("#trail", state="detached")
+    expect(page.locator("#trail")).to_have_count(0)
     page.keyboard.press("/")
     page.keyboard.type("jp?")
-    assert page.input_value("#query") == "jp?"
+    expect(page.locator("#query")).to_have_value("jp?")
     page.keyboard.press("Escape")
     page.keyboard.press("?")
-    assert page.is_visible("#keys-dialog")
+    expect(keys).to_be_visible()
     page.click("[data-keys-switch]")
     page.keyboard.press("Escape")
+    expect(keys).to_be_hidden()
     page.keyboard.press("?")
-    assert not page.is_visible("#keys-dialog")
+    page.evaluate(TWO_FRAMES)
+    expect(keys).to_be_hidden()
 
 
 def test_the_link_of_an_opened_row_stands_beside_its_buttons(
@@ -143,10 +159,25 @@ def test_the_link_of_an_opened_row_stands_beside_its_buttons(
     page = visit().sign_in(f"/instructions/?open={id}")
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
-        page.evaluate(TWO_FRAMES)
-        link = page.locator("#trail a:has-text('Open')").bounding_box()
-        last = page.locator("#trail .trail__acts > form > button").last.bounding_box()
-        assert link and last and link["y"] == last["y"], width
+        page.wait_for_function("width => innerWidth === width", arg=width)
+        wait_for_boxes(
+            page,
+            [".trail__foot > a", ".trail__acts > form:last-of-type > button"],
+            lambda boxes: boxes[0]["y"] == boxes[1]["y"] and boxes[0]["x"] > boxes[1]["x"],
+        )
+
+
+def test_less_motion_paints_no_half_changed_page(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    """With less motion, nothing moves on its own after the window got narrow."""
+    send(coder, "Look here", now=now)
+    page = visit().sign_in()
+    page.evaluate(NOTE_TRANSITIONS)
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.wait_for_function("width => innerWidth === width", arg=390)
+    page.evaluate(TWO_FRAMES)
+    assert page.evaluate("() => window.transitions") == []
 
 
 def test_n_begins_a_new_instruction_everywhere(
@@ -173,7 +204,7 @@ def test_n_begins_a_new_instruction_everywhere(
     page.locator("#send-content").blur()
     page.keyboard.press("n")
     expect(page.locator("#send-agent")).to_be_focused()
-    assert page.input_value("#send-content") == "Half a thought"
+    expect(page.locator("#send-content")).to_have_value("Half a thought")
     assert visitor.complaints == []
 
 
@@ -183,15 +214,15 @@ def test_a_pasted_id_lands_on_its_page(visit: Callable[..., Visitor], coder: Age
     page.fill("#q", f" {id} ")
     page.press("#q", "Enter")
     page.wait_for_url(f"**/instructions/{id}/")
-    assert page.inner_text("h1") == "Found me"
+    expect(page.locator("h1")).to_have_text("Found me")
 
 
 def test_a_phone_opens_the_sidebar(visit: Callable[..., Visitor], coder: Agent) -> None:
     page = visit(width=390, height=844).sign_in()
-    assert not page.is_visible("#side")
+    expect(page.locator("#side")).to_be_hidden()
     page.click("text=More")
-    assert page.is_visible("#side")
-    assert page.is_visible("button[aria-label='Sign out']")
+    expect(page.locator("#side")).to_be_visible()
+    expect(page.locator("button[aria-label='Sign out']")).to_be_visible()
 
 
 def test_without_script_everything_works(
@@ -200,21 +231,21 @@ def test_without_script_everything_works(
     ids = [str(send(coder, f"Step {number}", now=now)) for number in range(60)][::-1]
     visitor = visit(java_script_enabled=False)
     page = visitor.sign_in()
-    assert page.locator("[data-row]").count() == PAGE
+    expect(page.locator("[data-row]")).to_have_count(PAGE)
     page.click("text=Older")
-    assert page.locator("[data-row]").count() == 60 - PAGE
+    expect(page.locator("[data-row]")).to_have_count(60 - PAGE)
     page.click("text=Newer")
     page.click(f"#ins-{ids[0]} a")
-    assert "Sent by tenfour" in page.inner_text("#trail")
+    expect(page.locator("#trail")).to_contain_text("Sent by tenfour")
     page.click(".seg a:has-text('Gave up')")
-    assert "No instructions match" in page.inner_text("main")
+    expect(page.locator("main")).to_contain_text("No instructions match")
     page.fill("#query", '"Step 7"')
     page.click("button:has-text('Filter')")
     expect(page.locator("[data-row]")).to_have_count(1)
     page.click("a:has-text('reload')")
     page.click(f"#ins-{ids[52]} a")
     page.click("#trail a:has-text('Open')")
-    assert page.inner_text("h1") == "Step 7"
+    expect(page.locator("h1")).to_have_text("Step 7")
     page.click("button[aria-label='Sign out']")
-    assert "Sign in" in page.inner_text("h1")
+    expect(page.locator("h1")).to_contain_text("Sign in")
     assert not visitor.complaints
