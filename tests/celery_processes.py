@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.serving import ROOT, database_of_tests
+from tests.waiting import PATIENCE_S
 
 CELERY = [sys.executable, "-W", "ignore", "-m", "celery", "-A", "config"]
 OPTIONS = ["-P", "threads", "-c", "2", "-l", "WARNING", "--without-gossip", "--without-mingle"]
@@ -35,7 +36,7 @@ def run_celery(*argv: str, **variables: str) -> "Iterator[subprocess.Popen[bytes
         if process.poll() is None:
             process.terminate()
             try:
-                process.wait(timeout=60)
+                process.wait(timeout=PATIENCE_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from django.db import connection, connections
 
+from tests.waiting import PATIENCE_S
+
 
 @pytest.fixture
 def elsewhere() -> Iterator[Callable[..., Future[Any]]]:
@@ -18,7 +20,7 @@ def elsewhere() -> Iterator[Callable[..., Future[Any]]]:
     def on_own_connection(work: Callable[[], Any]) -> Any:
         try:
             with connection.cursor() as cursor:
-                cursor.execute("set lock_timeout = '10s'")
+                cursor.execute(f"set lock_timeout = '{PATIENCE_S}s'")
             return work()
         finally:
             connection.close()
@@ -41,7 +43,7 @@ def waiting_for_a_lock() -> int:
 @contextmanager
 def blocked(future: Future[Any]) -> Iterator[None]:
     """Enter once the other connection waits for a lock of ours."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while not waiting_for_a_lock():
         assert not future.done() and time.monotonic() < deadline, "it did not wait"
         time.sleep(0.01)
@@ -55,7 +57,7 @@ def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
     def run(n: int) -> None:
         try:
             connection.ensure_connection()
-            gate.wait(10)
+            gate.wait(PATIENCE_S)
             found[n] = work(n)
         except Exception as error:
             found[n] = error
@@ -66,5 +68,5 @@ def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE_S)
     return found

@@ -25,6 +25,7 @@ from config.local import embedded, places
 from config.local.commands import Command, run_once
 from config.local.embedded import Servers
 from config.local.places import PROJECT, Place
+from tests.waiting import PATIENCE_S
 
 # Settings of the terminal that hold for tests, too; they do not see any other of ours.
 PASSED_ON = {
@@ -78,7 +79,7 @@ class Throwaway:
         process = self.processes.pop(name, None)
         if process:
             process.send_signal(self.commands()[name][0].stop)
-            process.wait(timeout=60)
+            process.wait(timeout=PATIENCE_S)
 
     def commands(self) -> dict[str, tuple[Command, Callable[[int], bool], int]]:
         mine = self.servers

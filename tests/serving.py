@@ -20,6 +20,7 @@ from config.local.commands import Command
 from ledger import agents, tokens
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Project
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[1]
 # Not in the home folder of who runs the tests.
@@ -49,12 +50,12 @@ def web_server(django_db_setup: None) -> Iterator[str]:
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
         process = serve(bound.fileno())
         try:
-            with Client(url, "none", timeout=20) as client:
+            with Client(url, "none", timeout=PATIENCE_S) as client:
                 client.perform(calls.health())
             yield url
         finally:
             process.terminate()
-            process.wait(timeout=60)
+            process.wait(timeout=PATIENCE_S)
 
 
 def serve(fd: int, *, workers: int = 1, **env: str) -> "subprocess.Popen[bytes]":

@@ -13,6 +13,7 @@ from tests.agents.command_lines import AGENTS, Agent, find_binary
 from tests.agents.network import Network, Relay
 from tests.agents.scripted_model import ScriptedModel
 from tests.serving import Tenfour
+from tests.waiting import PATIENCE_S
 
 MISSING = (
     "NO AGENTS: tests/agents needs the programs claude and codex (TENFOUR_CLAUDE, TENFOUR_CODEX or "
@@ -120,7 +121,7 @@ def run_tenfour(
         env=cli.environment() | (env or {}),
         input=stdin,
         capture_output=True,
-        timeout=30,
+        timeout=PATIENCE_S,
     )
 
 

@@ -13,6 +13,7 @@ from tests.agents.command_lines import AGENTS, Agent
 from tests.agents.conftest import MakeAgent
 from tests.agents.network import Network, Relay
 from tests.agents.scripted_model import Request, Say, ScriptedModel, Step
+from tests.waiting import PATIENCE_S
 
 SESSION = ["SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"]
 TOOLS = ["PreToolUse", "PostToolUse"]
@@ -84,7 +85,7 @@ def test_a_session_is_continued_with_another_prompt(
 
 def test_the_relay_leads_to_tenfour_until_it_is_closed(network: Network, relay: Relay) -> None:
     def answers() -> bool:
-        with urlopen(f"{relay.url}/healthz", timeout=10) as response:
+        with urlopen(f"{relay.url}/healthz", timeout=PATIENCE_S) as response:
             return bool(response.status == 200)
 
     assert network.do(answers)

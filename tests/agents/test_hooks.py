@@ -19,9 +19,9 @@ from tests.agents.conftest import Connect
 from tests.agents.network import Relay
 from tests.agents.scripted_model import Request, Say, ScriptedModel, Step, steps
 from tests.browser.conftest import PASSWORD, Visitor
-from tests.flows.test_main_job import until
 from tests.ledger.standing_instructions.rules import make_rule
 from tests.serving import Tenfour
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -195,7 +195,7 @@ def test_a_persons_fix_reaches_the_agents_next_turn(
         page.fill("#fix", "fix: create the file named fixed")
         page.click("#send-fix")
         # For ten seconds the person may take the answer back.
-        until(lambda: task_of().state == "retry" and task_of().due_at <= timezone.now())
+        wait_until(lambda: task_of().state == "retry" and task_of().due_at <= timezone.now())
     finally:
         context.close()
 

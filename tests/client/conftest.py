@@ -13,6 +13,7 @@ from tests.client.faulty import FaultyLine
 from tests.client.model_server import ModelServer
 from tests.client.shelves import Shelves
 from tests.serving import Tenfour, environment
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def run() -> Run:
             [sys.executable, "-m", "tenfour", *args],
             input=stdin.encode(),
             capture_output=True,
-            timeout=30,
+            timeout=PATIENCE_S,
             env=environment(env or {}),
         )
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())

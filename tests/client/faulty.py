@@ -10,6 +10,8 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
+from tests.waiting import PATIENCE_S
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -86,7 +88,7 @@ def _handler(line: FaultyLine, target: str) -> type[BaseHTTPRequestHandler]:
             self.close_connection = True
 
         def forward(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
-            connection = http.client.HTTPConnection(urlsplit(target).netloc, timeout=10)
+            connection = http.client.HTTPConnection(urlsplit(target).netloc, timeout=PATIENCE_S)
             try:
                 connection.request(
                     self.command, self.path, body or None, dict(self.headers.items())

@@ -11,6 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
+from tests.waiting import PATIENCE_S
+
 
 @dataclass(frozen=True)
 class Raw:
@@ -82,7 +84,7 @@ def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
             asked = Asked(self.path, dict(self.headers.items()), body)
             server.asked.append(asked)
             reply = server.next_reply(asked)
-            server.released.wait(20)
+            server.released.wait(PATIENCE_S)
             raw = reply if isinstance(reply, Raw) else Raw(completion(asked, reply))
             if raw.body is None:
                 self.close_connection = True

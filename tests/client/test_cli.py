@@ -15,6 +15,7 @@ from tenfour.version import __version__
 from tests.client.conftest import Run
 from tests.client.faulty import FaultyLine, problem
 from tests.serving import Tenfour, environment
+from tests.waiting import PATIENCE_S
 
 UNKNOWN = "00000000-0000-7000-8000-000000000000"
 
@@ -258,6 +259,6 @@ def test_follow_outlives_faults_and_ends_when_interrupted(
             assert [json.loads(text)["text"] for text in (first, second)] == ["one", "two"]
     finally:
         following.send_signal(signal.SIGINT)
-        _, err = following.communicate(timeout=10)
+        _, err = following.communicate(timeout=PATIENCE_S)
     assert following.returncode == 130 and "Traceback" not in err
     assert err.startswith("tenfour: temporarily_unavailable")

@@ -12,6 +12,7 @@ from tenfour.completion import read_tree
 
 from tests.client.conftest import Run
 from tests.serving import environment
+from tests.waiting import PATIENCE_S
 
 TRIED = (
     (["ta"], {"task", "tasks"}),
@@ -53,7 +54,7 @@ def complete_in_fish(script: Path, words: Sequence[str]) -> set[str]:
 
 
 def read_words(argv: Sequence[str]) -> set[str]:
-    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     assert done.stderr == ""
     return set(done.stdout.splitlines())
 

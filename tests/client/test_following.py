@@ -16,6 +16,7 @@ from tests.client.conftest import Run
 from tests.client.faulty import CUT, DROPPED, FaultyLine, problem
 from tests.client.worlds import BIDI
 from tests.serving import Tenfour, environment, serve
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def following(*args: str, env: dict[str, str]) -> Iterator["subprocess.Popen[str
         yield process
     finally:
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130 and "Traceback" not in err
 
 
@@ -77,7 +78,7 @@ def test_it_outlasts_a_restart_of_the_server(
             with following("--limit", "1", env=env | {"TENFOUR_URL": url}) as process:
                 assert "\t" in read_line(process)
                 server.kill()
-                server.wait(timeout=60)
+                server.wait(timeout=PATIENCE_S)
                 while_away = producer.instructions.send("coder", "while it is away").id
                 server = serve(bound.fileno())
                 assert while_away in read_line(process)
@@ -85,11 +86,11 @@ def test_it_outlasts_a_restart_of_the_server(
                 assert afterwards in read_line(process)
         finally:
             server.terminate()
-            server.wait(timeout=60)
+            server.wait(timeout=PATIENCE_S)
 
 
 def wait_for(url: str) -> None:
-    with Client(url, "none", timeout=20) as client:
+    with Client(url, "none", timeout=PATIENCE_S) as client:
         client.perform(calls.health())
 
 
@@ -105,7 +106,7 @@ def test_a_reader_that_leaves_ends_it_quietly(
         stdout=writing,
         stderr=subprocess.PIPE,
         env=environment(env),
-        timeout=30,
+        timeout=PATIENCE_S,
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (1, b"")

@@ -20,6 +20,7 @@ from ledger.models import Attempt, Event, Instruction, Task
 from tests.client.conftest import Ran
 from tests.client.faulty import DROPPED, Fault, FaultyLine
 from tests.serving import Tenfour, environment
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -46,7 +47,7 @@ def hook(tenfour_server: Tenfour, tmp_path: Path) -> Hook:
             env=environment(known | (env or {})),
             input=raw,
             capture_output=True,
-            timeout=60,
+            timeout=PATIENCE_S,
         )
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -151,7 +152,7 @@ def test_resend_sends_what_hooks_stored(
         [sys.executable, "-m", "tenfour", "resend"],
         env=environment(env | state),
         capture_output=True,
-        timeout=30,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0 and b"Events of hooks that were sent: 1." in done.stderr, (
         done.stderr

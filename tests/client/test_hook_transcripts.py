@@ -27,6 +27,7 @@ from tests.ledger.sessions.transcript_files import (
     recorded,
 )
 from tests.serving import Tenfour, environment
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -68,7 +69,7 @@ def tenfour(tenfour_server: Tenfour, tmp_path: Path, path: Path) -> Hook:
             env=environment(known | (env or {})),
             input=json.dumps(body).encode(),
             capture_output=True,
-            timeout=60,
+            timeout=PATIENCE_S,
         )
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 

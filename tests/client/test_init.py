@@ -11,6 +11,7 @@ from tenfour.agent_files import our_events, with_hooks, with_mcp_json, with_mcp_
 
 from tests.client.conftest import Ran
 from tests.serving import Tenfour, environment
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -67,7 +68,7 @@ def init(tenfour_server: Tenfour, tmp_path: Path) -> Init:
             env=environment(folders | (known if env is None else env)),
             input=stdin.encode(),
             capture_output=True,
-            timeout=30,
+            timeout=PATIENCE_S,
         )
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 

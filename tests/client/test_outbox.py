@@ -15,8 +15,9 @@ from tenfour.settings import Settings
 
 from tests.client.conftest import Run
 from tests.client.faulty import FaultyLine, problem
-from tests.client.test_run import start, the_task, until
+from tests.client.test_run import start, the_task
 from tests.serving import Tenfour
+from tests.waiting import PATIENCE_S, wait_until
 
 
 @pytest.fixture
@@ -57,9 +58,9 @@ def test_a_report_survives_that_everything_is_killed_before_it_is_sent(
     assert running.stdout and running.stdout.readline() == "up\n"
     line.faults.extend([AWAY] * 1000)
     mark.touch()
-    until(lambda: bool(waiting(state)))
+    wait_until(lambda: bool(waiting(state)))
     running.send_signal(signal.SIGKILL)
-    running.communicate(timeout=15)
+    running.communicate(timeout=PATIENCE_S)
     (file,) = waiting(state)
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert as_coder["TENFOUR_TOKEN"] not in file.read_text()
@@ -86,7 +87,7 @@ def test_the_next_command_sends_it(
     running = start(through_line, *options, "--", "sh", "-c", script)
     assert running.stdout and running.stdout.readline() == "up\n"
     line.faults.extend([AWAY] * 6)  # of a heartbeat with the last lines, then of the report
-    out, err = running.communicate("go\n", timeout=15)
+    out, err = running.communicate("go\n", timeout=PATIENCE_S)
     assert (running.returncode, out) == (69, "fine\n")
     assert f"It waits in {state}/outbox" in err and "`tenfour resend`" in err
     # Another agent's command leaves it alone.

@@ -5,8 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from tenfour import Client, Task
 from tests.client.conftest import Run
 from tests.client.faulty import FaultyLine, problem
 from tests.serving import Tenfour, environment
+from tests.waiting import PATIENCE_S, wait_until
 
 
 @pytest.fixture
@@ -40,13 +39,6 @@ AT_ONCE = {"base_delay_ms": 0}
 def the_task(producer: Client) -> Task:
     (task,) = producer.tasks.list()
     return task
-
-
-def until(true: Callable[[], bool]) -> None:
-    late = time.monotonic() + 15
-    while not true():
-        assert time.monotonic() < late
-        time.sleep(0.05)
 
 
 # ---- enqueue, claim, report
@@ -235,7 +227,7 @@ def test_two_runs_at_one_task(run: Run, as_coder: dict[str, str], producer: Clie
     second = run("run", "--task", sent.id, "--", "true", env=as_coder)
     assert (second.status, second.out) == (1, "")
     assert second.err == f"tenfour: Task {sent.id} is running: another worker has it.\n"
-    assert running.communicate("on\n", timeout=15)[1] == "" and running.returncode == 0
+    assert running.communicate("on\n", timeout=PATIENCE_S)[1] == "" and running.returncode == 0
     again = run("run", "--task", sent.id, "--", "true", env=as_coder)
     assert (again.status, again.err) == (0, f"tenfour: Task {sent.id} is done.\n")
     assert producer.tasks.get(sent.id).attempts == 1
@@ -344,9 +336,9 @@ def test_the_lease_is_renewed_while_it_runs_and_an_abort_stops_it(
         now = producer.tasks.attempt(attempt).lease_expires_at
         return now is not None and now > before
 
-    until(is_renewed)
+    wait_until(is_renewed)
     producer.tasks.abort(task.id)
-    _, err = running.communicate(timeout=15)
+    _, err = running.communicate(timeout=PATIENCE_S)
     assert (running.returncode, err) == (130, "tenfour: The task was aborted.\n")
     assert the_task(producer).state == "aborted"
 
@@ -358,9 +350,9 @@ def test_the_last_lines_show_while_it_runs_and_stay(
     script = f"echo early; echo {secret}; read line; echo late"
     env = as_coder | {"DEPLOY_PASSWORD": secret}
     running = start(env, "--name", "x", "--lease", "5", "--", "sh", "-c", script)
-    until(lambda: bool(list(producer.tasks.list())) and "early" in last_output(producer))
+    wait_until(lambda: bool(list(producer.tasks.list())) and "early" in last_output(producer))
     assert last_output(producer) == "early\n[redacted:env]\n"
-    assert running.communicate("on\n", timeout=15)[1] == "" and running.returncode == 0
+    assert running.communicate("on\n", timeout=PATIENCE_S)[1] == "" and running.returncode == 0
     assert last_output(producer) == "early\n[redacted:env]\nlate\n"
 
 
@@ -378,7 +370,7 @@ def test_an_interrupt_stops_the_command_and_gives_the_task_back(
     running = start(as_coder, "--name", "x", "--", "sh", "-c", script)
     assert running.stdout and running.stdout.readline() == "up\n"
     running.send_signal(sent)
-    _, err = running.communicate(timeout=15)
+    _, err = running.communicate(timeout=PATIENCE_S)
     assert (running.returncode, err) == (status, "")
     task = the_task(producer)
     assert (task.state, task.retry_count) == ("queued", 0)
@@ -392,7 +384,7 @@ def test_a_lease_that_is_lost_stops_the_command(
     running = start(as_coder, "--name", "x", "--lease", "5", "--", "sh", "-c", "echo up; sleep 60")
     assert running.stdout and running.stdout.readline() == "up\n"
     agent_client.tasks.release(the_task(producer).current_attempt or "")
-    _, err = running.communicate(timeout=15)
+    _, err = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 1 and "is over" in err and "Traceback" not in err
     assert the_task(producer).state == "queued"
 
@@ -409,7 +401,7 @@ def test_a_report_waits_for_a_server_that_is_away(
     for wait in ("0", "0", "0", "0", "0", "1"):
         line.faults.append(problem(503, "temporarily_unavailable", Retry_After=wait))
     mark.touch()
-    out, err = running.communicate(timeout=20)
+    out, err = running.communicate(timeout=PATIENCE_S)
     assert (running.returncode, out) == (0, "fine\n")
     assert err.startswith("tenfour: temporarily_unavailable")
     assert the_task(producer).state == "done"

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ from tenfour import Client
 
 from tests.client.conftest import Run
 from tests.client.faulty import FaultyLine, problem
-from tests.client.test_run import AT_ONCE, start, the_task, until
+from tests.client.test_run import AT_ONCE, start, the_task
+from tests.processes import is_running
 from tests.serving import Tenfour, environment, serve
+from tests.waiting import PATIENCE_S, wait_until
 
 
 @pytest.fixture
@@ -33,28 +36,24 @@ def operator(tenfour_server: Tenfour) -> Iterator[Client]:
 
 
 def answer_first(operator: Client, text: str) -> None:
-    until(lambda: bool(list(operator.escalations.list(state="open"))))
+    wait_until(lambda: bool(list(operator.escalations.list(state="open"))))
     (asked,) = operator.escalations.list(state="open")
     operator.escalations.resolve(asked.id, text)
 
 
-def start_worker(env: dict[str, str], *args: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-m", "tenfour", "worker", *args],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(env),
-    )
-
-
-def is_gone(pid: int) -> bool:
-    """Return whether a process has ended; the init process may not have noticed yet."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
+def start_worker(
+    env: dict[str, str], *args: str, log: Path | None = None
+) -> "subprocess.Popen[str]":
+    """Start a worker; its messages go to the log, which can be read while it runs."""
+    with ExitStack() as stack:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tenfour", "worker", *args],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stack.enter_context(log.open("w")) if log else subprocess.PIPE,
+            text=True,
+            env=environment(env),
+        )
 
 
 # ---- a person
@@ -85,7 +84,7 @@ def test_a_run_waits_for_the_answer_and_goes_on_with_the_fix(
     script = 'cat "$TENFOUR_PROMPT_FILE" | grep "trim first"'
     running = start(as_coder, "--wait", "--", "sh", "-c", script)
     answer_first(operator, "fix: trim first")
-    out, err = running.communicate(timeout=30)
+    out, err = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 0 and "trim first" in out
     assert "tenfour: Waiting for an answer: http" in err and "Going on with the answer." in err
     assert the_task(producer).state == "done"
@@ -98,7 +97,7 @@ def test_an_answer_that_ends_the_task_ends_the_run(
     producer.tasks.enqueue("coder", "code", max_attempts=1, on_exhausted="escalate")
     running = start(as_coder, "--wait", "--", "false")
     answer_first(operator, answer)
-    _, err = running.communicate(timeout=30)
+    _, err = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == status and f"tenfour: The answer is: {answer}.\n" in err
 
 
@@ -110,13 +109,13 @@ def test_an_abort_stops_the_check_and_what_ignores_the_signal(
     check = f"trap '' TERM; echo $$ > {mark}; echo checking; sleep 300 & echo $! >> {mark}; wait; sleep 300"
     running = start(as_coder, "--name", "x", "--lease", "5", "--verify", check, "--", "true")
     assert running.stdout and running.stdout.readline() == "checking\n"
-    until(lambda: len(mark.read_text().split()) == 2)
+    wait_until(lambda: len(mark.read_text().split()) == 2)
     began = time.monotonic()
     producer.tasks.abort(the_task(producer).id)
-    _, err = running.communicate(timeout=40)
+    _, err = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 130 and err.endswith("tenfour: The task was aborted.\n")
     assert 9 < time.monotonic() - began < 25
-    assert all(is_gone(int(pid)) for pid in mark.read_text().split())
+    assert not any(is_running(int(pid)) for pid in mark.read_text().split())
 
 
 def test_what_the_command_leaves_running_serves_the_check_and_ends_with_the_attempt(
@@ -127,7 +126,7 @@ def test_what_the_command_leaves_running_serves_the_check_and_ends_with_the_atte
     check = f"kill -0 $(cat {mark})"
     ran = run("run", "--name", "x", "--verify", check, "--", "sh", "-c", script, env=as_coder)
     assert (ran.status, the_task(producer).state) == (0, "done")
-    assert is_gone(int(mark.read_text()))
+    assert not is_running(int(mark.read_text()))
 
 
 # ---- output
@@ -143,7 +142,7 @@ def test_a_huge_output_that_is_not_text_arrives_with_the_line_that_tells(
     running = start(as_coder, *options, "--", "sh", "-c", f"({script}) 2>&1")
     assert running.stdout
     running.stdout.close()  # the reader is gone; the report needs the output all the same
-    _, err = running.communicate(timeout=60)
+    _, err = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 1 and "Traceback" not in err
     task = the_task(producer)
     (attempt,) = producer.tasks.attempts(task.id)
@@ -167,13 +166,13 @@ def test_a_restart_of_the_server_in_the_middle_loses_nothing(
         server.kill()
         server.wait()
         mark.touch()
-        until(lambda: bool(list((tmp_path / "state" / "outbox").glob("*.json"))))
+        wait_until(lambda: bool(list((tmp_path / "state" / "outbox").glob("*.json"))))
         server = serve(bound.fileno())
         try:
-            out, _ = running.communicate(timeout=60)
+            out, _ = running.communicate(timeout=PATIENCE_S)
         finally:
             server.terminate()
-            server.wait(timeout=60)
+            server.wait(timeout=PATIENCE_S)
     assert (running.returncode, out) == (0, "fine\n")
     task = the_task(producer)
     assert (task.state, task.attempts, task.retry_count) == ("done", 1, 0)
@@ -183,7 +182,7 @@ def test_a_restart_of_the_server_in_the_middle_loses_nothing(
 
 
 def test_a_worker_takes_task_after_task_and_outlasts_a_server_that_is_away(
-    as_coder: dict[str, str], producer: Client, line: FaultyLine
+    as_coder: dict[str, str], producer: Client, line: FaultyLine, tmp_path: Path
 ) -> None:
     first = producer.tasks.enqueue("coder", "code", {"action": "one"}, backoff=AT_ONCE)
     line.faults.extend([problem(503, "temporarily_unavailable", Retry_After="0")] * 3)
@@ -197,17 +196,20 @@ def test_a_worker_takes_task_after_task_and_outlasts_a_server_that_is_away(
         "sh",
         "-c",
         script,
+        log=(log := tmp_path / "log"),
     )
     try:
-        until(lambda: producer.tasks.get(first.id).state == "done")
+        wait_until(lambda: producer.tasks.get(first.id).state == "done")
+        # It has asked and found nothing; otherwise the next task may be there before it asks.
+        wait_until(lambda: "tenfour: No task is waiting; waiting.\n" in log.read_text())
         second = producer.tasks.enqueue("coder", "code", backoff=AT_ONCE)
-        until(lambda: producer.tasks.get(second.id).state == "done")
+        wait_until(lambda: producer.tasks.get(second.id).state == "done")
     finally:
         worker.send_signal(signal.SIGTERM)
-        out, err = worker.communicate(timeout=15)
+        out, _ = worker.communicate(timeout=PATIENCE_S)
+    err = log.read_text()
     assert (worker.returncode, out) == (143, "1\n2\n1\n2\n")
     assert f"tenfour: Task {first.id}, attempt 2.\n" in err and "Traceback" not in err
-    assert "tenfour: No task is waiting; waiting.\n" in err
 
 
 def test_a_worker_of_another_agent_and_one_without_its_command_claim_nothing(
@@ -228,17 +230,17 @@ def test_a_worker_that_is_killed_leaves_its_report_to_the_next(
     producer.tasks.enqueue("coder", "code", lease_s=600)
     script = f"until test -e {mark}; do sleep 0.1; done"
     first = start_worker(as_coder | {"TENFOUR_URL": line.url}, "--", "sh", "-c", script)
-    until(lambda: the_task(producer).state == "running")
+    wait_until(lambda: the_task(producer).state == "running")
     line.faults.extend([problem(503, "temporarily_unavailable", Retry_After="0")] * 1000)
     mark.touch()
-    until(lambda: bool(list(state.glob("*.json"))))
+    wait_until(lambda: bool(list(state.glob("*.json"))))
     first.kill()
-    first.communicate(timeout=15)
+    first.communicate(timeout=PATIENCE_S)
     line.faults.clear()
     second = start_worker(as_coder | {"TENFOUR_URL": line.url}, "--", "true")
     assert second.stderr and "Sent the report of attempt" in second.stderr.readline()
     second.terminate()
-    second.communicate(timeout=15)
+    second.communicate(timeout=PATIENCE_S)
     assert the_task(producer).state == "done" and not list(state.glob("*"))
     assert the_task(producer).attempts == 1
 
@@ -266,6 +268,6 @@ sys.exit(main())"""
         "-c",
         "test $TENFOUR_ATTEMPT_NUMBER = 2",
     ]
-    done = subprocess.run(argv, env=environment(as_coder), capture_output=True, timeout=30)
+    done = subprocess.run(argv, env=environment(as_coder), capture_output=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     assert 1 < time.monotonic() - began < 15

@@ -19,6 +19,7 @@ from ledger import tokens
 from ledger.journal import SYSTEM, Stamp
 from tests.ledger.sessions.transcript_files import as_lines, claude_line, todo_write
 from tests.serving import Tenfour, environment
+from tests.waiting import PATIENCE_S
 
 # The server refuses escapes in instructions and titles, not what else misleads a reader.
 BIDI = "Look \u202eevil\u2066 日本語\nagain"
@@ -119,7 +120,7 @@ def run_on_terminal(
     while chunk := _read(controller):
         shown += chunk
     os.close(controller)
-    return process.wait(timeout=30), shown.decode().replace("\r\n", "\n")
+    return process.wait(timeout=PATIENCE_S), shown.decode().replace("\r\n", "\n")
 
 
 def _read(controller: int) -> bytes:

@@ -17,6 +17,7 @@ from config.local.commands import Command, run_once
 from config.local.embedded import Server, Servers, free_port
 from tests.services import Throwaway, ours
 from tests.serving import database_of_tests
+from tests.waiting import PATIENCE_S
 
 FOLLOWER, PASSWORD = "follower", secrets.token_hex(16)
 # Also reads positions and pauses the replay, which takes a superuser.
@@ -55,7 +56,7 @@ class Replica:
 
     def kill(self) -> None:
         self.runs.processes["postgres"].send_signal(signal.SIGKILL)
-        self.runs.processes.pop("postgres").wait(timeout=20)
+        self.runs.processes.pop("postgres").wait(timeout=PATIENCE_S)
 
     def start(self) -> None:
         self.runs.start("postgres")

@@ -18,6 +18,7 @@ from tests.conftest import Api
 from tests.factories import make_token
 from tests.retries.api.calls import claim, enqueue
 from tests.serving import Tenfour
+from tests.waiting import PATIENCE_S
 
 FORGED = "evil.example"
 
@@ -64,7 +65,7 @@ def test_no_response_repeats_a_forged_host(coder: Api, operator: Api) -> None:
 def test_links_name_the_address_that_the_server_is_bound_to(tenfour_server: Tenfour) -> None:
     request = urllib.request.Request(f"{tenfour_server.url}/v1/me", headers={"Host": FORGED})
     with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(request, timeout=20)
+        urllib.request.urlopen(request, timeout=PATIENCE_S)
     assert json.load(refused.value)["type"] == f"{tenfour_server.url}/problems/token_missing"
 
 

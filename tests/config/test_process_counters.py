@@ -10,9 +10,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from config.request_metrics import operations
-from tests.config.web_processes import ending, wait_until
+from tests.config.web_processes import ending
 from tests.factories import make_agent, make_token
 from tests.serving import serve
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -22,7 +23,7 @@ def fetch(url: str, *, token: str = "", body: bytes | None = None) -> tuple[int,
     headers |= {"Content-Type": "application/json"} if body else {}
     request = urllib.request.Request(url, body, headers)
     try:
-        with urllib.request.urlopen(request, timeout=30) as response:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
             return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -68,7 +69,7 @@ def test_two_workers_add_up_and_leave_no_files(
             assert [folder.name for folder in folders] == [f"metrics-{process.pid}"]
             assert len(list(folders[0].glob("counter_*.db"))) >= 1
             process.terminate()
-            process.wait(30)
+            process.wait(PATIENCE_S)
     assert list(tmp_path.glob("metrics-*")) == []
 
 

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.serving import Tenfour
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def send(server: Tenfour, token: str, pieces: Iterator[bytes]) -> tuple[int, dict[str, object]]:
     where = urlsplit(server.url)
     assert where.hostname
-    connection = http.client.HTTPConnection(where.hostname, where.port, timeout=20)
+    connection = http.client.HTTPConnection(where.hostname, where.port, timeout=PATIENCE_S)
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     try:
         connection.request(

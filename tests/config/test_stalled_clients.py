@@ -9,9 +9,10 @@ import pytest
 
 from ledger import tokens
 from ledger.models.token import TokenKind
-from tests.config.web_processes import Served, read_all, wait_until
+from tests.config.web_processes import Served, read_all
 from tests.config.web_processes import served as served
 from tests.serving import Tenfour
+from tests.waiting import wait_until
 
 CLIENTS = 200
 PATIENCE_S = 0.2  # for /healthz

@@ -18,11 +18,12 @@ from ledger import spans
 from ledger.models import Agent, Attempt
 from tests.config.mcp.calls import Mcp
 from tests.config.otlp_receiver import Receiver, receive_spans
-from tests.config.web_processes import Served, ending, wait_until
+from tests.config.web_processes import Served, ending
 from tests.conftest import Api
 from tests.factories import make_agent, make_project, make_token
 from tests.retries.moves import attempt_of, claim, make_task
 from tests.serving import Tenfour, serve
+from tests.waiting import PATIENCE_S, wait_until
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 OTHER = "0af7651916cd43dd8448eb211c80319c"
@@ -155,7 +156,7 @@ def test_claims_reports_and_answers_arrive_as_spans(transactional_db: None) -> N
             server = Served(process, listener.getsockname()[:2])
             wait_until(server.is_healthy)
             url = "http://{}:{}/v1".format(*server.address)
-            with httpx2.Client(base_url=url, timeout=20) as http:
+            with httpx2.Client(base_url=url, timeout=PATIENCE_S) as http:
 
                 def post(path: str, body: Any, **headers: str) -> Any:
                     answer = http.post(path, json=body, headers=headers)
@@ -171,7 +172,7 @@ def test_claims_reports_and_answers_arrive_as_spans(transactional_db: None) -> N
                 post(f"/escalations/{escalation}/resolve", {"action": "skip"}, **person)
             wait_until(lambda: bool(receiver.named("tenfour.resolve")))
             process.terminate()
-            process.wait(timeout=20)
+            process.wait(timeout=PATIENCE_S)
         check_spans(receiver, task, attempts)
 
 

@@ -13,7 +13,6 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from threading import Event, Thread
 
 import pytest
@@ -28,10 +27,11 @@ from tests.config.web_processes import (
     ending,
     read_all,
     start_web_server,
-    wait_until,
 )
 from tests.config.web_processes import served as served
+from tests.processes import is_running, stop_process
 from tests.serving import Tenfour, database_of_tests
+from tests.waiting import PATIENCE_S, wait_until
 
 READY = HEALTH.replace(b"/healthz", b"/readyz")
 ECHO = "tests.config.environ_echo:application"
@@ -68,13 +68,6 @@ def echo() -> Iterator[Served]:
         yield running
 
 
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def test_the_environment_stays_out_of_requests(echo: Served) -> None:
     """granian's own wrapper puts it into every request, from where error reports would show it."""
     seen = json.loads(echo.ask(HEALTH).partition(b"\r\n\r\n")[2])
@@ -96,7 +89,7 @@ def test_a_second_instance_on_the_port_is_refused(echo: Served) -> None:
     """granian by itself would share the port with it, without a word."""
     bind = f"127.0.0.1:{echo.address[1]}"
     with ending(start_web_server(ECHO, TENFOUR_BIND=bind)) as second:
-        said, _ = second.communicate(timeout=20)
+        said, _ = second.communicate(timeout=PATIENCE_S)
     assert second.returncode == 1
     assert said.decode() == (
         f"{bind} can't be used: Address already in use. Choose another TENFOUR_BIND.\n"
@@ -114,8 +107,8 @@ def test_connections_that_come_at_once_are_spread_over_the_workers(echo: Served)
                 connection.sendall(HEALTH)
             return opened
 
-        os.kill(slow, signal.SIGSTOP)
         stack.callback(os.kill, slow, signal.SIGCONT)
+        stop_process(slow)
         counted = send(64)
         # By the response to a later request, the worker that is awake has accepted all before it.
         assert select.select(send(40), [], [], 30)[0]
@@ -148,7 +141,7 @@ def test_an_idempotency_key_that_is_not_ascii_is_refused(tenfour_server: Tenfour
     )
     tenfour_server.token("agent", "coder")
     with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(request, timeout=20)
+        urllib.request.urlopen(request, timeout=PATIENCE_S)
     assert json.load(refused.value)["errors"][0]["pointer"] == "/Idempotency-Key"
 
 
@@ -157,7 +150,7 @@ def test_a_killed_main_process_leaves_no_worker(served: Served) -> None:
     """Even if they are stuck: they would go on to serve an old version, and hold the port."""
     workers = served.workers()
     assert len(workers) == 2
-    os.kill(workers[0], signal.SIGSTOP)
+    stop_process(workers[0])
     served.process.kill()
     wait_until(lambda: not any(map(is_running, workers)))
 
@@ -173,7 +166,7 @@ def test_it_stops_in_time_while_clients_stall(served: Served, tenfour_server: Te
         assert served.is_healthy()
         start = time.monotonic()
         served.process.terminate()
-        assert served.process.wait(timeout=60) == 0
+        assert served.process.wait(timeout=PATIENCE_S) == 0
         assert time.monotonic() - start < 10
     finally:
         for connection in connections:
@@ -187,10 +180,10 @@ def test_before_it_stops_it_serves_everything_and_says_so() -> None:
     env = {"DATABASE_URL": database_of_tests(), "TENFOUR_BIND": f"127.0.0.1:{port}"}
     with ending(start_web_server(**env, TENFOUR_DRAIN_SECONDS="60")) as process:
         running = Served(process, ("127.0.0.1", port))
-        wait_until(running.is_healthy, seconds=60)
+        wait_until(running.is_healthy)
         assert b'"status": "stopping"' not in running.ask(READY)
         process.terminate()
-        wait_until(lambda: b'"status": "stopping"' in running.ask(READY), seconds=30)
+        wait_until(lambda: b'"status": "stopping"' in running.ask(READY))
         assert running.ask(READY).startswith(b"HTTP/1.1 503 ")
         with running.connect() as connection:  # which the client would keep
             connection.sendall(HEALTH.replace(b"Connection: close\r\n", b""))
@@ -220,12 +213,12 @@ def test_no_request_fails_while_another_process_takes_over_the_socket() -> None:
         try:
             for _ in range(3):
                 first = set(running.workers())
-                wait_until(lambda first=first: bool(first & served.keys()), seconds=60)
+                wait_until(lambda first=first: bool(first & served.keys()))
                 running.process.terminate()
-                assert running.process.wait(timeout=30) == 0
+                assert running.process.wait(timeout=PATIENCE_S) == 0
                 running = stack.enter_context(start_echo(listener))
-                wait_until(running.is_healthy, seconds=60)
-            wait_until(lambda: bool(set(running.workers()) & served.keys()), seconds=60)
+                wait_until(running.is_healthy)
+            wait_until(lambda: bool(set(running.workers()) & served.keys()))
         finally:
             stop.set()
             for thread in threads:
@@ -239,4 +232,4 @@ def test_it_finishes_the_requests_that_it_has() -> None:
         time.sleep(0.2)
         running.process.terminate()
         assert read_all(connection).startswith(b"HTTP/1.1 200 ")
-        assert running.process.wait(timeout=60) == 0
+        assert running.process.wait(timeout=PATIENCE_S) == 0

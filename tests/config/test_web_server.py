@@ -10,6 +10,7 @@ from django.test import RequestFactory
 from config.local.embedded import free_port
 from config.local.places import PROJECT
 from config.wsgi import application
+from tests.waiting import PATIENCE_S
 
 LOADED = """
 import gc, sys
@@ -27,7 +28,9 @@ def test_views_and_templates_are_loaded_once_without_the_database() -> None:
     nowhere = f"postgresql://tenfour@127.0.0.1:{free_port()}/tenfour"
     env = os.environ | {"DATABASE_URL": nowhere, "PYTHONPATH": str(PROJECT)}
     argv = [sys.executable, "-c", LOADED]
-    done = subprocess.run(argv, env=env, cwd=PROJECT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        argv, env=env, cwd=PROJECT, capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert done.stdout.split() == ["True"] * 3, done.stderr
 
 

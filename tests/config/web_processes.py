@@ -4,8 +4,7 @@ import os
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from config.local.commands import Command
 from config.local.listeners import open_listener
 from tests.serving import serve
+from tests.waiting import PATIENCE_S, wait_until
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: tenfour\r\nConnection: close\r\n\r\n"
 
@@ -31,7 +31,7 @@ class Served:
         return [int(pid) for pid in path.read_text().split()]
 
     def connect(self) -> socket.socket:
-        return socket.create_connection(self.address, timeout=20)
+        return socket.create_connection(self.address, timeout=PATIENCE_S)
 
     def ask(self, request: bytes) -> bytes:
         """Send a request and return the response up to the end of the connection."""
@@ -80,10 +80,3 @@ def read_all(connection: socket.socket) -> bytes:
     while piece := connection.recv(65_536):
         pieces.append(piece)
     return b"".join(pieces)
-
-
-def wait_until(condition: Callable[[], bool], *, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it takes too long"
-        time.sleep(0.02)

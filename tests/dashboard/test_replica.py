@@ -19,10 +19,11 @@ from dashboard.access import REQUIRED
 from dashboard.replica import Monitor
 from ledger.models import Task
 from tests.config.replicas import Replica, replicate
-from tests.config.web_processes import Served, ending, wait_until
+from tests.config.web_processes import Served, ending
 from tests.factories import make_agent
 from tests.retries.moves import make_task
 from tests.serving import serve
+from tests.waiting import PATIENCE_S, wait_until
 
 LIMIT_S = 3
 NOTICE = re.compile(r"<b>Read from the primary database\.</b> The replica (.+?)\.\s+Nothing")
@@ -32,7 +33,7 @@ class Person:
     """A browser without scripts, signed in; every response that it gets is a success."""
 
     def __init__(self, url: str, cookies: dict[str, str]) -> None:
-        self.http = httpx2.Client(base_url=url, cookies=cookies, timeout=20)
+        self.http = httpx2.Client(base_url=url, cookies=cookies, timeout=PATIENCE_S)
 
     def get(self, path: str) -> str:
         answer = self.http.get(path)

@@ -13,6 +13,7 @@ import yaml
 from config.environment import KNOWN
 from config.settings import TENFOUR as SETTINGS
 from tests.serving import ROOT
+from tests.waiting import PATIENCE_S
 
 BIN = Path(sys.executable).parent
 UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
@@ -25,7 +26,7 @@ COMMANDS = {
 
 
 def check(*argv: str | Path) -> None:
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, cwd=ROOT)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -72,7 +73,7 @@ def test_systemd_accepts_the_units(unit: Path, tmp_path: Path) -> None:
         (tmp_path / each.name).write_text(text)
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", tmp_path / unit.name],
-        capture_output=True, text=True, timeout=60, env={"SYSTEMD_UNIT_PATH": f"{tmp_path}:"},
+        capture_output=True, text=True, timeout=PATIENCE_S, env={"SYSTEMD_UNIT_PATH": f"{tmp_path}:"},
     )  # fmt: skip
     # It also loads units of the machine; only what it says of ours counts.
     assert not [line for line in done.stderr.splitlines() if "tenfour" in line], done.stderr

@@ -17,8 +17,9 @@ from config.client_wheel import wheel_name
 from config.local.commands import Command
 from config.local.embedded import free_port
 from config.local.install import UV
-from tests.config.web_processes import ending, wait_until
+from tests.config.web_processes import ending
 from tests.serving import ROOT, database_of_tests
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 STAGE = (ROOT / "Dockerfile").read_text().rpartition("\nFROM ")[2]
@@ -85,7 +86,7 @@ def test_the_files_and_packages_of_the_image_serve_pages_api_and_client(tmp_path
     command = Command([str(python), "-m", "config.web_server"], env=env)
     options = command.options() | {"cwd": app}
     with ending(subprocess.Popen(command.argv, **options)):
-        wait_until(lambda: answers(port, "/healthz"), seconds=60)
+        wait_until(lambda: answers(port, "/healthz"))
         page = fetch(port, "/sign-in/")
         [style] = re.findall(r'href="(/static/tenfour/css/[^"]+\.css)"', page)[:1]
         assert fetch(port, style)
@@ -95,13 +96,15 @@ def test_the_files_and_packages_of_the_image_serve_pages_api_and_client(tmp_path
 
 
 def fetch(port: int, path: str) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as response:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_S) as response:
         return str(response.read().decode())
 
 
 def answers(port: int, path: str) -> bool:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as response:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_S
+        ) as response:
             return bool(response.status == 200)
     except OSError:
         return False

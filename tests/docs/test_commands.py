@@ -15,8 +15,7 @@ from config.local.embedded import free_port
 from config.local.places import PROJECT
 from tests.docs.pages import blocks, pages, script
 from tests.serving import ROOT
-
-PATIENCE_S = 120
+from tests.waiting import PATIENCE_S
 
 
 @dataclass(frozen=True)

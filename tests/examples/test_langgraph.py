@@ -13,6 +13,7 @@ import pytest
 from tenfour import Client, Escalation, langgraph
 
 from tests.serving import ROOT, Tenfour
+from tests.waiting import PATIENCE_S
 
 EXAMPLE = ROOT / "examples" / "langgraph_node.py"
 # Graphs that other programs would have; the first word of the command line names the story.
@@ -51,7 +52,7 @@ def start(langgraph_python: Path, tenfour_server: Tenfour) -> Start:
 
 
 def finish(process: "subprocess.Popen[str]") -> str:
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     return out
 

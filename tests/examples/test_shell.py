@@ -10,6 +10,7 @@ import pytest
 from tenfour import Client
 
 from tests.serving import ROOT, Tenfour
+from tests.waiting import PATIENCE_S
 
 LOOP = ROOT / "examples" / "shell_loop.sh"
 CI_STEP = ROOT / "examples" / "ci_step.sh"
@@ -30,7 +31,7 @@ def environment(server: Tenfour, token: str, **more: str) -> dict[str, str]:
 
 def run(argv: list[str], env: dict[str, str]) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        argv, env=env, capture_output=True, text=True, errors="replace", timeout=60
+        argv, env=env, capture_output=True, text=True, errors="replace", timeout=PATIENCE_S
     )
 
 
@@ -71,7 +72,7 @@ def test_the_loop_sends_heartbeats_and_releases_its_task(
             time.sleep(0.05)
     finally:
         os.killpg(process.pid, signal.SIGINT)
-        status = process.wait(timeout=30)
+        status = process.wait(timeout=PATIENCE_S)
     assert status == 130
     now = producer.tasks.get(task.id)
     assert (now.state, now.retry_count) == ("queued", 0)

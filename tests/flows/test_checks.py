@@ -13,6 +13,7 @@ from examples.checks import ClientContextTask, OpenSpecTask, WorkflowTask
 from ledger.journal import SYSTEM
 from retries.reminders import retry_unacknowledged
 from tests.serving import ROOT, Tenfour, environment
+from tests.waiting import PATIENCE_S
 
 COMMAND = {"command": "openspec", "line": "openspec --version", "found": True, "exit_code": 0}
 
@@ -109,7 +110,7 @@ def steady(tenfour_server: Tenfour) -> Iterator[None]:
     yield
     assert process.stdin
     process.stdin.close()
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=PATIENCE_S) == 0
 
 
 def test_real_processes_ask_and_answer(tenfour_server: Tenfour, steady: None) -> None:
@@ -120,7 +121,7 @@ def test_real_processes_ask_and_answer(tenfour_server: Tenfour, steady: None) ->
         env=environment(env),
         capture_output=True,
         text=True,
-        timeout=40,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "OpenSpec: available no, a project no" in done.stdout

@@ -13,8 +13,8 @@ from ledger.audit import audit
 from ledger.models import Attempt, DeadLetter, Task
 from ledger.states import FINAL
 from retries.attempts import leases
-from tests.flows.test_main_job import until
 from tests.serving import ROOT, Tenfour
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -64,15 +64,15 @@ def test_every_task_ends_in_a_known_state_whatever_crashes(
         assert first.stdout is not None and first.stdout.readline() == "hangs\n"
         others = [worker(tenfour_server, f"w{number}") for number in range(3)]
         first.send_signal(signal.SIGKILL)
-        first.wait(10)
-        until(lambda: Task.objects.filter(state__in=["done", "failed"]).count() == 7)
+        first.wait(PATIENCE_S)
+        wait_until(lambda: Task.objects.filter(state__in=["done", "failed"]).count() == 7)
         assert Task.objects.get(type="hang").state == "running"
-        until(lambda: leases.expire(now=timezone.now()))
-        until(lambda: not Task.objects.exclude(state__in=FINAL).exists())
+        wait_until(lambda: leases.expire(now=timezone.now()))
+        wait_until(lambda: not Task.objects.exclude(state__in=FINAL).exists())
     finally:
         for process in (first, *others):
             process.kill()
-            process.wait(10)
+            process.wait(PATIENCE_S)
             if process.stdout:
                 process.stdout.close()
     ends = dict(Task.objects.exclude(type="good").values_list("type", "state"))

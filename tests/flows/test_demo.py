@@ -1,11 +1,9 @@
 """`manage.py demo` against a live server: the whole ladder, and nothing left behind."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +13,9 @@ from django.test import Client
 
 from ledger.models import Agent, Instruction, Task, Token
 from retries.models import Escalation
+from tests.processes import is_running
 from tests.serving import ROOT, database_of_tests
+from tests.waiting import PATIENCE_S, wait_until
 
 Demo = Callable[..., "subprocess.Popen[str]"]
 
@@ -60,24 +60,9 @@ def agents_of(pid: int) -> list[int]:
     return [int(child) for child in children]
 
 
-def gone(pid: int) -> bool:
-    try:
-        state = re.search(r"^State:\s*(\S)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-    return bool(state and state[1] == "Z")
-
-
-def until_all_are_gone(pids: list[int]) -> bool:
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline and not all(map(gone, pids)):
-        time.sleep(0.05)
-    return all(map(gone, pids))
-
-
 def test_the_whole_ladder(demo: Demo, web_server: str, transactional_db: None) -> None:
     running = demo(web_server, "--seconds", "9.5", "--speed", "5", "--wait", "0")
-    out, _ = running.communicate(timeout=60)
+    out, _ = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 0, out
     for text in ("steady | Run `python3", "picky  | **IMPORTANT:** ", "deaf   | **URGENT:** "):
         assert text in out, out
@@ -105,7 +90,7 @@ def test_a_persons_fix_is_acknowledged(demo: Demo, web_server: str, transactiona
     for escalation, fix in fixes.items():
         form = {"action": "fix", "fix": fix, "version": str(escalation.version)}
         mara.post(f"/escalations/{escalation.id}/answer/", form)
-    out, _ = running.communicate(timeout=60)
+    out, _ = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 0, [*said, out]
     ignored.refresh_from_db()
     assert ignored.resent_as is not None and ignored.resent_as.state == "acknowledged"
@@ -124,8 +109,8 @@ def test_no_agent_is_left_however_it_ends(
     agents = agents_of(running.pid)
     assert len(agents) == 8  # builder is two
     running.send_signal(how)
-    out, _ = running.communicate(timeout=30)
-    assert until_all_are_gone(agents)
+    out, _ = running.communicate(timeout=PATIENCE_S)
+    wait_until(lambda: not any(map(is_running, agents)))
     assert "Traceback" not in out
     assert Agent.objects.count() == 7
 
@@ -135,17 +120,17 @@ def test_it_can_run_again_but_not_beside_itself(
 ) -> None:
     first = demo(web_server)
     until_it_plays(first)
-    second, _ = demo(web_server).communicate(timeout=30)
+    second, _ = demo(web_server).communicate(timeout=PATIENCE_S)
     assert "A demo is running already" in second and "Traceback" not in second
     first.send_signal(signal.SIGINT)
-    assert "No agent is left running" in first.communicate(timeout=30)[0]
+    assert "No agent is left running" in first.communicate(timeout=PATIENCE_S)[0]
     again = demo(web_server, "--seconds", "2", "--wait", "0")
-    out, _ = again.communicate(timeout=60)
+    out, _ = again.communicate(timeout=PATIENCE_S)
     assert again.returncode == 0 and "deliveries" in out, out
 
 
 def test_nothing_running_is_one_sentence(demo: Demo, transactional_db: None) -> None:
     running = demo("http://127.0.0.1:1")
-    out, _ = running.communicate(timeout=30)
+    out, _ = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 1
     assert "make up" in out and "Traceback" not in out

@@ -2,11 +2,9 @@
 
 import json
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,6 +15,7 @@ from ledger.models import Event, Instruction
 from ledger.states import InstructionState
 from tests import services
 from tests.serving import Tenfour
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -31,18 +30,10 @@ def call(url: str, token: str = "", body: Any = None) -> tuple[int, dict[str, An
         request.data = json.dumps(body).encode()
         request.add_header("Content-Type", "application/json")
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)
-
-
-def until(true: Callable[[], Any], seconds: float = 20) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (found := true()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
-    return found
 
 
 def test_without_redis_sending_pulling_and_acking_go_on(tenfour_server: Tenfour) -> None:
@@ -62,10 +53,10 @@ def test_without_redis_sending_pulling_and_acking_go_on(tenfour_server: Tenfour)
         metrics = urllib.request.Request(
             f"{url}/metrics", headers={"Authorization": f"Bearer {producer}"}
         )
-        assert urllib.request.urlopen(metrics, timeout=20).status == 200
+        assert urllib.request.urlopen(metrics, timeout=PATIENCE_S).status == 200
     finally:
         services.start_redis()
-    until(lambda: call(f"{url}/readyz")[1]["checks"]["redis"] == "ok")
+    wait_until(lambda: call(f"{url}/readyz")[1]["checks"]["redis"] == "ok")
 
 
 def test_a_restart_of_postgres_costs_only_the_requests_in_flight(tenfour_server: Tenfour) -> None:
@@ -92,14 +83,14 @@ def test_a_restart_of_postgres_costs_only_the_requests_in_flight(tenfour_server:
 
     with ThreadPoolExecutor(4) as pool:
         workers = [pool.submit(work, number) for number in range(4)]
-        until(lambda: len(acked) > 20 or any(worker.done() for worker in workers))
+        wait_until(lambda: len(acked) > 20 or any(worker.done() for worker in workers))
         connection.close()
         services.restart_postgres()
         before = len(acked)
-        until(lambda: len(acked) > before + 20 or any(worker.done() for worker in workers))
+        wait_until(lambda: len(acked) > before + 20 or any(worker.done() for worker in workers))
         stop.set()
         for worker in workers:
-            worker.result(20)
+            worker.result(PATIENCE_S)
     assert set(answers) <= {(201, ""), (200, ""), (503, "temporarily_unavailable")}, answers
     assert call(f"{url}/v1/me", agent)[0] == 200 and call(f"{url}/readyz")[0] == 200
     assert Instruction.objects.filter(
@@ -115,7 +106,7 @@ def test_a_connection_that_died_while_idle_costs_no_request(tenfour_server: Tenf
     def pulls() -> list[int]:
         with ThreadPoolExecutor(8) as pool:
             calls = [pool.submit(call, f"{url}/v1/instructions/pull", agent, {}) for _ in range(32)]
-            return [each.result(20)[0] for each in calls]
+            return [each.result(PATIENCE_S)[0] for each in calls]
 
     assert set(pulls()) == {200}
     connection.close()

@@ -3,9 +3,7 @@
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
@@ -14,6 +12,7 @@ from tenfour import Client
 
 from ledger.models import ClockRun, Event, Instruction
 from tests.serving import ROOT, Tenfour
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -57,16 +56,7 @@ def clockwork(tenfour_server: Tenfour) -> Iterator[None]:
         for process in processes[::-1]:
             process.terminate()
         for process in processes:
-            process.wait(timeout=60)
-
-
-def until(true: Callable[[], Any], seconds: float = 30) -> Any:
-    """Look again and again until it is true; the deadline is the test's failure, not its rhythm."""
-    deadline = time.monotonic() + seconds
-    while not (found := true()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
-    return found
+            process.wait(timeout=PATIENCE_S)
 
 
 def test_a_deaf_agent_is_told_four_times_and_then_given_up(
@@ -84,7 +74,7 @@ def test_a_deaf_agent_is_told_four_times_and_then_given_up(
                 assert steady.signal("done", {}) == (heard.id,)
             return Instruction.objects.filter(pk=ignored.id, state="failed").exists()
 
-        until(given_up)
+        wait_until(given_up)
     assert texts == ["Check", "Check", "**IMPORTANT:** Check", "**URGENT:** Check"]
     assert producer.instructions.get(heard.id).state == "acknowledged"
     assert Instruction.objects.get(pk=heard.id).deliveries == 1

@@ -14,6 +14,7 @@ from ledger.tokens import TrustedCaller
 from tests.conftest import Api
 from tests.elsewhere import blocked
 from tests.factories import MINUTE, NOW, make_agent, make_token, pull, send, state_of, tick
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -26,7 +27,7 @@ def test_a_send_that_meets_an_uncommitted_twin_waits_and_is_deduplicated(elsewhe
         second = elsewhere(lambda: instructions.send(agent, "Check", stamp=Stamp(SYSTEM)))
         with blocked(second):
             pass
-    row = second.result(10)
+    row = second.result(PATIENCE_S)
     assert (row["id"], row["deduplicated"]) == (first, True)
     assert Instruction.objects.count() == 1
 
@@ -39,7 +40,7 @@ def test_a_send_that_races_an_ack_is_not_lost(elsewhere: Any) -> None:
         second = elsewhere(lambda: instructions.send(agent, "Check", stamp=Stamp(SYSTEM)))
         with blocked(second):
             pass
-    row = second.result(10)
+    row = second.result(PATIENCE_S)
     assert (
         row["id"] != first and not row["deduplicated"] and row["state"] == InstructionState.QUEUED
     )
@@ -50,7 +51,7 @@ def test_many_sends_at_once_are_one_instruction(elsewhere: Any) -> None:
     futures = [
         elsewhere(lambda: instructions.send(agent, "Check", stamp=Stamp(SYSTEM))) for _ in range(24)
     ]
-    rows = [future.result(20) for future in futures]
+    rows = [future.result(PATIENCE_S) for future in futures]
     assert len({row["id"] for row in rows}) == 1
     assert sum(not row["deduplicated"] for row in rows) == 1
     assert Event.objects.filter(kind="instruction.queued").count() == 1
@@ -63,7 +64,7 @@ def test_two_pulls_at_once_share_the_queue(elsewhere: Any) -> None:
         send(agent, content)
     with transaction.atomic():
         mine = pull(agent, limit=2)
-        theirs = elsewhere(lambda: pull(agent)).result(10)
+        theirs = elsewhere(lambda: pull(agent)).result(PATIENCE_S)
     assert (mine, theirs) == (sent[:2], sent[2:])
 
 
@@ -73,7 +74,7 @@ def test_the_idle_check_passes_over_what_is_being_acknowledged(elsewhere: Any) -
     pull(agent)
     with transaction.atomic():
         instructions.acknowledge_instruction(acked, now=NOW)
-        assert elsewhere(lambda: tick(NOW + MINUTE)).result(10) == (1, 0)
+        assert elsewhere(lambda: tick(NOW + MINUTE)).result(PATIENCE_S) == (1, 0)
     assert (state_of(acked), state_of(ignored)) == (
         InstructionState.ACKNOWLEDGED,
         InstructionState.QUEUED,
@@ -86,7 +87,7 @@ def test_two_idle_checks_at_once_requeue_once(elsewhere: Any) -> None:
     pull(agent)
     with transaction.atomic():
         assert tick(NOW + MINUTE) == (1, 0)
-        assert elsewhere(lambda: tick(NOW + MINUTE)).result(10) == (0, 0)
+        assert elsewhere(lambda: tick(NOW + MINUTE)).result(PATIENCE_S) == (0, 0)
     assert Instruction.objects.get(pk=id).retry_count == 1
     assert tick(NOW + MINUTE) == (0, 0)
 
@@ -104,7 +105,7 @@ def test_two_acks_at_once_have_one_winner_and_both_succeed(elsewhere: Any) -> No
         second = elsewhere(ack)
         with blocked(second):
             pass
-    assert second.result(10)["state"] == InstructionState.ACKNOWLEDGED
+    assert second.result(PATIENCE_S)["state"] == InstructionState.ACKNOWLEDGED
     assert Event.objects.filter(kind="instruction.acknowledged").count() == 1
 
 
@@ -120,7 +121,7 @@ def test_a_signal_waits_for_a_pull_that_is_under_way(elsewhere: Any) -> None:
         )
         with blocked(told):
             pass
-    assert told.result(10) == [id] and state_of(id) == InstructionState.ACKNOWLEDGED
+    assert told.result(PATIENCE_S) == [id] and state_of(id) == InstructionState.ACKNOWLEDGED
 
 
 def test_the_same_key_at_once_waits_and_replays(elsewhere: Any) -> None:
@@ -134,7 +135,7 @@ def test_the_same_key_at_once_waits_and_replays(elsewhere: Any) -> None:
         )
         with blocked(again):
             pass
-    second = again.result(20)
+    second = again.result(PATIENCE_S)
     assert second["Idempotency-Replayed"] == "true" and second.body == first.body
     assert Instruction.objects.count() == 1
 
@@ -150,6 +151,6 @@ def test_an_agent_that_another_call_has_just_created_is_found_not_created(elsewh
         second = elsewhere(lambda: Api(secret)("POST", "/agents", {"name": "coder"}))
         with blocked(second):
             pass
-    response = second.result(10)
+    response = second.result(PATIENCE_S)
     assert (response.status_code, response.body["id"]) == (200, str(first.pk))
     assert Event.objects.filter(kind="agent.registered").count() == 1

@@ -20,6 +20,7 @@ from retries.plans import aborting, importing, restarting
 from tests.elsewhere import blocked
 from tests.ledger.plans.test_import_writer import imported, states, task
 from tests.retries.moves import make_task
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -37,10 +38,11 @@ def crossing(calls: list[list[UUID]]) -> Callable[[Iterable[UUID]], list[UUID]]:
         is_first_try = len(calls) < 2
         calls.append([first, second])
         if not is_first_try:
-            passed.wait(10)  # or it could take back what the other waits for, and cross it again
+            # or it could take back what the other waits for, and cross it again
+            passed.wait(PATIENCE_S)
         needs.hold([first])
         if is_first_try:
-            both.wait(10)
+            both.wait(PATIENCE_S)
         needs.hold([second])
         passed.set()
         return [first, second]
@@ -54,7 +56,7 @@ def test_the_one_that_was_undone_is_run_again(agent: Agent, elsewhere: Callable[
     calls: list[list[UUID]] = []
     verb = crossing(calls)
     found = [elsewhere(lambda ids=ids: verb(iter(ids))) for ids in ([one, two], [two, one])]
-    assert [each.result(20) for each in found] == [[one, two], [two, one]]
+    assert [each.result(PATIENCE_S) for each in found] == [[one, two], [two, one]]
     assert len(calls) == 3
 
 
@@ -70,7 +72,7 @@ def test_inside_another_transaction_nothing_is_run_again(
             return verb(ids)
 
     found = [elsewhere(lambda ids=ids: within(ids)) for ids in ([one, two], [two, one])]
-    errors = [each.exception(20) for each in found]
+    errors = [each.exception(PATIENCE_S) for each in found]
     assert sorted(type(each) for each in errors if each) == [OperationalError]
     assert len(calls) == 2
 
@@ -86,7 +88,7 @@ def test_an_import_that_was_undone_is_run_again(
         found = elsewhere(lambda: imported({}, {"needs": "task-1"}, mode="merge"))
         with blocked(found):
             Plan.objects.select_for_update(no_key=True).get(pk=plan.pk)
-    assert found.result(20).diff.changed == {"03-01:task-2": ["needs"]}
+    assert found.result(PATIENCE_S).diff.changed == {"03-01:task-2": ["needs"]}
     assert states() == {"task-1": TaskState.QUEUED, "task-2": TaskState.BLOCKED}
     assert list(audit()) == []
 

@@ -14,6 +14,7 @@ from ledger.models import Agent, Event
 from ledger.states import InstructionState
 from tests.factories import make_agent, make_instruction, send
 from tests.journal_partitions import set_truncate_triggers
+from tests.waiting import PATIENCE_S
 
 Kind = journal.Kind
 
@@ -73,19 +74,19 @@ def test_a_reader_never_passes_a_transaction_that_is_still_running() -> None:
             with transaction.atomic():
                 send(agent, "slow")
                 begun.set()
-                assert may_commit.wait(10)
+                assert may_commit.wait(PATIENCE_S)
         finally:
             connection.close()
 
     start = journal.fetch_head()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(slow)
-        assert begun.wait(10)
+        assert begun.wait(PATIENCE_S)
         send(agent, "quick")
         assert Event.objects.filter(kind=Kind.INSTRUCTION_QUEUED).count() == 1
         assert journal.fetch_stream(start) == [] and journal.fetch_head() == start
         may_commit.set()
-        running.result(10)
+        running.result(PATIENCE_S)
     seen = journal.fetch_stream(start)
     assert [row["kind"] for row in seen] == ["instruction.queued"] * 2
     assert [str(row["tx"]) for row in seen] == sorted(str(row["tx"]) for row in seen)

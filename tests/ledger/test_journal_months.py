@@ -27,6 +27,7 @@ from tests.journal_partitions import (
     split_now,
 )
 from tests.retries.moves import claim, make_task
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
@@ -176,8 +177,8 @@ def test_a_month_is_dropped_beside_a_reader_and_no_move_waits(months: None, else
             journal_months.drop_month(past)
 
         with pytest.raises(Busy):
-            elsewhere(drop).result(30)
-        elsewhere(lambda: send(agent, "meanwhile")).result(30)
+            elsewhere(drop).result(PATIENCE_S)
+        elsewhere(lambda: send(agent, "meanwhile")).result(PATIENCE_S)
         assert Event.objects.filter(kind="instruction.queued").count() == 1
     halfway = journal_months.list_months_past(before=in_months(3))[-1]
     assert (halfway.name, halfway.is_detaching) == (past.name, True)

@@ -21,6 +21,7 @@ from retries.breaker import CircuitBreakerOpen
 from tests.elsewhere import at_once, blocked
 from tests.factories import MINUTE, NOW
 from tests.retries.moves import attempt_of, claim, make_task
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -116,7 +117,7 @@ def test_a_heartbeat_between_the_look_and_the_turn_saves_the_attempt(
         swept = elsewhere(lambda: leases.expire(now=later))
         with blocked(swept):
             pass
-    assert swept.result(10) == 0
+    assert swept.result(PATIENCE_S) == 0
     assert Task.objects.get(pk=id).state == TaskState.RUNNING
     assert leases.expire(now=later + MINUTE * 6) == 1
 
@@ -137,9 +138,9 @@ def test_an_attempt_begins_after_one_that_its_claim_did_not_see(
         Attempt.objects.select_for_update().get(pk=own)
         claimed = elsewhere(lambda: claim(agent, worker_id="one"))
         with blocked(claimed):
-            elsewhere(take_and_release).result(10)
+            elsewhere(take_and_release).result(PATIENCE_S)
         in_process.report_success(own, stamp=Stamp(SYSTEM, NOW))
-    assert claimed.result(10).rows[0]["id"] == task != held
+    assert claimed.result(PATIENCE_S).rows[0]["id"] == task != held
     first, second = Attempt.objects.filter(task=task).order_by("number")
     assert second.started_at >= first.ended_at
     assert list(audit()) == []

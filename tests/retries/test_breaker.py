@@ -18,6 +18,7 @@ from retries.breaker import CircuitBreaker, CircuitBreakerConfig, CircuitBreaker
 from tests.elsewhere import blocked
 from tests.factories import NOW, make_agent, make_project
 from tests.loops import run_coroutine
+from tests.waiting import PATIENCE_S
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(seconds=60)
@@ -480,7 +481,7 @@ def test_of_ten_who_ask_at_once_one_is_the_probe(elsewhere: Callable[..., Any]) 
         with blocked(others[0]):
             breaker.take_probe(agent.pk, make_attempt(agent).pk, now=NOW)
     shut = breaker.Gate(open=True, retry_after_s=1)
-    assert [other.result(10) for other in others] == [shut] * 9
+    assert [other.result(PATIENCE_S) for other in others] == [shut] * 9
 
 
 @pytest.mark.django_db(transaction=True)
@@ -490,7 +491,7 @@ def test_of_many_calls_at_once_one_is_the_probe(elsewhere: Callable[..., Any]) -
 
     def probed() -> int:
         others = [elsewhere(lambda: refused(CircuitBreaker("coder"))) for _ in range(9)]
-        return len([other.result(10) for other in others])
+        return len([other.result(PATIENCE_S) for other in others])
 
     assert circuit.call(probed) == 9
     assert Breaker.objects.get().successes == 1
@@ -506,7 +507,7 @@ def test_failures_at_once_are_all_counted(elsewhere: Callable[..., Any]) -> None
         with blocked(others[0]):
             pass
     for other in others:
-        other.result(10)
+        other.result(PATIENCE_S)
     assert Breaker.objects.get().failures == 4
 
 
@@ -518,7 +519,7 @@ def test_a_closed_breaker_makes_nobody_wait(elsewhere: Callable[..., Any]) -> No
     with transaction.atomic():
         fails(agent)
         ask = elsewhere(lambda: atomically(lambda: breaker.check_gate(agent.pk, now=NOW)))
-        assert ask.result(10) == breaker.Gate()
+        assert ask.result(PATIENCE_S) == breaker.Gate()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -528,7 +529,7 @@ def test_the_sweep_passes_over_a_breaker_that_somebody_holds(elsewhere: Callable
     with transaction.atomic():
         assert breaker.check_gate(held.pk, now=NOW + MINUTE).probe
         sweep = elsewhere(lambda: breaker.half_open_due(stamp=Stamp(SYSTEM, NOW + MINUTE)))
-        assert sweep.result(10) == [free.pk]
+        assert sweep.result(PATIENCE_S) == [free.pk]
     assert len(journaled(held)) == 2
 
 

@@ -15,6 +15,7 @@ from retries.claims import ConcurrencyLimit
 from tests.elsewhere import at_once, blocked
 from tests.factories import MINUTE, NOW
 from tests.retries.moves import attempt_of, claim, make_task
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -57,7 +58,7 @@ def test_a_claim_waits_for_one_that_takes_the_last_place(limited: Agent, elsewhe
         second = elsewhere(lambda: claim(limited))
         with blocked(second):
             pass
-    assert (second.result(10).reason, live()) == ("concurrency_limit", 2)
+    assert (second.result(PATIENCE_S).reason, live()) == ("concurrency_limit", 2)
 
 
 def test_what_a_worker_holds_it_gets_back_at_the_limit(limited: Agent) -> None:

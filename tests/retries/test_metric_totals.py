@@ -17,6 +17,7 @@ from retries.models import MetricTotal
 from tests.elsewhere import at_once
 from tests.factories import NOW
 from tests.retries.moves import attempt_of, claim, fail, make_task
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LATER = NOW + timedelta(seconds=90)
@@ -90,8 +91,8 @@ def test_an_event_that_commits_late_is_counted(agent: Agent, elsewhere: Any) -> 
     """Its transaction is older than one that is already counted."""
     with transaction.atomic():
         make_task(agent)
-        elsewhere(lambda: make_task(agent)).result(20)
-        elsewhere(lambda: metric_totals.count_events(now=NOW)).result(20)
+        elsewhere(lambda: make_task(agent)).result(PATIENCE_S)
+        elsewhere(lambda: metric_totals.count_events(now=NOW)).result(PATIENCE_S)
         assert sum(counts("tenfour_task_transitions").values()) == 0
     metric_totals.count_events(now=NOW)
     assert counts("tenfour_task_transitions") == {("none", "queued"): 2}

@@ -16,6 +16,7 @@ from retries.models import Escalation
 from tests.elsewhere import blocked
 from tests.factories import NOW
 from tests.retries.moves import attempt_of, claim, fail, kinds, make_task
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -43,7 +44,7 @@ def test_a_need_that_ends_while_it_is_waited_for(agent: Agent, elsewhere: Any) -
         ended = elsewhere(lambda: in_process.report_success(attempt, stamp=Stamp(SYSTEM, NOW)))
         with blocked(ended):
             pass
-    assert ended.result(10).decision["decision"] == "done"
+    assert ended.result(PATIENCE_S).decision["decision"] == "done"
     task = Task.objects.get(pk=waits)
     assert (task.state, task.unmet) == (TaskState.QUEUED, 0)
     assert list(audit()) == []
@@ -67,7 +68,7 @@ def test_a_need_that_is_given_up_while_it_is_waited_for(
         given_up = elsewhere(give_up)
         with blocked(given_up):
             pass
-    assert len(given_up.result(10)) == 1
+    assert len(given_up.result(PATIENCE_S)) == 1
     assert Task.objects.get(pk=waits).state == TaskState.QUEUED
 
 
@@ -79,7 +80,7 @@ def test_who_comes_while_a_need_ends_finds_it_met(agent: Agent, elsewhere: Any) 
         made = elsewhere(lambda: make_task(agent, needs=[need]))
         with blocked(made):
             pass
-    assert Task.objects.get(pk=made.result(10)).state == TaskState.QUEUED
+    assert Task.objects.get(pk=made.result(PATIENCE_S)).state == TaskState.QUEUED
 
 
 def test_what_was_replaced_is_waited_for_in_its_replacement(agent: Agent) -> None:
@@ -104,7 +105,7 @@ def test_a_replay_meets_an_enqueue_that_needs_the_old_one(agent: Agent, elsewher
         replayed = elsewhere(lambda: settle(deadletters.replay))
         with blocked(replayed):
             pass
-    middle = replayed.result(10)[0].replayed_as_id
+    middle = replayed.result(PATIENCE_S)[0].replayed_as_id
     assert needs_of(before) == [middle]
     bury(agent, middle)
     with transaction.atomic():
@@ -112,7 +113,7 @@ def test_a_replay_meets_an_enqueue_that_needs_the_old_one(agent: Agent, elsewher
         after = elsewhere(lambda: make_task(agent, needs=[old]))
         with blocked(after):
             pass
-    assert needs_of(after.result(10)) == needs_of(before) == [newest]
+    assert needs_of(after.result(PATIENCE_S)) == needs_of(before) == [newest]
     in_process.report_success(attempt_of(claim(agent, task=newest)), stamp=Stamp(SYSTEM, NOW))
     assert set(Task.objects.exclude(state__in=["failed", "done"]).values_list("state")) == {
         (TaskState.QUEUED,)
@@ -144,7 +145,7 @@ def test_a_person_who_ends_a_task_waits_for_an_answer_without_its_task(
         ended = elsewhere(lambda: verb([id], stamp=Stamp(SYSTEM, NOW)))
         with blocked(ended):
             Task.objects.select_for_update(nowait=True).get(pk=id)
-    assert id in ended.result(10)
+    assert id in ended.result(PATIENCE_S)
     assert Escalation.objects.get().state == "withdrawn"
 
 

@@ -24,6 +24,7 @@ from tests.elsewhere import at_once, blocked
 from tests.factories import NOW, make_project
 from tests.ledger.plans.test_import_writer import imported, plan_file, states, task
 from tests.retries.moves import attempt_of, claim
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 S = TaskState
@@ -63,7 +64,7 @@ def test_an_abort_sees_what_is_claimed_just_now(agent: Agent, elsewhere: Any) ->
         future = elsewhere(lambda: aborting.abort([plan.pk], stamp=Stamp(SYSTEM, NOW)))
         with blocked(future):
             pass
-    future.result(10)
+    future.result(PATIENCE_S)
     assert Task.objects.get().abort_requested_at is not None
     told = in_process.report_success(attempt_of(found), stamp=Stamp(SYSTEM, NOW))
     assert told.decision["decision"] == "aborted" and states() == {"task-1": S.ABORTED}
@@ -111,7 +112,7 @@ def test_two_answers_that_abort_one_plan_do_not_lock_each_other_out(
             list(Escalation.objects.filter(pk=second.pk).select_for_update(nowait=True))
         abort(first)
     with pytest.raises(AlreadyResolved):
-        future.result(10)
+        future.result(PATIENCE_S)
     second.refresh_from_db()
     assert second.state == "withdrawn" and set(states().values()) == {S.ABORTED}
     assert list(audit()) == []
@@ -124,7 +125,7 @@ def test_a_merge_does_not_change_what_is_claimed_just_now(agent: Agent, elsewher
         future = elsewhere(lambda: imported({"title": "new"}, mode="merge"))
         with blocked(future):
             pass
-    assert future.result(10).diff.untouched == ["03-01:task-1"]
+    assert future.result(PATIENCE_S).diff.untouched == ["03-01:task-1"]
     assert task("03-01:task-1").title == "old"
 
 

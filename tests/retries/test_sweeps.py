@@ -13,6 +13,7 @@ from retries import sweeps
 from retries.jobs import run_entry
 from tests.factories import MINUTE, NOW, make_agent, make_project, pull, send, state_of
 from tests.retries.moves import claim, make_task
+from tests.waiting import PATIENCE_S
 
 MINUTES = timedelta(seconds=60)
 
@@ -40,7 +41,7 @@ def test_an_entry_that_another_beat_is_taking_is_left_to_it() -> None:
 
     with ThreadPoolExecutor(1) as pool, transaction.atomic():
         assert sweeps.take_turn("idle_check", before=NOW, now=NOW)
-        assert pool.submit(tick).result(10) is None
+        assert pool.submit(tick).result(PATIENCE_S) is None
 
 
 @pytest.mark.django_db

@@ -13,7 +13,8 @@ from typing import Any
 import psycopg
 
 from config.local.places import PROJECT
-from tests.config.local.test_up import OURS, PATIENCE, Instance
+from tests.config.local.test_up import OURS, Instance
+from tests.waiting import PATIENCE_S
 
 NOT_WHOLE = "is not a whole backup: it was cut short or changed."
 
@@ -26,7 +27,7 @@ def manage(data: Path, *argv: str | Path) -> "subprocess.CompletedProcess[str]":
         env=env | {"TENFOUR_DATA": str(data)},
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=PATIENCE_S,
     )
 
 
@@ -44,7 +45,7 @@ def call(instance: Instance, path: str, body: Any = None) -> Any:
             "Content-Type": "application/json",
         },
     )
-    with urllib.request.urlopen(request, timeout=30) as response:
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
         return json.load(response)
 
 
@@ -83,7 +84,7 @@ def fill(instance: Instance) -> None:
         env=variables(instance),
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     with psycopg.connect(variables(instance)["DATABASE_URL"]) as conn:

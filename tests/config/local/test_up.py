@@ -11,8 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,9 +21,10 @@ from config.local import embedded, places, processes, supervisor, up
 from config.local.commands import Command, run_once
 from config.local.places import PROJECT, Place, Refused
 from tests.loops import run_coroutine
+from tests.processes import stop_process
+from tests.waiting import PATIENCE_S, wait_until
 
 OURS = {"DATABASE_URL", "REDIS_URL"}
-PATIENCE = 90
 
 
 class Instance:
@@ -46,7 +46,7 @@ class Instance:
                 stdout=log,
                 stderr=log,
             )
-        eventually(self.is_ready, self.said)
+        wait_until(self.is_ready, self.said)
         return self
 
     def is_ready(self) -> bool:
@@ -57,7 +57,7 @@ class Instance:
         """What a second start says."""
         argv = [sys.executable, "-m", "config.local.up"]
         return subprocess.run(
-            argv, cwd=PROJECT, env=self.env, capture_output=True, text=True, timeout=PATIENCE
+            argv, cwd=PROJECT, env=self.env, capture_output=True, text=True, timeout=PATIENCE_S
         )
 
     def said(self) -> str:
@@ -66,7 +66,7 @@ class Instance:
     def status(self) -> int:
         try:
             with urllib.request.urlopen(
-                f"http://127.0.0.1:{self.port}/healthz", timeout=10
+                f"http://127.0.0.1:{self.port}/healthz", timeout=PATIENCE_S
             ) as page:
                 return int(page.status)
         except urllib.error.HTTPError as error:
@@ -96,12 +96,12 @@ class Instance:
         assert self.process
         family = self.family()
         self.process.send_signal(sent)
-        self.process.wait(timeout=PATIENCE)
+        self.process.wait(timeout=PATIENCE_S)
 
         def alive() -> list[str]:  # an ended process that no one reaped has no command line
             return [command for command in map(command_of, family) if command]
 
-        eventually(lambda: not alive(), lambda: f"{alive()} did not end.\n{self.said()}")
+        wait_until(lambda: not alive(), lambda: f"{alive()} did not end.\n{self.said()}")
 
 
 def pids() -> list[int]:
@@ -124,13 +124,6 @@ def command_of(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
     except OSError:
         return ""
-
-
-def eventually(holds: Callable[[], bool], explain: Callable[[], str] = str) -> None:
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end, explain()
-        time.sleep(0.02)
 
 
 def data_folder(name: str) -> Path:
@@ -205,7 +198,7 @@ def test_a_token_of_the_first_start_opens_the_api(tenfour: Instance) -> None:
     request = urllib.request.Request(
         f"http://127.0.0.1:{tenfour.port}/v1/me", headers={"Authorization": f"Bearer {token}"}
     )
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
         assert json.load(answer)["agent"] == "coder"
 
 
@@ -271,8 +264,8 @@ def test_the_address_of_a_killed_instance_is_not_taken_for_a_running_one(tmp_pat
 def test_what_dies_is_started_again(tenfour: Instance, words: str) -> None:
     before = tenfour.child(words)
     os.kill(before, signal.SIGKILL)
-    eventually(lambda: tenfour.child(words) not in (0, before), tenfour.said)
-    assert tenfour.status() == 200
+    wait_until(lambda: tenfour.child(words) not in (0, before), tenfour.said)
+    wait_until(lambda: tenfour.status() == 200, tenfour.said)
     assert "was killed; restarting in 0.5 s" in tenfour.said()
 
 
@@ -282,11 +275,11 @@ def test_a_killed_web_server_takes_its_workers_with_it(tenfour: Instance) -> Non
     workers = children_of(before)
     assert workers
     for worker in workers:
-        os.kill(worker, signal.SIGSTOP)
+        stop_process(worker)
     os.kill(before, signal.SIGKILL)
-    eventually(lambda: not any(map(command_of, workers)), tenfour.said)
-    eventually(lambda: tenfour.child("config.web_server") not in (0, before), tenfour.said)
-    assert tenfour.status() == 200
+    wait_until(lambda: not any(map(command_of, workers)), tenfour.said)
+    wait_until(lambda: tenfour.child("config.web_server") not in (0, before), tenfour.said)
+    wait_until(lambda: tenfour.status() == 200, tenfour.said)
 
 
 def test_a_killed_supervisor_takes_all_with_it_and_the_next_start_goes_on() -> None:
@@ -404,18 +397,19 @@ def test_the_queue_of_the_redis_of_before_goes_on() -> None:
     command = servers.redis_command()
     process = subprocess.Popen(command.argv, stdout=subprocess.DEVNULL, **command.options())
     try:
-        eventually(lambda: embedded.redis_answers(servers.redis.port))
+        wait_until(lambda: embedded.redis_answers(servers.redis.port))
         with redis.Redis.from_url(servers.urls["REDIS_URL"]) as client:
-            eventually(lambda: client.get("kept") == b"yes")
+            wait_until(lambda: client.get("kept") == b"yes")
     finally:
         process.terminate()
-        process.wait(timeout=60)
+        process.wait(timeout=PATIENCE_S)
 
 
 def test_a_stuck_reader_does_not_hold_up_who_says_it(capfd: pytest.CaptureFixture[str]) -> None:
     terminal = processes.Terminal()
     terminal.say("web", "one\ntwo")
     terminal.close()
+    terminal.writer.join(PATIENCE_S)
     assert capfd.readouterr().out == "     web | one\n     web | two\n"
 
 
@@ -426,14 +420,20 @@ def test_a_program_that_cannot_be_started_is_reported_and_tried_again(
     terminal = processes.Terminal()
     process = processes.Process("web", Command(["/nowhere/program"]), terminal)
 
-    async def run_for_a_second() -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(process.keep_running(), timeout=1)
-
-    run_coroutine(run_for_a_second())
-    terminal.close()
     sentence = "web could not be started: No such file or directory; restarting in "
-    assert capfd.readouterr().out.count(sentence) == 2
+
+    async def read_two_lines() -> str:
+        said = ""
+        restarting = asyncio.create_task(process.keep_running())
+        while said.count("\n") < 2:
+            await asyncio.sleep(0.02)
+            said += capfd.readouterr().out
+        restarting.cancel()
+        return said
+
+    said = run_coroutine(asyncio.wait_for(read_two_lines(), PATIENCE_S))
+    terminal.close()
+    assert said == f" tenfour | {sentence}0.5 s\n tenfour | {sentence}1 s\n"
     with pytest.raises(Refused, match="program could not be started: No such file"):
         run_once(Command(["/nowhere/program"]))
 
@@ -447,10 +447,10 @@ def test_an_early_interrupt_prints_no_traceback(delay: float) -> None:
     )
     # Python itself reports an interrupt with a traceback until our first line has run.
     maps = Path(f"/proc/{process.pid}/maps")
-    eventually(lambda: "_ctypes" in maps.read_text())
+    wait_until(lambda: "_ctypes" in maps.read_text())
     time.sleep(delay)
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=PATIENCE)
+    output, _ = process.communicate(timeout=PATIENCE_S)
     assert b"Traceback" not in output
 
 

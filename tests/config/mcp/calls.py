@@ -5,6 +5,8 @@ from typing import Any
 
 import httpx2
 
+from tests.waiting import PATIENCE_S
+
 VERSION = "2025-11-25"
 MODERN = "2026-07-28"
 META = "io.modelcontextprotocol/"
@@ -14,7 +16,7 @@ class Mcp:
     """Calls the tools of one token over HTTP, with the headers of a legacy version."""
 
     def __init__(self, url: str, secret: str) -> None:
-        self.http = httpx2.Client(base_url=url, timeout=20)
+        self.http = httpx2.Client(base_url=url, timeout=PATIENCE_S)
         self.headers = {
             "Authorization": f"Bearer {secret}",
             "Content-Type": "application/json",

@@ -13,6 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.loops import run_coroutine
 from tests.serving import Tenfour
+from tests.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_a_task_and_an_instruction(
 @asynccontextmanager
 async def connect(url: str, token: str, mode: Any) -> AsyncIterator[Client]:
     headers = {"Authorization": f"Bearer {token}"}
-    async with httpx2.AsyncClient(headers=headers, timeout=20) as http:
+    async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE_S) as http:
         server = streamable_http_client(f"{url}/mcp", http_client=http)
         async with Client(server, mode=mode) as client:
             yield client

@@ -18,6 +18,7 @@ from tests.elsewhere import at_once, blocked
 from tests.factories import NOW, send
 from tests.ledger.standing_instructions.rules import make_rule
 from tests.retries.moves import claim, make_task
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -51,7 +52,7 @@ def test_a_signal_that_races_with_the_ack_is_not_lost(
         racing = elsewhere(lambda: write(agent))
         with blocked(racing):
             assert not racing.done()
-    assert len(racing.result(10)) == 1
+    assert len(racing.result(PATIENCE_S)) == 1
     assert Instruction.objects.filter(state="queued").count() == 1
 
 

@@ -14,6 +14,7 @@ from ledger.tasks.daily_limit import count_tasks
 from tests.conftest import Api
 from tests.elsewhere import at_once, blocked
 from tests.factories import NOW, make_agent, make_token
+from tests.waiting import PATIENCE_S
 
 LIMIT = 3
 BODY = {"type": "code"}
@@ -103,9 +104,9 @@ def test_one_agents_count_holds_back_no_other(elsewhere: Any) -> None:
     first, second = make_agent("first"), make_agent("second")
     with transaction.atomic():
         count_tasks(first, LIMIT, now=NOW)
-        elsewhere(lambda: count_tasks(second, LIMIT, now=NOW)).result(10)
+        elsewhere(lambda: count_tasks(second, LIMIT, now=NOW)).result(PATIENCE_S)
         waits = elsewhere(lambda: count_tasks(first, 1, now=NOW))
         with blocked(waits):
             pass
     with pytest.raises(RateLimited):
-        waits.result(10)
+        waits.result(PATIENCE_S)

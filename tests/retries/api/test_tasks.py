@@ -23,6 +23,7 @@ from tests.dashboard.worked import make_task
 from tests.elsewhere import blocked
 from tests.factories import make_agent
 from tests.retries.api.calls import claim, enqueue
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db
 
@@ -87,7 +88,7 @@ def test_a_producers_abort_waits_for_a_concurrent_escalation(
         aborted = elsewhere(lambda: producer("POST", f"/tasks/{id}/abort"))
         with blocked(aborted):
             pass
-    refused = aborted.result(10)
+    refused = aborted.result(PATIENCE_S)
     assert (refused.status_code, refused.body["code"]) == (409, "invalid_transition")
     assert refused.body["current"] == "escalated"
     assert Task.objects.get().state == "escalated" and Escalation.objects.open().count() == 1

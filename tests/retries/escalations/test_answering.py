@@ -21,6 +21,7 @@ from retries.models import Escalation
 from retries.states import TEXT_ANSWERS, Answer, EscalationState
 from tests.elsewhere import blocked
 from tests.factories import MINUTE, NOW, make_agent, pull, send, state_of, tick
+from tests.waiting import PATIENCE_S
 
 MARA = Actor("user", "1", "mara")
 
@@ -199,7 +200,7 @@ def test_one_of_two_simultaneous_answers_wins(
         with blocked(racing):
             pass
     with pytest.raises(AlreadyResolved, match="mara answered 'skip'"):
-        racing.result(20)
+        racing.result(PATIENCE_S)
     assert Event.objects.filter(kind="escalation.resolved").count() == 1
 
 

@@ -31,6 +31,7 @@ from tests.elsewhere import blocked
 from tests.factories import MINUTE, NOW, make_agent
 from tests.ledger.plans.test_import_writer import imported
 from tests.retries.moves import attempt_of, claim, fail, kinds, make_task
+from tests.waiting import PATIENCE_S
 
 Elsewhere = Callable[..., Future[Any]]
 S = TaskState
@@ -203,7 +204,7 @@ def test_an_undo_waits_for_the_claim_that_has_just_taken_it(elsewhere: Elsewhere
         with blocked(future):
             pass
     with pytest.raises(UndoTooLate, match="the task is running"):
-        future.result(20)
+        future.result(PATIENCE_S)
     assert stands(asked.task_id) == (S.RUNNING, None, 3, 4)
     assert Escalation.objects.get().state == "resolved" and list(audit()) == []
 
@@ -215,7 +216,7 @@ def test_a_claim_passes_over_what_is_being_undone(elsewhere: Elsewhere) -> None:
     with transaction.atomic():
         undo(asked)
         future = elsewhere(lambda: claim(agent, now=LATER + UNDO))
-        assert future.result(20).reason == "no_task"
+        assert future.result(PATIENCE_S).reason == "no_task"
     assert stands(asked.task_id)[0] == S.ESCALATED and list(audit()) == []
 
 
@@ -228,7 +229,7 @@ def test_of_two_undos_one_wins(elsewhere: Elsewhere) -> None:
         with blocked(future):
             pass
     with pytest.raises(UndoTooLate):
-        future.result(20)
+        future.result(PATIENCE_S)
     assert Event.objects.filter(kind="task.answer_undone").count() == 1
 
 

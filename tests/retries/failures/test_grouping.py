@@ -14,6 +14,7 @@ from retries.models import FailurePattern, Grouped
 from retries.states import PatternState
 from tests.factories import MINUTE, NOW, make_agent, make_project
 from tests.retries.moves import attempt_of, claim, fail, make_task
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db
 S = PatternState
@@ -124,7 +125,7 @@ def test_agents_with_the_same_failure_do_not_wait_for_each_other(agent: Agent) -
             finally:
                 connection.close()
 
-        pool.submit(fails_too).result(timeout=20)
+        pool.submit(fails_too).result(timeout=PATIENCE_S)
     assert only().grouped.count() == 3
 
 
@@ -144,5 +145,5 @@ def test_two_simultaneous_first_failures_create_one_pattern(agent: Agent) -> Non
             second = pool.submit(fails_too)
             wait([second], timeout=1)
             assert not second.done()
-        second.result(timeout=20)
+        second.result(timeout=PATIENCE_S)
     assert only().grouped.count() == 2

@@ -14,6 +14,7 @@ from retries.states import PatternState
 from tests.conftest import Api
 from tests.factories import NOW, make_agent, make_project
 from tests.retries.failures.test_grouping import MARA, broken
+from tests.waiting import PATIENCE_S
 
 LINE = "error: could not reserve host {} for the build"
 GENERAL = LINE.format("‹word›")
@@ -156,6 +157,6 @@ def test_simultaneous_failures_are_merged(
             late = pool.submit(fails_too)
             wait([late], timeout=1)
             assert not late.done()
-        late.result(timeout=30)
+        late.result(timeout=PATIENCE_S)
     assert only_current().template == GENERAL
     assert only_current().grouped.count() == len(known) + 2

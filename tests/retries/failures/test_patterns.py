@@ -21,6 +21,7 @@ from tests.elsewhere import blocked
 from tests.factories import MINUTE, NOW
 from tests.retries.failures.test_grouping import MARA, S, broken, kinds, only
 from tests.retries.moves import attempt_of, claim, fail, make_task
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db
 
@@ -131,7 +132,7 @@ def test_retry_skips_an_escalation_that_was_closed_meanwhile(agent: Agent, elsew
         )
         with blocked(future):
             pass
-    assert [each.pk for each in future.result(10).answered] == [second.pk]
+    assert [each.pk for each in future.result(PATIENCE_S).answered] == [second.pk]
 
 
 def test_the_journal_names_the_actor(agent: Agent) -> None:

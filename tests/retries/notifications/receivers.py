@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -113,12 +112,3 @@ def run_clock(now: datetime | None = None) -> dict[str, Any]:
         while sending.send_to_channel(channel_id):
             pass
     return did
-
-
-def until(holds: Callable[[], Any], seconds: float = 30) -> Any:
-    """Return what a function returns as soon as it is true; fail after the deadline."""
-    deadline = time.monotonic() + seconds
-    while not (found := holds()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
-    return found

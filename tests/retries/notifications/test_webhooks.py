@@ -36,8 +36,8 @@ from tests.retries.notifications.receivers import (
     Receiver,
     make_webhook,
     run_clock,
-    until,
 )
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -213,10 +213,10 @@ def test_a_try_locks_the_channel_first(receiver: Receiver, project: Project) -> 
         channels.lock_channel(channel.pk)
         thread = threading.Thread(target=record)
         thread.start()
-        until(lambda: sql.run(WAITING)[0]["n"])
+        wait_until(lambda: sql.run(WAITING)[0]["n"])
         rows = Delivery.objects.select_for_update(nowait=True)
         assert rows.get(pk=delivery.pk) == delivery
-    thread.join(30)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
     assert DeliveryTry.objects.filter(delivery=delivery, number=2).exists()
 

@@ -19,7 +19,8 @@ from tests import services
 from tests.celery_processes import WORKER, clock, run_celery
 from tests.factories import make_agent, make_project
 from tests.retries.moves import make_task
-from tests.retries.notifications.receivers import Receiver, make_webhook, until
+from tests.retries.notifications.receivers import Receiver, make_webhook
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -40,14 +41,14 @@ def test_nothing_is_lost_when_worker_and_redis_die(receiver: Receiver) -> None:
     def hang(handler: BaseHTTPRequestHandler) -> None:
         # the worker dies here, after the receiver has the delivery and before it is recorded
         reached.set()
-        release.wait(60)
+        release.wait(PATIENCE_S)
 
     receiver.answer = hang
     with run_celery(*clock("deliveries")):
         with run_celery(*WORKER, TENFOUR_WEBHOOK_ALLOW=receiver.allowed) as worker:
             for _ in range(40):
                 make_task(agent, now=timezone.now())
-            assert reached.wait(60)
+            assert reached.wait(PATIENCE_S)
             os.killpg(worker.pid, signal.SIGKILL)
             worker.wait()
         release.set()
@@ -57,12 +58,12 @@ def test_nothing_is_lost_when_worker_and_redis_die(receiver: Receiver) -> None:
         assert Channel.objects.get(pk=channel.pk).sending_until is not None
         Channel.objects.update(sending_until=timezone.now())
         with run_celery(*WORKER, TENFOUR_WEBHOOK_ALLOW=receiver.allowed):
-            until(lambda: delivered() == 40, 60)
+            wait_until(lambda: delivered() == 40)
             services.stop_redis()
             for _ in range(10):
                 make_task(agent, now=timezone.now())
             services.start_redis()
-            until(lambda: delivered() == 50, 90)
+            wait_until(lambda: delivered() == 50)
     ids = {
         f"evt-{id}" for id in Event.objects.filter(kind="task.created").values_list("pk", flat=True)
     }
@@ -88,11 +89,11 @@ def test_only_a_worker_of_the_queue_for_webhooks_sends(receiver: Receiver) -> No
     with run_celery(*WORKER, "-Q", "celery", TENFOUR_WEBHOOK_ALLOW=receiver.allowed):
         for number in (1, 2):
             run_entry.delay(name="notifications", every=0)
-            until(lambda number=number: count_waiting("webhooks") == number, 60)
+            wait_until(lambda number=number: count_waiting("webhooks") == number)
         assert Delivery.objects.get().tries == 0 and not receiver.received
     with run_celery(*WORKER, "-Q", "webhooks", TENFOUR_WEBHOOK_ALLOW=receiver.allowed):
         run_entry.delay(name="notifications", every=0)
         jobs.request_sending(channel.pk)
-        until(lambda: delivered() == 1, 60)
+        wait_until(lambda: delivered() == 1)
         assert count_waiting("celery") == 1
     connect_redis().flushdb()

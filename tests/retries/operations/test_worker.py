@@ -15,9 +15,9 @@ from tests import services
 from tests.celery_processes import WORKER, clock, run_celery
 from tests.dashboard.worked import enqueued
 from tests.factories import make_agent
-from tests.retries.notifications.receivers import until
 from tests.retries.operations.worlds import list_kinds, start
 from tests.serving import database_of_tests
+from tests.waiting import wait_until
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -48,14 +48,14 @@ def test_another_worker_goes_on_after_kill_9_and_no_row_is_done_twice() -> None:
             blocker.execute("select 1 from ledger_task where id = %s for update", [held])
             # other jobs of the worker wait for locks, too: this one has done its first batch
             first = Operation.objects.filter(state="running", changed=25)
-            until(lambda: first.exists() and is_waiting_for_a_lock(), 60)
+            wait_until(lambda: first.exists() and is_waiting_for_a_lock())
             os.killpg(worker.pid, signal.SIGKILL)
             worker.wait()
         # the dead worker still has its lease; it ends by itself, and here at once
-        until(lambda: Operation.objects.filter(changed=25).exists(), 30)
+        wait_until(lambda: Operation.objects.filter(changed=25).exists())
         Operation.objects.update(lease_until=timezone.now())
         with run_celery(*WORKER):
-            until(lambda: Operation.objects.filter(state="done").exists(), 60)
+            wait_until(lambda: Operation.objects.filter(state="done").exists())
     operation.refresh_from_db()
     assert (operation.changed, operation.refused, operation.left) == (60, 0, 0)
     aborted = Event.objects.filter(kind="task.aborted")

@@ -33,9 +33,9 @@ from tests.factories import MINUTE, make_instruction, send
 from tests.ledger.plans.test_import_writer import do, imported, task
 from tests.retries.failures.test_suggestions import MISSING, fixed
 from tests.retries.moves import attempt_of, claim, fail, make_task
-from tests.retries.notifications.receivers import until
 from tests.retries.sessions.worlds import make_session, store
 from tests.serving import database_of_tests
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 # Ids begin with the time of the database, so old rows are of today and retention runs later.
@@ -253,7 +253,10 @@ def test_what_changed_meanwhile_stays(agent: Agent, folder: Path) -> None:
     with ThreadPoolExecutor(1) as pool, transaction.atomic():
         Task.objects.select_for_update().get(pk=ids[1])
         assert (
-            pool.submit(in_thread, lambda: kind.delete(ids, running.Scope(LATER))).result(30) == 1
+            pool.submit(in_thread, lambda: kind.delete(ids, running.Scope(LATER))).result(
+                PATIENCE_S
+            )
+            == 1
         )
     assert set(Task.objects.values_list("pk", flat=True)) >= set(ids[:2])
     assert not Task.objects.filter(pk=ids[2]).exists() and list(audit.audit()) == []
@@ -274,7 +277,7 @@ def test_two_runs_at_once_do_no_harm(agent: Agent, folder: Path, settings: Any) 
     settings.TENFOUR = settings.TENFOUR | {"ARCHIVE": "off"}
     with ThreadPoolExecutor(2) as pool:
         runs = [pool.submit(in_thread, lambda: running.delete_old(now=LATER)) for _ in range(2)]
-        assert sum(run.result(60)["tasks"] for run in runs) == len(ids)
+        assert sum(run.result(PATIENCE_S)["tasks"] for run in runs) == len(ids)
     assert not Task.objects.exists() and list(audit.audit()) == []
 
 
@@ -309,9 +312,9 @@ def test_a_run_that_is_killed_loses_nothing(agent: Agent, folder: Path) -> None:
     }
     tick = "import django; django.setup(); from retries.sweeps import run; run('retention')"
     killed = subprocess.Popen([sys.executable, "-c", tick], cwd=PROJECT, env=env)
-    until(lambda: any(each.stat().st_size for each in folder.glob("*.index")), 60)
+    wait_until(lambda: any(each.stat().st_size for each in folder.glob("*.index")))
     killed.send_signal(signal.SIGKILL)
-    killed.wait(30)
+    killed.wait(PATIENCE_S)
     # The disk may have had a part of what was written last.
     (path,) = archives.list_files(folder)
     for file in (path, archives.index_of(path)):

@@ -15,6 +15,7 @@ from retries.sessions.processing import BatchToolBox, buffer_new_message
 from tests.conftest import Api
 from tests.retries.sessions.test_task_agent_atomicity import append, insert
 from tests.retries.sessions.worlds import make_session, sent_jobs, states, store
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -63,7 +64,7 @@ def test_two_retries_at_once_return_each_message_once(agent: Agent) -> None:
     barrier = Barrier(4)
 
     def retry(_: int) -> int:
-        barrier.wait(30)
+        barrier.wait(PATIENCE_S)
         try:
             return retrying.retry_failed(session, stamp=Stamp(SYSTEM))
         finally:

@@ -21,6 +21,7 @@ from retries.trackers.tracker import Batch, ToolBox
 from tests.conftest import Api
 from tests.elsewhere import blocked
 from tests.retries.sessions.worlds import make_session, states, store
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -240,11 +241,11 @@ def test_an_insertion_locks_the_session_alone(
 
     with transaction.atomic():
         call(one)
-        assert elsewhere(lambda: call(other)).result(20) == 1
+        assert elsewhere(lambda: call(other)).result(PATIENCE_S) == 1
         second = elsewhere(lambda: call(one))
         with blocked(second):
             pass
-    assert second.result(20) == 1
+    assert second.result(PATIENCE_S) == 1
     assert list(one.task_set.order_by("order").values_list("order", flat=True)) == [1, 2]
 
 
