@@ -1,5 +1,6 @@
-"""Filters beside a list: the values of a key, with the number of rows for each (pure)."""
+"""Filters above and beside a list: the values of a key, with the number of rows for each (pure)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dashboard.formatting import capped
@@ -29,7 +30,7 @@ class Facet:
         return f"{number}+" if self.are_some and not number.endswith("+") else number
 
 
-def value_facets(
+def build_value_facets(
     key: str,
     counted: list[tuple[str, int]],
     one: str,
@@ -49,4 +50,24 @@ def value_facets(
             are_some=are_some,
         )
         for name in names
+    ]
+
+
+def build_state_facets(
+    labels: Mapping[str, str],
+    counts: Mapping[str, int],
+    one: str,
+    query: BoxQuery,
+    *,
+    default: str = "all",
+) -> list[Facet]:
+    """Return the states above a list; the `default` is what a query without a state shows."""
+    return [
+        Facet(
+            label,
+            query.having("state", "" if name == default else f"state:{name}"),
+            counts[name],
+            name == one,
+        )
+        for name, label in labels.items()
     ]

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Self
 
 from dashboard.query_values import Reader
 
@@ -46,10 +46,12 @@ class Names:
     """A key whose values are names: any, or only the `choices`.
 
     `suggest` returns the choices to show for an unknown name; without it, all of them are shown.
+    `field` is the query's field if it has another name than the key.
     """
 
     choices: tuple[str, ...] = ()
     suggest: Callable[[str], tuple[str, ...]] | None = None
+    field: str = ""
 
 
 Keys = Mapping[str, Names | Reader]
@@ -60,8 +62,9 @@ class Parsed:
     """The terms of a query box before a page makes its query of them."""
 
     text: str
+    # the fields of the page's query: values of names, and what the readers returned
     names: dict[str, Values] = field(default_factory=dict)
-    read: dict[str, Any] = field(default_factory=dict)  # by the readers
+    read: dict[str, Any] = field(default_factory=dict)
     rest: list[str] = field(default_factory=list)  # words without a key
     problems: list[str] = field(default_factory=list)
 
@@ -83,6 +86,44 @@ class BoxQuery:
         return " ".join(kept)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListQuery(BoxQuery):
+    """A parsed query whose words without a key are ids and words to search for."""
+
+    ids: tuple[uuid.UUID, ...] = ()
+    words: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, text: str, keys: Keys) -> Self:
+        """Return the query in `text`; never fails. Each key or its reader names a field."""
+        parsed = parse(text, keys)
+        ids, words = split_ids(parsed.rest, parsed.problems)
+        return cls(
+            text=parsed.text,
+            **parsed.names,
+            **parsed.read,
+            ids=ids,
+            words=words,
+            problems=tuple(parsed.problems),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateQuery(ListQuery):
+    """A parsed query with the key `state`."""
+
+    state: Values = ANY
+
+    @property
+    def one_state(self) -> str:
+        """The state if exactly one is asked for, "all" if none is, else an empty string."""
+        return "all" if self.state == ANY else only_value(self.state)
+
+    def stateless(self) -> Self:
+        """Return the query for any state, which the counts of the states need."""
+        return replace(self, text="", state=ANY)
+
+
 def parse(text: str, keys: Keys) -> Parsed:
     """Split a query's text into the terms of its keys and other words; never fails."""
     parsed = Parsed(clean(text))
@@ -96,8 +137,9 @@ def parse(text: str, keys: Keys) -> Parsed:
             parsed.problems.append(describe_unknown_key(match["key"], match["value"], keys))
         elif isinstance(kind, Names):
             names = read_names(match["value"], key, kind, parsed.problems)
-            before = parsed.names.get(key, ANY)
-            parsed.names[key] = merge(before, names, unwanted=bool(match["minus"]))
+            name = kind.field or key
+            before = parsed.names.get(name, ANY)
+            parsed.names[name] = merge(before, names, unwanted=bool(match["minus"]))
         elif match["minus"]:
             parsed.problems.append(f"“{key}:” can’t be excluded. Remove the minus before it.")
         else:

@@ -1,7 +1,7 @@
 """Read the values of a query box that are not names (pure): ages, times and numbers.
 
-A reader returns what a page remembers under the name of its key, or raises ValueError with a
-sentence that says what to type instead.
+A reader returns fields of a page's query, or raises ValueError with a sentence that says what to
+type instead.
 """
 
 import re
@@ -110,13 +110,16 @@ def is_a_day(value: str) -> bool:
 
 
 def read_bound(key: str) -> Reader:
-    """Return the reader of a bound on a number: {">": number}, {"<": number} or both."""
+    """Return the reader of a bound on a number: in the fields KEY_over and KEY_under."""
 
     def read(value: str) -> dict[str, int]:
         match = BOUND.fullmatch(value)
         if match is None:
             raise ValueError(f"“{key}:{value}” is not a number. Try {key}:>1 or {key}:<3.")
         number = int(match["number"])
-        return {match["op"]: number} if match["op"] else {">": number - 1, "<": number + 1}
+        over, under = f"{key}_over", f"{key}_under"
+        if match["op"]:
+            return {over if match["op"] == ">" else under: number}
+        return {over: number - 1, under: number + 1}
 
     return read

@@ -20,7 +20,6 @@ from dashboard.agents.fleet import (
     DEFAULT_SORT,
     GROUPS,
     PAGE,
-    SHOWN,
     Fleet,
     build_sections,
     choose_agents,
@@ -31,6 +30,7 @@ from dashboard.agents.fleet import (
 from dashboard.agents.holding import PatternCounts, RunningAttempt
 from dashboard.agents.rates import DAY, RANGES, Range, Rates, read_rates
 from dashboard.agents.rows import AgentRow, build_row
+from dashboard.facets import Facet, build_state_facets
 from dashboard.question_lines import (
     OpenQuestions,
     SameCause,
@@ -56,13 +56,12 @@ LABELS = {"all": "All", **{group.key: group.label for group in GROUPS}}
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """A button above the list; its value is None where it is the default."""
+class RangeChoice:
+    """A range of the rates; its value is None for the default."""
 
     label: str
     value: str | None
     current: bool
-    count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +81,8 @@ class AgentListPage(PageContext):
     views: ViewStrip
     sort: str
     range: Range
-    segments: list[Segment]
-    ranges: list[Segment]
+    states: list[Facet]
+    ranges: list[RangeChoice]
     columns: dict[str, Column]
     fleet: Fleet
     silent_after: int
@@ -105,12 +104,9 @@ def index(visit: Visit) -> AgentListPage:
         views=read_views(visit, "agents", query.text, parameters.get("sort", "")),
         sort=sort,
         range=range,
-        segments=[
-            Segment(LABELS[key], query.with_state(key), key == query.one_state, fleet.counts[key])
-            for key in ("all", *SHOWN)
-        ],
+        states=build_state_facets(LABELS, fleet.counts, query.one_state, query),
         ranges=[
-            Segment(each.label, None if each is DAY else each.key, each is range)
+            RangeChoice(each.label, None if each is DAY else each.key, each is range)
             for each in RANGES.values()
         ],
         columns={

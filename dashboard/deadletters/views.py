@@ -12,6 +12,7 @@ from dashboard.actions import Action
 from dashboard.deadletters import queries
 from dashboard.deadletters.actions import ACTIONS, BULK_VERBS, allowed_actions
 from dashboard.deadletters.causes import CauseGroup, group_by_cause
+from dashboard.facets import Facet, build_state_facets
 from dashboard.json_tree import Node, build_tree, json_size
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
@@ -24,7 +25,7 @@ from dashboard.tasks.filters import TaskQuery
 from ledger.models import DeadLetter, Failure, Task
 
 CRUMB = Crumb("Dead letters", reverse_lazy("dashboard:deadletters"))
-SEGMENTS = (("open", "Open"), ("replayed", "Replayed"), ("dismissed", "Dismissed"))
+STATES = {"open": "Open", "replayed": "Replayed", "dismissed": "Dismissed"}
 LABELS = {
     "name": "Name",
     "agent": "Agent",
@@ -93,21 +94,11 @@ def find_steps(visit: Visit, letter_id: UUID) -> Steps | None:
 # ---- the list
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A state above the list, with the query that shows it."""
-
-    label: str
-    query: str
-    count: int
-    current: bool
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterListPage(PageContext):
     query: TaskQuery
     views: ViewStrip
-    segments: list[Segment]
+    states: list[Facet]
     total: int | None
     sort: str
     headings: dict[str, Heading]
@@ -148,7 +139,7 @@ def index(visit: Visit) -> DeadLetterListPage:
         heading="Dead letters",
         query=query,
         views=read_views(visit, "deadletters", query.text, sort),
-        segments=build_segments(query, counts, state),
+        states=build_state_facets(STATES, counts, state, query, default="open"),
         total=counts.get(state),
         sort=sort,
         headings=build_headings(queries.SORT_COLUMNS, LABELS, sort, queries.DEFAULT_SORT),
@@ -166,18 +157,6 @@ def page_title(count: int) -> str:
     if not count:
         return "Dead letters"
     return f"{count:,} dead letter{'' if count == 1 else 's'}"
-
-
-def build_segments(query: TaskQuery, counts: dict[str, int], state: str) -> list[Segment]:
-    return [
-        Segment(
-            label,
-            query.having("state", "" if name == "open" else f"state:{name}"),
-            counts[name],
-            name == state,
-        )
-        for name, label in SEGMENTS
-    ]
 
 
 def find_cause(groups: list[CauseGroup], id: str) -> CauseGroup | None:

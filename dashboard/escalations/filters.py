@@ -3,12 +3,10 @@
 Words without a key are searched in the title, the error, the question and the instruction.
 """
 
-import uuid
 from dataclasses import dataclass
 from datetime import timedelta
 
-from dashboard import query_box
-from dashboard.query_box import ANY, BoxQuery, Keys, Names, Values, split_ids
+from dashboard.query_box import ANY, Keys, ListQuery, Names, Values
 from dashboard.query_values import read_age
 from retries.states import QUESTIONS, Reason
 
@@ -45,7 +43,7 @@ KEYS: Keys = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InboxQuery(BoxQuery):
+class InboxQuery(ListQuery):
     reason: Values = ANY
     agent: Values = ANY
     plan: Values = ANY
@@ -53,19 +51,8 @@ class InboxQuery(BoxQuery):
     assignee: Values = ANY
     blocks: Values = ANY
     older: timedelta | None = None
-    ids: tuple[uuid.UUID, ...] = ()
-    words: tuple[str, ...] = ()
 
 
 def parse(text: str) -> InboxQuery:
     """Return the query in `text`; never fails."""
-    parsed = query_box.parse(text, KEYS)
-    ids, words = split_ids(parsed.rest, parsed.problems)
-    return InboxQuery(
-        text=parsed.text,
-        **parsed.names,
-        older=parsed.read.get("older"),
-        ids=ids,
-        words=words,
-        problems=tuple(parsed.problems),
-    )
+    return InboxQuery.read(text, KEYS)

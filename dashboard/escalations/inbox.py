@@ -23,7 +23,7 @@ from dashboard.escalations.inbox_labels import (
 from dashboard.escalations.inbox_lines import fetch_lines
 from dashboard.escalations.inbox_outline import MOST_LINES, Outline, read_outline
 from dashboard.escalations.inbox_queries import GROUPS, PAGE, SINGLES, SORTS, Request
-from dashboard.facets import Facet, value_facets
+from dashboard.facets import Facet, build_value_facets
 from dashboard.formatting import monogram
 from dashboard.live_updates import escalations_in, read_inbox_live_key
 from dashboard.query_box import only_value
@@ -266,7 +266,9 @@ def build_chip(term: str, label: str, icon: str, *, count: int, query: InboxQuer
 
 def build_facets(key: str, counted: list[tuple[str, int]], query: InboxQuery) -> list[Facet]:
     one = only_value(getattr(query, key))
-    return value_facets(key, counted, "" if one in (filters.ME, filters.NO_ONE) else one, query)
+    return build_value_facets(
+        key, counted, "" if one in (filters.ME, filters.NO_ONE) else one, query
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from dashboard.agents.presence import SilentAgents
 from dashboard.agents.queries import list_silent_agents
 from dashboard.escalations import queries as escalation_queries
 from dashboard.escalations.outcome import AnswerOutcome, describe_outcome
+from dashboard.facets import Facet, build_state_facets
 from dashboard.formatting import duration
 from dashboard.instructions import action_views, filters, latency_chart, queries
 from dashboard.instructions.action_views import CRUMB, SendFields
@@ -40,13 +41,13 @@ from retries.models import Escalation
 
 LABELS = {"agent": "To", "from": "From", "urgency": "Urgency", "sent": "Sent"}
 # the buttons above the list: the state in the query, the name of its count, the label
-SEGMENTS = (
-    ("", "all", "All"),
-    ("waiting", "waiting", "Waiting"),
-    ("acknowledged", "acknowledged", "Acknowledged"),
-    ("failed", "failed", "Gave up"),
-    ("cancelled", "cancelled", "Cancelled"),
-)
+STATES = {
+    "all": "All",
+    "waiting": "Waiting",
+    "acknowledged": "Acknowledged",
+    "failed": "Gave up",
+    "cancelled": "Cancelled",
+}
 AGENTS_TO_CHOOSE = 3
 
 
@@ -134,16 +135,6 @@ def describe_details(
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """A button above the list that filters by state."""
-
-    label: str
-    query: str
-    count: int
-    current: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Entry:
     """A row of the list, with its details if it is expanded."""
 
@@ -185,7 +176,7 @@ class InstructionListPage(PageContext):
     views: ViewStrip
     clock: Clock
     clock_is_late: bool
-    segments: list[Segment]
+    states: list[Facet]
     total: int | None
     sort: str
     headings: dict[str, Heading]
@@ -202,7 +193,7 @@ def index(visit: Visit) -> InstructionListPage:
     query = filters.parse(request.GET.get("q", ""))
     counts = queries.count_by_state(query, scope.project)
     open_id = as_id(request.GET.get("open", ""))
-    sort = read_sort(request.GET.get("sort", ""), queries.COLUMNS, counts.get(query.segment))
+    sort = read_sort(request.GET.get("sort", ""), queries.COLUMNS, counts.get(query.one_state))
     page = queries.list_instructions(
         query,
         scope.project,
@@ -224,11 +215,8 @@ def index(visit: Visit) -> InstructionListPage:
         views=read_views(visit, "instructions", query.text, sort),
         clock=clock,
         clock_is_late=counts["waiting"] > 0 and clock.is_late(now),
-        segments=[
-            Segment(label, query.with_state(state), counts[name], query.segment == name)
-            for state, name, label in SEGMENTS
-        ],
-        total=counts.get(query.segment),
+        states=build_state_facets(STATES, counts, query.one_state, query),
+        total=counts.get(query.one_state),
         sort=sort,
         headings=build_headings(queries.COLUMNS, LABELS, sort, queries.DEFAULT_SORT),
         page=page,

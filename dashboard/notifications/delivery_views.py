@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from django.urls import reverse, reverse_lazy
 
 from dashboard.access import may_open
+from dashboard.facets import Facet, build_state_facets
 from dashboard.navigation import here_of
 from dashboard.notifications import delivery_filters, delivery_queries, redelivery
 from dashboard.notifications.delivery_filters import DeliveryQuery
@@ -19,15 +20,14 @@ from retries.models.notification_delivery import DeliveryState
 from retries.notifications.retry_schedule import MOST_TRIES
 
 SETTINGS = Crumb("Settings", reverse_lazy("dashboard:settings"))
-# the buttons above the list: the name of the state in the query, the label
-SEGMENTS = (
-    ("", "All"),
-    ("retrying", "Retrying"),
-    ("gave-up", "Gave up"),
-    ("delivered", "Delivered"),
-    ("not-sent", "Not sent"),
-    ("held", "Held back"),
-)
+STATES = {
+    "all": "All",
+    "retrying": "Retrying",
+    "gave-up": "Gave up",
+    "delivered": "Delivered",
+    "not-sent": "Not sent",
+    "held": "Held back",
+}
 # the pages of what an event is about, by the name of its subject
 SUBJECTS = {
     "escalation": ("escalation", "Open the escalation"),
@@ -36,16 +36,6 @@ SUBJECTS = {
     "plan": ("plan", "Open the plan"),
     "agent": ("agent", "Open the agent"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A button above the list that filters by state."""
-
-    label: str
-    query: str
-    count: int
-    current: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +57,7 @@ class Entry:
 class DeliveriesPage(PageContext):
     given_up: int
     query: DeliveryQuery
-    segments: list[Segment]
+    states: list[Facet]
     total: int | None
     page: Page[Delivery]
     entries: list[Entry]
@@ -104,21 +94,14 @@ def index(visit: Visit) -> DeliveriesPage:
         crumbs=(SETTINGS,),
         given_up=delivery_queries.count_given_up(project),
         query=query,
-        segments=[
-            Segment(label, query.with_state(name), counts[name or "all"], is_current(query, name))
-            for name, label in SEGMENTS
-        ],
-        total=counts.get(query.segment),
+        states=build_state_facets(STATES, counts, query.one_state, query),
+        total=counts.get(query.one_state),
         page=page,
         entries=[build_entry(row, opened, here.urlencode()) for row in page.rows],
         range=redelivery.read_range(request.GET, project, now=now) if may_act else None,
         progress=redelivery.read_progress(request.GET, project),
         chosen=set(request.GET.getlist("id")),
     )
-
-
-def is_current(query: DeliveryQuery, name: str) -> bool:
-    return query.segment == (name or "all")
 
 
 def build_entry(row: Delivery, opened: OpenedDelivery | None, collapsed: str) -> Entry:

@@ -4,12 +4,10 @@ Words without a key are searched in the error. Without a state, the list has the
 attention.
 """
 
-import uuid
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from dashboard import query_box
-from dashboard.query_box import ANY, BoxQuery, Keys, Names, Values, only_value, split_ids
+from dashboard.query_box import ANY, Keys, ListQuery, Names, Values, only_value
 from dashboard.query_values import Period, read_age, read_period
 from retries.states import TROUBLING, PatternState
 
@@ -33,24 +31,18 @@ KEYS: Keys = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PatternQuery(BoxQuery):
+class PatternQuery(ListQuery):
     agent: Values = ANY
     state: Values = ANY
     pattern: Values = ANY
     older: timedelta | None = None  # since it was seen last
     seen: Period | None = None
     first: Period | None = None
-    ids: tuple[uuid.UUID, ...] = ()
-    words: tuple[str, ...] = ()
 
     @property
     def one_state(self) -> str:
         """The state if exactly one is asked for or none, else an empty string."""
         return "open" if self.state == ANY else only_value(self.state)
-
-    def with_state(self, name: str) -> str:
-        """Return the query's text with another state; open is the one without a term."""
-        return self.having("state", f"state:{name}" if name != "open" else "")
 
     def stateless(self) -> "PatternQuery":
         """Return the query for any state, which the counts on the list's buttons need."""
@@ -59,15 +51,4 @@ class PatternQuery(BoxQuery):
 
 def parse(text: str) -> PatternQuery:
     """Return the query in `text`; never fails."""
-    parsed = query_box.parse(text, KEYS)
-    ids, words = split_ids(parsed.rest, parsed.problems)
-    return PatternQuery(
-        text=parsed.text,
-        **parsed.names,
-        older=parsed.read.get("older"),
-        seen=parsed.read.get("seen"),
-        first=parsed.read.get("first"),
-        ids=ids,
-        words=words,
-        problems=tuple(parsed.problems),
-    )
+    return PatternQuery.read(text, KEYS)

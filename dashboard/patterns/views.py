@@ -8,6 +8,7 @@ from django.http import Http404
 from django.urls import reverse_lazy
 
 from dashboard.actions import Action
+from dashboard.facets import Facet, build_state_facets
 from dashboard.live_updates import read_live_key
 from dashboard.patterns import filters, queries
 from dashboard.patterns.actions import ACTIONS, IGNORE_TIMES, allowed_actions
@@ -25,7 +26,7 @@ from retries.models import FailurePattern, Grouped
 from retries.states import Verdict
 
 CRUMB = Crumb("Patterns", reverse_lazy("dashboard:patterns"))
-SEGMENTS = (("open", "Open"), ("ignored", "Ignored"), ("resolved", "Resolved"), ("all", "All"))
+STATES = {"open": "Open", "ignored": "Ignored", "resolved": "Resolved", "all": "All"}
 LABELS = {"failures": "Failures", "first": "First seen", "seen": "Last seen"}
 LAST_PAGE = queries.CONSIDERED // queries.PAGE + 1
 
@@ -116,23 +117,13 @@ def detail(visit: Visit, pattern_id: UUID) -> PatternPage:
 # ---- the list
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A state above the list, with the query that shows it."""
-
-    label: str
-    query: str
-    count: int
-    current: bool
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternListPage(PageContext):
     query: PatternQuery
     views: ViewStrip
     counts: dict[str, int]
     total: int | None
-    segments: list[Segment]
+    states: list[Facet]
     headings: dict[str, Heading]
     sort: str
     listed: PatternList
@@ -155,10 +146,7 @@ def index(visit: Visit) -> PatternListPage:
         views=read_views(visit, "patterns", query.text, sort),
         counts=counts,
         total=counts.get(state),
-        segments=[
-            Segment(label, query.with_state(name), counts[name], name == state)
-            for name, label in SEGMENTS
-        ],
+        states=build_state_facets(STATES, counts, state, query, default="open"),
         headings=build_headings(queries.COLUMNS, LABELS, sort, queries.DEFAULT_SORT),
         sort=sort,
         listed=queries.list_patterns(

@@ -17,6 +17,7 @@ from dashboard.access import operators_only
 from dashboard.actions import Action
 from dashboard.activity.queries import EventEntry
 from dashboard.dependencies import NeedLink, TaskMark
+from dashboard.facets import Facet, build_state_facets
 from dashboard.navigation import read_scope
 from dashboard.pagination import Page
 from dashboard.plans import detail_queries, filters, progress, queries, rows
@@ -40,13 +41,13 @@ from retries.renderings.state_queries import find_continued_rows
 from retries.states import EscalationState
 
 CRUMB = Crumb("Plans", reverse_lazy("dashboard:plans"))
-SEGMENTS = (
-    ("all", "All"),
-    ("active", "Active"),
-    ("paused", "Paused"),
-    ("completed", "Completed"),
-    ("aborted", "Aborted"),
-)
+STATES = {
+    "all": "All",
+    "active": "Active",
+    "paused": "Paused",
+    "completed": "Completed",
+    "aborted": "Aborted",
+}
 LABELS = {"ref": "Ref", "title": "Title", "run": "Run", "updated": "Updated"}
 AGENTS_SHOWN = 3
 MAX_CELLS = 120  # a plan with more tasks gets a bar
@@ -55,16 +56,6 @@ REF_LENGTH = 129
 
 
 # ---- the list
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A button above the list, with the query that it asks for."""
-
-    label: str
-    query: str
-    count: int
-    current: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +73,7 @@ class PlanRow:
 class PlanListPage(PageContext):
     query: PlanQuery
     views: ViewStrip
-    segments: list[Segment]
+    states: list[Facet]
     total: int | None
     sort: str
     headings: dict[str, Heading]
@@ -111,10 +102,7 @@ def index(visit: Visit) -> PlanListPage:
         heading="Plans",
         query=query,
         views=read_views(visit, "plans", query.text, sort),
-        segments=[
-            Segment(label, query.with_state(name), counts[name], name == query.one_state)
-            for name, label in SEGMENTS
-        ],
+        states=build_state_facets(STATES, counts, query.one_state, query),
         total=total,
         sort=sort,
         headings=build_headings(queries.COLUMNS, LABELS, sort),

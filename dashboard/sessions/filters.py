@@ -3,12 +3,10 @@
 Words without a key are searched in the first prompt.
 """
 
-import uuid
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from dashboard import query_box
-from dashboard.query_box import ANY, BoxQuery, Keys, Names, Values, only_value, split_ids
+from dashboard.query_box import ANY, Keys, Names, StateQuery, Values, only_value
 from dashboard.query_values import read_age
 
 # the states of a session as the list derives them, most urgent first
@@ -18,16 +16,13 @@ TRACKERS = ("todo", "llm", "none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionQuery(BoxQuery):
+class SessionQuery(StateQuery):
     agent: Values = ANY
-    state: Values = ANY
     attempt: Values = ANY
     tracker: Values = ANY
     task: Values = ANY
     older: timedelta | None = None  # since the last activity
     newer: timedelta | None = None
-    ids: tuple[uuid.UUID, ...] = ()
-    words: tuple[str, ...] = ()
 
     @property
     def one_agent(self) -> str:
@@ -41,11 +36,6 @@ class SessionQuery(BoxQuery):
     @property
     def one_tracker(self) -> str:
         return only_value(self.tracker)
-
-    @property
-    def one_state(self) -> str:
-        """The state if exactly one is asked for, "all" if none is, else an empty string."""
-        return "all" if self.state == ANY else only_value(self.state)
 
     def anything(self) -> "SessionQuery":
         """Return the query without the keys of the facets, which their counts need."""
@@ -65,14 +55,4 @@ KEYS: Keys = {
 
 def parse(text: str) -> SessionQuery:
     """Return the query in `text`; never fails."""
-    parsed = query_box.parse(text, KEYS)
-    ids, words = split_ids(parsed.rest, parsed.problems)
-    return SessionQuery(
-        text=parsed.text,
-        **parsed.names,
-        older=parsed.read.get("older"),
-        newer=parsed.read.get("newer"),
-        ids=ids,
-        words=words,
-        problems=tuple(parsed.problems),
-    )
+    return SessionQuery.read(text, KEYS)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dashboard import badges
-from dashboard.facets import Facet, value_facets
+from dashboard.facets import Facet, build_value_facets
 from dashboard.live_updates import read_session_list_key
 from dashboard.rendering import PageContext, Visit, live_page
 from dashboard.saved_views.strip import ViewStrip, read_views
@@ -105,7 +105,7 @@ def build_facets(counts: SessionCounts, query: SessionQuery) -> Facets:
         )
     return Facets(
         states=states,
-        agents=value_facets("agent", counts.agents, query.one_agent, query),
+        agents=build_value_facets("agent", counts.agents, query.one_agent, query),
         attempts=[
             Facet(
                 label,

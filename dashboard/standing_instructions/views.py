@@ -9,6 +9,7 @@ from django.urls import reverse_lazy
 
 from dashboard.access import may_open
 from dashboard.actions import Action
+from dashboard.facets import Facet, build_state_facets
 from dashboard.rendering import Crumb, PageContext, Visit, live_page
 from dashboard.sentences.event_sentence import EventSentence, EventSubject
 from dashboard.sentences.rules import describe_rule_event
@@ -24,19 +25,18 @@ from retries.holds import MOST_HOLDS
 
 INSTRUCTIONS = Crumb("Instructions", reverse_lazy("dashboard:instructions"))
 CRUMBS = (INSTRUCTIONS, Crumb("Standing", reverse_lazy("dashboard:rules")))
-SEGMENTS = (("", "All"), ("on", "On"), ("paused", "Paused"), ("draft", "Draft"))
+LABELS = {"all": "All", "on": "On", "paused": "Paused", "draft": "Draft"}
 SORTS = (("", "Most fired"), ("followed", "Least followed"), ("name", "Name"))
 RANGES = ((1, "24 h"), (7, "7 d"), (30, "30 d"))
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """A button above the list: a state, or an order."""
+class Choice:
+    """A button above the list that chooses an order or a range."""
 
     label: str
     value: str
     current: bool
-    count: int = 0
 
 
 # ---- the list
@@ -45,8 +45,8 @@ class Segment:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleListPage(PageContext):
     query: RuleQuery
-    segments: list[Segment]
-    sorts: list[Segment]
+    states: list[Facet]
+    sorts: list[Choice]
     rules: list[ListedRule]
     total: int
     whole: Record
@@ -68,22 +68,19 @@ def index(visit: Visit) -> RuleListPage:
     query = filters.parse(params.get("q", ""))
     sort = params.get("sort", "")
     every = queries.list_rules(visit.scope.project, now=visit.now)
-    stateless = [each for each in every if fits(each, query)]
-    shown = [each for each in stateless if not query.state.wanted or is_in_state(each, query)]
+    in_any_state = [each for each in every if fits(each, query)]
+    shown = [each for each in in_any_state if not query.state.wanted or is_in_state(each, query)]
+    counts = {
+        name: sum(each.row.state == state for each in in_any_state)
+        for name, state in STATES.items()
+    }
+    counts["all"] = len(in_any_state)
     return RuleListPage(
         title="Standing · Instructions",
         heading="Instructions",
         query=query,
-        segments=[
-            Segment(
-                label,
-                query.having("state", f"state:{name}" if name else ""),
-                query.one_state == name,
-                sum(not name or each.row.state == STATES[name] for each in stateless),
-            )
-            for name, label in SEGMENTS
-        ],
-        sorts=[Segment(label, name, sort == name) for name, label in SORTS],
+        states=build_state_facets(LABELS, counts, query.one_state, query),
+        sorts=[Choice(label, name, sort == name) for name, label in SORTS],
         rules=sort_rules(shown, sort),
         total=len(every),
         whole=sum((each.record for each in every), Record()),
@@ -145,7 +142,7 @@ class RulePage(PageContext):
     listed: ListedRule
     actions: list[Action]
     asked: Action | None
-    ranges: list[Segment]
+    ranges: list[Choice]
     record: Record
     days: int
     chart: DayChart
@@ -191,7 +188,7 @@ def detail(visit: Visit, rule_id: UUID) -> RulePage:
         listed=ListedRule(row, record, firings[0].row.queued_at if firings else None),
         actions=actions,
         asked=wanted if wanted in actions and wanted and wanted.question else None,
-        ranges=[Segment(label, str(number), number == days) for number, label in RANGES],
+        ranges=[Choice(label, str(number), number == days) for number, label in RANGES],
         record=record,
         days=days,
         chart=draw_days(by_day, place_changes(changes, now=visit.now, days=days)),

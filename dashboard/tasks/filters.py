@@ -3,12 +3,10 @@
 Words without a key are searched in the title and the type.
 """
 
-import uuid
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from dashboard import query_box
-from dashboard.query_box import ANY, BoxQuery, Keys, Names, Values, only_value, split_ids
+from dashboard.query_box import ANY, Keys, Names, StateQuery, Values, only_value
 from dashboard.query_values import Period, read_age, read_bound, read_period
 from ledger.states import BlockedReason, FailureType, TaskState
 
@@ -22,11 +20,10 @@ ERRORS = tuple(FailureType.values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskQuery(BoxQuery):
+class TaskQuery(StateQuery):
     agent: Values = ANY
     type: Values = ANY
     plan: Values = ANY
-    state: Values = ANY
     reason: Values = ANY
     error: Values = ANY
     pattern: Values = ANY
@@ -35,18 +32,11 @@ class TaskQuery(BoxQuery):
     created: Period | None = None
     attempts_over: int | None = None
     attempts_under: int | None = None
-    ids: tuple[uuid.UUID, ...] = ()
-    words: tuple[str, ...] = ()
 
     @property
     def one_agent(self) -> str:
         """The agent's name if exactly one is asked for, else an empty string."""
         return only_value(self.agent)
-
-    @property
-    def one_state(self) -> str:
-        """The state if exactly one is asked for, "all" if none is, else an empty string."""
-        return "all" if self.state == ANY else only_value(self.state)
 
     def stateless(self, states: tuple[str, ...] = ()) -> "TaskQuery":
         """Return the query for any state, or for all of `states`."""
@@ -85,17 +75,4 @@ LETTER_KEYS: Keys = {
 
 def parse(text: str, keys: Keys = KEYS) -> TaskQuery:
     """Return the query in `text`; never fails."""
-    parsed = query_box.parse(text, keys)
-    ids, words = split_ids(parsed.rest, parsed.problems)
-    return TaskQuery(
-        text=parsed.text,
-        **parsed.names,
-        older=parsed.read.get("older"),
-        changed=parsed.read.get("changed"),
-        created=parsed.read.get("created"),
-        attempts_over=parsed.read.get(">"),
-        attempts_under=parsed.read.get("<"),
-        ids=ids,
-        words=words,
-        problems=tuple(parsed.problems),
-    )
+    return TaskQuery.read(text, keys)

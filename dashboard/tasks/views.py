@@ -12,7 +12,7 @@ from django.urls import reverse_lazy
 from dashboard import badges, steps
 from dashboard.actions import Action
 from dashboard.agents.presence import breaker_state
-from dashboard.facets import Facet, value_facets
+from dashboard.facets import Facet, build_value_facets
 from dashboard.json_tree import Node, build_tree, json_size
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
@@ -330,7 +330,7 @@ def build_facets(counts: TaskCounts, query: TaskQuery) -> Facets:
         states.append(Facet(badge.label, text, count, current, badge.icon, badge.css))
     return Facets(
         states=states,
-        agents=value_facets(
+        agents=build_value_facets(
             "agent", counts.agents, query.one_agent, query, are_some=counts.are_some
         ),
     )

@@ -68,8 +68,8 @@ DAY = timedelta(days=1)
         ("changed:2026-11-20..", {"changed": Period(NOVEMBER_20)}),
         ("changed:..1h", {"changed": Period(None, timedelta(hours=1))}),
         ("changed:2026-11-20T00:00+00:00..2h", {"changed": Period(NOVEMBER_20, 2 * DAY / 24)}),
-        ("attempts:>2", {">": 2}),
-        ("attempts:2", {">": 1, "<": 3}),
+        ("attempts:>2", {"attempts_over": 2}),
+        ("attempts:2", {"attempts_over": 1, "attempts_under": 3}),
     ],
 )
 def test_values(text: str, means: dict[str, object]) -> None:

@@ -1,9 +1,11 @@
 """The query box: a table of what is typed and what it means."""
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
+from dashboard.facets import build_state_facets
 from dashboard.instructions.filters import InstructionQuery, parse
 from dashboard.query_box import Values, as_id, clean, term
 
@@ -39,9 +41,7 @@ ID = "01a1fe8a-1bbf-798b-b797-e0023d4c4b40"
 def test_parse(text: str, means: InstructionQuery) -> None:
     found = parse(text)
     assert found.problems == ()
-    assert found == InstructionQuery(
-        **{name: getattr(means, name) for name in InstructionQuery.__slots__} | {"text": found.text}
-    )
+    assert found == replace(means, text=found.text)
 
 
 @pytest.mark.parametrize(
@@ -67,15 +67,20 @@ def test_any_text_parses(text: str) -> None:
     assert len(parse(text).text) <= 300
 
 
-def test_buttons_replace_the_state_only() -> None:
+def test_the_states_above_the_list_replace_the_state_only() -> None:
     query = parse('agent:"a b" state:failed -state:queued word')
-    assert query.with_state("waiting") == 'agent:"a b" word state:waiting'
-    assert query.with_state("") == 'agent:"a b" word'
-    assert (query.segment, parse("state:failed").segment, parse("x").segment) == (
-        "",
-        "failed",
-        "all",
-    )
+    labels = {"all": "All", "waiting": "Waiting", "failed": "Gave up"}
+    counts = {"all": 3, "waiting": 2, "failed": 1}
+    facets = build_state_facets(labels, counts, query.one_state, query)
+    assert [(each.label, each.query, each.count, each.current) for each in facets] == [
+        ("All", 'agent:"a b" word', 3, False),
+        ("Waiting", 'agent:"a b" word state:waiting', 2, False),
+        ("Gave up", 'agent:"a b" word state:failed', 1, False),
+    ]
+    failed = parse("state:failed")
+    current = [each.current for each in build_state_facets(labels, counts, "failed", failed)]
+    assert (failed.one_state, current) == ("failed", [False, False, True])
+    assert parse("x").one_state == "all"
     assert query.stateless() == InstructionQuery(agent=Values(("a b",)), words=("word",))
 
 
