@@ -13,7 +13,7 @@ from pathlib import Path
 
 from config.local.commands import START_ERRORS, Command, describe_start_error
 
-BACK_OFF = (0.5, 1, 2, 4, 8, 15, 30)
+BACK_OFF = (0.5, 1, 2, 4, 8, 15, 30)  # seconds between two starts
 STEADY = 30  # seconds of life after which the next delay is the shortest again
 GRACE = 15  # seconds between the request to stop and the kill
 LEAST_FREE = 16 * 2**20  # PostgreSQL allocates its log in files of this size
@@ -88,17 +88,20 @@ class Process:
                 self.terminal.say(self.name, text)
 
     async def keep_running(self) -> None:
-        """Restart it whenever it ends, after a longer delay each time."""
-        waits = iter(BACK_OFF)
+        """Restart it whenever it ends; a process that ends soon after its start waits longer."""
+        quick_ends = 0
         while not self.stopping:
             started = time.monotonic()
             ending = await self.run_and_describe()
             if self.stopping:
                 return
-            if time.monotonic() - started > STEADY:
-                waits = iter(BACK_OFF)
-            wait = next(waits, BACK_OFF[-1])
-            self.terminal.say("tenfour", f"{self.name} {ending}; restarting in {wait:g} s")
+            lived = time.monotonic() - started
+            if lived > STEADY:
+                quick_ends = 0
+            wait = compute_wait(quick_ends, lived)
+            quick_ends += 1
+            when = f" in {wait:.1f} s" if wait else ""
+            self.terminal.say("tenfour", f"{self.name} {ending}; restarting{when}")
             await asyncio.sleep(wait)
 
     async def run_and_describe(self) -> str:
@@ -126,6 +129,15 @@ class Process:
         if self.running:
             with suppress(ProcessLookupError):
                 os.killpg(self.running.pid, signal.SIGKILL)
+
+
+def compute_wait(quick_ends: int, lived: float) -> float:
+    """Return the seconds until the next start of a process that ended after `lived` seconds.
+
+    `quick_ends` starts before this one ended soon, too. A process that served for a while is
+    missed by others, so only what keeps ending at its start waits.
+    """
+    return max(0.0, BACK_OFF[min(quick_ends, len(BACK_OFF) - 1)] - lived)
 
 
 def full_disk(folder: Path) -> str:
