@@ -24,6 +24,7 @@ CONFIG
 
 beat() { # keeps the lease while the command runs
     trap 'kill "${nap:-}" 2>/dev/null; exit' TERM
+    : >"$folder/beating"
     while :; do
         # The signal may come before the next line. What then sleeps on keeps no output open.
         sleep "${BEAT_S:-60}" >/dev/null 2>&1 &
@@ -33,8 +34,15 @@ beat() { # keeps the lease while the command runs
     done
 }
 
+stop_beats() { # the shell loses a signal that comes before the trap above is set
+    until [ -e "$folder/beating" ] || ! kill -0 "$beats" 2>/dev/null; do sleep 0.1; done
+    kill "$beats" 2>/dev/null || :
+    rm -f "$folder/beating"
+    beats=
+}
+
 finish() { # an interrupted attempt is released: it does not count
-    [ -z "${beats:-}" ] || kill "$beats" 2>/dev/null || :
+    [ -z "${beats:-}" ] || stop_beats
     [ -z "$attempt" ] || call "attempts/$attempt/release" -H 'Content-Type: application/json' \
         -d '{"reason": "shutdown"}' >/dev/null || :
     rm -rf "$folder"
@@ -55,7 +63,7 @@ while :; do
     beat "$attempt" &
     beats=$!
     if "$@" <"$folder/prompt" >"$folder/output" 2>&1; then code=0; else code=$?; fi
-    kill "$beats" && beats=
+    stop_beats
     cat "$folder/output"
     tail -c 60000 "$folder/output" |
         call "attempts/$attempt/exit/$code?of=${OF:-command}" -H 'Content-Type: text/plain' \
