@@ -86,6 +86,17 @@ def monogram(name: str) -> str:
     return "".join(char for char in name if char.isalnum())[:2].lower() or "·"
 
 
+def initials(name: str) -> str:
+    """Return the two characters in a person's circle.
+
+    >>> initials("Priya Raman"), initials("Tomás de la Fuente"), initials("mara"), initials("<>")
+    ('PR', 'TF', 'MA', '·')
+    """
+    words = [letters for word in name.split() if (letters := monogram(word)) != "·"]
+    found = f"{words[0][0]}{words[-1][0]}" if len(words) > 1 else "".join(words)
+    return found.upper() or "·"
+
+
 COUNT_CAP = 10_000  # counting stops here
 
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 from dashboard import shared_queries
 from dashboard.access import may_open
 from dashboard.compiled_queries import compiled
-from dashboard.formatting import COUNT_CAP, capped, monogram
+from dashboard.formatting import COUNT_CAP, capped, initials
 from ledger.models import Project
 
 
@@ -222,7 +222,7 @@ def build_shell(request: HttpRequest, scope: Scope, *, current: str) -> Shell:
         for group in PLACES
     ]
     name = request.user.get_username()
-    return Shell(groups, plans, scope, here_of(request), name, monogram(name).upper())
+    return Shell(groups, plans, scope, here_of(request), name, initials(name))
 
 
 @compiled

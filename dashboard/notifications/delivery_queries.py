@@ -10,7 +10,6 @@ from uuid import UUID
 from django.db.models import Count, Q, QuerySet
 
 from dashboard import pagination
-from dashboard.formatting import COUNT_CAP
 from dashboard.live_updates import stamp_key
 from dashboard.notifications.delivery_filters import STATES, DeliveryQuery
 from dashboard.pagination import Page, slice_rows
@@ -109,10 +108,9 @@ def count_by_state(
     return get_or_compute_slow(name, count)
 
 
-def count_given_up(project: Project | None) -> int:
-    """Count the deliveries that gave up, for the tab of the page."""
-    rows = Delivery.objects.filter(concerning(project), state=DeliveryState.GAVE_UP)
-    return rows.order_by()[:COUNT_CAP].count()
+def given_up(project: Project | None) -> QuerySet[Delivery]:
+    """Return the deliveries that gave up."""
+    return Delivery.objects.filter(concerning(project), state=DeliveryState.GAVE_UP)
 
 
 @dataclass(frozen=True, slots=True)

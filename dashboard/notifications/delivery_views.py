@@ -55,7 +55,6 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveriesPage(PageContext):
-    given_up: int
     query: DeliveryQuery
     states: list[Facet]
     total: int | None
@@ -92,7 +91,6 @@ def index(visit: Visit) -> DeliveriesPage:
         title=f"{query.text} · Deliveries" if query.text else "Deliveries",
         heading="Deliveries",
         crumbs=(SETTINGS,),
-        given_up=delivery_queries.count_given_up(project),
         query=query,
         states=build_state_facets(STATES, counts, query.one_state, query),
         total=counts.get(query.one_state),

@@ -55,7 +55,6 @@ class MessageExample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessagesPage(PageContext):
-    given_up: int
     rule: NotificationRule
     parts: list[Part]
     way: str
@@ -81,7 +80,6 @@ def index(visit: Visit, rule_id: UUID) -> MessagesPage:
         title="Preview · Notifications",
         heading="Preview",
         crumbs=(SETTINGS, NOTIFICATIONS),
-        given_up=delivery_queries.count_given_up(visit.scope.project),
         rule=rule,
         parts=describe_rule(rule),
         way=way,

@@ -96,7 +96,7 @@ def describe_health(channel: Channel) -> Health:
             icon="s-retry",
             css="st--retry",
             at=channel.failing_since,
-            note=f"{channel.last_error or 'It does not answer'}: {times}. "
+            note=f"{channel.last_error.rstrip('.') or 'It does not answer'}: {times}. "
             "Each delivery is tried for days, so nothing is lost yet.",
             is_bad=True,
         )

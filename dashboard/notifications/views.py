@@ -88,7 +88,6 @@ class RuleEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotificationsPage(PageContext):
-    given_up: int
     channels: list[ChannelEntry]
     failing: int
     off: int
@@ -134,7 +133,6 @@ def build_page(
         heading="Notifications",
         crumbs=(SETTINGS,),
         status_code=status_code,
-        given_up=delivery_queries.count_given_up(project),
         channels=entries,
         failing=sum(each.listed.row.state == "failing" for each in entries),
         off=sum(not each.listed.row.is_on for each in entries),

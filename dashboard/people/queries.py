@@ -1,5 +1,6 @@
 """Read the people of a project: members, invitations and signed-in browsers."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -52,6 +53,16 @@ class ListedBrowser:
         return self.row.user.get_full_name() or self.row.user.get_username()
 
 
+def shown_people(members: Iterable[int] | QuerySet[Any, Any]) -> QuerySet[User]:
+    """Return these members and the accounts that see all projects."""
+    return User.objects.filter(Q(pk__in=members) | Q(pk__in=instance_accounts()), is_active=True)
+
+
+def members_of(project: Project) -> QuerySet[Any, Any]:
+    """Return the members of a project as a query of their users' ids."""
+    return Membership.objects.filter(project=project).values("user")
+
+
 def list_people(project: Project, *, you: int | None) -> list[ListedPerson]:
     """Return the members of a project, admins first, and the accounts that see all projects."""
     members = {
@@ -60,9 +71,7 @@ def list_people(project: Project, *, you: int | None) -> list[ListedPerson]:
         .select_related("user")
         .order_by("user__username")[:LISTED]
     }
-    users: QuerySet[Any] = User.objects.filter(is_active=True).filter(
-        Q(pk__in=list(members)) | Q(pk__in=instance_accounts())
-    )
+    users: QuerySet[Any] = shown_people(list(members))
     admins = [each for each in members.values() if each.role == Role.ADMIN]
     rows = [
         ListedPerson(

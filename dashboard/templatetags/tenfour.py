@@ -27,6 +27,7 @@ from dashboard.plans import rows as plan_rows
 from dashboard.sentences import tasks as sentences_tasks
 from dashboard.sentences.operations import VerbWords, words_of
 from dashboard.sessions.inline_text import render_inline
+from dashboard.settings_column import ColumnGroup, list_groups
 from dashboard.tasks import attempt_dots
 from ledger.models import Attempt, Instruction
 from ledger.states import InstructionState
@@ -39,6 +40,7 @@ register.filter("duration", formatting.duration)
 register.filter("whole_duration", formatting.whole_duration)
 register.filter("latency", formatting.latency)
 register.filter("monogram", formatting.monogram)
+register.filter("initials", formatting.initials)
 register.filter("capped", formatting.capped)
 register.filter("allowed_actions", allowed_actions)
 register.filter("trip_badge", trip_badge)
@@ -73,6 +75,12 @@ def read_only(context: template.Context, *names: str) -> SafeString | str:
         icon("info", "ic--sm"),
         " and ".join(f"“{permission}”" for permission in missing),
     )
+
+
+@register.simple_tag(takes_context=True)
+def settings_column(context: template.Context) -> list[ColumnGroup]:
+    """Return the groups of the column beside the settings."""
+    return list_groups(context["request"], context["shell"].scope, now=context["now"])
 
 
 @register.simple_tag

@@ -32,9 +32,9 @@
     }
   });
 
-  /* scroll a row of buttons so that the current one is in view on a phone */
-  document.querySelectorAll('.seg [aria-current="true"]').forEach(function (chosen) {
-    var row = chosen.parentNode;
+  /* scroll a row of buttons or links so that the current one is in view on a phone */
+  document.querySelectorAll('.seg [aria-current="true"], .setnav [aria-current]').forEach(function (chosen) {
+    var row = chosen.closest(".seg, .setnav");
     row.scrollLeft = chosen.offsetLeft - (row.clientWidth - chosen.offsetWidth) / 2;
   });
 
