@@ -19,7 +19,7 @@ from tenfour.agent_files import (
     our_events,
 )
 from tenfour.connections import state_folder
-from tenfour.doctor import Finding
+from tenfour.findings import Finding
 from tenfour.hook_store import HookStore
 from tenfour.init import Place, place_of
 from tenfour.settings import Settings

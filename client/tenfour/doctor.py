@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import Any, Literal
+from typing import Any
 
 from tenfour import calls
+from tenfour.agent_doctor import examine_agents
 from tenfour.client import Client
+from tenfour.findings import Finding
 from tenfour.models import Me
 from tenfour.problems import TenfourError
 from tenfour.settings import NotConfigured
@@ -20,19 +21,6 @@ from tenfour.version import __version__
 
 SKEW = timedelta(seconds=5)
 SOON = timedelta(days=7)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The result of one check, and what to do about it."""
-
-    level: Literal["ok", "warn", "fail"]
-    text: str
-    advice: str = ""
-
-    @property
-    def line(self) -> str:
-        return f"{self.level:<4}  {self.text} {self.advice}".rstrip()
 
 
 def doctor(args: argparse.Namespace) -> int:
@@ -49,7 +37,6 @@ def examine(url: str | None = None) -> tuple[Finding, ...]:
         client = Client(url, retries=0, timeout=10)
     except NotConfigured as error:
         return (Finding("fail", error.sentence, error.hint),)
-    from tenfour.agent_doctor import examine_agents
 
     with client:
         return (*_findings(client), *examine_agents(client.settings, os.environ))

@@ -5,45 +5,13 @@ from __future__ import annotations
 import argparse
 
 from tenfour.client import Client
-from tenfour.nouns.columns import Column, Row, computed, identity, plain, time, whole
+from tenfour.nouns.event_columns import COLUMNS, LAYOUT
 from tenfour.nouns.noun import Noun, Parser, Verb, choose
 from tenfour.nouns.reading import add_id, add_json, add_limit, print_record, print_rows
-from tenfour.nouns.record import Layout
 from tenfour.nouns.rows import Kind, fetch_rows, find_id, unknown
 from tenfour.terminal import OK, pretty, say, wrong_usage
 
 KIND = Kind("/v1/events", "event", "events", title="type")
-
-
-def _move(row: Row) -> str:
-    return " → ".join(filter(None, (row["from_state"], row["to_state"])))
-
-
-COLUMNS = (
-    time("at"),
-    plain("type", style="bold"),
-    plain("agent"),
-    computed("move", _move),
-    plain("actor.name", "by"),
-    identity("subject"),
-    plain("data", "details", stretch=True),
-    identity(),
-)
-LAYOUT = Layout(
-    plain("type", "event"),
-    (
-        plain("at"),
-        plain("agent"),
-        plain("subject_type", "about"),
-        whole("subject"),
-        computed("move", _move),
-        plain("actor.type", "by"),
-        plain("actor.name", "name"),
-        plain("request_id", "request"),
-        whole(),
-    ),
-    (Column("details", lambda row, _: pretty(row["data"]) if row["data"] else ""),),
-)
 
 
 def add_list_arguments(parser: Parser) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from tenfour.client import Client
 from tenfour.display import Screen, cut, escape_json, find_screen, one_line, width_of
 from tenfour.nouns.columns import Row
-from tenfour.nouns.event import COLUMNS
+from tenfour.nouns.event_columns import COLUMNS
 from tenfour.nouns.rows import MOST, fetch_rows, get
 from tenfour.nouns.table import render_table
 from tenfour.problems import TenfourError
