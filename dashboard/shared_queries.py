@@ -10,14 +10,13 @@ from django.db.models import Exists, IntegerField, OuterRef, Q, QuerySet, Subque
 from django.db.models import Value as V
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce, Concat, JSONObject, Now, NullIf, Trim
-from django.utils import timezone
 
 from dashboard.compiled_queries import compiled
 from dashboard.dependencies import MET
 from dashboard.query_box import Values
 from dashboard.query_values import Period
 from ledger import instruction_stats
-from ledger.agents import find_silent, find_similar_names
+from ledger.agents import find_similar_names
 from ledger.ids import SLACK, first_id
 from ledger.instruction_stats import Statistics
 from ledger.models import Agent, DeadLetter, Event, Instruction, Plan, Project, Task
@@ -154,11 +153,6 @@ def open_escalations(project: Project | None, now: datetime) -> QuerySet[Escalat
 def waiting_instructions(project: Project | None) -> QuerySet[Instruction]:
     """Return the tracked instructions without an acknowledgement."""
     return of_project(Instruction.objects.awaiting_ack(), project)
-
-
-def silent_agents(project: Project | None) -> QuerySet[Agent]:
-    """Return the agents that have stopped checking in while something waits for them."""
-    return of_project(find_silent(timezone.now()), project)
 
 
 # a half-open breaker lets one task through at a time

@@ -275,9 +275,6 @@ class SessionTaskState(TextChoices):
     FAILED = "failed"
 
 
-FINISHED_SESSION_TASKS = (SessionTaskState.SUCCESS, SessionTaskState.FAILED)
-
-
 class BatchOutcome(TextChoices):
     """The outcome of a batch, null while it runs."""
 

@@ -1,6 +1,5 @@
 """The inbox as a page shows it: groups with their lines, filters with counts, and their links."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -376,8 +375,3 @@ class Builder:
         if count <= MOST_LINES or self.address.group != "pattern":
             return f"{page}{self.address.build(whole=key)}#group-{key}"
         return page + self.address.build(group="none", page="", whole="")
-
-
-def find_line(groups: Iterable[Group], id: UUID) -> Line | None:
-    """Return the line of an escalation, if it is shown."""
-    return next((line for group in groups for line in group.lines if line.id == id), None)

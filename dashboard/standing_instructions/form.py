@@ -14,7 +14,6 @@ from ledger.models import Plan, Project, StandingInstruction
 from ledger.models.standing_instruction import Trigger
 from ledger.standing_instructions.editing import On, RuleSpec
 
-EXTRA_ROWS = 1
 POINTERS = {
     "on": "signal",
     "type": "signal",

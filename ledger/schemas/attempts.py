@@ -9,7 +9,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 
 from ledger.models import Attempt, Failure
-from ledger.schemas.shared import AT, ID, Listed
+from ledger.schemas.shared import AT, ID
 from ledger.states import FailureType, Outcome
 from ledger.trace_context import TRACE_ID_LENGTH, build_trace_link
 
@@ -103,14 +103,6 @@ class AttemptOut(Schema):
     failure: FailureOut | None = Field(description="what went wrong; null if nothing did")
 
     model_config = ConfigDict(json_schema_extra={"example": ATTEMPT})
-
-
-class AttemptList(Listed):
-    data: list[AttemptOut] = Field(description="the rows of this page")
-
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"data": [ATTEMPT], "next_cursor": None, "has_more": False}}
-    )
 
 
 def attempt_out(attempt: Attempt) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Create sessions and append messages to them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -233,7 +233,3 @@ def check_attempt(attempt_id: UUID, *, session_id: UUID) -> None:
 
 def session_not_visible(session_id: object) -> NotFound:
     return NotFound(f"No session with id {session_id} is visible to this token.")
-
-
-def with_digest(message: NewMessage, digest: bytes) -> NewMessage:
-    return replace(message, digest=digest)

@@ -25,7 +25,6 @@ from ledger.standing_instructions.matching import check_match, is_too_large, spl
 
 SESSION_START = "session_start"
 RULES_PER_PROJECT = 200
-TASK_TYPE_LENGTH = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from django.db.models import F, Q
 from ledger.models import Agent, Failure, Project
 from ledger.models.fields import key
 from ledger.principal import Principal
-from retries.states import TROUBLING, PatternState
+from retries.states import PatternState
 
 
 class FailurePatternQuerySet(models.QuerySet["FailurePattern"]):
@@ -88,10 +88,6 @@ class FailurePattern(models.Model):
 
     def __str__(self) -> str:
         return self.template[:80]
-
-    @property
-    def is_troubling(self) -> bool:
-        return self.state in TROUBLING
 
 
 class Grouped(models.Model):

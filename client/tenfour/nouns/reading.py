@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tenfour.client import Client
 from tenfour.display import Screen, clean, find_screen, one_line
@@ -164,7 +163,3 @@ def make_action(
 
 def describe_state(row: Row) -> str:
     return one_line(f"{row.get('id')} {row.get('state', '')}")
-
-
-def fields_of(args: argparse.Namespace, *names: str) -> Mapping[str, Any]:
-    return {name: getattr(args, name) for name in names}
