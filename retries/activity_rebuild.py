@@ -1,7 +1,8 @@
 """Count the journal again: one statement for each run of events.
 
 Tasks, instructions and escalations that retention deleted can't be counted again, and neither can
-events of months that were dropped. The counts of their days are kept as they are.
+events of months that were dropped. The counts of their days are kept as they are. A rebuild that
+was interrupted leaves the other days incomplete; the next one counts them from the beginning.
 """
 
 from dataclasses import dataclass
@@ -12,23 +13,23 @@ from django.db import transaction
 
 from ledger import journal, sql
 from ledger.journal import Cursor
-from retries.activity_counts import READER, build_statements, count_activity
+from retries.activity_counts import MOST_BATCHES, READER, build_statements, count_activity
 from retries.activity_horizon import find_first_whole_day
 from retries.models import ActivityCount, DurationCount
-from retries.stream_position import ensure_cursor, lock_cursor, move_cursor
+from retries.stream_position import IN_BATCH, ensure_cursor, lock_cursor, move_cursor
 
 # The row that says which rebuild is the newest one.
 NEWEST = "activity_rebuild"
 # A statement counts so many events at most: a long one would hold back all readers of the journal.
 RUN_LENGTH = 200_000
 FIRST = str(UUID(int=0))
-# Runs are cut by id, which is about the time. What the cursor has yet to read is left to it. Of the
-# days that are kept, only what was never counted is new.
+# Runs are cut by id, which is about the time. What the cursor has yet to read is left to it.
 IN_RUN = """e.id > %(after)s::uuid and e.id <= %(last)s::uuid
     and (e.tx, e.id) <= (%(tx)s::text::xid8, %(id)s::uuid)
-    and (e.at >= %(since)s
-        or (e.tx, e.id) > (%(counted_tx)s::text::xid8, %(counted_id)s::uuid))"""
+    and e.at >= %(since)s"""
 COUNT_RUN = build_statements(IN_RUN)
+# Of the days that are kept, only what was never counted is new.
+COUNT_KEPT_DAYS = build_statements(f"{IN_BATCH} and e.at < %(since)s")
 END_OF_RUN = """select id::text as id from (select id from ledger_event
     where id > %(after)s::uuid and id <= %(end)s::uuid order by id limit %(size)s
 ) run order by run.id desc limit 1"""
@@ -43,14 +44,13 @@ class RebuildReplaced(Exception):
 class Rebuild:
     """A rebuild of the events up to a position; `end` is the highest id among them.
 
-    The counts of days before `since` are kept; `counted` is how far they went.
+    The counts of days before `since` are kept.
     """
 
     id: UUID
     head: Cursor
     end: str
     since: datetime
-    counted: Cursor
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,8 @@ def rebuild_activity(*, now: datetime) -> RebuildResult:
 
     The clock counts what is written meanwhile. Raises RebuildReplaced.
     """
+    while count_activity(now=now)["batches"] == MOST_BATCHES:
+        pass  # so that little is left for the one transaction at the beginning
     rebuild = begin_rebuild(since=find_first_whole_day(now=now), now=now)
     runs, after = 0, FIRST
     while last := count_run(rebuild, after=after):
@@ -76,14 +78,25 @@ def rebuild_activity(*, now: datetime) -> RebuildResult:
 
 @transaction.atomic
 def begin_rebuild(*, since: datetime, now: datetime) -> Rebuild:
-    """Delete the counts from a day on, and let the clock go on from the end of the journal."""
+    """Delete the counts from a day on, and let the clock go on from the end of the journal.
+
+    The days before get what the clock has not counted yet: no later rebuild would find it.
+    """
     for name in (NEWEST, READER):
         ensure_cursor(name, start=Cursor(), now=now)
     newest, cursor = lock_cursor(NEWEST), lock_cursor(READER)
     ends = sql.run(END)
     end = ends[0]["id"] if ends else FIRST
-    counted = Cursor(cursor.tx, str(cursor.event_id))
-    rebuild = Rebuild(uuid4(), journal.fetch_head(), end, since, counted)
+    rebuild = Rebuild(uuid4(), journal.fetch_head(), end, since)
+    left = {
+        "after_tx": str(cursor.tx),
+        "after_id": str(cursor.event_id),
+        "tx": str(rebuild.head.tx),
+        "id": rebuild.head.id,
+        "since": since,
+    }
+    for statement in COUNT_KEPT_DAYS:
+        sql.run_custom_plan(statement, **left)
     move_cursor(newest, Cursor(0, str(rebuild.id)), now)
     move_cursor(cursor, rebuild.head, now)
     ActivityCount.objects.filter(at__gte=since).delete()
@@ -106,8 +119,6 @@ def count_run(rebuild: Rebuild, *, after: str) -> str:
         "tx": str(rebuild.head.tx),
         "id": rebuild.head.id,
         "since": rebuild.since,
-        "counted_tx": str(rebuild.counted.tx),
-        "counted_id": rebuild.counted.id,
     }
     for statement in COUNT_RUN:
         sql.run_custom_plan(statement, **run)

@@ -183,6 +183,32 @@ def test_a_rebuild_keeps_the_days_with_rows_that_were_deleted(
     assert set(ActivityCount.objects.values_list("attempts", flat=True)) == {7}
 
 
+def test_a_rebuild_that_was_interrupted_loses_nothing(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step is one transaction, so a kill leaves what the steps before have written."""
+
+    def work(day: int) -> None:
+        id, moment = make_task(agent), NOW + timedelta(days=day)
+        fail(agent, attempt_of(claim(agent, task=id, now=moment)), now=moment)
+
+    for day in (0, 1, 2):
+        work(day)
+    activity_counts.count_activity(now=NOW)
+    for day in (0, 1, 2):  # not counted yet, of days that are kept and of others
+        work(day)
+    since = midnight_of(NOW) + 2 * DAY
+    monkeypatch.setattr(activity_rebuild, "find_first_whole_day", lambda *, now: since)
+    monkeypatch.setattr(activity_rebuild, "RUN_LENGTH", 5)
+    interrupted = activity_rebuild.begin_rebuild(since=since, now=NOW)
+    assert activity_rebuild.count_run(interrupted, after=activity_rebuild.FIRST)
+    activity_rebuild.rebuild_activity(now=NOW)
+    for minutes in (30, 1440):
+        assert totals(minutes)["attempts"] == Attempt.objects.exclude(outcome=None).count() == 6
+    days = ActivityCount.objects.filter(minutes=1440).order_by("at")
+    assert list(days.values_list("attempts", flat=True)) == [2, 2, 2]
+
+
 def test_rebuilds_at_once_count_each_event_once(agent: Agent) -> None:
     make_history(agent)
     found = at_once(4, lambda n: activity_rebuild.rebuild_activity(now=NOW))

@@ -12,7 +12,8 @@ from retries.activity_rebuild import RebuildReplaced, rebuild_activity
 class Command(BaseCommand):
     help = (
         "Counts the journal again for the figures of Overview and Agents. They are incomplete "
-        "until it ends. Days with rows that were deleted keep their counts."
+        "until it ends; if it was interrupted, run it again. Days with rows that were deleted "
+        "keep their counts."
     )
 
     def handle(self, **_: Any) -> None:
