@@ -26,6 +26,7 @@ REPORT = {"lease_lost", "attempt_already_reported", "verification_missing"}
 CLOSED = {"already_resolved", "escalation_expired"}
 # Problems of single operations, beyond those that follow from its parameters and scope.
 OPERATIONS: dict[str, set[str]] = {
+    "agents_keep_breaker_open": {"invalid_transition"},
     "agents_list": LIST,
     "attempts_escalate": IDEMPOTENT | {"invalid_transition", "lease_lost"},
     "attempts_report_exit": REPORT | {"payload_too_large"},

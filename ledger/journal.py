@@ -85,6 +85,7 @@ class Kind(TextChoices):
     AGENT_RESET = "agent.reset"
     AGENT_BREAKER_OPENED = "agent.breaker_opened"
     AGENT_BREAKER_HALF_OPEN = "agent.breaker_half_open"
+    AGENT_BREAKER_KEPT_OPEN = "agent.breaker_kept_open"
     AGENT_BREAKER_CLOSED = "agent.breaker_closed"
     AGENT_NEEDS_ATTENTION = "agent.needs_attention"
     AGENT_SILENT = "agent.silent"

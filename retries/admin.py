@@ -267,13 +267,19 @@ class RetryPolicyAdmin(ReadOnly):
 class BreakerActions(ReadOnly):
     """Actions on the breakers of agents, for rows that are an agent or belong to one."""
 
-    actions: tuple[str, ...] = ("trip_breaker", "reset_breaker")
+    actions: tuple[str, ...] = ("trip_breaker", "keep_breaker_open", "reset_breaker")
 
     @admin.action(description="Trip the breaker: hand out no tasks until it is half-open")
     def trip_breaker(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
         stamp, agents = stamp_of(request), [agent_of(row) for row in chosen]
         changed = breaker_actions.trip(agents, reason="by hand", stamp=stamp)
         self.report_changes(request, len(changed), "tripped")
+
+    @admin.action(description="Keep the breaker open: no probe until a person closes it")
+    def keep_breaker_open(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
+        stamp, agents = stamp_of(request), [agent_of(row) for row in chosen]
+        changed = breaker_actions.keep_open(agents, stamp=stamp)
+        self.report_changes(request, len(changed), "kept open")
 
     @admin.action(description="Reset the breaker: close it and clear its failures")
     @confirm(admin_effects.reset_breakers)
@@ -290,12 +296,21 @@ def agent_of(row: Agent | Breaker) -> Agent:
 @admin.register(Breaker)
 class BreakerAdmin(BreakerActions):
     project_path = "agent__project_id"
-    list_display = ("agent", "state", "failures", "opened_at", "trips", "updated_at")
+    list_display = (
+        "agent",
+        "state",
+        "failures",
+        "opened_at",
+        "kept_open_at",
+        "trips",
+        "updated_at",
+    )
     list_filter = ("state", "agent__project")
     list_select_related = ("agent",)
     search_fields = ("agent__name",)
     narrow = {
         "trip_breaker": lambda rows: rows.exclude(state=BreakerState.OPEN),
+        "keep_breaker_open": lambda rows: rows.filter(state=BreakerState.OPEN, kept_open_at=None),
         "reset_breaker": lambda rows: rows.exclude(state=BreakerState.CLOSED, failures=0),
     }
 
@@ -323,6 +338,9 @@ class AgentAdmin(BreakerActions, ledger_admin.AgentAdmin):
     actions = (*ledger_admin.AgentAdmin.actions, *BreakerActions.actions)
     narrow = ledger_admin.AgentAdmin.narrow | {
         "trip_breaker": lambda rows: rows.exclude(breaker__state=BreakerState.OPEN),
+        "keep_breaker_open": lambda rows: rows.filter(
+            breaker__state=BreakerState.OPEN, breaker__kept_open_at=None
+        ),
         "reset_breaker": lambda rows: rows.filter(
             pk__in=Breaker.objects.exclude(state=BreakerState.CLOSED, failures=0).values("agent")
         ),

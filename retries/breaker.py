@@ -33,7 +33,7 @@ KINDS = {
     BreakerState.HALF_OPEN: Kind.AGENT_BREAKER_HALF_OPEN,
     BreakerState.CLOSED: Kind.AGENT_BREAKER_CLOSED,
 }
-COLUMNS = "agent_id, state, failures, successes, opened_at, probe_attempt, updated_at"
+COLUMNS = "agent_id, state, failures, successes, opened_at, kept_open_at, probe_attempt, updated_at"
 PROBE_WAIT_S = 1
 BATCH = 100
 
@@ -101,6 +101,7 @@ def check_gate(
 
     A breaker that has been open long enough becomes half open. A breaker that is not closed stays
     locked, so that one of several simultaneous claims gets the probe. A closed one is not locked.
+    A breaker that a person keeps open has no time left; its `retry_after_s` is the usual one.
     """
     config = config or read_config()
     breaker = lock(agent_id, HOLDS_BACK)
@@ -109,6 +110,8 @@ def check_gate(
     if breaker.state == BreakerState.OPEN:
         assert breaker.opened_at is not None
         left = breaker.opened_at + config.open_for - now
+        if breaker.is_kept_open:
+            left = config.open_for
         if left > timedelta():
             return Gate(open=True, retry_after_s=math.ceil(left.total_seconds()))
         move(breaker, BreakerState.HALF_OPEN, stamp=Stamp(SYSTEM, now, request_id))
@@ -136,7 +139,7 @@ def take_probe(agent_id: UUID, attempt_id: UUID, *, now: datetime) -> None:
 
 
 def half_open_due(*, stamp: Stamp) -> list[UUID]:
-    """Half-open breakers that have been open long enough; return their agents' ids."""
+    """Half-open breakers that were open long enough, unless kept open; return their agents' ids."""
     due: list[UUID] = []
     # in batches, so that each transaction is short
     while batch := half_open_batch(before=stamp.at - read_config().open_for, stamp=stamp):
@@ -146,9 +149,8 @@ def half_open_due(*, stamp: Stamp) -> list[UUID]:
 
 @transaction.atomic
 def half_open_batch(*, before: datetime, stamp: Stamp) -> list[UUID]:
-    due = Breaker.objects.filter(state=BreakerState.OPEN, opened_at__lte=before).select_related(
-        "agent"
-    )
+    due = Breaker.objects.filter(state=BreakerState.OPEN, opened_at__lte=before, kept_open_at=None)
+    due = due.select_related("agent")
     due = due.select_for_update(of=("self",), skip_locked=True).order_by("pk")[:BATCH]
     return [move(breaker, BreakerState.HALF_OPEN, stamp=stamp) for breaker in due]
 
@@ -259,10 +261,25 @@ def move(
         BreakerState.HALF_OPEN: {},
         BreakerState.CLOSED: {"reason": "", "failures": 0, "opened_at": None},
     }
-    columns[to] |= {"state": to, "successes": 0, "probe_attempt": None, "updated_at": stamp.at}
-    Breaker.objects.filter(pk=breaker.pk).update(**columns[to])
+    columns[to] |= {"state": to, "successes": 0, "probe_attempt": None, "kept_open_at": None}
+    Breaker.objects.filter(pk=breaker.pk).update(**columns[to], updated_at=stamp.at)
+    record_move(breaker, KINDS[to], to, data=opening, stamp=stamp)
+    return breaker.agent_id
+
+
+def keep(breaker: Breaker, *, reason: str, stamp: Stamp) -> None:
+    """Keep a locked, open breaker open until a person moves it, and journal it."""
+    kept = {"kept_open_at": stamp.at, "updated_at": stamp.at}
+    Breaker.objects.filter(pk=breaker.pk).update(**kept)
+    kind = Kind.AGENT_BREAKER_KEPT_OPEN
+    record_move(breaker, kind, BreakerState.OPEN, data={"reason": reason}, stamp=stamp)
+
+
+def record_move(
+    breaker: Breaker, kind: Kind, to: BreakerState, *, data: dict[str, Any], stamp: Stamp
+) -> None:
     journal.record(
-        KINDS[to],
+        kind,
         subject_type="agent",
         subject_id=breaker.agent_id,
         agent_id=breaker.agent_id,
@@ -270,9 +287,8 @@ def move(
         from_state=breaker.state,
         to_state=to,
         stamp=stamp,
-        data=opening,
+        data=data,
     )
-    return breaker.agent_id
 
 
 # ---- around a function

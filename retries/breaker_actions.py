@@ -1,4 +1,4 @@
-"""Change agents' breakers by hand: trip, reset, probe."""
+"""Change agents' breakers by hand: trip, keep open, probe, reset."""
 
 from collections.abc import Iterable
 from uuid import UUID
@@ -21,6 +21,24 @@ def trip(agents: Iterable[Agent], *, reason: str, stamp: Stamp) -> list[Agent]:
     for each in found:
         columns = {"reason": reason, "failures": each.failures}
         breaker.move(each, BreakerState.OPEN, columns, stamp=stamp)
+    return [asked[each.pk] for each in found]
+
+
+@transaction.atomic
+def keep_open(agents: Iterable[Agent], *, reason: str = "", stamp: Stamp) -> list[Agent]:
+    """Keep the breakers of these agents open until a person closes or probes them.
+
+    A half-open breaker opens again: its person saw it open. A closed one is left closed. Return
+    the agents whose breaker was not kept open yet and is now.
+    """
+    asked = {agent.pk: agent for agent in agents}
+    found = list(lock_chosen(asked).exclude(state=BreakerState.CLOSED).filter(kept_open_at=None))
+    for each in found:
+        if each.state == BreakerState.HALF_OPEN:
+            columns = {"reason": each.reason, "failures": each.failures}
+            breaker.move(each, BreakerState.OPEN, columns, stamp=stamp)
+            each.refresh_from_db(fields=["state"])
+        breaker.keep(each, reason=reason, stamp=stamp)
     return [asked[each.pk] for each in found]
 
 

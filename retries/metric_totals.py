@@ -143,7 +143,7 @@ TOTALS = (
         "tenfour_breaker_transitions",
         "Moves of agents' breakers.",
         {"agent": AGENT, "to": "replace(e.kind, 'agent.breaker_', '')"},
-        "e.kind like 'agent.breaker_%%'",
+        "e.kind like 'agent.breaker_%%' and e.from_state <> e.to_state",
     ),
 )
 

@@ -35,6 +35,11 @@ def trip_breaker(id: str, *, reason: str | None = None) -> Call[Agent]:
     return Call("POST", f"{_path(id)}/breaker/trip", Agent.read, given({"reason": reason}))
 
 
+def keep_breaker_open(id: str, *, reason: str | None = None) -> Call[Agent]:
+    """Keep the agent's open breaker open until a person closes it or has it tested."""
+    return Call("POST", f"{_path(id)}/breaker/keep-open", Agent.read, given({"reason": reason}))
+
+
 def reset_breaker(id: str) -> Call[Agent]:
     """Close the agent's breaker and clear its failure count."""
     return Call("POST", f"{_path(id)}/breaker/reset", Agent.read, {})

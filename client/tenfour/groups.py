@@ -35,6 +35,7 @@ class Agents(Driven[D]):
     register = Verb(agent_calls.register)
     change = Verb(agent_calls.change)
     trip_breaker = Verb(agent_calls.trip_breaker)
+    keep_breaker_open = Verb(agent_calls.keep_breaker_open)
     reset_breaker = Verb(agent_calls.reset_breaker)
     reset = Verb(agent_calls.reset)
 

@@ -1,4 +1,4 @@
-"""Handle the buttons of an agent: pause, trip, probe, close, cancel pending."""
+"""Handle the buttons of an agent: pause, trip, keep open, probe, close, cancel pending."""
 
 from uuid import UUID
 
@@ -16,7 +16,7 @@ from dashboard.navigation import read_scope
 from dashboard.rendering import HtmxRequest, back_to
 from ledger import agents
 from ledger.journal import stamp_of
-from ledger.models import Agent
+from ledger.models import Agent, Breaker
 from retries import breaker_actions
 
 
@@ -60,6 +60,15 @@ def probe(request: HttpRequest, agent: Agent) -> str:
     return f"The next task of {agent.name} is the probe."
 
 
+def keep_open(request: HttpRequest, agent: Agent) -> str:
+    reason = query_box.clean(request.POST.get("reason", ""))
+    if breaker_actions.keep_open([agent], reason=reason, stamp=stamp_of(request)):
+        return f"The breaker for {agent.name} stays open until you close or probe it."
+    if Breaker.objects.filter(pk=agent.pk, kept_open_at__isnull=False).exists():
+        return f"The breaker for {agent.name} was already kept open."
+    return f"The breaker for {agent.name} is closed. Trip it to open it."
+
+
 def close(request: HttpRequest, agent: Agent) -> str:
     changed = breaker_actions.reset([agent], stamp=stamp_of(request))
     if not changed:
@@ -79,6 +88,7 @@ VERBS = {
     "resume": resume,
     "probe": probe,
     "trip": trip,
+    "keep-open": keep_open,
     "close": close,
     "reset": reset,
 }

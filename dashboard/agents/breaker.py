@@ -33,7 +33,8 @@ class BreakerView:
     successes: int = 0
     trips: int = 0
     reason: str = ""
-    left: int | None = None  # seconds until it becomes half open
+    left: int | None = None  # seconds until it becomes half open; None if it is kept open
+    kept_open_at: datetime | None = None
     probe: Probe | None = None
 
     @property
@@ -55,6 +56,10 @@ class BreakerView:
     @property
     def is_open(self) -> bool:
         return self.state == BreakerState.OPEN
+
+    @property
+    def is_kept_open(self) -> bool:
+        return self.is_open and self.kept_open_at is not None
 
     @property
     def is_half_open(self) -> bool:
@@ -97,6 +102,8 @@ class BreakerView:
         if self.is_half_open:
             probe = "A probe is running." if self.probe else "It is waiting for a probe."
             return f"The breaker is half open. {probe}"
+        if self.is_kept_open:
+            return "The breaker is open. It stays open until a person closes or probes it."
         soon = f"in {whole_duration(self.left)}" if self.left else "at the next claim"
         return f"The breaker is open. It becomes half open {soon}."
 
@@ -108,7 +115,7 @@ def describe_breaker(agent: Any, *, now: datetime, config: CircuitBreakerConfig)
     if breaker is None:
         return BreakerView(BreakerState.CLOSED, config)
     left = None
-    if breaker.state == BreakerState.OPEN:
+    if breaker.state == BreakerState.OPEN and not breaker.is_kept_open:
         ahead = breaker.opened_at + config.open_for - now
         left = max(math.ceil(ahead.total_seconds()), 0)
     return BreakerView(
@@ -119,6 +126,7 @@ def describe_breaker(agent: Any, *, now: datetime, config: CircuitBreakerConfig)
         trips=breaker.trips,
         reason=breaker_reason({"reason": breaker.reason}),
         left=left,
+        kept_open_at=breaker.kept_open_at,
         probe=probe_of(agent) if breaker.state == BreakerState.HALF_OPEN else None,
     )
 

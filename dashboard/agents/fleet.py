@@ -79,7 +79,7 @@ class FleetRow:
 
     @property
     def actions(self) -> list[Action]:
-        return allowed_actions(self.breaker.state)
+        return allowed_actions(self.breaker.state, is_kept_open=self.breaker.is_kept_open)
 
     @property
     def waiting(self) -> int:

@@ -42,5 +42,5 @@ def build_row(agent: Any, figures: Mapping[UUID, Statistics], *, now: datetime) 
         describe_silence(agent, now=now) if agent.silent else "",
         figures.get(agent.pk) or Statistics(agent.name),
         view,
-        allowed_actions(view.state),
+        allowed_actions(view.state, is_kept_open=view.is_kept_open),
     )

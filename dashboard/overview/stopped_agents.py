@@ -1,7 +1,7 @@
 """Describe the agents that get no work: tripped ones first, then silent ones (pure)."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -24,6 +24,7 @@ class StoppedAgent:
     fact: str
     held: str
     left: int | None = None  # seconds until its breaker is half open
+    is_kept_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +59,12 @@ def describe_tripped(agent: Any, *, now: datetime, config: CircuitBreakerConfig)
     if breaker.state == BreakerState.HALF_OPEN:
         fact = f"{breaker.successes} of {counted(config.success_threshold, 'probe')} passed"
         return StoppedAgent(agent, badge.label, badge.icon, badge.css, fact, held)
-    ahead = (breaker.opened_at + config.open_for - now).total_seconds()
     fact = breaker_reason({"reason": breaker.reason}) or "opened manually"
-    left = max(0, math.ceil(ahead))
-    return StoppedAgent(agent, badge.label, badge.icon, badge.css, fact, held, left)
+    line = StoppedAgent(agent, badge.label, badge.icon, badge.css, fact, held)
+    if breaker.is_kept_open:
+        return replace(line, is_kept_open=True)
+    ahead = (breaker.opened_at + config.open_for - now).total_seconds()
+    return replace(line, left=max(0, math.ceil(ahead)))
 
 
 def describe_silent(agent: Any, *, now: datetime) -> StoppedAgent:

@@ -29,6 +29,8 @@ def describe_breaker_event(event: Event, about: EventSubject) -> EventSentence:
             sentence = plain("c-open", agent, "is on hold: its breaker opened", because)
         case Kind.AGENT_BREAKER_HALF_OPEN:
             sentence = plain("c-half", agent, "gets one probe attempt: its breaker is half open")
+        case Kind.AGENT_BREAKER_KEPT_OPEN:
+            sentence = plain("c-open", actor, f"set {agent}’s breaker to stay open", because)
         case _ if by_hand:
             sentence = plain("c-closed", actor, f"closed {agent}’s breaker")
         case _:
@@ -38,6 +40,7 @@ def describe_breaker_event(event: Event, about: EventSubject) -> EventSentence:
 
 BREAKER_TONES = {
     Kind.AGENT_BREAKER_OPENED: "red",
+    Kind.AGENT_BREAKER_KEPT_OPEN: "red",
     Kind.AGENT_BREAKER_HALF_OPEN: "amber",
     Kind.AGENT_BREAKER_CLOSED: "green",
 }

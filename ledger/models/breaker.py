@@ -20,6 +20,9 @@ class Breaker(models.Model):
     failures = models.IntegerField(db_default=0, help_text="consecutive failures")
     successes = models.IntegerField(db_default=0, help_text="successful probes while half open")
     opened_at = models.DateTimeField(null=True)
+    kept_open_at = models.DateTimeField(
+        null=True, help_text="when a person decided that it stays open; null if the clock decides"
+    )
     probe_attempt = models.UUIDField(null=True)
     reason = models.TextField(db_default="")
     trips = models.IntegerField(db_default=0)
@@ -37,9 +40,13 @@ class Breaker(models.Model):
         ]
 
     @property
+    def is_kept_open(self) -> bool:
+        return self.state == BreakerState.OPEN and self.kept_open_at is not None
+
+    @property
     def retry_at(self) -> datetime | None:
-        """Return when an open breaker lets the first probe through."""
-        if self.state != BreakerState.OPEN or self.opened_at is None:
+        """Return when an open breaker lets the first probe through; None if it is kept open."""
+        if self.state != BreakerState.OPEN or self.opened_at is None or self.is_kept_open:
             return None
         return self.opened_at + timedelta(seconds=settings.TENFOUR["BREAKER_OPEN_SECONDS"])
 

@@ -21,7 +21,12 @@ class BreakerOut(Schema):
     failures: int = Field(description="consecutive failures")
     reason: str = Field(description="why it opened")
     opened_at: datetime | None = Field(description="when it opened; null while it is closed")
-    retry_at: datetime | None = Field(description="when an open breaker lets a probe through")
+    kept_open_at: datetime | None = Field(
+        description="when a person decided that it stays open; null if it is not kept open"
+    )
+    retry_at: datetime | None = Field(
+        description="when an open breaker lets a probe through; null while it is kept open"
+    )
     held_tasks: int = Field(description="tasks that wait for the breaker to close")
 
 
@@ -53,6 +58,7 @@ class AgentOut(Schema):
                     "failures": 0,
                     "reason": "",
                     "opened_at": None,
+                    "kept_open_at": None,
                     "retry_at": None,
                     "held_tasks": 0,
                 },
@@ -142,6 +148,7 @@ def breaker_out(agent: Any) -> dict[str, Any]:
         "failures": breaker.failures,
         "reason": breaker.reason,
         "opened_at": breaker.opened_at,
+        "kept_open_at": breaker.kept_open_at,
         "retry_at": breaker.retry_at,
         "held_tasks": agent.held,
     }

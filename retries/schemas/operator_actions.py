@@ -15,6 +15,12 @@ class TripIn(In):
     model_config = ConfigDict(json_schema_extra={"example": {"reason": "it deletes its own tests"}})
 
 
+class KeepOpenIn(In):
+    reason: str = Field("", max_length=500, description="why, for the journal")
+
+    model_config = ConfigDict(json_schema_extra={"example": {"reason": "its key was revoked"}})
+
+
 class AbortIn(In):
     reason: str = Field("", max_length=2000, description="why, for the journal")
 

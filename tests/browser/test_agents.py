@@ -91,11 +91,18 @@ def test_a_breaker_is_tripped_and_closed_by_hand(visit: Visit, coder: Agent) -> 
     page.get_by_role("button", name="Trip breaker", exact=True).click()
     expect(page.locator("#breaker")).to_contain_text("half open in")
     assert claims.claim(TrustedCaller(SYSTEM, agent=coder)).reason == "breaker_open"
+    page.keyboard.press("h")
+    dialog = page.locator(f"#keep-open-{coder.pk}")
+    expect(dialog).to_contain_text("gets no tasks and no probe")
+    assert axe_findings(page) == []
+    dialog.get_by_role("button", name="Keep it open", exact=True).click()
+    expect(page.locator("#breaker")).to_contain_text("kept open since")
+    expect(page.locator("[data-countdown]")).to_have_count(0)
     page.click("button:has-text('Close breaker…')")
     page.get_by_role("button", name="Close breaker", exact=True).click()
     expect(page.locator("#breaker")).to_contain_text("Closed")
     assert claims.claim(TrustedCaller(SYSTEM, agent=coder)).reason == "no_task"
-    assert Event.objects.filter(kind__startswith="agent.breaker", actor_name="mara").count() == 2
+    assert Event.objects.filter(kind__startswith="agent.breaker", actor_name="mara").count() == 3
     assert visitor.complaints == []
 
 
@@ -154,9 +161,10 @@ def test_a_row_has_one_action_and_a_menu(visit: Visit, fleet: Agent, now: dateti
     assert 0 < left <= 60
     row.locator("summary").click()
     expect(row.get_by_role("link", name="Close breaker…")).to_be_visible()
+    expect(row.get_by_role("link", name="Keep it open…")).to_be_visible()
     assert axe_findings(page) == []
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowDown")
+    for _ in range(3):
+        page.keyboard.press("ArrowDown")
     expect(row.get_by_role("link", name="Close breaker…")).to_be_focused()
     other = page.locator(".fleet [data-row]").last
     other.locator("summary").press("Enter")  # one is open at a time

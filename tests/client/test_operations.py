@@ -50,6 +50,7 @@ VERBS = {
     "agent resume": {"agents_update"},
     "agent change": {"agents_update"},
     "agent trip": {"agents_trip_breaker"},
+    "agent keep-open": {"agents_keep_breaker_open"},
     "agent close": {"agents_reset_breaker"},
     "agent reset": {"agents_reset"},
     "escalation list": {"escalations_list"},

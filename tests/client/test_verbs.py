@@ -103,6 +103,7 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
     limited = json.loads(do("agent change writer --concurrency 2 --json"))
     assert limited["concurrency"] == 2
     assert do("agent trip writer --reason broken") == "writer open breaker\n"
+    assert do("agent keep-open writer --reason broken") == "writer open breaker\n"
     assert do("agent close writer") == "writer new\n"
     assert do("agent reset writer") == "0 cancelled\n"
     assert do("escalation assign {escalation}").endswith("unassigned\n")

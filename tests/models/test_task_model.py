@@ -25,7 +25,7 @@ from ledger.models import Attempt, Breaker, DeadLetter, Task
 from ledger.states import FailureType, TaskState
 from ledger.tasks.spec import Backoff
 from ledger.tokens import TrustedCaller
-from retries import breaker, deadletters, task_actions
+from retries import breaker, breaker_actions, deadletters, task_actions
 from retries.attempts import finishing, leases
 from retries.attempts.report_fields import Report
 from retries.escalations import answering
@@ -68,6 +68,7 @@ class ModelBreaker:
     successes: int = 0
     opened_at: datetime = NOW
     probe: UUID | None = None
+    is_kept: bool = False  # by a person, so the clock leaves it open
 
     def count(self, attempt: UUID | None, *, ok: bool, now: datetime) -> None:
         if self.state == "open" or (self.state == "half_open" and attempt != self.probe):
@@ -75,13 +76,23 @@ class ModelBreaker:
         if not ok:
             self.failures += 1
             if self.state == "half_open" or self.failures >= CONFIG.failure_threshold:
-                self.state, self.opened_at, self.probe = "open", now, None
+                self.open(now)
         elif self.state == "closed":
             self.failures = 0
         else:
             self.successes += 1
             if self.successes >= CONFIG.success_threshold:
                 self.state, self.failures = "closed", 0
+
+    def open(self, now: datetime) -> None:
+        self.state, self.opened_at, self.probe, self.is_kept = "open", now, None, False
+
+    def half_open(self) -> None:
+        self.state, self.successes, self.probe, self.is_kept = "half_open", 0, None, False
+
+    def is_due(self, now: datetime) -> bool:
+        late = now >= self.opened_at + CONFIG.open_for
+        return self.state == "open" and late and not self.is_kept
 
 
 @dataclass
@@ -158,8 +169,8 @@ class TaskMachine(RuleBasedStateMachine):
     def claim(self) -> None:
         found = claim(self.agent, now=self.now)
         circuit, waiting = self.model.breaker, self.model.chosen(*WAITING)
-        if circuit.state == "open" and self.now >= circuit.opened_at + CONFIG.open_for:
-            circuit.state, circuit.successes, circuit.probe = "half_open", 0, None
+        if circuit.is_due(self.now):
+            circuit.half_open()
         probed = circuit.probe in {task.attempt for task in self.model.tasks.values()} - {None}
         if circuit.state == "open" or (circuit.state == "half_open" and probed):
             assert found.rows == [] and found.reason == "breaker_open"
@@ -266,6 +277,47 @@ class TaskMachine(RuleBasedStateMachine):
                 old.round, old.escalates, limit=old.round
             )
 
+    # ---- what happens to the breaker
+
+    @rule()
+    def sweep(self) -> None:
+        circuit = self.model.breaker
+        due = [self.agent.pk] if circuit.is_due(self.now) else []
+        assert breaker.half_open_due(stamp=Stamp(SYSTEM, self.now)) == due
+        if due:
+            circuit.half_open()
+
+    @rule()
+    def trip(self) -> None:
+        circuit = self.model.breaker
+        changed = breaker_actions.trip([self.agent], reason="Look", stamp=self.stamp)
+        assert bool(changed) == (circuit.state != "open")
+        if changed:
+            circuit.open(self.now)
+
+    @precondition(lambda self: self.model.breaker.state != "closed")
+    @rule()
+    def keep_open(self) -> None:
+        circuit = self.model.breaker
+        changed = breaker_actions.keep_open([self.agent], reason="Wait", stamp=self.stamp)
+        assert bool(changed) == (circuit.state != "closed" and not circuit.is_kept)
+        if circuit.state == "half_open":
+            circuit.open(self.now)
+        circuit.is_kept = True
+
+    @rule()
+    def probe(self) -> None:
+        changed = breaker_actions.probe([self.agent], stamp=self.stamp)
+        assert bool(changed) == (self.model.breaker.state == "open")
+        if changed:
+            self.model.breaker.half_open()
+
+    @rule()
+    def close(self) -> None:
+        circuit = self.model.breaker
+        breaker_actions.reset([self.agent], stamp=self.stamp)
+        circuit.state, circuit.failures, circuit.is_kept = "closed", 0, False
+
     @rule(seconds=st.sampled_from([1, 30, 60]))
     def wait(self, seconds: int) -> None:
         self.now += timedelta(seconds=seconds)
@@ -301,6 +353,8 @@ class TaskMachine(RuleBasedStateMachine):
     def breaker_stands_where_the_model_says(self) -> None:
         row = Breaker.objects.filter(pk=self.agent.pk).first()
         assert (row.state if row else "closed") == self.model.breaker.state
+        kept = row is not None and row.kept_open_at is not None
+        assert kept == self.model.breaker.is_kept
         if row and row.state == "closed":
             assert row.failures == self.model.breaker.failures
 

@@ -166,12 +166,14 @@ def test_breakers_are_tripped_and_reset(mara: Client, agent: Agent) -> None:
     row = Breaker.objects.get()
     assert "None tripped" in act(mara, Breaker, "trip_breaker", row)
     assert claim(agent, now=timezone.now()).reason == "breaker_open"
+    assert "1 kept open" in act(mara, Agent, "keep_breaker_open", agent)
+    assert "None kept open" in act(mara, Breaker, "keep_breaker_open", row)
     effect = "1 breaker will close and forget its failures."
     assert asked(mara, Breaker, "reset_breaker", row) == [effect]
     assert asked(mara, Agent, "reset_breaker", agent) == [effect]
     assert "1 reset" in sure(mara, Breaker, "reset_breaker", row)
     assert claim(agent, now=timezone.now()).reason == "no_task"
-    assert Event.objects.filter(actor_name="mara", kind__startswith="agent.breaker").count() == 2
+    assert Event.objects.filter(actor_name="mara", kind__startswith="agent.breaker").count() == 3
 
 
 def test_an_escalation_is_answered_once(mara: Client, agent: Agent) -> None:
@@ -246,7 +248,7 @@ def test_an_abort_shows_its_effects_before_and_after(
 
 # what a person can take back: by its opposite, or because it only hastens what comes anyway
 REVERSIBLE = {
-    *("pause", "resume", "limit", "trip_breaker"),
+    *("pause", "resume", "limit", "trip_breaker", "keep_breaker_open"),
     *("resolve", "ignore", "reopen"),
     *("retry_now", "send_again"),
 }

@@ -29,9 +29,10 @@ ACTIONS: Mapping[Role, Mapping[str, tuple[str, ...]]] = {
         "ledger.task": ("retry_now", "unblock", "skip", "abort"),
         "ledger.plan": ("pause", "resume", "abort", "restart"),
         "ledger.deadletter": ("replay", "dismiss"),
-        "ledger.breaker": ("trip_breaker", "reset_breaker"),
+        "ledger.breaker": ("trip_breaker", "keep_breaker_open", "reset_breaker"),
         "ledger.agent": (
-            *("pause", "resume", "limit", "brief", "reset", "trip_breaker", "reset_breaker"),
+            *("pause", "resume", "limit", "brief", "reset"),
+            *("trip_breaker", "keep_breaker_open", "reset_breaker"),
         ),
         "ledger.instruction": ("send_again", "acknowledge", "cancel"),
         "retries.escalation": ("answer_question", "fix", "retry", "skip", "abort"),

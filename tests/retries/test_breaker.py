@@ -441,6 +441,34 @@ def test_people_reset_breakers_and_hear_what_really_changed() -> None:
 
 
 @pytest.mark.django_db
+def test_a_breaker_kept_open_waits_for_a_person(agent: Agent) -> None:
+    """Neither the clock nor a claim lets a probe through; closing and probing end it."""
+    stamp = Stamp(ANN, NOW)
+    assert breaker_actions.keep_open([agent], stamp=stamp) == []
+    fails(agent, 5)
+    assert breaker_actions.keep_open([agent], reason="No key", stamp=stamp) == [agent]
+    assert breaker_actions.keep_open([agent], reason="Again", stamp=stamp) == []
+    much_later = NOW + 1000 * MINUTE
+    assert breaker.half_open_due(stamp=Stamp(SYSTEM, much_later)) == []
+    with transaction.atomic():
+        shut = breaker.check_gate(agent.pk, now=much_later)
+    assert shut == breaker.Gate(open=True, retry_after_s=60)
+    assert (row := Breaker.objects.get()).kept_open_at == NOW and row.retry_at is None
+    kept = Event.objects.get(kind="agent.breaker_kept_open")
+    assert (kept.data, kept.actor_name) == ({"reason": "No key"}, "ann")
+    assert journaled(agent)[1:] == [("agent.breaker_kept_open", "open", "open")]
+
+    assert breaker_actions.probe([agent], stamp=Stamp(ANN, much_later)) == [agent]
+    assert Breaker.objects.get().kept_open_at is None
+    fails(agent, attempt=probe(agent, now=much_later), now=much_later)
+    probe(agent, now=much_later + MINUTE)  # opened by its probe, so the clock decides again
+    assert breaker_actions.keep_open([agent], stamp=Stamp(ANN, much_later)) == [agent]
+    assert state_of(agent) == CircuitState.OPEN
+    assert breaker_actions.reset([agent], stamp=Stamp(ANN, much_later)) == [agent]
+    assert (row := Breaker.objects.get()).state == "closed" and row.kept_open_at is None
+
+
+@pytest.mark.django_db
 def test_every_move_is_journaled(agent: Agent) -> None:
     """S3.48"""
     fails(agent, 5, type="timeout")
@@ -531,6 +559,52 @@ def test_the_sweep_passes_over_a_breaker_that_somebody_holds(elsewhere: Callable
         sweep = elsewhere(lambda: breaker.half_open_due(stamp=Stamp(SYSTEM, NOW + MINUTE)))
         assert sweep.result(PATIENCE_S) == [free.pk]
     assert len(journaled(held)) == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_claim_that_waits_for_a_person_finds_the_breaker_kept_open(
+    elsewhere: Callable[..., Any],
+) -> None:
+    agent = make_agent()
+    breaker_actions.trip([agent], reason="", stamp=Stamp(ANN, NOW))
+    late = NOW + MINUTE
+    with transaction.atomic():
+        breaker_actions.keep_open([agent], stamp=Stamp(ANN, late))
+        ask = elsewhere(lambda: atomically(lambda: breaker.check_gate(agent.pk, now=late)))
+        with blocked(ask):
+            pass
+        # the clock passes it over
+        sweep = elsewhere(lambda: breaker.half_open_due(stamp=Stamp(SYSTEM, late)))
+        assert sweep.result(60) == []
+    assert ask.result(60) == breaker.Gate(open=True, retry_after_s=60)
+    assert state_of(agent) == CircuitState.OPEN
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_person_who_waits_for_a_claim_opens_the_breaker_again(
+    elsewhere: Callable[..., Any],
+) -> None:
+    """The person saw it open; the claim that was first keeps its probe, which counts no more."""
+    agent = make_agent()
+    breaker_actions.trip([agent], reason="", stamp=Stamp(ANN, NOW))
+    late = NOW + MINUTE
+    with transaction.atomic():
+        assert breaker.check_gate(agent.pk, now=late).probe
+        ticket = uuid4()
+        breaker.take_probe(agent.pk, ticket, now=late)
+        person = elsewhere(lambda: breaker_actions.keep_open([agent], stamp=Stamp(ANN, late)))
+        with blocked(person):
+            pass
+    assert person.result(60) == [agent]
+    atomically(lambda: tell(agent, attempt=ticket, now=late))
+    row = Breaker.objects.get()
+    assert (row.state, row.kept_open_at, row.probe_attempt) == (CircuitState.OPEN, late, None)
+    assert [kind for kind, *_ in journaled(agent)] == [
+        "agent.breaker_opened",
+        "agent.breaker_half_open",
+        "agent.breaker_opened",
+        "agent.breaker_kept_open",
+    ]
 
 
 def atomically(work: Callable[[], Any]) -> Any:

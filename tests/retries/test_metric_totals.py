@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from ledger.journal import SYSTEM
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Event
 from ledger.tasks.spec import Backoff
 from ledger.tokens import TrustedCaller
-from retries import metric_totals, stream_position
+from retries import breaker_actions, metric_totals, stream_position
 from retries.attempts import finishing
 from retries.attempts.report_fields import Report
 from retries.models import MetricTotal
@@ -78,6 +78,18 @@ def test_totals_stay_when_events_are_read_in_small_batches(
     metric_totals.count_events(now=NOW)
     events = Event.objects.filter(subject_type="task", to_state__isnull=False).count()
     assert sum(counts("tenfour_task_transitions").values()) == events == 8
+
+
+def test_keeping_a_breaker_open_is_no_transition(agent: Agent) -> None:
+    stamp = Stamp(SYSTEM, NOW)
+    breaker_actions.trip([agent], reason="Look", stamp=stamp)
+    breaker_actions.keep_open([agent], stamp=stamp)
+    breaker_actions.reset([agent], stamp=stamp)
+    metric_totals.count_events(now=NOW)
+    assert counts("tenfour_breaker_transitions") == {
+        ("opened",): 1,
+        ("closed",): 1,
+    }
 
 
 def test_two_processes_do_not_count_an_event_twice(agent: Agent) -> None:

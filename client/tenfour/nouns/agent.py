@@ -48,6 +48,7 @@ LAYOUT = Layout(
         plain("breaker.state", "breaker", style="state"),
         plain("breaker.failures", "failures"),
         plain("breaker.reason", "breaker reason"),
+        time("breaker.kept_open_at", "kept open"),
         time("breaker.retry_at", "breaker probe"),
         time("last_seen_at"),
         time("created_at"),
@@ -96,7 +97,7 @@ def add_change_arguments(parser: Parser) -> None:
 
 
 def add_reason(parser: Parser) -> None:
-    parser.add_argument("--reason", metavar="TEXT", help="shown with the breaker")
+    parser.add_argument("--reason", metavar="TEXT", help="why, for the people who look at it later")
 
 
 def describe_agent(row: Row) -> str:
@@ -138,6 +139,16 @@ NOUN = Noun(
             "agents:write",
             lambda client, id, args: act(
                 client, KIND.path_of(id, "breaker", "trip"), {"reason": args.reason}
+            ),
+            add=add_reason,
+            say_done=describe_agent,
+        ),
+        "keep-open": make_action(
+            KIND,
+            "Keep an agent's open breaker open until a person closes it or has it tested.",
+            "agents:write",
+            lambda client, id, args: act(
+                client, KIND.path_of(id, "breaker", "keep-open"), {"reason": args.reason}
             ),
             add=add_reason,
             say_done=describe_agent,

@@ -1,6 +1,6 @@
 """The buttons of an agent."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -73,6 +73,27 @@ def test_a_person_has_an_open_breaker_probed_at_once(
     found = claims.claim(caller, worker_id="w1", now=now)
     assert found.rows[0]["id"] in (first, second)
     assert claims.claim(caller, worker_id="w2", now=now).reason == "breaker_open"  # one at a time
+
+
+def test_keep_open_asks_first_and_shows_who_decides(
+    browser: Client, agent: Agent, mara: User, now: datetime
+) -> None:
+    assert "is closed. Trip it" in post(browser, agent, "keep-open", confirmed="yes")
+    breaker_actions.trip([agent], reason="Look", stamp=Stamp(SYSTEM, now - timedelta(hours=1)))
+    asked = post(browser, agent, "keep-open")
+    assert "Keep the breaker open for coder ? coder gets no tasks and no probe" in asked
+    said = post(browser, agent, "keep-open", confirmed="yes", reason=" No <key>\0 ")
+    assert "The breaker for coder stays open until you close or probe it." in said
+    assert "Open kept open since" in said
+    assert "half open in" not in said and "half open at" not in said
+    told = words(browser.get("/activity/"))
+    assert "’s breaker to stay open" in told and "No <key>" in told
+    row = words(browser.get(URL))
+    assert "Open kept open Gets no work" in row and "Keep it open…" not in row
+    assert "kept open" in words(browser.get("/"))
+    assert "already kept open" in post(browser, agent, "keep-open", confirmed="yes")
+    assert "The next task of coder is the probe." in post(browser, agent, "probe")
+    assert Breaker.objects.get().kept_open_at is None
 
 
 def test_close_asks_first_and_requeues_held_tasks(

@@ -410,7 +410,7 @@ def test_reading_agents_writes_nothing(
         *(f"{agent.pk}/{q}" for q in QUESTIONS),
     ):
         assert browser.get(URL + path).status_code == 200
-    for verb in ("pause", "resume", "trip", "close", "reset"):
+    for verb in ("pause", "resume", "trip", "keep-open", "close", "reset"):
         assert browser.get(f"{URL}{agent.pk}/{verb}/").status_code == 405
     assert browser.post(URL).status_code == 405
     assert browser.post(f"{URL}{agent.pk}/explode/").status_code == 404
@@ -425,7 +425,7 @@ def test_only_operators_see_and_change_agents(agent: Agent, mara: User) -> None:
     for path in (URL, f"{URL}{agent.pk}/"):
         assert stranger.get(path)["Location"].startswith("/sign-in/")
         assert stranger.get(path, headers=PART).status_code == 401
-    for verb in ("pause", "trip", "close", "reset"):
+    for verb in ("pause", "trip", "keep-open", "close", "reset"):
         response = stranger.post(f"{URL}{agent.pk}/{verb}/", {"confirmed": "yes"})
         assert response["Location"].startswith("/sign-in/")
     strict = Client(enforce_csrf_checks=True)

@@ -62,6 +62,7 @@ MAY = {
     ),
     "operator": (
         *("agents_create", "agents_update", "agents_reset", "agents_trip_breaker"),
+        "agents_keep_breaker_open",
         *("agents_reset_breaker", "tasks_unblock", "plans_confirm", "policies_update"),
         *("escalations_resolve", "escalations_undo", "escalations_assign"),
         *("escalations_snooze", "escalations_comment", "patterns_ignore", "patterns_resolve"),
@@ -143,7 +144,12 @@ VERSIONED = {
     "webhooks_update",
 }
 # operations that the world refuses to everyone for another reason, and how
-CONFLICTS = {"patterns_reopen": 409, "plans_restart": 409, "tasks_unblock": 409}
+CONFLICTS = {
+    "agents_keep_breaker_open": 409,
+    "patterns_reopen": 409,
+    "plans_restart": 409,
+    "tasks_unblock": 409,
+}
 # what an agent may see of others' work: rules that hold for every agent
 PEER_SEES = {
     "standing_instructions_list",

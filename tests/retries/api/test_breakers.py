@@ -39,7 +39,28 @@ def test_an_operator_trips_and_resets(operator: Api, coder: Api, agent: Agent) -
     ]
 
 
-@pytest.mark.parametrize("verb", ["trip", "reset"])
+def test_an_operator_keeps_a_breaker_open(operator: Api, coder: Api, agent: Agent) -> None:
+    at = f"/agents/{agent.pk}"
+    told = problem(operator("POST", f"{at}/breaker/keep-open"), 409, "invalid_transition")
+    assert (told["current"], told["allowed"]) == ("closed", ["open"])
+    operator("POST", f"{at}/breaker/trip")
+    secret = "hunter2" + "hunter"
+    said = {"reason": f"it prints password={secret}"}
+    kept = operator("POST", f"{at}/breaker/keep-open", said).body["breaker"]
+    assert (kept["state"], kept["retry_at"]) == ("open", None) and kept["kept_open_at"]
+    again = operator("POST", f"{at}/breaker/keep-open").body["breaker"]
+    assert again["kept_open_at"] == kept["kept_open_at"]
+    event = Event.objects.get(kind="agent.breaker_kept_open")
+    assert secret not in event.data["reason"] and "it prints" in event.data["reason"]
+    make_task(agent)
+    claimed: dict[str, Any] = coder("POST", "/claims").body
+    assert (claimed["reason"], claimed["retry_after_s"]) == ("breaker_open", 60)
+    reset = operator("POST", f"{at}/breaker/reset").body["breaker"]
+    assert (reset["state"], reset["kept_open_at"]) == ("closed", None)
+    assert coder("POST", "/claims").body["data"]
+
+
+@pytest.mark.parametrize("verb", ["trip", "keep-open", "reset"])
 def test_only_operators_of_its_project_may(
     api: Callable[..., Api], operator: Api, agent: Agent, verb: str
 ) -> None:
