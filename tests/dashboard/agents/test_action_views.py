@@ -86,8 +86,7 @@ def test_keep_open_asks_first_and_shows_who_decides(
     assert "The breaker for coder stays open until you close or probe it." in said
     assert "Open kept open since" in said
     assert "half open in" not in said and "half open at" not in said
-    told = words(browser.get("/activity/"))
-    assert "’s breaker to stay open" in told and "No <key>" in told
+    assert "Set coder’s breaker to stay open: No" in words(browser.get("/activity/"))
     row = words(browser.get(URL))
     assert "Open kept open Gets no work" in row and "Keep it open…" not in row
     assert "kept open" in words(browser.get("/"))
