@@ -64,6 +64,9 @@ class Visitor:
     context: BrowserContext
     complaints: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.context.set_default_timeout(DEADLINE_MS)
+
     def new_page(self) -> Page:
         page = self.context.new_page()
         page.on("console", self.note)
@@ -110,7 +113,6 @@ def visit(
     def new(*, width: int = 1440, height: int = 900, **more: object) -> Visitor:
         size = {"width": width, "height": height}
         context = browser_process.new_context(viewport=size, **{"reduced_motion": "reduce", **more})
-        context.set_default_timeout(DEADLINE_MS)
         visitors.append(Visitor(live_server.url, context))
         return visitors[-1]
 
@@ -149,9 +151,20 @@ def coder(transactional_db: None, now: datetime) -> Agent:
 
 def poll(page: Page) -> None:
     """Let the page ask for news at once, and wait until it has them."""
+    page.wait_for_selector("[data-live][data-htmx-powered]", state="attached")
     with page.expect_response(lambda response: "since=" in response.url):
         page.evaluate(POLL)
     page.evaluate(TWO_FRAMES)
+
+
+def wait_until(
+    page: Page, holds: Callable[[], bool], describe: Callable[[], object] = lambda: "it never holds"
+) -> None:
+    """Wait until something holds, while the page and its events go on."""
+    end = time.monotonic() + DEADLINE_MS / 1000
+    while not holds():
+        assert time.monotonic() < end, describe()
+        page.evaluate("() => 0")
 
 
 def wait_for_boxes(
@@ -161,13 +174,14 @@ def wait_for_boxes(
 
     All are measured at the same moment: a page may move between two measurements.
     """
-    end = time.monotonic() + DEADLINE_MS / 1000
-    while True:
-        boxes = page.evaluate(BOXES, list(names))
-        if all(boxes) and holds(boxes):
-            return list(boxes)
-        assert time.monotonic() < end, dict(zip(names, boxes, strict=True))
-        page.evaluate(TWO_FRAMES)
+    boxes: list[FloatRect] = []
+
+    def measure() -> bool:
+        boxes[:] = page.evaluate(BOXES, list(names))
+        return all(boxes) and holds(boxes)
+
+    wait_until(page, measure, lambda: dict(zip(names, boxes, strict=True)))
+    return boxes
 
 
 def shoot(page: Page, name: str) -> None:

@@ -1,5 +1,6 @@
 """The page that connects an agent, in a browser: whole in every state, by keys, without scripts."""
 
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -50,7 +51,8 @@ def test_the_light_turns_green_while_the_token_and_the_way_stay(
     page.keyboard.press("y")
     expect(page.locator("#toasts")).to_contain_text("The token is in your clipboard.")
     assert secret in page.evaluate("navigator.clipboard.readText()")
-    assert "way=curl" in page.url and secret not in page.url
+    expect(page).to_have_url(re.compile("way=curl"))
+    assert secret not in page.url
     assert_whole_as_it_is(page)
     headers = {"Authorization": f"Bearer {secret}", "User-Agent": "curl/8.9"}
     pulled = Client().post("/v1/instructions/pull", {}, "application/json", headers=headers)
@@ -59,7 +61,7 @@ def test_the_light_turns_green_while_the_token_and_the_way_stay(
     Client().post(f"/v1/instructions/{id}/ack", {}, "application/json", headers=headers)
     expect(page.locator("#light")).to_contain_text("painter is connected")
     expect(page.locator("#proof .is-done")).to_have_count(5)
-    assert page.locator("#token").inner_text() == secret
+    expect(page.locator("#token")).to_have_text(secret)
     expect(page.locator(".way--curl")).to_be_visible()
     assert_whole_as_it_is(page)
     page.reload()
@@ -109,10 +111,10 @@ def test_a_server_that_is_away_is_said_and_forgotten(visit: Callable[..., Visito
     page.click("#create")
     expect(page.locator("#light")).to_contain_text("Waiting")
     page.context.set_offline(True)
-    expect(page.locator("#light-lost")).to_be_visible(timeout=15_000)
+    expect(page.locator("#light-lost")).to_be_visible()
     assert_whole_as_it_is(page, widths=(390,))
     page.context.set_offline(False)
-    expect(page.locator("#light-lost")).to_be_hidden(timeout=15_000)
+    expect(page.locator("#light-lost")).to_be_hidden()
 
 
 def test_it_works_without_scripts(visit: Callable[..., Visitor]) -> None:

@@ -18,6 +18,7 @@ from retries.models import Escalation
 from retries.states import Answer
 from tests.browser.conftest import (
     PASSWORD,
+    TWO_FRAMES,
     WIDTHS,
     Visitor,
     assert_whole,
@@ -137,7 +138,7 @@ def test_it_is_sent_again_once_and_typed_words_come_back(
     page.dblclick("button:has-text('Send again'):visible")
     expect(page.locator(panel(escalation))).to_contain_text("Sent again, first in the queue.")
     expect(page.locator("#unsent")).to_have_value("Check")
-    page.wait_for_load_state("networkidle")
+    page.evaluate(TWO_FRAMES)
     assert len(sent) == 1
     assert Instruction.objects.get(resend_of=escalation.instruction_id).content == "Check"
 
@@ -176,7 +177,7 @@ def test_an_answer_elsewhere_takes_an_untouched_form_away(
     expect(page.locator(panel(escalation))).to_contain_text("jonas left it")
     expect(page.locator("#escalation-title")).to_have_text("one")  # nothing slid in instead
     expect(page.locator(".answer__next")).to_contain_text("two")
-    assert page.locator(f"#esc-{other.pk}").count() == 1
+    expect(page.locator(f"#esc-{other.pk}")).to_have_count(1)
 
 
 def test_words_that_do_not_fit_are_told_at_the_field(
@@ -314,31 +315,30 @@ def test_without_script_everything_works(visit: Visit, coder: Agent, now: dateti
     visitor = visit(java_script_enabled=False)
     page = visitor.sign_in(URL)
     page.click("#send-fix")
-    assert "A fix needs text" in page.inner_text("#fix-hint")
+    expect(page.locator("#fix-hint")).to_contain_text("A fix needs text")
     page.fill("#fix", "Other words")
     page.click("#send-fix")
-    assert "Your message is first in the queue." in page.inner_text("#toasts")
+    expect(page.locator("#toasts")).to_contain_text("Your message is first in the queue.")
     page.click("button:has-text('Leave as failed')")
-    assert "This cannot be undone." in page.inner_text(".answer")
+    expect(page.locator(".answer")).to_contain_text("This cannot be undone.")
     page.click("text=Go back")
     page.click("button:has-text('Leave as failed')")
     page.click(".answer button:has-text('Leave as failed')")
-    assert "Nothing was sent." in page.inner_text("#toasts")
+    expect(page.locator("#toasts")).to_contain_text("Nothing was sent.")
     page.click(f"#esc-{made[2].pk} a")
     jonas_answers(made[2], "retry", now)
     page.fill("#fix", "too late")
     page.click("#send-fix")
-    assert "jonas answered" in page.inner_text(".answer")
-    assert page.input_value("#unsent") == "too late"
+    expect(page.locator(".answer")).to_contain_text("jonas answered")
+    expect(page.locator("#unsent")).to_have_value("too late")
     page.click("text=Answered 3")
     page.wait_for_url("**/escalations/?state=answered")
-    page.wait_for_load_state("load")
-    assert page.locator("[data-row]").count() == 3
+    expect(page.locator("[data-row]")).to_have_count(3)
     page.click("text=Open 1")
-    assert "Step 3" in page.inner_text("#escalation-title")
+    expect(page.locator("#escalation-title")).to_contain_text("Step 3")
     page.click("button:has-text('Cancel all')")
     page.click(".answer button:has-text('Cancel all')")
-    assert "were cancelled" in page.inner_text("#toasts")
+    expect(page.locator("#toasts")).to_contain_text("were cancelled")
     assert Escalation.objects.open().count() == 0
 
 

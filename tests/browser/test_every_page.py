@@ -10,7 +10,14 @@ from playwright.sync_api import CDPSession, Page, expect
 
 from dashboard import live_updates
 from ledger.models import Agent
-from tests.browser.conftest import HAS_SETTLED, Visitor, assert_whole_as_it_is, overflow
+from tests.browser.conftest import (
+    HAS_SETTLED,
+    Visitor,
+    assert_whole_as_it_is,
+    overflow,
+    wait_until,
+)
+from tests.browser.page_clock import stop_clock
 from tests.dashboard.test_read_only import make_world
 
 WIDTHS = (320, 390, 768, 1024, 1440, 1920)
@@ -61,7 +68,7 @@ def test_an_idle_tab_costs_little(
     monkeypatch.setattr(live_updates, "MAX_AGE_SECONDS", 0)
     visitor, costs = visit(), {}
     page = visitor.sign_in()
-    page.clock.install()
+    stop_clock(page)
     traffic = Traffic(page.context.new_cdp_session(page))
     for name in ("home", "escalations", "tasks", "agents", "session"):
         page.goto(visitor.url + paths[name].partition("?")[0])  # without its dialog
@@ -72,11 +79,11 @@ def test_an_idle_tab_costs_little(
 
 def count_idle_bytes(page: Page, traffic: "Traffic") -> int:
     """Let a minute pass, and return the bytes that the page sent and received."""
+    wait_until(page, lambda: not traffic.is_open)
     traffic.bytes = 0
     for _ in range(SECONDS // STEP):
         page.clock.run_for(STEP * 1000)
-        while traffic.is_open:
-            page.evaluate("() => 0")
+        wait_until(page, lambda: not traffic.is_open)
     assert traffic.bytes, "the page has polled"
     return traffic.bytes
 

@@ -64,11 +64,11 @@ def test_an_experiment_is_started_and_ended_without_script(
     page.select_option("#start-element", "known")
     page.fill("#start-reason", "do they help?")
     page.click("button:has-text('Start experiment')")
-    assert "Experiment started in default" in page.inner_text("body")
+    expect(page.locator("body")).to_contain_text("Experiment started in default")
     page.click("text=Details, end…")
     page.fill("[id^=end-]", "enough")
     page.click("button:has-text('End experiment')")
-    assert "Every task gets whole contexts again." in page.inner_text("body")
+    expect(page.locator("body")).to_contain_text("Every task gets whole contexts again.")
     assert ContextExperiment.objects.get().end_reason == "enough"
 
 

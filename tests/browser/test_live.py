@@ -6,24 +6,13 @@ from datetime import datetime, timedelta
 
 from django.contrib.sessions.backends.cached_db import SessionStore
 from django.contrib.sessions.models import Session
-from playwright.sync_api import Page, Request, Route, expect
+from playwright.sync_api import Route, expect
 
 from ledger import instructions
 from ledger.models import Agent
 from tests.browser.conftest import Visitor
+from tests.browser.page_clock import Polls, stop_clock
 from tests.factories import pull, send
-
-
-def polls(page: Page) -> list[str]:
-    """The addresses that are polled from now on."""
-    seen: list[str] = []
-
-    def note(request: Request) -> None:
-        if "since=" in request.url:
-            seen.append(request.url)
-
-    page.on("request", note)
-    return seen
 
 
 def test_news_come_without_a_reload(
@@ -53,21 +42,21 @@ def test_nothing_moves_under_its_readers_hands(
 ) -> None:
     send(coder, "Select me", now=now)
     page = visit().sign_in()
-    page.clock.install()
+    stop_clock(page)
     page.reload()
-    asked = polls(page)
-    with page.expect_response("**/*since=*"):
-        page.clock.run_for(2500)
+    polls = Polls(page)
+    polls.let_one_pass()
     page.evaluate("getSelection().selectAllChildren(document.querySelector('.t-name a'))")
-    asked.clear()
-    page.clock.run_for(20_000)
+    polls.sent.clear()
+    polls.let_pass(20)
     page.evaluate("getSelection().empty()")
     page.keyboard.press("?")
-    page.clock.run_for(20_000)
-    assert asked == []
+    expect(page.locator("#keys-dialog")).to_be_visible()
+    polls.let_pass(20)
+    assert polls.sent == []
     page.keyboard.press("Escape")
-    with page.expect_response("**/*since=*"):
-        page.clock.run_for(20_000)
+    expect(page.locator("#keys-dialog")).to_be_hidden()
+    polls.let_one_pass()
 
 
 def test_typing_a_filter_survives_news(
@@ -81,7 +70,7 @@ def test_typing_a_filter_survives_news(
     id = send(coder, now=now)
     expect(page.locator(f"#ins-{id}")).to_be_visible()
     page.keyboard.type("der")
-    assert page.input_value("#query") == "agent:coder"
+    expect(page.locator("#query")).to_have_value("agent:coder")
 
 
 def test_a_pause_holds_and_is_kept(
@@ -90,16 +79,16 @@ def test_a_pause_holds_and_is_kept(
     page = visit().sign_in()
     page.keyboard.press("p")
     expect(page.locator("#live")).to_contain_text("Paused")
-    page.clock.install()
+    stop_clock(page)
     page.reload()
     expect(page.locator("#live")).to_contain_text("Paused")
-    asked = polls(page)
+    polls = Polls(page)
     id = send(coder, now=now)
-    page.clock.run_for(20_000)
-    assert asked == [] and page.locator(f"#ins-{id}").count() == 0
+    polls.let_pass(20)
+    assert polls.sent == []
+    expect(page.locator(f"#ins-{id}")).to_have_count(0)
     page.click("#live")
-    page.clock.run_for(2500)
-    expect(page.locator(f"#ins-{id}")).to_be_visible()
+    polls.let_pass_until(page.locator(f"#ins-{id}").is_visible)
     expect(page.locator("#live")).to_contain_text("Live")
 
 
@@ -108,27 +97,27 @@ def test_a_lost_connection_is_told_and_found_again(
 ) -> None:
     visitor = visit()
     page = visitor.sign_in()
-    page.clock.install()
+    stop_clock(page)
     page.reload()
+    polls = Polls(page)
 
     def away(route: Route) -> None:
         route.abort()
 
     page.route("**/*since=*", away)
-    page.clock.run_for(4000)
+    polls.let_one_pass()
     expect(page.locator("#live")).to_contain_text("Live")
-    page.clock.run_for(8000)
+    polls.let_pass(10)
     expect(page.locator("#live")).to_contain_text("Reconnecting")
     expect(page.locator("#lost")).to_be_hidden()
-    page.clock.run_for(30_000)
+    polls.let_pass(30)
     expect(page.locator("#lost")).to_contain_text(
         "Live updates stopped. This page shows the state of"
     )
     page.unroute("**/*since=*")
     id = send(coder, now=now)
     page.click("text=Try now")
-    expect(page.locator(f"#ins-{id}")).to_be_visible()
-    page.clock.run_for(1000)
+    polls.let_pass_until(page.locator(f"#ins-{id}").is_visible)
     expect(page.locator("#lost")).to_be_hidden()
     expect(page.locator("#live")).to_contain_text("Live")
 
@@ -138,10 +127,12 @@ def test_a_server_that_fails_changes_nothing(
 ) -> None:
     id = send(coder, now=now)
     page = visit().sign_in()
-    page.clock.install()
+    stop_clock(page)
     page.reload()
+    polls = Polls(page)
     page.route("**/*since=*", lambda route: route.fulfill(status=500, body="Traceback"))
-    page.clock.run_for(12_000)
+    polls.let_one_pass()
+    polls.let_pass(10)
     expect(page.locator("#live")).to_contain_text("Reconnecting")
     assert "Traceback" not in page.content()
     expect(page.locator(f"#ins-{id}")).to_be_visible()
@@ -151,17 +142,18 @@ def test_a_session_that_ended_is_told(
     visit: Callable[..., Visitor], coder: Agent, now: datetime
 ) -> None:
     page = visit().sign_in()
-    page.clock.install()
+    stop_clock(page)
     page.goto(page.url + "?q=agent:coder")
+    polls = Polls(page)
     for key in Session.objects.values_list("pk", flat=True):
         SessionStore(key).delete()
-    page.clock.run_for(2500)
+    polls.let_pass_until(page.locator("#signed-out").is_visible)
     expect(page.locator("#signed-out")).to_contain_text("You are signed out.")
     expect(page.locator("#live")).to_contain_text("Signed out")
-    assert page.locator("#username").count() == 0
-    asked = polls(page)
-    page.clock.run_for(20_000)
-    assert asked == []
+    expect(page.locator("#username")).to_have_count(0)
+    polls.sent.clear()
+    polls.let_pass(20)
+    assert polls.sent == []
     page.click("#signed-out a")
     page.fill("#username", "mara")
     page.fill("#password", "tenfour-tenfour-tenfour")
@@ -173,20 +165,17 @@ def test_a_quiet_page_asks_less_often(
     visit: Callable[..., Visitor], coder: Agent, now: datetime
 ) -> None:
     page = visit().sign_in()
-    page.clock.install()
+    stop_clock(page)
     page.reload()
-    asked = polls(page)
-    for _ in range(40):
-        page.clock.run_for(2000)
-    asked.clear()
-    for _ in range(10):
-        page.clock.run_for(2000)
-    assert 1 <= len(asked) <= 3
-    page.wait_for_load_state("networkidle")  # the last answer is in
-    asked.clear()
+    polls = Polls(page)
+    polls.let_pass(80)
+    polls.sent.clear()
+    polls.let_pass(20)
+    assert 1 <= len(polls.sent) <= 3
+    polls.sent.clear()
     with page.expect_response("**/*since=*"):
         page.mouse.click(5, 5)
-    assert len(asked) == 1
+    assert len(polls.sent) == 1
 
 
 def test_a_page_of_one_is_live_too(

@@ -5,11 +5,12 @@ from datetime import datetime, timedelta
 
 import pytest
 from django.contrib.auth.models import User
-from playwright.sync_api import Page, Request, expect
+from playwright.sync_api import expect
 
 from ledger.models import Agent, Task
 from ledger.states import TaskState
 from tests.browser.conftest import HAS_SETTLED, Visitor
+from tests.browser.page_clock import Polls, stop_clock
 from tests.dashboard.worked import enqueued, failed, make_task
 
 MINUTE = timedelta(minutes=1)
@@ -23,30 +24,13 @@ def task(coder: Agent, mara: User, now: datetime) -> Task:
     return make_task(TaskState.ESCALATED, "Look here", agent=coder, now=now - 9 * MINUTE)
 
 
-def watch_polls(page: Page) -> list[str]:
-    """Return a list that gets the address of each poll."""
-    seen: list[str] = []
-
-    def note(request: Request) -> None:
-        if "since=" in request.url:
-            seen.append(request.url)
-
-    page.on("request", note)
-    return seen
-
-
-def let_time_pass(page: Page) -> None:
-    for _ in range(10):
-        page.clock.run_for(2000)
-
-
 def test_nothing_is_refreshed_under_a_person(
     visit: Callable[..., Visitor], task: Task, coder: Agent, now: datetime
 ) -> None:
     visitor = visit()
     page = visitor.sign_in("/agents/")
-    page.clock.install()
-    polls = watch_polls(page)
+    stop_clock(page)
+    polls = Polls(page)
     uses: list[tuple[str, Callable[[], object], Callable[[], object]]] = [
         (
             "/tasks/",
@@ -75,12 +59,11 @@ def test_nothing_is_refreshed_under_a_person(
         page.goto(visitor.url + path)
         expect(page.locator("#live")).to_contain_text("Live")
         begin()
-        polls.clear()
-        let_time_pass(page)
-        assert polls == [], (number, path)
+        polls.sent.clear()
+        polls.let_pass(20)
+        assert polls.sent == [], (number, path)
         end()
-        with page.expect_request(lambda request: "since=" in request.url):
-            let_time_pass(page)
+        polls.let_one_pass()
 
 
 # a field of the live part that was typed into and left
@@ -104,7 +87,7 @@ def test_news_keep_what_is_closed_and_move_nothing_sideways(
     opened.first.evaluate("(each) => { each.open = false; }")
     Task.objects.filter(pk=id).update(title="Changed", updated_at=now)
     expect(page.locator("#task")).to_contain_text("Changed")
-    assert opened.count() == before
+    expect(opened).to_have_count(before)
     for path in ("/tasks/", "/agents/"):
         page.goto(visitor.url + path)
         edges = page.evaluate(EDGES)

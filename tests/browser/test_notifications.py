@@ -6,7 +6,7 @@ from datetime import datetime, time, timedelta
 from playwright.sync_api import expect
 
 from retries.models import Delivery, NotificationRule
-from tests.browser.conftest import Visitor, assert_whole
+from tests.browser.conftest import Visitor, assert_whole, poll
 from tests.dashboard.notifications.deliveries import (
     make_channel,
     make_delivery,
@@ -91,9 +91,9 @@ def test_a_rule_is_edited_by_keys_and_polls_leave_it_alone(
     page.get_by_label("At most, an hour").fill("7")
     expect(page.locator("#said")).to_contain_text("at most 7 an hour")
     make_channel("Another", project=rule.project, now=now + timedelta(seconds=1))
-    page.evaluate("document.querySelector('[data-live]').dispatchEvent(new Event('tenfour:poll'))")
+    poll(page)
     expect(page.locator("#channels")).to_contain_text("Another")
-    assert page.input_value("[name=cap]") == "7"
+    expect(page.locator("[name=cap]")).to_have_value("7")
     page.get_by_label("At most, an hour").press("Control+Enter")
     expect(page.locator("#toasts")).to_contain_text("Rule saved.")
     rule.refresh_from_db()

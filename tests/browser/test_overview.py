@@ -12,7 +12,7 @@ from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Instruction
 from retries import breaker_actions
 from retries.models import Escalation
-from tests.browser.conftest import Visitor, assert_whole
+from tests.browser.conftest import Visitor, assert_whole, poll
 from tests.factories import as_name, make_agent, make_project, pull, send, tick
 
 HOSTILE = ["<script>document.title = 'owned'</script>", "w" * 8192, "\u202etxt.exe \u05d0\u200f"]
@@ -56,9 +56,9 @@ def test_an_agent_is_connected_from_the_very_first_page(
     page.keyboard.press("Control+a")
     page.keyboard.type("painter")
     make_agent("another")  # a poll brings what is new and leaves the form alone
-    page.evaluate("document.querySelector('#overview').dispatchEvent(new Event('tenfour:poll'))")
+    poll(page)
     page.get_by_label("curl").check(force=True)
-    assert page.input_value("#agent") == "painter"
+    expect(page.locator("#agent")).to_have_value("painter")
     page.get_by_role("button", name="Create token").click()
     expect(page.locator(".way--curl")).to_be_visible()
     secret = page.locator("#token").inner_text()
@@ -115,9 +115,8 @@ def test_a_range_is_chosen_by_key_and_kept_by_polls(visit: Visit, day: None, cod
     page.wait_for_url("**/?range=30d")
     expect(page.locator("#range h2")).to_have_text("Last 30 days")
     expect(page.locator("#chart-tasks .bar")).to_have_count(30)
-    page.evaluate("document.querySelector('#overview').dispatchEvent(new Event('tenfour:poll'))")
     make_agent("another")
-    page.evaluate("document.querySelector('#overview').dispatchEvent(new Event('tenfour:poll'))")
+    poll(page)
     expect(page.locator("#feed")).to_contain_text("registered another")
     expect(page.locator("#range h2")).to_have_text("Last 30 days")
     assert visitor.complaints == []

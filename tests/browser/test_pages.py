@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from dashboard.pagination import PAGE
 from ledger import instructions
@@ -18,6 +18,7 @@ from tests.browser.conftest import (
     Visitor,
     assert_whole,
     wait_for_boxes,
+    wait_until,
 )
 from tests.factories import as_name, make_agent, make_project, pull, send, tick
 
@@ -149,6 +150,24 @@ def test_the_keyboard_walks_and_opens(
     page.keyboard.press("?")
     page.evaluate(TWO_FRAMES)
     expect(keys).to_be_hidden()
+
+
+def test_a_key_that_comes_before_the_scripts_waits_for_them(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    ids = [send(coder, f"Step {number}", now=now) for number in range(3)][::-1]
+    visitor = visit().signed_in()
+    page, late = visitor.page(), list[Route]()
+    page.route("**/keyboard*.js", lambda route: late.append(route))
+    page.goto(f"{visitor.url}/instructions/", wait_until="commit")
+    expect(page.locator("[data-row]")).to_have_count(3)
+    for key in "jj":
+        page.keyboard.press(key)
+    wait_until(page, lambda: bool(late))
+    late[0].continue_()
+    expect(page.locator("[data-cursor]")).to_have_id(f"ins-{ids[1]}")
+    page.keyboard.press("k")
+    expect(page.locator("[data-cursor]")).to_have_id(f"ins-{ids[0]}")
 
 
 def test_the_link_of_an_opened_row_stands_beside_its_buttons(

@@ -98,7 +98,7 @@ def test_a_conversation_is_read_by_key(visit: Visit, coder: Agent, now: datetime
     recount(session)
     page.evaluate("document.activeElement.blur()")
     page.locator("body").press("g")  # a key makes the next poll quick
-    expect(page.locator("#m-79")).to_contain_text("One more", timeout=30_000)
+    expect(page.locator("#m-79")).to_contain_text("One more")
     expect(long).to_contain_text("THE-END")
     expect(folded).to_be_visible()
     page.goto(f"{visitor.url}/sessions/{session.pk}/#m-39")

@@ -132,7 +132,8 @@ def test_without_script_it_is_answered_and_taken_back(
     page.fill("#fix", FIX)
     page.click("#send-fix")
     page.click("[data-undo] button")
-    assert "Answer undone." in page.inner_text(".answer") and page.input_value("#fix") == FIX
+    expect(page.locator(".answer")).to_contain_text("Answer undone.")
+    expect(page.locator("#fix")).to_have_value(FIX)
     page.click("button:has-text('Skip')")
     page.click(".answer button:has-text('Skip')")
     assert Task.objects.get().state == TaskState.SKIPPED

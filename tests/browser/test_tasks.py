@@ -13,6 +13,7 @@ from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
 from retries.attempts import heartbeats
 from tests.browser.conftest import Visitor, assert_whole, axe_findings, poll
+from tests.browser.page_clock import Polls, stop_clock
 from tests.dashboard.worked import buried, claimed, enqueued, make_task
 
 HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
@@ -72,16 +73,16 @@ def test_a_list_that_is_picked_from_stands_still(
     enqueued(coder, "Old", now=now)
     visitor = visit()
     page = visitor.sign_in()
-    page.clock.install()
+    stop_clock(page)
     page.goto(f"{visitor.url}/tasks/")
     page.check("[data-pick]")
     page.locator("h1").click()
     enqueued(coder, "New", now=now)
-    page.clock.run_for(20_000)
+    polls = Polls(page)
+    polls.let_pass(20)
     expect(page.locator("tr[data-row]")).to_have_count(1)
     page.keyboard.press("Escape")
-    page.clock.run_for(20_000)
-    expect(page.locator("tr[data-row]")).to_have_count(2)
+    polls.let_pass_until(lambda: page.locator("tr[data-row]").count() == 2)
 
 
 def test_one_is_skipped_by_its_key(
@@ -119,8 +120,9 @@ def test_the_last_lines_are_followed_until_they_are_read(
         show(count)
         poll(page)
         expect(box).to_contain_text(f"line {count - 1}")
-        top = box.evaluate("box => box.scrollTop")
-        assert (top >= -4) == is_on, (count, top)
+        page.wait_for_function(
+            "isOn => (document.querySelector('#output .tail').scrollTop >= -4) === isOn", arg=is_on
+        )
         expect(follow).to_be_checked(checked=is_on)
     assert axe_findings(page) == [] and visitor.complaints == []
 

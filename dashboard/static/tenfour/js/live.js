@@ -5,7 +5,7 @@
    happens, and stop while the page is hidden, paused or in use. */
 (function () {
   "use strict";
-  var FAST = 2000, SLOW = 15000, SLOWING = 2.5, LOST_AFTER = 5000, BANNER_AFTER = 30000;
+  var FAST = 2000, SLOW = 15000, SLOWING = 2, LOST_AFTER = 5000, BANNER_AFTER = 30000;
   var $ = function (selector) { return document.querySelector(selector); };
 
   var light = $("#live");
