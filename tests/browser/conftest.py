@@ -197,6 +197,12 @@ def axe_findings(page: Page) -> list[str]:
     return [f"{one['id']}: {node['html'][:200]}" for one in found for node in one["nodes"]]
 
 
+def set_width(page: Page, width: int) -> None:
+    """Set the window's width, and wait until the page has it."""
+    page.set_viewport_size({"width": width, "height": 900})
+    page.wait_for_function("width => innerWidth === width", arg=width)
+
+
 def overflow(page: Page) -> int:
     """By how many pixels the page, or the part of it that scrolls, is wider than it may be."""
     script = """() => Math.max(0, ...[document.documentElement, document.querySelector("main")]
@@ -218,7 +224,7 @@ def assert_whole(
     Returns the page, still open.
     """
     page = visitor.page()
-    page.set_viewport_size({"width": widths[0], "height": 900})
+    set_width(page, widths[0])
     page.goto(visitor.url + path)
     act(page)
     assert_whole_as_it_is(page, widths=widths)
@@ -230,12 +236,12 @@ def assert_whole(
 def assert_whole_as_it_is(page: Page, *, widths: Sequence[int] = WIDTHS) -> None:
     """Assert that the page that is open fits all widths in both schemes and is accessible."""
     for number, width in enumerate(widths):
-        page.set_viewport_size({"width": width, "height": 900})
+        set_width(page, width)
         scheme, other = scheme_and_other(number)
         for each in (other, scheme):
             page.emulate_media(color_scheme=each)
             page.wait_for_function(HAS_SETTLED, arg=each)  # a width may be in a transition, too
-            assert overflow(page) == 0, (page.url, width, each)
+            wait_until(page, lambda: overflow(page) == 0, lambda: (page.url, width, each))  # noqa: B023
         page.evaluate(TWO_FRAMES)
         assert axe_findings(page) == [], (page.url, width, scheme)
 

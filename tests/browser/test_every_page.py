@@ -15,6 +15,7 @@ from tests.browser.conftest import (
     Visitor,
     assert_whole_as_it_is,
     overflow,
+    set_width,
     wait_until,
 )
 from tests.browser.page_clock import stop_clock
@@ -45,7 +46,7 @@ def test_every_page_fits_every_width_and_works_without_scripts(
     for name, path in paths.items():
         page = visitor.open(path)
         for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 900})
+            set_width(page, width)
             page.wait_for_function(HAS_SETTLED, arg="light")  # the sidebar may be in a transition
             if found := overflow(page):
                 sticks_out[name, width] = found

@@ -18,6 +18,8 @@ from tests.browser.conftest import (
     axe_findings,
     overflow,
     shoot,
+    wait_for_boxes,
+    wait_until,
 )
 from tests.dashboard.escalations.test_escalations import address, ignored
 from tests.dashboard.escalations.test_inbox import LXML, TABLE, escalated
@@ -188,11 +190,11 @@ def test_the_inbox_at_volume_is_whole(
     assert_whole(visitor, URL, widths=THREE_WIDTHS)
     page = assert_whole(visitor, f"{address(lxml[2])}?sort=oldest", widths=THREE_WIDTHS)
     # on a phone the evidence comes before the form, and what is told next is folded
-    tops = [
-        page.locator(name).bounding_box() or {"y": 0.0}
-        for name in ("#last-error", "#attempts-title", "#answering", "#preview")
-    ]
-    assert [box["y"] for box in tops] == sorted(box["y"] for box in tops)
+    wait_for_boxes(
+        page,
+        ["#last-error", "#attempts-title", "#answering", "#preview"],
+        lambda boxes: boxes == sorted(boxes, key=lambda box: box["y"]),
+    )
     expect(page.locator("#told")).to_be_hidden()
     expect(page.locator(".answerbar")).to_be_in_viewport()
     expect(page.locator(".answerbar")).to_contain_text("Review the fix")
@@ -204,4 +206,5 @@ def test_the_inbox_at_volume_is_whole(
     page.click(".backbar a:has-text('Inbox')")
     expect(page.locator("#entries")).to_be_visible()
     shoot(page, "inbox-390-list")
-    assert overflow(page) == 0 and axe_findings(page) == []
+    wait_until(page, lambda: overflow(page) == 0)
+    assert axe_findings(page) == []

@@ -17,6 +17,7 @@ from tests.browser.conftest import (
     WIDTHS,
     Visitor,
     assert_whole,
+    set_width,
     wait_for_boxes,
     wait_until,
 )
@@ -177,8 +178,7 @@ def test_the_link_of_an_opened_row_stands_beside_its_buttons(
     pull(coder, now=now)
     page = visit().sign_in(f"/instructions/?open={id}")
     for width in WIDTHS:
-        page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_function("width => innerWidth === width", arg=width)
+        set_width(page, width)
         wait_for_boxes(
             page,
             [".trail__foot > a", ".trail__acts > form:last-of-type > button"],
@@ -193,8 +193,7 @@ def test_less_motion_paints_no_half_changed_page(
     send(coder, "Look here", now=now)
     page = visit().sign_in()
     page.evaluate(NOTE_TRANSITIONS)
-    page.set_viewport_size({"width": 390, "height": 900})
-    page.wait_for_function("width => innerWidth === width", arg=390)
+    set_width(page, 390)
     page.evaluate(TWO_FRAMES)
     assert page.evaluate("() => window.transitions") == []
 
