@@ -70,6 +70,12 @@ def test_the_pages_are_whole(visit: Callable[..., Visitor], busy: str) -> None:
     expect(page.locator(".tip")).to_contain_text("over 60 s")
     page.keyboard.press("ArrowLeft")
     expect(page.locator(".tip")).to_contain_text("30 to 60 s")
+    # a phone starts with the list; the day's figures are folded above it
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(page.locator("#ladder")).to_be_hidden()
+    expect(page.locator("[data-row]").first).to_be_in_viewport()
+    page.click("#day > summary")
+    expect(page.locator("#ladder")).to_be_visible()
     assert_whole(visit(), "/sign-in/")
 
 
