@@ -110,15 +110,22 @@ def with_questions(rows: QuerySet[Plan]) -> QuerySet[Any]:
 
 def count_tasks(plan_ids: Iterable[UUID]) -> dict[UUID, TaskCounts]:
     """Return the numbers of current tasks by plan, read with one statement."""
-    rows = Task.objects.current().filter(plan__in=list(plan_ids)).order_by()
+    ids = tuple(plan_ids)
     counts: dict[UUID, TaskCounts] = {}
-    for plan, state, agent, n in rows.values_list("plan", "state", "agent__name").annotate(
-        n=Count("*")
-    ):
-        of_plan = counts.setdefault(plan, TaskCounts())
-        of_plan.states[state] += n
-        of_plan.agents[agent] += n
+    for row in fetch_task_counts(ids) if ids else []:
+        of_plan = counts.setdefault(row["plan"], TaskCounts())
+        of_plan.states[row["state"]] += row["n"]
+        of_plan.agents[row["agent__name"]] += row["n"]
     return counts
+
+
+@compiled
+def fetch_task_counts(plan_ids: tuple[UUID, ...]) -> QuerySet[Any, dict[str, Any]]:
+    rows = Task.objects.current().filter(plan__in=plan_ids).order_by()
+    found: QuerySet[Any, dict[str, Any]] = rows.values("plan", "state", "agent__name").annotate(
+        n=Count("*")
+    )
+    return found
 
 
 def count_plans(query: PlanQuery, project: Project | None) -> dict[str, int]:

@@ -114,10 +114,11 @@ def index(visit: Visit) -> PlanListPage:
 
 def build_row(plan: Any) -> PlanRow:
     agents = [name for name, _ in plan.task_counts.agents.most_common()]
+    counts = progress.list_state_counts(plan.task_counts.states)
     return PlanRow(
         plan,
         progress.build_bar(plan.task_counts.states),
-        progress.list_state_counts(plan.task_counts.states),
+        [count for count in counts if count.icon != "s-escalated" or not plan.questions],
         agents[:AGENTS_SHOWN],
         max(len(agents) - AGENTS_SHOWN, 0),
     )

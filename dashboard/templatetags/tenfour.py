@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from functools import cache
 from html import escape
@@ -122,60 +122,29 @@ def icon(name: str, css: str = "", *, label: str = "") -> SafeString:
     )
 
 
-@register.simple_tag
-@cache
-def state(name: str) -> SafeString:
-    badge = badges.state_badge(name)
-    return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)
+def register_badge(name: str, find: Callable[[str], badges.Badge]) -> None:
+    """Register a tag that renders a state as its icon and its label."""
+
+    @cache
+    def render(state: str) -> SafeString:
+        badge = find(state)
+        sign = icon(badge.icon)
+        return format_html('<span class="st {}">{}{}</span>', badge.css, sign, badge.label)
+
+    register.simple_tag(render, name=name)
 
 
-@register.simple_tag
-@cache
-def task_state(name: str) -> SafeString:
-    badge = badges.task_badge(name)
-    return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)
-
-
-@register.simple_tag
-@cache
-def delivery_state(name: str) -> SafeString:
-    badge = badges.delivery_badge(name)
-    return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)
-
-
-@register.simple_tag
-@cache
-def plan_state(name: str) -> SafeString:
-    badge = badges.plan_badge(name)
-    return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)
-
-
-@register.simple_tag
-@cache
-def rule_state(name: str) -> SafeString:
-    badge = badges.rule_badge(name)
-    return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)
-
-
-@register.simple_tag
-@cache
-def pattern_state(name: str) -> SafeString:
-    badge = badges.pattern_badge(name)
-    return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)
-
-
-@register.simple_tag
-@cache
-def session_state(name: str) -> SafeString:
-    badge = badges.session_badge(name)
-    return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)
-
-
-@register.simple_tag
-@cache
-def batch_state(name: str) -> SafeString:
-    badge = badges.batch_badge(name)
-    return format_html('<span class="st {}">{}{}</span>', badge.css, icon(badge.icon), badge.label)
+for name, find in {
+    "state": badges.state_badge,
+    "task_state": badges.task_badge,
+    "delivery_state": badges.delivery_badge,
+    "plan_state": badges.plan_badge,
+    "rule_state": badges.rule_badge,
+    "pattern_state": badges.pattern_badge,
+    "session_state": badges.session_badge,
+    "batch_state": badges.batch_badge,
+}.items():
+    register_badge(name, find)
 
 
 @register.simple_tag
@@ -205,6 +174,45 @@ def pips(task: Any) -> SafeString:
     return SafeString(
         f'<span class="pips" aria-hidden="true">{dots}</span><span class="num">'
         f'<span class="vh">attempt </span>{task.attempts}/{task.attempt_limit}</span>'
+    )
+
+
+@register.simple_tag
+def progress_bar(bar: Any) -> SafeString:
+    """Render a plan's tasks by state as parts of a bar."""
+    parts = "".join(
+        f'<rect class="p-{part.state}" x="{part.x}%" width="{part.width}%" height="100%"/>'
+        for part in bar.segments
+    )
+    return SafeString(
+        f'<svg class="progress" role="img" aria-label="{escape(bar.summary)}"'
+        f' data-tip="{escape(bar.tip)}">'
+        f'<rect class="p-rest" width="100%" height="100%"/>{parts}</svg>'
+    )
+
+
+@register.simple_tag
+def state_counts(counts: Iterable[Any]) -> SafeString:
+    """Render the number of tasks in each state, with the state's icon."""
+    return SafeString(
+        "".join(
+            f'<span class="st {each.css}" title="{each.label}">{icon(each.icon)}'
+            f'<span class="num">{each.n}</span><span class="vh"> {each.label}</span></span>\n'
+            for each in counts
+        )
+    )
+
+
+@register.simple_tag
+def monograms(names: Iterable[str]) -> SafeString:
+    """Render the squares of agents side by side."""
+    said = ((escape(name), escape(formatting.monogram(name))) for name in names)
+    return SafeString(
+        "".join(
+            f'<span class="agent__mono agent__mono--row" title="{name}" role="img"'
+            f' aria-label="{name}">{letters}</span>'
+            for name, letters in said
+        )
     )
 
 
