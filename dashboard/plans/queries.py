@@ -120,12 +120,9 @@ def count_tasks(plan_ids: Iterable[UUID]) -> dict[UUID, TaskCounts]:
 
 
 @compiled
-def fetch_task_counts(plan_ids: tuple[UUID, ...]) -> QuerySet[Any, dict[str, Any]]:
+def fetch_task_counts(plan_ids: tuple[UUID, ...]) -> QuerySet[Any, Any]:
     rows = Task.objects.current().filter(plan__in=plan_ids).order_by()
-    found: QuerySet[Any, dict[str, Any]] = rows.values("plan", "state", "agent__name").annotate(
-        n=Count("*")
-    )
-    return found
+    return rows.values("plan", "state", "agent__name").annotate(n=Count("*"))
 
 
 def count_plans(query: PlanQuery, project: Project | None) -> dict[str, int]:
