@@ -50,6 +50,8 @@ REQUIRED = {
     "member_act": "ledger.change_membership",
     "invite": "ledger.add_invitation",
     "invitation_revoke": "ledger.change_invitation",
+    "invitation_again": "ledger.add_invitation",
+    "browsers_end_person": "ledger.change_membership",
     "browser_end": ENTER,
     "browsers_end_others": ENTER,
     "tokens": "ledger.view_token",

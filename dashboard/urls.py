@@ -192,6 +192,16 @@ urlpatterns = [
         name="invitation_revoke",
     ),
     path(
+        "settings/people/invitations/<uuid:invitation_id>/again/",
+        people_action_views.invite_again,
+        name="invitation_again",
+    ),
+    path(
+        "settings/people/browsers/end-person/",
+        people_action_views.end_person,
+        name="browsers_end_person",
+    ),
+    path(
         "settings/people/browsers/end-others/",
         people_action_views.end_others,
         name="browsers_end_others",

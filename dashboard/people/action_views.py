@@ -1,5 +1,6 @@
 """Invite, change and remove members, and end signed-in browsers."""
 
+from dataclasses import replace
 from uuid import UUID
 
 from django.conf import settings
@@ -12,8 +13,10 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from dashboard.access import may_open, operators_only
+from dashboard.formatting import counted
 from dashboard.navigation import read_scope
 from dashboard.people import views
+from dashboard.query_box import as_id
 from dashboard.rendering import HtmxRequest, back_to, begin_visit
 from ledger import journal
 from ledger.errors import Refusal
@@ -50,8 +53,27 @@ def invite(request: HtmxRequest) -> HttpResponse:
         days=int(days) if days in map(str, invitations.DAYS) else invitations.DAYS[-1],
         stamp=stamp_of(request),
     )
-    link = settings.LINK_URL + reverse("dashboard:join", args=[secret])
-    return views.show(visit, link=link, invited=invitation)
+    return views.show(visit, link=link_of(secret), invited=invitation)
+
+
+def link_of(secret: str) -> str:
+    return settings.LINK_URL + reverse("dashboard:join", args=[secret])
+
+
+@require_POST
+@operators_only
+def invite_again(request: HtmxRequest, invitation_id: UUID) -> HttpResponse:
+    """Replace an invitation that ran out or was lost, and show the new link once."""
+    row = Invitation.objects.select_related("project").filter(pk=invitation_id).first()
+    if row is None:
+        raise Http404(f"There is no invitation {invitation_id}.")
+    made = invitations.invite_again(row, stamp=stamp_of(request))
+    if made is None:
+        messages.warning(request, "The invitation was used or revoked before. Create a new one.")
+        return redirect(page_url(request))
+    visit = begin_visit(request, current="settings")
+    visit = replace(visit, scope=replace(visit.scope, project=row.project))
+    return views.show(visit, link=link_of(made[1]), invited=made[0], is_again=True)
 
 
 @require_POST
@@ -124,6 +146,25 @@ def end_browser(request: HtmxRequest, sign_in_id: UUID) -> HttpResponse:
         )
     messages.success(request, f"{browsers.describe_browser(row.user_agent)} is signed out.")
     return redirect(back_to(request, otherwise=page_url(request)))
+
+
+@require_POST
+@operators_only
+def end_person(request: HtmxRequest) -> HttpResponse:
+    """Sign a member out in every browser."""
+    member_id = as_id(request.POST.get("member", ""))
+    found = Membership.objects.select_related("user", "project")
+    member = found.filter(pk=member_id).first() if member_id else None
+    if member is None:
+        raise Http404("Choose one of the project's members.")
+    keep = request.session.session_key  # the admin's own browser goes on
+    ended = members.sign_out(member, keep=keep, stamp=stamp_of(request))
+    name = member.user.get_full_name() or member.user.get_username()
+    if ended:
+        messages.success(request, f"{name} is signed out of {counted(ended, 'browser')}.")
+    else:
+        messages.warning(request, f"{name} is signed in nowhere else.")
+    return redirect(page_url(request))
 
 
 @require_POST

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import Max, Q, QuerySet
+from django.db.models import Count, Max, Q, QuerySet
 
 from ledger.models import Invitation, Membership, Project, SignIn
 from ledger.people.browsers import describe_browser, signed_in
@@ -90,6 +90,14 @@ def list_invitations(project: Project, *, now: datetime) -> list[Invitation]:
     """Return the open invitations of a project, and those that expired lately."""
     rows = Invitation.objects.pending().filter(project=project)
     return list(rows.filter(expires_at__gt=now - EXPIRED_SHOWN).order_by("-id")[:LISTED])
+
+
+def list_signed_in(people: list[ListedPerson], *, now: datetime) -> list[tuple[ListedPerson, int]]:
+    """Return the other members who are signed in, each with the number of browsers."""
+    others = {each.user.pk: each for each in people if each.member and not each.is_you}
+    rows = signed_in(now).filter(user__in=list(others)).order_by().values_list("user")
+    counts: dict[int, int] = dict(rows.annotate(n=Count("pk")))
+    return [(each, counts[pk]) for pk, each in others.items() if pk in counts]
 
 
 def list_browsers(

@@ -36,8 +36,11 @@ class PeoplePage(PageContext):
     others: int  # browsers of the person's own beside this one
     may_manage: bool
     asked: ListedPerson | None  # who is to be removed
+    asks_whom: bool  # whose browsers to end
+    signed_in: list[tuple[ListedPerson, int]]  # other members with their numbers of browsers
     link: str  # of a new invitation, shown once
     invited: Invitation | None
+    is_again: bool  # the link replaces an older one
     email: str
     email_error: str
     roles: type[Role] = Role
@@ -62,6 +65,7 @@ def show(
     *,
     link: str = "",
     invited: Invitation | None = None,
+    is_again: bool = False,
     email: str = "",
     email_error: str = "",
     status_code: int = 200,
@@ -89,8 +93,11 @@ def show(
         others=sum(each.row.user_id == you and not each.is_this for each in browsers),
         may_manage=may_manage,
         asked=find_asked(people, as_id(request.GET.get("remove", ""))) if may_manage else None,
+        asks_whom=may_manage and "end" in request.GET,
+        signed_in=queries.list_signed_in(people, now=visit.now) if may_manage else [],
         link=link,
         invited=invited,
+        is_again=is_again,
         email=email,
         email_error=email_error,
     )

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from dashboard.formatting import counted
 from dashboard.sentences.event_sentence import EventSentence, plain, unknown, who_of
 from ledger.journal import Kind
 from ledger.models import Event
@@ -23,7 +24,8 @@ def describe_member_event(event: Event) -> EventSentence:
         case Kind.MEMBER_REMOVED:
             return plain("person", actor, f"removed {who} from the project")
         case Kind.MEMBER_SIGNED_OUT:
-            return plain("person", actor, f"ended a signed-in browser of {who}")
+            ended = counted(int(data.get("browsers") or 1), "signed-in browser")
+            return plain("person", actor, f"ended {ended} of {who}")
         case Kind.MEMBER_PASSWORD_CHANGED:
             return plain("key", actor, "changed the password")
         case Kind.INVITATION_CREATED:

@@ -40,6 +40,24 @@ def invite(
     return invitation, secret
 
 
+@transaction.atomic
+def invite_again(invitation: Invitation, *, stamp: Stamp) -> tuple[Invitation, str] | None:
+    """Replace an invitation by one with a new link, or return None if it was used or revoked.
+
+    The old link stops working; the new one works as long as the old one was to work.
+    """
+    if not revoke_invitation(invitation, stamp=stamp):
+        return None
+    days = (invitation.expires_at - invitation.created_at).days
+    return invite(
+        invitation.project,
+        Role(invitation.role),
+        email=invitation.email,
+        days=days if days in DAYS else DAYS[-1],
+        stamp=stamp,
+    )
+
+
 def find_invitation(secret: str, *, stamp: Stamp) -> Invitation | None:
     """Return the invitation of a link, unless it was used, was revoked or has expired."""
     rows = Invitation.objects.pending().select_related("project")

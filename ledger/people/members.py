@@ -6,8 +6,9 @@ from django.db import transaction
 from ledger import journal
 from ledger.errors import InvalidTransition
 from ledger.journal import Kind, Stamp
-from ledger.models import Membership, Project
+from ledger.models import Membership, Project, SignIn
 from ledger.models.project import DEFAULT
+from ledger.people.browsers import end_browsers
 from ledger.roles import Role
 
 
@@ -81,7 +82,17 @@ def remove_member(member: Membership, *, stamp: Stamp) -> bool:
     return True
 
 
-def record_event(kind: Kind, member: Membership, *, stamp: Stamp, **data: str) -> None:
+@transaction.atomic
+def sign_out(member: Membership, *, keep: str | None, stamp: Stamp) -> int:
+    """End all browsers of a member but the session `keep`; return how many there were."""
+    rows = SignIn.objects.filter(user=member.user_id).exclude(session_key=keep or "")
+    ended = end_browsers(rows)
+    if ended:
+        record_event(Kind.MEMBER_SIGNED_OUT, member, stamp=stamp, browsers=ended)
+    return ended
+
+
+def record_event(kind: Kind, member: Membership, *, stamp: Stamp, **data: str | int) -> None:
     """Insert the event of what happened to a member."""
     person = {"person": member.user.get_username()[:64], "role": str(member.role)}
     journal.record(

@@ -55,6 +55,7 @@ NEEDS: Mapping[Role, tuple[str, ...]] = {
     ),
     Role.ADMIN: (
         *("policy_switch", "member_act", "invite", "invitation_revoke", "token_new"),
+        *("invitation_again", "browsers_end_person"),
         *("token_act", "connect_token", "connect_light", "experiment_start"),
         *("target_set", "experiment_end", "notification_channel"),
         *("notification_channel_act",),
@@ -90,6 +91,7 @@ def list_forms(ids: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the forms of the actions that change nothing with an empty one."""
     return {
         "invite": {"role": "viewer"},
+        "browsers_end_person": {"member": str(ids["member_id"])},
         "token_new": {"kind": "reader"},
         "token_act": {"confirmed": "yes"},
         "policy_switch": {"scope": "off", "reason": "try"},

@@ -159,6 +159,57 @@ def test_signed_in_browsers_are_listed_and_ended(project: Project) -> None:
     assert not SignIn.objects.exists() and not Session.objects.exists()
 
 
+def test_a_lost_or_expired_link_is_replaced_once(project: Project, now: datetime) -> None:
+    """The new link is for the same role and address; the old one stops working at once."""
+    boss = member("priya", Role.ADMIN, project)
+    for is_over in (False, True):
+        old = invite(boss, role="viewer", email="lena@example.com")
+        row = Invitation.objects.order_by("-id")[0]
+        if is_over:
+            Invitation.objects.filter(pk=row.pk).update(
+                created_at=now - timedelta(days=2), expires_at=now - timedelta(days=1)
+            )
+        button = "Invite again" if is_over else "New link"
+        assert f"{button} <span" in html(boss.get("/settings/people/"))
+        path = f"/settings/people/invitations/{row.pk}/again/"
+        page = html(boss.post(path))
+        new = re.search(r"/join/[\w-]+/", page)
+        assert new and new[0] != old and "The old link no longer works." in page
+        assert (Client().get(old).status_code, Client().get(new[0]).status_code) == (404, 200)
+        again = Invitation.objects.order_by("-id")[0]
+        assert (again.role, again.email) == ("viewer", "lena@example.com")
+        assert again.expires_at - again.created_at == timedelta(days=1)
+        assert boss.post(path).status_code == 302  # replaced before
+        assert kinds()[-3:] == ["invitation.created", "invitation.revoked", "invitation.created"]
+        assert Invitation.objects.pending().filter(pk=again.pk).update(revoked_at=now) == 1
+
+
+def test_an_admin_ends_all_browsers_of_one_member(project: Project) -> None:
+    """The person is signed out everywhere at once, and the admin and the others stay."""
+    boss, hers = member("priya", Role.ADMIN, project), enter("priya")
+    one, two = member("tom", Role.VIEWER, project), enter("tom")
+    eve = member("eve", Role.ADMIN, make_project("elsewhere"))
+    rows = {row.user.username: row for row in Membership.objects.select_related("user")}
+    path, asks = "/settings/people/browsers/end-person/", "/settings/people/?end=1"
+    assert "End all of one person…" in html(boss.get("/settings/people/"))
+    page = html(boss.get(asks))
+    assert "tom · 2 browsers" in page and "priya ·" not in page and "eve ·" not in page
+    assert 'id="end"' not in html(one.get(asks))
+    assert one.post(path, {"member": rows["priya"].pk}).status_code == 403
+    assert boss.post(path, {"member": rows["eve"].pk}).status_code == 404
+    assert boss.post(path, {"member": "nonsense"}).status_code == 404
+    assert boss.post(path, {"member": rows["tom"].pk}).status_code == 302
+    assert "tom is signed out of 2 browsers." in html(boss.get("/settings/people/"))
+    assert [each.get("/").status_code for each in (one, two, boss, eve)] == [302, 302, 200, 200]
+    assert kinds() == ["member.signed_out"]
+    log = html(boss.get("/settings/audit/"))
+    assert "ended 2 signed-in browsers of tom" in log
+    boss.post(path, {"member": rows["tom"].pk})
+    assert kinds() == ["member.signed_out"]  # there was none to end
+    boss.post(path, {"member": rows["priya"].pk})
+    assert (boss.get("/").status_code, hers.get("/").status_code) == (200, 302)
+
+
 def test_tokens_are_created_rotated_and_revoked_by_admins(agent: Agent, project: Project) -> None:
     boss, operator = member("priya", Role.ADMIN, project), member("tom", Role.OPERATOR, project)
     assert operator.post("/settings/tokens/new/", {"kind": "reader"}).status_code == 403
