@@ -7,7 +7,7 @@ FILE has one JSON object per line: `id`, `group` (cases of one cause), `output`,
 `command`, `telling` (a regular expression for the line that tells the cause), and `accept` (the known
 errors that are right).
 
-- The telling line must survive being stored and being told to the next attempt, wherever it stands
+- The telling line must survive being stored and being shown to the next attempt, wherever it stands
   in outputs of several sizes, in the filler of five tools.
 - The characters of a fourth attempt's context, for outputs of three sizes and for attempts that fail
   alike or not. With `BASELINE=DIR`, a checkout of the commit to compare with, it prints the share of
@@ -46,7 +46,7 @@ from retries.failures.signatures import sign
 VARIABLE = "FAILURES"
 SIZES = (6 * KIB, 20 * KIB, 64 * KIB, 240 * KIB, 2048 * KIB)
 SHARES = (0.02, 0.25, 0.5, 0.75, 0.9, 0.99)
-TOLD = 4_000  # the characters of the newest failure's output that an attempt is told
+EXCERPT_LENGTH = 4_000  # the characters of the newest failure's output that the next attempt gets
 CASES_PER_PLACE = 4
 
 # a name in quotation marks, and the start of JSON, whose keys name nothing
@@ -114,20 +114,22 @@ def measure_headlines(cases: list[Case]) -> Share:
 
 
 def measure_survival(cases: list[Case], per_place: int) -> Share:
-    """Store long outputs, and shorten what is stored to what an attempt is told."""
+    """Store long outputs, and shorten what is stored to an attempt's excerpt."""
     pick = random.Random(7)
     cases = [each for each in cases if each["telling"]]
     right, misses = 0, []
-    for case, output in bury(cases, per_place, pick):
-        told = shorten(clean_output(output), TOLD)
-        if re.search(case["telling"], told):
+    for case, output in place_in_filler(cases, per_place, pick):
+        excerpt = shorten(clean_output(output), EXCERPT_LENGTH)
+        if re.search(case["telling"], excerpt):
             right += 1
         else:
             misses.append(case["id"])
     return Share(right, right + len(misses), tuple(misses))
 
 
-def bury(cases: list[Case], per_place: int, pick: random.Random) -> Iterator[tuple[Case, str]]:
+def place_in_filler(
+    cases: list[Case], per_place: int, pick: random.Random
+) -> Iterator[tuple[Case, str]]:
     """Yield cases whose output stands within the filler of a tool."""
     for size in SIZES:
         for filler in FILLERS:

@@ -67,7 +67,7 @@ class Monitor:
     def __init__(self) -> None:
         self.standing = Standing(why=NOT_CHECKED)
         self.checked = threading.Condition()
-        self.asked = 0.0
+        self.read_at = 0.0
         self.thread: threading.Thread | None = None
         # positions of the primary, oldest first, with the times when they were read
         self.positions: deque[tuple[float, int]] = deque(maxlen=SAMPLES)
@@ -75,7 +75,7 @@ class Monitor:
 
     def read(self) -> Standing:
         """Return the last check's result, at once."""
-        self.asked = time.monotonic()
+        self.read_at = time.monotonic()
         with self.checked:
             if self.thread is None or not self.thread.is_alive():
                 self.standing = Standing(why=NOT_CHECKED)
@@ -95,7 +95,7 @@ class Monitor:
         return self.read()
 
     def watch(self) -> None:
-        while time.monotonic() - self.asked < IDLE_S:
+        while time.monotonic() - self.read_at < IDLE_S:
             try:
                 found = self.check()
             except psycopg.Error as error:
@@ -116,9 +116,9 @@ class Monitor:
 
     def check(self) -> Standing:
         now = time.monotonic()
-        written, cluster = self.ask(PRIMARY, PRIMARY_SQL)
+        written, cluster = self.query(PRIMARY, PRIMARY_SQL)
         self.positions.append((now, int(written)))
-        follows, replayed, other = self.ask(REPLICA, REPLICA_SQL)
+        follows, replayed, other = self.query(REPLICA, REPLICA_SQL)
         at = time.monotonic()
         if not follows:
             return Standing(why="is not one: that server takes writes itself", at=at)
@@ -134,7 +134,7 @@ class Monitor:
             return Standing(lag, f"is {lag:.0f} s behind, more than {limit} s", at)
         return Standing(lag, at=at)
 
-    def ask(self, alias: str, sql: str) -> tuple[Any, ...]:
+    def query(self, alias: str, sql: str) -> tuple[Any, ...]:
         link = self.links.get(alias)
         if link is None or link.closed:
             parameters = connections[alias].get_connection_params() | {"connect_timeout": 2}

@@ -37,23 +37,23 @@ def waits_for_answer(row: Row) -> bool:
     return bool(row["state"] == TaskState.ESCALATED)
 
 
-def ask_after(ids: Iterable[UUID], *, stamp: Stamp) -> list[UUID]:
+def open_questions_after(ids: Iterable[UUID], *, stamp: Stamp) -> list[UUID]:
     """Open the questions of checkpoints whose last need was one of these tasks; return their ids.
 
     Call it in the transaction in which the tasks end.
     """
     known = TrustedCaller(stamp.actor, request_id=stamp.request_id)
     ready = sql.run(READY, ids=list(ids), now=stamp.at, **known.params)
-    return ask(ready, stamp=stamp)
+    return open_questions(ready, stamp=stamp)
 
 
-def ask(rows: Iterable[Row], *, stamp: Stamp) -> list[UUID]:
+def open_questions(rows: Iterable[Row], *, stamp: Stamp) -> list[UUID]:
     """Open the questions of these tasks, which were just escalated; return their ids."""
-    asked = []
+    opened = []
     for row in rows:
         lifecycle.open_for_task(row, Reason.AGENT_QUESTION, question=question_of(row), stamp=stamp)
-        asked.append(row["id"])
-    return asked
+        opened.append(row["id"])
+    return opened
 
 
 def question_of(task: Row) -> Question:

@@ -52,7 +52,7 @@ def replay(ids: Iterable[UUID], *, among: DeadLetterQuerySet, stamp: Stamp) -> l
         record_event(letter, Kind.TASK_REPLAYED, stamp=stamp)
         asking += [row] if checkpoints.waits_for_answer(row) else []
     take_places(replaced, now=stamp.at)
-    checkpoints.ask(asking, stamp=stamp)
+    checkpoints.open_questions(asking, stamp=stamp)
     return found
 
 
@@ -84,7 +84,7 @@ def dismiss(
     tasks = [letter.task_id for letter in found]
     skipped = settle_dependents(tasks, dependents, stamp=stamp)
     lifecycle.withdraw(skipped, stamp=stamp)
-    checkpoints.ask_after(tasks, stamp=stamp)
+    checkpoints.open_questions_after(tasks, stamp=stamp)
     return found
 
 
@@ -100,13 +100,13 @@ def insert_for_tasks(source: str, *, reason: str, error: str) -> str:
     from {source} m"""
 
 
-BURY = f"""with failed as (select * from ledger_task where id = %(task)s)
+INSERT_ONE = f"""with failed as (select * from ledger_task where id = %(task)s)
 {insert_for_tasks("failed", reason="%(reason)s", error="%(error)s")}"""
 
 
-def bury(task_id: UUID, reason: str, *, error: str, now: datetime) -> None:
+def insert_dead_letter(task_id: UUID, reason: str, *, error: str, now: datetime) -> None:
     """Insert the dead letter of a task that has just failed."""
-    sql.run(BURY, task=task_id, reason=reason, error=error, now=now)
+    sql.run(INSERT_ONE, task=task_id, reason=reason, error=error, now=now)
 
 
 def close(letter: DeadLetter, how: str, *, stamp: Stamp, **more: object) -> None:

@@ -72,7 +72,7 @@ def unblock(ids: Iterable[UUID], *, stamp: Stamp) -> list[UUID]:
     known = TrustedCaller(stamp.actor, request_id=stamp.request_id)
     rows = sql.run(UNBLOCK, ids=asked, now=stamp.at, **known.params)
     ready = [row for row in rows if row["state"] == TaskState.ESCALATED]
-    checkpoints.ask(ready, stamp=stamp)
+    checkpoints.open_questions(ready, stamp=stamp)
     return [row["id"] for row in rows]
 
 
@@ -95,7 +95,7 @@ def skip(ids: Iterable[UUID], *, dependents: str = Dependents.CONTINUE, stamp: S
     skipped = [row["id"] for row in rows]
     skipped += settle_dependents(skipped, dependents, stamp=stamp)
     lifecycle.withdraw(skipped, stamp=stamp)
-    checkpoints.ask_after(skipped, stamp=stamp)
+    checkpoints.open_questions_after(skipped, stamp=stamp)
     return skipped
 
 

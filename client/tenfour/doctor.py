@@ -43,29 +43,29 @@ def examine(url: str | None = None) -> tuple[Finding, ...]:
 
 
 def _findings(tenfour: Client) -> Iterator[Finding]:
-    reached = _reach(tenfour)
+    reached = _check_address(tenfour)
     yield reached
     if reached.level == "fail":
         return
-    yield _health(tenfour)
+    yield _check_server(tenfour)
     before = datetime.now(timezone.utc)
     try:
         me = tenfour.me()
     except TenfourError as error:
         yield Finding("fail", f"Token: {error.sentence}", error.hint)
         return
-    yield from about(me, here=before + (datetime.now(timezone.utc) - before) / 2)
+    yield from check_caller(me, here=before + (datetime.now(timezone.utc) - before) / 2)
 
 
-def about(me: Me, *, here: datetime) -> Iterator[Finding]:
+def check_caller(me: Me, *, here: datetime) -> Iterator[Finding]:
     """Check token, clock and versions against the response of `me` (pure)."""
-    yield _who(me)
-    yield _expiry(me, here)
-    yield _skew(me, here)
-    yield _versions(me)
+    yield _describe_token(me)
+    yield _check_expiry(me, here)
+    yield _check_clock(me, here)
+    yield _check_versions(me)
 
 
-def _reach(tenfour: Client) -> Finding:
+def _check_address(tenfour: Client) -> Finding:
     try:
         tenfour.perform(calls.health())
     except TenfourError as error:
@@ -73,22 +73,22 @@ def _reach(tenfour: Client) -> Finding:
     return Finding("ok", f"Tenfour responds at {tenfour.settings.url}")
 
 
-def _health(tenfour: Client) -> Finding:
+def _check_server(tenfour: Client) -> Finding:
     try:
         ready = tenfour.perform(calls.ready())
     except TenfourError as error:
         return Finding(
             "fail", f"Server: {error.sentence}", "Its database is away: check PostgreSQL."
         )
-    return health(ready)
+    return judge_health(ready)
 
 
-def health(ready: Mapping[str, Any]) -> Finding:
+def judge_health(ready: Mapping[str, Any]) -> Finding:
     """Return the finding for a response of /readyz (pure)."""
     status = str(ready.get("status", "ok"))
     if status in {"ok", "ready"}:
         return Finding("ok", "Server is ready")
-    parts = ", ".join(f"{name} {value}" for name, value in _troubles(ready))
+    parts = ", ".join(f"{name} {value}" for name, value in _find_troubles(ready))
     return Finding(
         "warn",
         f"Server is {status}{f': {parts}' if parts else ''}.",
@@ -96,7 +96,7 @@ def health(ready: Mapping[str, Any]) -> Finding:
     )
 
 
-def _troubles(ready: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _find_troubles(ready: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     checks = ready.get("checks")
     for name, value in checks.items() if isinstance(checks, dict) else ():
         status = value.get("status") if isinstance(value, dict) else value
@@ -104,7 +104,7 @@ def _troubles(ready: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, status
 
 
-def _who(me: Me) -> Finding:
+def _describe_token(me: Me) -> Finding:
     agent = f" {me.agent}" if me.agent else ""
     scopes = ", ".join(me.scopes) or "none"
     project = me.project.get("name", "?")
@@ -113,7 +113,7 @@ def _who(me: Me) -> Finding:
     )
 
 
-def _expiry(me: Me, here: datetime) -> Finding:
+def _check_expiry(me: Me, here: datetime) -> Finding:
     expires_at = me.token.get("expires_at")
     if not expires_at:
         return Finding("ok", "Token does not expire")
@@ -124,7 +124,7 @@ def _expiry(me: Me, here: datetime) -> Finding:
     return Finding("warn", f"{text}, in {left.days} days.", "Create a new one in time.")
 
 
-def _skew(me: Me, here: datetime) -> Finding:
+def _check_clock(me: Me, here: datetime) -> Finding:
     if me.server_time is None:
         return Finding("warn", "The server does not report its time.")
     ahead = (here - me.server_time).total_seconds()
@@ -138,8 +138,8 @@ def _skew(me: Me, here: datetime) -> Finding:
     )
 
 
-def _versions(me: Me) -> Finding:
-    if _line(me.version) == _line(__version__):
+def _check_versions(me: Me) -> Finding:
+    if _release_of(me.version) == _release_of(__version__):
         return Finding("ok", f"Versions: server {me.version}, client {__version__}")
     return Finding(
         "warn",
@@ -148,5 +148,5 @@ def _versions(me: Me) -> Finding:
     )
 
 
-def _line(version: str) -> tuple[str, ...]:
+def _release_of(version: str) -> tuple[str, ...]:
     return tuple(version.split(".")[:2])

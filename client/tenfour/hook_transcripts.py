@@ -26,13 +26,13 @@ from tenfour.settings import Settings
 from tenfour.terminal import complain, note
 from tenfour.transcripts import Part, import_part, read_part
 
-# Between two tool calls, an agent's hooks hand on at most so much and so often.
+# Between two tool calls, an agent's hooks send at most this much, this often.
 HOOK_BYTES = 256 * 1024
 EVERY_S = 3.0
 FREQUENT = {"PostToolUse", "PostToolUseFailure", "Notification"}
 # For each request; an agent waits for it.
 TIMEOUT_S = 2.0
-# Sessions that ended while the server was away, and are handed on with another one's hook.
+# Sessions that ended while the server was down, and are sent by another session's hook.
 MOST_OTHERS, OTHERS_S = 2, 1.0
 MOST_REQUESTS = 1000
 DAYS = 30
@@ -152,28 +152,28 @@ def share_transcript(
             core = Core(given, retries=0)
             perform: Perform = lambda call: driver.run(core.perform(call))  # noqa: E731
             until = time.monotonic() + OTHERS_S
-            hand_on(store, progress, perform, environ)
+            send_next_lines(store, progress, perform, environ)
             if time.monotonic() < until:
                 send_others(store, progress.session, perform, environ, until=until)
     except TenfourError as error:
-        complain(error, subject="hook: the transcript was not handed on")
+        complain(error, subject="hook: the transcript was not sent")
     except OSError as error:
-        note(f"hook: the transcript was not handed on: {error}")
+        note(f"hook: the transcript was not sent: {error}")
 
 
 def resend_transcripts(folder: Path, perform: Perform, environ: Mapping[str, str]) -> int:
-    """Hand on what all sessions left behind; return the number of requests."""
+    """Send what all sessions have left to send; return the number of requests."""
     return send_others(TranscriptStore(folder), "", perform, environ, most=MOST_REQUESTS)
 
 
 def is_due(progress: Progress, event_name: str) -> bool:
-    """Return whether this hook hands lines on: not each of many in a second does."""
+    """Return whether this hook sends lines; of many in a second, only some do."""
     if event_name == "SessionStart":
         return False
     return event_name not in FREQUENT or time.time() - progress.sent_at >= EVERY_S
 
 
-def hand_on(
+def send_next_lines(
     store: TranscriptStore,
     progress: Progress,
     perform: Perform,
@@ -248,7 +248,9 @@ def send_others(
         if progress.session == session:
             continue
         while (
-            count < most and time.monotonic() < until and hand_on(store, progress, perform, environ)
+            count < most
+            and time.monotonic() < until
+            and send_next_lines(store, progress, perform, environ)
         ):
             count += 1
     return count

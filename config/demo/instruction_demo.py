@@ -79,7 +79,7 @@ class Orders:
     stage: Stage
     speed: float
     until_s: float
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     sent: list[Instruction] = field(default_factory=list)
     ticked: float = 0.0
 
@@ -102,10 +102,10 @@ class Orders:
             done = retry_unacknowledged(project=self.stage.project, min_age=MIN_AGE / self.speed)
             if done != ReminderCounts():
                 said = f"{done.requeued} reminded, {done.given_up} failed"
-                self.tell(f"clock  | idle check at {elapsed:.0f} s: {said}")
+                self.report(f"clock  | idle check at {elapsed:.0f} s: {said}")
 
     def send(self, order: Order) -> Instruction:
-        self.tell(f"demo   | to {order.agent}: {order.content}")
+        self.report(f"demo   | to {order.agent}: {order.content}")
         return self.stage.tenfour.instructions.send(
             order.agent,
             order.content,
@@ -121,11 +121,11 @@ class Orders:
         return not Sent.objects.filter(project=self.stage.project).awaiting_ack().exists()
 
     def sum_up(self) -> None:
-        self.tell(f"\n{'agent':<8}{'state':<14}{'deliveries':<12}{'last level':<11}instruction")
+        self.report(f"\n{'agent':<8}{'state':<14}{'deliveries':<12}{'last level':<11}instruction")
         fates = [self.stage.tenfour.instructions.get(each.id) for each in self.sent]
         for now in fates:
-            self.tell(
+            self.report(
                 f"{now.agent:<8}{now.state:<14}{now.deliveries:<12}{now.urgency:<11}{now.content}"
             )
         counts = Counter(now.state for now in fates)
-        self.tell(", ".join(f"{number} {state}" for state, number in sorted(counts.items())))
+        self.report(", ".join(f"{number} {state}" for state, number in sorted(counts.items())))

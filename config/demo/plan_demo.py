@@ -25,7 +25,7 @@ class Building:
     """Imports the plan, starts its agents, breaks things, repairs them, and sums up."""
 
     stage: Stage
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     mortal: Player | None = None
     ref: str = ""
     elapsed: float = 0.0
@@ -65,12 +65,12 @@ class Building:
         """Kill the mortal agent in the middle of its task, and install the tool when it is time."""
         self.elapsed = elapsed
         if not self.is_killed and self.mortal and self.mortal.pid in self.at_work():
-            self.tell("demo   | mortal is killed with -9 in the middle of its task")
+            self.report("demo   | mortal is killed with -9 in the middle of its task")
             end(self.mortal, signal.SIGKILL)
             self.is_killed = True
             self.mortal = self.play("mortal")
         if not self.is_repaired and elapsed > self.repair_at:
-            self.tell("demo   | the tool that shaky was missing is installed")
+            self.report("demo   | the tool that shaky was missing is installed")
             tool = FOLDER / "publish"
             tool.write_text(TOOL)
             tool.chmod(0o755)
@@ -95,6 +95,6 @@ class Building:
         return not self.tasks.exclude(state__in=FINAL).exists()
 
     def sum_up(self) -> None:
-        self.tell(f"\n{'task':<16}{'state':<11}{'attempts':<10}title")
+        self.report(f"\n{'task':<16}{'state':<11}{'attempts':<10}title")
         for task in self.tasks:
-            self.tell(f"{task.ref:<16}{task.state:<11}{task.attempts:<10}{task.title}")
+            self.report(f"{task.ref:<16}{task.state:<11}{task.attempts:<10}{task.title}")

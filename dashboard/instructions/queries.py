@@ -143,7 +143,7 @@ def list_instructions(
     """Return the page next to a row; the expanded row comes with its whole content."""
     fetch = partial(fetch_instructions, query, project, sort, open_id)
     found = pagination.read_page(fetch, before=before, after=after)
-    return found.map(lambda rows: [listed_instruction(row) for row in rows])
+    return found.map(lambda rows: [build_listed_instruction(row) for row in rows])
 
 
 COLUMNS = {
@@ -187,7 +187,7 @@ def with_content(rows: QuerySet[Instruction], open_id: UUID | None) -> QuerySet[
     return rows.annotate(whole=Case(When(id=open_id, then="content"))) if open_id else rows
 
 
-def listed_instruction(row: Any) -> ListedInstruction:
+def build_listed_instruction(row: Any) -> ListedInstruction:
     if getattr(row, "whole", None) is not None:
         row.content = row.whole
     return ListedInstruction(row, row.start, row.ahead, row.busy)
@@ -264,7 +264,7 @@ def forecast_of(listed: ListedInstruction, clock: Clock, *, now: datetime) -> Fo
 def find_instruction(instruction_id: UUID) -> ListedInstruction | None:
     """Return an instruction with all its columns, or None."""
     found = next(iter(fetch_instruction(instruction_id)), None)
-    return listed_instruction(found) if found else None
+    return build_listed_instruction(found) if found else None
 
 
 @compiled

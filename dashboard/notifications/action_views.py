@@ -87,13 +87,13 @@ def act_on_rule(request: HtmxRequest, rule_id: UUID, verb: str) -> HttpResponse:
         rules.delete_rule(rule_id)
         messages.success(request, "Rule deleted. What it sent stays in the deliveries.")
     elif verb == "delete":
-        return ask(visit, "rule", rule_id)
+        return confirm_deletion(visit, "rule", rule_id)
     else:
         raise Http404(f"There is no action “{verb}”.")
     return views.back(visit)
 
 
-def ask(visit: Visit, noun: str, id: UUID) -> HttpResponse:
+def confirm_deletion(visit: Visit, noun: str, id: UUID) -> HttpResponse:
     """Ask on the page before something is deleted."""
     query = visit.scope.params
     query["delete"] = f"{noun}:{id}"
@@ -165,7 +165,7 @@ def act_on_channel(request: HtmxRequest, channel_id: UUID, verb: str) -> HttpRes
             channels.delete_channel(channel_id)
             messages.success(request, f"{channel.name} is deleted.")
         elif verb == "delete":
-            return ask(visit, "channel", channel_id)
+            return confirm_deletion(visit, "channel", channel_id)
         else:
             raise Http404(f"There is no action “{verb}”.")
     except Refusal as refusal:

@@ -79,7 +79,7 @@ def new(request: HtmxRequest, verb_name: str) -> HttpResponse:
         messages.warning(request, f"Fix the filter first. {chosen.problems[0]} Nothing changed.")
         return redirect(back)
     if "confirmed" not in request.POST:
-        return ask(request, verb, chosen, back=back)
+        return show_question(request, verb, chosen, back=back)
     return start(request, verb, chosen, back=back)
 
 
@@ -99,7 +99,7 @@ def place_of(chosen: ChosenRows) -> str:
     return "patterns" if chosen.of_patterns else NOUNS[chosen.noun].place
 
 
-def ask(
+def show_question(
     request: HtmxRequest, verb: BulkVerb, chosen: ChosenRows, *, back: str, problem: str = ""
 ) -> HttpResponse:
     """Show what the action would change."""
@@ -154,7 +154,9 @@ def start(request: HtmxRequest, verb: BulkVerb, chosen: ChosenRows, *, back: str
             stamp=stamp_of(request),
         )
     except Refusal as refusal:
-        return ask(request, verb, chosen, back=back, problem=f"{refusal.detail} {refusal.hint}")
+        return show_question(
+            request, verb, chosen, back=back, problem=f"{refusal.detail} {refusal.hint}"
+        )
     page = reverse("dashboard:operation", args=[operation.pk]) + scope.query
     undo = reverse("dashboard:operation_act", args=[operation.pk, "undo"]) + scope.query
     messages.success(request, describe_start(operation), extra_tags=undo)

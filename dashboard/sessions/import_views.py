@@ -107,11 +107,11 @@ def new(request: HtmxRequest) -> HttpResponse:
         form.add_error("file", refusal.detail)
         return show(visit, form, status=422)
     buffering.announce(imported.stored)
-    tell_result(request, imported)
+    report_result(request, imported)
     return redirect(reverse("dashboard:session", args=[imported.session.pk]) + visit.scope.query)
 
 
-def tell_result(request: HtmxRequest, imported: Imported) -> None:
+def report_result(request: HtmxRequest, imported: Imported) -> None:
     added = counted(imported.added, "new message")
     if cut := imported.transcript.cut_line:
         messages.warning(

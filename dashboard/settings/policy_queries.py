@@ -85,7 +85,7 @@ def read_figures(project: Project, policy: str, *, scope: str, now: datetime) ->
 
     key = f"policies:{project.pk}:{policy}"
     replay, effects = get_or_compute(key, compute, seconds=FIGURES_SECONDS)
-    return Figures(replay.within(scope), effects)
+    return Figures(replay.narrow_to(scope), effects)
 
 
 def find_changes(project: Project) -> dict[str, Change]:

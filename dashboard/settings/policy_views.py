@@ -91,7 +91,7 @@ def find_question(request: HtmxRequest, listed: list[ListedPolicy]) -> Question 
     for each in listed:
         if each.text.name == name and scope in CHOICES and scope != each.scope:
             figures = each.figures
-            shown = Figures(figures.replay.within(scope), figures.effects)
+            shown = Figures(figures.replay.narrow_to(scope), figures.effects)
             return Question(each.text, scope, shown, is_off=scope == PolicyScope.OFF)
     return None
 

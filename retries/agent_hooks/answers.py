@@ -21,7 +21,7 @@ def block(reason: str) -> Answer:
     return {"decision": "block", "reason": reason}
 
 
-def tell(message: str) -> Answer:
+def show_message(message: str) -> Answer:
     """Return the answer that shows a message to the person and lets the agent stop."""
     return {"systemMessage": message}
 

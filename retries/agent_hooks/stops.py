@@ -14,7 +14,7 @@ from ledger.journal import Stamp
 from ledger.models import Agent, Attempt
 from ledger.states import FailureType
 from ledger.text import describe_exit
-from retries.agent_hooks.answers import Answer, block, tell
+from retries.agent_hooks.answers import Answer, block, show_message
 from retries.agent_hooks.sessions import (
     HookCaller,
     describe_check,
@@ -159,7 +159,7 @@ def follow(caller: HookCaller, attempt_id: UUID, reply: Reply, *, now: datetime)
             return block(given.retry_context) | held
     escalation = decision.get("escalation") or {}
     url = f"{caller.base_url}/escalations/{escalation.get('id', '')}/"
-    return tell(
+    return show_message(
         ENDINGS[decision["decision"]].format(url=url, not_before=decision.get("not_before"))
     )
 

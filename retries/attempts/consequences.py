@@ -38,7 +38,7 @@ def follow(
         )
     if decision.to == TaskState.DONE:
         needs.meet([row["id"]], caller=caller, now=now)
-        checkpoints.ask_after([row["id"]], stamp=stamp)
+        checkpoints.open_questions_after([row["id"]], stamp=stamp)
 
 
 def record_failure(

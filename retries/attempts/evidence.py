@@ -54,7 +54,7 @@ def gather_evidence(row: Row, report: Report, *, now: datetime) -> tuple[Evidenc
     policy = read_policy(found, in_plan=row["plan_id"] is not None)
     evidence = evidence or Evidence()
     if changes_nothing and policy.asks_on_same_failure and is_same(found, texts):
-        line = evidence.line or tell(str(find_headline(*texts)))
+        line = evidence.line or cut_line(str(find_headline(*texts)))
         evidence = replace(evidence, line=line, same_as=found["number"])
     return evidence, policy
 
@@ -78,7 +78,7 @@ def find_evidence(*texts: str, now: datetime) -> Evidence | None:
     wait_s = None
     if found.error.name != "authentication":
         wait_s = find_wait_s("\n".join(lines_around(found.line, texts)), now=now)
-    return Evidence(tell(found.line), found.error.name, found.error.title, wait_s)
+    return Evidence(cut_line(found.line), found.error.name, found.error.title, wait_s)
 
 
 def lines_around(line: str, texts: tuple[str, ...]) -> list[str]:
@@ -91,7 +91,7 @@ def lines_around(line: str, texts: tuple[str, ...]) -> list[str]:
     return found
 
 
-def tell(line: str) -> str:
+def cut_line(line: str) -> str:
     return truncate(line.strip(), LINE_LENGTH)
 
 

@@ -108,7 +108,9 @@ def apply_expiry(escalation: Escalation, then: OnExpiry, *, now: datetime) -> No
         case OnExpiry.FAIL:
             row = task_effects.fail(escalation, stamp=Stamp(CLOCK, now))
             error = f"The question expired without an answer: {escalation.question}"
-            deadletters.bury(row["id"], "expired", error=error[:MESSAGE_LENGTH], now=now)
+            deadletters.insert_dead_letter(
+                row["id"], "expired", error=error[:MESSAGE_LENGTH], now=now
+            )
         case OnExpiry.SKIP | OnExpiry.ABORT:
             answer = Answer(then.value)
             task_effects.end(

@@ -13,7 +13,7 @@ from retries.escalations.options import name_answers
 from retries.failures import grouping, suggestions
 from retries.failures.fixes import FixState, LearnedFix, find_learned_fixes, pick_learned
 from retries.models import Escalation
-from retries.notifications.messages import Facts, asks, one_line
+from retries.notifications.messages import Facts, is_question, one_line
 from retries.notifications.subjects import Subjects, facts_of
 from retries.states import TEXT_ANSWERS
 
@@ -35,7 +35,7 @@ def facts_with_hints(event: Row, about: Subjects, *, with_details: bool) -> Fact
     """Return what a message says about an event, with hints where it asks for an answer."""
     facts = facts_of(event, about, with_details=with_details)
     escalation = about.escalations.get(event["subject_id"])
-    if escalation is None or not escalation.is_open or not asks(facts):
+    if escalation is None or not escalation.is_open or not is_question(facts):
         return facts
     hints = find_hints(escalation, url=facts.url, with_details=with_details)
     return replace(facts, cause=hints.cause, worked=hints.worked, answers=hints.answers)

@@ -103,7 +103,7 @@ def word_event(facts: Facts, *, footer: str = "") -> Message:
 def build_message(facts: Facts, *, lede: str, detail: str = "", footer: str = "") -> Message:
     """Return a message with its parts, which services show in forms of their own."""
     head, rows = head_of(facts), facts_of(facts)
-    answers = list(facts.answers) if asks(facts) else []
+    answers = list(facts.answers) if is_question(facts) else []
     link, command = link_of(facts), command_of(facts)
     return Message(
         subject=f"[{facts.project}] {head}{tail_of(facts)}",
@@ -221,26 +221,26 @@ def sentence_of(facts: Facts) -> str:
     return " ".join(part for part in (said, waits, where) if part)
 
 
-def asks(facts: Facts) -> bool:
+def is_question(facts: Facts) -> bool:
     return facts.kind in ("escalation.opened", "escalation.reopened")
 
 
 def link_of(facts: Facts) -> str:
     """Return what the link to the page says; the page changes nothing by being opened."""
-    return "Open and answer" if asks(facts) else "Open"
+    return "Open and answer" if is_question(facts) else "Open"
 
 
 def command_of(facts: Facts) -> str:
     """Return the command to paste that answers an open escalation, or nothing."""
-    if not (asks(facts) and facts.short_id):
+    if not (is_question(facts) and facts.short_id):
         return ""
     answer = "answer" if facts.is_question else "fix: …"
     return f'tenfour esc resolve {facts.short_id} "{answer}"'
 
 
 def facts_of(facts: Facts) -> list[tuple[str, str]]:
-    """Return the rows of a message that asks: since when, why, what may help, and where."""
-    if not asks(facts):
+    """Return the rows of a question's message: since when, why, what may help, and where."""
+    if not is_question(facts):
         return []
     where = f"Plan {facts.plan}" if facts.plan else f"Project {facts.project}"
     severe = "high: it came through quiet hours" if facts.severity == "high" else ""

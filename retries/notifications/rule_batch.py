@@ -153,11 +153,11 @@ class RuleBatch:
     def apply(self, match: Match) -> None:
         kind, condition = match.event["kind"], match.condition
         if not condition.lasts:
-            self.tell(match, DeliveryRole.NEW, match.rule.channel, None)
+            self.add_delivery(match, DeliveryRole.NEW, match.rule.channel, None)
         elif kind in condition.begins:
             thread = self.open_thread(match)
             if thread is not None:
-                self.tell(match, DeliveryRole.NEW, match.rule.channel, thread)
+                self.add_delivery(match, DeliveryRole.NEW, match.rule.channel, thread)
         else:
             thread = self.threads.get((match.rule.pk, match.topic))
             if thread is None or not thread.is_open:
@@ -166,10 +166,10 @@ class RuleBatch:
                 self.close_thread(thread)
             else:
                 self.note_reaction(thread, match)
-            self.tell_followers(match, thread)
+            self.update_followers(match, thread)
 
-    def tell_followers(self, match: Match, thread: NotificationThread) -> None:
-        """Tell the channels that have heard of a thread what happened.
+    def update_followers(self, match: Match, thread: NotificationThread) -> None:
+        """Send what happened to the channels that have a message of the thread.
 
         A service without threads shows each reply as one more message, so it gets only the end.
         """
@@ -179,9 +179,9 @@ class RuleBatch:
         for channel in told:
             if thread.is_open and not channel.has_threads:
                 continue
-            self.tell(match, DeliveryRole.UPDATE, channel, thread)
+            self.add_delivery(match, DeliveryRole.UPDATE, channel, thread)
 
-    def tell(
+    def add_delivery(
         self,
         match: Match,
         role: DeliveryRole,

@@ -29,7 +29,7 @@ def send_due(*, now: datetime) -> int:
     repeat = found.filter(repeat_at__lte=now).values_list("pk", flat=True)[:BATCH_SIZE]
     second = found.filter(second_at__lte=now).values_list("pk", flat=True)[:BATCH_SIZE]
     reminders = [remind(id, now=now) for id in list(repeat)]
-    return sum(reminders) + sum(tell_second(id, now=now) for id in list(second))
+    return sum(reminders) + sum(notify_second(id, now=now) for id in list(second))
 
 
 @transaction.atomic
@@ -49,15 +49,15 @@ def remind(thread_id: UUID, *, now: datetime) -> bool:
         return False
     thread.repeat_at = now + timedelta(seconds=rule.repeat_s)
     # The first message may still be held back, and its summary comes before a reminder.
-    told = bool(thread.messages) and rule.channel.is_on
-    if told:
-        told = write(thread, rule.channel, DeliveryRole.REMINDER, now=now)
+    sent = bool(thread.messages) and rule.channel.is_on
+    if sent:
+        sent = write(thread, rule.channel, DeliveryRole.REMINDER, now=now)
     thread.save(update_fields=["repeat_at", "messages"])
-    return told
+    return sent
 
 
 @transaction.atomic
-def tell_second(thread_id: UUID, *, now: datetime) -> bool:
+def notify_second(thread_id: UUID, *, now: datetime) -> bool:
     """Tell the second channel of a thread to which no one has reacted; return whether it did."""
     thread = lock_thread(thread_id)
     if not (thread and thread.is_open and thread.second_at and thread.second_at <= now):
@@ -68,13 +68,13 @@ def tell_second(thread_id: UUID, *, now: datetime) -> bool:
         return False
     rule, thread.second_at = thread.rule, None
     channel = rule.second_channel
-    told = False
+    sent = False
     if rule.enabled and channel and channel.is_on:
-        told = write(thread, channel, DeliveryRole.SECOND, now=now)
-        if told:
+        sent = write(thread, channel, DeliveryRole.SECOND, now=now)
+        if sent:
             thread.second_told_at = now
     thread.save(update_fields=["second_at", "second_told_at", "messages"])
-    return told
+    return sent
 
 
 def find_snooze(thread: NotificationThread, now: datetime) -> datetime | None:

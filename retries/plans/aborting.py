@@ -65,4 +65,4 @@ def follow_answer(task: Task, action: str, *, stamp: Stamp) -> None:
     if action == Answer.ABORT and task.plan_id:
         abort([task.plan_id], stamp=stamp)
     if action == Answer.SKIP:
-        checkpoints.ask_after([task.pk], stamp=stamp)
+        checkpoints.open_questions_after([task.pk], stamp=stamp)

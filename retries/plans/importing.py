@@ -20,5 +20,5 @@ def import_plan(
         asking = [
             row for row in done.tasks if row["ref"] in new and checkpoints.waits_for_answer(row)
         ]
-        checkpoints.ask(asking, stamp=stamp)
+        checkpoints.open_questions(asking, stamp=stamp)
     return done

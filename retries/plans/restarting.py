@@ -50,7 +50,7 @@ def restart(plan_id: UUID, *, carry_over: datetime | None = None, stamp: Stamp) 
         data={"tasks": len(new), "carried": carried},
     )
     asking = [row for row in new.values() if checkpoints.waits_for_answer(row)]
-    checkpoints.ask(asking, stamp=stamp)
+    checkpoints.open_questions(asking, stamp=stamp)
     return plan
 
 

@@ -107,7 +107,7 @@ class Replay:
     def is_enough(self) -> bool:
         return self.tasks >= LEAST_TASKS
 
-    def within(self, scope: str) -> "Replay":
+    def narrow_to(self, scope: str) -> "Replay":
         """Return the part that a narrower scope covers."""
         rows = [each for each in self.changed if scope == PolicyScope.ALL or each.in_plan]
         return replace(self, scope=scope, changed=[] if scope == PolicyScope.OFF else rows)
@@ -144,7 +144,7 @@ def replay_policy(
         done=counts["done"],
         changed=changed,
     )
-    return found.within(scope)
+    return found.narrow_to(scope)
 
 
 # ---- the evidence of failures
@@ -229,13 +229,13 @@ def replay_task(
             if changed := replay_wait(row, rest, found):
                 yield changed
             continue
-        if asks(policy, found):
-            skipped = until_person(rest)
+        if would_ask(policy, found):
+            skipped = take_until_person(rest)
             at += len(skipped)
             yield replay_question(row, skipped)
 
 
-def asks(policy: str, evidence: Evidence) -> bool:
+def would_ask(policy: str, evidence: Evidence) -> bool:
     """Return whether a decision under this policy alone asks a person."""
     on = Policy(
         asks_at_once=policy == "ask_at_once",
@@ -246,7 +246,7 @@ def asks(policy: str, evidence: Evidence) -> bool:
     return bool(case.needs) or case.is_same_again
 
 
-def until_person(attempts: list[Row]) -> list[Row]:
+def take_until_person(attempts: list[Row]) -> list[Row]:
     """Return the attempts until a person was asked after one, that one included."""
     found = []
     for row in attempts:
@@ -257,7 +257,7 @@ def until_person(attempts: list[Row]) -> list[Row]:
 
 
 def replay_question(row: Row, skipped: list[Row]) -> ReplayedTask:
-    """Return what changes for a task that asks a person instead of trying on."""
+    """Return what changes for a task that asks a person instead of being retried."""
     succeeds = any(each["outcome"] == Outcome.SUCCESS for each in skipped)
     wasted = [] if succeeds else skipped
     return ReplayedTask(

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from tenfour import Me
-from tenfour.doctor import Finding, about, health
+from tenfour.doctor import check_caller, judge_health
+from tenfour.findings import Finding
 from tenfour.version import __version__
 
 from tests.client.conftest import Run
@@ -75,7 +76,7 @@ def test_what_cannot_be_reached_fails_and_nothing_else_is_asked(
     ],
 )
 def test_the_servers_answer_is_judged(change: dict[str, Any], level: str, says: str) -> None:
-    findings = list(about(Me.read(WELL | change), here=NOW))
+    findings = list(check_caller(Me.read(WELL | change), here=NOW))
     assert any(each.level == level and says in each.line for each in findings), findings
 
 
@@ -92,7 +93,7 @@ def test_the_servers_answer_is_judged(change: dict[str, Any], level: str, says: 
     ],
 )
 def test_health_is_judged(ready: dict[str, Any], level: str, says: str) -> None:
-    finding = health(ready)
+    finding = judge_health(ready)
     assert finding.level == level and says in finding.line
 
 

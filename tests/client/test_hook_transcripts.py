@@ -13,8 +13,8 @@ from tenfour import Client
 from tenfour.hook_transcripts import (
     Progress,
     TranscriptStore,
-    hand_on,
     is_due,
+    send_next_lines,
 )
 
 from ledger.models import Attempt, Message, Session
@@ -210,8 +210,8 @@ def test_a_file_that_was_begun_again_and_one_that_another_hook_sends(tmp_path: P
     sent: list[Any] = []
     with store.locked("s") as is_ours:
         assert is_ours
-        assert not hand_on(store, store.read("s") or Progress("", ""), sent.append, {})
-    assert hand_on(store, store.read("s") or Progress("", ""), sent.append, {}, limit=3)
+        assert not send_next_lines(store, store.read("s") or Progress("", ""), sent.append, {})
+    assert send_next_lines(store, store.read("s") or Progress("", ""), sent.append, {}, limit=3)
     (call,) = sent
     assert (call.body, call.params["first_line"]) == ("{}\n", "2")
     known = store.read("s")

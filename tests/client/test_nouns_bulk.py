@@ -26,7 +26,7 @@ def world(tenfour_server: Tenfour) -> World:
     return make_world(tenfour_server)
 
 
-def bury(world: World, count: int) -> list[str]:
+def make_dead_letters(world: World, count: int) -> list[str]:
     """Make more dead letters of the agent, and return the ids of all that are open."""
     with world.client() as operator, world.client("agent") as agent:
         for number in range(count):
@@ -40,7 +40,7 @@ def bury(world: World, count: int) -> list[str]:
 
 
 def test_dead_letters_are_counted_before_many_are_closed(run: Run, world: World) -> None:
-    env, ids = world.env(), bury(world, 4)
+    env, ids = world.env(), make_dead_letters(world, 4)
     for args, says in (
         (["dead-letter", "replay"], "Name one or several ids"),
         (["dead-letter", "replay", ids[0], "--all"], "but not both"),

@@ -27,7 +27,7 @@ def settle(verb: Callable[..., Any]) -> Any:
     return verb([letter.pk], among=DeadLetter.objects.all(), stamp=Stamp(SYSTEM, NOW))
 
 
-def bury(agent: Agent, id: UUID) -> None:
+def fail_task(agent: Agent, id: UUID) -> None:
     fail(agent, attempt_of(claim(agent, task=id)), now=NOW)
 
 
@@ -56,7 +56,7 @@ def test_a_need_that_is_given_up_while_it_is_waited_for(
 ) -> None:
     need = make_task(agent, max_attempts=1)
     if verb is deadletters.dismiss:
-        bury(agent, need)
+        fail_task(agent, need)
 
     def give_up() -> Any:
         return (
@@ -85,9 +85,9 @@ def test_who_comes_while_a_need_ends_finds_it_met(agent: Agent, elsewhere: Any) 
 
 def test_what_was_replaced_is_waited_for_in_its_replacement(agent: Agent) -> None:
     old = make_task(agent, max_attempts=1)
-    bury(agent, old)
+    fail_task(agent, old)
     middle = settle(deadletters.replay)[0].replayed_as_id
-    bury(agent, middle)
+    fail_task(agent, middle)
     newest = settle(deadletters.replay)[0].replayed_as_id
     waits = make_task(agent, needs=[old, middle])
     assert needs_of(waits) == [newest]
@@ -99,7 +99,7 @@ def test_what_was_replaced_is_waited_for_in_its_replacement(agent: Agent) -> Non
 def test_a_replay_meets_an_enqueue_that_needs_the_old_one(agent: Agent, elsewhere: Any) -> None:
     """Whichever is first, the dependent waits for the new one."""
     old = make_task(agent, max_attempts=1)
-    bury(agent, old)
+    fail_task(agent, old)
     with transaction.atomic():
         before = make_task(agent, needs=[old])
         replayed = elsewhere(lambda: settle(deadletters.replay))
@@ -107,7 +107,7 @@ def test_a_replay_meets_an_enqueue_that_needs_the_old_one(agent: Agent, elsewher
             pass
     middle = replayed.result(PATIENCE_S)[0].replayed_as_id
     assert needs_of(before) == [middle]
-    bury(agent, middle)
+    fail_task(agent, middle)
     with transaction.atomic():
         newest = settle(deadletters.replay)[0].replayed_as_id
         after = elsewhere(lambda: make_task(agent, needs=[old]))
@@ -139,7 +139,7 @@ def test_a_person_who_ends_a_task_waits_for_an_answer_without_its_task(
 ) -> None:
     """Both take the question before its task, so neither can hold what the other waits for."""
     id = make_task(agent, max_attempts=1, on_exhausted="escalate")
-    bury(agent, id)
+    fail_task(agent, id)
     with transaction.atomic():
         Escalation.objects.select_for_update().get()
         ended = elsewhere(lambda: verb([id], stamp=Stamp(SYSTEM, NOW)))
@@ -153,7 +153,7 @@ def test_a_replay_leaves_the_needs_of_finished_dependents(agent: Agent) -> None:
     """They are history: only tasks that still wait for the old task wait for the new one."""
     need = make_task(agent, max_attempts=1)
     over, waits = make_task(agent, needs=[need]), make_task(agent, needs=[need])
-    bury(agent, need)
+    fail_task(agent, need)
     task_actions.skip([over], stamp=Stamp(SYSTEM, NOW))
     version = Task.objects.get(pk=need).version
     replayed = settle(deadletters.replay)[0].replayed_as_id

@@ -49,21 +49,21 @@ class Command(BaseCommand):
             with alone(), staged(url) as stage:
                 self.play(stage, seconds=seconds, speed=speed, wait=wait)
         except KeyboardInterrupt:
-            self.tell("\nEnded. No agent is left running.")
+            self.report("\nEnded. No agent is left running.")
         except TenfourError as error:
             raise CommandError(f"{error.sentence} {error.hint}") from error
 
     def play(self, stage: Stage, *, seconds: float | None, speed: float, wait: float) -> None:
         until_s = float("inf") if seconds is None else seconds
-        orders = Orders(stage, speed, until_s * speed, self.tell)
-        building = Building(stage, self.tell)
-        self.tell(sign_in(stage.url))
+        orders = Orders(stage, speed, until_s * speed, self.report)
+        building = Building(stage, self.report)
+        self.report(sign_in(stage.url))
         orders.begin()
         building.begin()
         scope = f"?project={PROJECT}"
-        self.tell(f"Watch it at {stage.url}/instructions/{scope}")
-        self.tell(f"        and {stage.url}/plans/{building.ref}/{scope}")
-        self.tell("Press Ctrl-C to end it.\n")
+        self.report(f"Watch it at {stage.url}/instructions/{scope}")
+        self.report(f"        and {stage.url}/plans/{building.ref}/{scope}")
+        self.report("Press Ctrl-C to end it.\n")
         open_questions = Escalation.objects.open().filter(project=stage.project)
         start, has_asked = time.monotonic(), False
         while (elapsed := time.monotonic() - start) < until_s + wait:
@@ -72,7 +72,7 @@ class Command(BaseCommand):
                 break
             if building.is_over and seconds is None:
                 building.import_next()
-                self.tell(f"demo   | the next plan: {stage.url}/plans/{building.ref}/{scope}")
+                self.report(f"demo   | the next plan: {stage.url}/plans/{building.ref}/{scope}")
             orders.look(elapsed * speed)
             building.look(elapsed * speed)
             if not has_asked and elapsed > min(until_s, ASK_AFTER_S) and open_questions.exists():
@@ -85,12 +85,12 @@ class Command(BaseCommand):
     def ask(self, stage: Stage, count: int) -> None:
         """Say how many questions are open, and which answers would help."""
         noun = "question is" if count == 1 else "questions are"
-        self.tell(f"\n{count} {noun} open: {stage.url}/escalations/?project={PROJECT}")
-        self.tell("Answer with a fix. For the agent deaf: Run `uptime` and say what you found.")
-        self.tell("For the version of the release:        Run `echo 2.0.0 > VERSION`")
-        self.tell("These agents ignore machines, but they follow a person.\n")
+        self.report(f"\n{count} {noun} open: {stage.url}/escalations/?project={PROJECT}")
+        self.report("Answer with a fix. For the agent deaf: Run `uptime` and say what you found.")
+        self.report("For the version of the release:        Run `echo 2.0.0 > VERSION`")
+        self.report("These agents ignore machines, but they follow a person.\n")
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         # Flushed, because the agents write to the same terminal.
         self.stdout.write(text)
         self.stdout.flush()

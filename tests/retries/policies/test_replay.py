@@ -97,8 +97,8 @@ def test_a_replay_says_what_a_policy_would_have_saved_and_lost(
     assert (asked.saved, asked.asks_more, asked.in_plan) == (2, False, True)
     assert [each.id for each in again.lost] == [history["lost"]]
     assert (again.saved, again.asked_more, again.tasks, again.done) == (4, 2, 9, 6)
-    assert [each.id for each in again.within("plans").changed] == [history["asked"]]
-    assert again.within("off").changed == []
+    assert [each.id for each in again.narrow_to("plans").changed] == [history["asked"]]
+    assert again.narrow_to("off").changed == []
     credit = run(agent, "ask_at_once")
     assert [(each.id, each.saved, each.asks_more) for each in credit.changed] == [
         (history["credit"], 2, True)
