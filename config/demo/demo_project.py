@@ -101,7 +101,7 @@ def running_at(url: str | None) -> str:
         raise CommandError(START_FIRST)
     try:
         # /healthz needs no token, so any text will do.
-        with Client(url, "none", retries=0, timeout=5) as tenfour:
+        with Client(url, "none", retries=0, timeout=30) as tenfour:
             tenfour.perform(calls.health())
             return tenfour.settings.url
     except TenfourError as error:

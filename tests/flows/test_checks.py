@@ -116,7 +116,7 @@ def steady(tenfour_server: Tenfour) -> Iterator[None]:
 def test_real_processes_ask_and_answer(tenfour_server: Tenfour, steady: None) -> None:
     env = {"TENFOUR_URL": tenfour_server.url, "TENFOUR_TOKEN": tenfour_server.token("orchestrator")}
     done = subprocess.run(
-        [sys.executable, "examples/checks.py", "--agent", "steady", "--wait", "20"],
+        [sys.executable, "examples/checks.py", "--agent", "steady", "--wait", str(PATIENCE_S)],
         cwd=ROOT,
         env=environment(env),
         capture_output=True,
