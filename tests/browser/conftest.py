@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 import pytest
@@ -34,6 +34,8 @@ DEADLINE_MS = 60_000
 expect.set_options(timeout=DEADLINE_MS)
 PASSWORD = "tenfour-tenfour-tenfour"
 AXE = Axe()
+UNDO_TIME = timedelta(minutes=5)
+BREAKER_OPEN_S = 590
 WIDTHS = (1440, 390)
 THREE_WIDTHS = (1440, 1100, 390)  # of pages that have three columns at most
 Scheme = Literal["light", "dark"]
@@ -42,6 +44,12 @@ TOO_LATE = "Transition was aborted because of invalid state. Page already reveal
 # The scheme is in force, and no color is in a transition: half changed it has no contrast.
 HAS_SETTLED = """scheme => matchMedia(`(prefers-color-scheme: ${scheme})`).matches
     && document.getAnimations().every((each) => each.playState !== "running")"""
+# On a busy machine, a message would be gone before the test reads it.
+LONG_TOASTS = """{
+    const start = window.setTimeout;
+    window.setTimeout = (run, after, ...more) =>
+        start(run, after === 5000 || after === 10000 ? 4 * after : after, ...more);
+}"""
 POLL = "document.querySelector('[data-live]').dispatchEvent(new Event('tenfour:poll'))"
 BOXES = """names => names.map((name) => {
     const box = document.querySelector(name)?.getBoundingClientRect();
@@ -113,6 +121,7 @@ def visit(
     def new(*, width: int = 1440, height: int = 900, **more: object) -> Visitor:
         size = {"width": width, "height": height}
         context = browser_process.new_context(viewport=size, **{"reduced_motion": "reduce", **more})
+        context.add_init_script(LONG_TOASTS)
         visitors.append(Visitor(live_server.url, context))
         return visitors[-1]
 
@@ -125,6 +134,15 @@ def visit(
 def _fresh_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow this machine is at the moment."""
     monkeypatch.setattr(optional_cache, "FRESH_SECONDS", 10**6)
+
+
+@pytest.fixture(autouse=True)
+def _long_times(settings: Settings) -> None:
+    """However long the test takes to get to the button."""
+    settings.TENFOUR = settings.TENFOUR | {
+        "UNDO_SECONDS": int(UNDO_TIME.total_seconds()),
+        "BREAKER_OPEN_SECONDS": BREAKER_OPEN_S,
+    }
 
 
 @pytest.fixture(autouse=True)

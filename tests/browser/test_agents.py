@@ -12,7 +12,7 @@ from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Event, Instruction
 from ledger.tokens import TrustedCaller
 from retries import breaker_actions, claims
-from tests.browser.conftest import Visitor, assert_whole, axe_findings
+from tests.browser.conftest import BREAKER_OPEN_S, Visitor, assert_whole, axe_findings
 from tests.factories import as_name, make_agent, make_token, pull, send, tick
 
 HOSTILE = ["<script>document.title = 'owned'</script>", "w" * 64, "\u202etxt.exe \u05d0\u200f"]
@@ -158,7 +158,7 @@ def test_a_row_has_one_action_and_a_menu(visit: Visit, fleet: Agent, now: dateti
     row = page.locator(f"#agent-{fleet.pk}")
     expect(row.locator("button:visible")).to_have_text(["Probe now coder"])
     left = int(row.locator("[data-countdown]").get_attribute("data-countdown") or 0)
-    assert 0 < left <= 60
+    assert 0 < left <= BREAKER_OPEN_S
     row.locator("summary").click()
     expect(row.get_by_role("link", name="Close breaker…")).to_be_visible()
     expect(row.get_by_role("link", name="Keep it open…")).to_be_visible()

@@ -6,12 +6,14 @@ from datetime import datetime, timedelta
 
 import pytest
 from django.contrib.auth.models import User
+from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from ledger.models import Agent
 from retries.models import Escalation, Operation
 from tests.browser.conftest import (
     THREE_WIDTHS,
+    UNDO_TIME,
     Visitor,
     assert_whole,
     assert_whole_as_it_is,
@@ -175,7 +177,7 @@ def test_one_answer_for_a_group(
             expect(page.locator("#result-title")).to_have_text("Undone. Nothing was sent")
             page.click("#others a")
             page.locator("[data-row] [data-leave]").first.uncheck()
-    run(Operation.objects.latest("id"), now=now)
+    run(Operation.objects.latest("id"), now=timezone.now() + UNDO_TIME)
     expect(page.locator("#result-title")).to_have_text("Answered 22 of 22 escalations")
     shoot(page, "answer-all-result")
     page.click("text=Back to the inbox")

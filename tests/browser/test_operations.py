@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from django.utils import timezone
 from playwright.sync_api import expect
 
 from ledger.journal import SYSTEM, Stamp
@@ -12,6 +13,7 @@ from retries import task_actions
 from retries.models import Operation
 from retries.operations.running import run_batch, take
 from tests.browser.conftest import (
+    UNDO_TIME,
     Visitor,
     assert_whole,
     assert_whole_as_it_is,
@@ -20,7 +22,7 @@ from tests.browser.conftest import (
     wait_for_boxes,
 )
 from tests.dashboard.worked import buried, enqueued, make_task
-from tests.retries.operations.worlds import LATER, run, start
+from tests.retries.operations.worlds import run, start
 
 HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
 
@@ -53,11 +55,11 @@ def test_picked_rows_are_counted_aborted_and_undone(
     shoot(page, "question-1440")
     page.fill("#reason", "not needed any more")
     page.keyboard.press("Enter")
-    expect(page.locator("#toasts")).to_contain_text("3 tasks will be aborted in 10 s.")
+    expect(page.locator("#toasts")).to_contain_text("3 tasks will be aborted in 300 s.")
     expect(page).to_have_url(f"{visitor.url}/tasks/")
     page.click("#toasts button:has-text('Undo')")
     expect(page.locator("#toasts")).to_contain_text("Undone. No task was changed.")
-    operation = run(Operation.objects.get(), now=now)
+    operation = run(Operation.objects.get(), now=timezone.now() + UNDO_TIME)
     assert (operation.state, operation.reason) == ("undone", "not needed any more")
     assert set(Task.objects.exclude(pk=done.pk).values_list("state", flat=True)) == {"queued"}
 
@@ -80,8 +82,9 @@ def test_an_operation_is_followed_stopped_and_read(
     first = operation.items.order_by("id").first()
     assert first
     task_actions.skip([first.subject_id], stamp=Stamp(SYSTEM, now))
-    take(operation.pk, now=now + LATER)
-    run_batch(operation.pk, now=now + LATER)
+    later = timezone.now() + UNDO_TIME
+    take(operation.pk, now=later)
+    run_batch(operation.pk, now=later)
     expect(page.locator(".opnum b")).to_have_text("25")
     shoot(page, "operation-running")
     page.keyboard.press("s")
@@ -94,12 +97,8 @@ def test_an_operation_is_followed_stopped_and_read(
     shoot(page, "operation-390")
     page.set_viewport_size({"width": 1440, "height": 900})
     shoot(page, "operation-1440")
-    run(
-        start(
-            "task.prioritize", Task.objects.filter(state="queued"), options={"priority": 5}, now=now
-        ),
-        now=now,
-    )
+    queued = Task.objects.filter(state="queued")
+    run(start("task.prioritize", queued, options={"priority": 5}, now=now), now=now + UNDO_TIME)
     assert_whole(visitor, "/operations/")
     shoot(page, "operations-390")
     page.set_viewport_size({"width": 1440, "height": 900})
@@ -115,7 +114,7 @@ def test_everything_works_without_a_script(
     page.check("[data-pick]")
     page.click(".bulk button:has-text('Skip')")
     page.click("#operation-question button.btn--danger-solid")
-    expect(page.locator("#toasts")).to_contain_text("1 task will be skipped in 10 s.")
+    expect(page.locator("#toasts")).to_contain_text("1 task will be skipped in 300 s.")
     page.goto(f"{visitor.url}/operations/{Operation.objects.get().pk}/")
     page.click("button:has-text('Undo') >> nth=0")
     expect(page.locator("#toasts")).to_contain_text("Undone.")
@@ -152,7 +151,7 @@ def test_the_audit_log_is_whole_and_filters(
     before = now - timedelta(minutes=2)
     for number in range(3):
         enqueued(coder, f"{HOSTILE} {number}", now=before)
-    run(start("task.abort", Task.objects.all(), reason=HOSTILE, now=before), now=before)
+    run(start("task.abort", Task.objects.all(), reason=HOSTILE, now=before), now=before + UNDO_TIME)
     visitor = visit()
     page = visitor.sign_in("/settings/audit/")
     expect(page.locator("#records > li")).to_have_count(4)

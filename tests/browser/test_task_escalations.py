@@ -9,7 +9,7 @@ from pytest_django import Settings
 from ledger.models import Agent, Task
 from ledger.states import TaskState
 from retries.models import Escalation
-from tests.browser.conftest import Visitor, assert_whole, assert_whole_as_it_is, poll
+from tests.browser.conftest import UNDO_TIME, Visitor, assert_whole, assert_whole_as_it_is, poll
 from tests.dashboard.escalations.test_escalations import HOSTILE, MINUTE, address
 from tests.dashboard.escalations.test_task_escalations import asked, exhausted
 from tests.dashboard.worked import enqueued, failed
@@ -36,14 +36,8 @@ def test_a_fix_is_previewed_sent_taken_back_and_sent_again(
     page.keyboard.press("Control+Enter")
     toast = page.locator("[data-undo]")
     expect(toast).to_contain_text("Fix sent to coder")
-    assert (
-        float(
-            toast.evaluate(
-                "(el) => getComputedStyle(el.querySelector('.toast__bar'), null).animationDuration.slice(0, -1)"
-            )
-        )
-        <= 10
-    )
+    drains = "el => parseFloat(getComputedStyle(el.querySelector('.toast__bar')).animationDuration)"
+    assert 10 < toast.evaluate(drains) <= UNDO_TIME.total_seconds()
     page.keyboard.press("Escape")
     page.keyboard.press("z")
     expect(page.locator(".answer")).to_contain_text("Answer undone.")

@@ -1,7 +1,7 @@
 /* Dialogs, toasts and copying, on every page. */
 (function () {
   "use strict";
-  var SHOWN_FOR = 5000;
+  var SHOWN_FOR = 5000, WITH_ACTION = 10000;   // an action can be undone for ten seconds
 
   function copy(selector) {
     var from = document.querySelector(selector);
@@ -38,7 +38,14 @@
     row.scrollLeft = chosen.offsetLeft - (row.clientWidth - chosen.offsetWidth) / 2;
   });
 
-  setTimeout(function () {
-    document.querySelectorAll("#toasts .toast").forEach(function (toast) { toast.remove(); });
-  }, SHOWN_FOR);
+  /* a message goes after a while, but not while someone points at it or has another tab in front */
+  function remove(toast, after) {
+    setTimeout(function () {
+      if (document.hidden || toast.matches(":hover, :focus-within")) remove(toast, after);
+      else toast.remove();
+    }, after);
+  }
+  document.querySelectorAll("#toasts .toast").forEach(function (toast) {
+    remove(toast, toast.querySelector("form") ? WITH_ACTION : SHOWN_FOR);
+  });
 })();
