@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.formatting import rough_duration
+from dashboard.formatting import percent_text, rough_duration
 
 # From this rate on, the budget of 30 days is gone in less than 15.
 FAST = 2.0
@@ -28,7 +28,7 @@ class TargetRow:
 
     @property
     def met(self) -> str:
-        return f"{100 * self.data['met'] / self.data['n']:.1f}%"
+        return percent_text(self.data["met"] / self.data["n"])
 
     @property
     def budget(self) -> int:

@@ -118,6 +118,30 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def few(number: float) -> str:
+    """Format a number that may be small: with a tenth below 10, and 0 only if it is 0.
+
+    >>> [few(each) for each in (0, 0.02, 0.25, 3, 9.96, 1204.4)]
+    ['0', '<0.1', '0.2', '3', '10', '1,204']
+    """
+    if 0 < number < 0.05:
+        return "<0.1"
+    return f"{number:,.0f}" if number >= 9.95 else f"{number:.1f}".removesuffix(".0")
+
+
+def percent_text(share: float) -> str:
+    """Format a share in percent with a tenth, and 0% and 100% only if it is none or all.
+
+    >>> [percent_text(each) for each in (0, 0.0004, 0.123, 0.5, 0.99996, 1)]
+    ['0%', '<0.1%', '12.3%', '50.0%', '>99.9%', '100%']
+    """
+    if 0 < share < 0.0005:
+        return "<0.1%"
+    if 0.9995 <= share < 1:
+        return ">99.9%"
+    return f"{100 * share:.0f}%" if share in (0, 1) else f"{100 * share:.1f}%"
+
+
 def count_tokens(number: float) -> str:
     """Return a number of tokens with three digits.
 

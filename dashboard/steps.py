@@ -1,5 +1,6 @@
 """Lead from one row's page to the rows before and after it in the list that it was opened from."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -17,7 +18,7 @@ from ledger.models import Project
 # parameters of a page that its neighbors' pages don't repeat
 OWN = (
     *("ask", "open", "id", "timeline", "before", "after"),
-    *("show", "state", "find", "at", "start", "batches", "make", "order"),
+    *("show", "state", "find", "at", "start", "batches", "make", "order", "page"),
 )
 
 
@@ -73,6 +74,15 @@ def read_beside(
         found_row["place"] + 1 if found_row["here"] else 0,
         found_row["total"],
     )
+
+
+def place_in(ids: Sequence[UUID], id: UUID) -> Beside:
+    """Return the neighbors of a row in a list that was read whole."""
+    if id not in ids:
+        return Beside(None, None, 0, len(ids))
+    place = ids.index(id)
+    following = ids[place + 1] if place + 1 < len(ids) else None
+    return Beside(ids[place - 1] if place else None, following, place + 1, len(ids))
 
 
 def build_steps(

@@ -178,6 +178,7 @@ SORTS: Mapping[str, Any] = {
 }
 
 
+RATED = {"done", "errors"}  # the columns that need the rates
 DEFAULT_SORT = "waiting"
 
 

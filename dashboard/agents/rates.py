@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from dashboard.formatting import few
 from dashboard.sparklines import Spark, spark
 from ledger import sql
 from ledger.ids import SLACK, first_id
@@ -103,7 +104,7 @@ class Rates:
     @property
     def per_hour_text(self) -> str:
         """Return how many tasks were done in an hour, with a tenth if there were few."""
-        return f"{self.per_hour:,.0f}" if self.per_hour >= 10 else f"{self.per_hour:.1f}"
+        return few(self.per_hour)
 
     @property
     def is_worse(self) -> bool:

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.http import Http404, QueryDict
 from django.urls import reverse_lazy
 
+from dashboard import steps
 from dashboard.ack_targets import TargetRow
 from dashboard.actions import Action
 from dashboard.activity import queries as activity_queries
@@ -20,6 +21,7 @@ from dashboard.agents.fleet import (
     DEFAULT_SORT,
     GROUPS,
     PAGE,
+    RATED,
     Fleet,
     build_sections,
     choose_agents,
@@ -37,17 +39,19 @@ from dashboard.question_lines import (
     list_oldest_questions,
     read_causes,
 )
-from dashboard.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.rendering import Crumb, PageContext, Steps, Visit, live_page
 from dashboard.saved_views.strip import ViewStrip, read_views
-from dashboard.shared_queries import read_figures
+from dashboard.shared_queries import hash_of, read_figures
 from ledger.instruction_stats import Statistics
 from ledger.models import Project, Token
+from ledger.optional_cache import get_or_compute
 from retries import breaker
 from retries.breaker import CircuitBreakerConfig
 
 CRUMB = Crumb("Agents", reverse_lazy("dashboard:agents"))
 EVENTS_SHOWN = 12
 QUESTIONS_SHOWN = 6
+ORDER_S = 30  # how long the order of the list stands for an agent's neighbors
 LONG = timedelta(hours=1)
 LABELS = {"all": "All", **{group.key: group.label for group in GROUPS}}
 
@@ -197,11 +201,12 @@ def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage:
         title=f"{agent.name} · Agent",
         heading=agent.name,
         crumbs=[CRUMB],
+        list_steps=find_steps(visit, agent_id),
         agent=agent,
         row=row,
         rates=rates,
         utilization=measure_utilization(rates, agent.concurrency),
-        running=holding.list_running(agent),
+        running=holding.list_running(agent) if agent.tasks_running else [],
         questions=list_oldest_questions(
             None, now=visit.now, most=QUESTIONS_SHOWN, agent_id=agent_id
         ),
@@ -216,6 +221,25 @@ def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage:
         tokens=queries.list_tokens(agent),
         asked=next((action for action in row.actions if action.verb == ask), None),
     )
+
+
+def find_steps(visit: Visit, agent_id: UUID) -> Steps | None:
+    if not steps.are_shown(visit):
+        return None
+    params, project = visit.request.GET, visit.scope.project
+    query, sort = filters.parse(params.get("q", "")), read_agent_sort(params.get("sort", ""))
+    range = RANGES.get(params.get("range", ""), DAY)
+
+    def list_ids() -> list[UUID]:
+        chosen = choose_agents(queries.list_agents(project, visit.now), query, now=visit.now)
+        rates = read_rates(project, range, now=visit.now) if sort in RATED else {}
+        sort_agents(chosen, rates, sort=sort, range=range)
+        return [agent.pk for agent, _ in chosen]
+
+    # a person who goes through the list meets it in one order
+    key = hash_of((project and project.pk, query, sort, range.key))
+    beside = steps.place_in(get_or_compute(f"agents:{key}", list_ids, seconds=ORDER_S), agent_id)
+    return steps.build_steps(visit, beside, place="agents", page="agent", with_shift=True)
 
 
 def measure_utilization(rates: Rates, concurrency: int | None) -> int:

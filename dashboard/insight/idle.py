@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.formatting import rough_duration
+from dashboard.formatting import few, rough_duration
 
 LISTED = 12
 PARTS = (
@@ -65,7 +65,7 @@ class IdleFigures:
     @property
     def per_person(self) -> str:
         """Return how many agents each person who answered kept busy."""
-        return f"{self.agents / self.people:.1f}".removesuffix(".0") if self.people else ""
+        return few(self.agents / self.people) if self.people else ""
 
 
 def seconds_of(data: Mapping[str, Any], name: str) -> float:

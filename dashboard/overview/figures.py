@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboard.formatting import duration
+from dashboard.formatting import duration, percent_text
 from dashboard.overview.trends import Slot, Trend, find_quantile
 from dashboard.sparklines import Spark, spark
 
@@ -119,7 +119,7 @@ NO_VALUE = [("–", "")]
 
 
 def percent_value(share: float | None) -> list[tuple[str, str]]:
-    return NO_VALUE if share is None else [(f"{100 * share:.1f}", "%")]
+    return NO_VALUE if share is None else [(percent_text(share).removesuffix("%"), "%")]
 
 
 def time_value(seconds: float | None) -> list[tuple[str, str]]:

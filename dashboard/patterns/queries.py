@@ -125,6 +125,14 @@ def list_patterns(
     query: PatternQuery, project: Project | None, *, sort: str, page: int, now: datetime
 ) -> PatternList:
     """Return a page of the patterns seen last, in the order that is asked for."""
+    ids = list_ids(query, project, sort=sort)
+    start = (page - 1) * PAGE
+    rows_of_page = describe_patterns(ids[start : start + PAGE], now=now)
+    return PatternList(rows_of_page, page, len(ids) > start + PAGE)
+
+
+def list_ids(query: PatternQuery, project: Project | None, *, sort: str) -> list[UUID]:
+    """Return the ids of the patterns seen last, in the order that is asked for."""
     by_failures = sort.removeprefix("-") == "failures"
     rows = order_patterns(filter_patterns(query, project), "" if by_failures else sort)
     ids = list(rows.values_list("pk", flat=True)[:CONSIDERED])
@@ -132,9 +140,7 @@ def list_patterns(
         known = count_failures(ids)
         most_first = sort.startswith("-")
         ids.sort(key=lambda id: known[id].total if id in known else 0, reverse=most_first)
-    start = (page - 1) * PAGE
-    rows_of_page = describe_patterns(ids[start : start + PAGE], now=now)
-    return PatternList(rows_of_page, page, len(ids) > start + PAGE)
+    return ids
 
 
 TREND = """select pattern_id, ceil(extract(epoch from %(now)s - at) / %(step)s)::int as ago,

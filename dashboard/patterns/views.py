@@ -7,6 +7,7 @@ from uuid import UUID
 from django.http import Http404
 from django.urls import reverse_lazy
 
+from dashboard import steps
 from dashboard.actions import Action
 from dashboard.facets import Facet, build_state_facets
 from dashboard.live_updates import read_live_key
@@ -14,7 +15,7 @@ from dashboard.patterns import filters, queries
 from dashboard.patterns.actions import ACTIONS, IGNORE_TIMES, allowed_actions
 from dashboard.patterns.filters import PatternQuery
 from dashboard.patterns.queries import Days, Example, PatternList
-from dashboard.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.rendering import Crumb, PageContext, Steps, Visit, live_page
 from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sorting import Heading, build_headings, read_sort
 from ledger.models import Agent
@@ -99,6 +100,7 @@ def detail(visit: Visit, pattern_id: UUID) -> PatternPage:
         title=f"{row.template[:60]} · Pattern",
         heading=row.fingerprint[:8],
         crumbs=(CRUMB,),
+        list_steps=find_steps(visit, row.pk),
         row=row,
         stuck=stuck,
         actions=allowed_actions(row.state, stuck=stuck.total),
@@ -112,6 +114,16 @@ def detail(visit: Visit, pattern_id: UUID) -> PatternPage:
         worked_fixes=suggestions.list_worked_fixes(row.pk),
         fixes=[ListedFix(each) for each in fixes.list_learned_fixes(row.pk)[:FIXES_SHOWN]],
     )
+
+
+def find_steps(visit: Visit, pattern_id: UUID) -> Steps | None:
+    if not steps.are_shown(visit):
+        return None
+    params = visit.request.GET
+    sort = read_sort(params.get("sort", ""), queries.COLUMNS, None)
+    ids = queries.list_ids(filters.parse(params.get("q", "")), visit.scope.project, sort=sort)
+    beside = steps.place_in(ids, pattern_id)
+    return steps.build_steps(visit, beside, place="patterns", page="pattern", with_shift=True)
 
 
 # ---- the list

@@ -39,6 +39,7 @@ register = template.Library()
 register.filter("duration", formatting.duration)
 register.filter("whole_duration", formatting.whole_duration)
 register.filter("latency", formatting.latency)
+register.filter("percent", formatting.percent_text)
 register.filter("monogram", formatting.monogram)
 register.filter("initials", formatting.initials)
 register.filter("capped", formatting.capped)
@@ -306,11 +307,6 @@ def needs(needed: Iterable[plan_rows.NeedLabel], query: str) -> SafeString:
             f'<a href="{tasks}{each.id}/{query}" {said}</a>' if each.id else f"<span {said}</span>"
         )
     return SafeString(", ".join(made))
-
-
-@register.filter
-def percent(share: float) -> str:
-    return f"{100 * share:.1f}%"
 
 
 @register.filter

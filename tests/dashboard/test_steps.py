@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from urllib.parse import urlencode
 
 import pytest
 from django.http import HttpResponse
@@ -26,6 +27,8 @@ LISTS = {
     "deadletters": ("deadletter", "dead"),
     "sessions": ("session", "session"),
     "plans": ("plan", "plan"),
+    "patterns": ("pattern", "pattern"),
+    "agents": ("agent", "agent"),
 }
 ORDERS = {
     "tasks": ("", "-attempts", "created"),
@@ -33,7 +36,11 @@ ORDERS = {
     "deadletters": ("", "name", "failed"),
     "sessions": ("", *ORDER_COLUMNS, "-active"),
     "plans": ("", "-ref", "title"),
+    "patterns": ("", "-failures", "first"),
+    "agents": ("", "name", "errors"),
 }
+
+ERRORS = ("No module named lxml", "The disk is full", "Two of the tests failed")
 
 
 def link(page: HttpResponse, rel: str) -> str:
@@ -48,21 +55,24 @@ def test_steps_lead_through_the_filtered_list(
     browser: Client, agent: Agent, now: datetime, part: Callable[..., HttpResponse], noun: str
 ) -> None:
     """In every order: each row's page says its place, and leads on and back."""
+    make_agent("coder-2"), make_agent("coder-3")
     for each in (agent, make_agent("codex")):
         for number in range(3):
             make_task([*TaskState][number], f"T{number}", agent=each, now=now)
-            buried(f"L{number}", agent=each, now=now - timedelta(minutes=number))
+            at = now - timedelta(minutes=number)
+            buried(f"L{number}", agent=each, now=at, error=ERRORS[number])
             make_session(each, now=now - timedelta(minutes=number))
             send(each)
             make_plan(f"{each.name}-{number}", [("One", [])], now=now, agent=each)
     page_name, of = LISTS[noun]
-    query = {"q": "agent:coder", "group": "time"}
+    asked = "coder" if noun == "agents" else "agent:coder"
+    query = {"q": asked, "group": "time"}
     for sort in ORDERS[noun]:
         params = query | ({"sort": sort} if sort else {})
         listing = browser.get(reverse(f"dashboard:{noun}"), params)
         ids = rows(listing, of)
         assert len(ids) > 2
-        path = f"{reverse(f'dashboard:{page_name}', args=[ids[0]])}?q=agent%3Acoder&group=time"
+        path = f"{reverse(f'dashboard:{page_name}', args=[ids[0]])}?{urlencode(query)}"
         if noun != "instructions":  # whose rows open in place
             assert path in html(listing)
         seen, page = [], browser.get(path + (f"&sort={sort}" if sort else ""))
@@ -73,10 +83,10 @@ def test_steps_lead_through_the_filtered_list(
             assert bool(following) == (place < len(ids)), (sort, place)
             if not following:
                 break
-            assert f"/{ids[place]}/?q=agent%3Acoder" in following
+            assert f"/{ids[place]}/?{urlencode({'q': asked})}" in following
             before, page = page, browser.get(following)
             assert link(page, "prev").partition("?")[0] == before.request["PATH_INFO"]
         assert seen == ids
     assert "rel=" not in html(part(f"{reverse(f'dashboard:{page_name}', args=[ids[0]])}"))
-    outside = browser.get(reverse(f"dashboard:{page_name}", args=[ids[0]]), {"q": "agent:codex"})
+    outside = browser.get(reverse(f"dashboard:{page_name}", args=[ids[0]]), {"q": f"{asked}-9"})
     assert "Back to the list" in words(outside)

@@ -41,7 +41,7 @@ def test_nothing_is_compared_without_a_range_before() -> None:
     found = tiles_by_label(Slot(tasks_done=9, tasks_done_first=9, finished_attempts=9))
     assert all(tile.change is None for tile in found.values())
     assert found["Time to ack, p95"].value == [("–", "")]
-    assert found["First-attempt success"].value == [("100.0", "%")]
+    assert found["First-attempt success"].value == [("100", "%")]
 
 
 def test_nothing_at_all_has_no_figures() -> None:
