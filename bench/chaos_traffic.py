@@ -150,7 +150,7 @@ def report(caller: Caller, worker: str, claim: Any) -> None:
         caller.call(f"/v1/attempts/{attempt}/result", {"status": "failure", "failure": failure})
         return
     status, body = caller.call(f"/v1/attempts/{attempt}/result", {"status": "success"})
-    # The first answer may have been lost; then the repeated report is told that it is known.
+    # The first answer may have been lost; then the repeated report gets the decision that is known.
     if status == 200 or (status == 409 and body["code"] == "attempt_already_reported"):
         caller.record.finished[attempt] = task
     elif status not in (0, 409):

@@ -1,4 +1,4 @@
-"""Measure what it takes to store failures and to tell them: characters and processor time."""
+"""Measure the cost of storing failures and of rendering them: characters and processor time."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Measure how punctually a client that polls when told to claims its retries."""
+"""Measure how punctually a client claims its retries if it polls at the interval that it is given."""
 
 import json
 import subprocess

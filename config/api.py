@@ -269,6 +269,6 @@ def on_unexpected_error(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 def mark_logged(response: HttpResponse) -> HttpResponse:
-    """Keep Django from logging the response, whose error is in the log already."""
+    """Keep Django from logging the response, whose error is already in the log."""
     response._has_been_logged = True  # type: ignore[attr-defined]
     return response

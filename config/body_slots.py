@@ -1,4 +1,4 @@
-"""How many request bodies are awaited at once: each takes a slot until it has arrived."""
+"""Limit how many request bodies are awaited at once: each takes a slot until it has arrived."""
 
 from collections import Counter
 from threading import Condition

@@ -80,4 +80,4 @@ def share_arenas(**_: Any) -> None:
 
 @setup_logging.connect
 def keep_our_logging(**_: Any) -> None:
-    """Keep Django's logging: Celery configures its own unless this signal has a receiver."""
+    """Keep Django's logging; Celery configures its own unless this signal has a receiver."""

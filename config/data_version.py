@@ -1,4 +1,4 @@
-"""Whether this version can read the database: by the digests of the migrations it has applied.
+"""Check by the digests of applied migrations whether this version can read the database.
 
 `migrate` records the digest of each migration file as a comment on Django's own table, so that
 it travels with a dump. Data of before digests were recorded is compared column by column.

@@ -3,7 +3,7 @@
 from django.db import DatabaseError, InterfaceError, OperationalError
 from psycopg import errors
 
-# Raised when PostgreSQL is away, restarting, full or read-only: not by a mistake in our code.
+# Raised when PostgreSQL is down, restarting, full or read-only: not by a mistake in our code.
 OUTAGES = (InterfaceError, OperationalError)
 
 CAUSES: dict[type[BaseException], str] = {

@@ -19,7 +19,7 @@ def summarize_outage(_logger: object, _method: str, event: EventDict) -> EventDi
 
 
 def join_lines(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Put a message of several lines on one, so that an event is one line."""
+    """Join a message's lines, so that an event is one line."""
     if isinstance(event.get("event"), str):
         event["event"] = " ".join(event["event"].split("\n"))
     return event

@@ -142,7 +142,7 @@ WITH_ATTEMPT = {
     "tasks_start",
 }
 WITH_OUTPUT_LIMIT = {"attempts_report_exit"}
-# Error codes that tell when to try again.
+# Error codes whose responses say when to retry.
 WAITING = {
     "rate_limited",
     "temporarily_unavailable",

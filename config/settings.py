@@ -344,7 +344,7 @@ CELERY_TASK_PUBLISH_RETRY_POLICY = {
 }
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 600,
-    # Without a socket timeout a half-open connection leaves the worker deaf for good.
+    # Without a socket timeout a half-open connection leaves the worker without messages forever.
     "socket_timeout": 8,
     "socket_connect_timeout": 3,
     "socket_keepalive": True,

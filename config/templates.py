@@ -75,7 +75,7 @@ def resolve(expression: Any, context: Any, ignore_failures: bool = False) -> Any
 
 
 def render_variable(node: VariableNode, context: Context) -> str:
-    """Return a variable's value as it stands in the page."""
+    """Return a variable's value as the page shows it."""
     value = resolve(node.filter_expression, context)
     if isinstance(value, SafeString):
         return value

@@ -23,7 +23,7 @@ from ledger.trace_context import TraceContext, received
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 MIDDLEWARE = "config.tracing.RequestSpans"
 SERVER_ERROR = 500
-# Nothing is traced of these: they are asked all the time and tell nothing.
+# These are not traced: they are requested all the time and their spans mean nothing.
 QUIET_PATHS = ("/healthz", "/readyz", "/metrics", "/static/")
 
 

@@ -1,4 +1,4 @@
-"""How granian serves Tenfour: `python -m config.web_server`, or another WSGI application by name.
+"""Serve Tenfour with granian: `python -m config.web_server`, or another WSGI application by name.
 
 The main process binds the port, loads the application, and forks the workers, each with a socket
 of its own (`config.local.listeners`). granian by itself binds them with SO_REUSEPORT, so a second

@@ -32,7 +32,7 @@ class TargetRow:
 
     @property
     def budget(self) -> int:
-        """How many acknowledgements of 30 days may be late or missing."""
+        """The number of acknowledgements in 30 days that may be late or missing."""
         return int((100 - self.data["percent"]) * self.data["n"] / 100)
 
     @property
@@ -46,7 +46,7 @@ class TargetRow:
 
     @property
     def burn(self) -> float | None:
-        """How fast the budget was spent in the last week: at 1 it lasts exactly 30 days."""
+        """The speed at which the last week spent the budget: at 1 it lasts exactly 30 days."""
         if not self.data["week_n"]:
             return None
         late = 1 - self.data["week_met"] / self.data["week_n"]
@@ -54,12 +54,12 @@ class TargetRow:
 
     @property
     def left(self) -> int:
-        """How many acknowledgements may still be late or missing."""
+        """The number of acknowledgements that may still be late or missing."""
         return max(0, self.budget - self.spent)
 
     @property
     def days_left(self) -> int | None:
-        """In how many days the budget is used up, as fast as in the last week."""
+        """The days until the budget is used up at the last week's speed."""
         late = self.data["week_n"] - self.data["week_met"]
         if not late or not self.left:
             return None

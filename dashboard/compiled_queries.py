@@ -30,7 +30,7 @@ Key = tuple[str, int]  # an argument's name, and the place in it if it is a tupl
 
 
 class Shape(NamedTuple):
-    """What one SQL serves: the values that it keeps, and the types of those that it takes."""
+    """A kind of query that one SQL serves: its fixed values, and the types of its parameters."""
 
     constant: tuple[tuple[str, Any], ...]
     variable: tuple[tuple[str, type, int], ...]  # with the length of a tuple of ids

@@ -46,7 +46,7 @@ NOT_CHECKED = "has not been checked yet"
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far a replica is; `why` it is not read completes "the replica …"."""
+    """A replica's state; `why` it is not read completes "the replica …"."""
 
     lag_s: float | None = None
     why: str = ""

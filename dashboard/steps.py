@@ -24,7 +24,7 @@ OWN = (
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What stands beside a row in a list; `place` counts from 1 and is 0 outside of the list."""
+    """A row's neighbors in a list; `place` counts from 1 and is 0 outside of the list."""
 
     previous: UUID | None
     next: UUID | None

@@ -54,7 +54,7 @@ class Entry:
 
     @property
     def action(self) -> str:
-        """What happened, such as "task: retry scheduled"."""
+        """The entry's text, such as "task: retry scheduled"."""
         noun, _, verb = self.event.kind.partition(".")
         return f"{noun}: {verb}".replace("_", " ")
 

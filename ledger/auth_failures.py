@@ -1,4 +1,4 @@
-"""Keep the newest calls with a wrong token for a few minutes, in Redis."""
+"""Store the newest calls with a wrong token in Redis for a few minutes."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ PREFIX = re.compile(r"tenfour_(?:agt|orc|opr|ro)_[0-9A-Za-z]{4}")
 
 
 def note_failure(meta: Mapping[str, Any], refusal: Refusal) -> None:
-    """Keep what a refused call was; two at once may keep only one of them."""
+    """Store a refused call; of two at once, one may be lost."""
     now = timezone.now()
     secret = str(meta.get("HTTP_AUTHORIZATION", "")).partition(" ")[2].strip()
     prefix = PREFIX.match(secret)

@@ -62,7 +62,7 @@ def run_once(
     the first request takes too long. An error is not stored: nothing was done, so the request can
     be sent again.
     """
-    # The web server hands on a header that is not ASCII as an empty one.
+    # The web server passes a header that is not ASCII as an empty one.
     if not key or not key.isprintable() or len(key) > KEY_LENGTH:
         raise Invalid(
             "/Idempotency-Key", f"A key must have 1 to {KEY_LENGTH} printable characters."

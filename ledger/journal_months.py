@@ -178,7 +178,7 @@ def list_months_past(*, before: datetime) -> list[JournalPartition]:
 
 
 def drop_month(partition: JournalPartition) -> None:
-    """Take a partition out of the journal and delete it with its events.
+    """Detach a partition from the journal and delete it with its events.
 
     No move waits: the first half waits until all transactions that may read the partition have
     ended. Raises Busy if that takes too long; the partition is out of the journal then, and the

@@ -40,7 +40,7 @@ def unmet_needs() -> QuerySet[Need]:
 
 
 def skipped_needs(task_id: str) -> str:
-    """Return the SQL of the needs that a task goes on without, or null if there are none.
+    """Return the SQL of the needs that a task continues without, or null if there are none.
 
     They were skipped, or failed and were dismissed.
     """
@@ -51,7 +51,7 @@ def skipped_needs(task_id: str) -> str:
 
 
 def fetch_skipped_needs(task_ids: Iterable[UUID]) -> dict[UUID, Any]:
-    """Return the needs that each task goes on without, by its id."""
+    """Return the needs that each task continues without, by its id."""
     statement = (
         f"select t.id, {skipped_needs('t.id')} as skipped from unnest(%(ids)s::uuid[]) t(id)"
     )

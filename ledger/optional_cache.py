@@ -1,4 +1,4 @@
-"""Cache counters and figures in Redis, and work without it when it is away."""
+"""Cache counters and figures in Redis, and work without it when it is down."""
 
 import logging
 import time
@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# Redis is away, slow or restarted between two commands; ValueError: the counter just expired.
+# Redis is down, slow or restarted between two commands; ValueError: the counter just expired.
 AWAY = (redis.RedisError, OSError, ValueError)
 
 # A figure is cached for WORTH times as long as it took to compute, if that exceeds FRESH_SECONDS.

@@ -4,7 +4,7 @@ from django.db.models import TextChoices
 
 
 class Role(TextChoices):
-    """What a member may do in a project; each role may do what the ones before it may."""
+    """A member's role in a project; each includes the permissions of the ones before it."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"

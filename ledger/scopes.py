@@ -1,4 +1,4 @@
-"""What tokens may do: the scopes, and those that each kind of token gets."""
+"""The scopes of tokens, and those that each kind of token gets."""
 
 from ledger.models.token import TokenKind
 

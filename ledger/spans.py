@@ -25,7 +25,7 @@ class Span(Protocol):
 
 
 class Tracer(Protocol):
-    """What opens spans below the current one, or below a remote one."""
+    """The object that opens spans below the current one, or below a remote one."""
 
     def start(self, name: str) -> AbstractContextManager[Span]: ...
 

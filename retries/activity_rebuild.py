@@ -55,7 +55,7 @@ class Rebuild:
 
 @dataclass(frozen=True, slots=True)
 class RebuildResult:
-    """How many runs of events were counted, and from which day on."""
+    """The number of counted runs of events, and the first day."""
 
     runs: int
     since: datetime

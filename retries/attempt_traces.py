@@ -1,4 +1,4 @@
-"""Whose trace an attempt belongs to, and what the spans of claims and reports say."""
+"""The trace that an attempt belongs to, and the attributes of the spans of claims and reports."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -166,7 +166,7 @@ def pick_of(request: dict[str, Any]) -> Pick:
 
 
 def add_skipped_needs(rows: list[Row]) -> None:
-    """Add to each claimed task the needs that it goes on without."""
+    """Add to each claimed task the needs that it continues without."""
     ids = [row["id"] for row in rows if row.get("need_ids")]
     # most tasks need no others, and the claim's own statement is faster without this
     skipped = fetch_skipped_needs(ids) if ids else {}

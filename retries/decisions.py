@@ -123,7 +123,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where the task goes, why, and when.
+    """The next state of the task, with the reason and the time.
 
     `counts` adds a retry to the round; without `is_about_agent` the agent's breaker ignores it.
     """

@@ -31,7 +31,7 @@ class Hold:
 
     @property
     def text(self) -> str:
-        """What the agent is told: each instruction at its urgency."""
+        """The text for the agent: each instruction at its urgency."""
         return "\n\n".join(prefixed(row["content"], row["retry_count"]) for row in self.held)
 
 

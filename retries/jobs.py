@@ -37,7 +37,7 @@ def run_operation(operation_id: str) -> None:
 
 
 def request_run(operation_id: UUID) -> None:
-    """Ask a worker to run an operation; if Redis is away, the next run of the clock asks again."""
+    """Queue a job that runs an operation; if Redis is down, the clock's next run queues it."""
     run_operation.apply_async(kwargs={"operation_id": str(operation_id)}, expires=REQUEST_SECONDS)
 
 
@@ -49,7 +49,7 @@ def send_to_channel(channel_id: str) -> None:
 
 
 def request_sending(channel_id: UUID) -> None:
-    """Ask a worker to send to a channel; if Redis is away, the next run of the clock asks again."""
+    """Queue a job that sends to a channel; if Redis is down, the clock's next run queues it."""
     send_to_channel.apply_async(kwargs={"channel_id": str(channel_id)}, expires=REQUEST_SECONDS)
 
 

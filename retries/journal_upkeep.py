@@ -1,4 +1,4 @@
-"""Keep the journal's months: make those ahead, and drop those that are past.
+"""Create the journal's partitions for the coming months, and drop old ones.
 
 The records of sign-ins, which the audit log shows with the journal, go by the same limit.
 """

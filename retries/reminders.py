@@ -27,7 +27,7 @@ AGENTS_PER_BATCH = 200
 
 @dataclass(frozen=True, slots=True)
 class ReminderCounts:
-    """How many instructions an idle check queued again, and how many it gave up."""
+    """The number of instructions that an idle check requeued, and that it failed."""
 
     requeued: int = 0
     given_up: int = 0

@@ -1,4 +1,4 @@
-"""How far each reader of the journal has read it."""
+"""The positions of the journal's readers."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -24,7 +24,7 @@ LAST = f"""select tx::text as tx, id::text as id from (
 
 
 def ensure_cursor(name: str, *, start: Cursor, now: datetime) -> None:
-    """Let a reader that is new begin after `start`."""
+    """Create the cursor of a new reader, which begins after `start`."""
     values = {"tx": start.tx, "event_id": start.id, "moved_at": now}
     StreamCursor.objects.get_or_create(name=name, defaults=values)
 

@@ -37,7 +37,7 @@ ASK_EVERY_S = 5.0
 DETAILS_LENGTH = 8000
 # Codes of a report that came too late to count.
 OVER = {"lease_lost", "attempt_already_reported"}
-# Answers to a question after which the task goes on.
+# Answers to a question after which the task continues.
 GOES_ON = {"answer", "fix", "retry"}
 
 
@@ -320,7 +320,7 @@ class LiveAttempt(Live[Driver]):
     not raised again; an interrupt releases the task."""
 
     def ask(self, question: str, **options: Unpack[tasks.AskOptions]) -> Question[Driver]:
-        """Ask a person; the attempt ends without counting. `.wait()` goes on with the answer."""
+        """Ask a person; the attempt ends without counting. `.wait()` returns the answer."""
         return Question(self, self._ask(question, options))
 
     def renewed(self) -> AbstractContextManager[None]:
@@ -348,7 +348,7 @@ class AsyncLiveAttempt(Live[AsyncDriver]):
     async def ask(
         self, question: str, **options: Unpack[tasks.AskOptions]
     ) -> Question[AsyncDriver]:
-        """Ask a person; the attempt ends without counting. `.wait()` goes on with the answer."""
+        """Ask a person; the attempt ends without counting. `.wait()` returns the answer."""
         return Question(self, await self._ask(question, options))
 
     def renewed(self) -> AbstractAsyncContextManager[None]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SHORTEST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 60.0
-# Between tries while the server is away.
+# Between tries while the server is down.
 AWAY_PAUSE_S = 5.0
 WHY = {
     "no_task": "No task is waiting",

@@ -122,7 +122,7 @@ class HookCall:
         return bool(self.environ.get("TENFOUR_ATTEMPT"))
 
     def local(self, **more: Any) -> dict[str, Any]:
-        """Return what this side tells the server beside the event."""
+        """Return what this side sends the server besides the event."""
         folder = self.environ.get("CLAUDE_PROJECT_DIR") or self.event.get("cwd", "")
         found: dict[str, Any] = {"folder": folder[:1024], "managed": self.is_managed}
         if self.is_managed:
@@ -169,7 +169,7 @@ class HookCall:
     # ---- what the attempt used
 
     def read_usage(self) -> Mapping[str, Any] | None:
-        """Return the tokens of the session's attempt, as far as its transcript tells them."""
+        """Return the tokens of the session's attempt, as far as its transcript has them."""
         if self.is_managed:
             begun = self.environ.get("TENFOUR_PROMPT_FILE", "")
             since = os.path.getmtime(begun) if os.path.isfile(begun) else None
@@ -218,7 +218,7 @@ class HookCall:
     # ---- the attempt of the session
 
     def remember(self, answer: Mapping[str, Any]) -> None:
-        """Note which attempt the session holds, for a stop while the server is away."""
+        """Note which attempt the session holds, for a stop while the server is down."""
         if held := answer.get("tenfour"):
             known = self.store.session(self.session)
             is_known = known.get("attempt") == held.get("attempt") and "since" in known
@@ -241,10 +241,10 @@ class HookCall:
         self.remember(decided)
         return decided
 
-    # ---- while the server is away
+    # ---- while the server is down
 
     def keep(self, away: ServerAway) -> None:
-        """Store an event that the server must hear of later."""
+        """Store an event that must reach the server later."""
         if "timed out" in away.detail:
             self.store.note_away()
         if self.name in TOOL_EVENTS:

@@ -69,7 +69,7 @@ def _shorten(text: str, is_patch: bool) -> str:
 
 
 def is_reported(event: Mapping[str, Any]) -> bool:
-    """Return whether the server has to hear of an event."""
+    """Return whether an event must reach the server."""
     if event.get("hook_event_name") in TOOL_EVENTS:
         return event.get("tool_name") in TOOLS
     return event.get("hook_event_name") in EVENTS

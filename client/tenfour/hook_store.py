@@ -1,4 +1,4 @@
-"""What a hook keeps on disk: its session's attempt, and events for a server that is away."""
+"""The files of a hook: its session's attempt, and events that wait for the server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from tenfour.connections import write_private
 
-# Beyond these, events are dropped: a server that is away for days must not fill a disk.
+# Beyond these, events are dropped: a server that is down for days must not fill a disk.
 MOST_KEPT = 1000
 SESSION_DAYS = 30
 AWAY_S = 15.0

@@ -242,7 +242,7 @@ def send_others(
     most: int = MOST_OTHERS,
     until: float = inf,
 ) -> int:
-    """Hand on what other sessions left behind while the server was away; raises ServerAway."""
+    """Send what other sessions left while the server was down; raises ServerAway."""
     count = 0
     for progress in store.list_behind():
         if progress.session == session:

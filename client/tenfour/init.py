@@ -1,4 +1,4 @@
-"""The command `tenfour init`: connect Claude Code or Codex, and take the connection away again."""
+"""The command `tenfour init`: connect Claude Code or Codex, and remove the connection."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class GraphRun:
         state = self._graph.get_state(self.config) if state is None else state
         if not state.next:
             return input
-        # None goes on from the last checkpoint: an earlier attempt failed or was stopped.
+        # None continues from the last checkpoint: an earlier attempt failed or was stopped.
         return (yield from self.answer(state, every_s))
 
     def answer(self, state: Any, every_s: float) -> Steps[Any]:

@@ -10,7 +10,7 @@ from tenfour.exchange import Answer, NoAnswer
 from tenfour.usage import COUNTS
 
 Body = Mapping[str, Any] | str | None
-# An attempt's tokens and cost stand in a report's body, in an event of a hook, or in the query.
+# An attempt's tokens and cost are in a report's body, in an event of a hook, or in the query.
 FIELD = "usage"
 PARAMETERS = frozenset((*COUNTS, "cost_usd", "model"))
 

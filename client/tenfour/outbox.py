@@ -111,7 +111,7 @@ def list_reports(settings: Settings, *, of_any_token: bool = False) -> Iterator[
 def send_all(
     perform: Callable[[Call[Decision]], Decision], reports: Iterator[Report]
 ) -> Iterator[Sent]:
-    """Send reports; one that the server refuses is set aside. Ends when the server is away."""
+    """Send reports; one that the server refuses is set aside. Ends when the server is down."""
     for report in reports:
         sent = send(perform, report)
         yield sent

@@ -197,7 +197,7 @@ def _say_why(tenfour: Client, args: argparse.Namespace, claimed: Claimed) -> int
 def _claims(
     tenfour: Client, worker_id: str, lease_s: int | None, *, agent: str | None
 ) -> Iterator[Claim]:
-    """Yield claim after claim; outlasts a server that is away and an agent that is paused."""
+    """Yield claim after claim; waits while the server is down or the agent is paused."""
     said = ""
     while True:
         try:

@@ -36,7 +36,7 @@ from tenfour.verification import Verified, has_check
 if TYPE_CHECKING:
     from tenfour.client import Client
 
-# Seconds between tries while the server is away, and between looks at a person's answer.
+# Seconds between tries while the server is down, and between polls for a person's answer.
 AWAY_EVERY_S = 5.0
 ANSWER_EVERY_S = 5.0
 # Of the output, so much goes to the task's page while the command runs.
@@ -46,7 +46,7 @@ STATUS_OF = {"done": OK, "escalated": ESCALATED, "blocked": BLOCKED, "aborted": 
 
 
 class ReportUndelivered(ServerAway):
-    """The server was away for too long; the report waits on the disk."""
+    """The server was down for too long; the report waits on the disk."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ MARKS = (b'"usage"', b'"token_count"', b'"turn_context"')
 
 
 def sum_usage(path: str, *, since: float) -> Usage | None:
-    """Return the tokens since a time, in seconds since 1970; None if the transcript tells none."""
+    """Return the tokens since a time, in seconds since 1970; None if the transcript has none."""
     replies: dict[str, Mapping[str, Any]] = {}
     counts: list[Mapping[str, Any]] = []
     model = ""
@@ -43,7 +43,7 @@ def sum_usage(path: str, *, since: float) -> Usage | None:
 
 
 def read_lines(path: str, *, since: float) -> Iterator[Mapping[str, Any]]:
-    """Yield the lines that may tell tokens; of the model, also older ones."""
+    """Yield the lines that may contain tokens; of the model, also older ones."""
     with open(path, "rb") as file:
         for raw in file:
             if not any(mark in raw for mark in MARKS):

@@ -76,7 +76,7 @@ def hold_new_connections(listener: socket.socket) -> None:
 
 
 def admit_new_connections(listener: socket.socket) -> None:
-    """Let connections arrive again that `hold_new_connections` has kept away."""
+    """Accept connections again that `hold_new_connections` has kept waiting."""
     with suppress(FileNotFoundError):  # there is no filter
         listener.setsockopt(socket.SOL_SOCKET, SO_DETACH_FILTER, 0)
 

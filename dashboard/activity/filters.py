@@ -20,7 +20,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     **{noun: tuple(kind for kind in Kind if kind.startswith(f"{noun}.")) for noun in NOUNS},
     **{kind.value: (kind.value,) for kind in Kind},
 }
-# what the clock moves on by itself, which no one has to know; hidden unless asked for
+# moves that the clock makes by itself; hidden unless the query asks for them
 CLOCK_KINDS = (
     Kind.TASK_DUE,
     Kind.TASK_UNBLOCKED,

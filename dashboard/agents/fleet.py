@@ -22,7 +22,7 @@ MOST_COUNTED = 200  # what waits is counted up to here, for each kind
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A section of the table; an agent stands in the first one that fits."""
+    """A section of the table; an agent is listed in the first one that fits."""
 
     key: str
     label: str
@@ -101,7 +101,7 @@ class FleetRow:
 
     @property
     def breaker_note(self) -> str:
-        """Return what stands beside the state of a breaker that is not open."""
+        """Return the text beside the state of a breaker that is not open."""
         view = self.breaker
         if view.is_half_open:
             if view.successes:

@@ -57,7 +57,7 @@ HOUR = RANGES["1h"]
 
 @dataclass(slots=True)
 class Sums:
-    """What an agent did in some time."""
+    """An agent's figures in a period."""
 
     attempts: int = 0
     attempts_failed: int = 0
@@ -90,7 +90,7 @@ class Sums:
 
 @dataclass(slots=True)
 class Rates:
-    """What an agent did in a range: in all, in the range before, and point by point."""
+    """An agent's figures in a range: in all, in the range before, and point by point."""
 
     range: Range
     now: Sums = field(default_factory=Sums)

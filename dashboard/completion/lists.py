@@ -1,4 +1,4 @@
-"""Say for each list how the keys of its query box are completed."""
+"""The completion of keys in each list's query box."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -36,7 +36,7 @@ Option = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """What is typed of a value, and the rest of the query."""
+    """The typed beginning of a value, and the rest of the query."""
 
     key: str
     prefix: str

@@ -1,4 +1,4 @@
-"""What the page that connects an agent says has arrived (pure)."""
+"""The light on the page that connects an agent: what has arrived so far (pure)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Light:
-    """What the light shows: its form, a title, a sentence, and what the button beside it is."""
+    """The light's form, title and sentence, and the button beside it."""
 
     css: str
     icon: str
@@ -38,7 +38,7 @@ class Light:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """What is known of a token and of its agent's first instruction."""
+    """The first calls of a token, and its agent's first instruction."""
 
     agent: str
     created_at: datetime

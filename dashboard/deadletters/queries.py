@@ -139,7 +139,7 @@ def fetch_newest_deadletters(
 
 
 def add_task_outcomes(letters: Sequence[Any]) -> None:
-    """Give each task the `outcomes` of its last attempts."""
+    """Set `outcomes` of each task: those of its last attempts."""
     for letter in letters:
         letter.task.last_outcomes = letter.last_outcomes
     add_outcomes(letter.task for letter in letters)

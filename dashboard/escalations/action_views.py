@@ -81,7 +81,7 @@ def assign(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
 @require_POST
 @operators_only
 def snooze(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
-    """Take an escalation out of the inbox until a time, or bring it back; open the next one."""
+    """Snooze an escalation until a time, or end its snooze; open the next one."""
     visit = begin_visit(request, current="escalations")
     address = read_address(visit)
     url = escalation_url(escalation_id, address.build())
@@ -157,7 +157,7 @@ def open_next(request: HtmxRequest, answered: Escalation, url: str) -> HttpRespo
 def render_panel(
     visit: Visit, escalation: Escalation | None, reply: Reply, following: UUID | None
 ) -> HttpResponse:
-    """Return the panel alone; its header tells the rest of the page to poll."""
+    """Return the panel alone; its header makes the rest of the page poll."""
     context = {"scope": visit.scope, "now": visit.now, "reply": reply, "escalation": escalation}
     template = "escalations/_vanished.html"
     if escalation:

@@ -46,7 +46,7 @@ NO_REPLY = Reply()
 
 
 def submit_answer(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Reply:
-    """Give the posted answer unless it is invalid, late or has to be confirmed."""
+    """Submit the posted answer unless it is invalid, late or has to be confirmed."""
     message = read_message(request)
     # a known fix that was filled in and left as it was is nothing that a person typed
     typed = "" if message == read_message(request, "filled") else message

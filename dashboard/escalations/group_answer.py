@@ -35,7 +35,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class AgentShare:
-    """What one agent gets of the answer, and when its tasks start."""
+    """One agent's part of the answer, and when its tasks start."""
 
     name: str
     count: int

@@ -41,7 +41,7 @@ class GroupResult:
 
     @property
     def key(self) -> str:
-        """What changes when there is something new to show."""
+        """The value that changes when there is something new to show."""
         return f"{self.operation.state}.{self.done}.{self.undo_seconds is None}"
 
     @property
@@ -50,7 +50,7 @@ class GroupResult:
 
     @property
     def gone(self) -> int:
-        """How many were closed before the operation was stored."""
+        """The number of escalations that were closed before the operation was stored."""
         return self.operation.matching - self.operation.total
 
 

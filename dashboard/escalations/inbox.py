@@ -155,12 +155,12 @@ class Inbox:
 
     @property
     def is_flat(self) -> bool:
-        """Whether the lines stand without headings."""
+        """Whether the lines have no headings."""
         return [group.key for group in self.groups] in ([SINGLES], [""])
 
     @property
     def is_small(self) -> bool:
-        """Whether filters would have nothing to tell apart."""
+        """Whether there are too few lines to filter."""
         return self.all <= 1 and not self.query.text
 
     @property

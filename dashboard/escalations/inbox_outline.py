@@ -22,7 +22,7 @@ ID_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an escalation stands in the list: its number from 1, its group, and its neighbors."""
+    """An escalation in the list: its number from 1, its group, and its neighbors."""
 
     number: int
     key: str

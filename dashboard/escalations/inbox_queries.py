@@ -279,7 +279,7 @@ def find_patterns(texts: Sequence[str]) -> list[UUID]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the address asks the inbox for."""
+    """The address's request to the inbox."""
 
     query: InboxQuery
     project: Project | None

@@ -151,7 +151,7 @@ def find_last_closed(project: Project | None) -> Escalation | None:
 
 
 def list_snoozed(project: Project | None, *, now: datetime) -> list[Escalation]:
-    """Return the snoozed escalations, the next to come back first."""
+    """Return the snoozed escalations, the next one due first."""
     rows = with_extras(Escalation.objects.snoozed(now), project)
     return list(rows.order_by("snoozed_until", "id")[:SNOOZED_SHOWN])
 

@@ -54,7 +54,7 @@ class AnswerRow:
 
     @property
     def finding(self) -> str:
-        """What the split says, where one phase is most of it."""
+        """The sentence about the split, if one phase is most of it."""
         names = [label for label, _, _ in PHASES]
         phases = dict(zip(names, self.data["phases"], strict=True))
         if self.total and phases["Unseen"] >= self.total / 2:

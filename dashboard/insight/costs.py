@@ -15,7 +15,7 @@ MUCH = 33
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
-    """What the attempts of an agent, of a plan, or of tasks without a plan have used."""
+    """The usage of an agent's or plan's attempts, or of tasks without a plan."""
 
     kind: str
     data: Mapping[str, Any]
@@ -84,7 +84,7 @@ class CostGroup:
 
 @dataclass(frozen=True, slots=True)
 class CostFigures:
-    """What the attempts of all projects have used."""
+    """The usage of all projects' attempts."""
 
     groups: list[CostGroup]
     least: int

@@ -182,7 +182,7 @@ def send_again(request: HtmxRequest, row: Instruction) -> Done:
 
 
 def resend(request: HtmxRequest, row: Instruction) -> Done:
-    """Send what was given up again; an open escalation is answered with it."""
+    """Resend failed instructions; an open escalation is answered with it."""
     sent = answering.send_failed_again([row.id], channel="page", stamp=stamp_of(request))
     if not sent:
         raise Refusal("The same text is pending already, or its escalation was just answered.")

@@ -94,7 +94,7 @@ def act_on_rule(request: HtmxRequest, rule_id: UUID, verb: str) -> HttpResponse:
 
 
 def confirm_deletion(visit: Visit, noun: str, id: UUID) -> HttpResponse:
-    """Ask on the page before something is deleted."""
+    """Show the page's question before something is deleted."""
     query = visit.scope.params
     query["delete"] = f"{noun}:{id}"
     return redirect(f"{reverse('dashboard:notifications')}?{query.urlencode()}")

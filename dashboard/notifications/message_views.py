@@ -1,4 +1,4 @@
-"""What the messages of a rule look like, before one is sent."""
+"""The preview of a rule's messages, before one is sent."""
 
 from dataclasses import dataclass, replace
 from typing import Any

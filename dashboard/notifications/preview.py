@@ -1,4 +1,4 @@
-"""What a rule would have sent in the last week (pure), from the journal's events."""
+"""Count the messages that a rule would have sent in the last week (pure)."""
 
 from bisect import bisect_right, insort
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ MOST_REMINDERS = 500
 
 @dataclass(frozen=True, slots=True)
 class JournalEvent:
-    """What the preview needs to know of an event."""
+    """The fields of an event that the preview needs."""
 
     at: datetime
     kind: str

@@ -94,7 +94,7 @@ def send_again(rows: DeliveryQuerySet, *, now: datetime) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RedeliveryProgress:
-    """How far the deliveries are that were sent again at one moment."""
+    """The progress of the deliveries of one redelivery."""
 
     at: datetime
     total: int
@@ -112,7 +112,7 @@ class RedeliveryProgress:
 
     @property
     def is_over(self) -> bool:
-        """Return whether nothing more happens by itself."""
+        """Return whether all deliveries have ended, so that the page need not poll."""
         return self.delivered + self.failed == self.total
 
 

@@ -68,7 +68,7 @@ def write_rule(rule: NotificationRule) -> Iterator[Part]:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Whether a channel works: a short label, and the reason if it does not."""
+    """A channel's health: a short label, and the reason if it does not work."""
 
     label: str
     icon: str

@@ -151,7 +151,7 @@ def list_project_names(operation: Operation) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class StateCount:
-    """How many chosen rows are in a state, and how many of those the verb changes."""
+    """The number of chosen rows in a state, and how many of them the verb changes."""
 
     state: str
     count: int

@@ -94,7 +94,7 @@ class ChosenRows:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What the query says that its list does not understand, and so would not filter by."""
+        """The terms of the query that its list does not understand and would not filter by."""
         return NOUNS[self.noun].parse(self.query).problems if self.matching else ()
 
     def rows(self, project: Project | None) -> QuerySet[Any]:

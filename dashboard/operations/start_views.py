@@ -1,4 +1,4 @@
-"""Ask before an action on many rows: count what it changes, take a reason, then start it."""
+"""The form of an action on many rows: it counts the rows, takes a reason, and starts the action."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -64,7 +64,7 @@ class OperationQuestionPage(PageContext):
 @require_POST
 @operators_only
 def new(request: HtmxRequest, verb_name: str) -> HttpResponse:
-    """Ask about an action on the chosen rows, or start it when the question was answered."""
+    """Show the question about an action on the chosen rows, or start the confirmed action."""
     verb = find_listed_verb(verb_name)
     project = read_scope(request).project
     if not may(request.user, verb.permission, project.id if project else None):
@@ -172,7 +172,7 @@ def read_options(request: HtmxRequest) -> dict[str, Any]:
 
 
 def describe_start(operation: Operation) -> str:
-    """Return the message that stands beside the button that undoes it."""
+    """Return the message beside the button that undoes it."""
     words = words_of(operation.verb)
     wait = int(undo_time().total_seconds())
     when = f"in {wait} s" if wait else "now"

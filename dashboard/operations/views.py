@@ -46,7 +46,7 @@ STATES = {
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an operation is, in percent of the bar's width, and how fast it goes."""
+    """An operation's progress, in percent of the bar's width, and its speed."""
 
     changed: float
     refused: float

@@ -53,6 +53,6 @@ def read_first_step(visit: Visit) -> FirstStep:
 
 
 def read_own_light(arrival: Arrival, visit: Visit) -> Light:
-    """Return what the light says here, where the lines to copy are a link away."""
+    """Return the light's text for Overview, which links to the lines to copy."""
     light = read_light(arrival, now=visit.now)
     return replace(light, offer="") if light.offer in ("check", "export") else light

@@ -63,7 +63,7 @@ LAST_DAY = RANGES["24h"]
 
 @dataclass(slots=True)
 class Slot:
-    """What was done in the time of one bar, or in a whole range."""
+    """The figures of one bar's time, or of a whole range."""
 
     attempts: int = 0
     tasks_done: int = 0

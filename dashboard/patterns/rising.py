@@ -1,4 +1,4 @@
-"""Say why a failure pattern is rising: it is new, came back, or is more frequent (pure)."""
+"""Find why a failure pattern is rising: it is new, came back, or is more frequent (pure)."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

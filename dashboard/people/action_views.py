@@ -93,7 +93,7 @@ def revoke_invitation(request: HtmxRequest, invitation_id: UUID) -> HttpResponse
 @require_POST
 @operators_only
 def act(request: HtmxRequest, member_id: UUID, verb: str) -> HttpResponse:
-    """Give a member another role, or remove the member."""
+    """Change a member's role, or remove the member."""
     member = Membership.objects.select_related("user", "project").filter(pk=member_id).first()
     verb = request.POST.get("role", "") if verb == "role" else verb
     if member is None or verb not in (*Role.values, "remove"):

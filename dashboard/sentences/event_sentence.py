@@ -1,4 +1,4 @@
-"""What the sentence about an event consists of (pure)."""
+"""The parts of the sentence about an event (pure)."""
 
 from dataclasses import dataclass
 

@@ -10,7 +10,7 @@ from ledger.models import Event
 
 @dataclass(frozen=True, slots=True)
 class VerbWords:
-    """The words for a verb: as a command, while it goes on, and when it is done."""
+    """The words for a verb: as a command, while it runs, and when it is done."""
 
     do: str
     doing: str

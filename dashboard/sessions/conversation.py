@@ -48,7 +48,7 @@ RECORD = re.compile(RECORD_PATTERN)
 
 @dataclass(slots=True)
 class Layout:
-    """What stands above the next message."""
+    """The items above the next message."""
 
     results: dict[str, tuple[Said, Result, int]]
     called: set[str]
@@ -68,7 +68,7 @@ class Layout:
             self.records = []
 
     def agent_turn(self, said: Said, *, is_new: bool = False) -> Turn:
-        """Return the agent's turn that goes on, or begin one; the caller replaces it."""
+        """Return the agent's current turn, or begin one; the caller replaces it."""
         last = self.items[-1] if self.items and not self.records else None
         todos = frozenset() if said.todo is None else frozenset((said.todo,))
         if isinstance(last, Turn) and last.kind == "agent" and not (is_new and last.lines):
@@ -124,7 +124,7 @@ def lay_out(
 def add_message(page: Layout, said: Said) -> None:
     if said.role == "system" or is_record(said):
         record = record_of(said)
-        # a hook's record of an instruction that stands in the conversation by itself
+        # a hook's record of an instruction that the conversation shows on its own
         if not any(content in record.text for content in page.contents):
             page.records.append(record)
     elif said.role == "user" and any(isinstance(part, Text | Media) for part in said.parts):

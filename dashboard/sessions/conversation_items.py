@@ -110,7 +110,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A hidden message: what a program told the agent."""
+    """A hidden message from a program to the agent."""
 
     number: int
     label: str
@@ -119,7 +119,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """System records in a row."""
+    """Consecutive system records."""
 
     records: tuple[Record, ...]
     kind: str = "noise"

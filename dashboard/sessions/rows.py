@@ -129,7 +129,7 @@ def describe_row(row: Any, *, now: datetime) -> SessionEntry:
 
 
 def join_numbers(numbers: list[int], *, most: int = 4) -> list[tuple[int, str]]:
-    """Return ranges of message numbers with their labels; the last one tells how many more.
+    """Return ranges of message numbers with their labels; the last one says how many more.
 
     >>> join_numbers([12, 20, 22, 23, 24])
     [(12, '#12'), (20, '#20'), (22, '#22–24')]

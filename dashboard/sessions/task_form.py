@@ -15,7 +15,7 @@ AGENTS_SHOWN = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskForm:
-    """What the form shows: the values typed, the agents to choose from, and errors by field."""
+    """The form's content: the values typed, the agents to choose from, and errors by field."""
 
     todo: SessionTask
     title: str

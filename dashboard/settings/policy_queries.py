@@ -27,7 +27,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a policy would have changed for the tasks of one scope, or has changed."""
+    """The changes that a policy made, or would have made, for the tasks of one scope."""
 
     replay: Replay
     effects: Effects

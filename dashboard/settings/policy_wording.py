@@ -1,4 +1,4 @@
-"""What each policy is called and does, and its figures, in words (pure)."""
+"""The name, description and figures of each policy, in words (pure)."""
 
 from dataclasses import dataclass
 

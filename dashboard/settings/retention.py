@@ -1,4 +1,4 @@
-"""What the Settings page says about retention: what is kept, and how the last run ended."""
+"""Retention on the Settings page: the limits, and how the last run ended."""
 
 from dataclasses import dataclass
 from datetime import datetime

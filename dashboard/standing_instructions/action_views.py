@@ -40,7 +40,7 @@ def act(request: HtmxRequest, rule_id: UUID, verb: str) -> HttpResponse:
     if move([rule_id], stamp=stamp_of(request)):
         undo = UNDONE_BY.get(verb, "")
         address = reverse("dashboard:rule_act", args=[rule_id, undo]) if undo else ""
-        # The toast posts it, and comes back to the page that it is on.
+        # The toast posts it and returns to the page that it is on.
         messages.success(request, said, extra_tags=address and address + scope.query)
     else:
         messages.warning(request, "Nothing changed: the rule is already in that state.")

@@ -42,7 +42,7 @@ class SampleChoice:
 
 @dataclass(frozen=True, slots=True)
 class EarlierTrial:
-    """What the rule would do with a signal that triggered some rule before."""
+    """The rule's reaction to a signal that triggered a rule before."""
 
     label: str
     trial: Trial

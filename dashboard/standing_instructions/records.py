@@ -1,4 +1,4 @@
-"""How often a rule was sent, followed and ignored (pure)."""
+"""Count how often a rule was sent, followed and ignored (pure)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

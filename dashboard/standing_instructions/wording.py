@@ -1,4 +1,4 @@
-"""Say rules in words (pure); code stands between backticks, for the filter `ticked`."""
+"""Describe rules in words (pure); code is between backticks, for the filter `ticked`."""
 
 import json
 from collections.abc import Mapping

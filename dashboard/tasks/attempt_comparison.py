@@ -40,13 +40,13 @@ class ComparedAttempt:
 
     @property
     def check(self) -> Mapping[str, Any]:
-        """How its verify command ended, if it failed; empty where none ran."""
+        """The result of the verify command, if it failed; empty if none ran."""
         found = self.failure.verification if self.failure else None
         return found if isinstance(found, Mapping) else {}
 
     @property
     def check_text(self) -> str:
-        """What is known of the check of an attempt without a failure."""
+        """The sentence about the check of an attempt without a failure."""
         reason = (self.attempt.decision or {}).get("reason")
         return "Passed" if reason == VERIFIED else "Not run"
 
@@ -131,7 +131,7 @@ def describe_files_change(files: Sequence[str], before: ComparedAttempt | None) 
 
 
 def list_told(attempt: Attempt) -> list[str]:
-    """Return the elements of what the attempt was told, and the size of the text."""
+    """Return the elements of the attempt's context, and the size of the text."""
     if not attempt.context_chars:
         return []
     elements = attempt.context_elements or {}
@@ -140,7 +140,7 @@ def list_told(attempt: Attempt) -> list[str]:
 
 
 def describe_told_change(attempt: Attempt, before: ComparedAttempt | None) -> str:
-    """Return what the attempt was told that the one before was not."""
+    """Return the elements of the attempt's context that the previous attempt did not get."""
     if before is None or not attempt.context_elements:
         return ""
     earlier = before.attempt.context_elements or {}

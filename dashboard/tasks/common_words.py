@@ -1,4 +1,4 @@
-"""Tell words that many tasks have from words that few have.
+"""Separate words that many tasks have from words that few have.
 
 Few tasks are read from the index of words and put in order. To read all tasks with a common word
 takes seconds, so a list walks its order instead, and looks for the words in each task.

@@ -23,7 +23,7 @@ class ComparedLine:
 
     @property
     def who(self) -> str:
-        """Which attempt was told the lines from here on, for screen readers; else empty."""
+        """The attempt that got the lines from here on, for screen readers; else empty."""
         return WHO.get(self.sign, "") if self.is_start else ""
 
 
@@ -50,7 +50,7 @@ def mark(sign: str, texts: list[str]) -> list[ComparedLine]:
 
 @dataclass(frozen=True, slots=True)
 class ComparedElement:
-    """How many elements of a name each block has."""
+    """The number of elements of one name in each block."""
 
     name: str
     first: int

@@ -22,7 +22,7 @@ from retries.models import StoredContext
 
 @dataclass(frozen=True, slots=True)
 class ToldContext:
-    """What an attempt was told: the block as its agent got it, and what was stored about it."""
+    """An attempt's retry context: the block as its agent got it, and what was stored about it."""
 
     attempt: Attempt
     text: str
@@ -33,7 +33,7 @@ class ToldContext:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it was told something before blocks were stored."""
+        """Whether it got a context before blocks were stored."""
         return bool(self.sha256) and not self.text
 
 

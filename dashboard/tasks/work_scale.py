@@ -12,7 +12,7 @@ LONGEST, SHOWN = 0.25, 0.16
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where a wait is cut, in percent of the axis."""
+    """The place where a wait is cut, in percent of the axis."""
 
     x: float
 

@@ -66,7 +66,7 @@ def answer_or_open(request: HttpRequest) -> str:
 
 @register.simple_tag(takes_context=True)
 def read_only(context: template.Context, *names: str) -> SafeString | str:
-    """Say once what a person may not do on a page, and which permissions that needs."""
+    """Render one line about what a person may not do on a page, and the permissions for it."""
     missing = describe_missing(context["request"].user, names)
     if not missing:
         return ""

@@ -67,7 +67,7 @@ class BearerAuth(HttpBearer):
 
 
 class PrincipalAuth(BearerAuth):
-    """Look the token up at once, so that `request.auth` is a Principal."""
+    """Look up the token at once, so that `request.auth` is a Principal."""
 
     # Raised if the token lacks the scope; calls for people only raise another refusal.
     refusal: type[Refusal] = ScopeMissing

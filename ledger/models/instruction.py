@@ -16,7 +16,7 @@ PLAIN = (InstructionState.QUEUED, InstructionState.DELIVERED, InstructionState.C
 
 
 class OnFailed(models.TextChoices):
-    """What happens when an instruction fails, apart from the record."""
+    """The action when an instruction fails, besides the record."""
 
     RECORD = "record"
     ESCALATE = "escalate"

@@ -101,7 +101,7 @@ class Theme(models.TextChoices):
 
 
 class Preference(models.Model):
-    """How a person wants to see the pages."""
+    """A person's preferences for the pages."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True)
     theme = models.CharField(max_length=6, choices=Theme.choices, db_default=Theme.SYSTEM)

@@ -17,7 +17,7 @@ INTERVAL_S = (60, 604_800)
 
 
 class Trigger(models.TextChoices):
-    """What a rule waits for."""
+    """The event that a rule waits for."""
 
     SIGNAL = "signal"
     # a signal of this type, which hooks report
@@ -27,7 +27,7 @@ class Trigger(models.TextChoices):
 
 
 class OncePer(models.TextChoices):
-    """How often a rule sends its instruction to one agent, at most."""
+    """The period in which a rule sends its instruction to one agent at most once."""
 
     TRIGGER = "trigger"
     SESSION = "session"

@@ -16,7 +16,7 @@ from ledger.states import FINAL, BlockedReason, FailureType, Outcome, TaskState
 
 
 class OnExhausted(models.TextChoices):
-    """What happens when a task has no attempts left."""
+    """The action when a task has no attempts left."""
 
     ESCALATE = "escalate"
     DEAD_LETTER = "dead_letter"
@@ -260,7 +260,7 @@ class Attempt(models.Model):
     # The span of the caller that claimed it, or Tenfour's own; empty if neither traces.
     trace_id = models.CharField(max_length=32, db_default="")
     span_id = models.CharField(max_length=16, db_default="")
-    # What the agent was told about earlier attempts; null if there was nothing to tell.
+    # The retry context that the agent got; null if there was none.
     context_version = models.SmallIntegerField(null=True, help_text="version of the renderer")
     context_variant = models.CharField(  # noqa: DJ001 - null: no context
         max_length=32, null=True, help_text="variant of the retry context under test"

@@ -107,7 +107,7 @@ def end_browsers(rows: QuerySet[SignIn]) -> int:
     keys = list(rows.order_by("pk").values_list("session_key", flat=True))
     store = import_module(settings.SESSION_ENGINE).SessionStore
     for key in keys:
-        # If the cache is away this fails, and the browser stays in the list: a session would go
+        # If the cache is down this fails, and the browser stays in the list: a session would go
         # on from the cache as soon as it is back.
         store(key).delete()
     return SignIn.objects.filter(session_key__in=keys).delete()[0]

@@ -1,4 +1,4 @@
-"""Give people the roles of their groups at the identity provider, and take them back."""
+"""Grant people the roles of their groups at the identity provider, and revoke them."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -204,7 +204,7 @@ def find_tasks(root: Element) -> TaskMarkup | None:
         for part in task:
             attributes = {local_name(name): value for name, value in part.attrib.items()}
             parts.append(Node(local_name(part.tag), attributes, inner_xml(part)))
-        # Text beside the parts tells the agent what to do, as the text of an action does.
+        # Text outside of the parts is read as part of the action.
         for text in (task.text, *(part.tail for part in task)):
             if text and text.strip():
                 parts.append(Node("action", {}, text))

@@ -16,7 +16,7 @@ MODES = (CREATE, MERGE, REPLACE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """What an import may do; `warnings` come from reading the file."""
+    """The options of an import; `warnings` come from reading the file."""
 
     mode: str = CREATE
     dry_run: bool = False
@@ -30,7 +30,7 @@ DEFAULT_OPTIONS = ImportOptions()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """What an import does to each task, by ref; `changed` lists the fields that differ."""
+    """The effect of an import on each task, by ref; `changed` lists the fields that differ."""
 
     added: list[str] = field(default_factory=list)
     changed: dict[str, list[str]] = field(default_factory=dict)

@@ -25,7 +25,7 @@ from ledger.tokens import TrustedCaller
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What one task waits for.
+    """The needs of one task.
 
     `ids` are existing tasks, `places` the positions of needed tasks among the new ones, and
     `missing` the refs that are not imported yet.

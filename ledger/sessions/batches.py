@@ -157,7 +157,7 @@ def retry_failed(session_id: UUID, *, tracker: str | None = None, stamp: Stamp) 
 
 
 def begin_batch(lock: Lock, *, most: int, last: int, now: datetime) -> TakenBatch | None:
-    """Take the oldest pending messages, as far as the order `last`; None if there are none."""
+    """Begin a batch of the oldest pending messages, up to the order `last`; None without any."""
     rows = sql.run(
         statements.BEGIN_BATCH,
         session=lock.session_id,

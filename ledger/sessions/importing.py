@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import did: `stored` is about the messages that the session did not have."""
+    """The result of an import: `stored` covers the messages that the session did not have."""
 
     session: Session
     is_new: bool

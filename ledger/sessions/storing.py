@@ -38,7 +38,7 @@ class NewMessage:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What was stored: the session, its new messages, and how many wait in its buffer.
+    """The stored rows: the session, its new messages, and how many wait in its buffer.
 
     They need a timer if the buffer was empty before them, or if it is being emptied.
     """

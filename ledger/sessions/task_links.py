@@ -21,7 +21,7 @@ TITLE_LENGTH = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTask:
-    """What a person or a producer says about the task; the to-do itself says the rest."""
+    """The fields of the task that a person or a producer sets; the to-do has the rest."""
 
     title: str = ""
     type: str = TYPE

@@ -77,7 +77,7 @@ def read_arguments(index: int, call: ToolCall) -> Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a tool says; `done` is false if it did nothing."""
+    """A tool's reply; `done` is false if it did nothing."""
 
     text: str
     done: bool = True

@@ -29,7 +29,7 @@ RULES_PER_PROJECT = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class On:
-    """What a rule waits for: a signal, the start of a session, a claimed task, or the clock.
+    """The event of a rule: a signal, the start of a session, a claimed task, or the clock.
 
     `type` is the signal's or the task's type; null takes tasks of any type.
     """

@@ -1,4 +1,4 @@
-"""Let new tasks take the places of old ones, for a replay or a plan's next run."""
+"""Replace old tasks with new ones, for a replay or a plan's next run."""
 
 from collections.abc import Mapping
 from datetime import datetime

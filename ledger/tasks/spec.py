@@ -28,7 +28,7 @@ MAX_TASKS_PER_CALL = 500
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long to wait before the next attempt: min(base * factor^n, max), then jitter."""
+    """The wait before the next attempt: min(base * factor^n, max), then jitter."""
 
     base_delay_ms: int = 100
     max_delay_ms: int = 30_000

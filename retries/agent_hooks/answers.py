@@ -1,4 +1,4 @@
-"""What an agent's hook answers, in the form that Claude Code and Codex both read (pure)."""
+"""The answers of an agent's hook, in the form that Claude Code and Codex both read (pure)."""
 
 from typing import Any
 

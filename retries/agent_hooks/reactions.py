@@ -47,7 +47,7 @@ SESSION_SECONDS = 7 * 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class LocalSide:
-    """What `tenfour hook` adds to an event; the zero-install hooks add nothing."""
+    """The fields that `tenfour hook` adds to an event; the zero-install hooks add none."""
 
     # The task that the session was started for, by id or ref.
     task: str = ""
@@ -56,13 +56,13 @@ class LocalSide:
     # The folder that paths are relative to.
     folder: str = ""
     verification: Mapping[str, Any] | None = None
-    # Tenfour was away when the event happened: the agent does not wait for this answer.
+    # Tenfour was down when the event happened: the agent does not wait for this answer.
     is_late: bool = False
     # How long ago a late event happened, by the agent's clock.
     age_s: int = 0
     # The attempt that a late event is about.
     attempt: UUID | None = None
-    # The tokens of the attempt, as the agent's transcript tells them.
+    # The tokens of the attempt, from the agent's transcript.
     usage: dict[str, Any] | None = None
 
 
@@ -92,7 +92,7 @@ def react(happening: Happening) -> Answer:
 
 
 def begin_session(happening: Happening) -> Answer:
-    """Give the session its task. Claude Code's HTTP hooks never send this event."""
+    """Claim the session's task. Claude Code's HTTP hooks never send this event."""
     local = happening.local
     if local and local.is_late:
         return {}
@@ -226,7 +226,7 @@ def note_check(command: str, ran: ShellCommand, event: HookEvent) -> dict[str, A
     output = event.error or "\n".join(
         filter(None, (text_in(response, "stdout"), text_in(response, "stderr")))
     )
-    # A code that the agent's program does not tell is no success.
+    # Without an exit code from the agent's program, it is not a success.
     code = 1 if ran.exit_code is None else ran.exit_code
     return {"command": command, "exit_code": code, "output": redacted(output)[-OUTPUT_LENGTH:]}
 

@@ -83,7 +83,7 @@ def find_live_attempt(caller: HookCaller) -> Attempt | None:
 
 
 def take_task(caller: HookCaller, *, task: str, now: datetime) -> Given | None:
-    """Give the session a task: the one it has, or had and that goes on, or else its first one.
+    """Give the session a task: the one that it has or continues, or else its first one.
 
     A session whose task is over gets no other: a person may go on to talk with the agent. `task`
     is the id or ref of the task that the session was started for.
@@ -122,7 +122,7 @@ def claim(caller: HookCaller, *, task: UUID | None, now: datetime) -> ClaimResul
 
 
 def give(claimed: ClaimResult) -> Given | None:
-    """Return what the agent is told about a claimed task, in as much text as a hook may add."""
+    """Return the text about a claimed task, as long as a hook may add."""
     if not claimed.rows:
         return None
     row = claimed.rows[0]

@@ -28,7 +28,7 @@ from retries.attempts.live_attempt import LeaseLost
 from retries.attempts.report_fields import Report
 from retries.holds import hold_stop
 
-# Claude Code stops after eight blocks in a row whatever its hooks answer.
+# Claude Code stops after eight consecutive blocks, whatever its hooks answer.
 MOST_BLOCKS = 7
 BLOCKS_SECONDS = 24 * 3600
 # The key of an attempt's progress that holds how its check ended, as the agent ran it.
@@ -92,7 +92,7 @@ def report_late(
     usage: dict[str, Any] | None,
     now: datetime,
 ) -> Answer:
-    """Report a stop that the agent's side kept while Tenfour was away; the agent is gone."""
+    """Report a stop that the agent's side stored while Tenfour was down; the agent is gone."""
     attempt = Attempt.objects.filter(pk=attempt_id).select_related("task").first()
     if attempt is not None:
         check = describe_check(attempt.task.payload)
@@ -146,7 +146,7 @@ def report_of(
 
 
 def follow(caller: HookCaller, attempt_id: UUID, reply: Reply, *, now: datetime) -> Answer:
-    """Return what the agent does after the decision: goes on with a retry, or stops."""
+    """Return what the agent does after the decision: continue with a retry, or stop."""
     decision = reply.decision
     if decision["decision"] == "done":
         return {}

@@ -1,4 +1,4 @@
-"""What a failed attempt's texts and the one before it tell for the decision."""
+"""The evidence for a decision in a failed attempt's texts and in the attempt before it."""
 
 import re
 from dataclasses import replace
@@ -44,7 +44,7 @@ DEFAULTS = RetryPolicy()
 
 
 def gather_evidence(row: Row, report: Report, *, now: datetime) -> tuple[Evidence, Policy]:
-    """Return what the texts of a failure tell, and the policies that are on for its task."""
+    """Return the evidence in a failure's texts, and the policies that are on for its task."""
     texts = texts_of(report)
     evidence = find_evidence(*texts, now=now)
     changes_nothing = row["number"] > 1 and report.sends_files and not report.files_modified

@@ -89,7 +89,7 @@ def report_of_verification(
 ) -> Report:
     """Return the report for the exit code of the task's verify command."""
     command = clean_text(verify.get("command", ""), VALUE_LENGTH)
-    # 0 where another code is expected goes on as a success: the decision finds it unverified.
+    # 0 where another code is expected counts as a success: the decision finds it unverified.
     passed = code in (0, verify.get("expect_exit", 0))
     return Report(
         status="success" if passed else "failure",

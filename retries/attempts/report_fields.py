@@ -1,4 +1,4 @@
-"""What an agent reports about an attempt: the fields, their limits and how they are cleaned."""
+"""An agent's report about an attempt: the fields, their limits and how they are cleaned."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ MOST_USD = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """How an attempt ended, as its agent reports it."""
+    """An agent's report of how an attempt ended."""
 
     status: str = "success"
     summary: str = ""

@@ -146,7 +146,7 @@ class EscalationAdmin(ReadOnly):
         self.answer(request, chosen, Choice(Answer.ABORT))
 
     def answer(self, request: HttpRequest, chosen: QuerySet[Escalation], choice: Choice) -> None:
-        """Give each the same answer."""
+        """Answer each escalation in the same way."""
         done = [self.answer_one(request, each, choice) for each in chosen]
         self.report_changes(request, sum(done), "answered")
 

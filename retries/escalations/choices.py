@@ -1,4 +1,4 @@
-"""What a person answers to an escalation: parse it, check it, and word it for the agent."""
+"""Parse and check a person's answer to an escalation, and word it for the agent."""
 
 import re
 from dataclasses import dataclass, replace

@@ -76,7 +76,7 @@ class OfferedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What an escalation by a policy rests on: the telling line, and what it is known as."""
+    """The evidence of an escalation by a policy: the line of the output and its known error."""
 
     line: str = ""
     title: str = ""

@@ -66,12 +66,12 @@ class Record:
 
     @cached_property
     def escalations(self) -> list[dict[str, Any]]:
-        """What its escalations asked and were answered, oldest first."""
+        """The questions and answers of its escalations, oldest first."""
         return read_escalations(self.line)
 
     @property
     def advice(self) -> dict[UUID, LearnedFix]:
-        """The fix to tell the next attempt, by the failure that it follows."""
+        """The fix for the next attempt's context, by the failure that it follows."""
         if not self.learned_fixes or not self.learned_fixes[0].is_advice:
             return {}
         return {self.failures[0].pk: self.learned_fixes[0]}

@@ -44,7 +44,7 @@ RETURN = f"""with {TrustedCaller.cte}, due as materialized (
 def snooze(
     escalation_id: UUID, until: datetime | None, *, among: EscalationQuerySet, stamp: Stamp
 ) -> Escalation:
-    """Take an open escalation out of the inbox until a time, or bring it back with None.
+    """Snooze an open escalation until a time, or end its snooze with None.
 
     Its task keeps waiting, and no reminder is sent before it is back.
     """

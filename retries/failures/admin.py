@@ -110,7 +110,7 @@ class FixVerdictAdmin(ReadOnly):
         verdict: Verdict | None,
         done: str,
     ) -> None:
-        """Give the fixes of these rows a verdict."""
+        """Record a verdict about the fixes of these rows."""
         changed = 0
         for row in chosen.exclude(verdict=verdict or "").select_related("pattern"):
             try:

@@ -18,7 +18,7 @@ mask_line = build_make_template()
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What identifies an error: its headline, the template of that, and its fingerprint.
+    """An error's identity: its headline, the headline's template, and the fingerprint.
 
     `test` is the name of the failing test, if one failed.
     """
@@ -53,6 +53,6 @@ def make_template(line: str) -> str:
 
 
 def compute_fingerprint(template: str) -> str:
-    """Return a hash that ignores the kinds of placeholders and how many are in a row."""
+    """Return a hash that ignores the kinds of placeholders and how many are consecutive."""
     bare = MARKS.sub("‹›", template).casefold().rstrip(" .")
     return sha256(bare.encode()).hexdigest()[:FINGERPRINT_LENGTH]

@@ -43,7 +43,7 @@ class FixState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tries:
-    """How many attempts there were, and how many of them worked.
+    """The number of attempts, and how many of them worked.
 
     >>> str(Tries(5, 6))
     '5 of 6'
@@ -316,7 +316,7 @@ def pick_learned(failure: Failure, learned: Mapping[Signed, list[LearnedFix]]) -
 
 
 def find_advice(failure_ids: Iterable[UUID]) -> dict[UUID, LearnedFix]:
-    """Return the fix to tell the next attempt, by the failure that it would follow.
+    """Return the fix for the next attempt's context, by the failure that it would follow.
 
     One query where no fix was given for these failures' signatures.
     """
@@ -330,7 +330,7 @@ def find_advice(failure_ids: Iterable[UUID]) -> dict[UUID, LearnedFix]:
 
 
 def learn(rows: Iterable[Row]) -> dict[Key, LearnedFix]:
-    """Return the fixes of these results, with verdicts, told attempts and plain retries."""
+    """Return the fixes of these results, with verdicts and with how retries without a fix went."""
     given: dict[Key, list[Row]] = {}
     for row in rows:
         if row["signature"]:

@@ -23,7 +23,7 @@ FIRST = rf"(?<![\w@./:-]){NAME}"
 
 
 class Action(StrEnum):
-    """What helps: another try with the fix, a wait as long as the error says, or a person."""
+    """The remedy: a retry with the fix, a wait as long as the error says, or a person."""
 
     RETRY = "retry"
     WAIT = "wait"

@@ -57,7 +57,7 @@ class WorkedFix:
 
     @property
     def named(self) -> str:
-        """What the fix worked for, such as "worked for polars, not for fastapi"."""
+        """The entities that the fix worked for, such as "worked for polars, not for fastapi"."""
         never = [name for name in self.failed_for if name not in self.worked_for]
         text = f"worked for {', '.join(self.worked_for)}" if self.worked_for else ""
         return f"{text}, not for {', '.join(never)}" if text and never else text

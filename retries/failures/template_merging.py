@@ -126,7 +126,7 @@ def list_slots(differences: Iterable[dict[int, str]]) -> list[tuple[int, ...]]:
 
 
 def has_constants(words: Sequence[str], slots: Container[int]) -> bool:
-    """Return whether enough words stay to tell one message from another."""
+    """Return whether enough words remain to distinguish one message from another."""
     staying = [
         word
         for at, word in enumerate(map(bare, words))
@@ -155,7 +155,7 @@ def fits(core: str, fixed: Container[str]) -> bool:
 
 
 def may_fill(word: str, frame: tuple[str, str, str], fixed: Container[str]) -> bool:
-    """Return whether a word may stand in a slot, with the same frame around it."""
+    """Return whether a word may fill a slot, with the same frame around it."""
     before, core, after = split_frame(word)
     return (before, after) == (frame[0], frame[2]) and varies(core, fixed)
 

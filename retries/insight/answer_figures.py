@@ -13,7 +13,7 @@ from retries.insight.stored_figures import store
 PANEL = "answers"
 MOST_ANSWERS = 20_000
 
-# One that was answered on a page which had not yet noted its first view tells no phases.
+# An escalation without a recorded first view has no phases.
 ANSWERED = f"""select e.reason, e.opened_at, e.seen_at, e.closed_at, n.started_at, n.ended_at
 from (select * from retries_escalation e
     where e.project_id = %(project)s and e.state = 'resolved' and e.closed_at >= %(since)s

@@ -15,7 +15,7 @@ USEFUL_POINTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a task of some groups ended: done after so many attempts, or None if it was not done."""
+    """A task's end, by its groups: done after so many attempts, or None if it was not done."""
 
     groups: tuple[tuple[str, str], ...]
     at: datetime

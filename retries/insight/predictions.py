@@ -15,7 +15,7 @@ BINS = 10
 
 
 class Level(StrEnum):
-    """What a task has in common with earlier ones, from the most general on."""
+    """The features that a task shares with earlier ones, the most general first."""
 
     ALL = "all"
     KIND = "kind"
@@ -37,7 +37,7 @@ Rates = Mapping[tuple[int, str, str], Rate]
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What is known of a task: how often it has failed, and what the last failure was."""
+    """The features of a task: how often it has failed, and its last failure."""
 
     failures: int
     kind: str
@@ -132,7 +132,7 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How far the chances were from what happened; the lower the scores, the better.
+    """The distance of the chances from what happened; lower scores are better.
 
     `base` is the score of always predicting the share of done tasks.
     """

@@ -1,4 +1,4 @@
-"""What happened in each half hour and each day, so that pages need not read the journal."""
+"""Counts for each half hour and each day, so that pages need not read the journal."""
 
 from django.db import models
 
@@ -9,7 +9,7 @@ HALF_HOUR, DAY = 30, 1440
 
 
 class ActivityCount(models.Model):
-    """What an agent did in one slot of time: attempts, tasks and instructions.
+    """An agent's attempts, tasks and instructions in one slot of time.
 
     `at` is where the slot begins, in UTC. Only `retries.activity_counts` writes it.
     """
@@ -38,7 +38,7 @@ class ActivityCount(models.Model):
 
 
 class DurationCount(models.Model):
-    """How many acknowledgements or answers of a project took about so long in one slot of time.
+    """A project's acknowledgements or answers of about one duration, in one slot of time.
 
     `step` counts steps of five percent from one second. Only `retries.activity_counts` writes it.
     """

@@ -1,4 +1,4 @@
-"""What people decided about fixes."""
+"""People's verdicts about fixes."""
 
 from django.db import models
 from django.db.models import Q

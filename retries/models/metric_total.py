@@ -1,4 +1,4 @@
-"""What metrics count, kept so that it never goes down when old rows are deleted."""
+"""Totals of metrics, which never go down when old rows are deleted."""
 
 from django.db import models
 

@@ -59,7 +59,7 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
 
 
 class Channel(models.Model):
-    """Where notifications go. `address` and `signing_secrets` are encrypted and never shown."""
+    """A target of notifications. `address` and `signing_secrets` are encrypted, never shown."""
 
     id = key()
     project = models.ForeignKey(
@@ -160,7 +160,7 @@ class QuietHours(models.Model):
 
 
 class StreamCursor(models.Model):
-    """How far a reader of the journal has come: see `ledger.journal.SETTLED`."""
+    """The position of a reader of the journal: see `ledger.journal.SETTLED`."""
 
     name = models.CharField(max_length=32, primary_key=True)
     tx = models.BigIntegerField()

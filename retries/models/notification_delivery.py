@@ -35,7 +35,7 @@ UNSETTLED = (DeliveryState.PENDING, DeliveryState.RETRYING)
 
 
 class DeliveryRole(models.TextChoices):
-    """What a delivery is in its thread."""
+    """The role of a delivery in its thread."""
 
     # an event, as a webhook gets it
     EVENT = "event"
@@ -172,7 +172,7 @@ TRY_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0)
 
 
 class DeliveryTally(models.Model):
-    """How many tries of webhooks ended how; metrics count them after the tries are purged."""
+    """The number of webhook tries by result; metrics count them after the tries are purged."""
 
     project = models.ForeignKey(Project, models.CASCADE, null=True, db_index=False)
     event_type = models.CharField(max_length=40)

@@ -12,7 +12,7 @@ from retries.models.notification_channel import Channel
 
 
 class RepeatUntil(models.TextChoices):
-    """What ends the repetition of a message."""
+    """The event that ends the repetition of a message."""
 
     ANSWERED = "answered"
     # answered, or assigned to a person

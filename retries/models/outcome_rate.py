@@ -1,4 +1,4 @@
-"""How often tasks are done within their attempts, by what is known of them."""
+"""The rates at which tasks are done within their attempts, by their features."""
 
 from django.db import models
 

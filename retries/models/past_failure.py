@@ -1,4 +1,4 @@
-"""What is kept of failures after they were deleted: their counts, and the results of fixes."""
+"""The counts of deleted failures, and the results of their fixes."""
 
 from django.db import models
 from django.db.models import Q

@@ -1,4 +1,4 @@
-"""Look up what helps a person to answer an escalation, for a message about it.
+"""Find hints that help a person answer an escalation, for a message about it.
 
 A likely cause and a fix that worked before may repeat what a program printed, so without details
 only Tenfour's own words and the counts are sent.

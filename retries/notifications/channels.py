@@ -38,7 +38,7 @@ PATTERN = re.compile(r"[a-z_]+\.(\*|[a-z_]+)|\*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelSpec:
-    """What a person or a program says of a channel."""
+    """The fields of a channel that a person or a program sets."""
 
     kind: ChannelKind
     name: str
@@ -214,7 +214,7 @@ def is_valid(secret: dict[str, str], now: datetime) -> bool:
 def rotate_secret(
     channel_id: UUID, *, stamp: Stamp, hours: int = ROTATION_HOURS
 ) -> tuple[Channel, str]:
-    """Give a webhook a new signing secret; the earlier ones sign too for some hours."""
+    """Create a new signing secret for a webhook; the earlier ones also sign for some hours."""
     with transaction.atomic():
         channel = lock_channel(channel_id)
         if not channel.is_webhook:

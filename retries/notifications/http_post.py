@@ -21,7 +21,7 @@ ERROR_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a try ended: a status and the beginning of the body, or why there is none."""
+    """The result of a try: a status and the beginning of the body, or why there is none."""
 
     code: int | None
     text: str = ""

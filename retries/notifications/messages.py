@@ -19,7 +19,7 @@ ANSWERS = "Your answers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a message says about the subject of an event."""
+    """The facts in a message about the subject of an event."""
 
     project: str
     agent: str = ""

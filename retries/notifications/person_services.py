@@ -39,7 +39,7 @@ COMMON = ("mailto", "mailtos", "slack", "ntfy", "ntfys", "discord", "tgram", "po
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What a page shows of a channel's address."""
+    """The part of a channel's address that a page shows."""
 
     name: str
     shown: str

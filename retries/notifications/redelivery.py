@@ -38,7 +38,7 @@ def redeliver_range(channel: Channel, rows: DeliveryQuerySet, *, now: datetime) 
 
 @transaction.atomic
 def make_due(rows: DeliveryQuerySet, *, now: datetime) -> int:
-    """Give settled deliveries a new round of tries; those under way are tried at once."""
+    """Start a new round of tries for settled deliveries; those under way are tried at once."""
     ids: list[UUID] = list(
         rows.exclude(state__in=(DeliveryState.HELD, DeliveryState.SUMMARIZED))
         .order_by("id")

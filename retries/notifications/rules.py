@@ -25,7 +25,7 @@ MOST_CONDITIONS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotificationRuleSpec:
-    """What a person or a program says of a rule."""
+    """The fields of a rule that a person or a program sets."""
 
     conditions: tuple[str, ...]
     channel: Channel

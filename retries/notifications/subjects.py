@@ -1,4 +1,4 @@
-"""Look up what the messages about events say: titles, reasons, and how many tasks wait."""
+"""Look up the facts for messages about events: titles, reasons, and how many tasks wait."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -58,7 +58,7 @@ def remind(thread_id: UUID, *, now: datetime) -> bool:
 
 @transaction.atomic
 def notify_second(thread_id: UUID, *, now: datetime) -> bool:
-    """Tell the second channel of a thread to which no one has reacted; return whether it did."""
+    """Notify the second channel of a thread without a reaction; return whether it was sent."""
     thread = lock_thread(thread_id)
     if not (thread and thread.is_open and thread.second_at and thread.second_at <= now):
         return False

@@ -1,4 +1,4 @@
-"""What an operation applies to its rows: an existing verb, and the rows that it can change."""
+"""The action of an operation: an existing verb, and the rows that it can change."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

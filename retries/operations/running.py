@@ -65,7 +65,7 @@ def run_operation(operation_id: UUID, *, now: datetime | None = None) -> bool:
 
 @sql.atomic
 def take(operation_id: UUID, *, now: datetime) -> bool:
-    """Take the operation's lease; return whether this worker may run it."""
+    """Acquire the operation's lease; return whether this worker may run it."""
     operation = lock(operation_id)
     if operation is None or not operation.is_under_way or operation.starts_at > now:
         return False

@@ -47,7 +47,7 @@ def describe_tasks(ids: list[UUID]) -> dict[UUID, Left]:
 
 
 def narrow_to_stuck(rows: Rows) -> Rows:
-    """Keep tasks that wait for a retry, failed, or wait for a person whom “retry” can answer."""
+    """Keep tasks that wait for a retry, that failed, or whose question “retry” can answer."""
     letters = DeadLetter.objects.replayable().filter(task=OuterRef("pk"))
     asked = retryable_escalations().filter(task=OuterRef("pk"))
     return rows.filter(

@@ -77,7 +77,7 @@ class ReplayedTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """What a policy would have changed in a project's history."""
+    """The changes that a policy would have made in a project's history."""
 
     policy: str
     scope: str
@@ -317,7 +317,7 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What a policy did: how often it asked, and how often a plain retry then succeeded."""
+    """The effects of a policy: how often it asked, and how often a plain retry then succeeded."""
 
     asked: int = 0
     lost: int = 0

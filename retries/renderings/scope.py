@@ -1,4 +1,4 @@
-"""What a rendering covers, and how its queries read tasks."""
+"""The scope of a rendering, and how its queries read tasks."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ NAME_FIELDS = ("id", "ref", "title", "type")
 
 @dataclass(frozen=True, slots=True)
 class RenderingScope:
-    """What a rendering covers: a project, or one of its plans."""
+    """The scope of a rendering: a project, or one of its plans."""
 
     project_id: UUID
     plan: Plan | None = None

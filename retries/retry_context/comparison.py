@@ -1,4 +1,4 @@
-"""Say in one sentence how the last failure compares with the earlier ones (pure)."""
+"""Describe in one sentence how the last failure compares with earlier ones (pure)."""
 
 from collections.abc import Sequence
 

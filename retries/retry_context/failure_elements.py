@@ -54,7 +54,7 @@ class FailureRecord:
 
     @property
     def texts(self) -> tuple[str, str, str]:
-        """What tells the cause; what a verification printed comes first."""
+        """The texts that may state the cause; a verification's output comes first."""
         return self.output, self.details, self.message
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Say in one sentence how the previous attempt ended, if it did not fail."""
+"""Describe in one sentence how the previous attempt ended, if it did not fail."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ QUESTION_ENDS = {
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """How the escalation that an attempt led to was closed."""
+    """The end of the escalation that an attempt led to."""
 
     reason: str
     state: str

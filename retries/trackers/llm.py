@@ -1,4 +1,4 @@
-"""Let a language model turn the messages of a batch into tasks."""
+"""Turn the messages of a batch into tasks with a language model."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,7 +38,7 @@ class LlmTracker:
 
 
 class Conversation:
-    """What is said between the tracker and the model about one batch."""
+    """The exchange between the tracker and the model about one batch."""
 
     def __init__(self, model: ChatModel, batch: Batch, ledger: ToolBox) -> None:
         self.model = model
@@ -62,7 +62,7 @@ class Conversation:
             )
 
     def take_response(self) -> bool:
-        """Ask once and act on the response; return whether the model has finished."""
+        """Request one response and act on it; return whether the model has finished."""
         try:
             answer = self.model.ask(self.messages, self.tools)
         except Nonsense as nonsense:

@@ -1,4 +1,4 @@
-"""What a language model is asked that turns a session's messages into tasks (pure)."""
+"""The prompt of the language model that turns a session's messages into tasks (pure)."""
 
 import json
 from collections.abc import Iterable, Iterator

@@ -151,7 +151,7 @@ class TodoReader:
             self.planning.append(index)
 
     def read_result(self, result: Result) -> None:
-        """Take the number that Claude Code gave a task which it has created."""
+        """Read the number that Claude Code gave a new task."""
         call = self.calls[result.id]
         number = NUMBER.search(result.text)
         if call.name != "TaskCreate" or result.is_error or number is None:
@@ -200,7 +200,7 @@ class TodoReader:
             self.replace_list(LIST, items_in(call.arguments.get("todos"), "content"))
 
     def update_plan(self, call: Call) -> None:
-        """Take over a plan; it is one even where a newer Codex refuses the call."""
+        """Adopt a plan, even if a newer Codex refuses the call."""
         self.replace_list(STEP, items_in(call.arguments.get("plan"), "step"))
         if self.current is not None and self.current.origin == STEP:
             self.current.add_note(text_in(call.arguments, "explanation"))
@@ -223,7 +223,7 @@ class TodoReader:
     # ---- tasks
 
     def replace_list(self, origin: str, items: Sequence[tuple[str, str]]) -> None:
-        """Bring the tasks of one origin in line with the whole list that the agent wrote."""
+        """Update the tasks of one origin to the whole list that the agent wrote."""
         ours = [todo for todo in self.todos if todo.origin == origin]
         free = list(ours)
         found: list[Todo | None] = []

@@ -30,7 +30,7 @@ class KnownTask:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one run of a tracker reads.
+    """The input of one run of a tracker.
 
     Ledger tools name messages by their index in `messages`, which begins at 0, and tasks by their
     order. `earlier` are the last few messages before the batch, for context; no tool can name them.

@@ -22,7 +22,7 @@ CANDIDATES = 10
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of row: its path in the API, its names, and the field that tells rows apart."""
+    """A kind of row: its path in the API, its names, and the field that titles a row."""
 
     path: str
     name: str

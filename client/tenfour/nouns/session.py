@@ -83,7 +83,7 @@ def import_file(args: argparse.Namespace) -> int:
     with Client(args.url) as client:
         try:
             for part in read_parts(Path(args.file)):
-                # Only the first part tells whose lines they are.
+                # Only the first part says which session the lines belong to.
                 known = {
                     "agent": args.agent,
                     "tracker": args.tracker,

@@ -39,7 +39,7 @@ SESSION_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How one program's lines are told from others', and read."""
+    """A program's format of lines: how they are recognized and read."""
 
     name: str
     is_line: Callable[[Mapping[str, Any]], bool]

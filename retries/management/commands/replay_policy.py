@@ -1,4 +1,4 @@
-"""Say what a policy would have changed in the past."""
+"""Print what a policy would have changed in the past."""
 
 import json
 from argparse import ArgumentParser
