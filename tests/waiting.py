@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 # Far longer than anything takes: a slow machine must not make a test fail.
-PATIENCE_S = 120
+PATIENCE_S = 180
 
 Found = TypeVar("Found")
 

@@ -16,7 +16,7 @@ from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.models import Escalation
 from retries.states import Answer
-from tests.client.conftest import Run
+from tests.client.conftest import Ran, Run
 from tests.client.worlds import PLAN, RULE, World, make_world
 from tests.ledger.sessions.transcript_files import as_lines, claude_line
 from tests.serving import Tenfour
@@ -42,6 +42,19 @@ PROPOSING = {
 @pytest.fixture
 def world(tenfour_server: Tenfour) -> World:
     return make_world(tenfour_server)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Runs the command in this process: a hundred processes would take a minute to start."""
+
+    def run(*args: str, env: dict[str, str]) -> Ran:
+        for name, value in (env | {"TENFOUR_STATE": str(tmp_path / "state")}).items():
+            monkeypatch.setenv(name, value)
+        status = cli.main(args)
+        return Ran(status, *capfd.readouterr())
+
+    return run
 
 
 def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) -> None:

@@ -17,6 +17,9 @@ from tests.docs.pages import blocks, pages, script
 from tests.serving import ROOT
 from tests.waiting import PATIENCE_S
 
+# A page has dozens of commands, and some start a server of their own.
+LIMIT_S = 900
+
 
 @dataclass(frozen=True)
 class Instance:
@@ -66,6 +69,7 @@ def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
         subprocess.run(remove, cwd=PROJECT, env=env, check=True)
 
 
+@pytest.mark.timeout(LIMIT_S + 2 * PATIENCE_S)
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 def test_the_commands_of_a_page_run_as_printed(page: Path, instance: Instance) -> None:
     text = script(page, url=instance.url)
@@ -77,7 +81,7 @@ def test_the_commands_of_a_page_run_as_printed(page: Path, instance: Instance) -
         stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL,
         text=True,
-        timeout=300,
+        timeout=LIMIT_S,
     )
     assert done.returncode == 0, f"{text}\n\n----\n{done.stdout}"
 

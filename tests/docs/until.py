@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 
-PATIENCE_S = 90
+PATIENCE_S = 180
 
 
 def main(expected: str) -> int:
