@@ -23,6 +23,7 @@ M_ARENA_MAX, ARENAS = -8, 2
 app = Celery("tenfour")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(related_name="jobs")
+app.Beat = app.subclass_with_self("config.clock:Clock")  # type: ignore[misc, arg-type]
 
 # A worker without -Q takes jobs from all queues. Each has an exchange of its own: with the default
 # one, every job would reach all of them.

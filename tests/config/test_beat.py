@@ -1,0 +1,77 @@
+"""The clock ends when it is told to, whatever Redis does."""
+
+import os
+import selectors
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.celery_processes import run_celery
+from tests.waiting import PATIENCE_S, wait_until
+
+BEAT = ["beat", "-l", "WARNING", "--scheduler", "celery.beat:Scheduler", "--pidfile", ""]
+
+
+class SilentRedis:
+    """Forwards connections to Redis until it is silenced; then it reads and answers nothing."""
+
+    def __init__(self) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.is_silent, self.was_asked = False, False
+        self.forwarded = 0
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        given = urlsplit(os.environ["REDIS_URL"])
+        host = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        return given._replace(netloc=f"{given.netloc.rpartition('@')[0]}@{host}").geturl()
+
+    def accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self.listener.accept()
+                threading.Thread(target=self.forward, args=(client,), daemon=True).start()
+
+    def forward(self, client: socket.socket) -> None:
+        given = urlsplit(os.environ["REDIS_URL"])
+        with (
+            client,
+            socket.create_connection((given.hostname, given.port)) as server,
+            selectors.DefaultSelector() as ready,
+            suppress(OSError),
+        ):
+            ready.register(client, selectors.EVENT_READ, server)
+            ready.register(server, selectors.EVENT_READ, client)
+            while True:
+                for key, _ in ready.select():
+                    assert isinstance(key.fileobj, socket.socket)
+                    if not (data := key.fileobj.recv(65_536)):
+                        return
+                    if not self.is_silent:
+                        key.data.sendall(data)
+                        self.forwarded += 1
+                    elif key.fileobj is client:
+                        self.was_asked = True
+
+
+@pytest.fixture
+def redis() -> Iterator[SilentRedis]:
+    served = SilentRedis()
+    with served.listener:
+        yield served
+
+
+@pytest.mark.django_db(transaction=True)
+def test_sigterm_ends_a_clock_that_waits_for_redis(redis: SilentRedis) -> None:
+    with run_celery(*BEAT, REDIS_URL=redis.url) as beat:
+        wait_until(lambda: redis.forwarded > 200)  # it has caught up, and ticks
+        redis.is_silent = True
+        wait_until(lambda: redis.was_asked)
+        beat.send_signal(signal.SIGTERM)
+        assert beat.wait(PATIENCE_S) == 0
