@@ -146,8 +146,7 @@ def test_keys_move_and_open(visit: Visit, fleet: Agent) -> None:
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/agents/{fleet.pk}/")
-    page.keyboard.press("g")
-    page.keyboard.press("a")
+    page.keyboard.type("ga")  # in one call, so that the second is in time
     page.wait_for_url("**/agents/")
 
 

@@ -13,7 +13,7 @@ from pytest_django.live_server_helper import LiveServer
 from ledger import optional_cache
 from ledger.auth_failures import KEY
 from ledger.models import Token
-from tests.browser.conftest import Visitor, assert_whole, assert_whole_as_it_is
+from tests.browser.conftest import Visitor, assert_whole, assert_whole_as_it_is, wait_until
 from tests.factories import make_project
 
 PATH = "/agents/connect/"
@@ -50,7 +50,7 @@ def test_the_light_turns_green_while_the_token_and_the_way_stay(
     expect(page.locator(".way--curl")).to_be_visible()
     page.keyboard.press("y")
     expect(page.locator("#toasts")).to_contain_text("The token is in your clipboard.")
-    assert secret in page.evaluate("navigator.clipboard.readText()")
+    wait_until(page, lambda: secret in page.evaluate("navigator.clipboard.readText()"))
     expect(page).to_have_url(re.compile("way=curl"))
     assert secret not in page.url
     assert_whole_as_it_is(page)

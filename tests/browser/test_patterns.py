@@ -44,8 +44,7 @@ def test_the_pages_are_whole_and_promote_a_fix_without_a_script(
 def test_by_key_alone(visit: Callable[..., Visitor], busy: dict[str, str]) -> None:
     """From any page to the patterns, into one, and resolved."""
     page = visit().sign_in()
-    page.keyboard.press("g")
-    page.keyboard.press("f")
+    page.keyboard.type("gf")  # in one call, so that the second is in time
     page.wait_for_url("**/patterns/")  # and until it is loaded: keys need its script
     page.keyboard.press("j")
     page.keyboard.press("Enter")

@@ -44,8 +44,7 @@ def test_one_is_stopped_by_its_key(visit: Callable[..., Visitor], plan: Plan) ->
     """From the sidebar to the list by G P, from there with J and Enter, then A."""
     visitor = visit()
     page = visitor.sign_in()
-    page.keyboard.press("g")
-    page.keyboard.press("p")
+    page.keyboard.type("gp")  # in one call, so that the second is in time
     page.wait_for_url("**/plans/")
     page.keyboard.press("j")
     page.keyboard.press("Enter")

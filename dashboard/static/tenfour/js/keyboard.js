@@ -2,7 +2,7 @@
    dialog of shortcuts; the places of G … are those of the sidebar. */
 (function () {
   "use strict";
-  var GOING_FOR = 900;
+  var GOING_FOR = 1500;
   var going = 0;
   var $ = function (selector) { return document.querySelector(selector); };
 
