@@ -145,7 +145,7 @@ def test_keys_move_and_open(visit: Visit, fleet: Agent) -> None:
     page.wait_for_url("**/agents/?q=coder")
     page.keyboard.press("j")
     page.keyboard.press("Enter")
-    page.wait_for_url(f"**/agents/{fleet.pk}/")
+    page.wait_for_url(f"**/agents/{fleet.pk}/?q=coder")  # the list that its neighbors are of
     page.keyboard.type("ga")  # in one call, so that the second is in time
     page.wait_for_url("**/agents/")
 
