@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from tenfour import Client, Escalation, langgraph
 
 from tests.serving import ROOT, Tenfour
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 EXAMPLE = ROOT / "examples" / "langgraph_node.py"
 # Graphs that other programs would have; the first word of the command line names the story.
@@ -58,11 +57,7 @@ def finish(process: "subprocess.Popen[str]") -> str:
 
 
 def wait_for_question(operator: Client) -> Escalation:
-    until = time.monotonic() + 60
-    while not (found := list(operator.escalations.list(state="open"))):
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    return found[0]
+    return wait_until(lambda: list(operator.escalations.list(state="open")))[0]
 
 
 def test_the_example_asks_a_person_and_goes_on(

@@ -270,4 +270,4 @@ def test_a_hostile_glob_takes_no_time(agent: Agent, glob: str) -> None:
     path = ("a/" if "/" in glob else "aa") * 2000 + "/!"
     started = time.perf_counter()
     assert report(agent, path=path).sent == []
-    assert time.perf_counter() - started < 1
+    assert time.perf_counter() - started < 20  # with backtracking it would take years

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from uuid import uuid4
@@ -29,6 +28,7 @@ from retries.sessions.processing import buffer_new_message
 from retries.trackers.tracker import Batch, ToolBox
 from tests.conftest import Api
 from tests.retries.sessions.worlds import forget_jobs, make_session, sent_jobs, states, store
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -148,10 +148,7 @@ def test_another_process_sees_the_timer_and_it_ends() -> None:
     )
     assert child.stdout.split() == ["False", "True"]
     assert not check_buffer_timer_or_set(session, "theirs", 60)
-    deadline = time.monotonic() + 30
-    while not check_buffer_timer_or_set(session, foreign, 1):
-        assert time.monotonic() < deadline, "the timer never ended"
-        time.sleep(0.05)
+    wait_until(lambda: check_buffer_timer_or_set(session, foreign, 1))
 
 
 def test_the_timer_processes_whatever_is_pending(tracker: Counting) -> None:

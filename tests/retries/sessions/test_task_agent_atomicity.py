@@ -1,7 +1,6 @@
 """One model response is one transaction: all of its calls take effect, or none."""
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -21,7 +20,7 @@ from retries.trackers.tracker import Batch, ToolBox
 from tests.conftest import Api
 from tests.elsewhere import blocked
 from tests.retries.sessions.worlds import make_session, states, store
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -391,7 +390,7 @@ def test_the_lock_is_renewed_while_a_batch_runs(
     monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     """S2.9: a tracker that takes longer than the lock's lifetime keeps the session."""
-    settings.TENFOUR = settings.TENFOUR | {"SESSION_MESSAGE_PROCESSING_TIMEOUT_SECONDS": 1}
+    settings.TENFOUR = settings.TENFOUR | {"SESSION_MESSAGE_PROCESSING_TIMEOUT_SECONDS": 9}
     session = make_session()
     store(session)
     refused: list[Any] = []
@@ -399,10 +398,7 @@ def test_the_lock_is_renewed_while_a_batch_runs(
     class Slow:
         def respond(self, batch: Batch, ledger: ToolBox) -> None:
             begun = Session.objects.get().lock_until
-            deadline = time.monotonic() + 30
-            while Session.objects.get().lock_until == begun:
-                assert time.monotonic() < deadline, "the lock was not renewed"
-                time.sleep(0.05)
+            wait_until(lambda: Session.objects.get().lock_until != begun)
             refused.append(batches.take_lock(session.id))
             ledger.call_all([insert("Done")])
 
