@@ -26,6 +26,8 @@ PAGES = {
     "tasks": "/tasks/",
     "tasks, by words": "/tasks/?q=importer",
     "tasks, failed": "/tasks/?q=state:failed",
+    "tasks, tried three times": "/tasks/?q=attempts:%3E2",
+    "tasks, reported blocked": "/tasks/?q=reason:reported",
     "search": "/search/?q=importer",
     "instructions": "/instructions/",
     "plans": "/plans/",

@@ -12,7 +12,7 @@ from dashboard.query_box import ANY, Values
 from dashboard.shared_queries import CountOf, hash_of, of_project
 from dashboard.tasks.common_words import are_common
 from dashboard.tasks.filters import STATES, TaskQuery
-from dashboard.tasks.queries import filter_tasks
+from dashboard.tasks.queries import filter_tasks, is_retried
 from ledger import search_words
 from ledger.models import Agent, Project, Task
 from ledger.optional_cache import get_or_compute_slow
@@ -90,7 +90,8 @@ def is_read_at_once(query: TaskQuery) -> bool:
 
     Otherwise an index leads to the tasks of each state and agent that match.
     """
-    return bool(query.words or query.error != ANY or query.pattern != ANY or query.changed)
+    named = query.words or query.error != ANY or query.pattern != ANY
+    return bool(named or query.changed or is_retried(query))
 
 
 def count_groups(groups: Iterable[dict[str, Any]]) -> dict[str, int]:

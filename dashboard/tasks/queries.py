@@ -63,7 +63,8 @@ def filter_tasks(
         match_values(query.type, "type"),
         match_values(query.plan, "plan__ref"),
         match_any(query.state, lambda name: Q(state__in=STATES[name])),
-        match_any(query.reason, lambda name: Q(blocked_reason=name)),
+        # only blocked tasks have a reason: the state leads to an index of them
+        match_any(query.reason, lambda name: Q(state=TaskState.BLOCKED, blocked_reason=name)),
         match_any(query.error, failed_with),
         match_any(query.pattern, lambda text: Q(id__in=failed_in_pattern(text))),
         match_age(query.older, "updated_at"),
@@ -81,6 +82,11 @@ def filter_tasks(
     for word in query.words:
         rows = rows.filter(has_word(word))
     return rows.filter(id__in=query.ids) if query.ids else rows
+
+
+def is_retried(query: TaskQuery) -> bool:
+    """Return whether the query asks only for tasks of several attempts, which have an index."""
+    return query.attempts_over is not None and query.attempts_over >= 1
 
 
 def failed_with(text: str) -> Q:

@@ -162,6 +162,8 @@ class Task(models.Model):
             models.Index(
                 fields=["updated_at"], condition=Q(state=TaskState.DONE), name="task_done_changed"
             ),
+            # to find the tasks of several attempts: others do not write to it
+            models.Index(fields=["state", "id"], condition=Q(attempts__gt=1), name="task_retried"),
             # of the few tasks that are linked: before a task is deleted, they show what links to it
             *(
                 models.Index(

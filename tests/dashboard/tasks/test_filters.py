@@ -87,8 +87,12 @@ def test_the_list_by_time_and_pattern(browser: Client, agent: Agent) -> None:
         assert (rows(browser.get(URL, {"q": query}), "task") == [str(task.pk)]) == found, query
 
 
-def test_a_period_of_changes_is_read_from_indexes() -> None:
+def test_changes_attempts_and_reasons_are_read_from_indexes() -> None:
     with connection.cursor() as cursor:
         cursor.execute("set local enable_seqscan = off; set local enable_indexscan = off")
     plan = filter_tasks(parse("changed:1h"), None).explain()
     assert "on task_done_changed" in plan and "on task_not_done" in plan, plan
+    plan = filter_tasks(parse("attempts:>2"), None).explain()
+    assert "on task_retried" in plan, plan
+    plan = filter_tasks(parse("reason:reported"), None).explain()
+    assert "on task_blocked" in plan or "on task_not_done" in plan, plan
