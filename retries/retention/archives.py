@@ -26,6 +26,10 @@ class ArchiveBusy(Exception):
     """Another run writes to the archive."""
 
 
+class DamagedArchive(ValueError):
+    """A file of the archive is not as it was written."""
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """One line of an archive, and the names that find it: ids, and refs of tasks and plans."""
@@ -165,11 +169,15 @@ def whole_lines(content: bytes) -> list[bytes]:
 
 
 def read_index(path: Path) -> Iterator[Batch]:
-    """Yield the batches of a data file; raises ValueError at a line that is none."""
+    """Yield the batches of a data file; raises DamagedArchive at a line that is none."""
     index = index_of(path)
     if index.exists():
         for line in whole_lines(index.read_bytes()):
-            yield Batch(**json.loads(line))
+            try:
+                batch = Batch(**json.loads(line))
+            except (ValueError, TypeError) as error:
+                raise DamagedArchive(f"{index.name} can't be read") from error
+            yield batch
 
 
 def read_batch(file: BinaryIO, batch: Batch) -> list[str]:
@@ -189,25 +197,35 @@ def find_records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
     """Yield the records with this id or ref, the oldest first, and each text once.
 
     A run that was killed may have archived a row that it did not delete; the next one does again.
+    Raises DamagedArchive at a batch that can't be read.
     """
     seen: set[str] = set()
     for path in sorted(list_files(folder), key=lambda each: each.name.removesuffix(DATA)[-10:]):
         batches = [each for each in read_index(path) if name in each.names]
         if batches:
             with path.open("rb") as file:
-                for line in (line for batch in batches for line in read_batch(file, batch)):
-                    record = json.loads(line)
+                for line, record in read_records(file, batches):
                     if name in record["names"] and line not in seen:
                         seen.add(line)
                         yield record
+
+
+def read_records(file: BinaryIO, batches: Iterable[Batch]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the lines of batches with their records; raises DamagedArchive."""
+    for batch in batches:
+        try:
+            found = [(line, json.loads(line)) for line in read_batch(file, batch)]
+        except (ValueError, OSError, EOFError) as error:
+            raise DamagedArchive(f"{Path(file.name).name}: {error}") from error
+        yield from found
 
 
 def verify(path: Path) -> Iterable[str]:
     """Return what is wrong with a data file."""
     try:
         batches = list(read_index(path))
-    except (ValueError, TypeError, KeyError):
-        return [f"{index_of(path).name} can't be read"]
+    except DamagedArchive as error:
+        return [str(error)]
     problems = []
     with path.open("rb") as file:
         for batch in batches:

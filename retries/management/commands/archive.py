@@ -31,6 +31,10 @@ class Command(BaseCommand):
             {"list": self.list, "show": self.show, "verify": self.verify}[verb](place, ref)
         except OSError as error:
             raise CommandError(f"{error.filename}: {error.strerror}.") from error
+        except archives.DamagedArchive as error:
+            raise CommandError(
+                f"{error}. Run `archive verify`, then restore the damaged files."
+            ) from error
 
     def list(self, folder: Path, _: str) -> None:
         for path in self.files(folder):
@@ -39,12 +43,14 @@ class Command(BaseCommand):
             self.stdout.write(f"{path.name}: {records} records, {path.stat().st_size} bytes")
 
     def show(self, folder: Path, ref: str) -> None:
+        self.files(folder)
         found = False
         for record in archives.find_records(folder, ref):
             found = True
             self.stdout.write(json.dumps(record, ensure_ascii=False))
         if not found:
-            raise CommandError(f"No record in {folder} has the id or ref {ref}.")
+            shown = ref.encode(errors="replace").decode()  # an argument may be no text
+            raise CommandError(f"No record in {folder} has the id or ref {shown}.")
 
     def verify(self, folder: Path, _: str) -> None:
         files = self.files(folder)
