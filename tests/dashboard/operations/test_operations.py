@@ -98,8 +98,8 @@ def test_everything_matching_is_a_query_with_a_cut_off_and_no_list_of_ids(
         enqueued(agent, f"Task {n}", now=before)
     enqueued(other, "Not this one", now=before)
     page = html(browser.get("/tasks/?q=agent:coder"))
-    matching = page[page.index('id="matching-form"') :]
-    assert 'name="matching" value="yes"' in matching and 'name="id"' not in matching
+    bar = page[page.index('id="bulk-form"') :]
+    assert 'name="matching" value="yes"' in bar and 'name="q" value="agent:coder"' in bar
     form = {"matching": "yes", "q": "agent:coder", "next": "/tasks/?q=agent:coder"}
     asked = browser.post(NEW.format("task.abort"), form)
     counted_at = re.search(r'name="counted_at" value="([^"]+)"', html(asked))

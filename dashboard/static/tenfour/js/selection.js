@@ -8,22 +8,26 @@
     var picked = each.filter(function (box) { return box.checked; }).length;
     all.checked = picked > 0 && picked === each.length;
     all.indeterminate = picked > 0 && picked < each.length;
+    if (!picked) pickMatching(false);
+  }
+  /* choose everything that the filter matches instead of the ticked rows */
+  function pickMatching(on) {
+    var matching = document.querySelector("[data-pick-matching]");
+    if (matching) matching.checked = on;
   }
   function pick(some, on) {
     some.forEach(function (box) { box.checked = on; });
     paint();
   }
 
-  /* move to the actions on the selection, or on everything that the filter matches */
+  /* move to the actions on the selection, or first select everything that the filter matches */
   function act(event, everything) {
-    var every = document.querySelector(".every"), some = boxes().some(function (box) { return box.checked; });
-    var form = some && !everything ? document.getElementById("bulk-form") : every;
-    if (!form) return;
-    if (form === every) every.open = true;
-    var button = form.querySelector("button[formaction]");
-    if (!button) return;
+    if (everything && !document.querySelector("[data-pick-matching]")) return;
+    if (everything) pick(boxes(), true);
+    if (!boxes().some(function (box) { return box.checked; })) return;
+    if (everything) pickMatching(true);
     event.preventDefault();
-    button.focus();
+    document.querySelector("#bulk-form button[formaction]").focus();
   }
 
   document.addEventListener("change", function (event) {
