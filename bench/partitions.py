@@ -14,27 +14,20 @@ from typing import Any
 
 import psycopg
 
+from bench import volume
 from bench.figures import Figure, Say, Scale, at_most, summarize
 from bench.page_comparison import start_visitor
 from bench.pages import OPERATOR
 from bench.servers import Sandbox
-from bench.volume import compare
 from config.local.places import PROJECT
 
 EVENTS, MORE = 1_000_000, 5
 INSTRUCTIONS, TASKS, AGENTS = 20_000, 20_000, 60
 MOVES, WARM_UP = 2_000, 200
 MAX_MOVE, MAX_PAGE = 1.05, 1.3
-PAGES = {
-    "overview": "/",
-    "activity": "/activity/",
+PAGES = volume.PAGES | {
     "activity, one agent": "/activity/?q=agent:agent-1",
-    "audit": "/audit/",
-    "tasks": "/tasks/",
-    "instructions": "/instructions/",
-    "agents": "/agents/",
-    "escalations": "/escalations/",
-    "insight": "/insight/",
+    "audit": "/settings/audit/",
 }
 MOVE = """with moved as (
     update ledger_instruction set updated_at = now() where id = %(id)s
@@ -70,7 +63,9 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
         large, small = sides
         for page in sorted({*large.paths} & {*small.paths}):
             name = f"{page}: p95 with {MORE} times the events / with one"
-            figures.append(compare(name, (large, page), (small, page), MAX_PAGE, scale.rounds))
+            figures.append(
+                volume.compare(name, (large, page), (small, page), MAX_PAGE, scale.rounds)
+            )
             say(f"{figures[-1].name}: {figures[-1].median:.2f}")
     return figures
 
