@@ -14,7 +14,7 @@ from pathlib import Path
 from config.local.commands import START_ERRORS, Command, describe_start_error
 
 BACK_OFF = (0.5, 1, 2, 4, 8, 15, 30)  # seconds between two starts
-STEADY = 30  # seconds of life after which the next delay is the shortest again
+STEADY = 5  # seconds of life after which the next delay is the shortest again
 GRACE = 15  # seconds between the request to stop and the kill
 LEAST_FREE = 16 * 2**20  # PostgreSQL allocates its log in files of this size
 COLORS = {"tenfour": 1, "postgres": 34, "redis": 31, "web": 32, "worker": 33, "beat": 35}

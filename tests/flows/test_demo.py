@@ -66,14 +66,14 @@ def test_the_whole_ladder_and_a_persons_fixes(
     demo: Demo, web_server: str, transactional_db: None
 ) -> None:
     """S1.47, S1.49: what failed three times for want of a fact is done by attempt 4 of 4."""
-    # It ends earlier, as soon as everything is over.
-    running = demo(web_server, "--seconds", "9.5", "--speed", "5", "--wait", "200")
+    # It asks as soon as a question is open, and ends when everything is over.
+    running = demo(web_server, "--seconds", "1", "--speed", "2.4", "--wait", "219")
     open_ones = Escalation.objects.open()
     wait_until(lambda: open_ones.count() == 2 or running.poll() is not None)
     mara = Client()
     mara.force_login(User.objects.create_superuser("mara"))
     ignored, version = open_ones.get(task=None), open_ones.get(instruction=None)
-    fixes = {ignored: "Run `uptime` and say what you found.", version: "Run `echo 2.0.0 > VERSION`"}
+    fixes = {ignored: "Run `date -u` and say what you found.", version: "Run `echo 2.0.0 > VERSION`"}
     for escalation, fix in fixes.items():
         form = {"action": "fix", "fix": fix, "version": str(escalation.version)}
         mara.post(f"/escalations/{escalation.id}/answer/", form)

@@ -86,7 +86,8 @@ class Command(BaseCommand):
         """Say how many questions are open, and which answers would help."""
         noun = "question is" if count == 1 else "questions are"
         self.report(f"\n{count} {noun} open: {stage.url}/escalations/?project={PROJECT}")
-        self.report("Answer with a fix. For the agent deaf: Run `uptime` and say what you found.")
+        # No other instruction to deaf expects this command, so the report acknowledges the fix.
+        self.report("Answer with a fix. For the agent deaf: Run `date -u` and say what you found.")
         self.report("For the version of the release:        Run `echo 2.0.0 > VERSION`")
         self.report("These agents ignore machines, but they follow a person.\n")
 
