@@ -73,7 +73,10 @@ def test_the_whole_ladder_and_a_persons_fixes(
     mara = Client()
     mara.force_login(User.objects.create_superuser("mara"))
     ignored, version = open_ones.get(task=None), open_ones.get(instruction=None)
-    fixes = {ignored: "Run `date -u` and say what you found.", version: "Run `echo 2.0.0 > VERSION`"}
+    fixes = {
+        ignored: "Run `date -u` and say what you found.",
+        version: "Run `echo 2.0.0 > VERSION`",
+    }
     for escalation, fix in fixes.items():
         form = {"action": "fix", "fix": fix, "version": str(escalation.version)}
         mara.post(f"/escalations/{escalation.id}/answer/", form)
