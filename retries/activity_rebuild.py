@@ -13,10 +13,22 @@ from django.db import transaction
 
 from ledger import journal, sql
 from ledger.journal import Cursor
-from retries.activity_counts import MOST_BATCHES, READER, build_statements, count_activity
-from retries.activity_horizon import find_first_whole_day
+from retries.activity_counts import (
+    COUNT_BATCH,
+    MOST_BATCHES,
+    READER,
+    build_statements,
+    count_activity,
+)
+from retries.activity_horizon import BEGINNING, find_first_whole_day
 from retries.models import ActivityCount, DurationCount
-from retries.stream_position import IN_BATCH, ensure_cursor, lock_cursor, move_cursor
+from retries.stream_position import (
+    IN_BATCH,
+    ensure_cursor,
+    lock_cursor,
+    move_cursor,
+    read_batches,
+)
 
 # The row that says which rebuild is the newest one.
 NEWEST = "activity_rebuild"
@@ -66,14 +78,28 @@ def rebuild_activity(*, now: datetime) -> RebuildResult:
 
     The clock counts what is written meanwhile. Raises RebuildReplaced.
     """
-    while count_activity(now=now)["batches"] == MOST_BATCHES:
-        pass  # so that little is left for the one transaction at the beginning
-    rebuild = begin_rebuild(since=find_first_whole_day(now=now), now=now)
+    since = find_first_whole_day(now=now)
+    if since > BEGINNING:
+        count_backlog(now=now)
+    rebuild = begin_rebuild(since=since, now=now)
     runs, after = 0, FIRST
     while last := count_run(rebuild, after=after):
         runs, after = runs + 1, last
     count_activity(now=now)
     return RebuildResult(runs, rebuild.since)
+
+
+def count_backlog(*, now: datetime) -> None:
+    """Count what the clock has not counted yet, so that `begin_rebuild` has little to count."""
+    ensure_cursor(READER, start=Cursor(), now=now)
+    most = MOST_BATCHES
+    while read_batches(READER, count_large_batch, most=most, now=now, size=RUN_LENGTH) == most:
+        pass
+
+
+def count_large_batch(between: dict[str, str]) -> None:
+    for statement in COUNT_BATCH:
+        sql.run_custom_plan(statement, **between)
 
 
 @transaction.atomic

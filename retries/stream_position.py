@@ -41,21 +41,31 @@ def move_cursor(cursor: StreamCursor, to: Cursor, now: datetime) -> None:
 
 
 def read_batches(
-    name: str, count: Callable[[dict[str, str]], None], *, most: int, now: datetime
+    name: str,
+    count: Callable[[dict[str, str]], None],
+    *,
+    most: int,
+    now: datetime,
+    size: int | None = None,
 ) -> int:
-    """Count batch after batch of settled events, `most` at most; return how many there were."""
+    """Count batch after batch of settled events, `most` at most; return how many there were.
+
+    A batch has `size` events, by default BATCH_SIZE.
+    """
     batches = 0
-    while batches < most and read_batch(name, count, now):
+    while batches < most and read_batch(name, count, now, size or BATCH_SIZE):
         batches += 1
     return batches
 
 
 @transaction.atomic
-def read_batch(name: str, count: Callable[[dict[str, str]], None], now: datetime) -> bool:
+def read_batch(
+    name: str, count: Callable[[dict[str, str]], None], now: datetime, size: int
+) -> bool:
     """Count the next events, and move the cursor behind them; return whether there were any."""
     cursor = lock_cursor(name)
     after = Cursor(cursor.tx, str(cursor.event_id))
-    last = sql.run(LAST, tx=str(after.tx), id=after.id, size=BATCH_SIZE)
+    last = sql.run(LAST, tx=str(after.tx), id=after.id, size=size)
     if not last:
         return False
     to = Cursor(int(last[0]["tx"]), last[0]["id"])
