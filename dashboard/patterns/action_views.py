@@ -51,8 +51,8 @@ def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
 
 
 JUDGED = {
-    "promote": (Verdict.PROMOTED, "Promoted. The next attempts after such errors are told it."),
-    "retire": (Verdict.RETIRED, "Retired. It is neither offered nor told any more."),
+    "promote": (Verdict.PROMOTED, "Promoted. The next attempts after such errors get it."),
+    "retire": (Verdict.RETIRED, "Retired. It is no longer offered, and attempts no longer get it."),
     "reset": (None, "Reset. Its counts decide again."),
 }
 

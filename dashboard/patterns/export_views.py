@@ -1,17 +1,18 @@
 """Export the failure patterns of a list: exactly those that its filter finds."""
 
-from django.db.models import OuterRef
+from django.db.models import OuterRef, Subquery, Sum
+from django.db.models.functions import Coalesce
 from django.http import HttpResponseBase
 from django.views.decorators.http import require_safe
 
 from dashboard.access import operators_only
 from dashboard.export import export_list
 from dashboard.navigation import requested_project
+from dashboard.nearest_names import list_problems
 from dashboard.patterns import filters, queries
 from dashboard.rendering import HtmxRequest
-from dashboard.shared_queries import CountOf
 from dashboard.sorting import read_sort
-from retries.models import Grouped
+from retries.models import FailureCount
 
 COLUMNS = {
     "id": "id",
@@ -26,7 +27,8 @@ COLUMNS = {
     "ignored_until": "ignored_until",
     "note": "note",
 }
-FAILURES = Grouped.objects.filter(pattern=OuterRef("pk")).order_by()
+OF_PATTERN = FailureCount.objects.filter(pattern=OuterRef("pk")).order_by().values("pattern")
+FAILURES = Coalesce(Subquery(OF_PATTERN.values(total=Sum("failures"))), 0)
 
 
 @require_safe
@@ -34,9 +36,9 @@ FAILURES = Grouped.objects.filter(pattern=OuterRef("pk")).order_by()
 def export(request: HtmxRequest, form: str) -> HttpResponseBase:
     """Stream the list as CSV or JSON lines."""
     query = filters.parse(request.GET.get("q", ""))
+    project = requested_project(request)
     sort = read_sort(request.GET.get("sort", ""), queries.COLUMNS, None)
-    counted = queries.filter_patterns(query, requested_project(request)).annotate(
-        failures=CountOf(FAILURES.values("pk"))
-    )
+    counted = queries.filter_patterns(query, project).annotate(failures=FAILURES)
     ordered = queries.order_patterns(counted, sort)
-    return export_list(ordered, COLUMNS, form=form, name="patterns", problems=query.problems)
+    problems = list_problems(query, "patterns", project)
+    return export_list(ordered, COLUMNS, form=form, name="patterns", problems=problems)

@@ -18,9 +18,10 @@ from dashboard.tasks.queries import HEAVY
 from ledger import sql
 from ledger.models import Agent, Project
 from ledger.optional_cache import get_or_compute_slow
-from retries.failures import figures, grouping
-from retries.failures.figures import StuckTasks, Total
-from retries.models import FailurePattern, Grouped
+from retries.failures import figures, grouping, stuck_tasks
+from retries.failures.figures import Total
+from retries.failures.stuck_tasks import StuckTasks
+from retries.models import FailureCount, FailurePattern, Grouped
 from retries.states import TROUBLING, EscalationState
 
 PAGE = 40
@@ -88,7 +89,7 @@ def filter_patterns(query: PatternQuery, project: Project | None) -> QuerySet[Fa
 def has_agent(name: str) -> Q:
     """Return the condition that a pattern has failures of an agent."""
     agents = Agent.objects.filter(name=name).values("pk")
-    return Q(Exists(Grouped.objects.filter(pattern=OuterRef("pk"), agent__in=agents)))
+    return Q(Exists(FailureCount.objects.filter(pattern=OuterRef("pk"), agent__in=agents)))
 
 
 def has_name(text: str) -> Q:
@@ -239,9 +240,10 @@ class Days:
 
 
 def count_days(row: FailurePattern, *, now: datetime) -> Days:
-    per_day = count_by_step([row.pk], step=timedelta(days=1), steps=DAYS, now=now)[row.pk]
-    hours = count_by_step([row.pk], step=timedelta(hours=1), steps=2 * HOURS, now=now)[row.pk]
-    bad = per_day if find_reason(row, hours, now=now) else [0] * DAYS
+    steps = DAYS * HOURS
+    hours = count_by_step([row.pk], step=timedelta(hours=1), steps=steps, now=now)[row.pk]
+    per_day = [sum(hours[at : at + HOURS]) for at in range(0, steps, HOURS)]
+    bad = per_day if find_reason(row, hours[-2 * HOURS :], now=now) else [0] * DAYS
     return Days(sum(per_day), bars(per_day, bad, tall=3 * BAR_HEIGHT))
 
 
@@ -250,13 +252,14 @@ def count_all_failures(row: FailurePattern) -> int:
     return found[row.pk].total if row.pk in found else 0
 
 
+BY_AGENT = f"""select a.id, a.name, a.project_id, c.n
+from ({figures.BY_AGENT}) c join ledger_agent a on a.id = c.agent_id
+order by c.n desc, c.last_at desc"""
+
+
 def list_agents(row: FailurePattern) -> list[Agent]:
     """Return the agents of a pattern's failures with their number `n`, the most first."""
-    by_agent = figures.count_by_agent(row.pk, most=PAGE)
-    known = Agent.objects.in_bulk(by_agent)
-    for id, number in by_agent.items():
-        known[id].n = number  # type: ignore[attr-defined]
-    return [known[id] for id in by_agent]
+    return list(Agent.objects.raw(BY_AGENT, {"pattern": row.pk, "most": PAGE}))
 
 
 def list_failures(row: FailurePattern) -> list[Grouped]:
@@ -286,7 +289,9 @@ def pick_examples(failures: list[Grouped]) -> list[Example]:
 
 
 def count_stuck_tasks(row: FailurePattern) -> StuckTasks:
-    return figures.count_stuck_tasks(row.pk)
+    return get_or_compute_slow(
+        f"patterns:stuck:{row.pk}", lambda: stuck_tasks.count_stuck_tasks(row.pk)
+    )
 
 
 def split_marks(template: str) -> list[tuple[str, bool]]:

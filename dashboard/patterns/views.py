@@ -10,7 +10,9 @@ from django.urls import reverse_lazy
 from dashboard import steps
 from dashboard.actions import Action
 from dashboard.facets import Facet, build_state_facets
+from dashboard.form_values import read_whole_number
 from dashboard.live_updates import read_live_key
+from dashboard.nearest_names import NameHints, suggest_names
 from dashboard.patterns import filters, queries
 from dashboard.patterns.actions import ACTIONS, IGNORE_TIMES, allowed_actions
 from dashboard.patterns.filters import PatternQuery
@@ -20,8 +22,8 @@ from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sorting import Heading, build_headings, read_sort
 from ledger.models import Agent
 from retries.failures import figures, fix_verdicts, fixes, suggestions
-from retries.failures.figures import StuckTasks
 from retries.failures.fixes import FixState, LearnedFix
+from retries.failures.stuck_tasks import StuckTasks
 from retries.failures.suggestions import Suggestion, WorkedFix
 from retries.models import FailurePattern, Grouped
 from retries.states import Verdict
@@ -95,6 +97,8 @@ def detail(visit: Visit, pattern_id: UUID) -> PatternPage:
     if row is None:
         raise Http404(f"There is no pattern {pattern_id}.")
     stuck = queries.count_stuck_tasks(row)
+    outcomes = fixes.fetch_outcomes([row.pk])
+    learned = fixes.list_learned_fixes(row.pk, outcomes=outcomes)
     failures = queries.list_failures(row)
     return PatternPage(
         title=f"{row.template[:60]} · Pattern",
@@ -111,8 +115,8 @@ def detail(visit: Visit, pattern_id: UUID) -> PatternPage:
         merged=figures.list_merged_templates(row),
         total=queries.count_all_failures(row),
         suggestion=suggestions.suggest(failures[0].failure) if failures else None,
-        worked_fixes=suggestions.list_worked_fixes(row.pk),
-        fixes=[ListedFix(each) for each in fixes.list_learned_fixes(row.pk)[:FIXES_SHOWN]],
+        worked_fixes=suggestions.list_worked_fixes(row.pk, outcomes=outcomes),
+        fixes=[ListedFix(each) for each in learned[:FIXES_SHOWN]],
     )
 
 
@@ -140,6 +144,7 @@ class PatternListPage(PageContext):
     sort: str
     listed: PatternList
     actions: list[Action]
+    hints: NameHints
     considered: int = queries.CONSIDERED
 
 
@@ -151,6 +156,13 @@ def index(visit: Visit) -> PatternListPage:
     sort = read_sort(params.get("sort", ""), queries.COLUMNS, None)
     counts = queries.count_patterns(query, project)
     state = query.one_state
+    listed = queries.list_patterns(
+        query,
+        project,
+        sort=sort,
+        page=read_page_number(params.get("page", "")),
+        now=visit.now,
+    )
     return PatternListPage(
         title=f"{counts['open']:,} open · Patterns" if counts["open"] else "Patterns",
         heading="Patterns",
@@ -161,18 +173,12 @@ def index(visit: Visit) -> PatternListPage:
         states=build_state_facets(STATES, counts, state, query, default="open"),
         headings=build_headings(queries.COLUMNS, LABELS, sort, queries.DEFAULT_SORT),
         sort=sort,
-        listed=queries.list_patterns(
-            query,
-            project,
-            sort=sort,
-            page=read_page_number(params.get("page", "")),
-            now=visit.now,
-        ),
+        listed=listed,
         actions=list(ACTIONS.values()),
+        hints=suggest_names(query, "patterns", project, found=bool(listed.rows)),
     )
 
 
 def read_page_number(text: str) -> int:
     """Return the page number, or 1 if it is not a number."""
-    number = int(text) if text.isascii() and text.isdigit() and len(text) < 4 else 1
-    return min(max(number, 1), LAST_PAGE)
+    return min(max(read_whole_number(text) or 1, 1), LAST_PAGE)

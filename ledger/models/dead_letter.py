@@ -64,6 +64,10 @@ class DeadLetter(models.Model):
         ]
         indexes = [
             models.Index(fields=["id"], condition=Q(closed_at=None), name="dead_letter_open"),
+            # reads the tasks of open ones without the rows: see retries/failures/stuck_tasks.py
+            models.Index(
+                fields=["task"], condition=Q(closed_at=None), name="dead_letter_open_task"
+            ),
             models.Index(
                 F("closed_at").desc(),
                 F("id").desc(),

@@ -9,10 +9,11 @@ from django.http import HttpRequest
 
 from ledger.admin_details import Link
 from ledger.admin_lists import ReadOnly
+from ledger.admin_records import OF_PATTERN
 from ledger.confirmation import confirm
 from ledger.errors import NotFound
 from ledger.journal import stamp_of
-from ledger.models import Event
+from ledger.models import Event, Failure
 from ledger.states import Who
 from retries import admin_effects
 from retries.failures import fix_verdicts, patterns
@@ -36,6 +37,7 @@ class FailurePatternAdmin(ReadOnly):
     page = "/patterns/{}/"
 
     def list_links(self, request: HttpRequest, row: FailurePattern) -> Iterator[Link]:
+        yield from self.link_to_list(request, "Failures", Failure, **{OF_PATTERN: row.pk})
         yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.pk)
         yield from self.link_to_list(
             request, "Verdicts on its fixes", FixVerdict, pattern__id__exact=row.pk
@@ -90,6 +92,10 @@ class FixVerdictAdmin(ReadOnly):
 
     def list_subjects(self, row: FixVerdict) -> list[UUID]:
         return [row.pattern_id]
+
+    def list_links(self, request: HttpRequest, row: FixVerdict) -> Iterator[Link]:
+        yield from self.link_to_row(request, "Pattern", row.pattern)
+        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.pattern_id)
 
     @admin.action(description="Promote: advice whatever its counts")
     def promote(self, request: HttpRequest, chosen: QuerySet[FixVerdict]) -> None:

@@ -1,4 +1,7 @@
-"""Figures of failure patterns: their failures, agents, and stuck tasks."""
+"""Figures of failure patterns: their failures and agents.
+
+Failures that were deleted with their tasks still count.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,31 +9,19 @@ from datetime import datetime
 from uuid import UUID
 
 from ledger import sql
-from ledger.states import TaskState
-from retries.failures.patterns import BATCH_SIZE, stuck_tasks
 from retries.models import FailurePattern
 
 MOST_MERGED = 50  # templates that are listed
-# Those that were deleted count as well.
-TOTALS = """select pattern_id, sum(total)::int as total, max(last_at) as last_at from (
-    select pattern_id, count(*) as total, max(at) as last_at
-    from retries_grouped where pattern_id = any(%(ids)s) group by 1
-    union all
-    select pattern_id, failures, last_at from retries_pastfailures where pattern_id = any(%(ids)s)
-) counted group by 1"""
-AGENT_NAMES = """select g.pattern_id, array_agg(a.name order by a.name) as names from (
-    select pattern_id, agent_id from retries_grouped where pattern_id = any(%(ids)s)
-    union
-    select pattern_id, agent_id from retries_pastfailures where pattern_id = any(%(ids)s)
-) g
-join ledger_agent a on a.id = g.agent_id group by 1"""
+TOTALS = """select pattern_id, sum(failures)::int as total, max(last_at) as last_at
+from retries_failurecount where pattern_id = any(%(ids)s) group by 1"""
+AGENT_NAMES = """select c.pattern_id, array_agg(a.name order by a.name) as names from (
+    select distinct pattern_id, agent_id from retries_failurecount where pattern_id = any(%(ids)s)
+) c
+join ledger_agent a on a.id = c.agent_id group by 1"""
 # of the agents with the most failures, the last ones first
-BY_AGENT = """select agent_id, sum(n)::int as n from (
-    select agent_id, count(*) as n, max(at) as last_at from retries_grouped
-    where pattern_id = %(pattern)s group by 1
-    union all
-    select agent_id, failures, last_at from retries_pastfailures where pattern_id = %(pattern)s
-) counted group by 1 order by n desc, max(last_at) desc limit %(most)s::int"""
+BY_AGENT = """select agent_id, sum(failures)::int as n, max(last_at) as last_at
+from retries_failurecount where pattern_id = %(pattern)s
+group by 1 order by n desc, last_at desc limit %(most)s::int"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +55,3 @@ def list_merged_templates(pattern: FailurePattern) -> list[str]:
         return []
     rows = pattern.merged.order_by("merged_at", "pk").values_list("template", flat=True)
     return [pattern.own_template, *rows[: MOST_MERGED - 1]]
-
-
-@dataclass(frozen=True, slots=True)
-class StuckTasks:
-    """The numbers of tasks that failed, wait or are escalated because of a pattern."""
-
-    dead: int
-    waiting: int
-    asked: int
-
-    @property
-    def total(self) -> int:
-        return self.dead + self.waiting + self.asked
-
-
-def count_stuck_tasks(pattern_id: UUID) -> StuckTasks:
-    """Return the numbers of the tasks that a retry of the pattern covers."""
-    states = [task.state for task in stuck_tasks([pattern_id]).only("state")[:BATCH_SIZE]]
-    return StuckTasks(*map(states.count, (TaskState.FAILED, TaskState.RETRY, TaskState.ESCALATED)))

@@ -292,9 +292,15 @@ Signed = tuple[UUID, str]  # a pattern and a signature
 Key = tuple[UUID, str, str]  # with the key of a fix
 
 
-def list_learned_fixes(pattern_id: UUID) -> list[LearnedFix]:
-    """Return the fixes that people gave for a pattern, by signature, the most reliable first."""
-    return sorted(learn(fetch_outcomes([pattern_id])).values(), key=reliability, reverse=True)
+def list_learned_fixes(
+    pattern_id: UUID, *, outcomes: Iterable[Row] | None = None
+) -> list[LearnedFix]:
+    """Return the fixes that people gave for a pattern, by signature, the most reliable first.
+
+    Pass their `outcomes` if they are read.
+    """
+    rows = fetch_outcomes([pattern_id]) if outcomes is None else outcomes
+    return sorted(learn(rows).values(), key=reliability, reverse=True)
 
 
 def find_learned_fixes(failure_ids: Iterable[UUID]) -> dict[Signed, list[LearnedFix]]:

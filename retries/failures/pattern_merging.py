@@ -36,6 +36,7 @@ on conflict (project_id, fingerprint) do nothing returning id"""
 # A failure that joins one of these patterns now holds a lock on it, and is moved with the others.
 HOLD = f"""select id, {IS_UNTOUCHED} as is_untouched from retries_failurepattern
 where id = any(%(ids)s) and merged_into_id is null order by id for update"""
+# A trigger moves the counts of the failures, also where a former version of this statement runs.
 MERGE = f"""with {TrustedCaller.cte}, merged as (
     update retries_failurepattern set merged_into_id = %(into)s, merged_at = %(now)s,
         updated_at = %(now)s

@@ -6,19 +6,19 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
 from ledger.errors import Invalid
 from ledger.journal import Stamp
-from ledger.models import DeadLetter, Failure, Task
+from ledger.models import DeadLetter
 from ledger.states import TaskState
 from retries import deadletters, task_actions
 from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.escalations.lifecycle import AlreadyResolved, EscalationExpired
 from retries.failures import grouping
-from retries.models import Escalation, EscalationQuerySet, Grouped
-from retries.states import QUESTIONS, Answer, PatternState, Reason
+from retries.failures.stuck_tasks import retryable_escalations, stuck_tasks
+from retries.models import Escalation
+from retries.states import Answer, PatternState
 
 BATCH_SIZE = 500  # tasks that one `retry` covers
 
@@ -61,39 +61,6 @@ class RetryResult:
 
     def __len__(self) -> int:
         return len(self.replayed) + len(self.made_due) + len(self.answered)
-
-
-def retryable_escalations() -> EscalationQuerySet:
-    """Return the open escalations that another attempt can settle.
-
-    A person has to read what an agent or a plan asks, and whether a timed-out task took effect.
-    """
-    others = (*QUESTIONS, Reason.NEEDS_CONFIRMATION)
-    return Escalation.objects.open().exclude(reason__in=others)
-
-
-def stuck_tasks(ids: Iterable[UUID]) -> QuerySet[Task]:
-    """Return the tasks that wait or have stopped and whose last failure has such a pattern."""
-    ids = list(ids)
-    last = Failure.objects.filter(task=OuterRef("pk")).order_by("-id")
-    return (
-        Task.objects.filter(
-            Q(state=TaskState.RETRY)
-            | Q(
-                Exists(DeadLetter.objects.open().filter(task=OuterRef("pk"))),
-                state=TaskState.FAILED,
-            )
-            | Q(
-                Exists(retryable_escalations().filter(task=OuterRef("pk"))),
-                state=TaskState.ESCALATED,
-            ),
-            pk__in=Grouped.objects.filter(pattern__in=ids).values("failure__task"),
-            replaced_by=None,
-        )
-        .annotate(pattern=Subquery(last.values("grouped__pattern")[:1]))
-        .filter(pattern__in=ids)
-        .order_by("id")
-    )
 
 
 @transaction.atomic

@@ -89,18 +89,22 @@ def source_of(agents: str, ours: str) -> str:
     return "agent" if agents else "tenfour" if ours else ""
 
 
-def list_worked_fixes(pattern_id: UUID, *, most: int = MOST_FIXES) -> list[WorkedFix]:
+def list_worked_fixes(
+    pattern_id: UUID, *, most: int = MOST_FIXES, outcomes: Iterable[Row] | None = None
+) -> list[WorkedFix]:
     """Return the fixes that worked for a pattern, the most reliable first.
 
-    Fixes that differ only in case or spacing count as one.
+    Fixes that differ only in case or spacing count as one. Pass their `outcomes` if they are read.
     """
-    return find_worked_fixes([pattern_id])[pattern_id][:most]
+    return find_worked_fixes([pattern_id], outcomes=outcomes)[pattern_id][:most]
 
 
-def find_worked_fixes(pattern_ids: Iterable[UUID]) -> dict[UUID, list[WorkedFix]]:
+def find_worked_fixes(
+    pattern_ids: Iterable[UUID], *, outcomes: Iterable[Row] | None = None
+) -> dict[UUID, list[WorkedFix]]:
     """Return the fixes that worked for each of a project's patterns, in one query."""
     found: dict[UUID, dict[str, WorkedFix]] = {id: {} for id in pattern_ids}
-    for row in fetch_outcomes(found):
+    for row in fetch_outcomes(found) if outcomes is None else outcomes:
         add_outcome(found[row["pattern_id"]], row)
     return {
         id: sorted((each for each in fixes.values() if each.worked), key=confidence, reverse=True)

@@ -4,6 +4,7 @@ from retries.models.ack_target import AckTarget
 from retries.models.activity_count import ActivityCount, DurationCount
 from retries.models.escalation import Escalation, EscalationQuerySet
 from retries.models.experiment import ContextExperiment
+from retries.models.failure_count import FailureCount
 from retries.models.failure_pattern import FailurePattern, Grouped
 from retries.models.fix_verdict import FixVerdict
 from retries.models.insight_figure import InsightFigure
@@ -33,6 +34,7 @@ __all__ = [
     "DurationCount",
     "Escalation",
     "EscalationQuerySet",
+    "FailureCount",
     "FailurePattern",
     "FixVerdict",
     "Grouped",

@@ -24,8 +24,8 @@ class FailurePatternQuerySet(models.QuerySet["FailurePattern"]):
 class FailurePattern(models.Model):
     """A group of failures of a project with the same error, apart from its variable parts.
 
-    Only `retries.failures.grouping` and `retries.failures.pattern_merging` write it. Counts come
-    from `Grouped`: with a count in this row, all failing agents would wait for the same row.
+    Only `retries.failures.grouping` and `retries.failures.pattern_merging` write it. Counts are in
+    `FailureCount`: with a count in this row, all failing agents would wait for the same row.
 
     A pattern whose template is one with another pattern's is merged into that: it keeps its
     fingerprint, so that later failures find their pattern, and has no failures.

@@ -11,7 +11,8 @@ from retries.models.failure_pattern import FailurePattern
 class PastFailures(models.Model):
     """The number of a pattern's deleted failures of one agent, and how plain retries ended.
 
-    Only `retries.failures.past_failures` writes it.
+    Only `retries.failures.past_failures` writes it. `FailureCount` has the number of all failures;
+    processes of a version before it still read `failures` and `last_at` here.
     """
 
     pk = models.CompositePrimaryKey("pattern_id", "agent_id")

@@ -1,5 +1,6 @@
 """The Patterns pages and their actions."""
 
+import json
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -10,6 +11,7 @@ from uuid import uuid4
 import pytest
 from django.http import HttpResponse
 from django.test import Client
+from django.urls import reverse
 
 from dashboard import live_updates
 from dashboard.patterns import queries as pattern_queries
@@ -150,10 +152,31 @@ def test_pattern_without_failures_is_still_listed(
     for error in ("disk full", NO_MODULE):
         buried(agent=agent, now=now, error=error)
     of("disk").grouped.all().delete()
+    of("disk").failure_counts.all().delete()
     page = browser.get(URL, {"sort": "-failures"})
     assert rows(page) == [str(of("Module").pk), str(of("disk").pk)]
     assert "disk full 0 failures" in words(page)
     assert "0 failures by 0 agents" in words(browser.get(address(of("disk"))))
+
+
+def test_deleted_failures_count_in_the_list_and_in_its_export(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    for whose in (agent, agent, make_agent("gemini")):
+        buried(agent=whose, now=now, error="disk full")
+    buried(agent=agent, now=now, error=NO_MODULE)
+    of("disk").grouped.all().delete()
+    query = {"q": "agent:gemini"}
+    page = browser.get(URL, query)
+    assert rows(page) == [str(of("disk").pk)] and "disk full 3 failures" in words(page)
+    assert "3 failures by 2 agents" in words(browser.get(address(of("disk"))))
+    exported = browser.get(
+        reverse("dashboard:patterns_export", args=["jsonl"]), {"sort": "failures"}
+    )
+    lines = b"".join(exported.streaming_content).splitlines()  # type: ignore[attr-defined]
+    found = {line["id"]: line["failures"] for line in map(json.loads, lines)}
+    assert found == {str(of("Module").pk): 1, str(of("disk").pk): 3}
+    assert list(found.values()) == [1, 3]
 
 
 def test_recurring_pattern_is_open_and_marked(browser: Client, agent: Agent, now: datetime) -> None:

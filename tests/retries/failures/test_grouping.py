@@ -1,6 +1,6 @@
 """How each failure joins its pattern (S1.12–S1.14)."""
 
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from uuid import UUID
 
@@ -12,6 +12,7 @@ from ledger.models import Agent, Event, Project
 from retries.failures import patterns
 from retries.models import FailurePattern, Grouped
 from retries.states import PatternState
+from tests.elsewhere import blocked
 from tests.factories import MINUTE, NOW, make_agent, make_project
 from tests.retries.moves import attempt_of, claim, fail, make_task
 from tests.waiting import PATIENCE_S
@@ -143,7 +144,7 @@ def test_two_simultaneous_first_failures_create_one_pattern(agent: Agent) -> Non
         with transaction.atomic():
             broken(agent)  # a pattern that no one else can see yet
             second = pool.submit(fails_too)
-            wait([second], timeout=1)
-            assert not second.done()
+            with blocked(second):
+                pass
         second.result(timeout=PATIENCE_S)
     assert only().grouped.count() == 2

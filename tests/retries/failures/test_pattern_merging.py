@@ -1,6 +1,6 @@
 """Patterns whose templates differ in one or two words are merged (S1.13)."""
 
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.db import connection, transaction
@@ -8,10 +8,12 @@ from django.db import connection, transaction
 from ledger.journal import Stamp
 from ledger.models import Agent, Event
 from retries.failures import patterns
+from retries.failures.stuck_tasks import stuck_tasks
 from retries.failures.template_merging import TemplateTable, find_merge
 from retries.models import FailurePattern, Grouped
 from retries.states import PatternState
 from tests.conftest import Api
+from tests.elsewhere import blocked
 from tests.factories import NOW, make_agent, make_project
 from tests.retries.failures.test_grouping import MARA, broken
 from tests.waiting import PATIENCE_S
@@ -88,7 +90,7 @@ def test_a_third_filler_merges_the_patterns(agent: Agent, operator: Api) -> None
     assert [row["template"] for row in operator("GET", "/patterns").body["data"]] == [GENERAL]
     merged = FailurePattern.objects.exclude(merged_into=None).values_list("pk", flat=True)
     assert patterns.resolve(merged, stamp=Stamp(MARA, NOW)) == []
-    assert task in set(patterns.stuck_tasks([first.pk]).values_list("pk", flat=True))
+    assert task in set(stuck_tasks([first.pk]).values_list("pk", flat=True))
 
 
 @pytest.mark.django_db
@@ -155,8 +157,8 @@ def test_simultaneous_failures_are_merged(
         with transaction.atomic():
             broken(agent, LINE.format(first))
             late = pool.submit(fails_too)
-            wait([late], timeout=1)
-            assert not late.done()
+            with blocked(late):
+                pass
         late.result(timeout=PATIENCE_S)
     assert only_current().template == GENERAL
     assert only_current().grouped.count() == len(known) + 2

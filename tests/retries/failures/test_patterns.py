@@ -15,6 +15,7 @@ from retries import deadletters
 from retries.attempts import questions
 from retries.escalations.lifecycle import Question
 from retries.failures import patterns
+from retries.failures.stuck_tasks import stuck_tasks
 from retries.models import Escalation, FailurePattern
 from retries.states import PATTERN_MOVES, Answer, PatternState, allowed_pattern_moves
 from tests.elsewhere import blocked
@@ -90,8 +91,8 @@ def test_a_task_is_stuck_because_of_its_last_failure(agent: Agent) -> None:
     later = NOW + MINUTE
     fail(agent, attempt_of(claim(agent, now=later)), now=later, message="no network")
     first, last = FailurePattern.objects.order_by("first_seen")
-    assert not patterns.stuck_tasks([first.pk])
-    assert [task.pk for task in patterns.stuck_tasks([last.pk])] == [id]
+    assert not stuck_tasks([first.pk])
+    assert [task.pk for task in stuck_tasks([last.pk])] == [id]
 
 
 def test_retry_leaves_questions_to_a_person(agent: Agent) -> None:
@@ -107,7 +108,7 @@ def test_retry_leaves_questions_to_a_person(agent: Agent) -> None:
     deadletters.dismiss(
         letters.values_list("pk", flat=True), among=DeadLetter.objects.all(), stamp=Stamp(MARA, NOW)
     )
-    assert not patterns.stuck_tasks([only().pk])
+    assert not stuck_tasks([only().pk])
     assert not patterns.retry(
         [only().pk],
         stamp=Stamp(MARA, NOW),
