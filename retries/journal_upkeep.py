@@ -14,6 +14,7 @@ from ledger.journal_months import Busy
 from ledger.models import Project
 from ledger.people import browsers
 from retries.retention import event_months
+from retries.retention.archives import DamagedArchive
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +23,7 @@ SIGN_INS_A_RUN = 10_000
 
 def keep_months(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
     """Make and drop months; return how many. A long transaction can put either off."""
-    counts = {"made": 0, "dropped": 0, "analyzed": 0, "put_off": 0, "sign_ins": 0}
+    counts: dict[str, Any] = {"made": 0, "dropped": 0, "analyzed": 0, "put_off": 0, "sign_ins": 0}
     if project is not None:  # a partition has the events of all projects
         return counts
     for name, keep in (("made", make_months), ("dropped", drop_past_month)):
@@ -30,9 +31,12 @@ def keep_months(*, now: datetime, project: Project | None = None) -> dict[str, A
             counts[name] = keep(now)
         except Busy:
             counts["put_off"] += 1
-        except OSError as error:
+        except (OSError, DamagedArchive) as error:
             counts["put_off"] += 1
-            logger.error("The journal keeps a past month. The archive can't be written: %s.", error)
+            counts["error"] = (
+                f"The journal keeps a past month. The archive can't be written: {error}."
+            )
+            logger.error("%s", counts["error"])
     counts["sign_ins"] = delete_old_sign_ins(now)
     counts["analyzed"] = int(journal_months.analyze_if_stale())
     return counts

@@ -9,8 +9,11 @@ next run writes over it.
 import fcntl
 import gzip
 import hashlib
+import io
 import json
 import os
+import re
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +23,10 @@ from typing import Any, BinaryIO
 
 FILE_MODE, FOLDER_MODE = 0o640, 0o750
 DATA, INDEX = ".jsonl.gz", ".index"
+NAME = re.compile(r"[a-z_]+-\d{4}-\d\d-\d\d", re.ASCII)
+LARGEST = 2**48  # bytes; a file can't be read at a place far beyond
+LONGEST_LINE = 2**28  # bytes; PostgreSQL can't build a larger JSON value
+READ_BYTES = 2**20  # at a time
 
 
 class ArchiveBusy(Exception):
@@ -102,14 +109,17 @@ class Writer:
             self.open(kind).append(records)
 
     def open(self, kind: str) -> OpenFile:
-        """Return the day's file of a kind, without what a run that was cut short left."""
+        """Return the day's file of a kind, without what a run that was cut short left.
+
+        Raises DamagedArchive if its index is not as it was written.
+        """
         if kind not in self.files:
             path = self.folder / f"{kind}-{self.day:%Y-%m-%d}{DATA}"
+            batches = list(read_index(path))  # a file that lost its index is not written over
             data = self.closing.enter_context(open_private(path))
             index = self.closing.enter_context(open_private(index_of(path)))
             sync_folder(self.folder)
-            batches = list(read_index(path))
-            index.seek(sum(len(line) for line in whole_lines(index.read())))
+            index.seek(sum(len(line) for line in read_whole_lines(index)))
             self.files[kind] = OpenFile(data, index, batches[-1].end if batches else 0)
         return self.files[kind]
 
@@ -159,38 +169,105 @@ def index_of(path: Path) -> Path:
 
 
 def list_files(folder: Path) -> list[Path]:
-    """Return the data files of an archive, by kind and day."""
-    return sorted(folder.glob(f"*{DATA}"))
+    """Return the data files of an archive, by kind and day; of some, only the index may be left.
+
+    Files with other names are not the archive's.
+    """
+    names = {
+        path.name.removesuffix(suffix)
+        for suffix in (DATA, INDEX)
+        for path in folder.glob(f"*{suffix}")
+    }
+    return [folder / f"{name}{DATA}" for name in sorted(names) if NAME.fullmatch(name)]
 
 
-def whole_lines(content: bytes) -> list[bytes]:
-    """Return the lines that end; the last one may have been cut short."""
-    return [line for line in content.splitlines(keepends=True) if line.endswith(b"\n")]
+def read_whole_lines(file: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
+    """Yield the lines that end; the last one may have been cut short.
+
+    Raises ValueError at a line that is longer than any that was written.
+    """
+    while (line := file.readline(LONGEST_LINE + 1)).endswith(b"\n"):
+        yield line
+    if len(line) > LONGEST_LINE:
+        raise ValueError(f"a line has more than {LONGEST_LINE:,} bytes")
 
 
 def read_index(path: Path) -> Iterator[Batch]:
-    """Yield the batches of a data file; raises DamagedArchive at a line that is none."""
+    """Yield the batches of a data file; raises DamagedArchive where the index is not as it was."""
     index = index_of(path)
-    if index.exists():
-        for line in whole_lines(index.read_bytes()):
-            try:
-                batch = Batch(**json.loads(line))
-            except (ValueError, TypeError) as error:
-                raise DamagedArchive(f"{index.name} can't be read") from error
-            yield batch
+    if not index.exists():
+        if path.exists() and path.stat().st_size:
+            raise DamagedArchive(f"{index.name} is missing")
+        return
+    with index.open("rb") as file:
+        try:
+            yield from parse_index(file)
+        except DamagedArchive as error:
+            raise DamagedArchive(f"{index.name} {error}") from error
+        except (ValueError, TypeError, RecursionError) as error:
+            raise DamagedArchive(f"{index.name} can't be read") from error
 
 
-def read_batch(file: BinaryIO, batch: Batch) -> list[str]:
-    """Return the lines of a batch; raises ValueError if they are not what was written."""
-    file.seek(batch.offset)
-    packed = file.read(batch.size)
-    if hashlib.sha256(packed).hexdigest() != batch.sha256:
+def parse_index(file: BinaryIO) -> Iterator[Batch]:
+    """Yield the batches of an index; raises ValueError, TypeError or RecursionError."""
+    end = 0
+    for line in read_whole_lines(file):
+        batch = parse_batch(json.loads(line))
+        if batch.offset != end:
+            raise DamagedArchive(f"has no line for the bytes from {end}")
+        end = batch.end
+        yield batch
+
+
+def parse_batch(fields: Any) -> Batch:
+    """Return the batch of an index line; raises ValueError or TypeError if it is none."""
+    batch = Batch(**fields)
+    numbers = (batch.offset, batch.size, batch.records)
+    if not all(type(each) is int and 0 <= each < LARGEST for each in numbers):
+        raise ValueError("a place or a size is no number of bytes")
+    if not isinstance(batch.names, list):
+        raise TypeError("the names are no list")
+    return batch
+
+
+class Part(io.BufferedIOBase):
+    """The next `size` bytes of a file, as a file of their own."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self.file, self.left = file, size
+
+    def read(self, size: int | None = None, /) -> bytes:
+        content = self.file.read(self.left if size is None else min(size, self.left))
+        self.left -= len(content)
+        return content
+
+
+def read_batch(file: BinaryIO, batch: Batch) -> Iterator[str]:
+    """Yield the lines of a batch; raises ValueError if they are not what was written.
+
+    However far a batch unpacks, only one of its lines is in memory at a time.
+    """
+    if digest_of(file, batch) != batch.sha256:
         raise ValueError(f"the {batch.size} bytes from {batch.offset} have another SHA-256")
-    # not splitlines: texts may contain other line separators
-    lines = gzip.decompress(packed).decode().split("\n")[:-1]
-    if len(lines) != batch.records:
-        raise ValueError(f"the batch at {batch.offset} has {len(lines)} records")
-    return lines
+    file.seek(batch.offset)
+    records = 0
+    with gzip.GzipFile(fileobj=Part(file, batch.size), mode="rb") as content:
+        for line in read_whole_lines(content):
+            records += 1
+            if records > batch.records:
+                break
+            yield line[:-1].decode()
+    if records != batch.records:
+        than = "more" if records > batch.records else "fewer"
+        raise ValueError(f"the batch at {batch.offset} has {than} than {batch.records} records")
+
+
+def digest_of(file: BinaryIO, batch: Batch) -> str:
+    file.seek(batch.offset)
+    part, digest = Part(file, batch.size), hashlib.sha256()
+    while content := part.read(READ_BYTES):
+        digest.update(content)
+    return digest.hexdigest()
 
 
 def find_records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
@@ -199,39 +276,50 @@ def find_records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
     A run that was killed may have archived a row that it did not delete; the next one does again.
     Raises DamagedArchive at a batch that can't be read.
     """
-    seen: set[str] = set()
+    seen: set[bytes] = set()
     for path in sorted(list_files(folder), key=lambda each: each.name.removesuffix(DATA)[-10:]):
         batches = [each for each in read_index(path) if name in each.names]
         if batches:
             with path.open("rb") as file:
                 for line, record in read_records(file, batches):
-                    if name in record["names"] and line not in seen:
-                        seen.add(line)
+                    digest = hashlib.sha256(line.encode()).digest()
+                    if name in record["names"] and digest not in seen:
+                        seen.add(digest)
                         yield record
 
 
 def read_records(file: BinaryIO, batches: Iterable[Batch]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the lines of batches with their records; raises DamagedArchive."""
-    for batch in batches:
-        try:
-            found = [(line, json.loads(line)) for line in read_batch(file, batch)]
-        except (ValueError, OSError, EOFError) as error:
-            raise DamagedArchive(f"{Path(file.name).name}: {error}") from error
-        yield from found
+    try:
+        for batch in batches:
+            for line in read_batch(file, batch):
+                yield line, parse_record(line)
+    except (ValueError, OSError, EOFError, RecursionError, zlib.error) as error:
+        raise DamagedArchive(f"{Path(file.name).name}: {error}") from error
+
+
+def parse_record(line: str) -> dict[str, Any]:
+    """Return the record of a line; raises ValueError if it is none."""
+    record: Any = json.loads(line)
+    if not isinstance(record, dict) or not isinstance(record.get("names"), list):
+        raise ValueError("a line is no record with names")
+    return record
 
 
 def verify(path: Path) -> Iterable[str]:
     """Return what is wrong with a data file."""
+    problems: list[str] = []
     try:
         batches = list(read_index(path))
+        with path.open("rb") as file:
+            for batch in batches:
+                try:
+                    for _ in read_records(file, [batch]):
+                        pass
+                except DamagedArchive as error:
+                    problems.append(str(error))
     except DamagedArchive as error:
-        return [str(error)]
-    problems = []
-    with path.open("rb") as file:
-        for batch in batches:
-            try:
-                for line in read_batch(file, batch):
-                    json.loads(line)
-            except (ValueError, OSError, EOFError) as error:
-                problems.append(f"{path.name}: {error}")
+        problems.append(str(error))
+    except OSError as error:
+        problems.append(f"{path.name}: {error.strerror}")
     return problems

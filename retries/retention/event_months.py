@@ -16,8 +16,8 @@ EVENTS_READ = 1000
 def archive_and_drop(month: JournalPartition, *, now: datetime) -> None:
     """Drop a month once the archive has all its events, if archives are on.
 
-    Raises Busy if it has to wait, and OSError if the archive can't be written. After a run that
-    was cut short the events may be in the archive twice.
+    Raises Busy if it has to wait, and OSError or DamagedArchive if the archive can't be written.
+    After a run that was cut short the events may be in the archive twice.
     """
     if not month.is_detaching:  # else the archive has it
         try:

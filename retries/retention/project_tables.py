@@ -44,6 +44,7 @@ TABLES: Mapping[str, str] = {
     ),
     "retries_escalation": IN_PROJECT,
     "retries_failurepattern": IN_PROJECT,
+    "retries_failurecount": OF_PATTERN,
     "retries_grouped": OF_FAILURE,
     "retries_pastfailures": OF_PATTERN,
     "retries_pastfixtry": OF_PATTERN,

@@ -6,8 +6,9 @@ up: the next one finds the rows that are still there, and archives them again.
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from ledger.models import Project
+from ledger.models import ClockRun, Project
 from retries.retention import (
     escalation_rows,
     instruction_rows,
@@ -23,7 +24,7 @@ from retries.retention import (
     session_rows,
     task_rows,
 )
-from retries.retention.archives import ArchiveBusy, Writer, open_writer
+from retries.retention.archives import ArchiveBusy, DamagedArchive, Writer, open_writer
 from retries.retention.row_kind import FIRST_ID, RowKind, Scope
 
 logger = logging.getLogger(__name__)
@@ -37,8 +38,9 @@ KINDS: Sequence[RowKind] = (
     escalation_rows.KIND,
 )
 OFF = "off"
-# A run ends after so long; the next one goes on.
+# A run ends after about so long; the next one continues.
 SLICE_SECONDS = 60.0
+FIRST = str(FIRST_ID)
 
 
 def archive_folder() -> Path | None:
@@ -57,25 +59,39 @@ def is_on() -> bool:
 def delete_old(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
     """Archive and delete rows of all kinds for a while; return how many of each kind went.
 
-    If the archive can't be written, nothing more is deleted.
+    `resume_after` has the kinds that were not searched to the end, with the last id of the search:
+    the next run continues there. If the archive can't be written, nothing more is deleted.
     """
     did: dict[str, Any] = {kind.name: 0 for kind in KINDS}
-    if not is_on():
+    bounds = list_bounds(now, project)
+    if not bounds:
         return did
+    resume_after = {} if project else fetch_positions(bounds)
     try:
         with open_archive(now) as archive:
-            ends_at = time.monotonic() + SLICE_SECONDS
-            for kind in KINDS:
-                if days := settings.TENFOUR[kind.setting]:
-                    before = now - timedelta(days=days)
-                    scope = Scope(before, project.pk if project else None)
-                    delete_kind(kind, scope, archive, did, ends_at=ends_at)
+            Run(bounds, archive, did, resume_after).delete_all()
     except ArchiveBusy:
         did["busy"] = 1  # another run goes on
-    except OSError as error:
+    except (OSError, DamagedArchive) as error:
         did["error"] = f"The archive can't be written: {error}."
         logger.error("Retention stopped. %s", did["error"])
-    return did
+    return did | ({"resume_after": resume_after} if resume_after else {})
+
+
+def list_bounds(now: datetime, project: Project | None) -> dict[str, Scope]:
+    """Return what is old enough, by the names of the kinds that are ever deleted."""
+    return {
+        kind.name: Scope(now - timedelta(days=days), project.pk if project else None)
+        for kind in KINDS
+        if (days := settings.TENFOUR[kind.setting])
+    }
+
+
+def fetch_positions(names: Collection[str]) -> dict[str, str]:
+    """Return where the last run stopped in those of these kinds that it did not finish."""
+    last = ClockRun.objects.filter(name="retention").values_list("did", flat=True).first() or {}
+    stored: dict[str, str] = last.get("resume_after", {})
+    return {name: id for name, id in stored.items() if name in names}
 
 
 def open_archive(now: datetime) -> AbstractContextManager[Writer | None]:
@@ -83,15 +99,47 @@ def open_archive(now: datetime) -> AbstractContextManager[Writer | None]:
     return open_writer(folder, now.date()) if folder else nullcontext()
 
 
-def delete_kind(
-    kind: RowKind, scope: Scope, archive: Writer | None, did: dict[str, Any], *, ends_at: float
-) -> None:
-    """Delete the old rows of a kind, and count them in `did`."""
-    after = FIRST_ID
-    while time.monotonic() < ends_at and (found := kind.find(after, scope)):
-        if found.ids:
-            did[kind.name] += delete_batch(kind, found.ids, scope, archive)
-        after = found.last
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run: the rows that it may delete, the counts, and where it stopped in each kind."""
+
+    bounds: Mapping[str, Scope]
+    archive: Writer | None
+    did: dict[str, Any]
+    resume_after: dict[str, str]
+
+    def delete_all(self) -> None:
+        """Delete old rows of all kinds for a while.
+
+        Each kind gets its share of the time, and at least one search. The time that one does not
+        need goes to the others.
+        """
+        ends_at = time.monotonic() + SLICE_SECONDS
+        left = [kind for kind in KINDS if kind.name in self.bounds]
+        while left:
+            unfinished = []
+            for number, kind in enumerate(left):
+                began = time.monotonic()
+                share = (ends_at - began) / (len(left) - number)
+                if not self.delete_kind(kind, ends_at=began + share):
+                    unfinished.append(kind)
+            left = unfinished if time.monotonic() < ends_at else []
+
+    def delete_kind(self, kind: RowKind, *, ends_at: float) -> bool:
+        """Delete old rows of a kind; return whether it was searched to the end.
+
+        The search continues where the last one stopped, so that rows that must stay do not keep it
+        from those after them. After the end it begins with the oldest row again.
+        """
+        scope = self.bounds[kind.name]
+        while found := kind.find(UUID(self.resume_after.get(kind.name, FIRST)), scope):
+            if found.ids:
+                self.did[kind.name] += delete_batch(kind, found.ids, scope, self.archive)
+            self.resume_after[kind.name] = str(found.last)
+            if time.monotonic() >= ends_at:
+                return False
+        self.resume_after.pop(kind.name, None)
+        return True
 
 
 def delete_batch(kind: RowKind, ids: Sequence[UUID], scope: Scope, archive: Writer | None) -> int:

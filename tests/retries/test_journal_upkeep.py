@@ -64,6 +64,7 @@ def test_months_that_are_past_go_one_a_run_and_the_rest_stays(
     settings.TENFOUR = settings.TENFOUR | {"EVENT_DAYS": 395, "ARCHIVE": str(blocked / "archive")}
     did = sweeps.run("journal", now=now)
     assert (did["dropped"], did["put_off"]) == (0, 1)
+    assert did["error"].startswith("The journal keeps a past month. The archive can't be written:")
     assert Event.objects.filter(pk__in=old).count() == len(old)
     folder = tmp_path / "archive"
     settings.TENFOUR = settings.TENFOUR | {"ARCHIVE": str(folder)}

@@ -30,7 +30,7 @@ class Command(BaseCommand):
         try:
             {"list": self.list, "show": self.show, "verify": self.verify}[verb](place, ref)
         except OSError as error:
-            raise CommandError(f"{error.filename}: {error.strerror}.") from error
+            raise CommandError(f"{error.filename or place}: {error.strerror}.") from error
         except archives.DamagedArchive as error:
             raise CommandError(
                 f"{error}. Run `archive verify`, then restore the damaged files."
@@ -40,17 +40,17 @@ class Command(BaseCommand):
         for path in self.files(folder):
             batches = tuple(archives.read_index(path))
             records = sum(each.records for each in batches)
-            self.stdout.write(f"{path.name}: {records} records, {path.stat().st_size} bytes")
+            size = f"{path.stat().st_size} bytes" if path.exists() else "missing"
+            self.stdout.write(f"{path.name}: {records} records, {size}")
 
     def show(self, folder: Path, ref: str) -> None:
         self.files(folder)
         found = False
         for record in archives.find_records(folder, ref):
             found = True
-            self.stdout.write(json.dumps(record, ensure_ascii=False))
+            self.stdout.write(as_text(json.dumps(record, ensure_ascii=False)))
         if not found:
-            shown = ref.encode(errors="replace").decode()  # an argument may be no text
-            raise CommandError(f"No record in {folder} has the id or ref {shown}.")
+            raise CommandError(f"No record in {folder} has the id or ref {as_text(ref)}.")
 
     def verify(self, folder: Path, _: str) -> None:
         files = self.files(folder)
@@ -66,3 +66,8 @@ class Command(BaseCommand):
         if not found:
             raise CommandError(f"There are no archives in {folder}.")
         return tuple(found)
+
+
+def as_text(text: str) -> str:
+    """Return a text without lone surrogates, which can't be printed."""
+    return text.encode(errors="replace").decode()

@@ -6,8 +6,11 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -17,13 +20,23 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from config.local.places import PROJECT
-from ledger import audit
+from ledger import audit, sql
 from ledger.journal import SYSTEM, Stamp
-from ledger.models import Agent, DeadLetter, Failure, Instruction, Message, Plan, Session, Task
-from retries import deadletters, in_process
+from ledger.models import (
+    Agent,
+    ClockRun,
+    DeadLetter,
+    Failure,
+    Instruction,
+    Message,
+    Plan,
+    Session,
+    Task,
+)
+from retries import deadletters, in_process, sweeps
 from retries.escalations import answering
 from retries.escalations.choices import Choice
-from retries.failures import figures, fixes
+from retries.failures import failure_counts, figures, fixes
 from retries.models import Escalation, FailurePattern, Grouped
 from retries.plans import aborting as plans
 from retries.retention import archives, running
@@ -237,6 +250,8 @@ def test_the_counts_of_deleted_failures_and_fixes_stay(agent: Agent, folder: Pat
     assert "worked 3 of 4" in str(before) and "1 of 1" in str(before)
     assert running.delete_old(now=LATER)["tasks"] == 5 - 1  # one failed for good again
     assert Grouped.objects.count() == 2 and count() == before
+    failure_counts.add_up_counts()
+    assert count() == before
     # later failures are added
     fixed(agent, "Install it", works=True, now=LATER)
     assert "worked 4 of 5" in str(count())
@@ -281,6 +296,50 @@ def test_two_runs_at_once_do_no_harm(agent: Agent, folder: Path, settings: Any) 
     assert not Task.objects.exists() and list(audit.audit()) == []
 
 
+@pytest.fixture
+def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a run last for ten looks at the clock, and each search find one row."""
+    looks = count()
+    monkeypatch.setattr(running, "time", SimpleNamespace(monotonic=lambda: next(looks)))
+    monkeypatch.setattr(running, "SLICE_SECONDS", 10)
+    kinds = [replace(kind, searched=1) for kind in running.KINDS]
+    monkeypatch.setattr(running, "KINDS", kinds)
+
+
+@pytest.mark.usefixtures("short_runs")
+def test_a_kind_with_many_rows_does_not_keep_other_kinds_waiting(
+    agent: Agent, folder: Path
+) -> None:
+    for _ in range(12):
+        finish(agent)
+    make_instruction("acknowledged", agent=agent)
+    did = sweeps.run("retention", now=LATER)
+    assert did["instructions"] == 1 and 1 <= did["tasks"] < 12, did
+    assert list(did["resume_after"]) == ["tasks"]
+
+
+@pytest.mark.usefixtures("short_runs")
+def test_rows_that_must_stay_do_not_keep_later_rows_waiting(agent: Agent, folder: Path) -> None:
+    """Each run continues where the last one stopped, and begins again after the end."""
+    kept = [finish(agent) for _ in range(12)]
+    needs_them = make_task(agent, needs=kept, now=OLD)
+    last = finish(agent)
+    runs = 0
+    while Task.objects.filter(pk=last).exists():
+        assert (runs := runs + 1) <= len(kept), "it never comes to the last row"
+        sweeps.run("retention", now=LATER)
+    assert runs > 1 and Task.objects.count() == len(kept) + 1
+    # a run of one project says nothing about where the clock stopped
+    stopped = ClockRun.objects.get(name="retention").did
+    sweeps.run("retention", now=LATER, project=agent.project)
+    assert ClockRun.objects.get(name="retention").did == stopped
+    attempt = attempt_of(claim(agent, task=needs_them, now=OLD))
+    in_process.report_success(attempt, stamp=Stamp(SYSTEM, OLD))
+    for _ in range(2 * len(kept)):
+        sweeps.run("retention", now=LATER)
+    assert not Task.objects.exists() and list(audit.audit()) == []
+
+
 def test_an_archive_that_cannot_be_written_keeps_the_rows(
     agent: Agent, tmp_path: Path, settings: Any, folder: Path
 ) -> None:
@@ -288,6 +347,11 @@ def test_an_archive_that_cannot_be_written_keeps_the_rows(
     (tmp_path / "file").write_text("")
     settings.TENFOUR = settings.TENFOUR | {"ARCHIVE": str(tmp_path / "file" / "archive")}
     assert "The archive can't be written" in running.delete_old(now=LATER)["error"]
+    assert Task.objects.count() == 1
+    folder.mkdir()
+    (folder / f"task-{LATER:%Y-%m-%d}.index").write_bytes(b"{\n")
+    settings.TENFOUR = settings.TENFOUR | {"ARCHIVE": str(folder)}
+    assert "index can't be read" in running.delete_old(now=LATER)["error"]
     assert Task.objects.count() == 1
 
 
@@ -298,6 +362,10 @@ MANY = """insert into ledger_task (id, project_id, agent_id, title, type, state,
 select uuidv7(interval '-50 days'), a.project_id, a.id, 'task ' || n, 'code', 'skipped', '{}', 3,
     3, 'dead_letter', 1, 1, 2, true, 300, 60, true, 'system', 'test', at, at, at
 from ledger_agent a, generate_series(1, 1500) n, (select now() - interval '49 days' as at) ago"""
+
+
+HELD = """select count(*) as n from pg_locks
+    where locktype = 'transactionid' and pid <> pg_backend_pid()"""
 
 
 def test_a_run_that_is_killed_loses_nothing(agent: Agent, folder: Path) -> None:
@@ -315,6 +383,8 @@ def test_a_run_that_is_killed_loses_nothing(agent: Agent, folder: Path) -> None:
     wait_until(lambda: any(each.stat().st_size for each in folder.glob("*.index")))
     killed.send_signal(signal.SIGKILL)
     killed.wait(PATIENCE_S)
+    # PostgreSQL ends the statement of the dead process before it takes its locks away.
+    wait_until(lambda: not sql.run(HELD)[0]["n"])
     # The disk may have had a part of what was written last.
     (path,) = archives.list_files(folder)
     for file in (path, archives.index_of(path)):
