@@ -312,7 +312,7 @@ where id > %(after)s and id <= %(last)s and project_id = %(project)s"""
 
 
 def delete_project_events(project_id: UUID, *, after: UUID) -> UUID | None:
-    """Delete a project's events among the next ones; return where to go on, or None at the end.
+    """Delete a project's events among the next ones; return where to continue, or None at the end.
 
     Only the deletion of the whole project may do it. Call it in a transaction.
     """

@@ -1,7 +1,7 @@
-"""The journal's partitions, one a month: make them ahead, and drop those that are past.
+"""The journal's partitions, one a month: create them ahead, and drop old ones.
 
-The first partition holds all events from before the journal had partitions. The last one, the
-tail, has no end, so that an event always has a place: also after the clock jumped, or was away.
+The first partition holds all events from before the journal had partitions. The last one, the tail,
+has no end, so that an event always has a place, even after the clock jumped or did not run.
 """
 
 import re
@@ -25,7 +25,7 @@ select c.relname as name, pg_get_expr(c.relpartbound, c.oid) as bounds,
     i.inhdetachpending as is_detaching
 from pg_inherits i join pg_class c on c.oid = i.inhrelid
 where i.inhparent = '{PARENT}'::regclass"""
-# What a drop left behind that was interrupted after its first half.
+# Partitions that an interrupted drop detached but did not delete.
 DETACHED = f"""
 select c.relname as name from pg_class c
 where c.relnamespace = (select relnamespace from pg_class where oid = '{PARENT}'::regclass)
@@ -45,7 +45,7 @@ class Busy(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JournalPartition:
-    """A partition with its time: from `start` to before `end`; None is without an end."""
+    """A partition with its time: from `start` to before `end`; None means no end."""
 
     name: str
     start: datetime | None
@@ -181,8 +181,8 @@ def drop_month(partition: JournalPartition) -> None:
     """Detach a partition from the journal and delete it with its events.
 
     No move waits: the first half waits until all transactions that may read the partition have
-    ended. Raises Busy if that takes too long; the partition is out of the journal then, and the
-    next call goes on. It can't run in a transaction.
+    ended. Raises Busy if that takes too long; the partition is detached then, and the next call
+    continues. It can't run in a transaction.
     """
     how = "finalize" if partition.is_detaching else "concurrently"
     try:
@@ -193,7 +193,7 @@ def drop_month(partition: JournalPartition) -> None:
 
 
 def drop_detached() -> int:
-    """Delete the partitions that an interrupted drop took out already; return how many."""
+    """Delete the partitions that an interrupted drop detached; return how many."""
     names = [row["name"] for row in sql.run_custom_plan(DETACHED)]
     for name in names:
         run(f"drop table {name}")

@@ -22,7 +22,7 @@ class SubjectFloor(Func):
 
 
 class EventQuerySet(models.QuerySet["Event"]):
-    """Queries of the journal, which bound the ids: so PostgreSQL reads few partitions."""
+    """Queries of the journal that bound the ids, so that PostgreSQL reads few partitions."""
 
     def about(self, subject_id: UUID) -> Self:
         """Return the events about a subject: none is older than the subject."""

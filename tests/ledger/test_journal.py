@@ -13,7 +13,7 @@ from ledger.journal_months import list_partitions
 from ledger.models import Agent, Event
 from ledger.states import InstructionState
 from tests.factories import make_agent, make_instruction, send
-from tests.journal_partitions import set_truncate_triggers
+from tests.journal_partitions import set_truncate_triggers, settle
 from tests.waiting import PATIENCE_S
 
 Kind = journal.Kind
@@ -78,6 +78,7 @@ def test_a_reader_never_passes_a_transaction_that_is_still_running() -> None:
         finally:
             connection.close()
 
+    settle()
     start = journal.fetch_head()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(slow)
@@ -87,6 +88,7 @@ def test_a_reader_never_passes_a_transaction_that_is_still_running() -> None:
         assert journal.fetch_stream(start) == [] and journal.fetch_head() == start
         may_commit.set()
         running.result(PATIENCE_S)
+    settle()
     seen = journal.fetch_stream(start)
     assert [row["kind"] for row in seen] == ["instruction.queued"] * 2
     assert [str(row["tx"]) for row in seen] == sorted(str(row["tx"]) for row in seen)
@@ -100,6 +102,7 @@ def test_a_stream_goes_on_exactly_where_it_stopped() -> None:
     agent: Any = make_agent()
     for number in range(6):
         send(agent, f"thing {number}")
+    settle()
     whole = [row["id"] for row in journal.fetch_stream(journal.Cursor())]
     pieces: list[Any] = []
     at = journal.Cursor()

@@ -24,6 +24,7 @@ from tests.journal_partitions import (
     own_partitions,
     partition_of,
     set_truncate_triggers,
+    settle,
     split_now,
 )
 from tests.retries.moves import claim, make_task
@@ -99,7 +100,7 @@ def test_an_event_of_any_time_has_a_place_and_a_random_id_has_none(agent: Agent)
 
 
 def test_months_are_made_once_and_have_the_events_of_their_time(fresh: None, agent: Agent) -> None:
-    """Across a month's end, order and streams go on; ids come from the database's clock."""
+    """Across a month's end, order and streams continue; ids come from the database's clock."""
     start = list_partitions()[0].end
     assert start and journal_months.find_missing_month(now=start) == start
     assert journal_months.make_months(now=start) == 4
@@ -150,9 +151,11 @@ def test_a_stream_goes_on_over_the_end_of_a_month(months: None) -> None:
     agent = make_agent()
     send(agent, "before")
     split_now()
+    settle()
     start = journal.fetch_head()
     assert start != Cursor()
     send(agent, "after")
+    settle()
     whole = journal.fetch_stream(Cursor())
     assert {partition_of(row["id"]) for row in whole} == set(names())
     assert [row["id"] for row in journal.fetch_stream(start)] == [whole[-1]["id"]]
@@ -161,7 +164,7 @@ def test_a_stream_goes_on_over_the_end_of_a_month(months: None) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_month_is_dropped_beside_a_reader_and_no_move_waits(months: None, elsewhere: Any) -> None:
-    """A drop that a long reader puts off goes on at the next call."""
+    """A drop that a long reader delays continues at the next call."""
     agent = make_agent()
     lay_out(in_months(2), months=0)
     journal_months.make_months(now=in_months(2))
