@@ -1,23 +1,25 @@
-"""Read operations for their pages: the list, one with its rows, and what a new one would change."""
+"""Read operations for their pages: the list, one with its rows, and the effects of a new one."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, F, QuerySet
 
+from dashboard.agents.presence import breaker_state
 from dashboard.navigation import Scope
 from dashboard.pagination import Page, read_page, slice_rows
-from ledger.models import DeadLetter, Event, Instruction, Project, Task
+from ledger.models import Agent, DeadLetter, Event, Instruction, Project, Task
 from ledger.states import FINAL, BreakerState
 from ledger.text import truncate
 from retries.models import Escalation, Operation, OperationItem
 from retries.models.operation import ItemState, OperationQuerySet
 from retries.operations.bulk_verb import BulkVerb
 
+AGENTS_LISTED = 1_000
 CHANGED_SHOWN = 25
 REFUSED_SHOWN = 100
 TITLE = 160
@@ -194,3 +196,30 @@ def list_held_agents(verb: BulkVerb, chosen: QuerySet[Any]) -> list[HeldAgent]:
     return [
         HeldAgent(row["agent__name"], row["n"]) for row in found.order_by("-n", "agent__name")[:3]
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class NewAgent:
+    """An agent to which tasks can be reassigned, how many of them change, and what holds it up."""
+
+    name: str
+    count: int
+    note: str
+
+
+def list_new_agents(verb: BulkVerb, chosen: QuerySet[Any]) -> list[NewAgent]:
+    """Return the agents of the tasks' projects that some of the tasks are not assigned to yet."""
+    rows = verb.narrow(chosen).order_by().values("project_id", "agent_id")
+    in_project: Counter[UUID] = Counter()
+    own: dict[UUID, int] = {}
+    for row in rows.annotate(n=Count("pk", distinct=True)):
+        in_project[row["project_id"]] += row["n"]
+        own[row["agent_id"]] = row["n"]
+    agents = Agent.objects.filter(project__in=list(in_project)).select_related("breaker")
+    counts: Counter[str] = Counter()
+    notes: dict[str, str] = {}
+    for agent in agents.order_by(F("last_seen_at").desc(nulls_last=True), "id")[:AGENTS_LISTED]:
+        counts[agent.name] += in_project[agent.project_id] - own.get(agent.pk, 0)
+        is_open = breaker_state(agent) == BreakerState.OPEN
+        notes[agent.name] = "breaker open" if is_open else "paused" if agent.paused else ""
+    return [NewAgent(name, counts[name], notes[name]) for name in sorted(counts) if counts[name]]

@@ -8,11 +8,12 @@ from uuid import UUID
 
 from django.db.models import Model, QuerySet
 from django.http import QueryDict
-from django.utils.dateparse import parse_datetime
 
 from dashboard.deadletters import queries as deadletter_queries
+from dashboard.form_values import read_past_time
 from dashboard.instructions import filters as instruction_filters
 from dashboard.instructions import queries as instruction_queries
+from dashboard.nearest_names import list_problems
 from dashboard.query_box import BoxQuery
 from dashboard.selection import read_selection
 from dashboard.shared_queries import of_project
@@ -21,7 +22,7 @@ from dashboard.tasks import queries as task_queries
 from dashboard.tasks.filters import TaskQuery
 from ledger.ids import first_id
 from ledger.models import DeadLetter, Instruction, Project, Task
-from retries.failures.patterns import stuck_tasks
+from retries.failures.stuck_tasks import stuck_tasks
 from retries.models import FailurePattern
 
 Filter = Callable[[str, Project | None], QuerySet[Any]]
@@ -92,10 +93,12 @@ class ChosenRows:
         """The query that finds the rows among others, for the operation's page."""
         return describe_patterns(self.ids) if self.of_patterns else self.query
 
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """The terms of the query that its list does not understand and would not filter by."""
-        return NOUNS[self.noun].parse(self.query).problems if self.matching else ()
+    def list_problems(self, project: Project | None) -> list[str]:
+        """Return what the query's list does not understand, and would not filter by."""
+        if not self.matching:
+            return []
+        listed = NOUNS[self.noun]
+        return list_problems(listed.parse(self.query), listed.place, project)
 
     def rows(self, project: Project | None) -> QuerySet[Any]:
         """Return the rows; those that were created after the count are not among them."""
@@ -117,24 +120,14 @@ def describe_patterns(ids: list[UUID]) -> str:
 
 
 def read_chosen(noun: str, data: QueryDict, *, now: datetime) -> ChosenRows:
-    """Return the rows that a form chose. A time in the future counts as now."""
+    """Return the rows that a form chose. No time, or one in the future, counts as now."""
     of_patterns = noun == "task" and data.get("of") == "patterns"
     matching = data.get("matching") == "yes" and not of_patterns
-    counted_at = parse_time(data.get("counted_at", "")) or now
     return ChosenRows(
         noun=noun,
         ids=[] if matching else read_selection(data),
         matching=matching,
         query=data.get("q", "")[:500] if matching else "",
-        counted_at=min(counted_at, now),
+        counted_at=read_past_time(data.get("counted_at", ""), now=now) or now,
         of_patterns=of_patterns,
     )
-
-
-def parse_time(text: str) -> datetime | None:
-    """Return a point in time, or None if the text is not one."""
-    try:
-        at = parse_datetime(text)
-    except ValueError:
-        return None
-    return at if at and at.tzinfo else None

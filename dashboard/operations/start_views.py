@@ -8,13 +8,13 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods
 
 from dashboard.access import operators_only, refuse
 from dashboard.formatting import counted
 from dashboard.navigation import read_scope
 from dashboard.operations import queries
-from dashboard.operations.queries import HeldAgent, StateCount
+from dashboard.operations.queries import HeldAgent, NewAgent, StateCount
 from dashboard.operations.selections import NOUNS, ChosenRows, read_chosen
 from dashboard.rendering import (
     Crumb,
@@ -27,9 +27,10 @@ from dashboard.rendering import (
 )
 from dashboard.selection import list_url
 from dashboard.sentences.operations import VerbWords, words_of
-from ledger.errors import Refusal
+from ledger.errors import Invalid, Refusal
 from ledger.journal import stamp_of
 from ledger.permissions import may
+from retries.escalations.choices import FIX_LENGTH
 from retries.models import Operation
 from retries.operations.bulk_verb import BulkVerb
 from retries.operations.registry import find_verb
@@ -41,6 +42,11 @@ PAGE_FROM = 25
 # verbs after which a task is over, so that others may wait for it in vain
 ENDING = ("task.skip", "task.abort", "dead_letter.dismiss")
 DANGEROUS = (*ENDING, "instruction.cancel")
+# verbs after which tasks wait for their agents
+RETRYING = ("task.retry", "task.fix")
+REASSIGN = "task.reassign"
+# the fields of the form that stay as they are after a refusal
+TYPED = ("reason", "priority", "agent", "fix")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,19 +60,27 @@ class OperationQuestionPage(PageContext):
     waiting: int
     takes_dependents: bool
     takes_priority: bool
+    takes_fix: bool
+    takes_agent: bool
+    agents: list[NewAgent]
+    most_characters: int
     is_dangerous: bool
     undo_s: int
     back: str
     values: dict[str, str]
     problem: str
+    can_start: bool
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @operators_only
 def new(request: HtmxRequest, verb_name: str) -> HttpResponse:
     """Show the question about an action on the chosen rows, or start the confirmed action."""
     verb = find_listed_verb(verb_name)
-    project = read_scope(request).project
+    scope = read_scope(request)
+    project = scope.project
+    if request.method != "POST":  # a reload of the question, or the way back from signing in
+        return redirect(reverse(f"dashboard:{NOUNS[verb.noun].place}") + scope.query)
     if not may(request.user, verb.permission, project.id if project else None):
         return refuse(request, verb.permission, by_script=False)
     chosen = read_chosen(verb.noun, request.POST, now=timezone.now())
@@ -75,8 +89,8 @@ def new(request: HtmxRequest, verb_name: str) -> HttpResponse:
         noun = "pattern" if chosen.of_patterns else words_of(verb.name).noun
         messages.warning(request, f"Select at least one {noun}. Nothing changed.")
         return redirect(back)
-    if chosen.problems:
-        messages.warning(request, f"Fix the filter first. {chosen.problems[0]} Nothing changed.")
+    if problems := chosen.list_problems(project):
+        messages.warning(request, f"Fix the filter first. {problems[0]} Nothing changed.")
         return redirect(back)
     if "confirmed" not in request.POST:
         return show_question(request, verb, chosen, back=back)
@@ -102,7 +116,7 @@ def place_of(chosen: ChosenRows) -> str:
 def show_question(
     request: HtmxRequest, verb: BulkVerb, chosen: ChosenRows, *, back: str, problem: str = ""
 ) -> HttpResponse:
-    """Show what the action would change."""
+    """Show the effects of the action."""
     visit = begin_visit(request, current=place_of(chosen))
     page = build_question(visit, verb, chosen, back=back, problem=problem)
     return respond(visit, "operations/new.html", "operations/_new.html", page)
@@ -113,9 +127,11 @@ def build_question(
 ) -> OperationQuestionPage:
     words, rows = words_of(verb.name), chosen.rows(visit.scope.project)
     count = count_selection(verb.name, rows)
+    agents = queries.list_new_agents(verb, rows) if verb.name == REASSIGN else []
     which = "stuck" if chosen.of_patterns else "matching" if chosen.matching else "selected"
     title = (
-        f"{words.do} {count.matching:,} {which} {words.noun}{'' if count.matching == 1 else 's'}?"
+        f"{words.do} {count.matching:,} {which} {words.noun}{'' if count.matching == 1 else 's'}"
+        f"{words.tail}?"
     )
     place = place_of(chosen)
     return OperationQuestionPage(
@@ -128,15 +144,20 @@ def build_question(
         chosen=chosen,
         count=count,
         states=queries.count_by_state(verb, rows),
-        held=queries.list_held_agents(verb, rows) if verb.name == "task.retry" else [],
+        held=queries.list_held_agents(verb, rows) if verb.name in RETRYING else [],
         waiting=queries.count_dependents(verb, rows) if verb.name in ENDING else 0,
         takes_dependents=verb.name in ("task.skip", "dead_letter.dismiss"),
         takes_priority=verb.name == "task.prioritize",
+        takes_fix=verb.name == "task.fix",
+        takes_agent=verb.name == REASSIGN,
+        agents=agents,
+        most_characters=FIX_LENGTH,
         is_dangerous=verb.name in DANGEROUS,
         undo_s=int(undo_time().total_seconds()),
         back=back,
-        values={name: visit.request.POST.get(name, "") for name in ("reason", "priority")},
+        values={name: visit.request.POST.get(name, "") for name in TYPED},
         problem=problem,
+        can_start=bool(agents if verb.name == REASSIGN else count.legal),
     )
 
 
@@ -154,9 +175,10 @@ def start(request: HtmxRequest, verb: BulkVerb, chosen: ChosenRows, *, back: str
             stamp=stamp_of(request),
         )
     except Refusal as refusal:
-        return show_question(
-            request, verb, chosen, back=back, problem=f"{refusal.detail} {refusal.hint}"
-        )
+        # the hint of a wrong value is about the API's answer
+        hint = "" if isinstance(refusal, Invalid) else f" {refusal.hint}"
+        problem = f"{refusal.detail}{hint}"
+        return show_question(request, verb, chosen, back=back, problem=problem)
     page = reverse("dashboard:operation", args=[operation.pk]) + scope.query
     undo = reverse("dashboard:operation_act", args=[operation.pk, "undo"]) + scope.query
     messages.success(request, describe_start(operation), extra_tags=undo)
@@ -167,7 +189,7 @@ def read_options(request: HtmxRequest) -> dict[str, Any]:
     wanted = request.POST.get("dependents", "")
     return {
         "dependents": wanted if wanted in Dependents.values else Dependents.CONTINUE.value,
-        "priority": request.POST.get("priority", "").strip(),
+        **{name: request.POST.get(name, "").strip() for name in ("priority", "agent", "fix")},
     }
 
 
@@ -176,4 +198,5 @@ def describe_start(operation: Operation) -> str:
     words = words_of(operation.verb)
     wait = int(undo_time().total_seconds())
     when = f"in {wait} s" if wait else "now"
-    return f"{counted(operation.total, words.noun)} will be {words.done} {when}."
+    nouns = counted(operation.total, words.noun)
+    return f"{nouns} will be {words.done}{words.tail} {when}."

@@ -20,13 +20,13 @@ from dashboard.operations.selections import NOUNS
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
 from dashboard.rendering import Crumb, HtmxRequest, PageContext, Visit
-from dashboard.sentences.event_sentence import EventSentence, EventSubject
+from dashboard.sentences.event_sentence import EventSentence
 from dashboard.sentences.operations import VerbWords, describe_operation_event, words_of
 from ledger.models import Event
 from retries.models import Operation
 from retries.models.operation import OperationState
 
-# the place in the sidebar of the nouns that have no list of their own rows here
+# the place in the sidebar of nouns without a list in it
 PLACES = {noun: listed.place for noun, listed in NOUNS.items()} | {"escalation": "escalations"}
 LABELS = {
     "task": "Tasks",
@@ -133,7 +133,7 @@ def detail(request: HtmxRequest, operation_id: UUID) -> HttpResponse:
 
 
 def build_live_key(row: Operation, now: datetime) -> str:
-    """Return what changes when the page would."""
+    """Return a key that changes with the page."""
     return stamp_key(now, f"{row.state}.{row.changed}.{row.refused}")
 
 
@@ -150,10 +150,7 @@ def build_page(row: Operation, *, now: datetime, ask_stop: bool) -> OperationPag
         progress=measure_progress(row, now=now),
         changed=queries.list_changed(row),
         refused=queries.list_refused(row),
-        steps=[
-            Step(event, describe_operation_event(event, EventSubject()))
-            for event in queries.list_steps(row)
-        ],
+        steps=[Step(event, describe_operation_event(event)) for event in queries.list_steps(row)],
         projects=queries.list_project_names(row),
         list_page=f"dashboard:{PLACES[row.noun]}",
         starts_in_s=max(0, round((row.starts_at - now).total_seconds())),
@@ -167,16 +164,16 @@ def build_entry(row: Operation) -> OperationEntry:
 
 
 def describe_title(row: Operation) -> str:
-    """Return what an operation does, or what it did."""
+    """Return the title of an operation: its verb and rows."""
     words, nouns = words_of(row.verb), counted(row.total, words_of(row.verb).noun)
     match row.state:
         case OperationState.WAITING | OperationState.RUNNING:
-            return f"{words.doing} {nouns}"
+            return f"{words.doing} {nouns}{words.tail}"
         case OperationState.UNDONE:
-            return f"{words.do} {nouns}: undone"
+            return f"{words.do} {nouns}{words.tail}: undone"
     if row.changed == row.total:
-        return f"{words.done.capitalize()} {nouns}"
-    return f"{words.done.capitalize()} {row.changed:,} of {nouns}"
+        return f"{words.done.capitalize()} {nouns}{words.tail}"
+    return f"{words.done.capitalize()} {row.changed:,} of {nouns}{words.tail}"
 
 
 def measure_progress(row: Operation, *, now: datetime) -> Progress:

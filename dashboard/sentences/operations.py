@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from dashboard.formatting import counted
-from dashboard.sentences.event_sentence import EventSentence, EventSubject, plain, unknown, who_of
+from dashboard.sentences.event_sentence import EventSentence, plain, unknown, who_of
 from ledger.journal import Kind
 from ledger.models import Event
 
@@ -17,22 +17,31 @@ class VerbWords:
     done: str
     noun: str
     icon: str
+    tail: str = ""  # what the verb does it with, after the rows
+    label: str = ""  # of its button, where it is not the command
 
     @property
     def button(self) -> str:
         """The label of its button, which names no rows."""
-        return self.do.removesuffix(" of")
+        return self.label or self.do.removesuffix(" of")
 
 
 # by the names of `retries.operations.registry`
 WORDS = {
     "task.retry": VerbWords("Retry", "Retrying", "retried", "task", "s-retry"),
+    "task.fix": VerbWords(
+        *("Retry", "Retrying", "retried", "task", "n-instructions"),
+        tail=" with an instruction",
+        label="Retry with instruction",
+    ),
+    "task.reassign": VerbWords("Reassign", "Reassigning", "reassigned", "task", "n-agents"),
     "task.retry_now": VerbWords("Retry now", "Retrying", "retried", "task", "play"),
     "task.unblock": VerbWords("Unblock", "Unblocking", "unblocked", "task", "play"),
     "task.skip": VerbWords("Skip", "Skipping", "skipped", "task", "s-skipped"),
     "task.abort": VerbWords("Abort", "Aborting", "aborted", "task", "s-aborted"),
     "task.prioritize": VerbWords(
-        "Change priority of", "Changing the priority of", "changed", "task", "pen"
+        *("Change priority of", "Changing the priority of", "changed", "task", "pen"),
+        label="Priority",
     ),
     "dead_letter.replay": VerbWords("Replay", "Replaying", "replayed", "dead letter", "undo"),
     "dead_letter.dismiss": VerbWords("Dismiss", "Dismissing", "dismissed", "dead letter", "trash"),
@@ -51,12 +60,12 @@ def words_of(verb: str) -> VerbWords:
     return WORDS.get(verb, UNKNOWN)
 
 
-def describe_operation_event(event: Event, about: EventSubject) -> EventSentence:
+def describe_operation_event(event: Event) -> EventSentence:
     """Return the sentence for an event of an operation."""
     actor, data = who_of(event), event.data
     words = words_of(str(data.get("verb")))
     changed, refused = int(data.get("changed") or 0), int(data.get("refused") or 0)
-    done = f"{counted(changed, words.noun)} {words.done}"
+    done = f"{counted(changed, words.noun)} {words.done}{words.tail}"
     result = f": {done}, {refused:,} left as they were" if refused else f": {done}"
     match event.kind:
         case Kind.AUDIT_EXPORTED:
@@ -64,9 +73,10 @@ def describe_operation_event(event: Event, about: EventSubject) -> EventSentence
             return plain("copy", actor, "exported the audit log", of)
         case Kind.OPERATION_STARTED:
             count = counted(int(data.get("count") or 0), words.noun)
-            return plain(words.icon, actor, "started an operation", f": {words.do.lower()} {count}")
+            does = f": {words.do.lower()} {count}{words.tail}"
+            return plain(words.icon, actor, "started an operation", does)
         case Kind.OPERATION_RESUMED:
-            return plain("undo", "Tenfour", "went on with an operation of a lost worker", result)
+            return plain("undo", "Tenfour", "continued an operation of a lost worker", result)
         case Kind.OPERATION_STOPPED:
             return plain("pause", actor, "stopped an operation", result)
         case Kind.OPERATION_UNDONE:

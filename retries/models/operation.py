@@ -113,7 +113,7 @@ class Operation(models.Model):
 
 
 class OperationItem(models.Model):
-    """One row of an operation, and what became of it."""
+    """One row of an operation, and its result."""
 
     id = key()
     operation = models.ForeignKey(Operation, models.CASCADE, db_index=False, related_name="items")

@@ -11,6 +11,9 @@ from ledger.errors import Invalid
 from ledger.journal import Stamp
 from retries.states import Dependents
 
+# the permission to answer escalations, for which some verbs are another way
+MAY_ANSWER = "retries.change_escalation"
+
 Options = dict[str, Any]
 Rows = QuerySet[Any]
 
@@ -28,12 +31,18 @@ def accept(options: Options) -> Options:
     return {}
 
 
+def keep_all(rows: Rows, options: Options) -> Rows:
+    """Return all rows, for verbs whose options leave out none."""
+    return rows
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkVerb:
     """A verb of operations.
 
-    `narrow` keeps the rows that it can change now. `apply` changes the rows with these ids and
-    returns those that it left. `batch` of them share a transaction.
+    `narrow` keeps the rows that it can change now, and `fit` those of them that it changes with
+    its options. `apply` changes the rows with these ids and returns those that it left. `batch` of
+    them share a transaction.
     """
 
     name: str
@@ -42,6 +51,7 @@ class BulkVerb:
     narrow: Callable[[Rows], Rows]
     apply: Callable[[list[UUID], Options, Stamp], dict[UUID, Left]]
     check: Callable[[Options], Options] = accept
+    fit: Callable[[Rows, Options], Rows] = keep_all
     batch: int = 25
 
     @property

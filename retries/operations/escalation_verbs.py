@@ -7,7 +7,7 @@ from ledger.journal import Stamp
 from retries.escalations import answering, choices
 from retries.escalations.choices import Choice
 from retries.models import Escalation
-from retries.operations.bulk_verb import BulkVerb, Left, Options, Rows
+from retries.operations.bulk_verb import MAY_ANSWER, BulkVerb, Left, Options, Rows
 from retries.states import Answer, Dependents, EscalationState
 
 
@@ -51,7 +51,7 @@ def answer(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, Left]:
 VERBS = (
     BulkVerb(
         name="escalation.answer",
-        permission="retries.change_escalation",
+        permission=MAY_ANSWER,
         model=Escalation,
         narrow=narrow_to_open,
         apply=answer,

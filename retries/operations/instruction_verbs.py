@@ -28,7 +28,7 @@ def describe_instructions(ids: list[UUID]) -> dict[UUID, Left]:
 
 
 def narrow_to_resendable(rows: Rows) -> Rows:
-    """Keep failed instructions, and those that wait for an acknowledgement with a retry left."""
+    """Keep failed instructions, and those that wait for an acknowledgment with a retry left."""
     waits = Q(state=InstructionState.DELIVERED, tracked=True, retry_count__lt=F("max_retries"))
     return rows.filter(waits | Q(state=InstructionState.FAILED))
 

@@ -28,7 +28,7 @@ from retries.operations.registry import find_verb
 
 logger = logging.getLogger(__name__)
 
-# A worker that is silent for so long is dead, or its batch is; another one goes on.
+# A worker that is silent for so long is dead, or its batch is; another one continues.
 LEASE = timedelta(seconds=15)
 # A job ends after so long and asks for the next one, so that other jobs get their turn.
 SLICE_SECONDS = 10.0
@@ -48,7 +48,7 @@ def count_due(*, now: datetime, project: Project | None = None) -> dict[str, int
 
 
 def run_operation(operation_id: UUID, *, now: datetime | None = None) -> bool:
-    """Run an operation for a while; return whether it has to go on.
+    """Run an operation for a while; return whether it has to continue.
 
     Return False at once if another worker holds it.
     """

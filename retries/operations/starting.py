@@ -70,24 +70,12 @@ def start_operation(
     again when its turn comes. Raises NotFound, Invalid and NothingToChange.
     """
     verb = find_verb(verb_name)
+    options = verb.check(options or {})
     reason = stripped(redacted(reason)).strip()[:REASON_LENGTH]
-    operation = Operation.objects.create(
-        verb=verb.name,
-        noun=verb.noun,
-        options=verb.check(options or {}) | ({"reason": reason} if reason else {}),
-        query=query[:QUERY_LENGTH],
-        reason=reason,
-        project_ids=[],
-        matching=0,
-        total=0,
-        counted_at=counted_at or stamp.at,
-        starts_at=stamp.at + undo_time(),
-        actor_type=stamp.actor.type,
-        actor_id=stamp.actor.id,
-        actor_name=stamp.actor.name,
-        request_id=stamp.request_id,
+    operation = create_operation(
+        verb, options, query=query, reason=reason, counted_at=counted_at or stamp.at, stamp=stamp
     )
-    total, project_ids = insert_items(operation, verb, chosen)
+    total, project_ids = insert_items(operation, verb.fit(verb.narrow(chosen.order_by()), options))
     if not total:
         raise NothingToChange("None of the selected rows can be changed this way now.")
     if total > MOST:
@@ -108,11 +96,31 @@ def start_operation(
     return operation
 
 
-def insert_items(
-    operation: Operation, verb: BulkVerb, chosen: QuerySet[Any]
-) -> tuple[int, list[Any]]:
-    """Store the rows that the verb can change; return their number and their projects."""
-    rows = verb.narrow(chosen.order_by()).distinct().order_by("pk")
+def create_operation(
+    verb: BulkVerb, options: Options, *, query: str, reason: str, counted_at: datetime, stamp: Stamp
+) -> Operation:
+    """Store an operation that has no rows yet."""
+    return Operation.objects.create(
+        verb=verb.name,
+        noun=verb.noun,
+        options=options | ({"reason": reason} if reason else {}),
+        query=query[:QUERY_LENGTH],
+        reason=reason,
+        project_ids=[],
+        matching=0,
+        total=0,
+        counted_at=counted_at,
+        starts_at=stamp.at + undo_time(),
+        actor_type=stamp.actor.type,
+        actor_id=stamp.actor.id,
+        actor_name=stamp.actor.name,
+        request_id=stamp.request_id,
+    )
+
+
+def insert_items(operation: Operation, found: QuerySet[Any]) -> tuple[int, list[Any]]:
+    """Store the rows that the verb will change; return their number and their projects."""
+    rows = found.distinct().order_by("pk")
     statement, params = rows.values("id", "project_id")[: MOST + 1].query.sql_with_params()
     with connection.cursor() as cursor:
         # One statement, so that the ids of a thousand rows never travel through the process.

@@ -1,22 +1,24 @@
-"""The verbs of operations on tasks: retry, retry now, unblock, skip, abort, change the priority."""
+"""The verbs of operations on tasks."""
 
 from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Q
 
+from ledger import agents
 from ledger.errors import Invalid, Refusal
 from ledger.journal import Stamp
-from ledger.models import DeadLetter, Task
+from ledger.models import Agent, DeadLetter, Task
 from ledger.states import FINAL, TASK_MOVES, BlockedReason, TaskState, Who
 from ledger.tasks.changing import Change, change
 from ledger.tasks.lineage import fetch_task
 from ledger.tasks.spec import PRIORITIES
 from retries import deadletters, task_actions
-from retries.escalations import answering
+from retries.escalations import answering, choices
 from retries.escalations.choices import Choice
-from retries.failures.patterns import retryable_escalations
+from retries.failures.stuck_tasks import retryable_escalations
 from retries.models import Escalation
 from retries.operations.bulk_verb import (
+    MAY_ANSWER,
     BulkVerb,
     Left,
     Options,
@@ -75,18 +77,97 @@ def retry_one(task_id: UUID, stamp: Stamp) -> Left | None:
                 return None
             return Left("Its dead letter is closed, or its plan is aborted")
         case TaskState.ESCALATED:
-            asked = retryable_escalations().filter(task=task_id).order_by("id").first()
-            if asked is None:
-                return Left("A person has to read its question")
-            answering.answer(
-                asked.pk,
-                Choice(Answer.RETRY),
-                among=Escalation.objects.all(),
-                stamp=stamp,
-                channel="page",
-            )
-            return None
+            return answer_one(task_id, Choice(Answer.RETRY), stamp)
     return Left(f"State is now “{row['state']}”")
+
+
+def answer_one(task_id: UUID, choice: Choice, stamp: Stamp) -> Left | None:
+    """Answer the question about a task; return why if a person has to read it first."""
+    asked = retryable_escalations().filter(task=task_id).order_by("id").first()
+    if asked is None:
+        return Left("A person has to read its question")
+    answering.answer(asked.pk, choice, among=Escalation.objects.all(), stamp=stamp, channel="page")
+    return None
+
+
+# ---- retry with an instruction, which only the answer to a question can give
+
+
+def narrow_to_asked(rows: Rows) -> Rows:
+    """Keep tasks that wait for an answer which can be an instruction, unread."""
+    asked = retryable_escalations().filter(task=OuterRef("pk"))
+    return rows.filter(Exists(asked), state__in=(TaskState.ESCALATED, TaskState.BLOCKED))
+
+
+def read_fix(options: Options) -> Choice:
+    """Return the instruction in the options as an answer; raises Invalid."""
+    return choices.check(Choice(Answer.FIX, fix=str(options.get("fix", ""))))
+
+
+def check_fix(options: Options) -> Options:
+    return {"fix": read_fix(options).fix.strip()}
+
+
+def fix(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, Left]:
+    return {id: left for id in ids if (left := fix_one(id, read_fix(options), stamp))}
+
+
+def fix_one(task_id: UUID, choice: Choice, stamp: Stamp) -> Left | None:
+    """Grant a task one attempt that is told the instruction; return why if that is impossible."""
+    row = fetch_task(task_id)
+    if row["state"] == TaskState.ESCALATED or row["blocked_reason"] == BlockedReason.REPORTED:
+        return answer_one(task_id, choice, stamp)
+    return Left(f"State is now “{row['state']}”")
+
+
+# ---- reassign
+
+
+def narrow_to_reassignable(rows: Rows) -> Rows:
+    """Keep tasks that are not over and that no agent works on."""
+    return rows.exclude(state__in=(*FINAL, TaskState.RUNNING))
+
+
+def check_agent(options: Options) -> Options:
+    """Return the agent's name; raises Invalid."""
+    return {"agent": agents.check_name(str(options.get("agent", "")).strip())}
+
+
+def fit_to_agent(rows: Rows, options: Options) -> Rows:
+    """Keep tasks of other agents in projects that have an agent of this name.
+
+    Raises Invalid if none of their projects has one.
+    """
+    name = options["agent"]
+    named = Agent.objects.filter(name=name)
+    if not named.filter(project__in=rows.values("project")).exists():
+        raise Invalid("/agent", f"No agent is called “{name}” in the project of these tasks.")
+    return rows.exclude(agent__name=name).filter(Exists(named.filter(project=OuterRef("project"))))
+
+
+def reassign(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, Left]:
+    """Hand each task to the agent of the name in its own project."""
+    named = {agent.project_id: agent for agent in Agent.objects.filter(name=options["agent"])}
+    left = {}
+    for id in ids:
+        row = fetch_task(id)
+        agent = named.get(row["project_id"])
+        if agent is None:
+            left[id] = Left("Its project has no agent of this name")
+        elif agent.pk == row["agent_id"]:
+            left[id] = Left("It is this agent’s already")
+        elif refused := change_one(id, Change(agent=agent), row["version"], stamp):
+            left[id] = refused
+    return left
+
+
+def change_one(task_id: UUID, asked: Change, version: int, stamp: Stamp) -> Left | None:
+    """Change a task; return why if that is impossible."""
+    try:
+        change(task_id, asked, version=version, stamp=stamp)
+    except Refusal as refusal:
+        return Left(refusal.title(), refusal.detail)
+    return None
 
 
 # ---- the other verbs
@@ -143,22 +224,32 @@ def check_priority(options: Options) -> Options:
 
 
 def prioritize(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, Left]:
-    left = {}
-    for id in ids:
-        try:
-            asked = Change(priority=options["priority"])
-            change(id, asked, version=fetch_task(id)["version"], stamp=stamp)
-        except Refusal as refusal:
-            left[id] = Left(refusal.title(), refusal.detail)
-    return left
+    asked = Change(priority=options["priority"])
+    results = {id: change_one(id, asked, fetch_task(id)["version"], stamp) for id in ids}
+    return {id: left for id, left in results.items() if left}
 
 
-def task_verb(name: str, **more: object) -> BulkVerb:
-    return BulkVerb(name=f"task.{name}", permission=PERMISSION, model=Task, **more)  # type: ignore[arg-type]
+def task_verb(name: str, *, permission: str = PERMISSION, **more: object) -> BulkVerb:
+    return BulkVerb(name=f"task.{name}", permission=permission, model=Task, **more)  # type: ignore[arg-type]
 
 
 VERBS = (
     task_verb("retry", narrow=narrow_to_stuck, apply=retry, batch=1),
+    task_verb(
+        "fix",
+        permission=MAY_ANSWER,
+        narrow=narrow_to_asked,
+        apply=fix,
+        check=check_fix,
+        batch=1,
+    ),
+    task_verb(
+        "reassign",
+        narrow=narrow_to_reassignable,
+        apply=reassign,
+        check=check_agent,
+        fit=fit_to_agent,
+    ),
     task_verb("retry_now", narrow=narrow_to_waiting, apply=retry_now),
     task_verb("unblock", narrow=narrow_to_skipped_need, apply=unblock),
     task_verb("skip", narrow=narrow_to_skippable, apply=skip, check=check_dependents),

@@ -44,7 +44,9 @@ class OperationOut(Schema):
     matching: int = Field(description="number of rows that the person chose")
     total: int = Field(description="number of those that it could change when it was counted")
     changed: int = Field(description="number of rows that it has changed")
-    refused: int = Field(description="number of rows that it left, because they had moved on")
+    refused: int = Field(
+        description="number of rows that it left, because they could no longer be changed"
+    )
     left: int = Field(description="number of rows whose turn has not come")
     started_by: str = Field(description="who started it")
     counted_at: datetime = Field(description="when the rows were counted")

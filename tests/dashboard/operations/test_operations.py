@@ -13,7 +13,7 @@ from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter, Instruction, Task
 from ledger.states import TaskState
 from retries import task_actions
-from retries.models import Operation
+from retries.models import Escalation, Operation
 from retries.operations.running import run_batch, take
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import html
@@ -157,6 +157,92 @@ def test_the_question_names_who_waits_and_takes_options(
     assert refused.status_code == 422 and "whole number" in text_of(refused)
 
 
+def test_tasks_are_retried_with_an_instruction(
+    agent: Agent, browser: Client, now: datetime
+) -> None:
+    """The form asks for the text, keeps what was typed, and the operation's page shows it."""
+    asked = make_task(TaskState.ESCALATED, "Asked", agent=agent, now=now)
+    dead = make_task(TaskState.FAILED, "Dead", agent=agent, now=now)
+    form = {"id": [str(asked.pk), str(dead.pk)], "next": "/tasks/"}
+    page = browser.post(NEW.format("task.fix"), form)
+    said = text_of(page)
+    assert "Retry 2 selected tasks with an instruction?" in said
+    assert "1 task will be retried with an instruction." in said
+    assert "Failed 1 left as it is" in said and "a failed task starts over" in said
+    empty = form | {"confirmed": "yes", "fix": " ", "reason": "the <mirror> is back"}
+    refused = browser.post(NEW.format("task.fix"), empty)
+    assert refused.status_code == 422 and "needs text" in text_of(refused)
+    assert 'value="the &lt;mirror&gt; is back"' in raw(refused)
+    answer = empty | {"fix": f"Install lxml {HOSTILE}"}
+    told = browser.post(NEW.format("task.fix"), answer, follow=True)
+    assert "1 task will be retried with an instruction in 10 s." in text_of(told)
+    operation = run(Operation.objects.get(), now=now)
+    page = browser.get(f"/operations/{operation.pk}/")
+    said = text_of(page)
+    assert "Retried 1 task with an instruction" in said and f"Install lxml {HOSTILE}" in said
+    assert "<script>alert" not in raw(page)
+    assert "mara started an operation: retry 1 task with an instruction" in said
+    assert Task.objects.get(pk=asked.pk).state == "queued"
+    answered = Escalation.objects.get(task=asked)
+    assert f"Install lxml {HOSTILE}" in text_of(browser.get(f"/escalations/{answered.pk}/"))
+
+
+def test_tasks_are_reassigned_to_one_of_the_agents_that_are_counted(
+    agent: Agent, browser: Client, now: datetime
+) -> None:
+    """Each agent of the project is offered with the number of tasks that it would take over."""
+    tester, paused = make_agent("tester"), make_agent("<b>paused</b>")
+    Agent.objects.filter(pk=paused.pk).update(paused=True)
+    make_agent("stranger", project=make_project("elsewhere"))
+    ids = [enqueued(agent, now=now) for _ in range(2)] + [enqueued(tester, now=now)]
+    form = {"id": [str(id) for id in ids], "next": "/tasks/"}
+    page = browser.post(NEW.format("task.reassign"), form)
+    said = text_of(page)
+    assert "3 tasks can be reassigned." in said and "stranger" not in said
+    assert "coder: 1 task tester: 2 tasks" in said and "<b>paused</b>: 3 tasks, paused" in said
+    refused = browser.post(NEW.format("task.reassign"), form | {"confirmed": "yes"})
+    assert refused.status_code == 422 and "must not be blank" in text_of(refused)
+    wrong = form | {"confirmed": "yes", "agent": "stranger"}
+    refused = browser.post(NEW.format("task.reassign"), wrong)
+    assert refused.status_code == 422 and "No agent is called “stranger”" in text_of(refused)
+    browser.post(NEW.format("task.reassign"), wrong | {"agent": "tester"})
+    operation = run(Operation.objects.get(), now=now)
+    assert (operation.matching, operation.total, operation.changed) == (3, 2, 2)
+    assert Task.objects.filter(agent=tester).count() == 3
+    said = text_of(browser.get(f"/operations/{operation.pk}/"))
+    assert "Reassigned 2 tasks" in said and "Reassign to tester" in said
+    page = browser.get(f"/tasks/{ids[0]}/")
+    assert NEW.format("task.reassign") in html(page)
+    said = text_of(page)
+    assert "mara reassigned it from coder to tester" in said
+    assert "reassigned" in text_of(browser.get("/activity/?q=kind:task.changed"))
+
+
+def test_without_another_agent_no_task_can_be_reassigned(
+    agent: Agent, browser: Client, now: datetime
+) -> None:
+    form = {"id": [str(enqueued(agent, now=now))]}
+    page = browser.post(NEW.format("task.reassign"), form)
+    assert "there is no other agent in their project" in text_of(page)
+    assert 'name="agent"' not in html(page)
+
+
+def test_only_who_may_answer_escalations_is_offered_an_instruction(
+    agent: Agent, now: datetime
+) -> None:
+    eve = User.objects.create_user("eve", is_staff=True)
+    names = ["view_task", "change_task", "add_operation"]
+    eve.user_permissions.set(Permission.objects.filter(codename__in=names))
+    client = Client()
+    client.force_login(eve)
+    task = make_task(TaskState.ESCALATED, agent=agent, now=now)
+    page = html(client.get("/tasks/"))
+    assert NEW.format("task.retry") in page and NEW.format("task.fix") not in page
+    form = {"id": [str(task.pk)], "confirmed": "yes", "fix": "Look again"}
+    assert client.post(NEW.format("task.fix"), form).status_code == 403
+    assert not Operation.objects.exists()
+
+
 def test_dead_letters_of_a_group_are_replayed_or_dismissed(
     agent: Agent, browser: Client, now: datetime
 ) -> None:
@@ -205,9 +291,13 @@ def test_a_filter_that_is_not_understood_chooses_nothing(
     task = make_task(agent=agent, now=now)
     make_task("failed", agent=agent, now=now)
     send(agent, now=now)
-    form = {"matching": "yes", "q": "agnet:codex", "next": "/tasks/", "confirmed": "yes"}
-    answer = browser.post(NEW.format(verb), form, follow=True)
-    assert "Fix the filter first. There is no filter “agnet”." in text_of(answer)
+    for query, problem in (
+        ("agnet:codex", "There is no filter “agnet”."),
+        ("-agent:codre", "Unknown agent “codre”. Did you mean “agent:coder”?"),
+    ):
+        form = {"matching": "yes", "q": query, "next": "/tasks/", "confirmed": "yes"}
+        answer = browser.post(NEW.format(verb), form, follow=True)
+        assert f"Fix the filter first. {problem}" in text_of(answer)
     assert not Operation.objects.exists()
     assert Task.objects.get(pk=task.pk).state == "queued"
 

@@ -7,14 +7,20 @@ from django.utils import timezone
 
 from ledger.errors import Invalid, NotFound
 from ledger.journal import SYSTEM, Stamp
-from ledger.models import Agent, DeadLetter, Instruction, Task
+from ledger.models import Agent, DeadLetter, Event, Instruction, Task
 from ledger.states import TaskState
-from retries import deadletters, task_actions
-from retries.models import Escalation
+from ledger.tasks.changing import Change, change
+from ledger.tasks.lineage import fetch_task
+from ledger.tokens import TrustedCaller
+from retries import claims, deadletters, task_actions
+from retries.attempts import finishing
+from retries.attempts.report_fields import Report
+from retries.models import Escalation, Operation
 from retries.operations.registry import VERBS, find_verb
 from retries.operations.starting import NothingToChange, count_selection
-from tests.dashboard.worked import buried, make_task
-from tests.factories import make_instruction
+from retries.retry_context.history import render_next_context
+from tests.dashboard.worked import buried, claimed, enqueued, make_task
+from tests.factories import make_agent, make_instruction, make_project
 from tests.retries.operations.worlds import list_kinds, list_refusals, run, start
 
 pytestmark = pytest.mark.django_db
@@ -75,6 +81,114 @@ def test_each_task_verb_takes_the_rows_that_its_own_verb_can_change(
         assert taken == {str(tasks[state].pk) for state in states}, verb
         assert (done.changed, done.refused) == (len(states), 0), verb
     assert Task.objects.filter(priority=7).count() == 5
+
+
+def report_blocked(agent: Agent, now: datetime) -> Task:
+    """Make a task that its agent reported as blocked."""
+    id = enqueued(agent, "Task reported", now=now)
+    attempt = claimed(agent, id, now=now)
+    said = Report(status="blocked", message="The key is missing")
+    finishing.finish_attempt(attempt, said, caller=TrustedCaller(SYSTEM, agent=agent), now=now)
+    return Task.objects.get(pk=id)
+
+
+def test_an_instruction_is_the_answer_to_each_question_that_needs_no_reading(
+    agent: Agent, now: datetime
+) -> None:
+    """Escalated and reported tasks get one attempt that is told it; every other task is left."""
+    tasks = make_all_states(agent, now)
+    reported = report_blocked(agent, now)
+    question = make_task(TaskState.ESCALATED, "Task asked", agent=agent, now=now)
+    Escalation.objects.filter(task=question).update(reason="agent_question")
+    everything = Task.objects.filter(title__startswith="Task ")
+    options = {"fix": "  Install lxml first\n"}
+
+    done = run(start("task.fix", everything, options=options, reason="mirror", now=now), now=now)
+
+    taken = set(done.items.values_list("subject_id", flat=True))
+    assert taken == {tasks["escalated"].pk, reported.pk}
+    assert (done.matching, done.changed, done.refused) == (11, 2, 0)
+    assert done.options == {"fix": "Install lxml first", "reason": "mirror"}
+    for id in taken:
+        answered = Escalation.objects.get(task=id)
+        assert (answered.action, answered.fix) == ("fix", "Install lxml first")
+        assert list_kinds(id)[-1] == "task.requeued"
+        task = Task.objects.get(pk=id)
+        assert (task.state, task.attempt_limit) == ("queued", task.attempts + 1)
+        assert "User provided fix: Install lxml first" in render_next_context(fetch_task(id))
+    assert Escalation.objects.get(task=question).is_open
+
+
+def test_an_instruction_is_refused_to_a_task_that_moved_on(agent: Agent, now: datetime) -> None:
+    tasks = [make_task(TaskState.ESCALATED, agent=agent, now=now) for _ in range(3)]
+    rows = Task.objects.filter(pk__in=[task.pk for task in tasks])
+    operation = start("task.fix", rows, options={"fix": "Look again"}, now=now)
+    task_actions.skip([tasks[0].pk], stamp=Stamp(SYSTEM, now))
+    Escalation.objects.filter(task=tasks[1]).update(reason="agent_question")
+    run(operation, now=now)
+    assert (operation.changed, operation.refused) == (1, 2)
+    assert list_refusals(operation) == [
+        (tasks[0].pk, "State is now “skipped”"),
+        (tasks[1].pk, "A person has to read its question"),
+    ]
+
+
+def test_reassign_hands_waiting_tasks_to_an_agent_of_their_own_project(
+    agent: Agent, now: datetime
+) -> None:
+    """State and attempts stay; running and finished tasks stay, and so do those without an agent
+    of the name in their project."""
+    tester = make_agent("tester")
+    far = make_agent("coder", project=make_project("elsewhere"))
+    tasks = make_all_states(agent, now)
+    own = make_task(TaskState.QUEUED, "Task of tester", agent=tester, now=now)
+    other = make_task(TaskState.QUEUED, "Task elsewhere", agent=far, now=now)
+    everything = Task.objects.filter(title__startswith="Task ")
+
+    done = run(start("task.reassign", everything, options={"agent": "tester"}, now=now), now=now)
+
+    moved = {"queued", "retry", "blocked", "escalated"}
+    taken = set(done.items.values_list("subject_id", flat=True))
+    assert taken == {tasks[state].pk for state in moved}
+    assert (done.matching, done.changed, done.refused) == (11, 4, 0)
+    for state, before in tasks.items():
+        task = Task.objects.get(pk=before.pk)
+        assert task.agent == (tester if state in moved else agent), state
+        assert (task.state, task.attempts) == (before.state, before.attempts)
+    event = Event.objects.about(tasks["queued"].pk).order_by("id").last()
+    assert event and (event.kind, event.actor_name) == ("task.changed", "mara")
+    assert event.data == {"changed": ["agent"], "from_agent": "coder", "to_agent": "tester"}
+    assert {Task.objects.get(pk=row.pk).version for row in (own, other)} == {1}
+
+
+def test_a_reassigned_task_is_claimed_by_its_new_agent_alone(agent: Agent, now: datetime) -> None:
+    tester = make_agent("tester")
+    task = make_task(TaskState.RETRY, agent=agent, now=now)
+    rows = Task.objects.filter(pk=task.pk)
+    run(start("task.reassign", rows, options={"agent": "tester"}, now=now), now=now)
+    later = now + timedelta(hours=1)
+    assert claims.claim(TrustedCaller(SYSTEM, agent=agent), now=later).rows == []
+    [row] = claims.claim(TrustedCaller(SYSTEM, agent=tester), now=later).rows
+    assert (row["id"], row["attempts"]) == (task.pk, 2)
+
+
+def test_reassign_leaves_a_task_that_started_or_lost_its_agent(agent: Agent, now: datetime) -> None:
+    tester = make_agent("tester")
+    ids = [enqueued(agent, now=now) for _ in range(3)]
+    rows = Task.objects.filter(pk__in=ids)
+    operation = start("task.reassign", rows, options={"agent": "tester"}, now=now)
+    claimed(agent, ids[0], now=now)
+    change(ids[1], Change(agent=tester), version=1, stamp=Stamp(SYSTEM, now))
+    run(operation, now=now)
+    assert list_refusals(operation) == [
+        (ids[0], "Invalid state transition"),
+        (ids[1], "It is this agent’s already"),
+    ]
+    assert Task.objects.get(pk=ids[2]).agent == tester
+    operation = start("task.reassign", rows, options={"agent": "coder"}, now=now)
+    Agent.objects.filter(pk=agent.pk).update(name="renamed")
+    run(operation, now=now)
+    assert {why for _, why in list_refusals(operation)} == {"Its project has no agent of this name"}
 
 
 def test_unblock_frees_tasks_that_a_skip_blocked(agent: Agent, now: datetime) -> None:
@@ -141,6 +255,17 @@ def test_a_wrong_verb_or_option_is_refused_before_anything_is_stored(
         start("task.skip", rows, options={"dependents": "eat"}, now=now)
     with pytest.raises(Invalid, match="needs text"):
         start("escalation.answer", Escalation.objects.all(), options={"action": "fix"}, now=now)
+    with pytest.raises(Invalid, match="needs text"):
+        start("task.fix", rows, options={"fix": " \n"}, now=now)
+    with pytest.raises(Invalid, match="must not be blank"):
+        start("task.reassign", rows, now=now)
+    with pytest.raises(Invalid, match="No agent is called “nobody”"):
+        start("task.reassign", rows, options={"agent": "nobody"}, now=now)
+    assert not Operation.objects.exists()
+    with pytest.raises(NothingToChange):
+        start("task.fix", rows, options={"fix": "Look again"}, now=now)
+    with pytest.raises(NothingToChange):
+        start("task.reassign", rows, options={"agent": agent.name}, now=now)
     with pytest.raises(NothingToChange):
         start("task.retry_now", rows, now=now)
     assert set(VERBS) == {find_verb(name).name for name in VERBS}
