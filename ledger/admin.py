@@ -1,10 +1,12 @@
 """The admin of the ledger: read-only, with actions that call the public functions."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django import forms
+from django.apps import apps
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ActionForm
 from django.db.models import QuerySet
@@ -34,11 +36,40 @@ from ledger.sessions import admin as _sessions  # noqa: F401 - registers its mod
 from ledger.standing_instructions import editing
 from ledger.tokens import TrustedCaller
 
+# the lists of a project's rows, by their labels
+OF_PROJECT = {
+    "Agents": "ledger.Agent",
+    "Tasks": "ledger.Task",
+    "Plans": "ledger.Plan",
+    "Instructions": "ledger.Instruction",
+    "Sessions": "ledger.Session",
+    "Tokens": "ledger.Token",
+    "Escalations": "retries.Escalation",
+    "Dead letters": "ledger.DeadLetter",
+    "Patterns": "retries.FailurePattern",
+    "Channels": "retries.Channel",
+}
+
 
 @admin.register(Project)
 class ProjectAdmin(ReadOnly):
     list_display = ("name", "created_at")
     search_fields = ("name",)
+
+    def get_readonly_fields(
+        self, request: HttpRequest, obj: Project | None = None
+    ) -> tuple[str, ...]:
+        return ("created_at",) if obj else ()
+
+    def list_links(self, request: HttpRequest, row: Project) -> Iterator[Link]:
+        for label, model in OF_PROJECT.items():
+            yield from self.link_to_list(
+                request, label, apps.get_model(model), project__id__exact=row.pk
+            )
+        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.pk)
+
+    def find_page(self, row: Project) -> str:
+        return f"/?{urlencode({'project': row.name})}"
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return self.may(request, "add")
@@ -68,10 +99,18 @@ class AgentForm(ActionForm):
 
 @admin.register(Agent)
 class AgentAdmin(ReadOnly):
-    list_display = ("name", "project", "paused", "concurrency", "last_seen_at", "created_at")
-    list_filter = ("paused", "project")
-    list_select_related = ("project",)
+    list_display: tuple[str, ...] = (
+        "name",
+        "project",
+        "paused",
+        "concurrency",
+        "last_seen_at",
+        "created_at",
+    )
+    list_filter: ClassVar[tuple[Any, ...]] = ("paused", "project")
+    list_select_related: ClassVar[tuple[str, ...]] = ("project",)
     search_fields = ("name",)
+    readonly_fields: ClassVar[tuple[str, ...]] = ("last_seen_at", "created_at")
     action_form = AgentForm
     actions: tuple[str, ...] = ("pause", "resume", "limit", "brief", "reset")
     narrow = {
@@ -176,11 +215,33 @@ class TokenAdmin(ReadOnly):
     list_select_related = ("project", "agent")
     search_fields = ("name", "prefix")
     fields = ("kind", "project", "agent", "name")
+    shown_fields = (
+        "prefix",
+        "scopes",
+        "created_by",
+        "created_at",
+        "expires_at",
+        "first_used_at",
+        "last_used_at",
+        "revoked_at",
+    )
     actions = ("revoke",)
     narrow = {"revoke": lambda rows: rows.filter(revoked_at=None)}
 
+    def get_fields(self, request: HttpRequest, obj: Token | None = None) -> tuple[str, ...]:
+        return (*self.fields, *self.shown_fields) if obj else self.fields
+
+    def get_readonly_fields(
+        self, request: HttpRequest, obj: Token | None = None
+    ) -> tuple[str, ...]:
+        return self.shown_fields if obj else ()
+
     def find_page(self, row: Token) -> str:
         return "/settings/tokens/"
+
+    def list_links(self, request: HttpRequest, row: Token) -> Iterator[Link]:
+        yield from self.link_to_row(request, "Agent", row.agent)
+        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.pk)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return self.may(request, "add")
@@ -217,6 +278,9 @@ class InstructionAdmin(ReadOnly):
         "cancel": lambda rows: rows.cancellable(),
     }
     page = "/instructions/{}/"
+
+    def name_row(self, row: Instruction) -> str:
+        return row.content
 
     @admin.display(description="instruction")
     def start(self, row: Instruction) -> str:

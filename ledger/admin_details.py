@@ -10,7 +10,6 @@ from uuid import UUID
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
-from django.core.paginator import Paginator
 from django.db.models import Model
 from django.forms import BoundField
 from django.http import HttpRequest, HttpResponse
@@ -18,6 +17,7 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
+from ledger.admin_paging import LimitedPaginator
 from ledger.models import Event
 from ledger.text import truncate
 
@@ -72,8 +72,8 @@ class Entry:
 class DetailPage(admin.ModelAdmin):  # type: ignore[type-arg]
     """The page of one row, with the verbs of the list as buttons.
 
-    A verb stands there while `narrow` keeps the row; verbs without an entry always do. The action
-    form's `inputs` name the verbs that read each of its fields.
+    A verb has a button if its function in `narrow` keeps the row, or if it has no such function.
+    The action form's `inputs` name the verbs that read each of its fields.
     """
 
     change_form_template = "admin/detail.html"
@@ -121,7 +121,7 @@ class DetailPage(admin.ModelAdmin):  # type: ignore[type-arg]
         self, request: HttpRequest, context: Any, *args: Any, obj: Any = None, **more: Any
     ) -> Any:
         if obj:
-            title = shorten(str(obj))
+            title = shorten(self.name_row(obj))
             verbs = self.list_verbs(request, obj)
             context |= {
                 "subtitle": title,
@@ -129,7 +129,7 @@ class DetailPage(admin.ModelAdmin):  # type: ignore[type-arg]
                 "verbs": verbs,
                 "verb_fields": self.list_verb_fields(obj, [verb.name for verb in verbs]),
                 "links": list(self.list_links(request, obj)),
-                "outside": self.page.format(obj.pk) if self.page else self.find_page(obj),
+                "outside": self.find_page(obj),
             }
         return super().render_change_form(  # type: ignore[misc]
             request, context, *args, obj=obj, **more
@@ -149,11 +149,15 @@ class DetailPage(admin.ModelAdmin):  # type: ignore[type-arg]
         """Return whether a posted field is an input of a verb, which a confirmation repeats."""
         return name in self.action_form.base_fields and name not in ("action", "select_across")
 
+    def name_row(self, row: Any) -> str:
+        """Return a row's title; pages without a name of their own say what the row is about."""
+        return str(row)
+
     # ---- the links
 
     def find_page(self, row: Any) -> str:
         """Return the path of a row's page outside the admin, or an empty text."""
-        return ""
+        return self.page.format(row.pk)
 
     def list_links(self, request: HttpRequest, row: Any) -> Iterator[Link]:
         """Return the links of a row that the person may follow; pages add theirs."""
@@ -193,8 +197,8 @@ class DetailPage(admin.ModelAdmin):  # type: ignore[type-arg]
         if not self.has_view_permission(request, row):
             raise PermissionDenied
         events = Event.objects.filter(subject_id__in=self.list_subjects(row)).order_by("-id")
-        shown = Paginator(events.defer("tx"), PAGE).get_page(request.GET.get("p"))
-        title = shorten(str(row))
+        shown = LimitedPaginator(events.defer("tx"), PAGE).get_page(request.GET.get("p"))
+        title = shorten(self.name_row(row))
         context = {
             **self.admin_site.each_context(request),
             "title": f"History of {title}",

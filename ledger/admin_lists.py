@@ -5,12 +5,23 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import admin, messages
-from django.db.models import CharField, Field, ForeignKey, Model, Q, QuerySet, TextField
-from django.http import HttpRequest
+from django.db.models import (
+    CharField,
+    Field,
+    ForeignKey,
+    Model,
+    Q,
+    QuerySet,
+    TextField,
+    UUIDField,
+)
+from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
 from ledger import search_words
 from ledger.admin_details import DetailPage, shorten
+from ledger.admin_filters import RelatedNames, list_json_columns
+from ledger.admin_paging import LimitedPaginator
 from ledger.models import Task
 from ledger.permissions import may, projects_where
 
@@ -19,12 +30,16 @@ OTHERS_NAMES = {"project", "agent", "plan", "channel", "user"}
 
 
 COLUMN_LENGTH = 60  # characters of a text in a list
+NARROW = 20  # characters of a text that needs no wide column
 
 
 class ReadOnly(DetailPage):
     """Rows that staff can view but not edit."""
 
+    # no page of a list reads or counts every row
+    paginator = LimitedPaginator
     show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
     list_per_page = 50
 
     # the lookup of a row's project; None for what belongs to the instance
@@ -32,6 +47,8 @@ class ReadOnly(DetailPage):
     # the lookups of a row's task and instruction, whose words the search finds
     task_path = ""
     instruction_path = ""
+    # the JSON columns that a list reads
+    json_columns: tuple[str, ...] = ()
 
     def verb_of(self, verb: str) -> str:
         return f"{self.opts.app_label}.{verb}_{self.opts.model_name}"
@@ -59,9 +76,28 @@ class ReadOnly(DetailPage):
             projects = projects_where(request.user, self.verb_of(verb))
             if projects is None or (verb == "view" and may(request.user, self.verb_of("change"))):
                 continue
-            path = self.find_project_path()
-            rows = rows.filter(**{f"{path}__in": projects}) if path else rows.none()
-        return rows
+            rows = rows.filter(self.match_projects(projects))
+        match = request.resolver_match
+        is_list = bool(match and (match.url_name or "").endswith("_changelist"))
+        return rows.defer(*self.list_unread()) if is_list and request.method == "GET" else rows
+
+    def list_unread(self) -> list[str]:
+        """Return the JSON columns that a list does not show, also of its related rows."""
+        related = self.list_select_related
+        models: dict[str, Any] = {"": self.model}
+        for name in related if isinstance(related, tuple) else ():
+            models[f"{name}__"] = self.opts.get_field(name).related_model
+        return [
+            f"{path}{name}"
+            for path, model in models.items()
+            for name in list_json_columns(model)
+            if name not in self.json_columns
+        ]
+
+    def match_projects(self, projects: frozenset[UUID]) -> Q:
+        """Return the condition that a row belongs to one of these projects."""
+        path = self.find_project_path()
+        return Q(**{f"{path}__in": projects}) if path else Q(pk__in=[])
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)
@@ -71,14 +107,31 @@ class ReadOnly(DetailPage):
 
     def get_list_filter(self, request: HttpRequest) -> Any:
         """Return the filters, without those that would list other projects' names."""
-        found = super().get_list_filter(request)
-        if may(request.user, self.verb_of("view")) or may(request.user, self.verb_of("change")):
-            return found
-        return [each for each in found if str(each).rpartition("__")[2] not in OTHERS_NAMES]
+        everywhere = any(may(request.user, self.verb_of(verb)) for verb in ("view", "change"))
+        found: list[Any] = []
+        for each in super().get_list_filter(request):
+            if str(each).rpartition("__")[2] not in OTHERS_NAMES:
+                found.append(each)
+            elif everywhere:
+                found.append((each, RelatedNames))
+        return found
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """Return the actions; all of them change rows."""
         return super().get_actions(request) if self.may(request, "change") else {}
+
+    def response_action(
+        self, request: HttpRequest, queryset: QuerySet[Any], *more: Any
+    ) -> HttpResponse | None:
+        """Run an action, unless it covers all rows of a list that is too long to count."""
+        is_about_all = request.POST.get("select_across") == "1"
+        if is_about_all and LimitedPaginator(queryset, self.list_per_page).has_more:
+            text = f"Nothing changed. An action changes at most {LimitedPaginator.limit:,} rows."
+            self.message_user(
+                request, f"{text} Select fewer with a search or a filter.", messages.ERROR
+            )
+            return None
+        return super().response_action(request, queryset, *more)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -101,6 +154,11 @@ class ReadOnly(DetailPage):
         if not isinstance(field, Field) or not is_long(field):
             return name
         return make_column(name, field.verbose_name, name, lambda row: getattr(row, name))
+
+    def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
+        """Return the search fields; without any, a list still finds a pasted id."""
+        found = tuple(super().get_search_fields(request))
+        return found or (("pk",) if isinstance(self.opts.pk, UUIDField) else ())
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -158,7 +216,10 @@ def make_column(
 def cut(text: str) -> str:
     """Return a text on one short line, which shows all of it as its title when it is longer."""
     line = shorten(text, COLUMN_LENGTH)
-    return format_html('<span title="{}">{}</span>', text, line) if line != text else line
+    wide = " wide" if len(line) > NARROW else ""
+    if line == text:
+        return format_html('<bdi class="cut{}">{}</bdi>', wide, text)
+    return format_html('<bdi class="cut{}" title="{}">{}</bdi>', wide, text, line)
 
 
 def name_task(task: Task) -> str:

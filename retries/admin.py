@@ -11,14 +11,13 @@ from django.utils import timezone
 
 from ledger import admin as ledger_admin
 from ledger.admin_details import Link
+from ledger.admin_filters import list_values
 from ledger.admin_lists import ReadOnly, cut, name_task
 from ledger.confirmation import confirm
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
 from ledger.models import (
-    Agent,
     Attempt,
-    Breaker,
     DeadLetter,
     Event,
     Failure,
@@ -30,16 +29,19 @@ from ledger.models import (
 )
 from ledger.permissions import may
 from ledger.plans import editing as ledger_plans
-from ledger.states import BreakerState
-from retries import admin_effects, breaker_actions, deadletters, reminders, task_actions
+from ledger.states import BlockedReason
+from retries import admin_breakers as _breakers  # noqa: F401 - registers its pages
+from retries import admin_effects, deadletters, reminders, task_actions
 from retries.admin_forms import DependentsForm
 from retries.escalations import admin as _escalations  # noqa: F401 - registers its page
 from retries.escalations import answering
 from retries.failures import admin as _failures  # noqa: F401 - registers its pages
 from retries.models import Escalation, RetryPolicy
+from retries.operations import admin as _operations  # noqa: F401 - registers its page
 from retries.operations import dead_letter_verbs, instruction_verbs, task_verbs
 from retries.plans import aborting, restarting
 from retries.policies.editing import record_change
+from retries.states import Reason
 
 
 def describe_counts(aborted: int, running: int) -> str:
@@ -51,7 +53,12 @@ def describe_counts(aborted: int, running: int) -> str:
 @admin.register(Task)
 class TaskAdmin(ReadOnly):
     list_display = ("__str__", "agent", "type", "state", "priority", "retry_count", "updated_at")
-    list_filter = ("state", "blocked_reason", "on_exhausted", "project")
+    list_filter = (
+        "state",
+        list_values("blocked_reason", BlockedReason.values),
+        "on_exhausted",
+        "project",
+    )
     list_select_related = ("agent",)
     search_fields = ("agent__name",)
     task_path = "pk"
@@ -85,7 +92,7 @@ class TaskAdmin(ReadOnly):
         )
         self.report_changes(request, len(changed), "retried now")
 
-    @admin.action(description="Unblock: go on without the skipped task")
+    @admin.action(description="Unblock: continue without the skipped task")
     @confirm(admin_effects.unblock_tasks)
     def unblock(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
         changed = task_actions.unblock(chosen.values_list("pk", flat=True), stamp=stamp_of(request))
@@ -185,7 +192,11 @@ class PlanAdmin(ReadOnly):
 @admin.register(DeadLetter)
 class DeadLetterAdmin(ReadOnly):
     list_display = ("failed_at", "about", "agent", "error", "reason", "retry_count", "closed_as")
-    list_filter = ("closed_as", "reason", "project")
+    list_filter = (
+        list_values("closed_as", ("replayed", "dismissed"), null="open"),
+        list_values("reason", Reason.values),
+        "project",
+    )
     list_select_related = ("agent", "task")
     search_fields = ("agent__name", "error")
     task_path = "task"
@@ -201,6 +212,9 @@ class DeadLetterAdmin(ReadOnly):
     @admin.display(description="task")
     def about(self, row: DeadLetter) -> str:
         return cut(name_task(row.task))
+
+    def name_row(self, row: DeadLetter) -> str:
+        return name_task(row.task)
 
     def list_subjects(self, row: DeadLetter) -> list[UUID]:
         return [row.task_id]
@@ -246,6 +260,10 @@ class RetryPolicyAdmin(ReadOnly):
     def list_subjects(self, row: RetryPolicy) -> list[UUID]:
         return [row.project_id]
 
+    def list_links(self, request: HttpRequest, row: RetryPolicy) -> Iterator[Link]:
+        yield from self.link_to_row(request, "Project", row.project)
+        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.project_id)
+
     def has_add_permission(self, request: HttpRequest) -> bool:
         return self.may(request, "add")
 
@@ -264,92 +282,7 @@ class RetryPolicyAdmin(ReadOnly):
         record_change(obj, changed, stamp=stamp_of(request))
 
 
-class BreakerActions(ReadOnly):
-    """Actions on the breakers of agents, for rows that are an agent or belong to one."""
-
-    actions: tuple[str, ...] = ("trip_breaker", "keep_breaker_open", "reset_breaker")
-
-    @admin.action(description="Trip the breaker: hand out no tasks until it is half-open")
-    def trip_breaker(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
-        stamp, agents = stamp_of(request), [agent_of(row) for row in chosen]
-        changed = breaker_actions.trip(agents, reason="by hand", stamp=stamp)
-        self.report_changes(request, len(changed), "tripped")
-
-    @admin.action(description="Keep the breaker open: no probe until a person closes it")
-    def keep_breaker_open(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
-        stamp, agents = stamp_of(request), [agent_of(row) for row in chosen]
-        changed = breaker_actions.keep_open(agents, stamp=stamp)
-        self.report_changes(request, len(changed), "kept open")
-
-    @admin.action(description="Reset the breaker: close it and clear its failures")
-    @confirm(admin_effects.reset_breakers)
-    def reset_breaker(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
-        stamp, agents = stamp_of(request), [agent_of(row) for row in chosen]
-        changed = breaker_actions.reset(agents, stamp=stamp)
-        self.report_changes(request, len(changed), "reset")
-
-
-def agent_of(row: Agent | Breaker) -> Agent:
-    return row if isinstance(row, Agent) else row.agent
-
-
-@admin.register(Breaker)
-class BreakerAdmin(BreakerActions):
-    project_path = "agent__project_id"
-    list_display = (
-        "agent",
-        "state",
-        "failures",
-        "opened_at",
-        "kept_open_at",
-        "trips",
-        "updated_at",
-    )
-    list_filter = ("state", "agent__project")
-    list_select_related = ("agent",)
-    search_fields = ("agent__name",)
-    narrow = {
-        "trip_breaker": lambda rows: rows.exclude(state=BreakerState.OPEN),
-        "keep_breaker_open": lambda rows: rows.filter(state=BreakerState.OPEN, kept_open_at=None),
-        "reset_breaker": lambda rows: rows.exclude(state=BreakerState.CLOSED, failures=0),
-    }
-
-    def list_subjects(self, row: Breaker) -> list[UUID]:
-        return [row.agent_id]
-
-    def find_page(self, row: Breaker) -> str:
-        return f"/agents/{row.agent_id}/"
-
-    def list_links(self, request: HttpRequest, row: Breaker) -> Iterator[Link]:
-        yield from self.link_to_row(request, "Agent", row.agent)
-        of = {"agent__id__exact": row.agent_id}
-        yield from self.link_to_list(request, "Attempts", Attempt, **of)
-        yield from self.link_to_list(request, "Events", Event, agent_id__exact=row.agent_id)
-
-
-admin.site.unregister(Agent)
 admin.site.unregister(Instruction)
-
-
-@admin.register(Agent)
-class AgentAdmin(BreakerActions, ledger_admin.AgentAdmin):
-    """The ledger's page of agents, with actions on their breakers."""
-
-    actions = (*ledger_admin.AgentAdmin.actions, *BreakerActions.actions)
-    narrow = ledger_admin.AgentAdmin.narrow | {
-        "trip_breaker": lambda rows: rows.exclude(breaker__state=BreakerState.OPEN),
-        "keep_breaker_open": lambda rows: rows.filter(
-            breaker__state=BreakerState.OPEN, breaker__kept_open_at=None
-        ),
-        "reset_breaker": lambda rows: rows.filter(
-            pk__in=Breaker.objects.exclude(state=BreakerState.CLOSED, failures=0).values("agent")
-        ),
-    }
-
-    def list_links(self, request: HttpRequest, row: Agent) -> Iterator[Link]:
-        asked = {"agent__id__exact": row.pk, "state__exact": "open"}
-        yield from self.link_to_list(request, "Open escalations", Escalation, **asked)
-        yield from super().list_links(request, row)
 
 
 @admin.register(Instruction)

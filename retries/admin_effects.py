@@ -18,6 +18,7 @@ from retries import task_actions
 from retries.escalations import choices
 from retries.escalations.choices import Choice
 from retries.failures import patterns
+from retries.failures.stuck_tasks import stuck_tasks
 from retries.models import Escalation, FailurePattern
 from retries.states import QUESTIONS, Answer, Dependents
 
@@ -34,7 +35,7 @@ def read_dependents(request: HttpRequest) -> str:
 
 
 def describe_abort(chosen: QuerySet[Task], *, answered: int = 0) -> list[str]:
-    """Describe an abort of tasks, of whose open questions some are answered by it."""
+    """Describe an abort of tasks, which also answers some of their open questions."""
     counts = task_actions.count_abort(chosen)
     questions = counts.questions - answered
     if not counts.any:
@@ -106,7 +107,7 @@ def describe_dependents(tasks: Any, choice: str) -> list[str]:
 def unblock_tasks(request: HttpRequest, chosen: QuerySet[Task]) -> list[str]:
     reason = BlockedReason.DEPENDENCY_SKIPPED
     number = chosen.filter(state=TaskState.BLOCKED, blocked_reason=reason).count()
-    return list_effects((number, f"{count(number, 'task')} will go on without a skipped need."))
+    return list_effects((number, f"{count(number, 'task')} will continue without a skipped need."))
 
 
 # ---- escalations
@@ -135,7 +136,7 @@ def answer_questions(request: HttpRequest, chosen: QuerySet[Escalation]) -> list
     number = open_among(chosen).filter(reason__in=QUESTIONS).count()
     others = open_among(chosen).count() - number
     return list_effects(
-        (number, f"{count(number, 'question')} will be answered, and the asker goes on."),
+        (number, f"{count(number, 'question')} will be answered, and the asker continues."),
         (
             others if number else 0,
             f"{count(others, 'escalation')} will stay open, because no question was asked.",
@@ -207,7 +208,7 @@ def dismiss_letters(request: HttpRequest, chosen: QuerySet[DeadLetter]) -> list[
 
 def retry_patterns(request: HttpRequest, chosen: QuerySet[FailurePattern]) -> list[str]:
     ids = list(chosen.values_list("pk", flat=True))
-    states = [task.state for task in patterns.stuck_tasks(ids)[: patterns.BATCH_SIZE]]
+    states = [task.state for task in stuck_tasks(ids)[: patterns.BATCH_SIZE]]
     dead, waiting, asked = map(
         states.count, (TaskState.FAILED, TaskState.RETRY, TaskState.ESCALATED)
     )

@@ -10,6 +10,7 @@ from django.forms import BoundField
 from django.http import HttpRequest
 
 from ledger.admin_details import VERB_FORM, Link
+from ledger.admin_filters import list_values
 from ledger.admin_lists import ReadOnly, cut, name_task
 from ledger.confirmation import confirm
 from ledger.errors import Refusal
@@ -21,7 +22,7 @@ from retries.escalations import answer_outcome, answering, response_schema
 from retries.escalations.choices import FIX_LENGTH, Choice
 from retries.escalations.record import render_escalation
 from retries.models import Escalation
-from retries.states import QUESTIONS, Answer, EscalationState
+from retries.states import QUESTIONS, Answer, EscalationState, Reason
 
 
 class AnswerForm(DependentsForm):
@@ -34,6 +35,14 @@ class AnswerForm(DependentsForm):
         widget=forms.Textarea({"rows": 2}),
     )
     inputs = {"fix": ("fix", "answer_question"), **DependentsForm.inputs}
+
+
+def name_subject(escalation: Escalation) -> str:
+    """Return the name of the task or the text of the instruction that an escalation is about."""
+    task, instruction = escalation.task, escalation.instruction
+    if task:
+        return name_task(task)
+    return instruction.content if instruction else ""
 
 
 def narrow_to_open(rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -49,14 +58,19 @@ class EscalationAdmin(ReadOnly):
     list_display = (
         "opened_at",
         "about",
-        "agent",
-        "reason",
         "state",
+        "reason",
+        "agent",
         "action",
         "answered_by_name",
         "closed_at",
     )
-    list_filter = ("state", "reason", "action", "project")
+    list_filter = (
+        "state",
+        list_values("reason", Reason.values),
+        list_values("action", Answer.values),
+        "project",
+    )
     list_select_related = ("agent", "task", "instruction")
     readonly_fields = ("message", "outcome")
     search_fields = ("agent__name", "answered_by_name")
@@ -73,10 +87,10 @@ class EscalationAdmin(ReadOnly):
 
     @admin.display(description="About")
     def about(self, escalation: Escalation) -> str:
-        task, instruction = escalation.task, escalation.instruction
-        if task:
-            return cut(name_task(task))
-        return cut(instruction.content) if instruction else ""
+        return cut(name_subject(escalation))
+
+    def name_row(self, row: Escalation) -> str:
+        return f"{row.reason.replace('_', ' ').capitalize()}: {name_subject(row)}"
 
     @admin.display(description="Message")
     def message(self, escalation: Escalation) -> str:

@@ -1,13 +1,20 @@
 """The admin's pages of notifications: channels, rules and deliveries, without any secret."""
 
+from collections.abc import Iterator
+from uuid import UUID
+
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
+from ledger.admin_details import Link
 from ledger.admin_lists import ReadOnly
+from ledger.models import Event
 from retries.models import Channel, Delivery, NotificationRule, QuietHours
 from retries.notifications import redelivery
+
+PAGE = "/settings/notifications/"
 
 
 @admin.register(Channel)
@@ -22,11 +29,23 @@ class ChannelAdmin(ReadOnly):
         "failures",
         "succeeded_at",
     )
-    list_filter = ("kind", "state", "service", "project")
+    list_filter = ("kind", "state", "project")
     list_select_related = ("project",)
-    search_fields = ("name", "shown_address")
+    search_fields = ("name", "service", "shown_address")
     exclude = ("address", "signing_secrets", "sender")
     ordering = ("-id",)
+
+    def find_page(self, row: Channel) -> str:
+        return PAGE
+
+    def list_links(self, request: HttpRequest, row: Channel) -> Iterator[Link]:
+        of = {"channel__id__exact": row.pk}
+        yield from self.link_to_list(request, "Deliveries", Delivery, **of)
+        yield from self.link_to_list(
+            request, "Deliveries that were given up", Delivery, **of, state__exact="gave_up"
+        )
+        yield from self.link_to_list(request, "Rules", NotificationRule, **of)
+        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.pk)
 
 
 @admin.register(NotificationRule)
@@ -42,7 +61,16 @@ class NotificationRuleAdmin(ReadOnly):
     )
     list_filter = ("enabled", "project")
     list_select_related = ("project", "channel", "second_channel")
+    json_columns = ("conditions",)
     ordering = ("-id",)
+
+    def find_page(self, row: NotificationRule) -> str:
+        return PAGE
+
+    def list_links(self, request: HttpRequest, row: NotificationRule) -> Iterator[Link]:
+        yield from self.link_to_row(request, "Channel", row.channel)
+        yield from self.link_to_row(request, "Second channel", row.second_channel)
+        yield from self.link_to_list(request, "Deliveries", Delivery, rule__id__exact=row.pk)
 
     @admin.display(description="Conditions")
     def named_conditions(self, rule: NotificationRule) -> str:
@@ -68,6 +96,22 @@ class DeliveryAdmin(ReadOnly):
     search_fields = ("message_id", "title", "kind")
     ordering = ("-id",)
     actions = ("redeliver",)
+
+    def name_row(self, row: Delivery) -> str:
+        return f"{row.kind} to {row.channel}"
+
+    def find_page(self, row: Delivery) -> str:
+        return f"/settings/deliveries/?open={row.pk}"
+
+    def list_subjects(self, row: Delivery) -> list[UUID]:
+        return [row.subject_id] if row.subject_id else []
+
+    def list_links(self, request: HttpRequest, row: Delivery) -> Iterator[Link]:
+        event = Event.objects.filter(pk=row.event_id).first() if row.event_id else None
+        yield from self.link_to_row(request, "Event", event)
+        yield from self.link_to_row(request, "Channel", row.channel)
+        yield from self.link_to_row(request, "Rule", row.rule)
+        yield from self.link_to_row(request, "Summary", row.summary)
 
     @admin.action(description="Redeliver: send again with the same id")
     def redeliver(self, request: HttpRequest, chosen: QuerySet[Delivery]) -> None:

@@ -250,7 +250,7 @@ def test_an_abort_shows_its_effects_before_and_after(
 REVERSIBLE = {
     *("pause", "resume", "limit", "trip_breaker", "keep_breaker_open"),
     *("resolve", "ignore", "reopen"),
-    *("retry_now", "send_again"),
+    *("retry_now", "send_again", "undo"),
 }
 
 

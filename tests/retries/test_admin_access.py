@@ -39,6 +39,7 @@ ACTIONS: Mapping[Role, Mapping[str, tuple[str, ...]]] = {
         "retries.failurepattern": ("resolve", "ignore", "reopen", "retry"),
         "retries.fixverdict": ("promote", "retire", "reset"),
         "retries.delivery": ("redeliver",),
+        "retries.operation": ("undo", "stop"),
     },
     Role.ADMIN: {"ledger.token": ("revoke",)},
 }

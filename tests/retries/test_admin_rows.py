@@ -162,7 +162,7 @@ def test_a_question_is_answered_with_the_values_it_asks_for(mara: Client, agent:
     assert 'name="response.port"' in page.content.decode()
     assert page.context["outside"] == f"/escalations/{question.pk}/"
     sure = act(mara, question, "answer_question", **{"response.port": "8080", "fix": "Use\r\nit"})
-    assert sure.context["effects"] == ["1 question will be answered, and the asker goes on."]
+    assert sure.context["effects"] == ["1 question will be answered, and the asker continues."]
     fields = dict(sure.context["fields"])
     assert fields.pop("action") == "answer_question"
     assert fields.pop("_selected_action") == question.pk
