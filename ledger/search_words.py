@@ -10,6 +10,7 @@ an insert nearly twice as slow. Until then a search reads the new rows themselve
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.postgres.search import SearchQuery, SearchVectorExact, SearchVectorField
@@ -24,8 +25,9 @@ PART = re.compile(r"[^\W_]+")
 TASK_TEXT = "ledger_words(ledger_task_text({0}.title, {0}.type, {0}.ref))".format
 INSTRUCTION_TEXT = "ledger_words({0}.content)".format
 
-# Rows with this id or a later one may have no words yet: those after the newest row that has, and
-# of a minute before, because transactions do not commit in the order of their rows' ids.
+# Rows with this id or a later one may have no words yet: the rows after the newest one that has
+# words, and those of the minute before, because transactions do not commit in the order of their
+# rows' ids.
 FRESH = """(select coalesce(
     (select uuidv7(uuid_extract_timestamp({column}) - clock_timestamp() - interval '1 minute')
      from {table} order by {column} desc limit 1),
@@ -92,20 +94,49 @@ def is_any(rows: QuerySet[Any]) -> Q:
     return Q(Subquery(found, output_field=BooleanField()))
 
 
-COUNT_TASKS = f"""(select count(*) from (
-    select 1 from ledger_taskwords where words @@ to_tsquery('simple', %({{0}})s)
-    union all select 1 from ledger_task t
+# The statements that find all rows with the words of a tsquery in their full-text index.
+OWN_WORDS = (
+    "select task_id from ledger_taskwords where words @@ to_tsquery('simple', %({0})s)".format
+)
+FAILURES = """select task_id from ledger_failure
+    where ledger_failure_words(type, code, message) @@ to_tsquery('simple', %({0})s)""".format
+INSTRUCTIONS = """select instruction_id from ledger_instructionwords
+    where words @@ to_tsquery('simple', %({0})s)""".format
+
+# PostgreSQL assumes that a word without statistics is common. With a limit it would then read all
+# rows in another order and look for the word in each. A materialized query is planned without the
+# limit, so it uses the full-text index, and still runs only as far as it is read.
+COUNT_TASKS = f"""(with own as materialized ({OWN_WORDS("{0}")}),
+    failed as materialized ({FAILURES("{0}")})
+select count(*) from (
+    select from own
+    union all select from ledger_task t
         where t.id >= {FRESH_TASKS} and {TASK_TEXT("t")} @@ to_tsquery('simple', %({{0}})s)
-    union all select 1 from ledger_failure f
-        where ledger_failure_words(f.type, f.code, f.message) @@ to_tsquery('simple', %({{0}})s)
+    union all select from failed
     limit %(most)s
 ) found) as {{0}}""".format
+# whether at least `most` rows of each table have the words of a tsquery
+WHERE_COMMON = f"""with own as materialized ({OWN_WORDS("words")}),
+    failed as materialized ({FAILURES("words")}),
+    told as materialized ({INSTRUCTIONS("words")})
+select (select count(*) from (select from own limit %(most)s) found) = %(most)s as own,
+    (select count(*) from (select from failed limit %(most)s) found) = %(most)s as failed,
+    (select count(*) from (select from told limit %(most)s) found) = %(most)s as told"""
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """Whether words are in many tasks, in many failures, and in many instructions."""
+
+    own: bool
+    failed: bool
+    told: bool
 
 
 def count_tasks(words: Sequence[str], most: int) -> int:
     """Return how many tasks and failures the rarest word is in, up to a limit.
 
-    More tasks do not have all of the words.
+    At most that many tasks have all of the words.
     """
     queries = {f"w{n}": text for n, word in enumerate(words) if (text := build_query(word))}
     if len(queries) < len(words):
@@ -126,7 +157,7 @@ def since(id: str) -> Q:
 
 
 def match(column: str, word: str) -> Q:
-    """Return the condition that a column has a word or a phrase; the last word may go on."""
+    """Return the condition that a column has a word or phrase; its last word may be a prefix."""
     return Q(**{column: build_search(word)}) if build_query(word) else Q(pk__in=[])
 
 

@@ -59,7 +59,7 @@ BY_SHORT_ID = f"""{
 
 
 def find_url(text: str, project: Project | None) -> str:
-    """Return the URL of what has this id, name, ref or short id, or an empty string."""
+    """Return the URL of the row with this id, name, ref or short id, or an empty string."""
     text = text.strip(QUOTES).strip()
     own = project.pk if project else None
     if id := query_box.as_id(text):

@@ -7,16 +7,23 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from dashboard.shared_queries import of_project
+from dashboard.shared_queries import hash_of, of_project
 from ledger import search_words, sql
-from ledger.models import Agent, Instruction, Plan, Project
-from ledger.search_words import FRESH_INSTRUCTIONS, FRESH_TASKS, INSTRUCTION_TEXT, TASK_TEXT
+from ledger.models import Agent, Plan, Project
+from ledger.optional_cache import get_or_compute_slow
+from ledger.search_words import (
+    FRESH_INSTRUCTIONS,
+    FRESH_TASKS,
+    INSTRUCTION_TEXT,
+    TASK_TEXT,
+    Common,
+)
 from retries.models import FailurePattern
 from retries.states import EscalationState
 
 MOST = 100  # rows that a query counts
 SHOWN = 3
-WIDE = 1_000  # tasks whose escalations are looked for
+MANY = 1_000  # rows; words that so many have are common
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,41 +38,40 @@ def cut(rows: list[Any]) -> Hits:
     return Hits(rows[:SHOWN], len(rows))
 
 
-# A branch reads an index in its order or finds few rows in a full-text index, as the planner sees
-# fit. A task is found by its own words or by those of one of its failures.
-FOUND_TASKS = f"""(
-        select w.task_id from ledger_taskwords w join ledger_task t on t.id = w.task_id
-        where w.words @@ to_tsquery('simple', %(words)s)
-            and (%(project)s::uuid is null or t.project_id = %(project)s)
-        order by w.task_id desc limit {{most}}
-    ) union (
-        select t.id from ledger_task t
-        where t.id >= {FRESH_TASKS} and {TASK_TEXT("t")} @@ to_tsquery('simple', %(words)s)
-            and (%(project)s::uuid is null or t.project_id = %(project)s)
-        order by t.id desc limit {{most}}
-    ) union (
-        select f.task_id from ledger_failure f join ledger_task t on t.id = f.task_id
-        where ledger_failure_words(f.type, f.code, f.message) @@ to_tsquery('simple', %(words)s)
-            and (%(project)s::uuid is null or t.project_id = %(project)s)
-        order by f.id desc limit {{most}}
-    )"""
-TASKS = f"""with found as ({FOUND_TASKS.format(most=MOST + 1)})
+# Words that few rows have are read from their full-text index, and then put in order. For words
+# that many rows have, the newest rows are read until enough have them.
+NEWEST_OWN_WORDS = f"""select w.task_id
+    from ledger_taskwords w join ledger_task t on t.id = w.task_id
+    where w.words @@ to_tsquery('simple', %(words)s)
+        and (%(project)s::uuid is null or t.project_id = %(project)s)
+    order by w.task_id desc limit {MOST + 1}"""
+NEWEST_FAILURES = f"""select f.task_id
+    from ledger_failure f join ledger_task t on t.id = f.task_id
+    where ledger_failure_words(f.type, f.code, f.message) @@ to_tsquery('simple', %(words)s)
+        and (%(project)s::uuid is null or t.project_id = %(project)s)
+    order by f.id desc limit {MOST + 1}"""
+TASKS = f"""with own as materialized ({{own}}), failed as materialized ({{failed}}),
+found as (
+    select task_id from own union select task_id from failed union select unnest(%(fresh)s::uuid[])
+)
 select t.id, t.ref, t.title, t.type, t.state, left(t.error, 300) as error,
     a.name as agent, p.name as project
 from found join ledger_task t on t.id = found.task_id
     join ledger_agent a on a.id = t.agent_id join ledger_project p on p.id = t.project_id
+where %(project)s::uuid is null or t.project_id = %(project)s
 order by t.id desc limit {MOST + 1}"""
-ESCALATIONS = f"""with found as ({FOUND_TASKS.format(most=WIDE)}),
-told as ((
-    select instruction_id from ledger_instructionwords
-    where words @@ to_tsquery('simple', %(words)s) order by instruction_id desc limit {WIDE}
-) union (
-    select i.id from ledger_instruction i
-    where i.id >= {FRESH_INSTRUCTIONS}
-        and {INSTRUCTION_TEXT("i")} @@ to_tsquery('simple', %(words)s)
-    order by i.id desc limit {WIDE}
-))
-select e.id, e.question, e.reason, t.title, t.type, left(t.error, 300) as error,
+
+# Where many rows have the words, they are looked for in those of each open escalation. The limits
+# keep PostgreSQL from reading all rows with the words first.
+HAS_OWN_WORDS = """(select true from ledger_taskwords w where w.task_id = e.task_id
+    and w.words @@ to_tsquery('simple', %(words)s) limit 1)"""
+HAS_FAILURE = """(select true from ledger_failure f where f.task_id = e.task_id
+    and ledger_failure_words(f.type, f.code, f.message) @@ to_tsquery('simple', %(words)s)
+    limit 1)"""
+HAS_INSTRUCTION = """(select true from ledger_instructionwords w
+    where w.instruction_id = e.instruction_id
+        and w.words @@ to_tsquery('simple', %(words)s) limit 1)"""
+ESCALATIONS = f"""select e.id, e.question, e.reason, t.title, t.type, left(t.error, 300) as error,
     left(i.content, 300) as content, a.name as agent, p.name as project
 from retries_escalation e
     join ledger_agent a on a.id = e.agent_id join ledger_project p on p.id = e.project_id
@@ -73,56 +79,135 @@ from retries_escalation e
     left join ledger_instruction i on i.id = e.instruction_id
 where e.state = '{EscalationState.OPEN}'
     and (%(project)s::uuid is null or e.project_id = %(project)s)
-    and (e.question ilike %(like)s or e.task_id in (select task_id from found)
-        or e.instruction_id in (select instruction_id from told))
+    and (e.question ilike %(like)s or {{own}} or {{failed}} or {{told}}
+        or e.task_id = any(%(fresh)s) or e.instruction_id = any(%(fresh_told)s))
 order by e.id limit {MOST + 1}"""
 
+NEWEST_INSTRUCTIONS = f"""select w.instruction_id from ledger_instructionwords w
+    join ledger_instruction i on i.id = w.instruction_id
+    where w.words @@ to_tsquery('simple', %(words)s)
+        and (%(project)s::uuid is null or i.project_id = %(project)s)
+    order by w.instruction_id desc limit {MOST + 1}"""
+INSTRUCTIONS = f"""with told as materialized ({{told}}),
+found as (select instruction_id from told union select unnest(%(fresh_told)s::uuid[]))
+select i.id, left(i.content, 300) as content, i.state, a.name as agent, p.name as project
+from found join ledger_instruction i on i.id = found.instruction_id
+    join ledger_agent a on a.id = i.agent_id join ledger_project p on p.id = i.project_id
+where %(project)s::uuid is null or i.project_id = %(project)s
+order by i.id desc limit {MOST + 1}"""
 
-def build_tsquery(words: list[str]) -> str:
-    """Return the text search query for all of these words."""
-    return " & ".join(f"({part})" for part in map(search_words.build_query, words) if part)
+
+# The newest rows, whose words the clock has not written yet.
+FRESH = f"""with tasks as materialized (
+    select id, {TASK_TEXT("t")} as words from ledger_task t where id = any(array(
+        select id from ledger_task where id >= {FRESH_TASKS}
+        except select task_id from ledger_taskwords where task_id >= {FRESH_TASKS}))
+), told as materialized (
+    select id, {INSTRUCTION_TEXT("i")} as words from ledger_instruction i where id = any(array(
+        select id from ledger_instruction where id >= {FRESH_INSTRUCTIONS}
+        except select instruction_id from ledger_instructionwords
+            where instruction_id >= {FRESH_INSTRUCTIONS}))
+)
+select array(select id from tasks where words @@ to_tsquery('simple', %(words)s)) as fresh,
+    array(select id from told where words @@ to_tsquery('simple', %(words)s)) as fresh_told"""
 
 
-def find_tasks(words: list[str], project: UUID | None) -> Hits:
-    return find(TASKS, words, project)
+@dataclass(frozen=True, slots=True)
+class WordSearch:
+    """Words as a tsquery, with where they are common; None if no word can be searched for.
+
+    `fresh` has the ids of the new tasks and instructions with the words, by their parameters.
+    """
+
+    words: list[str]
+    query: str
+    common: Common | None
+    fresh: dict[str, list[UUID]]
+
+    def run(self, text: str, project: UUID | None, **more: str) -> list[Any]:
+        # planned with its values: how often a word occurs decides which index serves
+        params = {"words": self.query, "project": project, **self.fresh, **more}
+        return sql.run_custom_plan(text, **params)
 
 
-def find_escalations(words: list[str], project: UUID | None) -> Hits:
+def prepare_search(words: list[str]) -> WordSearch:
+    query = " & ".join(f"({part})" for part in map(search_words.build_query, words) if part)
+    if not query:
+        return WordSearch(words, query, None, {})
+    fresh: dict[str, list[UUID]] = {}
+
+    def find_common() -> Common:
+        text = f"select * from ({search_words.WHERE_COMMON}) common, ({FRESH}) fresh"
+        (row,) = sql.run_custom_plan(text, words=query, most=MANY)
+        fresh.update({name: row.pop(name) for name in ("fresh", "fresh_told")})
+        return Common(**row)
+
+    common = get_or_compute_slow(f"common-words:{hash_of(query)}", find_common)
+    if not fresh:  # a cached result is of where the words are common alone
+        (fresh,) = sql.run_custom_plan(FRESH, words=query)
+    return WordSearch(words, query, common, fresh)
+
+
+def tasks_statement(common: Common) -> str:
+    return TASKS.format(
+        own=NEWEST_OWN_WORDS if common.own else search_words.OWN_WORDS("words"),
+        failed=NEWEST_FAILURES if common.failed else search_words.FAILURES("words"),
+    )
+
+
+def escalations_statement(common: Common) -> str:
+    own, failed = search_words.OWN_WORDS("words"), search_words.FAILURES("words")
+    return ESCALATIONS.format(
+        own=HAS_OWN_WORDS if common.own else f"e.task_id in ({own})",
+        failed=HAS_FAILURE if common.failed else f"e.task_id in ({failed})",
+        told=HAS_INSTRUCTION
+        if common.told
+        else f"e.instruction_id in ({search_words.INSTRUCTIONS('words')})",
+    )
+
+
+def instructions_statement(common: Common) -> str:
+    return INSTRUCTIONS.format(
+        told=NEWEST_INSTRUCTIONS if common.told else search_words.INSTRUCTIONS("words")
+    )
+
+
+def find_tasks(search: WordSearch, project: UUID | None) -> Hits:
+    return cut(search.run(tasks_statement(search.common), project) if search.common else [])
+
+
+def find_escalations(search: WordSearch, project: UUID | None) -> Hits:
     """Return open escalations, the oldest first."""
-    return find(ESCALATIONS, words, project, like=f"%{sql_like(' '.join(words))}%")
-
-
-def find(text: str, words: list[str], project: UUID | None, **more: str) -> Hits:
-    query = build_tsquery(words)
-    # planned with its values: how often a word occurs decides which index serves
-    return cut(sql.run_custom_plan(text, words=query, project=project, **more) if query else [])
+    if not search.common:
+        return cut([])
+    like = f"%{sql_like(' '.join(search.words))}%"
+    return cut(search.run(escalations_statement(search.common), project, like=like))
 
 
 def sql_like(text: str) -> str:
-    """Return a text that LIKE takes to the letter."""
+    """Return a text escaped for LIKE, which then matches it literally."""
     return text.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
 
 
-def find_instructions(words: list[str], project: Project | None) -> Hits:
-    rows = of_project(Instruction.objects.select_related("agent", "project"), project)
-    for word in words:
-        rows = rows.filter(id__in=search_words.find_instructions(word))
-    return cut(list(rows.order_by("-id")[: MOST + 1]))
+def find_instructions(search: WordSearch, project: UUID | None) -> Hits:
+    return cut(search.run(instructions_statement(search.common), project) if search.common else [])
 
 
 def find_patterns(words: list[str], project: Project | None) -> Hits:
     rows = of_project(FailurePattern.objects.current().select_related("project"), project)
-    return cut(list(having(rows, words, "template", "example").order_by("-last_seen")[: MOST + 1]))
+    return cut(
+        list(match_words(rows, words, "template", "example").order_by("-last_seen")[: MOST + 1])
+    )
 
 
 def find_agents(words: list[str], project: Project | None) -> Hits:
     rows = of_project(Agent.objects.select_related("project"), project)
-    return cut(list(having(rows, words, "name").order_by("name", "id")[: MOST + 1]))
+    return cut(list(match_words(rows, words, "name").order_by("name", "id")[: MOST + 1]))
 
 
 def find_plans(words: list[str], project: Project | None) -> Hits:
     rows = of_project(Plan.objects.select_related("project"), project)
-    return cut(list(having(rows, words, "ref", "title").order_by("-id")[: MOST + 1]))
+    return cut(list(match_words(rows, words, "ref", "title").order_by("-id")[: MOST + 1]))
 
 
 VOCABULARY = """(select title as text from ledger_task
@@ -145,7 +230,7 @@ def list_known_words(project: UUID | None) -> list[str]:
     )
 
 
-def having(rows: QuerySet[Any], words: list[str], *columns: str) -> QuerySet[Any]:
+def match_words(rows: QuerySet[Any], words: list[str], *columns: str) -> QuerySet[Any]:
     """Return the rows that have each word in one of these columns."""
     for word in words:
         found = Q()

@@ -1,4 +1,4 @@
-"""Build what a search shows: results by noun, pages and actions."""
+"""Build the results of a search: rows by noun, pages and actions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -86,26 +86,27 @@ COMMANDS = (
 
 
 def list_groups(text: str, kind: str, scope: Scope, may: MayOpen) -> list[Group]:
-    """Return the results for a text, what it names exactly first; at most 8 queries."""
+    """Return the results for a text, exact matches first; at most 8 queries."""
     project = scope.project
     own = project.pk if project else None
     url = exact.find_url(text, project)
     groups = [Group("exact", "Exact match", [exact_result(url, text, scope)])] if url else []
     words = list(filter(None, query_box.clean(text).split()))[: query_box.MAX_WORDS]
     if words and not query_box.as_id(text):
+        search = queries.prepare_search(words)
         finders: dict[str, tuple[str, Callable[[], Group]]] = {
-            "tasks": ("tasks", lambda: task_group(queries.find_tasks(words, own), text, scope)),
+            "tasks": ("tasks", lambda: task_group(queries.find_tasks(search, own), text, scope)),
             "patterns": (
                 "patterns",
                 lambda: pattern_group(queries.find_patterns(words, project), text, scope),
             ),
             "escalations": (
                 "escalations",
-                lambda: escalation_group(queries.find_escalations(words, own), scope),
+                lambda: escalation_group(queries.find_escalations(search, own), text, scope),
             ),
             "instructions": (
                 "instructions",
-                lambda: instruction_group(queries.find_instructions(words, project), text, scope),
+                lambda: instruction_group(queries.find_instructions(search, own), text, scope),
             ),
             "agents": (
                 "agents",
@@ -232,7 +233,7 @@ def is_failing(state: str) -> bool:
     return state in (TaskState.ESCALATED, TaskState.FAILED, TaskState.RETRY)
 
 
-def escalation_group(hits: Hits, scope: Scope) -> Group:
+def escalation_group(hits: Hits, text: str, scope: Scope) -> Group:
     results = [
         Result(
             page_url("escalation", row["id"], scope),
@@ -242,17 +243,18 @@ def escalation_group(hits: Hits, scope: Scope) -> Group:
         )
         for row in hits.rows
     ]
-    return Group("escalations", "Escalations", results, hits.count)
+    more = list_url("escalations", text, scope)
+    return Group("escalations", "Escalations", results, hits.count, more)
 
 
 def instruction_group(hits: Hits, text: str, scope: Scope) -> Group:
     results = [
         Result(
-            page_url("instruction", row.pk, scope),
+            page_url("instruction", row["id"], scope),
             "n-instructions",
-            truncate(row.content, LENGTH),
-            detail=f"to {row.agent.name} · {row.project.name}",
-            badge=badges.STATES.get(row.state),
+            truncate(row["content"], LENGTH),
+            detail=f"to {row['agent']} · {row['project']}",
+            badge=badges.STATES.get(row["state"]),
         )
         for row in hits.rows
     ]

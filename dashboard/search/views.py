@@ -21,7 +21,7 @@ class SearchPage(PageContext):
     actions: list[Result]
     words: list[str]
     nearest: Result | None
-    is_command: bool  # such as `pause coder`, which nothing has to be found for
+    is_command: bool  # such as `pause coder`, which needs no results
     kind: str = ""
 
 

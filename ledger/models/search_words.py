@@ -9,7 +9,7 @@ from ledger.models.task import Task
 
 
 class TaskWords(models.Model):
-    """The words of a task's title, type and ref, written by the clock and kept by a trigger.
+    """The words of a task's title, type and ref; the clock writes them, a trigger updates them.
 
     They have a table of their own, because a task's row changes often, and each change would write
     a full-text index again.

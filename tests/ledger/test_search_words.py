@@ -1,5 +1,6 @@
 """Words of tasks, instructions and failures, as PostgreSQL finds them."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,10 @@ FOUND = {
     **dict.fromkeys(("etree xml", "tree", "' & !q:*", "\\'; drop table ledger_task; --"), False),
     **dict.fromkeys(("\u202e", "", "a" * 300), False),
 }
+
+
+# which index has the ids depends on the statistics
+NEW_ROWS = r"Index Cond: .*\bid >= "
 
 
 def explain(rows: QuerySet[Any]) -> str:
@@ -92,13 +97,10 @@ def test_words_of_failures(agent: Agent) -> None:
 @pytest.mark.parametrize(
     ("rows", "scans"),
     [
-        (
-            lambda: search_words.find_tasks("rare"),
-            ("Bitmap Index Scan on task_words", "ledger_task_pkey"),
-        ),
+        (lambda: search_words.find_tasks("rare"), ("Bitmap Index Scan on task_words", NEW_ROWS)),
         (
             lambda: search_words.find_instructions("rare"),
-            ("Bitmap Index Scan on instruction_words", "ledger_instruction_pkey"),
+            ("Bitmap Index Scan on instruction_words", NEW_ROWS),
         ),
         (lambda: search_words.find_failures("rare"), ("Bitmap Index Scan on failure_words",)),
     ],
@@ -107,7 +109,7 @@ def test_a_search_uses_the_indexes(
     rows: Callable[[], QuerySet[Any]], scans: tuple[str, ...]
 ) -> None:
     plan = explain(rows())
-    assert [scan for scan in scans if scan not in plan] == []
+    assert [scan for scan in scans if not re.search(scan, plan)] == [], plan
     assert "Seq Scan" not in plan
 
 

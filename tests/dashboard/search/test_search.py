@@ -14,7 +14,9 @@ from django.utils import timezone
 
 from dashboard.search import queries
 from ledger.models import Agent, Attempt
+from ledger.search_words import Common
 from retries.models import Escalation, Grouped
+from retries.new_words import write_words
 from tests.dashboard.seen import html, rows, words
 from tests.dashboard.sessions.conversations import make_session
 from tests.dashboard.worked import make_task
@@ -97,6 +99,15 @@ def test_results_by_noun(browser: Client, world: dict[str, Any]) -> None:
     assert "<script>" not in raw and "&lt;script&gt;" in raw
     only = html(browser.get("/search/", {"q": "lxml", "part": "1", "kind": "instructions"}))
     assert f"/instructions/{world['told']}/" in only and "/tasks/" not in only
+
+
+def test_all_found_escalations_are_a_click_away(browser: Client, agent: Agent) -> None:
+    why = {"message": "ModuleNotFoundError: No module named 'lxml'"}
+    for number in range(4):
+        make_task("escalated", f"Import {number}", agent=agent, now=timezone.now(), why=why)
+    page = html(browser.get("/search/", {"q": "lxml", "part": "1", "kind": "escalations"}))
+    assert 'href="/escalations/?q=lxml"' in page and "Show all 4" in page
+    assert len(rows(browser.get("/escalations/", {"q": "lxml"}), "esc")) == 4
 
 
 def test_results_keep_to_the_project(browser: Client, world: dict[str, Any]) -> None:
@@ -185,11 +196,67 @@ def test_the_nearest_word_is_offered(browser: Client, world: dict[str, Any]) -> 
     assert nearest("nighly", project="default") == "/search/?q=nightly&project=default"
 
 
-@pytest.mark.parametrize("find", [queries.TASKS, queries.ESCALATIONS])
-def test_a_search_reads_no_whole_table(world: dict[str, Any], find: str) -> None:
+RARE, EVERYWHERE = (
+    Common(own=False, failed=False, told=False),
+    Common(own=True, failed=True, told=True),
+)
+STATEMENTS = (
+    queries.tasks_statement,
+    queries.escalations_statement,
+    queries.instructions_statement,
+)
+
+
+@pytest.mark.parametrize("common", [RARE, EVERYWHERE])
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_a_search_reads_no_whole_table(
+    world: dict[str, Any], statement: Callable[[Common], str], common: Common
+) -> None:
+    plan = explain(statement(common))
+    for table in (
+        "ledger_task",
+        "ledger_taskwords",
+        "ledger_failure",
+        "ledger_instruction",
+        "ledger_instructionwords",
+        "retries_escalation",
+    ):
+        assert f"Seq Scan on {table} " not in plan, plan
+
+
+def test_rare_words_are_read_from_their_indexes(world: dict[str, Any]) -> None:
+    """Even if PostgreSQL takes them for common, because it knows nothing about them."""
+    plan = explain(queries.tasks_statement(RARE))
+    assert "Bitmap Index Scan on failure_words" in plan
+    assert "Bitmap Index Scan on task_words" in plan
+
+
+def explain(statement: str) -> str:
     with connection.cursor() as cursor:
         cursor.execute("set local enable_seqscan = off")
-        cursor.execute(f"explain {find}", {"words": "'rare':*", "project": None, "like": "%rare%"})
-        plan = "\n".join(row[0] for row in cursor.fetchall())
-    for table in ("ledger_task", "ledger_taskwords", "ledger_failure", "retries_escalation"):
-        assert f"Seq Scan on {table} " not in plan, plan
+        cursor.execute("set local enable_indexscan = off")  # an index of words has bitmaps only
+        values = {"words": "'rare':*", "project": None, "like": "%rare%"}
+        values |= {"fresh": [], "fresh_told": []}
+        cursor.execute(f"explain {statement}", values)
+        return "\n".join(row[0] for row in cursor.fetchall())
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+@pytest.mark.parametrize("many", [1, 1_000])
+def test_common_words_find_the_same(
+    world: dict[str, Any], monkeypatch: pytest.MonkeyPatch, many: int, is_written: bool
+) -> None:
+    """Of words that many rows have, the newest rows; here from the first row, or never."""
+    if is_written:
+        write_words(now=timezone.now())
+    monkeypatch.setattr(queries, "MANY", many)
+    search = queries.prepare_search(["lxml"])
+    found = queries.find_tasks(search, None)
+    names = ("foreign", "asks", "failed", "titled")
+    assert [row["id"] for row in found.rows] == [world[name].pk for name in names[:3]]
+    assert found.count == 4
+    assert queries.find_tasks(search, world["titled"].project_id).count == 3
+    assert queries.find_escalations(search, None).count == 1
+    assert queries.find_escalations(search, world["foreign"].project_id).count == 0
+    assert [row["id"] for row in queries.find_instructions(search, None).rows] == [world["told"]]
+    assert queries.find_instructions(search, world["foreign"].project_id).count == 0
