@@ -1,4 +1,4 @@
-"""Sign the sessions of an earlier secret key again, so that people stay signed in as it changes."""
+"""Sign sessions of an earlier secret key again, so that people stay signed in when it changes."""
 
 from collections.abc import Callable
 from typing import Any

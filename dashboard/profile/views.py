@@ -7,13 +7,14 @@ from zoneinfo import available_timezones
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.forms import PasswordChangeForm
+from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse, reverse_lazy
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.access import operators_only
+from dashboard.access import TEXT, operators_only, takes_form
 from dashboard.navigation import read_scope
 from dashboard.people import queries
 from dashboard.people.queries import ListedBrowser
@@ -81,22 +82,26 @@ def show(
 @operators_only
 def save(request: HtmxRequest) -> HttpResponse:
     """Store the theme and the time zone; a script sends the theme alone."""
-    changes, user = {}, cast(Any, request.user)
-    if request.POST.get("theme", "") in Theme.values:
-        changes["theme"] = request.POST["theme"]
-    zone = request.POST.get("time_zone")
-    if zone is not None and zone in ("", *available_timezones()):
-        changes["time_zone"] = zone
-    Preference.objects.update_or_create(user=user, defaults=changes)
-    if zone is None:
-        return HttpResponse(status=204)
-    messages.success(request, "Saved. Every browser in which you are signed in follows.")
+    user, choices = cast(Any, request.user), {"theme": Theme.values}
+    by_script = "time_zone" not in request.POST
+    if not by_script:
+        choices["time_zone"] = ["", *available_timezones()]
+    changes = {name: request.POST[name] for name in choices if name in request.POST}
+    if any(value not in choices[name] for name, value in changes.items()):
+        problem = "Choose a theme and a time zone of the lists. Nothing was changed."
+        if by_script:
+            return HttpResponse(problem, status=422, content_type=TEXT)
+        messages.warning(request, problem)
+    else:
+        Preference.objects.update_or_create(user=user, defaults=changes)
+        if by_script:
+            return HttpResponse(status=204)
+        messages.success(request, "Saved for every browser in which you are signed in.")
     return redirect(reverse("dashboard:profile") + read_scope(request).query)
 
 
-@require_POST
 @sensitive_post_parameters()
-@operators_only
+@takes_form("profile")
 def change_password(request: HtmxRequest) -> HttpResponse:
     """Change the person's password, and end the other browsers."""
     address, user = request.META.get("REMOTE_ADDR", ""), cast(Any, request.user)
@@ -108,13 +113,14 @@ def change_password(request: HtmxRequest) -> HttpResponse:
     if not user.has_usable_password() or not form.is_valid():
         return show(request, form, status_code=422)
     reset_attempts(address, user.get_username())
-    form.save()
-    before = request.session.session_key
-    update_session_auth_hash(request, form.user)  # also gives the session another key
-    SignIn.objects.filter(session_key=before).update(session_key=request.session.session_key)
-    rows = SignIn.objects.filter(user=user.pk)
-    ended = end_browsers(rows.exclude(session_key=request.session.session_key))
-    record_person_event(Kind.MEMBER_PASSWORD_CHANGED, user, stamp=stamp_of(request))
+    with transaction.atomic():
+        form.save()
+        before = request.session.session_key
+        update_session_auth_hash(request, form.user)  # also gives the session another key
+        SignIn.objects.filter(session_key=before).update(session_key=request.session.session_key)
+        rows = SignIn.objects.filter(user=user.pk)
+        ended = end_browsers(rows.exclude(session_key=request.session.session_key))
+        record_person_event(Kind.MEMBER_PASSWORD_CHANGED, user, stamp=stamp_of(request))
     also = f" and {ended} other browser{'s' * (ended != 1)} signed out" if ended else ""
     messages.success(request, f"Password changed{also}.")
     return redirect(reverse("dashboard:profile") + read_scope(request).query)

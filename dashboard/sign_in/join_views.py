@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from django.contrib import messages
 from django.contrib.auth.forms import BaseUserCreationForm
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -23,7 +23,7 @@ from ledger.people.invitations import accept, find_invitation
 
 
 class JoinForm(BaseUserCreationForm):  # type: ignore[type-arg]
-    """A new account; with an invitation for an address, the account has it."""
+    """A new account; it has the email address of an invitation that names one."""
 
     class Meta(BaseUserCreationForm.Meta):
         model = User
@@ -35,7 +35,7 @@ class JoinForm(BaseUserCreationForm):  # type: ignore[type-arg]
 @sensitive_post_parameters("password1", "password2")
 @require_http_methods(["GET", "HEAD", "POST"])
 def join(request: HttpRequest, secret: str) -> HttpResponse:
-    """Show an invitation, or accept it; a look at it uses nothing up."""
+    """Show an invitation, or accept it; showing it does not use it up."""
     stamp = Stamp(Actor("user"), timezone.now(), getattr(request, "id", ""))
     address = request.META.get("REMOTE_ADDR", "")
     if request.method == "POST" and not count_attempt(address, f"join {secret[:64]}"):
@@ -52,16 +52,27 @@ def join(request: HttpRequest, secret: str) -> HttpResponse:
     form = JoinForm(request.POST or None)
     if request.method != "POST" or not form.is_valid():
         return show(request, invitation, form=form, status=422 if form.errors else 200)
-    with transaction.atomic():
-        user = form.save(commit=False)
-        user.email = invitation.email
-        user.save()
-        by = Stamp(person(user), stamp.at, stamp.request_id)
-        if accept(invitation, user, stamp=by) is None:
-            transaction.set_rollback(True)
-            return show(request, None, status=404)
+    try:
+        user = create_account(form, invitation, stamp=stamp)
+    except IntegrityError:  # someone else took the username meanwhile
+        form.add_error("username", form.instance.unique_error_message(User, ["username"]))
+        return show(request, invitation, form=form, status=422)
+    if user is None:
+        return show(request, None, status=404)
     start_session(request, user)
     return welcome(request, invitation)
+
+
+@transaction.atomic
+def create_account(form: JoinForm, invitation: Invitation, *, stamp: Stamp) -> User | None:
+    """Create the account and make it a member; return None if the invitation no longer works."""
+    user: User = form.save(commit=False)
+    user.email = invitation.email
+    user.save()
+    if accept(invitation, user, stamp=Stamp(person(user), stamp.at, stamp.request_id)):
+        return user
+    transaction.set_rollback(True)
+    return None
 
 
 def join_as(

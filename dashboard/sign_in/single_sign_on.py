@@ -1,4 +1,4 @@
-"""Sign in with an OpenID Connect provider: what django-allauth asks us, and its two views.
+"""Sign in with an OpenID Connect provider: django-allauth's adapters, and its two views.
 
 An identity is known by the provider's own id for it, never by its email address, so that no one
 gets into an account by an address. A new identity gets an account only if its groups have a role
@@ -131,7 +131,7 @@ def give_roles(sociallogin: Any, user: Any, request: HttpRequest) -> None:
 
 
 def is_invited(sociallogin: Any) -> bool:
-    """Return whether a person is on the way to an invitation that works."""
+    """Return whether a person signs in to accept an invitation that works."""
     target = sociallogin.state.get("next") or ""
     prefix = reverse("dashboard:join", args=["x"])[: -len("x/")]
     if not target.startswith(prefix):

@@ -6,6 +6,7 @@ import unicodedata
 from django.conf import settings
 
 from ledger import optional_cache
+from ledger.process_counters import RATE_LIMITED
 
 WINDOW_SECONDS = 60
 # Several people may share an address, so all of its usernames together have a larger limit.
@@ -30,9 +31,12 @@ def count_attempt(address: str, username: str) -> bool:
     limit = int(settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"])
     of_name = optional_cache.increment(key_of(address, normalize(username)), seconds=WINDOW_SECONDS)
     of_address = optional_cache.increment(key_of(address), seconds=WINDOW_SECONDS)
-    return of_name <= limit and of_address <= PER_ADDRESS * limit
+    if of_name <= limit and of_address <= PER_ADDRESS * limit:
+        return True
+    RATE_LIMITED.labels("sign_in").inc()
+    return False
 
 
 def reset_attempts(address: str, username: str) -> None:
-    """Forget the attempts of a username; those of its address go on counting."""
+    """Forget a username's attempts; those of its address still count."""
     optional_cache.delete(key_of(address, normalize(username)))

@@ -71,15 +71,17 @@ def render_form(
 def target_of(request: HttpRequest) -> str:
     """Return the requested path if it is a path of this site, or else the first page."""
     target = request.POST.get("next") or request.GET.get("next") or ""
-    ours = url_has_allowed_host_and_scheme(target, allowed_hosts=None)
+    # without the slash it could be taken for the name of a URL
+    ours = target.startswith("/") and url_has_allowed_host_and_scheme(target, allowed_hosts=None)
     return target if ours else resolve_url(settings.LOGIN_REDIRECT_URL)
 
 
 @require_POST
 def sign_out(request: HttpRequest) -> HttpResponse:
-    if request.user.is_authenticated:
-        record_attempt(request, SignInOutcome.SIGNED_OUT, request.user.get_username())
+    username = request.user.get_username()
     end_browsers(SignIn.objects.filter(session_key=request.session.session_key))
     auth.logout(request)
+    if username:
+        record_attempt(request, SignInOutcome.SIGNED_OUT, username)
     messages.success(request, "You are signed out.")
     return redirect(settings.LOGIN_URL)

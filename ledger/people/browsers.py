@@ -7,6 +7,7 @@ from importlib import import_module
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
+from django.db import transaction
 from django.db.models import QuerySet
 
 from ledger.ids import first_id
@@ -102,12 +103,14 @@ def signed_in(now: datetime) -> QuerySet[SignIn]:
     return SignIn.objects.filter(session_key__in=live)
 
 
+@transaction.atomic
 def end_browsers(rows: QuerySet[SignIn]) -> int:
-    """Sign people out in these browsers, at once; return in how many."""
+    """Sign people out in these browsers, at once; return in how many.
+
+    It fails while Redis is away, and the browsers stay in the list.
+    """
     keys = list(rows.order_by("pk").values_list("session_key", flat=True))
     store = import_module(settings.SESSION_ENGINE).SessionStore
     for key in keys:
-        # If the cache is down this fails, and the browser stays in the list: a session would go
-        # on from the cache as soon as it is back.
         store(key).delete()
     return SignIn.objects.filter(session_key__in=keys).delete()[0]

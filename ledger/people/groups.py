@@ -48,7 +48,7 @@ def roles_given(groups: Collection[str], known: list[GroupRole]) -> dict[str, Gr
 @transaction.atomic
 def follow_groups(user: User, given: dict[str, GroupRole], *, stamp: Stamp) -> None:
     """Make a person's roles those that the groups give; roles given by people stay."""
-    rows = Membership.objects.select_for_update().filter(user=user).exclude(group="")
+    rows = Membership.objects.select_for_update(of=("self",)).filter(user=user).exclude(group="")
     for row in rows.select_related("project", "user").order_by("pk"):
         wanted = given.get(row.project.name)
         if wanted is None:

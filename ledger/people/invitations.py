@@ -44,16 +44,15 @@ def invite(
 def invite_again(invitation: Invitation, *, stamp: Stamp) -> tuple[Invitation, str] | None:
     """Replace an invitation by one with a new link, or return None if it was used or revoked.
 
-    The old link stops working; the new one works as long as the old one was to work.
+    The old link stops working; the new one has the old one's lifetime.
     """
     if not revoke_invitation(invitation, stamp=stamp):
         return None
-    days = (invitation.expires_at - invitation.created_at).days
     return invite(
         invitation.project,
         Role(invitation.role),
         email=invitation.email,
-        days=days if days in DAYS else DAYS[-1],
+        days=(invitation.expires_at - invitation.created_at).days,
         stamp=stamp,
     )
 
@@ -78,7 +77,7 @@ def revoke_invitation(invitation: Invitation, *, stamp: Stamp) -> bool:
 def accept(invitation: Invitation, user: User, *, stamp: Stamp) -> Membership | None:
     """Make a person a member by an invitation, or return None if it no longer works."""
     rows = Invitation.objects.pending().filter(pk=invitation.pk, expires_at__gt=stamp.at)
-    # one statement, so that of two people with the link only one gets in
+    # one statement, so that only one of two people with the link gets in
     if not rows.update(accepted_at=stamp.at, accepted_by=user):
         return None
     record_event(Kind.INVITATION_ACCEPTED, invitation, stamp=stamp)

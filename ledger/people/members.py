@@ -2,6 +2,7 @@
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Q
 
 from ledger import journal
 from ledger.errors import InvalidTransition
@@ -12,12 +13,22 @@ from ledger.people.browsers import end_browsers
 from ledger.roles import Role
 
 
+def lock_member(member: Membership) -> Membership | None:
+    """Return a member with its row locked, or None if it is gone.
+
+    The project's admins are locked with it in one order: two admins who change each other at once
+    would deadlock otherwise.
+    """
+    rows = Membership.objects.select_for_update(of=("self",)).select_related("user", "project")
+    admins = Q(project=member.project_id, role=Role.ADMIN)
+    locked = rows.filter(Q(pk=member.pk) | admins).order_by("pk")
+    return next((row for row in locked if row.pk == member.pk), None)
+
+
 def check_admin_remains(member: Membership) -> None:
-    """Raise InvalidTransition if a project would have no admin without this member."""
-    admins = Membership.objects.select_for_update().filter(
-        project_id=member.project_id, role=Role.ADMIN
-    )
-    if member.role == Role.ADMIN and len(admins.order_by("pk")) == 1:
+    """Raise InvalidTransition if a project would have no admin without this locked member."""
+    admins = Membership.objects.filter(project=member.project_id, role=Role.ADMIN)
+    if member.role == Role.ADMIN and admins.count() == 1:
         raise InvalidTransition(
             f"{member.user} is the last admin of {member.project}. "
             "Make someone else an admin first.",
@@ -50,8 +61,7 @@ def change_role(member: Membership, role: Role, *, stamp: Stamp) -> bool:
 
     Raise InvalidTransition for the last admin.
     """
-    found = Membership.objects.select_for_update().select_related("user", "project")
-    row = found.filter(pk=member.pk).first()
+    row = lock_member(member)
     if row is None or row.role == role:
         return False
     check_admin_remains(row)
@@ -72,8 +82,7 @@ def remove_member(member: Membership, *, stamp: Stamp) -> bool:
 
     Raise InvalidTransition for the last admin.
     """
-    found = Membership.objects.select_for_update().select_related("user", "project")
-    row = found.filter(pk=member.pk).first()
+    row = lock_member(member)
     if row is None:
         return False
     check_admin_remains(row)

@@ -1,4 +1,4 @@
-"""Secrets change while everything goes on: the secret key, webhook secrets, and tokens."""
+"""Secrets change while everything runs: the secret key, webhook secrets, and tokens."""
 
 from collections.abc import Callable
 from datetime import timedelta
