@@ -1,4 +1,4 @@
-"""The API: its routers, how request bodies are read, and which problem each error becomes."""
+"""The API: its routers, the parser of request bodies, and the problem of each error."""
 
 import logging
 import re

@@ -1,6 +1,7 @@
 """Middleware: request ids, the content security policy, and problems for the API's own errors."""
 
 import ipaddress
+import logging
 import re
 import uuid
 from collections.abc import Callable
@@ -10,11 +11,24 @@ from http import HTTPStatus
 
 import structlog
 from django.conf import settings
-from django.http import HttpRequest
+from django.core.exceptions import BadRequest
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotAllowed,
+    HttpResponsePermanentRedirect,
+)
 from django.http.response import HttpResponseBase
+from django.middleware.common import CommonMiddleware
+from django.shortcuts import render
+from redis.exceptions import RedisError
 
-from config.problems import PROBLEM, problem_response, refusal_response
+from config.content_types import UTF_8
+from config.problems import PROBLEM, problem_kinds, problem_response, refusal_response
+from ledger.errors import Refusal
 from ledger.trace_context import parse_traceparent, received
+
+logger = logging.getLogger(__name__)
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -25,6 +39,9 @@ POLICY = (
 )
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
+
+# The responses name no host, and those who ask may know only the address of a container.
+FOR_ANY_HOST = {"/healthz", "/readyz", "/metrics"}
 
 
 class RequestId:
@@ -63,6 +80,15 @@ class ClientAddress:
         return self.get_response(request)
 
 
+class HostNames(CommonMiddleware):
+    """Refuse a host name that is not in TENFOUR_HOSTS, but not from probes and Prometheus."""
+
+    def process_request(self, request: HttpRequest) -> HttpResponsePermanentRedirect | None:
+        if request.path in FOR_ANY_HOST:
+            return None
+        return super().process_request(request)
+
+
 class ContentSecurityPolicy:
     """Allow no inline scripts or styles, nothing from other hosts, and no frames."""
 
@@ -75,6 +101,25 @@ class ContentSecurityPolicy:
             response.setdefault("Content-Security-Policy", POLICY)
         response.setdefault("X-Frame-Options", "DENY")
         return response
+
+
+class Utf8Only:
+    """Read addresses and forms as UTF-8, whatever the request says.
+
+    A form in another encoding is refused, because it would be stored with wrong characters.
+    """
+
+    FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if request.encoding:
+            if request.encoding.lower() not in UTF_8 and request.content_type in self.FORMS:
+                raise BadRequest("Send forms in UTF-8.")
+            request.encoding = "utf-8"
+        return self.get_response(request)
 
 
 class ApiProblems:
@@ -110,3 +155,58 @@ class ApiProblems:
         if allowed:
             problem["Allow"] = allowed
         return problem
+
+
+class PageProblems:
+    """Say on a page what to do about a method that a page doesn't take, and about a refusal.
+
+    Views word most refusals themselves. The rest is what two people do at once, such as deleting
+    what the other changes.
+    """
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        is_empty = isinstance(response, HttpResponseNotAllowed) and not response.content
+        if is_empty and is_page(request):
+            page = render(request, "405.html", status=response.status_code)
+            page["Allow"] = response["Allow"]
+            return page
+        return response
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if not isinstance(exception, Refusal) or not is_page(request):
+            return None
+        status = problem_kinds()[exception.code].status
+        if request.headers.get("HX-Request") == "true":
+            text = f"{exception.detail} Nothing was changed."
+            return HttpResponse(text, status=status, content_type="text/plain; charset=utf-8")
+        context = {"title": exception.title(), "detail": exception.detail}
+        return render(request, "refused.html", context, status=status)
+
+
+def is_page(request: HttpRequest) -> bool:
+    match = request.resolver_match
+    return match is not None and match.namespace == "dashboard"
+
+
+class RedisAway:
+    """Answer an action of a page that needs Redis, such as signing someone out, without it."""
+
+    RETRY_AFTER_S = 30
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if not isinstance(exception, RedisError):
+            return None
+        logger.warning("an action failed without Redis: %s", exception)
+        response = render(request, "503.html", status=HTTPStatus.SERVICE_UNAVAILABLE)
+        response["Retry-After"] = str(self.RETRY_AFTER_S)
+        return response

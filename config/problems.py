@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from ledger import auth_failures, optional_cache
 from ledger.errors import Refusal
-from ledger.process_counters import AUTH_FAILURES
+from ledger.process_counters import AUTH_FAILURES, RATE_LIMITED
 
 PROBLEM = "application/problem+json"
 
@@ -136,6 +136,7 @@ def count_auth_failure(request: HttpRequest, refusal: Refusal) -> int:
     AUTH_FAILURES.labels(refusal.code).inc()
     count = optional_cache.increment(f"auth-failures:{request.META.get('REMOTE_ADDR')}", seconds=60)
     if count > settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"]:
+        RATE_LIMITED.labels("failed_token").inc()
         return 60
     auth_failures.note_failure(request.META, refusal)
     return 0

@@ -12,6 +12,8 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.http import HttpResponse
 from django.template.loader import get_template
 
+from config.content_types import read_content_type
+from config.frame_memory import in_one_block
 from config.web_threads import takes_tokens
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -45,7 +47,7 @@ class ApiHandler(WSGIHandler):
             settings.MIDDLEWARE = middleware
 
 
-pages = WSGIHandler()
+pages = in_one_block(WSGIHandler())
 api = ApiHandler()
 
 
@@ -64,5 +66,7 @@ load()
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    if ";" in (text := environ.get("CONTENT_TYPE") or ""):
+        environ["CONTENT_TYPE"] = read_content_type(text)
     handler = api if takes_tokens(environ["PATH_INFO"]) else pages
     return handler(environ, start_response)
