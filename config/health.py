@@ -23,10 +23,11 @@ from ledger.journal_months import find_missing_month
 from ledger.models import ClockRun
 
 DEADLINE_S = 2
+REDIS_DEADLINE_S = 1
 # how far the clocks of two servers may differ
 CLOCK_SKEW = timedelta(seconds=5)
 WRITES_FAIL = "writes fail"
-# Migrations only add, so a process that is not replaced yet can go on.
+# Migrations only add, so a process of the version before still works.
 NEWER = "the tables are of a newer version"
 APPLIED = "select app || '.' || name from django_migrations where app = any (%s)"
 PROBE_LOCK = threading.Lock()
@@ -141,7 +142,11 @@ def check_journal() -> str:
 
 
 def check_redis() -> str:
-    client = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1)
+    client = redis.Redis.from_url(
+        settings.REDIS_URL,
+        socket_timeout=REDIS_DEADLINE_S,
+        socket_connect_timeout=REDIS_DEADLINE_S,
+    )
     try:
         client.ping()
     except redis.RedisError as error:

@@ -3,9 +3,9 @@
 import ipaddress
 import math
 import os
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
+from itertools import chain
 from uuid import UUID
 
 from django.conf import settings
@@ -26,46 +26,22 @@ from config.webhook_metrics import webhook_metrics
 from dashboard import replica
 from ledger import sql, tokens
 from ledger.errors import Refusal
-from ledger.instruction_stats import ACK_SECONDS, HEARD_LEVEL, WAITING
+from ledger.instruction_stats import WAITING
 from ledger.models import Agent, ClockRun
 from ledger.moves import FINAL_STATES
 from ledger.optional_cache import get_or_compute
-from ledger.process_counters import FOLDER, REGISTRY
-from ledger.states import LEVELS, InstructionState
-from retries.metric_totals import TOTALS, Total
+from ledger.process_counters import FOLDER, OTHER, REGISTRY
+from retries.metric_totals import READERS, Total
 from retries.models import MetricTotal
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-ACK_BUCKETS = (1, 2, 4, 8, 15, 30, 60, 120, 240, 600, 3600)
-DELIVERY_BUCKETS = (1, 2, 3, 4, 6, 11, 21)
 TOP_AGENTS = 50
 REPLICA_DEADLINE_S = 2
-
-
-def count_buckets(name: str, value: str, edges: tuple[int, ...]) -> str:
-    """Return the SQL that counts, for each edge, the rows whose value does not exceed it."""
-    counts = (f"count(*) filter (where {value} <= {edge}) as {name}_{edge}" for edge in edges)
-    return ", ".join(counts)
 
 
 def in_project(column: str) -> str:
     """Return the SQL condition for the rows of one project, or of all without one."""
     return f"(%(project)s::uuid is null or {column} = %(project)s::uuid)"
-
-
-# One scan for all instruction metrics. Only the agents with the most instructions are named.
-INSTRUCTIONS = f"""with top as (
-    select agent_id from ledger_instruction where {in_project("project_id")}
-    group by agent_id order by count(*) desc limit {TOP_AGENTS}
-) select p.name as project, case when top.agent_id is null then 'other' else a.name end as agent,
-    case when {WAITING} then 'waiting' else i.state end as outcome, {HEARD_LEVEL} as level,
-    count(*) as n, sum(i.deliveries) as deliveries, sum(i.retry_count) as retries,
-    sum({ACK_SECONDS}) as seconds,
-    {count_buckets("ack", ACK_SECONDS, ACK_BUCKETS)},
-    {count_buckets("del", "i.deliveries", DELIVERY_BUCKETS)}
-from ledger_instruction i join ledger_project p on p.id = i.project_id
-    join ledger_agent a on a.id = i.agent_id left join top on top.agent_id = i.agent_id
-where i.tracked and {in_project("i.project_id")} group by 1, 2, 3, 4"""
 
 
 # Name, help text, labels, and the statement that returns the labels and their number `n`.
@@ -77,7 +53,7 @@ GAUGES: list[tuple[str, str, list[str], str]] = [
         f"""with top as (
             select agent_id from ledger_task where {in_project("project_id")}
             group by agent_id order by count(*) desc limit {TOP_AGENTS}
-        ) select p.name as project, case when top.agent_id is null then 'other' else a.name end
+        ) select p.name as project, case when top.agent_id is null then '{OTHER}' else a.name end
             as agent, t.state, count(*) as n
         from ledger_task t join ledger_project p on p.id = t.project_id
             join ledger_agent a on a.id = t.agent_id left join top on top.agent_id = t.agent_id
@@ -96,21 +72,46 @@ GAUGES: list[tuple[str, str, list[str], str]] = [
         "tenfour_breaker_state",
         "0: closed, 1: half open, 2: open.",
         ["project", "agent"],
-        f"""select p.name as project, a.name as agent,
-            case b.state when 'closed' then 0 when 'half_open' then 1 else 2 end as n
-        from ledger_breaker b join ledger_agent a on a.id = b.agent_id
-            join ledger_project p on p.id = a.project_id
-        where {in_project("p.id")} order by b.updated_at desc limit {TOP_AGENTS}""",
+        # An open breaker has a name before a closed one.
+        f"""with ranked as (
+            select p.name as project, a.name as agent, x.n,
+                row_number() over (order by x.n desc, b.updated_at desc) as place
+            from ledger_breaker b join ledger_agent a on a.id = b.agent_id
+                join ledger_project p on p.id = a.project_id
+                cross join lateral (select case b.state
+                    when 'closed' then 0 when 'half_open' then 1 else 2 end as n) x
+            where {in_project("p.id")}
+        ) select project, case when place <= {TOP_AGENTS} then agent else '{OTHER}' end as agent,
+            max(n) as n
+        from ranked group by 1, 2""",
     ),
     (
         "tenfour_tasks_oldest_age_seconds",
         "Age of the oldest task that has not ended, since its last change.",
         ["agent", "state"],
-        f"""select a.name as agent, t.state,
-            extract(epoch from now() - min(t.updated_at))::float8 as n
-        from ledger_task t join ledger_agent a on a.id = t.agent_id
-        where t.state not in ({FINAL_STATES}) and {in_project("t.project_id")}
-        group by 1, 2 order by 3 desc limit {TOP_AGENTS}""",
+        f"""with ages as (
+            select a.name as agent, t.state,
+                extract(epoch from now() - min(t.updated_at))::float8 as n
+            from ledger_task t join ledger_agent a on a.id = t.agent_id
+            where t.state not in ({FINAL_STATES}) and {in_project("t.project_id")}
+            group by 1, 2
+        ), top as (select agent from ages group by 1 order by max(n) desc limit {TOP_AGENTS})
+        select coalesce(top.agent, '{OTHER}') as agent, state, max(n) as n
+        from ages left join top using (agent) group by 1, 2""",
+    ),
+    (
+        "tenfour_instructions_waiting",
+        "Unsettled tracked instructions.",
+        ["project", "agent"],
+        f"""with waiting as (
+            select i.project_id, i.agent_id, count(*) as n from ledger_instruction i
+            where i.tracked and {WAITING} and {in_project("i.project_id")} group by 1, 2
+        ), top as (select agent_id from waiting order by n desc limit {TOP_AGENTS})
+        select p.name as project, case when top.agent_id is null then '{OTHER}' else a.name end
+            as agent, sum(w.n)::int as n
+        from waiting w join ledger_project p on p.id = w.project_id
+            join ledger_agent a on a.id = w.agent_id left join top on top.agent_id = w.agent_id
+        group by 1, 2""",
     ),
     (
         "tenfour_escalations_open",
@@ -120,6 +121,15 @@ GAUGES: list[tuple[str, str, list[str], str]] = [
         where state = 'open' and {in_project("project_id")} group by 1""",
     ),
 ]
+
+
+# The order changes only when a count doubles: a counter of an agent that moves into or out of
+# `other` would look to Prometheus as if it had started again.
+BUSIEST = f"""select a.id::text as id, a.name from (
+        select labels ->> 'agent' as agent, sum(count) as n from retries_metrictotal
+        where labels ? 'agent' and {in_project("project_id")} group by 1
+    ) t join ledger_agent a on a.id = t.agent::uuid
+    order by floor(log(2, greatest(t.n, 1))) desc, a.id limit {TOP_AGENTS}"""
 
 
 class ReplicaCollector:
@@ -135,6 +145,18 @@ class ReplicaCollector:
         yield GaugeMetricFamily("tenfour_replica_lag_seconds", text, -1 if lag is None else lag)
 
 
+class ProcessCollector:
+    """A Prometheus collector that adds up the counters of this web server's processes."""
+
+    def describe(self) -> list[Metric]:
+        """Return nothing, because registering a collector must not query the database."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in process_registry().collect():
+            yield name_agents(metric) if metric.name == "tenfour_heartbeats" else metric
+
+
 class LedgerCollector:
     """A Prometheus collector that reads the database: one project, or all of them."""
 
@@ -146,7 +168,6 @@ class LedgerCollector:
         return []
 
     def collect(self) -> Iterator[Metric]:
-        yield from instruction_metrics(sql.run(INSTRUCTIONS, project=self.project_id))
         for name, text, labels, statement in GAUGES:
             gauge = GaugeMetricFamily(name, text, labels=labels)
             for row in sql.run(statement, project=self.project_id):
@@ -172,30 +193,49 @@ def total_metrics(project_id: UUID | None) -> Iterator[Metric]:
     rows = MetricTotal.objects.filter(**{"project": project_id} if project_id else {})
     columns = ("metric", "labels", "bucket", "count", "sum", "project__name")
     stored = [dict(zip(columns, row, strict=True)) for row in rows.values_list(*columns)]
-    names = agent_names(stored)
-    for total in TOTALS:
+    names = name_busiest(project_id)
+    for total in chain.from_iterable(READERS.values()):
         labels = ["project", *total.labels]
         groups: dict[tuple[str, ...], dict[float, tuple[int, float]]] = {}
         for row in stored:
             if row["metric"] == total.metric:
                 given = {**row["labels"], "project": row["project__name"]}
                 if "agent" in given:
-                    given["agent"] = names.get(given["agent"], "other")
-                group = groups.setdefault(tuple(given[label] or "" for label in labels), {})
+                    given["agent"] = names.get(given["agent"], OTHER)
+                # a total that an earlier version stored may lack a label
+                values = tuple(given.get(label) or "" for label in labels)
+                group = groups.setdefault(values, {})
                 count, amount = group.get(row["bucket"], (0, 0.0))
                 group[row["bucket"]] = count + row["count"], amount + row["sum"]
         yield family_of(total, labels, groups)
 
 
-def agent_names(stored: list[dict[str, Any]]) -> dict[str, str]:
-    """Return the names of the agents that most was counted for, by id."""
-    counts: Counter[str] = Counter()
-    for row in stored:
-        if agent := row["labels"].get("agent"):
-            counts[agent] += row["count"]
-    busiest = [agent for agent, _ in counts.most_common(TOP_AGENTS)]
-    found = Agent.objects.filter(pk__in=busiest).values_list("pk", "name")
-    return {str(pk): name for pk, name in found}
+def name_busiest(project_id: UUID | None) -> dict[str, str]:
+    """Return the names of the agents with the highest counts, by id."""
+    return {row["id"]: row["name"] for row in sql.run(BUSIEST, project=project_id)}
+
+
+def name_agents(metric: Metric) -> Metric:
+    """Return a counter of agents by their names instead of their ids.
+
+    If fewer agents than TOP_AGENTS have totals, agents that are only in this counter have names,
+    too.
+    """
+    counts: dict[str, float] = defaultdict(float)
+    for sample in metric.samples:
+        if sample.name.endswith("_total"):
+            counts[sample.labels["agent"]] += sample.value
+    names = name_busiest(None)
+    more = Agent.objects.filter(pk__in=counts.keys() - names.keys() - {OTHER}).order_by("pk")
+    found = more.values_list("pk", "name")[: TOP_AGENTS - len(names)]
+    names |= {str(pk): name for pk, name in found}
+    named: dict[str, float] = defaultdict(float)
+    for id, count in counts.items():
+        named[names.get(id, OTHER)] += count
+    family = CounterMetricFamily(metric.name, metric.documentation, labels=["agent"])
+    for name, count in named.items():
+        family.add_metric([name], count)
+    return family
 
 
 def family_of(
@@ -214,69 +254,6 @@ def family_of(
             cumulated.append(("+Inf" if edge == math.inf else str(float(edge)), float(below)))
         family.add_metric(values, cumulated, sum(amount for _, amount in buckets.values()))
     return family
-
-
-def instruction_metrics(rows: list[sql.Row]) -> Iterator[Metric]:
-    labels = ["project", "agent", "outcome", "urgency"]
-    totals = CounterMetricFamily(
-        "tenfour_instructions", "Settled tracked instructions by outcome.", labels=labels
-    )
-    waiting = GaugeMetricFamily(
-        "tenfour_instructions_waiting",
-        "Unsettled tracked instructions.",
-        labels=["project", "agent"],
-    )
-    retries = CounterMetricFamily(
-        "tenfour_instruction_retries",
-        "Times that an instruction was requeued.",
-        labels=["project", "agent"],
-    )
-    seconds = HistogramMetricFamily(
-        "tenfour_instruction_ack_seconds",
-        "Seconds from sending to acknowledgment.",
-        labels=["project", "agent", "urgency"],
-    )
-    deliveries = HistogramMetricFamily(
-        "tenfour_instruction_deliveries",
-        "Deliveries before an instruction was settled.",
-        labels=["project", "agent", "outcome"],
-    )
-    for row in rows:
-        who, urgency = [row["project"], row["agent"]], LEVELS[row["level"]].value
-        if row["outcome"] != "waiting":
-            totals.add_metric([*who, row["outcome"], urgency], row["n"])
-        if row["outcome"] == InstructionState.ACKNOWLEDGED:
-            seconds.add_metric([*who, urgency], *histogram(row, "ack", ACK_BUCKETS, row["seconds"]))
-    for (project, agent, outcome), group in sum_by(rows, "project", "agent", "outcome"):
-        if outcome != "waiting":
-            deliveries.add_metric(
-                [project, agent, outcome],
-                *histogram(group, "del", DELIVERY_BUCKETS, group["deliveries"]),
-            )
-        else:
-            waiting.add_metric([project, agent], group["n"])
-    for (project, agent), group in sum_by(rows, "project", "agent"):
-        retries.add_metric([project, agent], group["retries"])
-    yield from (totals, waiting, retries, seconds, deliveries)
-
-
-def sum_by(rows: list[sql.Row], *by: str) -> Iterator[tuple[tuple[str, ...], sql.Row]]:
-    """Yield the rows added up by these labels."""
-    groups: dict[tuple[str, ...], sql.Row] = {}
-    for row in rows:
-        key = tuple(row[label] for label in by)
-        group = groups.setdefault(key, {})
-        for name, value in row.items():
-            if isinstance(value, (int, float)) or value is None:
-                group[name] = group.get(name, 0) + (value or 0)
-    yield from groups.items()
-
-
-def histogram(
-    row: sql.Row, prefix: str, edges: tuple[int, ...], total: float
-) -> tuple[list[tuple[str, float]], float]:
-    buckets = [(str(float(edge)), float(row[f"{prefix}_{edge}"])) for edge in edges]
-    return [*buckets, ("+Inf", float(row["n"]))], float(total or 0)
 
 
 @require_safe
@@ -314,13 +291,12 @@ def scrape(project_id: UUID | None = None) -> bytes:
 
 
 def scrape_processes() -> bytes:
-    """Return what this web server knows without PostgreSQL."""
-    counted = generate_latest(process_registry())
-    if not replica.is_configured():
-        return counted
+    """Return what the processes of this web server count, and how they see the replica."""
     registry = CollectorRegistry()
-    registry.register(ReplicaCollector())
-    return counted + generate_latest(registry)
+    registry.register(ProcessCollector())
+    if replica.is_configured():
+        registry.register(ReplicaCollector())
+    return generate_latest(registry)
 
 
 def process_registry() -> CollectorRegistry:

@@ -26,11 +26,7 @@ class RequestMetrics:
         count, duration = counters_of(op, status // 100)
         count.inc()
         duration.observe(time.perf_counter() - began)
-        if status == 429:
-            counters.RATE_LIMITED.labels("sign_in" if op == "sign_in" else "failed_token").inc()
-        elif op == "attempts_heartbeat" and status == 200:
-            counters.HEARTBEATS.inc()
-        elif response.has_header("Idempotency-Replayed"):
+        if response.has_header("Idempotency-Replayed"):
             counters.IDEMPOTENT_REPLAYS.labels(op).inc()
         return response
 
@@ -38,8 +34,8 @@ class RequestMetrics:
 @cache
 def counters_of(op: str, status_class: int) -> tuple[Counter, Histogram]:
     """Return the counters of an operation's responses; finding them costs more than counting."""
-    count = counters.HTTP_REQUESTS.labels(op, f"{status_class}xx")
-    return count, counters.HTTP_SECONDS.labels(op)
+    labels = (op, f"{status_class}xx")
+    return counters.HTTP_REQUESTS.labels(*labels), counters.HTTP_SECONDS.labels(*labels)
 
 
 def operation_of(request: HttpRequest) -> str:

@@ -1,4 +1,4 @@
-"""The metrics of webhooks, from the tallies of their tries and what waits to be sent."""
+"""The metrics of webhooks, from the tallies of their tries and the pending deliveries."""
 
 from collections.abc import Iterator
 from uuid import UUID

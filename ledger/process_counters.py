@@ -1,5 +1,7 @@
 """Counters that each process keeps for itself; `config.metrics` adds up those of all processes."""
 
+from uuid import UUID
+
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 # The variable that names the folder in which processes share their counters. The library reads it
@@ -17,7 +19,7 @@ HTTP_REQUESTS = Counter(
 HTTP_SECONDS = Histogram(
     "tenfour_http_request_duration_seconds",
     "Seconds that HTTP requests took.",
-    ["op"],
+    ["op", "status_class"],
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
     registry=REGISTRY,
 )
@@ -28,7 +30,13 @@ PAGE_READS = Counter(
     registry=REGISTRY,
 )
 CLAIMS = Counter("tenfour_claims", "Claims by result.", ["result"], registry=REGISTRY)
-HEARTBEATS = Counter("tenfour_heartbeats", "Heartbeats of attempts.", registry=REGISTRY)
+HEARTBEATS = Counter(
+    # `config.metrics` names the agents by these ids
+    "tenfour_heartbeats",
+    "Heartbeats of attempts.",
+    ["agent"],
+    registry=REGISTRY,
+)
 REDACTIONS = Counter(
     "tenfour_redactions", "Secrets that were masked, by kind.", ["kind"], registry=REGISTRY
 )
@@ -39,7 +47,10 @@ AUTH_FAILURES = Counter(
     registry=REGISTRY,
 )
 RATE_LIMITED = Counter(
-    "tenfour_rate_limited", "Requests that were answered with 429.", ["policy"], registry=REGISTRY
+    "tenfour_rate_limited",
+    "Requests that were refused because of a limit per minute or day.",
+    ["policy"],
+    registry=REGISTRY,
 )
 IDEMPOTENT_REPLAYS = Counter(
     "tenfour_idempotent_replays",
@@ -47,3 +58,18 @@ IDEMPOTENT_REPLAYS = Counter(
     ["op"],
     registry=REGISTRY,
 )
+
+OTHER = "other"
+# A process counts no more agents than this by themselves, because it never forgets one.
+MOST_AGENTS = 1_000
+_known_agents: set[UUID] = set()
+
+
+def count_heartbeat(agent: UUID) -> None:
+    """Count a heartbeat of an agent; agents beyond MOST_AGENTS are OTHER."""
+    if agent not in _known_agents:
+        if len(_known_agents) >= MOST_AGENTS:
+            HEARTBEATS.labels(OTHER).inc()
+            return
+        _known_agents.add(agent)
+    HEARTBEATS.labels(agent).inc()

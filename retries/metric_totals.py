@@ -1,21 +1,23 @@
-"""Count what happened from the journal, for metrics that many processes must agree on.
+"""Count events from the journal, for metrics that many processes must agree on.
 
 Each event is counted once, in the transaction that moves the reader's cursor. Totals begin with the
 oldest event that is there, and stay when events are deleted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from ledger import sql
+from ledger.instruction_stats import ACK_SECONDS, HEARD_LEVEL
 from ledger.journal import Cursor, Kind, since_subject
 from ledger.models import Project
 from ledger.moves import FINAL_STATES
+from ledger.states import LEVELS, SETTLED, InstructionState
 from retries.stream_position import IN_BATCH, ensure_cursor, read_batches
 
-READER = "metrics"
 MOST_BATCHES = 20
 
 # An event that ends an attempt, with the attempt and its failure.
@@ -56,10 +58,11 @@ class Total:
             if self.edges
             else "0"
         )
+        amount = f"sum({self.value})" if self.edges else "0"
         return f"""insert into retries_metrictotal as m
                 (project_id, metric, labels, bucket, count, sum)
             select e.project_id, '{self.metric}', jsonb_build_object({labels}), {bucket},
-                count(*), {f"sum({self.value})" if self.edges else "0"}
+                count(*), {amount}
             from ledger_event e {self.join}
             where {IN_BATCH} and {self.where}
             group by 1, 3, 4 order by 1, 3, 4
@@ -147,13 +150,60 @@ TOTALS = (
     ),
 )
 
+INSTRUCTION = "join ledger_instruction i on i.id = e.subject_id and i.tracked"
+SETTLES = f"e.subject_type = 'instruction' and e.to_state in ({sql.quoted(SETTLED)})"
+URGENCY = f"(array[{sql.quoted(LEVELS)}])[{HEARD_LEVEL} + 1]"
+INSTRUCTION_TOTALS = (
+    Total(
+        "tenfour_instructions",
+        "Settled tracked instructions by outcome.",
+        {"agent": AGENT, "outcome": "e.to_state", "urgency": URGENCY},
+        SETTLES,
+        INSTRUCTION,
+    ),
+    Total(
+        "tenfour_instruction_retries",
+        "Times that a tracked instruction was requeued.",
+        {"agent": AGENT},
+        f"e.kind = '{Kind.INSTRUCTION_REQUEUED}'",
+        INSTRUCTION,
+    ),
+    Total(
+        "tenfour_instruction_ack_seconds",
+        "Seconds from sending to acknowledgment.",
+        {"agent": AGENT, "outcome": "e.to_state", "urgency": URGENCY},
+        f"{SETTLES} and e.to_state = '{InstructionState.ACKNOWLEDGED}'",
+        INSTRUCTION,
+        ACK_SECONDS,
+        (1, 2, 4, 8, 15, 30, 60, 120, 240, 600, 3600),
+    ),
+    Total(
+        "tenfour_instruction_deliveries",
+        "Deliveries before an instruction was settled.",
+        {"agent": AGENT, "outcome": "e.to_state", "urgency": URGENCY},
+        SETTLES,
+        INSTRUCTION,
+        "i.deliveries",
+        (1, 2, 3, 4, 6, 11, 21),
+    ),
+)
+# The instructions came later: with a cursor of their own, they are counted from the beginning too.
+READERS: Mapping[str, Sequence[Total]] = {
+    "metrics": TOTALS,
+    "instruction_metrics": INSTRUCTION_TOTALS,
+}
+
 
 def count_events(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
     """Count all settled events that are new; return how many batches were counted."""
-    ensure_cursor(READER, start=Cursor(), now=now)
-    return {"batches": read_batches(READER, count_batch, most=MOST_BATCHES, now=now)}
+    batches = 0
+    for name, totals in READERS.items():
+        ensure_cursor(name, start=Cursor(), now=now)
+        count = partial(count_batch, totals)
+        batches += read_batches(name, count, most=MOST_BATCHES, now=now)
+    return {"batches": batches}
 
 
-def count_batch(between: dict[str, str]) -> None:
-    for total in TOTALS:
+def count_batch(totals: Sequence[Total], between: dict[str, str]) -> None:
+    for total in totals:
         sql.run(total.statement(), **between)

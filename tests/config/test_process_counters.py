@@ -7,11 +7,13 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from config.request_metrics import operations
 from tests.config.web_processes import ending
 from tests.factories import make_agent, make_token
+from tests.retries.moves import attempt_of, claim, make_task
 from tests.serving import serve
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -47,7 +49,10 @@ def is_up(url: str) -> bool:
 def test_two_workers_add_up_and_leave_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    token = make_token("agent", agent=make_agent())
+    agent = make_agent()
+    token = make_token("agent", agent=agent)
+    make_task(agent, now=timezone.now())
+    attempt = attempt_of(claim(agent, now=timezone.now()))
     (tmp_path / "metrics-999999999").mkdir()  # of a server that was killed
     monkeypatch.setenv("TENFOUR_METRICS_ALLOW", "127.0.0.1")
     monkeypatch.setenv("TENFOUR_DATA", str(tmp_path))
@@ -59,13 +64,19 @@ def test_two_workers_add_up_and_leave_no_files(
             statuses += [fetch(f"{url}/v1/me", token="wrong")[0] for _ in range(2)]
             assert statuses == [200] * 30 + [401] * 2
             fetch(f"{url}/v1/claims", token=token, body=b"{}")
+            beat = f"{url}/v1/attempts/{attempt}/heartbeat"
+            beats = [fetch(beat, token=token, body=b"{}")[0] for _ in range(20)]
+            assert beats == [200] * 20
             folders = list(tmp_path.glob("metrics-*"))
             found = scrape(url)
             assert found["tenfour_http_requests_total", "me_get", "2xx"] == 30
             assert found["tenfour_http_requests_total", "me_get", "4xx"] == 2
-            assert found["tenfour_http_request_duration_seconds_count", "me_get"] == 32
+            for status_class, count in (("2xx", 30), ("4xx", 2)):
+                name = "tenfour_http_request_duration_seconds_count"
+                assert found[name, "me_get", status_class] == count
             assert found["tenfour_auth_failures_total", "token_invalid"] == 2
             assert found["tenfour_claims_total", "empty"] == 1
+            assert found["tenfour_heartbeats_total", "coder"] == 20
             assert [folder.name for folder in folders] == [f"metrics-{process.pid}"]
             assert len(list(folders[0].glob("counter_*.db"))) >= 1
             process.terminate()

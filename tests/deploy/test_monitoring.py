@@ -1,5 +1,6 @@
 """The alert rules and the dashboard use metrics that exist, and Prometheus accepts both."""
 
+import copy
 import json
 import re
 import shutil
@@ -72,37 +73,41 @@ def test_prometheus_accepts_the_metrics(agent: Agent, settings: Any) -> None:
 
 
 @needs_promtool
-def test_an_open_breaker_raises_its_alert(tmp_path: Path) -> None:
-    """Prometheus itself evaluates the rules over series that a broken agent would give."""
+@pytest.mark.parametrize(
+    ("values", "does_alert"),
+    [
+        ("0 2x30", True),
+        # each probe fails, so the breaker is half open at some scrapes
+        ("0 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1", True),
+        # it opened once, and no task came that could close it
+        ("0 2 1x30", False),
+        ("0 2 1 0x30", False),
+    ],
+)
+def test_a_breaker_that_stays_open_raises_its_alert(
+    values: str, does_alert: bool, tmp_path: Path
+) -> None:
+    """Prometheus itself evaluates the rules over series that an agent would give."""
     series = 'tenfour_breaker_state{agent="coder",project="default"}'
+    alert = {
+        "exp_labels": {"agent": "coder", "project": "default", "severity": "warning"},
+        "exp_annotations": {
+            "summary": "The breaker of coder has been open, or opened repeatedly, for ten minutes.",
+            "description": "The agent gets few or no tasks. Its page shows the failures that "
+            "opened the breaker.",
+        },
+    }
+    expected = {"5m": [], "20m": [alert] if does_alert else []}
     story = {
         "rule_files": [str(RULES)],
         "evaluation_interval": "1m",
         "tests": [
             {
                 "interval": "1m",
-                "input_series": [{"series": series, "values": "0 2x30"}],
+                "input_series": [{"series": series, "values": values}],
                 "alert_rule_test": [
-                    {"eval_time": "5m", "alertname": "TenfourBreakerOpen", "exp_alerts": []},
-                    {
-                        "eval_time": "20m",
-                        "alertname": "TenfourBreakerOpen",
-                        "exp_alerts": [
-                            {
-                                "exp_labels": {
-                                    "agent": "coder",
-                                    "project": "default",
-                                    "severity": "warning",
-                                },
-                                "exp_annotations": {
-                                    "summary": "The breaker of coder has been open for ten "
-                                    "minutes.",
-                                    "description": "The agent gets no tasks. Its page shows the "
-                                    "failures that opened the breaker.",
-                                },
-                            }
-                        ],
-                    },
+                    {"eval_time": at, "alertname": "TenfourBreakerOpen", "exp_alerts": alerts}
+                    for at, alerts in expected.items()
                 ],
             }
         ],
@@ -112,6 +117,44 @@ def test_an_open_breaker_raises_its_alert(tmp_path: Path) -> None:
         ["promtool", "test", "rules", tmp_path / "test.yml"], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def find_lost(raw: Any, read: Any, path: str = "") -> list[str]:
+    """Return the paths of what is in the JSON value `raw` and not in `read`, or differs there."""
+    if isinstance(raw, dict) and isinstance(read, dict):
+        return [
+            each
+            for key, value in raw.items()
+            for each in find_lost(value, read.get(key), f"{path}/{key}")
+        ]
+    if isinstance(raw, list) and isinstance(read, list) and len(raw) == len(read):
+        pairs = enumerate(zip(raw, read, strict=True))
+        return [each for n, pair in pairs for each in find_lost(*pair, f"{path}/{n}")]
+    return [] if raw == read else [path]
+
+
+def test_grafana_reads_every_field_of_the_dashboard() -> None:
+    """Its own types, which are made from its schema, drop what they do not know."""
+    from grafana_foundation_sdk.cog import plugins
+    from grafana_foundation_sdk.cog.encoder import JSONEncoder
+    from grafana_foundation_sdk.models.dashboard import Dashboard
+
+    raw = json.loads(DASHBOARD.read_text())
+    plugins.register_default_plugins()
+
+    def list_lost() -> list[str]:
+        read = Dashboard.from_json(copy.deepcopy(raw))
+        return find_lost(raw, json.loads(JSONEncoder().encode(read)))
+
+    assert list_lost() == []
+    raw["refreshes"] = "30s"
+    raw["panels"][0]["gridPosition"] = raw["panels"][0].pop("gridPos")
+    raw["panels"][1]["targets"][0]["query"] = "up"  # Prometheus' is called expr
+    assert list_lost() == [
+        "/panels/0/gridPosition",
+        "/panels/1/targets/0/query",
+        "/refreshes",
+    ]
 
 
 def test_the_docs_explain_every_alert() -> None:
