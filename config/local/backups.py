@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from config import __version__
 from config.local import places
@@ -27,6 +27,8 @@ from config.local.places import PROJECT, Place, Refused
 
 DUMP, MANIFEST = "database.dump", "manifest.json"
 SECRETS = ("secret_key", "credentials")
+SMALL_BYTES = 65_536  # of a manifest, or of a file of secrets
+READ_BYTES = 2**20  # at once
 START_S = 60
 USAGE = "Usage: manage.py backup FILE, or: manage.py restore FILE"
 
@@ -46,19 +48,28 @@ def backup(data: Path, file: Path) -> str:
         dump = Path(folder) / DUMP
         run_tool("pg_dump", servers, "--format=custom", f"--file={dump}", "tenfour")
         found = [data / name for name in SECRETS if (data / name).exists()]
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "wb") as out:
-            with tarfile.open(fileobj=out, mode="w") as archive:
-                write_members(archive, [dump, *found])
-            out.flush()
-            os.fsync(out.fileno())
-    part.replace(file)
+        try:
+            write_archive(part, [dump, *found])
+            part.replace(file)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
     return f"{file} has the database and the secrets of {data}: keep it as safe as a password."
 
 
 def servers_in_use(place: Place) -> Servers:
     """Return the running servers of a place, on the ports that they have."""
     return Servers.of_stored(place, json.loads((place.home / "servers.json").read_text()))
+
+
+def write_archive(path: Path, files: list[Path]) -> None:
+    """Write the files to a tar archive; when this returns, it is on the disk."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "wb") as out:
+        with tarfile.open(fileobj=out, mode="w") as archive:
+            write_members(archive, files)
+        out.flush()
+        os.fsync(out.fileno())
 
 
 def write_members(archive: tarfile.TarFile, files: list[Path]) -> None:
@@ -132,16 +143,65 @@ def extract(file: Path, folder: Path) -> dict[str, Any]:
     """Extract a backup's files and compare them with its manifest."""
     broken = Refused(f"{file} is not a whole backup: it was cut short or changed.")
     try:
-        with tarfile.open(file) as archive:
-            archive.extractall(folder, filter="data")
-        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
-        digests = manifest["sha256"]
-    except FileNotFoundError as error:
-        raise broken if file.exists() else Refused(f"There is no file {error.filename}.") from None
-    except (tarfile.TarError, OSError, ValueError, KeyError, EOFError):
-        raise broken from None
-    if DUMP not in digests or any(digest_of(folder / name) != digests[name] for name in digests):
-        raise broken
+        content = file.open("rb")
+    except FileNotFoundError:
+        raise Refused(f"There is no file {file}.") from None
+    with content:
+        try:
+            with tarfile.open(fileobj=ShortReads(content), mode="r:") as archive:
+                extract_members(archive, folder)
+            return read_manifest(folder)
+        except (
+            *(tarfile.TarError, FileNotFoundError, EOFError),
+            *(ValueError, TypeError, KeyError, AttributeError, RecursionError),
+        ):
+            raise broken from None
+
+
+class ShortReads(io.BufferedIOBase):
+    """A file that refuses to read much at once, as for a header that claims to be large."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        return self.file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self.file.tell()
+
+    def read(self, size: int | None = None, /) -> bytes:
+        if size is None or not 0 <= size <= READ_BYTES:
+            raise tarfile.ReadError(f"can't read {size} bytes at once")
+        return self.file.read(size)
+
+
+def extract_members(archive: tarfile.TarFile, folder: Path) -> None:
+    """Extract the files that a backup has; raise ValueError at any other."""
+    left = {DUMP, *SECRETS, MANIFEST}
+    for member in archive:
+        # The size of a sparse file says nothing about the bytes that the archive has for it.
+        is_file = member.isreg() and not member.issparse()
+        if member.name not in left or not is_file:
+            raise ValueError("it is no part of a backup")
+        if member.name != DUMP and member.size > SMALL_BYTES:
+            raise ValueError("it is too large")
+        left.remove(member.name)
+        archive.extract(member, folder, filter="data")
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of extracted files; raise an error if it does not describe them."""
+    manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
+    digests = manifest["sha256"]
+    names = {each.name for each in folder.iterdir()} - {MANIFEST}
+    if DUMP not in names or digests.keys() != names:
+        raise KeyError("the manifest has other files")
+    if any(digest_of(folder / name) != digests[name] for name in names):
+        raise ValueError("a file was changed")
+    for name in names - {DUMP}:
+        (folder / name).read_text()
+    datetime.fromisoformat(manifest["created_at"])
     return manifest
 
 
@@ -171,7 +231,7 @@ def run_postgres(servers: Servers) -> Iterator[None]:
 
 
 def run_tool(name: str, servers: Servers, *options: str) -> None:
-    """Run one of PostgreSQL's own tools on the database; raise Refused with what it said."""
+    """Run one of PostgreSQL's own tools on the database; raise Refused with its output."""
     address = ["--host=127.0.0.1", f"--port={servers.postgres.port}", "--username=tenfour"]
     done = subprocess.run(
         [wheels()[0] / "bin" / name, *address, *options],
@@ -196,6 +256,7 @@ def main(argv: list[str]) -> int:
         print(error, file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"{argv[0]} failed: {error.filename}: {error.strerror}.", file=sys.stderr)
+        name = f"{error.filename}: " if error.filename else ""
+        print(f"{argv[0]} failed: {name}{error.strerror}.", file=sys.stderr)
         return 1
     return 0

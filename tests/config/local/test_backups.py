@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -19,7 +20,9 @@ from tests.waiting import PATIENCE_S
 NOT_WHOLE = "is not a whole backup: it was cut short or changed."
 
 
-def manage(data: Path, *argv: str | Path) -> "subprocess.CompletedProcess[str]":
+def manage(
+    data: Path, *argv: str | Path, most: int = resource.RLIM_INFINITY
+) -> "subprocess.CompletedProcess[str]":
     env = {k: v for k, v in os.environ.items() if k not in OURS and "TENFOUR_" not in k}
     return subprocess.run(
         [sys.executable, "manage.py", *argv],
@@ -28,6 +31,7 @@ def manage(data: Path, *argv: str | Path) -> "subprocess.CompletedProcess[str]":
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
     )
 
 
@@ -101,6 +105,13 @@ def read_rows(instance: Instance) -> set[tuple[str, str]]:
     return found
 
 
+def check_full_disk(data: Path, verb: str, file: Path, *, most: int) -> None:
+    """Run the command where no file may grow beyond `most` bytes, as on a disk that is full."""
+    refused = manage(data, verb, file, most=most)
+    assert refused.returncode == 1 and "failed:" in refused.stderr
+    assert "Traceback" not in refused.stderr and NOT_WHOLE not in refused.stderr
+
+
 def test_a_backup_restores_the_ledger_and_the_secrets_elsewhere(tmp_path: Path) -> None:
     file, other = tmp_path / "tenfour.backup", tmp_path / "other"
     assert "Tenfour is not running in" in manage(tmp_path / "first", "backup", file).stderr
@@ -114,6 +125,9 @@ def test_a_backup_restores_the_ledger_and_the_secrets_elsewhere(tmp_path: Path) 
         done = manage(first.data, "backup", file)
         assert done.returncode == 0, done.stderr
         assert file.stat().st_mode & 0o777 == 0o600 and [*tmp_path.glob("*.part")] == []
+        less = file.stat().st_size - 2_000  # enough for the dump alone
+        check_full_disk(first.data, "backup", tmp_path / "second.backup", most=less)
+        assert [*tmp_path.glob("second*")] == []
         over_running = manage(first.data, "restore", file)
         assert over_running.returncode == 1
         assert over_running.stderr.startswith("Tenfour is running: http://127.0.0.1:")
@@ -132,6 +146,9 @@ def test_a_backup_restores_the_ledger_and_the_secrets_elsewhere(tmp_path: Path) 
     changed[len(whole) // 3] ^= 1
     (tmp_path / "changed").write_bytes(changed)
     assert manage(other, "restore", tmp_path / "changed").stderr.strip().endswith(NOT_WHOLE)
+
+    check_full_disk(other, "restore", file, most=8_000)
+    assert not other.exists()
 
     restored = manage(other, "restore", file)
     assert restored.returncode == 0, restored.stderr
