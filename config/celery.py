@@ -1,4 +1,4 @@
-"""The Celery application and its schedule: everything that happens without a request."""
+"""The Celery application and its schedule: all work without a request."""
 
 import ctypes
 import os

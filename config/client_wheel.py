@@ -47,7 +47,7 @@ def etag_of(request: HttpRequest) -> str:
 @require_safe
 @condition(etag_func=etag_of)
 def client_wheel(request: HttpRequest) -> HttpResponse:
-    """Return the wheel; it is the same for everyone and needs no token."""
+    """Return the wheel, which is the same for everyone; no token is needed."""
     headers = {
         "Content-Disposition": f'attachment; filename="{wheel_name()}"',
         # A version under development changes without a new number.

@@ -1,4 +1,4 @@
-"""The process that asks for what happens without a request, at its times: Celery's beat."""
+"""The process that sends the scheduled jobs: Celery's beat."""
 
 import signal
 from typing import Any
@@ -25,7 +25,7 @@ class Clock(Beat):
         """End by SIGTERM or SIGINT, even while Redis is asked.
 
         Celery closes the connection in the handler. The publish that waits on it then raises an
-        error in place of the exit, and the clock goes on for good. Here it is closed afterwards.
+        error in place of the exit, and the clock never ends. Here it is closed afterwards.
         """
 
         def end(*_: Any) -> None:

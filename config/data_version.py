@@ -1,7 +1,7 @@
 """Check by the digests of applied migrations whether this version can read the database.
 
-`migrate` records the digest of each migration file as a comment on Django's own table, so that
-it travels with a dump. Data of before digests were recorded is compared column by column.
+`migrate` records the digest of each migration file as a comment on Django's own table, so that it
+travels with a dump. Data from before digests were recorded is compared column by column.
 """
 
 import hashlib

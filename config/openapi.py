@@ -1,5 +1,6 @@
 """Complete the OpenAPI description: scopes, headers, bodies, examples, and every problem."""
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,6 +14,7 @@ from ledger.schemas.problems import ProblemOut
 REF = "#/components/schemas/"
 HEADER = "#/components/headers/"
 PARAMETER = "#/components/parameters/"
+RESPONSE = "#/components/responses/"
 SERVERS = [
     {"url": "/", "description": "the server that serves this document"},
     {
@@ -151,7 +153,7 @@ WAITING = {
     "flush_exhausted",
     "session_locked",
 }
-# What a path's {id} is, by the path's first part.
+# The noun of a path's {id}, by the path's first part.
 IDS = {
     "deliveries": "the delivery's id",
     "notification-channels": "the channel's id",
@@ -207,6 +209,7 @@ def complete_schema(schema: Any, *, scopes: dict[str, str]) -> Any:
             describe_parameters(operation, path)
             complete_operation(operation, schemas, scopes[operation["operationId"]])
             add_headers(operation)
+    components["responses"] = share_problems(schema["paths"])
     return schema
 
 
@@ -294,6 +297,27 @@ def add_headers(operation: dict[str, Any]) -> None:
             sends.append("WWW-Authenticate")
         headers = {header: {"$ref": HEADER + header} for header in ["X-Request-Id", *sends]}
         response["headers"] = headers
+
+
+def share_problems(paths: dict[str, Any]) -> dict[str, Any]:
+    """Replace equal problem responses of the operations by references; return the referenced ones.
+
+    Their examples are long, and most operations have the same ones: this halves the document.
+    """
+    shared: dict[str, Any] = {}
+    names: dict[str, str] = {}
+    for methods in paths.values():
+        for operation in methods.values():
+            for status, response in operation["responses"].items():
+                if PROBLEM not in response.get("content", {}):
+                    continue
+                text = json.dumps(response, sort_keys=True)
+                if text not in names:
+                    number = sum(name.startswith(f"Problem{status}") for name in shared) + 1
+                    names[text] = f"Problem{status}_{number}"
+                    shared[names[text]] = response
+                operation["responses"][status] = {"$ref": RESPONSE + names[text]}
+    return shared
 
 
 def list_headers(operation: dict[str, Any], name: str) -> list[str]:

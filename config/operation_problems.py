@@ -1,4 +1,4 @@
-"""The error codes that each operation of the API can answer with."""
+"""The error codes that each operation of the API can return."""
 
 from collections.abc import Mapping
 from typing import Any

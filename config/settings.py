@@ -179,7 +179,7 @@ if len(SECRET_KEY) < 32:
 SECRET_KEY_FALLBACKS = env.list("TENFOUR_SECRET_KEY_FALLBACKS", default=[])
 DEBUG = False
 ALLOWED_HOSTS = env.list("TENFOUR_HOSTS", default=[_public.hostname] if TENFOUR_URL else ["*"])
-ALLOWED_HOSTS += ["127.0.0.1", "localhost", "[::1]"]  # health checks come from here
+ALLOWED_HOSTS += ["127.0.0.1", "localhost", "[::1]"]
 if TENFOUR_URL:
     CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE
@@ -187,7 +187,7 @@ SESSION_COOKIE_HTTPONLY = True
 # Own names, so that another Django site on the same host does not overwrite them.
 SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "tenfour_session", "tenfour_csrf"
 AUTHENTICATION_BACKENDS = ["dashboard.access.People"]
-SESSION_ENGINE = "django.contrib.sessions.backends.cached_db"  # polls ask for it all the time
+SESSION_ENGINE = "config.browser_sessions"  # polls ask for sessions all the time
 SECURE_SSL_REDIRECT = SECURE
 SECURE_SSL_HOST = _public.netloc if SECURE else None
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
@@ -219,19 +219,22 @@ MIDDLEWARE = [
     "config.middleware.ClientAddress",
     "config.middleware.ContentSecurityPolicy",
     "config.middleware.ApiProblems",
+    "config.middleware.Utf8Only",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     # No secret can be read from the size of a compressed page (BREACH): Django masks CSRF tokens,
     # each response gets random padding, and a page that shows a token is shown once.
     "django.middleware.gzip.GZipMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.common.CommonMiddleware",
+    "config.middleware.HostNames",
     "django.middleware.csrf.CsrfViewMiddleware",
     "config.session_signatures.SessionSignatures",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "config.middleware.PageProblems",
+    "config.middleware.RedisAway",
 ]
 if TENFOUR["OIDC_ISSUER"] or TESTING:
     INSTALLED_APPS += single_sign_on.APPS
@@ -268,6 +271,7 @@ AUTH_PASSWORD_VALIDATORS = [
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 LANGUAGE_CODE = "en"
 USE_I18N = False
+FORMAT_MODULE_PATH = "config.formats"
 TIME_ZONE = "UTC"
 USE_TZ = True
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

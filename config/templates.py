@@ -1,9 +1,9 @@
 """Render templates faster: shortcuts through Django's template engine for the common cases.
 
 A page looks up a thousand variables. Django tries each name as a key first, with an exception for
-every attribute, and asks of every text if it is a number or a date. Whatever is not a common case
-goes to Django's own code, so that the pages stay the same to the byte. These overrides serve the
-figures of pages in docs/performance.md.
+every attribute, and asks of every text if it is a number or a date. Other cases go to Django's own
+code, so that the pages stay the same to the byte. These overrides serve the figures of pages in
+docs/performance.md.
 """
 
 from functools import cache
@@ -129,7 +129,7 @@ def render_url(node: Any, context: Any) -> str:
 
 @cache
 def find_url(name: str, prefix: str, *, with_id: bool = False) -> tuple[str, str]:
-    """Return what comes before and after the id in a page's URL under a path prefix."""
+    """Return the parts before and after the id in a page's URL under a path prefix."""
     id = UUID(int=0)
     before, _, after = reverse(name, args=[id] if with_id else None).partition(str(id))
     return escape(before), escape(after)

@@ -42,7 +42,7 @@ KEEP_ALIVE_MS = 75_000  # also the time to send the headers: connections that wa
 # closed after their next response.
 DRAIN_S = float(os.environ.get("TENFOUR_DRAIN_SECONDS") or 1)
 SETTLE_S = 0.3  # then, for connections that wait to be accepted, while no others arrive
-STOP_S = 5  # for what is under way at SIGTERM; then the workers are killed
+STOP_S = 5  # for requests under way at SIGTERM; then the workers are killed
 # A peer that vanished without closing its connection is noticed within a minute, even in a body.
 TCP_OPTIONS = {
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE): 1,
@@ -183,7 +183,7 @@ def wait_for_gate() -> None:
 
 @contextmanager
 def shared_counters() -> Iterator[None]:
-    """Give the workers a folder in which they share what they count (`ledger.process_counters`).
+    """Give the workers a folder in which they share their counters (`ledger.process_counters`).
 
     It is in the data folder, or in the temporary folder where a container may not write to that.
     """

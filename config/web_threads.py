@@ -52,7 +52,7 @@ Environ = dict[str, Any]
 
 
 class Response:
-    """WSGI's `start_response`, which keeps what it is called with."""
+    """WSGI's `start_response`, which stores its arguments."""
 
     __slots__ = ("headers", "status")
 

@@ -1,1 +1,1 @@
-"""The parts of `manage.py demo`: agents at work, and what Tenfour does about their weaknesses."""
+"""The parts of `manage.py demo`: agents with weaknesses, and how Tenfour handles them."""

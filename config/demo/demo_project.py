@@ -47,16 +47,16 @@ class Stage:
             [sys.executable, EXAMPLES / script, name, *options, "--with-parent"],
             env=mine
             | {"TENFOUR_URL": self.url, "TENFOUR_TOKEN": secret, "PYTHONPATH": str(CLIENT_DIR)},
-            # Only this process holds it open: however it ends, stdin closes and the agent ends.
+            # Only this process holds it open: at its end, stdin closes and the agent ends.
             stdin=subprocess.PIPE,
-            start_new_session=True,  # so that what it runs can be ended with it
+            start_new_session=True,  # so that its programs can be ended with it
         )
         self.players.append(player)
         return player
 
 
 @contextmanager
-def staged(url: str) -> Iterator[Stage]:
+def run_stage(url: str) -> Iterator[Stage]:
     """Yield the stage; at the end, stop its agents and revoke its tokens."""
     project, _ = Project.objects.get_or_create(name=PROJECT)
     revoke_all(project)
@@ -120,7 +120,7 @@ def local_url() -> str:
 
 
 @contextmanager
-def alone() -> Iterator[None]:
+def refuse_second_demo() -> Iterator[None]:
     """Refuse a second demo beside this one: each would run the other's idle checks."""
     with connection.cursor() as cursor:
         cursor.execute("select pg_try_advisory_lock(hashtext('tenfour demo'))")

@@ -86,7 +86,7 @@ class Orders:
     def begin(self) -> None:
         for name in NAMES:
             agent = agents.register(name, project=self.stage.project, stamp=Stamp(DEMO))
-            # What an interrupted demo left behind would answer for the instructions of this one.
+            # Remains of an interrupted demo would acknowledge the instructions of this one.
             agents.reset(agent, stamp=Stamp(DEMO))
             self.stage.play(name, "agents.py", "--every", str(PULL_S / self.speed))
         self.schedule = rounds(until_s=self.until_s)

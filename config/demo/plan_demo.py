@@ -77,7 +77,7 @@ class Building:
             self.is_repaired = True
 
     def at_work(self) -> set[int]:
-        """Return the process ids of the mortal agent's workers that hold a task."""
+        """Return the ids of the mortal agent's worker processes that hold a task."""
         live = Attempt.objects.filter(
             agent__name="mortal", task__project=self.stage.project, outcome=None
         )

@@ -1,4 +1,4 @@
-"""Commands that never outlive their parent: what to run, as which user, and how to stop it."""
+"""Commands that never outlive their parent: the program, its user, and how to stop it."""
 
 import ctypes
 import os

@@ -65,10 +65,10 @@ def open_more_listeners(listener: socket.socket, count: int) -> list[socket.sock
 
 
 def hold_new_connections(listener: socket.socket) -> None:
-    """Let no new connection arrive at a listening socket; those that wait there can be accepted.
+    """Let no new connection arrive at a listening socket; waiting ones can still be accepted.
 
-    Closing a socket resets what waits there. The sender of a dropped packet repeats it after a
-    second, when the socket is closed or another server listens on the port.
+    Closing a socket resets the connections that wait there. The sender of a dropped packet repeats
+    it after a second, when the socket is closed or another server listens on the port.
     """
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in DROP_SYN))
     program = struct.pack("HL", len(DROP_SYN), ctypes.addressof(code))

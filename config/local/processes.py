@@ -115,7 +115,7 @@ class Process:
         return self.running is not None and self.running.returncode is None
 
     async def stop(self) -> None:
-        """Ask it to stop, and kill what is left of it after the grace period."""
+        """Ask it to stop, and kill what remains of it after the grace period."""
         self.stopping = True
         if self.running and self.is_alive():
             with suppress(ProcessLookupError):
@@ -134,8 +134,8 @@ class Process:
 def compute_wait(quick_ends: int, lived: float) -> float:
     """Return the seconds until the next start of a process that ended after `lived` seconds.
 
-    `quick_ends` starts before this one ended soon, too. A process that served for a while is
-    missed by others, so only what keeps ending at its start waits.
+    `quick_ends` starts before this one ended soon, too. Others miss a process that served for a
+    while, so only one that keeps ending at its start waits.
     """
     return max(0.0, BACK_OFF[min(quick_ends, len(BACK_OFF) - 1)] - lived)
 

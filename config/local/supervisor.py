@@ -40,7 +40,7 @@ class Supervisor:
     # -- start
 
     async def start(self) -> None:
-        """Start everything, each process as soon as what it needs is ready."""
+        """Start everything, each process as soon as its dependencies are ready."""
         if not has_external_servers():
             self.servers = await asyncio.to_thread(embedded.servers_of, self.place)
         self.write_env()
@@ -54,9 +54,9 @@ class Supervisor:
     async def start_facts(self, first: bool) -> None:
         """Start the servers, migrate, create the first login; then worker and clock."""
         await self.start_servers()
-        await self.once("migrate", python("manage.py", "migrate", "--skip-checks", "-v0"))
+        await self.run_step("migrate", python("manage.py", "migrate", "--skip-checks", "-v0"))
         if first:
-            await self.once("first_run", python("manage.py", "first_run", "--skip-checks"))
+            await self.run_step("first_run", python("manage.py", "first_run", "--skip-checks"))
         os.close(self.open_gate)
         self.keep("worker", replace(celery_worker(), env=self.env | {"TENFOUR_DB_POOL": "1"}))
         self.keep("beat", celery_beat())
@@ -77,7 +77,7 @@ class Supervisor:
     async def start_pages(self) -> None:
         """Collect static files, then start the web server, which reads their list at the start."""
         collect = python("manage.py", "collectstatic", "--noinput", "--skip-checks", "-v0")
-        await self.once("static", collect)
+        await self.run_step("static", collect)
         self.keep("web", self.web())
 
     def web(self) -> Command:
@@ -89,7 +89,7 @@ class Supervisor:
         while not await responds(self.url):
             await asyncio.sleep(0.05)
 
-    async def once(self, name: str, command: Command) -> None:
+    async def run_step(self, name: str, command: Command) -> None:
         """Run a short program; raises Refused if it fails."""
         try:
             code = await self.add(name, command).run()
@@ -152,14 +152,14 @@ class Supervisor:
                 {starting, asyncio.create_task(self.stop_requested.wait())},
                 return_when=asyncio.FIRST_COMPLETED,
             )
-            return await self.lasting(starting)
+            return await self.wait_for_signal(starting)
         finally:
             await self.stop()
 
-    async def lasting(self, starting: asyncio.Task[None]) -> int:
+    async def wait_for_signal(self, starting: asyncio.Task[None]) -> int:
         """Wait for a signal once everything has started; a failed start ends it at once."""
         if starting.done() and (error := starting.exception()):
-            self.terminal.say("tenfour", reason(error))
+            self.terminal.say("tenfour", describe_error(error))
             return 1
         await self.stop_requested.wait()
         starting.cancel()
@@ -289,7 +289,7 @@ def shown(path: Path) -> str:
     return str(path.relative_to(PROJECT)) if path.is_relative_to(PROJECT) else str(path)
 
 
-def reason(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return the text of a refusal, or the type and text of an unexpected error."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

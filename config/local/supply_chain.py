@@ -53,7 +53,7 @@ def audit_packages(*service: str) -> tuple[list[str], str]:
     try:
         packages = json.loads(done.stdout)["dependencies"]
     except ValueError:
-        return [], (done.stderr.strip().splitlines() or ["pip-audit said nothing"])[-1]
+        return [], (done.stderr.strip().splitlines() or ["pip-audit printed nothing"])[-1]
     skipped = [package for package in packages if "skip_reason" in package]
     reason = f"{len(skipped)} of {len(packages)} packages were not found there" if skipped else ""
     return format_advisories(packages), reason

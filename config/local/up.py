@@ -1,4 +1,4 @@
-"""`make up`: checks what must hold before anything is started, then runs the supervisor.
+"""`make up`: checks the preconditions, then runs the supervisor.
 
 `python -m config.local.up` needs only the standard library and the wheels of the two servers.
 """

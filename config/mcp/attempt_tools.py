@@ -26,7 +26,7 @@ WORKER = "mcp"
 
 NOTHING = {
     "no_task": "There is no task to do.",
-    "breaker_open": "Too many attempts failed in a row, so your tasks are on hold for a while.",
+    "breaker_open": "Too many consecutive attempts failed, so your tasks are on hold for a while.",
     "agent_paused": "A person has paused you, so you get no tasks.",
     "plan_paused": "The plan of your tasks is paused.",
     "concurrency_limit": "You already work on as many tasks as you may.",
@@ -75,7 +75,7 @@ def claim_task(request: Any, given: ClaimArguments) -> Reply:
 
 
 def describe_work(task: dict[str, Any], attempt: dict[str, Any]) -> str:
-    """Return what to do with a claimed task."""
+    """Return the instructions for a claimed task."""
     verify = verify_command(task)
     run = f", run `{verify}`, and pass its exit code and its output to" if verify else ", then call"
     return (
@@ -116,7 +116,9 @@ def describe_waiting(count: int) -> str:
 
 class HeartbeatArguments(In):
     attempt: UUID = Field(description=ATTEMPT)
-    message: str = Field("", max_length=2000, description="what you do now, for people who watch")
+    message: str = Field(
+        "", max_length=2000, description="what you are doing, for people who watch"
+    )
     percent: StrictInt | None = Field(None, ge=0, le=100)
 
 
@@ -142,7 +144,7 @@ def heartbeat(request: Any, given: HeartbeatArguments) -> Reply:
 class ReportArguments(In):
     attempt: UUID = Field(description=ATTEMPT)
     status: Literal["success", "failure", "blocked"] = Field(
-        description="'blocked' if you can't go on without a person"
+        description="'blocked' if you can't continue without a person"
     )
     summary: str = Field("", description="what you did, or what went wrong, in a sentence or two")
     exit_code: StrictInt | None = Field(
@@ -208,7 +210,7 @@ def result_of(given: ReportArguments) -> ResultIn:
 
 
 def next_step(decision: dict[str, Any]) -> str:
-    """Return what happened to the task and what to do now."""
+    """Return the task's outcome and the next step."""
     why = decision["reason"].replace("_", " ")
     match decision["decision"]:
         case "done":
@@ -222,7 +224,7 @@ def next_step(decision: dict[str, Any]) -> str:
             )
         case "wait":
             return (
-                f"The attempt failed, and the task is tried again after {decision['not_before']}. "
+                f"The attempt failed, and the task is retried after {decision['not_before']}. "
                 "Call claim_task then."
             )
         case "escalated":
@@ -258,7 +260,7 @@ def release_task(request: Any, given: ReleaseArguments) -> Reply:
 class AskArguments(In):
     attempt: UUID = Field(description=ATTEMPT)
     question: str = Field(
-        min_length=1, max_length=QUESTION_LENGTH, description="with all that a person has to know"
+        min_length=1, max_length=QUESTION_LENGTH, description="with all that a person needs to know"
     )
     options: list[str] = Field(
         default_factory=list, max_length=10, description="short answers to choose from"

@@ -1,4 +1,4 @@
-"""Everything that `/mcp` offers: the tools in their order, and the text of the agent's loop."""
+"""The contents of `/mcp`: the tools in their order, and the text of the agent's loop."""
 
 from typing import Any
 

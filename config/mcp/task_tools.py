@@ -85,7 +85,9 @@ def list_tasks(request: Any, given: TasksArguments) -> Reply:
 
 class CreateArguments(In):
     title: str = Field(min_length=1, max_length=TITLE_LENGTH)
-    action: str = Field(min_length=1, description="what to do, with all that the agent has to know")
+    action: str = Field(
+        min_length=1, description="what to do, with all that the agent needs to know"
+    )
     agent: str = Field("", description="the agent's name; an agent's own token may leave it out")
     type: str = Field("code", description="a name for the kind of work, such as code or review")
     verify: str = Field("", description="a shell command that succeeds once the task is done")

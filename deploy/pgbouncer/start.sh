@@ -1,5 +1,5 @@
 #!/bin/sh
-# Write the one user's password where pgbouncer.ini expects it, then run PgBouncer.
+# Write the user's password to the file that pgbouncer.ini names, then run PgBouncer.
 set -eu
 umask 077
 printf '"tenfour" "%s"\n' "$POSTGRES_PASSWORD" >/tmp/users.txt

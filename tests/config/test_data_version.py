@@ -5,10 +5,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.db.models.signals import pre_migrate
 
 from config.data_version import migration_digests
 from config.local.places import PROJECT
@@ -49,6 +53,26 @@ def record(digests: dict[str, str]) -> str:
 
 def test_data_of_this_version_is_migrated_again(migrated: Callable[[str], None]) -> None:
     assert migrate().returncode == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_migration_may_take_longer_than_a_request() -> None:
+    """An index of a table with millions of rows takes minutes."""
+    limits = []
+
+    def look(**_: Any) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("show statement_timeout")
+            limits.append(cursor.fetchone()[0])
+
+    pre_migrate.connect(look)
+    try:
+        call_command("migrate", skip_checks=True, verbosity=0)
+    finally:
+        pre_migrate.disconnect(look)
+    look()
+    *during, after = limits
+    assert set(during) == {"0"} and after == "1min"
 
 
 def test_data_of_before_digests_were_recorded_goes_on(migrated: Callable[[str], None]) -> None:

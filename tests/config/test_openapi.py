@@ -12,7 +12,7 @@ from openapi_spec_validator import validate
 from config.problems import problem_kinds
 from ledger.models import Agent
 from tests.conftest import Api
-from tests.ledger.api.openapi import openapi_schema
+from tests.ledger.api.openapi import openapi_schema, responses_of
 from tests.retries.api.calls import enqueue
 
 OPENAPI = Path(__file__).parents[2] / "docs" / "openapi.json"
@@ -46,7 +46,7 @@ def test_every_operation_is_documented() -> None:
     for _, path, operation in operations():
         assert operation["summary"] and operation["description"], path
         assert set(operation["tags"]) <= tags
-        good = [answer for status, answer in operation["responses"].items() if int(status) < 300]
+        good = [answer for status, answer in responses_of(operation).items() if int(status) < 300]
         told = [kind for answer in good for kind in answer.get("content", {}).values()]
         assert (told and all("example" in kind for kind in told)) or "204" in map(
             str, operation["responses"]
@@ -69,14 +69,14 @@ def test_every_property_and_parameter_has_a_description() -> None:
         for parameter in operation["parameters"]
         if "$ref" not in parameter and not parameter.get("description")
     ]
-    for part in ("parameters", "headers", "securitySchemes"):
+    for part in ("parameters", "headers", "responses", "securitySchemes"):
         bare += [
             name for name, of in schema["components"][part].items() if not of.get("description")
         ]
     bare += [
         f"{method} {path} {status}"
         for method, path, operation in operations()
-        for status, response in operation["responses"].items()
+        for status, response in responses_of(operation).items()
         if not response["description"]
     ]
     assert bare == []
@@ -113,7 +113,7 @@ def test_headers_are_described() -> None:
         assert "RequestId" in sent
         assert ("IfMatch" in sent) == (method == "patch" and "agents" not in path), path
         assert ("IdempotencyKey" in sent) == bool(operation.get("x-idempotent")), path
-        for status, response in operation["responses"].items():
+        for status, response in responses_of(operation).items():
             headers = set(response["headers"])
             assert "X-Request-Id" in headers
             assert ("WWW-Authenticate" in headers) == (int(status) == 401)
@@ -126,7 +126,7 @@ def test_headers_are_described() -> None:
 def test_every_operation_lists_its_error_codes() -> None:
     for _, path, operation in operations():
         for code in operation["x-error-codes"]:
-            response = operation["responses"][problem_kinds()[code].status]
+            response = responses_of(operation)[problem_kinds()[code].status]
             assert f"`{code}`" in response["description"], path
             problem = response["content"]["application/problem+json"]["example"]
             assert problem["status"] == problem_kinds()[code].status

@@ -17,7 +17,7 @@ from config.local.listeners import open_listener
 from ledger import spans
 from ledger.models import Agent, Attempt
 from tests.config.mcp.calls import Mcp
-from tests.config.otlp_receiver import Receiver, receive_spans
+from tests.config.otlp_receiver import ReceivedSpan, Receiver, receive_spans
 from tests.config.web_processes import Served, ending
 from tests.conftest import Api
 from tests.factories import make_agent, make_project, make_token
@@ -170,7 +170,8 @@ def test_claims_reports_and_answers_arrive_as_spans(transactional_db: None) -> N
                     decision = post(f"/attempts/{attempts[-1]}/result", failed, **own)
                 escalation = decision["escalation"]["id"]
                 post(f"/escalations/{escalation}/resolve", {"action": "skip"}, **person)
-            wait_until(lambda: bool(receiver.named("tenfour.resolve")))
+            # Each worker sends its own spans when it gets to it.
+            wait_until(lambda: has_all_spans(receiver))
             process.terminate()
             process.wait(timeout=PATIENCE_S)
         check_spans(receiver, task, attempts)
@@ -182,10 +183,29 @@ def claim_once(post: Any, headers: dict[str, str], attempts: list[str]) -> bool:
     return bool(found)
 
 
+def find_claim(receiver: Receiver, number: int) -> ReceivedSpan | None:
+    """Return the span of the claim that made this attempt; one that found no task has none."""
+    claims = receiver.named("tenfour.claim")
+    found = (each for each in claims if each.attributes.get("tenfour.attempt.number") == number)
+    return next(found, None)
+
+
+def has_all_spans(receiver: Receiver) -> bool:
+    first, retried = find_claim(receiver, 1), find_claim(receiver, 2)
+    return bool(
+        first
+        and retried
+        and any(span.span_id == first.parent for span in list(receiver.spans))
+        and len(receiver.named("tenfour.report")) == 2
+        and receiver.named("tenfour.resolve")
+    )
+
+
 def check_spans(receiver: Receiver, task: UUID, attempts: list[str]) -> None:
     requests = [span for span in receiver.spans if span.kind == 2]  # of a server
     # the caller's span is the parent of the request, and that one of what it does
-    first = receiver.named("tenfour.claim")[0]
+    first, retried = find_claim(receiver, 1), find_claim(receiver, 2)
+    assert first and retried
     asked = next(span for span in requests if span.span_id == first.parent)
     assert (asked.name, asked.trace_id, asked.parent) == ("POST /v1/claims", TRACE, SPAN)
     assert asked.attributes["http.response.status_code"] == 200
@@ -201,11 +221,6 @@ def check_spans(receiver: Receiver, task: UUID, attempts: list[str]) -> None:
         "gen_ai.conversation.id": "chat-7",
     }
     # a retry is a trace of its own, linked to the attempt before
-    retried = next(
-        span
-        for span in receiver.named("tenfour.claim")
-        if span.attributes.get("tenfour.attempt.number") == 2
-    )
     assert (retried.trace_id, retried.links) == (OTHER, [SPAN])
     reports = {span.trace_id: span for span in receiver.named("tenfour.report")}
     assert reports[TRACE].attributes["tenfour.decision"] == "wait"

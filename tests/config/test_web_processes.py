@@ -152,7 +152,7 @@ def test_an_idempotency_key_that_is_not_ascii_is_refused(tenfour_server: Tenfour
 
 @needs_tenfour
 def test_a_killed_main_process_leaves_no_worker(served: Served) -> None:
-    """Even if they are stuck: they would go on to serve an old version, and hold the port."""
+    """Even if they are stuck: they would keep serving an old version, and hold the port."""
     workers = served.workers()
     assert len(workers) == 2
     stop_process(workers[0])

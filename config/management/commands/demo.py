@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from tenfour import TenfourError
 
-from config.demo.demo_project import PROJECT, Stage, alone, running_at, staged
+from config.demo.demo_project import PROJECT, Stage, refuse_second_demo, run_stage, running_at
 from config.demo.instruction_demo import Orders
 from config.demo.plan_demo import Building
 from retries.models import Escalation
@@ -46,7 +46,7 @@ class Command(BaseCommand):
         logging.getLogger("httpx2").setLevel(logging.WARNING)
         url = running_at(url)
         try:
-            with alone(), staged(url) as stage:
+            with refuse_second_demo(), run_stage(url) as stage:
                 self.play(stage, seconds=seconds, speed=speed, wait=wait)
         except KeyboardInterrupt:
             self.report("\nEnded. No agent is left running.")

@@ -16,5 +16,10 @@ class Command(migrate.Command):
             refuse_unreadable(connection)
         except Unreadable as error:
             raise CommandError(str(error)) from error
+        # An index of a large table takes longer than any statement of a request may.
+        with connection.cursor() as cursor:
+            cursor.execute("set statement_timeout = 0")
         super().handle(*args, **options)
         record_digests(connection)
+        with connection.cursor() as cursor:
+            cursor.execute("reset statement_timeout")

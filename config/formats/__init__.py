@@ -1,0 +1,1 @@
+"""The formats of dates and times, by language."""
