@@ -172,8 +172,21 @@ def stall_worker(instance: Instance) -> None:
     stall(instance.find_processes("celery", "worker"))
 
 
+def stall_beat(instance: Instance) -> None:
+    stall(instance.find_processes("celery", "beat"))
+
+
 def stall_redis(instance: Instance) -> None:
     stall(instance.find_processes("valkey-server"))
+
+
+def stall_postgres(instance: Instance) -> None:
+    stall(instance.find_processes("postgres"))
+
+
+def stall_supervisor(instance: Instance) -> None:
+    assert instance.process
+    stall([instance.process.pid])
 
 
 def stall(pids: list[int]) -> None:
@@ -187,9 +200,20 @@ def stall(pids: list[int]) -> None:
             os.kill(pid, signal.SIGCONT)
 
 
-def shift_clock(instance: Instance) -> None:
+def set_clock_back(instance: Instance) -> None:
     """Leave what a clock leaves behind that is set back: marks of sweeps that lie ahead."""
     instance.query(f"update ledger_clockrun set last_run_at = now() + interval '{CLOCK_SHIFT}'")
+
+
+def set_clock_forward(instance: Instance) -> None:
+    """Leave what a clock leaves behind that is set forward: every mark and lease lies back."""
+    instance.query(
+        f"""with moved as (
+            update ledger_clockrun set last_run_at = last_run_at - interval '{CLOCK_SHIFT}'
+        )
+        update ledger_attempt set lease_expires_at = lease_expires_at - interval '{CLOCK_SHIFT}'
+        where ended_at is null"""
+    )
 
 
 def fill_disk(instance: Instance) -> None:
@@ -217,8 +241,12 @@ KILLS: dict[str, Fault] = {**SINGLE, **WHOLE, "redis": kill_redis}
 OTHER: dict[str, Fault] = {
     "stalled web": stall_web,
     "stalled worker": stall_worker,
+    "stalled beat": stall_beat,
     "stalled redis": stall_redis,
-    "clock set back": shift_clock,
+    "stalled postgres": stall_postgres,
+    "stalled supervisor": stall_supervisor,
+    "clock set back": set_clock_back,
+    "clock set forward": set_clock_forward,
 }
 
 

@@ -28,6 +28,7 @@ PAGES = {
     "plans": "/plans/",
     "escalations": "/escalations/",
 }
+LARGE_PLAN = 500  # tasks
 POLLED = ("overview", "instructions", "agents", "activity", "escalations", "plans")
 LIVE_KEY = re.compile(r'data-since="([^"]+)"')
 
@@ -50,13 +51,17 @@ def freeze_loaded() -> None:
     gc.freeze()
 
 
-def build_getter(name: str) -> Get:
-    """Return a function that calls the application as the web server does, with a session cookie."""
+def build_getter(name: str, application: Any = None) -> Get:
+    """Return a function that calls an application as the web server does, with a session cookie.
+
+    Without `application`, it calls Tenfour's own.
+    """
     from django.contrib.auth.models import User
     from django.test import Client
 
-    from config.wsgi import application
+    from config import wsgi
 
+    respond = application or wsgi.application
     client = Client()
     client.force_login(User.objects.get(username=name))
     cookie = "; ".join(f"{each.key}={each.value}" for each in client.cookies.values())
@@ -79,7 +84,7 @@ def build_getter(name: str) -> Get:
             "wsgi.errors": sys.stderr,
             **headers,
         }
-        response = application(environ, lambda line, *_: status.append(int(line[:3])))
+        response = respond(environ, lambda line, *_: status.append(int(line[:3])))
         try:
             return status[0], b"".join(response)
         finally:
@@ -89,18 +94,32 @@ def build_getter(name: str) -> Get:
 
 
 def find_detail_pages() -> dict[str, str]:
-    """Return the paths of an instruction, an agent, and two plans."""
-    from ledger.models import Agent, Instruction, Plan
+    """Return the path of a page of each noun, without the nouns that have no row."""
+    from django.db.models import Count, Sum
 
-    instruction = Instruction.objects.order_by("-id")[100:101].get()
-    agent = Agent.objects.order_by("name")[:1].get()
-    large, plan = Plan.objects.order_by("-id")[:2]
-    return {
-        "instruction page": f"/instructions/{instruction.pk}/",
-        "agent page": f"/agents/{agent.pk}/",
-        "plan page": f"/plans/{plan.pk}/",
-        "plan page, 500 tasks": f"/plans/{large.pk}/",
+    from ledger.models import Agent, DeadLetter, Instruction, Plan, Session, Task
+    from ledger.models import StandingInstruction as Rule
+    from retries.models import Escalation, FailurePattern, Operation
+
+    plans = Plan.objects.order_by("-id")
+    large_plans = plans.annotate(tasks=Count("task")).filter(tasks__gte=LARGE_PLAN)
+    patterns = FailurePattern.objects.annotate(n=Sum("failure_counts__failures")).filter(n__gt=0)
+    rows = {
+        "instruction page": ("instructions", Instruction.objects.order_by("-id")[100:]),
+        "agent page": ("agents", Agent.objects.order_by("name")),
+        "plan page": ("plans", plans[1:]),
+        f"plan page, {LARGE_PLAN} tasks": ("plans", large_plans),
+        "task page": ("tasks", Task.objects.filter(attempts__gt=2).order_by("-id")),
+        "escalation page": ("escalations", Escalation.objects.order_by("-id")),
+        "dead letter page": ("dead-letters", DeadLetter.objects.order_by("-id")),
+        "pattern page, most failures": ("patterns", patterns.order_by("-n", "id")),
+        "pattern page, fewest failures": ("patterns", patterns.order_by("n", "id")),
+        "session page": ("sessions", Session.objects.order_by("-id")),
+        "rule page": ("instructions/standing", Rule.objects.order_by("-id")),
+        "operation page": ("operations", Operation.objects.order_by("-id")),
     }
+    first = {page: (place, found.first()) for page, (place, found) in rows.items()}
+    return {page: f"/{place}/{row.pk}/" for page, (place, row) in first.items() if row}
 
 
 def measure_page(get: Get, page: str, visits: int) -> dict[str, Any]:

@@ -10,7 +10,8 @@ import django
 from bench.page_client import build_getter, find_detail_pages
 
 LARGE_ROWS = 20_000
-Statement = tuple[Any, Any, Any]  # text, values, class of the cursor
+WHOLE = 0.5  # the share of a table's rows that a scan reads if it walks through the table
+Statement = tuple[Any, Any, Any, bool]  # text, values, class of the cursor, whether prepared
 
 
 def main(name: str, paths: dict[str, str]) -> None:
@@ -34,7 +35,7 @@ def record_statements(work: Callable[[], Any]) -> list[Statement]:
     execute = psycopg.Cursor.execute
 
     def execute_and_note(cursor: Any, query: Any, params: Any = None, **more: Any) -> Any:
-        sent.append((query, params, type(cursor)))
+        sent.append((query, params, type(cursor), bool(more.get("prepare"))))
         return execute(cursor, query, params, **more)
 
     psycopg.Cursor.execute = execute_and_note  # type: ignore[method-assign]
@@ -51,26 +52,52 @@ def find_scans(statements: list[Statement]) -> Iterator[tuple[str, str]]:
 
     connection.ensure_connection()
     with connection.connection.cursor() as cursor:
-        cursor.execute("select relname from pg_class where reltuples > %s", [LARGE_ROWS])
-        large = {name for (name,) in cursor.fetchall()}
-        for query, params, kind in statements:
+        cursor.execute("select relname, reltuples from pg_class where reltuples > %s", [LARGE_ROWS])
+        large = dict(cursor.fetchall())
+        for query, params, kind, is_prepared in statements:
             text = query.decode() if isinstance(query, bytes) else str(query)
             if text.split(None, 1)[0].lower() not in ("select", "with"):
                 continue
-            asked = kind(connection.connection)
-            asked.execute("explain (format json) " + text, params)
-            (row,) = asked.fetchall()
-            (plans,) = row.values() if isinstance(row, dict) else row
-            for table in sorted(set(list_scanned(plans[0]["Plan"])) & large):
+            plan = explain(kind(connection.connection), text, params, is_prepared=is_prepared)
+            for table in sorted(set(list_scanned(plan, large))):
                 yield table, text
 
 
-def list_scanned(plan: dict[str, Any]) -> Iterator[str]:
-    """Yield the tables that a plan walks through."""
-    if plan["Node Type"] == "Seq Scan":
-        yield plan["Relation Name"]
+def explain(cursor: Any, text: str, params: Any, *, is_prepared: bool) -> dict[str, Any]:
+    """Run a statement and return its plan: for these values, or if it is prepared for all."""
+    import psycopg
+
+    if is_prepared:
+        cursor.execute(text, params, prepare=True)
+        cursor.execute(
+            "select name from pg_prepared_statements where statement = $1"
+            " order by prepare_time desc limit 1",
+            [text],
+        )
+        (name,) = read_row(cursor)
+        cursor = psycopg.ClientCursor(cursor.connection)
+        values = f"({', '.join(['%s'] * len(params))})" if params else ""
+        text = f'execute "{name}"{values}'
+    cursor.execute(f"explain (analyze, timing off, format json) {text}", params)
+    (plans,) = read_row(cursor)
+    found: dict[str, Any] = plans[0]["Plan"]
+    return found
+
+
+def read_row(cursor: Any) -> tuple[Any, ...]:
+    (row,) = cursor.fetchall()
+    return tuple(row.values()) if isinstance(row, dict) else row
+
+
+def list_scanned(plan: dict[str, Any], large: dict[str, float]) -> Iterator[str]:
+    """Yield the large tables that a plan walks through, by an index or without."""
+    table = plan.get("Relation Name", "")
+    read = plan.get("Actual Rows", 0) + plan.get("Rows Removed by Filter", 0)
+    is_whole = read > large.get(table, 0) * WHOLE
+    if table in large and (plan["Node Type"] == "Seq Scan" or is_whole):
+        yield table
     for part in plan.get("Plans", []):
-        yield from list_scanned(part)
+        yield from list_scanned(part, large)
 
 
 if __name__ == "__main__":

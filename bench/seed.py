@@ -9,6 +9,7 @@ from typing import Any
 import django
 from django.db import connection
 
+from bench.seed_details import seed_details
 from bench.seed_journal import YEAR, lay_out_year
 
 # Instruction `g` goes to agent `g % agents`, so each agent's share is spread over the table.
@@ -231,6 +232,11 @@ def volume(count: int) -> None:
     seed_volume(execute, deferred_indexes, count=count)
 
 
+def details() -> None:
+    """Insert sessions, a standing instruction, and an operation after tasks and instructions."""
+    seed_details(execute)
+
+
 def queued_tasks(count: int) -> None:
     """Insert queued tasks for all agents."""
     execute(TASKS, all=True, count=count, state="queued", attempts=0, due=None)
@@ -246,8 +252,11 @@ def dead_letters(count: int) -> None:
 
 def escalations(open: int) -> None:
     """Replace the dead letters with escalations; all but `open` of them are answered."""
+    from retries.failures.failure_counts import add_up_counts
+
     for statement in ESCALATIONS:
         execute(statement, open=open)
+    add_up_counts()
 
 
 def stress_tasks(count: int) -> None:
@@ -334,6 +343,16 @@ def vacuum() -> None:
     execute("vacuum analyze")
 
 
+def new_words() -> None:
+    """Write the words of all new rows, as the clock does."""
+    from django.utils import timezone
+
+    from retries.new_words import write_words
+
+    while write_words(now=timezone.now())["batches"]:
+        pass
+
+
 def run_clock_entry(entry: str) -> None:
     """Send a clock entry's job to the worker, as the clock does."""
     from config.celery import app
@@ -363,11 +382,13 @@ STEPS: dict[str, Callable[..., Any]] = {
     "operator": operator,
     "session_cookie": session_cookie,
     "vacuum": vacuum,
+    "new_words": new_words,
     "tasks": tasks,
     "dead_letters": dead_letters,
     "escalations": escalations,
     "queued_tasks": queued_tasks,
     "volume": volume,
+    "details": details,
     "stress_tasks": stress_tasks,
     "audit": audit,
     "run_clock_entry": run_clock_entry,

@@ -1,7 +1,8 @@
 """Seed a month of a large project: by default 1,000,000 tasks with all that belongs to them.
 
 Of a million tasks, 10,000 wait for an answer, 20,000 are dead letters, 12,000 wait for an agent, and
-the others are done. Each task has four events. The failures belong to 50 patterns.
+the others are done, 50,000 of them after a failure or two of the same kind. Each task has four
+events. The failures belong to 50 patterns.
 """
 
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 from ledger.search_words import INSTRUCTION_TEXT, TASK_TEXT
+from retries.failures.failure_counts import add_up_counts
 from retries.new_words import READER
 
 TABLES = (
@@ -22,6 +24,8 @@ TABLES = (
     "ledger_instructionwords",
     "retries_grouped",
 )
+# the start of the errors of tasks that are done; their pattern has far more failures than others
+COMMON = "error 0: thing"
 STATEMENTS = (
     """
 insert into ledger_task (id, project_id, agent_id, title, type, state, payload, max_attempts,
@@ -33,7 +37,7 @@ select uuidv7(at - now()), a.project_id, a.id,
         || (array['parser', 'importer', 'login page', 'ledger', 'report', 'index', 'queue'])[g %% 7 + 1]
         || ' of service ' || g %% 911 || ', step ' || g,
     (array['code', 'review', 'deploy'])[g %% 3 + 1], x.state, '{}', 3, 3,
-    case when x.state = 'queued' then 0 else 1 end, 0,
+    x.attempts, 0,
     case when x.state = 'escalated' then 'escalate' else 'dead_letter' end,
     100, 30000, 2, true, 300, 3600, true,
     case when x.state in ('failed', 'escalated', 'retry')
@@ -45,7 +49,9 @@ select uuidv7(at - now()), a.project_id, a.id,
 from (
     select g, now() - interval '30 days' * (1 - g::float / %(count)s) - interval '10 min' as at,
         case when g %% 100 = 0 then 'escalated' when g %% 100 in (1, 2) then 'failed'
-            when g %% 100 = 3 then 'queued' when g %% 500 = 4 then 'retry' else 'done' end as state
+            when g %% 100 = 3 then 'queued' when g %% 500 = 4 then 'retry' else 'done' end as state,
+        case when g %% 100 = 3 then 0 when g %% 100 in (5, 6, 7, 8) then 2 when g %% 100 = 9 then 3
+            else 1 end as attempts
     from generate_series(1, %(count)s::int) g
 ) x
 join (select *, row_number() over (order by name) - 1 as n, count(*) over () as of
@@ -54,14 +60,20 @@ join (select *, row_number() over (order by name) - 1 as n, count(*) over () as 
     """
 insert into ledger_attempt (id, task_id, agent_id, number, outcome, started_at, ended_at, lease_s,
     lease_expires_at, deadline_at)
-select uuidv7(started_at - now()), id, agent_id, 1, case state when 'done' then 'success' else 'failure' end,
-    started_at, updated_at, 300, updated_at, updated_at
-from ledger_task where attempts = 1 order by id
+select uuidv7(started - now()), id, agent_id, n,
+    case when n = attempts and state = 'done' then 'success' else 'failure' end,
+    started, ended, 300, ended, ended
+from (
+    select *, started_at + interval '10 s' * (n - 1) as started,
+        case when n = attempts then updated_at else started_at + interval '10 s' * n end as ended
+    from ledger_task, generate_series(1, attempts) n
+) a order by id, n
 """,
-    """
+    f"""
 insert into ledger_failure (attempt_id, task_id, at, type, message)
-select a.id, t.id, t.updated_at, 'execution_error', t.error
-from ledger_task t join ledger_attempt a on a.task_id = t.id where t.error is not null order by t.id
+select a.id, t.id, a.ended_at, 'execution_error', coalesce(t.error, '{COMMON} ' || t.id || ' is broken')
+from ledger_attempt a join ledger_task t on a.task_id = t.id
+where a.outcome = 'failure' order by a.id
 """,
     """
 insert into retries_failurepattern (project_id, fingerprint, template, example, first_seen,
@@ -120,3 +132,4 @@ def seed_volume(execute: Callable[..., Any], defer_indexes: Defer, *, count: int
             stack.enter_context(defer_indexes(table))
         for statement in STATEMENTS:
             execute(statement, count=count)
+    add_up_counts()

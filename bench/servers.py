@@ -141,7 +141,7 @@ def run_program(command: Command, *, output: int | IO[Any] = subprocess.DEVNULL)
             process.wait()
 
 
-def wait_until(condition: Callable[[], bool], what: str, *, seconds: float = 60) -> None:
+def wait_until(condition: Callable[[], bool], what: str, *, seconds: float = 180) -> None:
     """Wait until the condition holds; raise TimeoutError if it takes too long."""
     end = time.monotonic() + seconds
     while not condition():

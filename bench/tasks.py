@@ -75,6 +75,24 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
         )
 
 
+@dataclass(frozen=True)
+class Step:
+    """An operation that `workers` run `count` times at once, and the target for its ratio."""
+
+    operation: str
+    workers: int
+    count: int
+    limit: float
+
+    @property
+    def label(self) -> str:
+        name = LABELS.get(self.operation, self.operation)
+        return f"{name}, {self.workers} worker{'s' if self.workers > 1 else ''}"
+
+
+LABELS = {"enqueue": "enqueue one", "enqueue 500": "enqueue 500 in one call"}
+
+
 def compare_throughput(sandbox: Sandbox, scale: Scale, say: Say, stack: ExitStack) -> list[Figure]:
     """Compare enqueueing and finishing with the floor and the peers, with one and four workers."""
     tenfour_url = sandbox.create_migrated("tenfour_tasks")
@@ -88,62 +106,64 @@ def compare_throughput(sandbox: Sandbox, scale: Scale, say: Say, stack: ExitStac
     ]
     floor = [stack.enter_context(start_worker(sandbox, "floor", floor_url)) for _ in range(WORKERS)]
     count = 100 if scale.quick else 400
+    finish_alone = Step("claim and finish", 1, count, 0.65)
     steps = [
-        ("enqueue 500", 1, 5 * count, 0.5),
-        ("enqueue", 1, count, 0.6),
-        ("claim and finish", 1, count, 0.65),
-        ("claim and finish", WORKERS, count, 0.55),
+        Step("enqueue 500", 1, 5 * count, 0.5),
+        Step("enqueue", 1, count, 0.6),
+        finish_alone,
+        Step("claim and finish", WORKERS, count, 0.55),
     ]
-    rates: dict[tuple[str, int], tuple[list[float], list[float]]] = {}
+    rates: dict[Step, tuple[list[float], list[float]]] = {step: ([], []) for step in steps}
     peer_rates: dict[str, list[float]] = {name: [] for name in peers}
     for number in range(scale.rounds + 1):
-        for operation, workers, times, _ in steps:
-            sides = [(tenfour, 0), (floor, 1)]
-            for group, side in sides if number % 2 else sides[::-1]:
-                rate = measure_rate(group[:workers], operation, times)
-                if number:  # the first round is a warm-up
-                    rates.setdefault((operation, workers), ([], []))[side].append(rate)
-            if operation == "claim and finish" and workers == 1:
-                for name, peer in peers.items():
-                    rate = measure_rate([peer], "claim and finish", times)
-                    if number:
-                        peer_rates[name].append(rate)
-        if not number:  # PostgreSQL needs statistics on both tables before it caches plans
-            sandbox.seed(tenfour_url, ("vacuum", {}))
-            with psycopg.connect(floor_url, autocommit=True) as conn:
-                conn.execute("vacuum analyze")
-        if number:
-            last = {
-                key: (tenfour_rates[-1], floor_rates[-1])
-                for key, (tenfour_rates, floor_rates) in rates.items()
-            }
-            say(
-                ", ".join(
-                    f"{operation} × {n}: {a:,.0f} of {b:,.0f}/s"
-                    for (operation, n), (a, b) in last.items()
-                )
-            )
+        found: dict[Step, tuple[float, float]] = {}
+        for step in steps:
+            found[step] = measure_sides(step, tenfour, floor, floor_first=number % 2 == 0)
+            if step is finish_alone:
+                of_peers = {
+                    name: measure_rate([peer], step.operation, step.count)
+                    for name, peer in peers.items()
+                }
+        if not number:  # the first round is a warm-up
+            analyze(sandbox, tenfour_url, floor_url)
+            continue
+        for step, (ours, bare) in found.items():
+            rates[step][0].append(ours)
+            rates[step][1].append(bare)
+        for name, rate in of_peers.items():
+            peer_rates[name].append(rate)
+        say(", ".join(f"{step.label}: {a:,.0f} of {b:,.0f}/s" for step, (a, b) in found.items()))
     enqueue_tasks(tenfour[0], 4 * scale.rounds * CLAIMS)
-    names = {
-        "enqueue": "enqueue one",
-        "enqueue 500": "enqueue 500 in one call",
-        "claim and finish": "claim and finish",
-    }
     return (
         measure_moves(tenfour[0], scale, say)
-        + compare_with_peers(rates["claim and finish", 1][0], peer_rates)
-        + [
-            Figure(
-                f"{names[operation]}, {workers} worker{'s' if workers > 1 else ''} / bare SQL",
-                ratios(*rates[operation, workers]),
-                target=at_least(limit),
-                detail={
-                    "tenfour_per_s": summarize(rates[operation, workers][0]),
-                    "floor_per_s": summarize(rates[operation, workers][1]),
-                },
-            )
-            for operation, workers, _, limit in steps
-        ]
+        + compare_with_peers(rates[finish_alone][0], peer_rates)
+        + [compare_with_floor(step, *rates[step]) for step in steps]
+    )
+
+
+def analyze(sandbox: Sandbox, tenfour_url: str, floor_url: str) -> None:
+    """Give PostgreSQL statistics on both tables, before it caches plans."""
+    sandbox.seed(tenfour_url, ("vacuum", {}))
+    with psycopg.connect(floor_url, autocommit=True) as conn:
+        conn.execute("vacuum analyze")
+
+
+def measure_sides(
+    step: Step, tenfour: list[Worker], floor: list[Worker], *, floor_first: bool
+) -> tuple[float, float]:
+    """Return Tenfour's rate and the floor's, measured one after the other."""
+    groups = [floor, tenfour] if floor_first else [tenfour, floor]
+    found = [measure_rate(group[: step.workers], step.operation, step.count) for group in groups]
+    first, second = found
+    return (second, first) if floor_first else (first, second)
+
+
+def compare_with_floor(step: Step, ours: list[float], bare: list[float]) -> Figure:
+    return Figure(
+        f"{step.label} / bare SQL",
+        ratios(ours, bare),
+        target=at_least(step.limit),
+        detail={"tenfour_per_s": summarize(ours), "floor_per_s": summarize(bare)},
     )
 
 

@@ -10,6 +10,7 @@ import sys
 from contextlib import ExitStack
 from typing import Any
 
+from bench import page_client
 from bench.figures import Figure, Say, Scale, at_most, ratios, summarize
 from bench.page_comparison import Visitor, start_visitor
 from bench.pages import MAX_QUERIES, OPERATOR, collect_static_files
@@ -20,22 +21,18 @@ TASKS, INSTRUCTIONS, AGENTS, PLANS = 1_000_000, 200_000, 60, 200
 SMALL = 1000  # times fewer rows
 VISITS, WARM_UP = 25, 4
 MAX_RATIO, MAX_SEARCH_RATIO = 2, 2
-PAGES = {
-    "overview": "/",
-    "escalations": "/escalations/",
+PAGES = page_client.PAGES | {
     "tasks": "/tasks/",
     "tasks, by words": "/tasks/?q=importer",
     "tasks, failed": "/tasks/?q=state:failed",
     "tasks, tried three times": "/tasks/?q=attempts:%3E2",
     "tasks, reported blocked": "/tasks/?q=reason:reported",
     "search": "/search/?q=importer",
-    "instructions": "/instructions/",
-    "plans": "/plans/",
     "dead letters": "/dead-letters/",
+    "dead letters, by time": "/dead-letters/?group=time",
+    "dead letters, one agent": "/dead-letters/?q=agent:agent-00007",
     "patterns": "/patterns/",
-    "agents": "/agents/",
     "sessions": "/sessions/",
-    "activity": "/activity/",
     "insight": "/insight/",
     "standing instructions": "/instructions/standing/",
     "operations": "/operations/",
@@ -62,9 +59,10 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
             stack.enter_context(start_visitor(sandbox.env(url), PROJECT, OPERATOR))
             for url in (large, small)
         ]
-        for page, path in PAGES.items():
-            for side in sides:
-                side.paths[page] = path
+        for side in sides:
+            side.paths.update(PAGES)
+        assert {*sides[0].paths} == {*sides[1].paths}
+        for page in sides[0].paths:
             figures.append(compare_sizes(page, *sides, rounds=scale.rounds))
             say(f"{figures[-1].name}: {figures[-1].median:.2f}")
         search = compare_paths("search", "tasks", sides[0], rounds=scale.rounds)
@@ -80,6 +78,8 @@ def seed_project(sandbox: Sandbox, name: str, tasks: int, instructions: int) -> 
         ("instruction_month", {"count": instructions}),
         ("volume", {"count": tasks}),
         ("plans", {"count": PLANS if tasks > TASKS // SMALL else 2, "tasks": 12}),
+        ("details", {}),
+        ("new_words", {}),
         ("operator", {"name": OPERATOR}),
     )
     rebuild = [sys.executable, "manage.py", "rebuild_activity"]

@@ -1,0 +1,52 @@
+"""The benchmarks in short form, as `python -m bench --quick NAME` runs them.
+
+A figure that misses its target is no failure: other work on the machine decides that. The suites
+that are not here take minutes, or need programs or data that Tenfour does not include.
+"""
+
+import json
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.serving import ROOT
+from tests.waiting import PATIENCE_S
+
+# what a suite is allowed to take on a machine that does much else
+LIMIT_S = 3 * PATIENCE_S
+# the number of figures of each suite that is cheap enough
+FIGURES = {"client": 5, "retry_timing": 3, "deadletters": 3}
+MISSED = 1  # the exit code if a figure missed its target
+
+
+def run_bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run the command and return what it printed; after LIMIT_S it ends with its servers."""
+    argv = [sys.executable, "-m", "bench", *arguments]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, cwd=ROOT, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            stdout, stderr = process.communicate(timeout=LIMIT_S)
+        except BaseException:
+            process.terminate()
+            raise
+    return subprocess.CompletedProcess(argv, process.returncode, stdout, stderr)
+
+
+@pytest.mark.timeout(LIMIT_S + PATIENCE_S)
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_suite_ends_and_measures_every_figure(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    done = run_bench("--quick", "--json", str(file), name)
+    if skipped := re.search(rf"^{name}: skipped\. (.+)$", done.stderr, re.M):
+        pytest.skip(skipped[1])
+    assert done.returncode in (0, MISSED) and file.exists(), done.stderr
+    figures = json.loads(file.read_text())["figures"]
+    assert len(figures) == FIGURES[name], figures
+    rows = [row.split(" | ")[0].strip("| ") for row in done.stdout.splitlines()]
+    for each in figures:
+        assert each["name"] in rows, done.stdout
+        assert each["rounds"] and all(math.isfinite(value) for value in each["rounds"]), each
