@@ -47,7 +47,7 @@ OPEN = Counter(shared_queries.open_escalations, "open", "need an answer", "alert
 WAITING = Counter(
     lambda project, _: shared_queries.waiting_instructions(project),
     "waiting",
-    "waiting for an acknowledgement",
+    "waiting for an acknowledgment",
 )
 TRIPPED = Counter(
     lambda project, _: shared_queries.tripped_agents(project),
@@ -175,7 +175,8 @@ def read_scope(request: HttpRequest) -> Scope:
     person: Any = request.user
     if person.page_projects is not None:
         return Scope(person.page_project, person.page_projects, is_limited=True)
-    known, name = shared_queries.list_projects(), request.GET.get("project", "")
+    known = getattr(person, "first_projects", None) or shared_queries.list_projects()
+    name = request.GET.get("project", "")
     named = next((each for each in known if each.name == name), None) or requested_project(request)
     if named is None and len(known) == 1:
         return Scope(known[0], known)

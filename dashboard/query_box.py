@@ -39,6 +39,7 @@ class Values:
 
 
 ANY = Values()
+ME, NO_ONE = "me", "none"  # instead of a person's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +198,11 @@ def split_ids(
     return ids, tuple(word for word in words if word and not as_id(word))[:MAX_WORDS]
 
 
+def has_value(values: Values, name: str) -> bool:
+    """Return whether a key's values ask for this name."""
+    return (not values.wanted or name in values.wanted) and name not in values.unwanted
+
+
 def only_value(values: Values) -> str:
     """Return the value if exactly one is asked for, else an empty string."""
     return values.wanted[0] if len(values.wanted) == 1 and not values.unwanted else ""
@@ -217,9 +223,14 @@ def clean(text: str) -> str:
 
 
 def term(key: str, value: str) -> str:
-    """Return the term that asks for `value` under `key`; a value can't contain quotes."""
+    """Return the term that asks for `value` under `key`."""
+    return f"{key}:{quote(value)}"
+
+
+def quote(value: str) -> str:
+    """Return a value as a term takes it; it can't contain quotes itself."""
     plain = value.replace('"', "")
-    return f'{key}:"{plain}"' if re.search(r"[\s,]", plain) else f"{key}:{plain}"
+    return f'"{plain}"' if re.search(r"[\s,]", plain) else plain
 
 
 def as_id(word: str) -> uuid.UUID | None:

@@ -16,7 +16,6 @@ from dashboard.dependencies import MET
 from dashboard.query_box import Values
 from dashboard.query_values import Period
 from ledger import instruction_stats
-from ledger.agents import find_similar_names
 from ledger.ids import SLACK, first_id
 from ledger.instruction_stats import Statistics
 from ledger.models import Agent, DeadLetter, Event, Instruction, Plan, Project, Task
@@ -43,12 +42,6 @@ def find_project(name: str) -> Project | None:
     return Project.objects.filter(name=name).first() if "\0" not in name else None
 
 
-def list_nearest_agents(name: str, project: Project | None) -> list[str]:
-    """Return similar names if no agent of the project has this one, and nothing without a name."""
-    near = find_similar_names(name, project=project) if name and project else []
-    return [] if name in near else near
-
-
 def of_project(rows: QuerySet[Any], project: Project | None) -> QuerySet[Any]:
     """Return the rows of a project, or all rows without one."""
     return rows.filter(project=project) if project else rows
@@ -61,6 +54,7 @@ class CountOf(Subquery):
     """The number of rows a query finds; slice the query to limit how far it counts."""
 
     template = "(select count(*) from (%(subquery)s) counted)"
+    empty_result_set_value = 0  # of a query that Django knows to find nothing
     output_field = IntegerField()
 
 
@@ -151,7 +145,7 @@ def open_escalations(project: Project | None, now: datetime) -> QuerySet[Escalat
 
 
 def waiting_instructions(project: Project | None) -> QuerySet[Instruction]:
-    """Return the tracked instructions without an acknowledgement."""
+    """Return the tracked instructions without an acknowledgment."""
     return of_project(Instruction.objects.awaiting_ack(), project)
 
 
@@ -207,10 +201,10 @@ def read_figures(
 ) -> tuple[Statistics, dict[UUID, Statistics]]:
     """Return the statistics of the last day's instructions: of all, and by agent."""
     rows = get_or_compute_slow(
-        f"figures:{project.id if project else 'all'}",
+        f"day-figures:{project.id if project else 'all'}",
         lambda: instruction_stats.fetch_counts(project.id if project else None, since=now - WINDOW),
     )
-    return instruction_stats.combine_rows(*rows)
+    return instruction_stats.combine_rows(rows)
 
 
 def silent_after() -> timedelta:

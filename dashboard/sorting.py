@@ -51,6 +51,13 @@ def read_sort(name: str, columns: Columns, total: int | None) -> str:
     return name
 
 
+def read_sort_of(name: str, columns: Columns, rows: QuerySet[Any]) -> str:
+    """Return the order that an address asks for if the list of these rows can have it, or none."""
+    if not read_sort(name, columns, 0):
+        return ""
+    return read_sort(name, columns, rows.order_by()[: SORTABLE + 1].count())
+
+
 def build_headings(
     columns: Columns, labels: Mapping[str, str], sort: str, default: str = ""
 ) -> dict[str, Heading]:

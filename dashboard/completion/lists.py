@@ -11,12 +11,14 @@ from dashboard.activity import filters as event_filters
 from dashboard.activity import queries as event_queries
 from dashboard.agents import filters as agent_filters
 from dashboard.completion.sources import (
+    SHOWN,
     Source,
     Typed,
     agents,
     list_choices,
     list_patterns,
     newest,
+    option,
     plans,
     states,
 )
@@ -24,18 +26,21 @@ from dashboard.deadletters import queries as deadletter_queries
 from dashboard.escalations import filters as inbox_filters
 from dashboard.instructions import filters as instruction_filters
 from dashboard.instructions import queries as instruction_queries
+from dashboard.notifications import delivery_filters
 from dashboard.patterns import filters as pattern_filters
 from dashboard.patterns import queries as pattern_queries
 from dashboard.plans import filters as plan_filters
 from dashboard.plans import queries as plan_queries
-from dashboard.query_box import ANY, Keys, Names
+from dashboard.query_box import ANY, ME, NO_ONE, Keys, Names
 from dashboard.sessions import filters as session_filters
 from dashboard.sessions import queries as session_queries
+from dashboard.standing_instructions import filters as rule_filters
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks import queries as task_queries
 from dashboard.tasks.counts import count_tasks
-from ledger.models import DeadLetter, Instruction, Session, Task
-from retries.models import Escalation
+from ledger.journal import Kind
+from ledger.models import DeadLetter, Instruction, Project, Session, Task
+from retries.models import Channel, Escalation
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +110,24 @@ def count_plan_states(typed: Typed) -> Mapping[str, int]:
 
 def list_assignees(typed: Typed) -> list[dict[str, str]]:
     open_ones = newest(lambda: Escalation.objects.open(), "assignee__username")
-    return list_choices(typed, (inbox_filters.ME, inbox_filters.NO_ONE)) + open_ones(typed)
+    return list_choices(typed, (ME, NO_ONE)) + open_ones(typed)
+
+
+def list_projects(typed: Typed) -> list[dict[str, str]]:
+    rows = Project.objects.filter(pk=typed.project.pk) if typed.project else Project.objects.all()
+    named = rows.filter(name__istartswith=typed.prefix).order_by("name")
+    return [option(typed.key, name) for name in named.values_list("name", flat=True)[:SHOWN]]
+
+
+def list_channels(typed: Typed) -> list[dict[str, str]]:
+    rows = Channel.objects.reaching(typed.project) if typed.project else Channel.objects.all()
+    named = rows.filter(name__istartswith=typed.prefix).order_by("name")
+    return [option(typed.key, name) for name in named.values_list("name", flat=True)[:SHOWN]]
+
+
+def list_kinds(typed: Typed) -> list[dict[str, str]]:
+    nouns = [f"{noun}.*" for noun in event_filters.NOUNS]
+    return list_choices(typed, (*nouns, *map(str, Kind)))
 
 
 def list_actors(typed: Typed) -> list[dict[str, str]]:
@@ -121,6 +143,8 @@ TASKS: dict[str, Any] = {
     "type": newest(Task.objects.all, "type"),
     "error": list_errors,
 }
+EVENT_KEYS = event_filters.build_keys([], now=timezone.now())
+EVENTS = {"agent": agents(), "actor": list_actors}
 LISTS = {
     "tasks": CompletedList("tasks", task_filters.KEYS, TASKS),
     "deadletters": CompletedList(
@@ -176,10 +200,13 @@ LISTS = {
         {"agent": agents(sessions_of), "task": newest(Task.objects.all, "ref")},
     ),
     "agents": CompletedList("agents", agent_filters.KEYS),
-    "activity": CompletedList(
-        "activity",
-        event_filters.build_keys([], now=timezone.now()),
-        {"agent": agents(), "actor": list_actors},
+    "activity": CompletedList("activity", EVENT_KEYS, EVENTS),
+    "audit": CompletedList("audit", EVENT_KEYS, EVENTS),
+    "rules": CompletedList(
+        "rules", rule_filters.KEYS, {"agent": agents(), "project": list_projects}
+    ),
+    "deliveries": CompletedList(
+        "deliveries", delivery_filters.KEYS, {"channel": list_channels, "event": list_kinds}
     ),
 }
 

@@ -1,4 +1,4 @@
-"""List the values that complete a key: those that begin with what is typed, a few with counts."""
+"""List the values that complete a key: those with the typed beginning, some with counts."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -30,6 +30,8 @@ EXAMPLES = {
     "first": PERIODS,
     "attempts": (">1", ">2", "<3"),
     "ack": (">30s", ">2m", "<10s"),
+    "code": ("5xx", "4xx", "none"),
+    "followed": ("<70%", "<90%", ">90%"),
 }
 Option = dict[str, str]
 

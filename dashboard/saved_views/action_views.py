@@ -1,4 +1,4 @@
-"""Save what a list shows as a view of the project, and delete views."""
+"""Save a list's filter as a view of the project, and delete views."""
 
 from uuid import UUID
 
@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from dashboard.access import may_open, operators_only
+from dashboard.form_values import quote_typed
 from dashboard.navigation import read_scope
 from dashboard.query_box import clean
 from dashboard.rendering import HtmxRequest, back_to
@@ -38,7 +39,7 @@ def save(request: HtmxRequest, noun: str) -> HttpResponse:
             by=request.user.get_username(),
         )
     except Refusal as refusal:
-        messages.warning(request, refusal.detail)
+        messages.warning(request, refusal.detail + quote_typed(posted.get("name", "")))
     else:
         messages.success(request, f"“{view.name}” is saved for everyone in {project.name}.")
     return redirect(back_to(request, otherwise=reverse(f"dashboard:{noun}")))

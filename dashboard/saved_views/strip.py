@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import QuerySet
+from django.db.models.functions import JSONObject
+from django.urls import reverse
 
 from dashboard.compiled_queries import compiled
 from dashboard.rendering import Visit
@@ -31,6 +34,13 @@ BUILT_IN: dict[str, tuple[tuple[str, str], ...]] = {
     "sessions": (("Stuck buffer", "state:buffering older:1h"), ("Last hour", "newer:1h")),
     "activity": (("By people", "by:people since:24h"), ("Gave up", "kind:instruction.failed")),
     "agents": (("Away for a day", "older:1d"),),
+    "escalations": (
+        ("Mine that block tasks", "assignee:me blocks:yes"),
+        ("Unassigned for 3 h", "assignee:none older:3h"),
+    ),
+    "rules": (("Rarely followed", "followed:<70%"), ("Hold the stop", "holds:yes")),
+    "deliveries": (("Server errors", "code:5xx"), ("No answer", "code:none state:gave-up")),
+    "audit": (("Answers", "kind:escalation since:7d"), ("Tokens", "kind:token since:30d")),
 }
 
 
@@ -55,7 +65,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class ViewStrip:
-    """The views of a list, and whether what it shows now can be saved as one."""
+    """The views of a list, and whether its current filter can be saved as one."""
 
     list: str
     views: Sequence[View]
@@ -63,12 +73,16 @@ class ViewStrip:
     project: Project | None
 
     @property
+    def url(self) -> str:
+        return reverse(f"dashboard:{self.list}")
+
+    @property
     def current(self) -> View | None:
         return next((view for view in self.views if view.current), None)
 
     @property
     def is_new(self) -> bool:
-        """Return whether the list shows something that is no view yet."""
+        """Return whether no view has the filter of the list yet."""
         return not self.everything and self.current is None
 
 
@@ -79,13 +93,17 @@ def read_views(
     sort: str = "",
     *,
     rows: Callable[[str], QuerySet[Any]] | None = None,
+    saved: Sequence[SavedView] | None = None,
 ) -> ViewStrip:
-    """Return the views of a list; `rows` finds the rows of a query, to count them."""
+    """Return the views of a list; `rows` finds the rows of a query, to count them.
+
+    Pass the saved views if another statement has read them.
+    """
     project = visit.scope.project
     known: list[tuple[str, str, str, UUID | None, str]]
     known = [(name, query, "", None, "") for name, query in BUILT_IN.get(noun, ())]
     if project:
-        saved = list_saved(project, noun)
+        saved = list_saved(project, noun) if saved is None else saved
         known += [(each.name, each.query, each.sort, each.pk, each.created_by) for each in saved]
     counts = count_rows([query for _, query, *_ in known], project, noun, rows) if rows else {}
     views = [
@@ -97,7 +115,23 @@ def read_views(
 
 @compiled
 def list_saved(project: Project, noun: str) -> QuerySet[SavedView]:
+    return select_saved(project, noun)
+
+
+def select_saved(project: Project | None, noun: str) -> QuerySet[SavedView]:
     return SavedView.objects.filter(project=project, list=noun).order_by("name")
+
+
+def saved_as_json(project: Project | None, noun: str) -> ArraySubquery:
+    """Return the saved views as an expression for a statement that a page runs anyway."""
+    columns = ("id", "name", "query", "sort", "created_by")
+    line = JSONObject(**{name: name for name in columns})
+    return ArraySubquery(select_saved(project, noun).values(line=line))
+
+
+def parse_saved(rows: Sequence[dict[str, Any]] | None) -> list[SavedView]:
+    """Return the saved views that `saved_as_json` has read."""
+    return [SavedView(**row | {"id": UUID(row["id"])}) for row in rows or ()]
 
 
 def count_rows(

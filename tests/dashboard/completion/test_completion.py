@@ -11,6 +11,7 @@ from ledger.journal import Actor
 from ledger.models import Agent
 from retries.models import FailurePattern
 from tests.dashboard.escalations.test_inbox import escalated
+from tests.dashboard.notifications.deliveries import make_channel
 from tests.dashboard.seen import html
 from tests.dashboard.sessions.conversations import make_busy_session
 from tests.dashboard.worked import buried, make_plan, make_task
@@ -53,7 +54,12 @@ def test_values_with_their_counts_in_the_list(browser: Client, agent: Agent, now
 
 
 NO_VALUES = {"about"}  # an id is pasted
-PATHS = {"deadletters": "dead-letters"}
+PATHS = {
+    "deadletters": "dead-letters",
+    "rules": "instructions/standing",
+    "deliveries": "settings/deliveries",
+    "audit": "settings/audit",
+}
 
 
 @pytest.mark.parametrize("noun", LISTS)
@@ -67,7 +73,10 @@ def test_what_a_list_offers_is_understood_by_it(
     send(codex, actor=Actor("user", "1", "mara l"), now=now)
     escalated(codex, "Import", "no disk", now=now)
     buried(agent=agent, now=now)
-    make_agent("foreign", project=make_project("other"))
+    make_channel(project=agent.project, now=now)
+    other = make_project("other")
+    make_agent("foreign", project=other)
+    make_channel("foreign", project=other, now=now)
     for key in LISTS[noun].keys:
         offered = complete(browser, list=noun, key=key, prefix="", project="default")
         assert offered or key in NO_VALUES, key
