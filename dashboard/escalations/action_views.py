@@ -29,6 +29,7 @@ from dashboard.escalations.outcome import confirm_answer
 from dashboard.escalations.panel import build_form, describe_answer
 from dashboard.escalations.snooze_times import read_snooze_time
 from dashboard.escalations.views import PART, TEMPLATE, build_page, escalation_url, read_key
+from dashboard.form_values import quote_typed
 from dashboard.rendering import HtmxRequest, Visit, begin_visit
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
@@ -55,7 +56,7 @@ def undo(request: HtmxRequest, escalation_id: UUID) -> HttpResponseBase:
 @operators_only
 def preview(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     """Return the next attempt's context with the message as typed so far."""
-    escalation = queries.find_escalation(escalation_id, now=timezone.now())
+    escalation = queries.find_escalation(escalation_id, None, now=timezone.now())
     if escalation is None or escalation.task is None or not escalation.is_open:
         return HttpResponse(status=204)
     record, message = Record(escalation.task), compose_message(request, escalation)
@@ -67,7 +68,8 @@ def preview(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
 @operators_only
 def comment(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     text = request.POST.get("text", "").replace("\0", "")
-    return annotate(request, escalation_id, partial(assignment.comment, escalation_id, text))
+    record = partial(assignment.comment, escalation_id, text)
+    return annotate(request, escalation_id, record, typed=text)
 
 
 @require_POST
@@ -97,7 +99,8 @@ def snooze(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     if until is None:
         messages.success(request, "Back in the inbox.")
         return redirect(url)
-    messages.success(request, f"Snoozed until {until:%b %-d, %H:%M} UTC. Its task keeps waiting.")
+    at = timezone.localtime(until)
+    messages.success(request, f"Snoozed until {at:%b %-d, %H:%M %Z}. Its task keeps waiting.")
     page = reverse("dashboard:escalations")
     return redirect(
         escalation_url(following, address.build()) if following else page + address.build()
@@ -105,13 +108,13 @@ def snooze(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
 
 
 def annotate(
-    request: HtmxRequest, escalation_id: UUID, record: Callable[..., object]
+    request: HtmxRequest, escalation_id: UUID, record: Callable[..., object], *, typed: str = ""
 ) -> HttpResponse:
     """Record a comment or an assignment and return to the page."""
     try:
         record(among=Escalation.objects.all(), stamp=stamp_of(request))
     except Refusal as refusal:
-        messages.warning(request, refusal.detail)
+        messages.warning(request, refusal.detail + quote_typed(typed))
     query = read_address(begin_visit(request, current="escalations")).build()
     return redirect(escalation_url(escalation_id, query))
 
@@ -125,10 +128,10 @@ def change(
     query = address.build()
     if request.method != "POST":  # the way back from signing in
         return redirect(escalation_url(escalation_id, query))
-    before = queries.find_escalation(escalation_id, now=visit.now)
+    before = queries.find_escalation(escalation_id, visit.scope.project, now=visit.now)
     following = find_next(visit, address, escalation_id) if before else None
     reply = submit(request, before, now=visit.now) if before else Reply(404, read_message(request))
-    escalation = queries.find_escalation(escalation_id, now=visit.now)
+    escalation = queries.find_escalation(escalation_id, visit.scope.project, now=visit.now)
     if reply.is_done and escalation and following and not reply.message:
         return open_next(request, escalation, escalation_url(following, query))
     if rendering.wants_part(request):

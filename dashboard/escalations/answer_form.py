@@ -1,4 +1,4 @@
-"""Read a posted answer, give it or undo it, and return what the panel says to that."""
+"""Read a posted answer, submit or undo it, and return the panel's reply."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -48,7 +48,7 @@ NO_REPLY = Reply()
 def submit_answer(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Reply:
     """Submit the posted answer unless it is invalid, late or has to be confirmed."""
     message = read_message(request)
-    # a known fix that was filled in and left as it was is nothing that a person typed
+    # a known fix that was filled in and not changed was not typed by a person
     typed = "" if message == read_message(request, "filled") else message
     if request.POST.get("action") not in Answer.values:
         return Reply(422, message, warning="Choose an answer. Nothing was changed.")

@@ -1,10 +1,11 @@
-"""The evidence beside an escalation: what happened to its task or instruction until then."""
+"""The evidence beside an escalation: the history of its task or instruction until then."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
+from dashboard.badges import outcome_label
 from dashboard.escalations import queries
 from dashboard.escalations.context_preview import PreviewLine, highlight
 from dashboard.escalations.error_diff import Diff, diff
@@ -21,7 +22,7 @@ from dashboard.shared_queries import list_history
 from dashboard.tasks import detail_queries
 from dashboard.tasks.attempt_dots import MARKS, PUT_BACK
 from ledger.models import Attempt, Event, Failure, Instruction, Task
-from ledger.states import FINAL, BlockedReason
+from ledger.states import FINAL
 from retries.escalations.choices import FIX_LENGTH
 from retries.escalations.record import Record, read_evidence, render_escalation
 from retries.failures import suggestions
@@ -40,15 +41,6 @@ MOST_DOTS = 12
 FILES_SHOWN = 50
 FAILURES_WITH_FIXES = 3
 SHORTEST_WAIT = timedelta(seconds=1)
-
-# labels of attempts that did not fail
-OUTCOME_LABELS = {
-    "released": "released",
-    "blocked": str(BlockedReason.REPORTED.label),
-    "escalated": "escalated",
-    "aborted": "aborted",
-    "success": "done",
-}
 
 
 # ---- an instruction
@@ -95,7 +87,7 @@ class AttemptStep:
 
     @property
     def outcome_label(self) -> str:
-        return OUTCOME_LABELS.get(self.attempt.outcome or "", "")
+        return outcome_label(self.attempt.outcome)
 
     @property
     def obeyed_wait(self) -> str:
@@ -149,7 +141,7 @@ class TaskEvidence:
 
     @property
     def likely_cause(self) -> LikelyCause | None:
-        """The last failure's: what explained an earlier one may have been solved since."""
+        """The last failure's: the cause of an earlier one may have been fixed since."""
         failure = self.last_failure
         suggestion = suggestions.suggest(failure) if failure else None
         return LikelyCause(failure, suggestion) if failure and suggestion else None

@@ -1,9 +1,10 @@
 """Export escalations: exactly those of the inbox's filter, the snoozed or the answered ones."""
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models import QuerySet, Subquery
 from django.http import HttpResponseBase
 from django.utils import timezone
 from django.views.decorators.http import require_safe
@@ -11,16 +12,19 @@ from django.views.decorators.http import require_safe
 from dashboard.access import operators_only
 from dashboard.escalations import filters, inbox_queries, queries
 from dashboard.escalations.filters import InboxQuery
+from dashboard.escalations.inbox import read_order
+from dashboard.escalations.inbox_outline import read_outline
+from dashboard.escalations.inbox_queries import Request
 from dashboard.escalations.rows import ANSWERED, SNOOZED
-from dashboard.export import export_list
+from dashboard.export import CHUNK, export_list, export_records
+from dashboard.live_updates import escalations_in, read_inbox_live_key
 from dashboard.navigation import requested_project
+from dashboard.nearest_names import list_problems
 from dashboard.rendering import HtmxRequest
 from dashboard.shared_queries import of_project
-from ledger.models import Failure, Need, Project
-from ledger.states import FINAL
-from retries.models import Escalation, Grouped
+from ledger.models import Project
+from retries.models import Escalation
 
-LAST = Failure.objects.filter(task=OuterRef("task")).order_by("-id")
 COLUMNS = {
     "id": "id",
     "project": "project__name",
@@ -49,35 +53,43 @@ COLUMNS = {
 @require_safe
 @operators_only
 def export(request: HtmxRequest, form: str) -> HttpResponseBase:
-    """Stream the list as CSV or JSON lines, the open ones oldest first."""
+    """Stream the list as CSV or JSON lines, in its order."""
     project, now, state = requested_project(request), timezone.now(), request.GET.get("state", "")
     query = filters.parse(request.GET.get("q", "") if state not in (ANSWERED, SNOOZED) else "")
+    problems = list_problems(query, "escalations", project)
     rows: QuerySet[Any]
     if state == ANSWERED:
         rows = of_project(queries.closed(), project).order_by("-closed_at", "-id")
     elif state == SNOOZED:
         rows = of_project(Escalation.objects.snoozed(now), project).order_by("snoozed_until", "id")
     else:
-        rows = select_open(query, project, request.user, now=now).order_by("id")
-    rows = rows.annotate(error=Subquery(LAST.values("message")[:1]))
-    return export_list(rows, COLUMNS, form=form, name="escalations", problems=query.problems)
-
-
-def select_open(
-    query: InboxQuery, project: Project | None, viewer: Any, *, now: datetime
-) -> QuerySet[Escalation]:
-    """Return the escalations of the inbox that match a query with all of its filters."""
-    rows = inbox_queries.select_inbox(query, project, now=now, viewer=viewer)
-    if query.pattern.wanted or query.pattern.unwanted:
-        grouped = Grouped.objects.filter(failure=OuterRef("last"))
-        rows = rows.alias(last=Subquery(LAST.values("id")[:1])).alias(
-            pattern=Subquery(grouped.values("pattern")[:1])
+        records = list_inbox(read_request(request, query, project), now=now)
+        return export_records(
+            records, list(COLUMNS), form=form, name="escalations", problems=problems
         )
-        unwanted = inbox_queries.find_patterns(query.pattern.unwanted)
-        rows = rows.filter(Q(pattern=None) | ~Q(pattern__in=unwanted))
-        if query.pattern.wanted:
-            rows = rows.filter(pattern__in=inbox_queries.find_patterns(query.pattern.wanted))
-    if query.blocks.wanted:
-        waiting = Need.objects.exclude(task__state__in=FINAL).values("need")
-        rows = rows.filter(task__in=waiting)
-    return rows
+    return export_list(with_error(rows), COLUMNS, form=form, name="escalations", problems=problems)
+
+
+def read_request(request: HtmxRequest, query: InboxQuery, project: Project | None) -> Request:
+    given = request.GET
+    group, sort = read_order(given.get("group", ""), given.get("sort", ""))
+    viewer: Any = request.user
+    return Request(query=query, project=project, viewer=viewer, group=group, sort=sort)
+
+
+def list_inbox(wanted: Request, *, now: datetime) -> Iterator[Sequence[Any]]:
+    """Yield the values of the inbox's lines in the order of the page, some lines at a time."""
+    changes = escalations_in(read_inbox_live_key(now=now))
+    outline = read_outline(wanted, changes=changes, now=now)
+    for start in range(0, outline.total, CHUNK):
+        ids = outline.slice(start, start + CHUNK)
+        rows = with_error(Escalation.objects.filter(pk__in=ids))
+        values = {row[0]: row for row in rows.values_list(*COLUMNS.values())}
+        yield from (values[id] for id in ids if id in values)
+
+
+def with_error(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """Return rows with the message of their tasks' last failure."""
+    error = Subquery(inbox_queries.LAST_FAILURE.values("message")[:1])
+    found: QuerySet[Any] = rows.annotate(error=error)
+    return found

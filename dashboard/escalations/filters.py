@@ -28,7 +28,6 @@ REASONS: dict[str, tuple[str, ...]] = {
     "stuck": (R.BLOCKED, R.IMPOSSIBLE),
     **{reason.value: (reason.value,) for reason in Reason},
 }
-ME, NO_ONE = "me", "none"
 YES = "yes"
 
 KEYS: Keys = {

@@ -1,4 +1,4 @@
-"""One answer for all escalations of a pattern: what they share, what each gets, and the form."""
+"""The form of one answer for all escalations of a pattern, with their differences."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -137,11 +137,11 @@ def read_group(visit: Visit) -> tuple[FailurePattern | None, Any]:
 def build_group_answer(
     visit: Visit, pattern: FailurePattern, rows: Any, posted: QueryDict | None = None
 ) -> GroupAnswer:
-    """Return the form with everything that the page shows beside it."""
+    """Return the form with the other parts of its page."""
     found = group_queries.list_group(rows)
     count = len(found) if len(found) < MOST else rows.count()
     shown, picked = read_ids(posted, "shown"), read_ids(posted, "id")
-    # what has come since the form was opened is not answered by it
+    # escalations since the form was opened are not answered by it
     listed = [each for each in found if posted is None or each.pk in shown]
     action = posted.get("action", "") if posted else Answer.FIX
     known, known_count = find_known_fix(listed)

@@ -9,19 +9,17 @@ from django.db.models import Value as V
 from django.db.models.functions import Coalesce, Left
 
 from dashboard.escalations.filters import InboxQuery
-from dashboard.escalations.inbox_queries import select_inbox
+from dashboard.escalations.inbox_queries import LAST_FAILURE, WAITING, select_inbox
 from dashboard.escalations.queries import SNIPPET
 from dashboard.question_lines import SINGLE
 from dashboard.shared_queries import CountOf, title_of
-from ledger.models import Agent, Failure, Need, Project, Task
+from ledger.models import Agent, Need, Project, Task
 from ledger.states import FINAL, TaskState
 from retries.models import Escalation, FailurePattern, Grouped
 
 MOST = 500  # escalations that one form answers
 
-LAST = Failure.objects.filter(task=OuterRef("task")).order_by("-id")
 LAST_GROUPED = Grouped.objects.filter(failure__task=OuterRef("task")).order_by("-failure")
-WAITING = Need.objects.filter(need=OuterRef("task")).exclude(task__state__in=FINAL)
 
 
 def select_group(
@@ -41,10 +39,10 @@ def list_group(rows: QuerySet[Escalation]) -> list[Any]:
     found: QuerySet[Any] = rows.select_related("agent__breaker", "assignee", "task__plan").annotate(
         title=title_of("task__"),
         error=Coalesce(
-            Subquery(LAST.values(said=Left("message", SNIPPET))[:1]), V("", CharField())
+            Subquery(LAST_FAILURE.values(said=Left("message", SNIPPET))[:1]), V("", CharField())
         ),
-        failure_type=Subquery(LAST.values("type")[:1]),
-        failure_id=Subquery(LAST.values("id")[:1]),
+        failure_type=Subquery(LAST_FAILURE.values("type")[:1]),
+        failure_id=Subquery(LAST_FAILURE.values("id")[:1]),
         signature=Subquery(LAST_GROUPED.values("signature")[:1]),
         waiting=CountOf(WAITING.order_by().values("pk")),
     )

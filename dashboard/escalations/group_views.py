@@ -12,8 +12,11 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard import rendering
 from dashboard.access import operators_only
+from dashboard.escalations import filters
 from dashboard.escalations.group_answer import GroupAnswer, build_group_answer, read_group
 from dashboard.escalations.group_result import GroupResult, find_result
+from dashboard.escalations.inbox import read_address
+from dashboard.nearest_names import list_problems
 from dashboard.query_box import as_id
 from dashboard.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit
 from ledger.errors import Refusal
@@ -37,12 +40,16 @@ class GroupAnswerPage(PageContext):
 @require_http_methods(["GET", "HEAD", "POST"])
 @operators_only
 def answer_all(request: HtmxRequest) -> HttpResponseBase:
-    """Show the form for a group, review what was filled in, or start to send it."""
+    """Show the form for a group, review the filled form, or start to send it."""
     visit = begin_visit(request, current="escalations")
     pattern, rows = read_group(visit)
     if pattern is None:
         messages.warning(request, "There is no such pattern. Choose a group in the inbox.")
         return redirect(reverse("dashboard:escalations") + visit.scope.query)
+    asked = filters.parse(request.GET.get("q", ""))
+    if problems := list_problems(asked, "escalations", visit.scope.project):
+        messages.warning(request, f"Fix the filter first. {problems[0]} Nothing changed.")
+        return redirect(reverse("dashboard:escalations") + read_address(visit).build())
     posted = request.POST if request.method == "POST" else None
     answer = build_group_answer(visit, pattern, rows, posted)
     if posted is None:
@@ -60,7 +67,7 @@ def answer_all(request: HtmxRequest) -> HttpResponseBase:
 
 
 def find_problem(answer: GroupAnswer) -> str:
-    """Return what keeps the answer from being sent, or an empty string."""
+    """Return why the answer cannot be sent, or an empty string."""
     if not answer.picked:
         return "Select at least one escalation. Nothing was sent."
     if answer.action == Answer.FIX and not answer.fix.strip():

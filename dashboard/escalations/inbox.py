@@ -23,13 +23,15 @@ from dashboard.escalations.inbox_lines import fetch_lines
 from dashboard.escalations.inbox_outline import MOST_LINES, Outline, read_outline
 from dashboard.escalations.inbox_queries import GROUPS, PAGE, SINGLES, SORTS, Request
 from dashboard.facets import Facet, build_value_facets
+from dashboard.form_values import read_whole_number
 from dashboard.formatting import monogram
 from dashboard.live_updates import escalations_in, read_inbox_live_key
-from dashboard.query_box import only_value
+from dashboard.query_box import ME, NO_ONE, only_value
 from dashboard.rendering import Visit
 from retries.states import Reason
 
 SHORT_WAIT, LONG_WAIT = timedelta(hours=1), timedelta(hours=3)
+MOST_PAGES = 1_000
 OWN = ("since", "held", "list", "answered")  # parameters that no link keeps
 
 
@@ -47,7 +49,6 @@ class Line:
     """An escalation in the list."""
 
     id: UUID
-    url: str
     version: int
     title: str
     icon: str
@@ -103,12 +104,17 @@ class Address:
     page: int = 1
     whole: str = ""
 
+    @property
+    def shown_sort(self) -> str:
+        """The order as an address names it: empty for the usual one."""
+        return self.sort if self.sort != SORTS[0] else ""
+
     def build(self, **changes: Any) -> str:
         """Return the query string with some parameters changed."""
         params = {
             "q": self.q,
             "group": self.group if self.group != GROUPS[0] else "",
-            "sort": self.sort if self.sort != SORTS[0] else "",
+            "sort": self.shown_sort,
             "page": self.page if self.page > 1 else "",
             "whole": self.whole,
         } | changes
@@ -122,6 +128,7 @@ class Inbox:
     """The open escalations that match a query, in groups."""
 
     address: Address
+    link_query: str  # the query string of a link to an escalation
     query: InboxQuery
     total: int
     all: int
@@ -149,11 +156,6 @@ class Inbox:
         return QueryDict(self.address.build(q="", page="", whole="").removeprefix("?"))
 
     @property
-    def link_query(self) -> str:
-        """The query string of a link to an escalation."""
-        return self.address.build()
-
-    @property
     def is_flat(self) -> bool:
         """Whether the lines have no headings."""
         return [group.key for group in self.groups] in ([SINGLES], [""])
@@ -170,15 +172,21 @@ class Inbox:
 
 def read_address(visit: Visit) -> Address:
     given = visit.request.GET
-    group, sort, page = given.get("group", ""), given.get("sort", ""), given.get("page", "")
+    group, sort = read_order(given.get("group", ""), given.get("sort", ""))
+    page = read_whole_number(given.get("page", "")) or 1
     return Address(
         scope={str(name): str(value) for name, value in visit.scope.params.items()},
         q=filters.parse(given.get("q", "")).text,
-        group=group if group in GROUPS else GROUPS[0],
-        sort=sort if sort in SORTS else SORTS[0],
-        page=int(page) if page.isascii() and page.isdigit() and 0 < int(page) < 1000 else 1,
+        group=group,
+        sort=sort,
+        page=page if page < MOST_PAGES else 1,
         whole=given.get("whole", "").replace("\0", "")[:64],
     )
+
+
+def read_order(group: str, sort: str) -> tuple[str, str]:
+    """Return the grouping and the order of an address; the usual ones instead of unknown ones."""
+    return group if group in GROUPS else GROUPS[0], sort if sort in SORTS else SORTS[0]
 
 
 def read_request(visit: Visit, address: Address) -> Request:
@@ -217,6 +225,7 @@ def read_inbox(visit: Visit, address: Address, current: UUID | None) -> Inbox:
     pages = -(-(outline.total if is_flat else len(outline.sizes)) // PAGE)
     return Inbox(
         address=address,
+        link_query=address.build(),
         query=query,
         total=outline.total,
         all=outline.all,
@@ -265,9 +274,7 @@ def build_chip(term: str, label: str, icon: str, *, count: int, query: InboxQuer
 
 def build_facets(key: str, counted: list[tuple[str, int]], query: InboxQuery) -> list[Facet]:
     one = only_value(getattr(query, key))
-    return build_value_facets(
-        key, counted, "" if one in (filters.ME, filters.NO_ONE) else one, query
-    )
+    return build_value_facets(key, counted, "" if one in (ME, NO_ONE) else one, query)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +320,6 @@ class Builder:
         scope = self.visit.scope
         return Line(
             id=id,
-            url=self.link(id),
             version=row["version"],
             title=row["title"] or "",
             icon=icon,

@@ -5,12 +5,12 @@ from retries.states import Reason
 
 KINDS = {
     ASKS: "Questions from agents",
-    NO_ANSWER: "No acknowledgement",
+    NO_ANSWER: "No acknowledgment",
     CONFLICT: "Conflicting requirements",
     SINGLES: "One of a kind",
 }
 REASON_LABELS = {
-    Reason.INSTRUCTION_IGNORED: ("No acknowledgement", "ear"),
+    Reason.INSTRUCTION_IGNORED: ("No acknowledgment", "ear"),
     Reason.MAX_RETRIES_EXCEEDED: ("Failed every attempt", "s-escalated"),
     Reason.PERMISSION_DENIED: ("Permission denied", "f-permission"),
     Reason.SERVICE_UNAVAILABLE: ("Service unavailable", "broken"),
@@ -31,7 +31,7 @@ CHIPS = (
     ("reason:failed", "Failed", "s-escalated"),
     ("reason:permission", "Permission denied", "f-permission"),
     ("reason:asks", "Asks", "help"),
-    ("reason:no-answer", "No acknowledgement", "ear"),
+    ("reason:no-answer", "No acknowledgment", "ear"),
     ("reason:conflict", "Conflict", "f-conflict"),
     ("reason:stuck", "Stuck", "s-blocked"),
     ("blocks:yes", "Blocks other tasks", ""),

@@ -9,8 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from dashboard.escalations import inbox_queries
-from dashboard.escalations.filters import ME
 from dashboard.escalations.inbox_queries import PAGE, Request
+from dashboard.query_box import ME
 from dashboard.shared_queries import hash_of
 from ledger.optional_cache import get_or_compute_slow
 

@@ -11,18 +11,27 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db.models import BooleanField, ExpressionWrapper, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import (
+    BooleanField,
+    Exists,
+    ExpressionWrapper,
+    F,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+)
 from django.db.models import Value as V
 
-from dashboard.escalations.filters import ME, NO_ONE, REASONS, InboxQuery
+from dashboard.escalations.filters import REASONS, InboxQuery
 from dashboard.formatting import COUNT_CAP
-from dashboard.query_box import Values
+from dashboard.query_box import ANY, ME, NO_ONE, Values
 from dashboard.shared_queries import match_any, match_values, of_project
 from ledger import sql
-from ledger.models import Failure, Instruction, Project, Task
+from ledger.models import Failure, Instruction, Need, Project, Task
 from ledger.sql import quoted
 from ledger.states import FINAL
-from retries.models import Escalation, FailurePattern
+from retries.models import Escalation, FailurePattern, Grouped
 
 LONG_WAIT = timedelta(hours=1)
 PAGE = 25  # groups, or lines without groups
@@ -125,7 +134,7 @@ matching as materialized (
             and not coalesce(plan_ref = any(%(not_plans)s::text[]), false) as is_plan,
         (%(patterns)s::uuid[] is null or coalesce(last.pattern_id = any(%(patterns)s), false))
             and not coalesce(last.pattern_id = any(%(not_patterns)s::uuid[]), false) as is_pattern,
-        (not %(blocks)s or w.n is not null) as is_blocks
+        (%(blocks)s::bool is null or %(blocks)s = (w.n is not null)) as is_blocks
     from matching m
     left join lateral ({PATTERN_OF}) last on m.task_id is not null
     left join (select id, count(*) as n from waits group by id) w on w.id = m.id
@@ -203,10 +212,18 @@ def list_conditions(query: InboxQuery, *, now: datetime, viewer: User) -> dict[s
 def select_inbox(
     query: InboxQuery, project: Project | None, *, now: datetime, viewer: User
 ) -> QuerySet[Escalation]:
-    """Return the inbox with all filters but the pattern's and whether other tasks wait."""
+    """Return the escalations of the inbox that match a query with all of its filters."""
     conditions = list_conditions(query, now=now, viewer=viewer).values()
     rows = select_words(query, project, now=now).filter(*conditions)
-    return rows.filter(match_values(query.plan, "task__plan__ref"))
+    rows = rows.filter(match_values(query.plan, "task__plan__ref"))
+    if query.pattern != ANY:
+        grouped = Grouped.objects.filter(failure=OuterRef("last"))
+        rows = rows.alias(last=Subquery(LAST_FAILURE.values("id")[:1]))
+        rows = rows.alias(pattern=Subquery(grouped.values("pattern")[:1]))
+        rows = rows.filter(Q(pattern=None) | ~Q(pattern__in=find_patterns(query.pattern.unwanted)))
+        if query.pattern.wanted:
+            rows = rows.filter(pattern__in=find_patterns(query.pattern.wanted))
+    return rows.filter(match_any(query.blocks, lambda _: Q(Exists(WAITING))))
 
 
 def select_matching(
@@ -236,6 +253,7 @@ def select_matching(
 TASK = Task.objects.filter(pk=OuterRef("task"))
 INSTRUCTION = Instruction.objects.filter(pk=OuterRef("instruction"))
 LAST_FAILURE = Failure.objects.filter(task=OuterRef("task")).order_by("-id")
+WAITING = Need.objects.filter(need=OuterRef("task")).exclude(task__state__in=FINAL)
 # the texts that words are searched in, beside an escalation's own question
 SEARCHED = {
     "title": Subquery(TASK.values("title")[:1]),
@@ -302,7 +320,7 @@ def fetch_groups(wanted: Request, *, now: datetime) -> dict[str, Any]:
         "not_patterns": find_patterns(query.pattern.unwanted),
         "plans": list(query.plan.wanted) or None,
         "not_plans": list(query.plan.unwanted),
-        "blocks": bool(query.blocks.wanted),
+        "blocks": None if query.blocks == ANY else bool(query.blocks.wanted),
         "skip": (wanted.page - 1) * PAGE,
     }
     named = {f"p{number}": value for number, value in enumerate(params)}

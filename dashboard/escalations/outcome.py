@@ -95,7 +95,7 @@ def describe_unanswered(escalation: Escalation) -> AnswerOutcome:
 
 
 def describe_task_result(action: Answer, aftermath: TaskOutcome) -> tuple[str, str]:
-    """Return what the attempts after an answer did, and its tone."""
+    """Return the result of the attempts after an answer, and its tone."""
     result = aftermath.describe(action)
     if not result:
         return "", ""

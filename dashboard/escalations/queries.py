@@ -13,6 +13,7 @@ from django.db.models.functions import Coalesce, Left
 from dashboard.compiled_queries import compiled
 from dashboard.formatting import COUNT_CAP
 from dashboard.pagination import Page
+from dashboard.saved_views.strip import saved_as_json
 from dashboard.shared_queries import CountOf, of_project, title_of
 from ledger.agents import find_silent
 from ledger.journal import Kind
@@ -79,7 +80,7 @@ def closed() -> QuerySet[Escalation]:
 
 
 def with_extras(rows: QuerySet[Escalation], project: Project | None) -> QuerySet[Any]:
-    """Return a project's rows with what the list shows beside their own columns."""
+    """Return a project's rows with further columns for the list."""
     rows = of_project(rows, project)
     return (
         rows.select_related("agent", "project", "instruction", "resent_as", "task")
@@ -164,12 +165,15 @@ def find_listed(escalation_id: UUID) -> Escalation | None:
 # ---- one escalation
 
 
-def find_escalation(escalation_id: UUID, *, now: datetime) -> Escalation | None:
+def find_escalation(
+    escalation_id: UUID, project: Project | None, *, now: datetime
+) -> Escalation | None:
     """Return an escalation with all its columns, or None.
 
     Annotated with the number of instructions `waiting` for its agent, whether the agent is
     `silent`, the escalation `following` what was sent for its answer, the `people` to whom it can
-    be assigned, and the id and the element of the project's running experiment.
+    be assigned, the id and the element of its project's running experiment, and the inbox's
+    `saved_views` of the page's project.
     """
     waiting = Instruction.objects.awaiting_ack().filter(agent=OuterRef("agent"))
     silent = find_silent(now).filter(pk=OuterRef("agent"))
@@ -194,6 +198,7 @@ def find_escalation(escalation_id: UUID, *, now: datetime) -> Escalation | None:
             people=ArraySubquery(people.values("username")[:PEOPLE_SHOWN]),
             experiment_id=Subquery(running.values("pk")[:1]),
             experiment_element=Subquery(running.values("element")[:1]),
+            saved_views=saved_as_json(project, "escalations"),
         )
         .first()
     )

@@ -1,7 +1,6 @@
-"""The lists beside the inbox: what is snoozed and what is answered, and their tabs."""
+"""The lists beside the inbox: snoozed and answered escalations, and their tabs."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from uuid import UUID
 
 from django.http import QueryDict
@@ -84,7 +83,7 @@ def read_listing(visit: Visit, state: str, current: UUID | None) -> Listing:
     for name in ("state", "before", "after"):
         if state and given.get(name):
             query[name] = given[name]
-    shown = build_rows(page.rows, current, now=visit.now)
+    shown = build_rows(page.rows, current)
     return Listing(state, shown, page, params, f"?{query.urlencode()}" if query else "")
 
 
@@ -108,9 +107,7 @@ def build_tabs(visit: Visit, state: str, others: tuple[int, int] | None = None) 
     ]
 
 
-def build_rows(
-    escalations: list[Escalation], current: UUID | None, *, now: datetime
-) -> list[EscalationRow]:
+def build_rows(escalations: list[Escalation], current: UUID | None) -> list[EscalationRow]:
     """Return the rows of a list, with the keys to the neighbors of the current one."""
     ids = [each.pk for each in escalations]
     at = ids.index(current) if current in ids else None

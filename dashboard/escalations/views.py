@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.urls import reverse
@@ -28,7 +29,9 @@ from dashboard.escalations.rows import Listing, Tab, build_tabs, read_listing, r
 from dashboard.escalations.snooze_times import SnoozeTime, list_snooze_times
 from dashboard.live_updates import read_inbox_live_key
 from dashboard.navigation import Scope
+from dashboard.nearest_names import NameHints, suggest_names
 from dashboard.rendering import PageContext, Visit, live_page, wants_part
+from dashboard.saved_views.strip import ViewStrip, parse_saved, read_views
 from dashboard.shared_queries import silent_after
 from ledger.models import Instruction, Task
 from retries.escalations.first_view import note_view
@@ -47,6 +50,7 @@ class InboxPage(PageContext):
     scope: Scope
     tabs: list[Tab]
     inbox: Inbox | None  # where the open ones are listed
+    views: ViewStrip | None  # of the inbox, where it can be filtered
     listing: Listing  # where the snoozed or the answered ones are
     is_list: bool  # whether a phone shows the list, and not the escalation
     is_hidden: bool  # whether the filter hides the shown escalation
@@ -66,6 +70,7 @@ class InboxPage(PageContext):
     evidence: TaskEvidence | InstructionEvidence | None
     preview: ContextPreview | None
     query: str  # of the address, which forms keep
+    hints: NameHints
 
 
 @live_page(TEMPLATE, PART, current="escalations", read_key=read_key)
@@ -77,8 +82,8 @@ def index(visit: Visit) -> InboxPage:
 @live_page(TEMPLATE, PART, current="escalations", read_key=read_key)
 def detail(visit: Visit, escalation_id: UUID) -> InboxPage:
     """Show one escalation beside the list."""
-    escalation = queries.find_escalation(escalation_id, now=visit.now)
-    # a script would take a 404 for a lost connection
+    escalation = queries.find_escalation(escalation_id, visit.scope.project, now=visit.now)
+    # a script would treat a 404 as a lost connection
     status = 200 if escalation or wants_part(visit.request) else 404
     return build_page(visit, escalation, requested=escalation_id, status_code=status)
 
@@ -98,7 +103,7 @@ def build_page(
     listing = read_listing(visit, state, requested)
     if requested is None:
         first = inbox.first if inbox else next((each.row.pk for each in listing.entries), None)
-        escalation = queries.find_escalation(first, now=now) if first else None
+        escalation = queries.find_escalation(first, visit.scope.project, now=now) if first else None
         if not inbox:
             listing = read_listing(visit, state, first)
     record = load_record(escalation) if escalation else None
@@ -116,6 +121,7 @@ def build_page(
         scope=visit.scope,
         tabs=build_tabs(visit, state, (inbox.snoozed, inbox.closed) if inbox else None),
         inbox=inbox,
+        views=read_inbox_views(visit, inbox, escalation) if inbox and not inbox.is_small else None,
         listing=listing,
         is_list=is_list,
         is_hidden=bool(inbox and is_open and requested and not inbox.place),
@@ -137,7 +143,18 @@ def build_page(
         if escalation and record and answer_form
         else None,
         query=query,
+        hints=suggest_names(
+            inbox.query, "escalations", visit.scope.project, found=bool(inbox.total)
+        )
+        if inbox
+        else NameHints(),
     )
+
+
+def read_inbox_views(visit: Visit, inbox: Inbox, escalation: Any) -> ViewStrip:
+    """Return the views of the inbox; the escalation's statement has read the saved ones."""
+    saved = parse_saved(escalation.saved_views) if escalation else None
+    return read_views(visit, "escalations", inbox.query.text, inbox.address.shown_sort, saved=saved)
 
 
 def find_next_open(inbox: Inbox | None, escalation: Escalation) -> Escalation | None:

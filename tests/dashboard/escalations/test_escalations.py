@@ -162,7 +162,7 @@ def test_the_agent_beside_it(browser: Client, agent: Agent, now: datetime) -> No
     assert "Cancels the 2 pending instructions for coder" in told
 
 
-def test_late_acknowledgement_is_shown(browser: Client, agent: Agent, now: datetime) -> None:
+def test_late_acknowledgment_is_shown(browser: Client, agent: Agent, now: datetime) -> None:
     escalation = ignored(agent, now=now - MINUTE)
     instructions.acknowledge_instruction(escalation.instruction_id or "", now=now)
     assert "coder acknowledged it at" in words(browser.get(URL))

@@ -14,6 +14,7 @@ from retries.operations.running import run_operation
 from tests.dashboard.escalations.test_escalations import URL, jonas_answers
 from tests.dashboard.escalations.test_inbox import LXML, TABLE, escalated
 from tests.dashboard.seen import html, words
+from tests.dashboard.worked import enqueued
 from tests.factories import make_agent
 
 pytestmark = pytest.mark.django_db
@@ -114,7 +115,26 @@ def test_it_is_undone_before_it_starts_and_refused_after(
     assert Escalation.objects.open().count() == 1 and Escalation.objects.filter(action="retry")
 
 
-def test_a_filter_narrows_the_group_first(browser: Client, group: list[Escalation]) -> None:
-    told = words(browser.get(f"{path_of(group)}&q=agent:codex"))
-    assert "1 of 1 selected" in told and "t3" in told and "t1" not in told
+def test_a_filter_narrows_the_group_first(
+    browser: Client, agent: Agent, group: list[Escalation], now: datetime
+) -> None:
+    """Each of the inbox's filters does, so that no more are answered than the inbox counts."""
+    enqueued(agent, "waits", now=now, needs=[group[1].task_id])
+    for query, title in (("agent:codex", "t3"), ("blocks:yes", "t1"), ("-blocks:yes t2", "t2")):
+        told = words(browser.get(f"{path_of(group)}&q={query}"))
+        assert "1 of 1 selected" in told and title in told, query
+        assert not any(f"t{n}" in told for n in range(4) if f"t{n}" != title), query
     assert f"{path_of(group)}" in html(browser.get(URL))
+
+
+def test_a_filter_that_is_not_understood_answers_nothing(
+    browser: Client, group: list[Escalation]
+) -> None:
+    url = f"{path_of(group)}&q=agnet:codex"
+    for answer in (browser.get(url), browser.post(url, form(group, confirmed="yes"))):
+        assert answer.status_code == 302
+    told = words(browser.get(url, follow=True))
+    assert "Fix the filter first. There is no filter “agnet”." in told and "Nothing changed" in told
+    told = words(browser.get(f"{path_of(group)}&q=-agent:codre", follow=True))
+    assert "Fix the filter first. Unknown agent “codre”. Did you mean “agent:coder”?" in told
+    assert not Operation.objects.exists() and Escalation.objects.open().count() == 5

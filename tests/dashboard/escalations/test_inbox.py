@@ -96,7 +96,7 @@ def test_each_count_leaves_out_its_own_filter_alone(
     assert counts(browser.get(URL)) == {
         "Failed": 5,
         "Asks": 1,
-        "No acknowledgement": 1,
+        "No acknowledgment": 1,
         "Blocks other tasks": 2,
         "Older than 1 h": 2,
         "Assigned to me": 1,
@@ -117,6 +117,7 @@ def test_each_count_leaves_out_its_own_filter_alone(
         "-pattern:lxml reason:failed": ["Ledger", "t2"],
         "assignee:me": ["l1"],
         "assignee:none blocks:yes": ["l2", "l3"],
+        "-blocks:yes reason:failed": ["Ledger", "l1", "t2"],
         "older:1h": ["Ledger", "t2"],
         "plan:03-01": ["Ledger"],
         "df": ["Run df -h"],
