@@ -9,23 +9,29 @@ from dashboard.query_box import BoxQuery, term
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """A value of a key, with the query that adds or removes it."""
+    """A value of a key, with the query that adds or removes it.
+
+    The count is None where the rows are too many to count.
+    """
 
     label: str
     query: str
-    count: int
+    count: int | None
     current: bool
     icon: str = ""
     css: str = ""
     are_some: bool = False  # whether only some of the rows were counted
+    title: str = ""  # the whole label, where that may be cut
 
     @property
     def number(self) -> str:
-        """The count, with a plus where there may be more rows.
+        """The count, with a plus where there may be more rows, or nothing without one.
 
         >>> Facet("coder", "", 12, current=False, are_some=True).number
         '12+'
         """
+        if self.count is None:
+            return ""
         number = capped(self.count)
         return f"{number}+" if self.are_some and not number.endswith("+") else number
 
@@ -37,15 +43,19 @@ def build_value_facets(
     query: BoxQuery,
     *,
     are_some: bool = False,
+    total: int = 0,
 ) -> list[Facet]:
-    """Return the most frequent values of a key, and the one that is asked for."""
+    """Return the most frequent values of a key, and the one that is asked for.
+
+    `total` is the number of the query's rows, which all have the value that is asked for.
+    """
     known = dict(counted)
     names = list(known) + ([one] if one and one not in known else [])
     return [
         Facet(
             name,
             query.having(key, "" if name == one else term(key, name)),
-            known.get(name, 0),
+            known.get(name, total),
             name == one,
             are_some=are_some,
         )

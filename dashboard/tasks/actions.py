@@ -28,7 +28,10 @@ ABORT = Action(
 )
 UNBLOCK = Action("unblock", "Unblock", key="u", icon="play")
 # the verbs of operations that the list offers for many tasks
-BULK_VERBS = ("task.retry", "task.skip", "task.abort", "task.unblock", "task.prioritize")
+BULK_VERBS = (
+    *("task.retry", "task.fix", "task.reassign", "task.skip", "task.abort", "task.unblock"),
+    "task.prioritize",
+)
 ACTIONS = {action.verb: action for action in (RETRY_NOW, UNBLOCK, SKIP, ABORT)}
 
 

@@ -1,12 +1,13 @@
 """Set a task's attempts side by side (pure): error, files, what each was told, what changed."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from dashboard.formatting import count_tokens, counted, dollars
+from dashboard.badges import outcome_label
+from dashboard.formatting import count_tokens, counted, dollars, duration
 from ledger.models import Attempt, Failure
 from retries.decisions import VERIFIED
 from retries.failures.fingerprints import make_template
@@ -39,6 +40,11 @@ class ComparedAttempt:
         return self.attempt.outcome is None
 
     @property
+    def ended(self) -> str:
+        """How it ended, if it did not fail."""
+        return outcome_label(self.attempt.outcome)
+
+    @property
     def check(self) -> Mapping[str, Any]:
         """The result of the verify command, if it failed; empty if none ran."""
         found = self.failure.verification if self.failure else None
@@ -51,12 +57,65 @@ class ComparedAttempt:
         return "Passed" if reason == VERIFIED else "Not run"
 
     @property
+    def check_shown(self) -> object:
+        """What the comparison shows of the check."""
+        if self.check:
+            return self.check.get("command"), self.check.get("exit_code")
+        if self.is_live:
+            return "Not run yet"
+        return "Not run" if self.failure else self.check_text
+
+    @property
     def used(self) -> list[str]:
         """Its tokens and its cost, as far as they were reported."""
         usage = self.attempt.usage or {}
         counts = [usage[name] for name in ("input_tokens", "output_tokens") if name in usage]
         found = [f"{count_tokens(sum(counts))} tokens"] if counts else []
         return [*found, dollars(usage["cost_usd"])] if "cost_usd" in usage else found
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRows:
+    """The rows of the comparison that are shown, and the labels of those that are hidden because
+    they are equal."""
+
+    shown: list[str]
+    equal: list[str]
+    only_differences: bool
+
+
+# what each row shows of an attempt, by the row's label
+ROWS: Mapping[str, Callable[[ComparedAttempt], object]] = {
+    "Duration": lambda each: (duration(each.took), each.is_live),
+    "Error": lambda each: (each.failure and each.failure.type, each.headline, each.is_live),
+    "Files": lambda each: (each.files, each.more_files),
+    "Told": lambda each: each.told,
+    "Check": lambda each: each.check_shown,
+    "Cost": lambda each: (each.used, bool(each.used) or each.is_live),
+}
+
+
+def list_rows(columns: Sequence[ComparedAttempt], *, only_differences: bool) -> ComparedRows:
+    """Return the rows that have something to show; one attempt has no equal rows."""
+    shown = [name for name in ROWS if has_row(columns, name)]
+    if not only_differences or len(columns) < 2:
+        return ComparedRows(shown, [], only_differences)
+    equal = [name for name in shown if is_equal(columns, ROWS[name])]
+    return ComparedRows([name for name in shown if name not in equal], equal, only_differences)
+
+
+def has_row(columns: Sequence[ComparedAttempt], name: str) -> bool:
+    if name == "Check":
+        return any(each.check or each.check_text == "Passed" for each in columns)
+    return name != "Cost" or any(each.used for each in columns)
+
+
+def is_equal(
+    columns: Sequence[ComparedAttempt], shown: Callable[[ComparedAttempt], object]
+) -> bool:
+    """Return whether a row shows the same for every attempt."""
+    first, *others = map(shown, columns)
+    return all(each == first for each in others)
 
 
 def compare_attempts(attempts: Sequence[Attempt], *, now: datetime) -> list[ComparedAttempt]:

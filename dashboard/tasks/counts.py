@@ -29,6 +29,7 @@ class TaskCounts:
     states: dict[str, int]
     agents: list[tuple[str, int]]  # most frequent first
     are_some: bool = False  # whether only the newest tasks were counted by agent
+    is_common: bool = False  # whether many tasks have the query's words
 
     @property
     def total(self) -> int:
@@ -58,6 +59,7 @@ def count_tasks(query: TaskQuery, project: Project | None) -> TaskCounts:
         ),
         sorted(by_agent.items(), key=lambda each: -each[1])[:FACETS_SHOWN],
         are_some,
+        common,
     )
 
 

@@ -4,32 +4,48 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, F, Min, QuerySet
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import Count, F, Min, OuterRef, QuerySet, Subquery
 
-from dashboard.tasks.queries import HEAVY, add_outcomes, with_extras
+from dashboard.tasks.queries import HEAVY, with_extras
 from ledger.models import Attempt, Failure, Message, Need, Task
-from ledger.tasks.lineage import fetch_lineage
-from retries.models import Escalation, Grouped
+from ledger.tasks.lineage import select_lineage
+from retries.models import Escalation
+from retries.states import EscalationState
 
 ATTEMPTS_SHOWN = 40
 NEIGHBORS_SHOWN = 60
 
 
 def find_task(task_id: UUID) -> Any:
-    """Return a task with all its columns and extras, or None."""
+    """Return a task with all its columns, extras, open escalation and neighbors' ids, or None."""
+    needs = Need.objects.filter(task=task_id).order_by("need_id").values("need_id")
+    dependents = Need.objects.filter(need=task_id).order_by("task_id").values("task_id")
+    asked = Escalation.objects.open().filter(task=OuterRef("pk"))
     rows = (
         Task.objects.filter(pk=task_id)
         .select_related("plan", "replay_of", "replaced_by")
         .defer("plan__source", "plan__objective")
+        .annotate(
+            question_id=Subquery(asked.values("pk")[:1]),
+            question_at=Subquery(asked.values("opened_at")[:1]),
+            question_reason=Subquery(asked.values("reason")[:1]),
+            question_asked_in=Subquery(asked.values("asked_in")[:1]),
+            need_ids=ArraySubquery(needs[:NEIGHBORS_SHOWN]),
+            dependent_ids=ArraySubquery(dependents[:NEIGHBORS_SHOWN]),
+        )
     )
-    found = add_outcomes(with_extras(rows))
-    return found[0] if found else None
+    return with_extras(rows).first()
 
 
 def list_attempts(task: Task) -> list[Attempt]:
-    """Return the last attempts with their failures, oldest first, also those of earlier runs."""
-    rows = Attempt.objects.filter(task__in=fetch_lineage(task)).select_related("failure")
-    return list(rows.defer("report_digest").order_by("-number")[:ATTEMPTS_SHOWN])[::-1]
+    """Return the last attempts, oldest first, also those of earlier runs.
+
+    Each comes with its failure, and with the `pattern_id` of that.
+    """
+    rows = Attempt.objects.filter(task__in=select_lineage(task)).select_related("failure")
+    rows = rows.annotate(pattern_id=F("failure__grouped__pattern")).defer("report_digest")
+    return list(rows.order_by("-number")[:ATTEMPTS_SHOWN])[::-1]
 
 
 def failures_of(attempts: list[Attempt]) -> list[Failure]:
@@ -38,9 +54,18 @@ def failures_of(attempts: list[Attempt]) -> list[Failure]:
     return [failure for failure in found if failure]
 
 
-def find_pattern_id(failure: Failure) -> UUID | None:
-    """Return the pattern that a failure belongs to."""
-    return Grouped.objects.filter(pk=failure.pk).values_list("pattern_id", flat=True).first()
+def build_open_escalation(row: Any) -> Escalation | None:
+    """Return the open escalation of a task that `find_task` has read, without other columns."""
+    if row.question_id is None:
+        return None
+    return Escalation(
+        pk=row.question_id,
+        state=EscalationState.OPEN,
+        opened_at=row.question_at,
+        reason=row.question_reason,
+        asked_in_id=row.question_asked_in,
+        task_id=row.pk,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,26 +79,25 @@ class Neighbors:
         return bool(self.needs or self.dependents)
 
 
-def list_neighbors(task_id: UUID) -> Neighbors:
+def list_neighbors(row: Any) -> Neighbors:
+    """Return the neighbors of a task that `find_task` has read.
+
+    They are looked up by their ids: with the conditions instead, PostgreSQL would read all tasks.
+    """
+    ids = [*row.need_ids, *row.dependent_ids]
+    if not ids:
+        return Neighbors([], [])
+    rows: QuerySet[Task] = Task.objects.filter(pk__in=ids).select_related("agent").defer(*HEAVY)
+    found = list(rows.order_by("id"))
     return Neighbors(
-        list_some(Task.objects.filter(dependents__task=task_id)),
-        list_some(Task.objects.filter(needs__need=task_id)),
+        [each for each in found if each.pk in row.need_ids],
+        [each for each in found if each.pk in row.dependent_ids],
     )
-
-
-def list_some(rows: QuerySet[Task]) -> list[Task]:
-    return list(rows.select_related("agent").defer(*HEAVY).order_by("id")[:NEIGHBORS_SHOWN])
 
 
 def count_waiting(task_id: UUID) -> int:
     """Count the blocked tasks that wait for a task."""
     return Need.objects.filter(need=task_id, task__state="blocked").count()
-
-
-def find_open_escalation(task_id: UUID) -> Escalation | None:
-    """Return the open escalation of a task, or None."""
-    rows = Escalation.objects.open().filter(task=task_id)
-    return rows.only("id", "opened_at", "reason", "state").first()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from django.views.decorators.http import require_safe
 from dashboard.access import operators_only
 from dashboard.export import export_list
 from dashboard.navigation import requested_project
+from dashboard.nearest_names import list_problems
 from dashboard.rendering import HtmxRequest
 from dashboard.sorting import read_sort
 from dashboard.tasks import filters as task_filters
@@ -37,6 +38,8 @@ COLUMNS = {
 def export(request: HtmxRequest, form: str) -> HttpResponseBase:
     """Stream the list as CSV or JSON lines."""
     query = task_filters.parse(request.GET.get("q", ""))
+    project = requested_project(request)
     sort = read_sort(request.GET.get("sort", ""), order.COLUMNS, 0)
-    rows = order.order_all(query, requested_project(request), sort)
-    return export_list(rows, COLUMNS, form=form, name="tasks", problems=query.problems)
+    rows = order.order_all(query, project, sort)
+    problems = list_problems(query, "tasks", project)
+    return export_list(rows, COLUMNS, form=form, name="tasks", problems=problems)

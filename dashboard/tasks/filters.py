@@ -38,6 +38,11 @@ class TaskQuery(StateQuery):
         """The agent's name if exactly one is asked for, else an empty string."""
         return only_value(self.agent)
 
+    @property
+    def one_pattern(self) -> str:
+        """The pattern's name if exactly one is asked for, else an empty string."""
+        return only_value(self.pattern)
+
     def stateless(self, states: tuple[str, ...] = ()) -> "TaskQuery":
         """Return the query for any state, or for all of `states`."""
         return replace(self, text="", state=Values(states))
@@ -45,6 +50,14 @@ class TaskQuery(StateQuery):
     def agentless(self) -> "TaskQuery":
         """Return the query for any agent, which the counts of the agents need."""
         return replace(self, text="", agent=ANY)
+
+    def patternless(self) -> "TaskQuery":
+        """Return the query for any failure pattern, which the counts of the patterns need."""
+        return replace(self, text="", pattern=ANY)
+
+    def changeless(self) -> "TaskQuery":
+        """Return the query for any time of change, which the counts of the periods need."""
+        return replace(self, text="", changed=None)
 
 
 KEYS: Keys = {

@@ -86,7 +86,8 @@ def list_ids(
     if state is None:
         before = after = None
     rank = RANKS[TaskState(state)] if state else None
-    return list_by_state(query, project, rank, before, after)
+    is_common = common_words.are_common(query.words)
+    return list_by_state(query, project, rank, before, after, is_common=is_common)
 
 
 def list_by_state(
@@ -95,11 +96,16 @@ def list_by_state(
     rank: int | None,
     before: UUID | None,
     after: UUID | None,
+    *,
+    is_common: bool,
 ) -> list[UUID]:
-    """Return ids by state: those after a place in the order, or backward those before it."""
+    """Return ids by state: those after a place in the order, or backward those before it.
+
+    `is_common` says whether many tasks have the query's words.
+    """
     if not query.words:
         rows = fetch_by_state(query, project, rank, before, after)
-    elif not common_words.are_common(query.words):
+    elif not is_common:
         rows = sort_by_state(query, project, rank, before, after)
     else:
         most = common_words.MOST_WALKED
@@ -201,12 +207,11 @@ def find_beside_task(query: TaskQuery, project: Project | None, sort: str, row: 
         return find_beside(rows, row.pk, sort, COLUMNS)
     rank = RANKS[TaskState(row.state)]
     earlier = rows.filter(Q(state__in=ORDER[:rank]) | Q(state=row.state, id__gt=row.pk))
-    before = list_by_state(query, project, rank, None, row.pk)
-    after = list_by_state(query, project, rank, row.pk, None)
+    is_common = common_words.are_common(query.words)
+    before = list_by_state(query, project, rank, None, row.pk, is_common=is_common)
+    after = list_by_state(query, project, rank, row.pk, None, is_common=is_common)
     # to find the task's place among all with common words takes seconds
-    beside = NOWHERE
-    if not common_words.are_common(query.words):
-        beside = read_beside(rows, row.pk, earlier=earlier)
+    beside = NOWHERE if is_common else read_beside(rows, row.pk, earlier=earlier)
     previous, following = (next(iter(found), None) for found in (before, after))
     return replace(beside, previous=previous, next=following)
 

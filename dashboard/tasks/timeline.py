@@ -42,7 +42,7 @@ ENDS = {
     Outcome.SUCCESS: ("g-ok", "t-ok", "done"),
     Outcome.FAILURE: ("g-bad", "t-bad", "failed"),
     Outcome.RELEASED: ("g-back", "t-back", "released"),
-    Outcome.BLOCKED: ("g-back", "t-back", "blocked"),
+    Outcome.BLOCKED: ("g-back", "t-back", str(BlockedReason.REPORTED.label)),
     Outcome.ESCALATED: ("g-back", "t-back", "asked"),
     Outcome.ABORTED: ("g-wait", "", "aborted"),
     None: ("g-run", "t-run", ""),

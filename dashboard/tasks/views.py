@@ -6,35 +6,45 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.http import Http404
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse_lazy
 
-from dashboard import badges, steps
+from dashboard import steps
 from dashboard.actions import Action
 from dashboard.agents.presence import breaker_state
-from dashboard.facets import Facet, build_value_facets
 from dashboard.json_tree import Node, build_tree, json_size
+from dashboard.navigation import here_of
+from dashboard.nearest_names import NameHints, suggest_names
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
 from dashboard.rendering import Crumb, PageContext, Steps, Visit, live_page
 from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sentences.tasks import describe_cause
-from dashboard.shared_queries import list_history, list_nearest_agents
-from dashboard.sorting import Heading, build_headings, read_sort
+from dashboard.shared_queries import list_history
+from dashboard.sorting import Heading, build_headings, read_sort, read_sort_of
 from dashboard.status_text import StatusText
 from dashboard.tasks import detail_queries, order
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks.actions import ACTIONS, BULK_VERBS, allowed_actions
-from dashboard.tasks.attempt_comparison import ComparedAttempt, compare_attempts
+from dashboard.tasks.attempt_comparison import (
+    ComparedAttempt,
+    ComparedRows,
+    compare_attempts,
+    list_rows,
+)
 from dashboard.tasks.counts import TaskCounts, count_tasks
 from dashboard.tasks.dependency_graph import Graph, build_graph
 from dashboard.tasks.detail_queries import Conversation, Neighbors
+from dashboard.tasks.facet_counts import count_changes, count_patterns
 from dashboard.tasks.filters import TaskQuery
-from dashboard.tasks.queries import filter_tasks
+from dashboard.tasks.list_facets import DATES, Facets, build_facets, read_dates
+from dashboard.tasks.queries import OUTCOMES_SHOWN, filter_tasks
 from dashboard.tasks.timeline import Move, Timeline, build_timeline, list_moves
 from dashboard.tasks.waiting import Hold, describe_status, find_hold
-from ledger.models import Attempt, Event, Failure, Task
+from ledger.models import Attempt, Event, Failure, Project, Task
 from ledger.moves import CHECKPOINT
+from ledger.permissions import may
 from ledger.states import BreakerState, TaskState
 from retries.attempt_traces import link_to_trace
 from retries.failures.grouping import headline_of
@@ -42,6 +52,7 @@ from retries.failures.suggestions import Suggestion, suggest
 from retries.insight.prediction_reads import find_task_predictions
 from retries.insight.predictions import Prediction
 from retries.models import Escalation
+from retries.operations.registry import find_verb
 
 CRUMB = Crumb("Tasks", reverse_lazy("dashboard:tasks"))
 LABELS = {
@@ -99,8 +110,7 @@ class TaskPage(PageContext):
     by_work: bool
     card: FailureCard | None
     compared: list[ComparedAttempt]
-    has_checks: bool
-    has_usage: bool
+    compared_rows: ComparedRows
     history: list[HistoryRow]
     around: Neighbors
     waiting: int
@@ -122,8 +132,9 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
     attempts = detail_queries.list_attempts(row)
     # the attempts of an earlier run that this task continues lie before its timeline
     own_attempts = [attempt for attempt in attempts if attempt.task_id == row.pk]
+    row.outcomes = [attempt.outcome for attempt in attempts][-OUTCOMES_SHOWN:]
     events = list(list_history(row.pk))
-    around = detail_queries.list_neighbors(row.pk)
+    around = detail_queries.list_neighbors(row)
     by_work = visit.request.GET.get("timeline") != "clock"
     failures = detail_queries.failures_of(attempts)
     compared = compare_attempts(attempts, now=now)
@@ -137,7 +148,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         hold=find_hold(row),
         actions=actions,
         asked=wanted if wanted in actions and wanted and wanted.question else None,
-        question=detail_queries.find_open_escalation(row.pk),
+        question=detail_queries.build_open_escalation(row),
         is_probe=is_probe(row),
         attempts=attempts,
         live=next((each for each in reversed(attempts) if each.outcome is None), None),
@@ -147,10 +158,11 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         failures=failures,
         timeline=build_timeline(row, events, own_attempts, now=now, by_work=by_work),
         by_work=by_work,
-        card=build_card(failures),
+        card=build_card(attempts),
         compared=compared,
-        has_checks=any(each.check or each.check_text == "Passed" for each in compared),
-        has_usage=any(each.used for each in compared),
+        compared_rows=list_rows(
+            compared, only_differences=visit.request.GET.get("differences") == "only"
+        ),
         history=describe_history(events, agent=row.agent.name, now=now),
         around=around,
         waiting=sum(each.state == TaskState.BLOCKED for each in around.dependents),
@@ -168,18 +180,19 @@ def find_steps(visit: Visit, row: Task) -> Steps | None:
         return None
     params = visit.request.GET
     query = task_filters.parse(params.get("q", ""))
-    sort = read_sort(params.get("sort", ""), order.COLUMNS, 0)
+    rows = filter_tasks(query, visit.scope.project)
+    sort = read_sort_of(params.get("sort", ""), order.COLUMNS, rows)
     beside = order.find_beside_task(query, visit.scope.project, sort, row)
     return steps.build_steps(visit, beside, place="tasks", page="task")
 
 
-def build_card(failures: Sequence[Failure]) -> FailureCard | None:
+def build_card(attempts: Sequence[Any]) -> FailureCard | None:
     """Return the card of the newest failure, or None without one."""
-    if not failures:
-        return None
-    last = failures[0]
-    headline = headline_of(last) or last.message.strip().partition("\n")[0]
-    return FailureCard(last, headline, suggest(last), detail_queries.find_pattern_id(last))
+    for attempt in reversed(attempts):
+        if last := getattr(attempt, "failure", None):
+            headline = headline_of(last) or last.message.strip().partition("\n")[0]
+            return FailureCard(last, headline, suggest(last), attempt.pattern_id)
+    return None
 
 
 def link_traces(attempts: Sequence[Attempt]) -> list[tuple[Attempt, str]]:
@@ -213,12 +226,6 @@ def is_probe(row: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Facets:
-    states: list[Facet]
-    agents: list[Facet]
-
-
-@dataclass(frozen=True, slots=True)
 class Column:
     """A column of the table, which may be shown only where it is asked for."""
 
@@ -249,14 +256,16 @@ class TaskListPage(PageContext):
     page: Page[Any]
     entries: list[Entry]
     bulk_verbs: tuple[str, ...]
-    nearest: Sequence[str]
+    hints: NameHints
 
 
 @live_page("tasks/index.html", "tasks/_tasks.html", current="tasks", of=Task)
-def index(visit: Visit) -> TaskListPage:
+def index(visit: Visit) -> TaskListPage | HttpResponse:
     """Show the tasks that the query asks for, those that need someone first."""
     request, scope = visit.request, visit.scope
     query = task_filters.parse(request.GET.get("q", ""))
+    if any(name in request.GET for name in DATES):
+        return open_dates(request, query)
     counts = count_tasks(query, scope.project)
     total = counts.of(query)
     asked = request.GET.get("sort", "")
@@ -281,7 +290,7 @@ def index(visit: Visit) -> TaskListPage:
             sort,
             rows=lambda text: filter_tasks(task_filters.parse(text), scope.project),
         ),
-        facets=build_facets(counts, query),
+        facets=read_facets(query, counts, scope.project),
         total=total,
         sort=sort,
         can_sort=sort == asked,
@@ -289,9 +298,30 @@ def index(visit: Visit) -> TaskListPage:
         shown={column.name for column in columns if column.shown},
         page=page,
         entries=[Entry(row, describe_status(row, now=visit.now)) for row in page.rows],
-        bulk_verbs=BULK_VERBS,
-        nearest=[] if page.rows else list_nearest_agents(query.one_agent, scope.project),
+        bulk_verbs=list_bulk_verbs(visit),
+        hints=suggest_names(query, "tasks", scope.project, found=bool(page.rows)),
     )
+
+
+def read_facets(query: TaskQuery, counts: TaskCounts, project: Project | None) -> Facets:
+    patterns = count_patterns(query, project, counts)
+    return build_facets(query, counts, patterns, count_changes(query, project, counts))
+
+
+def list_bulk_verbs(visit: Visit) -> tuple[str, ...]:
+    """Return the actions on many tasks that the person may start here."""
+    person, project = visit.request.user, visit.scope.project
+    where = project.id if project else None
+    return tuple(verb for verb in BULK_VERBS if may(person, find_verb(verb).permission, where))
+
+
+def open_dates(request: HttpRequest, query: TaskQuery) -> HttpResponse:
+    """Redirect to the list with the days of its form in the query, where links keep them."""
+    params = here_of(request)
+    for name in (*DATES, "before", "after"):
+        params.pop(name, None)
+    params["q"] = read_dates(query, request.GET)
+    return redirect(f"{request.path}?{params.urlencode()}")
 
 
 def build_columns(sort: str, shown: set[str], *, of_one_project: bool) -> list[Column]:
@@ -316,21 +346,3 @@ def build_columns(sort: str, shown: set[str], *, of_one_project: bool) -> list[C
         column("created", "c-lg r t-age", optional=True),
         column("changed", "r t-age"),
     ]
-
-
-def build_facets(counts: TaskCounts, query: TaskQuery) -> Facets:
-    everything = query.one_state == "all"
-    states = [Facet("All", query.having("state", ""), counts.total, everything, "n-tasks")]
-    for state in order.ORDER:
-        name = "needs-you" if state == TaskState.ESCALATED else state.value
-        current = state in task_filters.STATES.get(query.one_state, ())
-        badge = badges.task_badge(state)
-        text = query.having("state", "" if current else f"state:{name}")
-        count = counts.states.get(state, 0)
-        states.append(Facet(badge.label, text, count, current, badge.icon, badge.css))
-    return Facets(
-        states=states,
-        agents=build_value_facets(
-            "agent", counts.agents, query.one_agent, query, are_some=counts.are_some
-        ),
-    )

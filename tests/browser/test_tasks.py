@@ -12,9 +12,10 @@ from ledger.models import Agent
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
 from retries.attempts import heartbeats
-from tests.browser.conftest import Visitor, assert_whole, axe_findings, poll
+from tests.browser.conftest import Visitor, assert_whole, axe_findings, poll, shoot
 from tests.browser.page_clock import Polls, stop_clock
-from tests.dashboard.worked import buried, claimed, enqueued, make_task
+from tests.dashboard.worked import buried, claimed, enqueued, failed, make_plan, make_task
+from tests.factories import make_agent, make_project, send
 
 HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
 
@@ -83,6 +84,89 @@ def test_a_list_that_is_picked_from_stands_still(
     expect(page.locator("tr[data-row]")).to_have_count(1)
     page.keyboard.press("Escape")
     polls.let_pass_until(lambda: page.locator("tr[data-row]").count() == 2)
+
+
+@pytest.fixture
+def failures(coder: Agent, now: datetime) -> None:
+    """Tasks that failed in two patterns, one of them with a long name."""
+    at = now - timedelta(minutes=5)
+    for n, message in enumerate(("the disk is full", "the disk is full", HOSTILE)):
+        why = {"message": message, "type": "verification_failed"}
+        make_task(TaskState.FAILED, f"Write {n}", agent=coder, now=at, why=why)
+    make_task(TaskState.DONE, agent=coder, now=now - timedelta(days=3))
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_the_list_is_filtered_by_pattern_and_by_the_time_of_a_change(
+    visit: Callable[..., Visitor], failures: None, now: datetime, scripts: bool
+) -> None:
+    """The counts stay for any value of their own key; two days come from a form."""
+    page = visit(java_script_enabled=scripts).sign_in("/tasks/")
+    facets = page.get_by_role("navigation", name="Filter tasks")
+    rows = page.locator("tr[data-row]")
+    facets.get_by_role("link", name="the disk is full 2").click()
+    expect(rows).to_have_count(2)
+    expect(facets.locator("[aria-current]")).to_have_text(["All 2", "the disk is full 2"])
+    facets.get_by_role("link", name="Last hour 2").click()
+    expect(facets.get_by_role("link", name="Last hour")).to_have_attribute("aria-current", "true")
+    facets.get_by_role("link", name="the disk is full 2").click()
+    expect(rows).to_have_count(3)
+    expect(facets.get_by_role("link", name="Last 7 days 4")).to_be_visible()
+    first, last = (f"{now + timedelta(days=days):%F}" for days in (-1, 1))
+    facets.locator("summary").click()
+    if scripts:
+        assert axe_findings(page) == []
+        shoot(page, "tasks-dates-1440")
+    facets.get_by_label("From").fill(first)
+    facets.get_by_label("To", exact=True).fill(last)
+    facets.get_by_role("button", name="Show").click()
+    expect(facets.get_by_role("link", name=f"{first} to {last} 3")).to_be_visible()
+    expect(rows).to_have_count(3)
+
+
+def test_days_that_are_being_chosen_are_left_alone(
+    visit: Callable[..., Visitor], failures: None, coder: Agent, now: datetime
+) -> None:
+    visitor = visit()
+    page = visitor.sign_in()
+    stop_clock(page)
+    page.goto(f"{visitor.url}/tasks/")
+    page.click("#facet-dates summary")
+    enqueued(coder, "New", now=now)
+    polls = Polls(page)
+    polls.let_pass(20)
+    expect(page.locator("#facet-dates")).to_have_attribute("open", "")
+    expect(page.locator("tr[data-row]")).to_have_count(4)
+    page.keyboard.press("Escape")
+    polls.let_pass_until(lambda: page.locator("tr[data-row]").count() == 5)
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_compared_attempts_show_only_what_differs(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime, scripts: bool
+) -> None:
+    """A link hides the rows that are equal; a page without its parameter shows all."""
+    at = now - timedelta(hours=3)
+    id = enqueued(coder, "Sum up", now=at, max_attempts=5)
+    for n in range(2):
+        why = {"message": f"{n} of 3 differ", "files_modified": [{"path": "a.py"}]}
+        at += timedelta(minutes=10)
+        failed(coder, id, now=at, type="verification_failed", retry_after_s=0, **why)
+    visitor = visit(java_script_enabled=scripts)
+    page = visitor.sign_in(f"/tasks/{id}/")
+    names = page.locator("#compared tbody th")
+    expect(names).to_have_text(["Duration", "Error", "Files", "Told"])
+    page.get_by_role("link", name="Only differences").click()
+    expect(names).to_have_text(["Error"])
+    expect(page.locator("#equal-rows")).to_have_text(
+        "Equal in all attempts and hidden: duration, files, told."
+    )
+    if scripts:
+        assert_whole(visitor, f"/tasks/{id}/?differences=only")
+        page.set_viewport_size({"width": 1440, "height": 900})
+        shoot(page, "differences-1440")
+    page = visitor.open(f"/tasks/{id}/")
+    expect(names).to_have_text(["Duration", "Error", "Files", "Told"])
 
 
 def test_one_is_skipped_by_its_key(
@@ -159,3 +243,42 @@ def test_the_query_box_completes(
         page.click(f"{menu} summary")
         assert axe_findings(page) == [], menu
     assert visitor.complaints == []
+
+
+def test_a_title_shows_forty_characters(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    """At 1440 px, in each list, also with the project beside it."""
+    title = "Backfill the ledger entries of every invoice of 2024, with the totals of each currency"
+    for agent in (coder, make_agent("codex", project=make_project("other"))):
+        for number in range(2):
+            make_task(TaskState.ESCALATED, title, agent=agent, now=now)
+            buried(title, agent=agent, now=now)
+            make_plan(f"0{number}-01", [("One", [])], agent=agent, now=now, title=title)
+            send(agent, f"{title} {number}", now=now)
+    visitor, shown = visit(), {}
+    page = visitor.sign_in()
+    for path in ("/tasks/", "/dead-letters/", "/plans/", "/instructions/", "/escalations/", "/"):
+        page.goto(visitor.url + path)
+        name = page.locator("td.t-name, .eline__name, .need__what > a").filter(has_text=title[:20])
+        shown[path] = int(name.first.evaluate(COUNT_SHOWN))
+    assert {path: count for path, count in shown.items() if count < 40} == {}
+
+
+# the characters of a title up to the edge that cuts it
+COUNT_SHOWN = """(cell) => {
+    const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    let node = walker.nextNode();
+    while (!node.data.includes("Backfill")) node = walker.nextNode();
+    let edge = innerWidth;
+    for (let each = node.parentElement; each; each = each.parentElement) {
+        if (getComputedStyle(each).overflowX === "visible") continue;
+        edge = Math.min(edge, each.getBoundingClientRect().right);
+    }
+    const start = node.data.indexOf("Backfill"), range = document.createRange();
+    return Array.from(node.data).filter((_, at) => {
+        range.setStart(node, at);
+        range.setEnd(node, at + 1);
+        return at >= start && range.getBoundingClientRect().right <= edge + 1;
+    }).length;
+}"""

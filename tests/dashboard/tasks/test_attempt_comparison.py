@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
-from ledger.models import Agent, Attempt
+from dashboard.tasks.attempt_comparison import ComparedRows, compare_attempts, list_rows
+from ledger.journal import SYSTEM
+from ledger.models import Agent, Attempt, Failure
+from ledger.tokens import TrustedCaller
+from retries.attempts.finishing import finish_attempt
+from retries.attempts.report_fields import Report
 from tests.dashboard.seen import html, words
 from tests.dashboard.worked import claimed, enqueued, failed
 
@@ -59,6 +65,62 @@ def test_attempts_stand_side_by_side(browser: Client, task: Any) -> None:
     assert HOSTILE not in response.content.decode()
 
 
+def test_only_the_rows_that_differ_are_shown_where_asked(browser: Client, task: Any) -> None:
+    """Equal rows are hidden and named; the other links of the page keep the choice."""
+    path = f"/tasks/{task}/"
+    assert "Equal in all attempts" not in words(browser.get(path))
+    everything = words(browser.get(path, {"differences": "only"}))
+    table = everything[everything.index("Attempts compared 4") : everything.index("Failures 3")]
+    assert all(f" {name} " in table for name in ("Duration", "Error", "Files", "Told"))
+    assert "Equal in all attempts" not in everything
+
+    Attempt.objects.update(context_elements=None, context_chars=None)
+    Failure.objects.update(files_modified=[{"path": "a.py"}])
+    Attempt.objects.filter(number=4).delete()
+    response = browser.get(path, {"differences": "only", "timeline": "clock"})
+    page = words(response)
+    table = page[page.index("Attempts compared 3") : page.index("Failures 3")]
+    assert "Error verification_failed AssertionError: 41" in table
+    assert "Files a.py" not in table and "Told Nothing" not in table
+    assert "Equal in all attempts and hidden: duration, files, told." in table
+    assert 'href="?differences=only#compared"' not in html(response)
+    assert 'href="?differences=only&timeline=clock#compared"' in html(response)
+    assert 'href="?timeline=clock#compared"' in html(response)
+    assert 'href="?differences=only"' in html(response)  # of the other axis
+
+
+def test_what_each_row_shows_decides_whether_it_is_equal(task: Any) -> None:
+    """A check that did not run is one with a failure and without; cost and checks need values."""
+    now = timezone.now()
+
+    def rows(**more: Any) -> ComparedRows:
+        Attempt.objects.filter(number=1).update(**more)
+        attempts = Attempt.objects.select_related("failure").order_by("number")
+        return list_rows(compare_attempts(list(attempts), now=now), only_differences=True)
+
+    assert rows().shown == ["Duration", "Error", "Files", "Told"]
+    assert rows(usage={"cost_usd": 2}).shown[-1] == "Cost"
+    Attempt.objects.update(usage={"cost_usd": 2})
+    assert rows().equal == ["Cost"]
+    check = {"command": "make test", "exit_code": 1}
+    Failure.objects.update(verification=check)
+    assert rows().shown[-1] == "Check"  # the running attempt has not run its own
+    Attempt.objects.filter(outcome=None).delete()
+    assert rows().equal == ["Duration", "Check", "Cost"]
+    Failure.objects.filter(attempt__number=2).update(verification=check | {"exit_code": 2})
+    assert rows().equal == ["Duration", "Cost"]
+    first = Attempt.objects.select_related("failure").filter(number=1)
+    assert list_rows(compare_attempts(list(first), now=now), only_differences=True).equal == []
+
+
+def test_one_attempt_has_no_choice_of_rows(browser: Client, agent: Agent, now: datetime) -> None:
+    id = enqueued(agent, "Sum up", now=now)
+    claimed(agent, id, now=now)
+    response = browser.get(f"/tasks/{id}/", {"differences": "only"})
+    assert "Attempts compared 1" in words(response)
+    assert "Only differences" not in words(response) and 'id="equal-rows"' not in html(response)
+
+
 def test_the_axis_is_chosen_and_kept(browser: Client, task: Any) -> None:
     work = browser.get(f"/tasks/{task}/")
     assert "4 long waits are cut" in words(work) and html(work).count("gantt__cut") == 4
@@ -70,3 +132,22 @@ def test_the_axis_is_chosen_and_kept(browser: Client, task: Any) -> None:
 def test_a_task_without_attempts_has_neither(browser: Client, agent: Agent, now: datetime) -> None:
     page = html(browser.get(f"/tasks/{enqueued(agent, now=now)}/"))
     assert 'id="compared"' not in page and 'id="last-failure"' not in page
+
+
+def test_what_is_blocked_as_reported_has_one_word(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    id = enqueued(agent, "Sum up", now=now)
+    finish_attempt(
+        claimed(agent, id, now=now),
+        Report(status="blocked", message="No access to the archive"),
+        caller=TrustedCaller(SYSTEM, agent=agent),
+        now=now + timedelta(seconds=9),
+    )
+    page = words(browser.get(f"/tasks/{id}/"))
+    assert "Blocked: reported blocked by its agent" in page
+    assert "Attempt 1 Reported blocked" in page
+    assert "Attempt 1: reported blocked" in html(browser.get(f"/tasks/{id}/"))
+    assert "reported blocked" in words(browser.get("/tasks/"))
+    assert "Reported blocked" in html(browser.get("/escalations/"))
+    assert "Reported blocked" in words(browser.get("/"))

@@ -109,7 +109,7 @@ def test_filters(browser: Client, agent: Agent, now: datetime) -> None:
         assert rows(page) == [str(task.pk) for task in found], query
     assert "No tasks match" in words(browser.get(URL, {"q": "attempts:>1"}))
     near = words(browser.get(URL, {"q": "agent:codr", "project": "default"}))
-    assert "Did you mean coder" in near
+    assert "Did you mean agent:coder" in near
 
 
 def test_facets_ignore_their_own_key(browser: Client, agent: Agent, now: datetime) -> None:
@@ -296,6 +296,7 @@ def test_page_of_one_task_takes_at_most_15_statements(
     browser: Client, agent: Agent, now: datetime, statements: Callable[..., int]
 ) -> None:
     task = make_task(TaskState.ESCALATED, agent=agent, now=now, needs=[])
+    enqueued(agent, now=now, needs=[task.pk])
     path = address(task)
     few = statements(browser, path)
     for _ in range(5):
