@@ -1,4 +1,4 @@
-"""Build the table of agents (pure): those that get no work first, in groups of a fixed order."""
+"""Build the table of agents (pure) in groups of a fixed order, those that get no work first."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from ledger.states import BreakerState
 from retries import breaker
 
 PAGE = 100
-MOST_COUNTED = 200  # what waits is counted up to here, for each kind
+MOST_COUNTED = 200  # waiting rows of each kind are counted up to here
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A section of the table; an agent is listed in the first one that fits."""
+    """A section of the table; an agent is listed in the first section that fits."""
 
     key: str
     label: str
@@ -114,7 +114,7 @@ class FleetRow:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A group with its agents on this page, and what its head says of all of them."""
+    """A group with its agents on this page, and the texts of its head about all of them."""
 
     group: Group
     rows: list[FleetRow]
@@ -128,6 +128,7 @@ class Fleet:
 
     sections: list[Section]
     counts: Mapping[str, int]  # of all agents, by group; paused counts every paused agent
+    matching: Mapping[str, int]  # the same of those that match the query in any state
     found: int
     page: int
     pages: int
@@ -199,7 +200,7 @@ def choose_agents(
 
 
 def is_chosen(agent: Any, group: Group, query: AgentQuery, *, now: datetime) -> bool:
-    # a paused agent is one in whatever group it stands
+    # a paused agent counts as paused in every group
     states = {group.key, *(["paused"] if agent.paused else [])}
     away = now - (agent.last_seen_at or LONG_AGO)
     return (

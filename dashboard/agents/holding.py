@@ -1,4 +1,4 @@
-"""Read what an agent holds: its running attempts, and its failures of the last day by pattern."""
+"""Read an agent's running attempts, and its failures of the last day by pattern."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,17 +6,14 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from dashboard.ack_targets import TargetRow, list_targets
 from ledger import sql
 from ledger.ids import SLACK, first_id
 from ledger.models import Agent
-from retries.models import InsightFigure
 from retries.states import PatternState
 
 RUNNING_SHOWN = 8
 PATTERNS_SHOWN = 6
 LINE = 200
-TARGET_DAYS = 30
 DAY = timedelta(hours=24)
 
 RUNNING = f"""select a.task_id, a.number, a.started_at, a.heartbeat_at, a.lease_expires_at,
@@ -128,16 +125,3 @@ def is_rising(row: Mapping[str, Any]) -> bool:
     if row["state"] == PatternState.REGRESSED:
         return True
     return bool(row["today"] >= LEAST_RISING and row["today"] >= 2 * row["before"])
-
-
-def find_target(agent: Agent) -> TargetRow | None:
-    """Return the agent's target for acknowledgements with its error budget, as computed last."""
-    figure = InsightFigure.objects.filter(
-        project=agent.project_id,
-        panel="targets",
-        days=TARGET_DAYS,
-        data__rows__contains=[{"id": str(agent.pk)}],
-    ).first()
-    if figure is None:
-        return None
-    return next(row for row in list_targets([figure.data]) if row.data["id"] == str(agent.pk))

@@ -1,4 +1,4 @@
-"""Describe how an agent is (pure): its breaker if it is not closed, else its check-ins."""
+"""Describe an agent's presence (pure): its breaker if it is not closed, else its check-ins."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,10 +22,11 @@ class Presence:
 
 @dataclass(frozen=True, slots=True)
 class TrippedAgents:
-    """Agents whose breaker is open or half open; the last tripped first."""
+    """Agents whose breaker is open, then half open; the last tripped first."""
 
-    agents: list[Agent]  # with `tasks_held`
+    agents: list[Agent]  # with `tasks_held` and `probe_ended`
     more: int
+    held: int  # tasks of all of them, also of those that are not listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class SilentAgents:
 
     agents: list[Agent]  # with `waiting`
     more: int
+    waiting: int  # instructions for all of them, also for those that are not listed
 
 
 def describe_presence(agent: Any, *, now: datetime, silent_after: timedelta) -> Presence:

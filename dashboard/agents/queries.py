@@ -1,23 +1,33 @@
 """Query agents with their check-ins, waiting instructions, tasks and breakers."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
+from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import (
+    Case,
     Count,
     Exists,
     F,
+    Func,
+    JSONField,
     Min,
     OuterRef,
     QuerySet,
     Subquery,
+    Sum,
+    Value,
+    When,
     Window,
 )
+from django.db.models.functions import JSONObject
 from django.urls import reverse
 
+from dashboard.ack_targets import TargetRow
 from dashboard.agents.fleet import MOST_COUNTED, Run
 from dashboard.agents.presence import SilentAgents, TrippedAgents
 from dashboard.compiled_queries import compiled
@@ -30,11 +40,13 @@ from dashboard.shared_queries import (
 from ledger import sql
 from ledger.agents import find_silent
 from ledger.models import Agent, Attempt, Instruction, Project, Task, Token
-from ledger.states import BlockedReason, InstructionState, TaskState
+from ledger.states import BlockedReason, BreakerState, InstructionState, TaskState
+from retries.models import InsightFigure
 
 COUNTED = 1000  # counts of one agent stop here
 SAME_NAME = 20  # agents of one name in several projects
 TOKENS_SHOWN = 20
+TARGET_DAYS = 30
 PROBLEMS_SHOWN = 3  # agents of one kind
 
 QUEUE = Instruction.objects.filter(agent=OuterRef("pk"), state=InstructionState.QUEUED).order_by()
@@ -59,7 +71,7 @@ PROBE_FIELDS: dict[str, Any] = {
 
 @compiled
 def list_agents(project: Project | None, now: datetime) -> QuerySet[Any]:
-    """Return all agents with their breakers and what waits for each, as the table needs them."""
+    """Return all agents with their breakers and waiting rows, as the table needs them."""
     rows: QuerySet[Any] = of_project(Agent.objects.all(), project)
     annotated: QuerySet[Any] = rows.select_related("project", "breaker").annotate(
         silent=Exists(find_silent(now).filter(pk=OuterRef("pk"))),
@@ -87,7 +99,7 @@ join ledger_task t on t.id = newest.task_id"""
 
 
 def read_runs(agents: Sequence[Any]) -> dict[UUID, Run]:
-    """Return what each of these agents is running."""
+    """Return the running attempts of these agents."""
     rows = sql.run(RUNNING, ids=[agent.pk for agent in agents])
     return {
         row["agent_id"]: Run(
@@ -117,30 +129,42 @@ def annotate_agents(rows: QuerySet[Any], *, now: datetime) -> QuerySet[Any]:
 
 
 def list_silent_agents(project: Project | None, *, now: datetime) -> SilentAgents:
-    """Return the agents that have been silent longest, with `waiting`, and how many more are."""
+    """Return the agents that have been silent longest."""
     agents = fetch_silent_agents(project, now)
-    return SilentAgents(agents, agents[0].total - len(agents) if agents else 0)
+    if not agents:
+        return SilentAgents([], 0, 0)
+    return SilentAgents(agents, agents[0].total - len(agents), agents[0].all_waiting)
 
 
 @compiled
 def fetch_silent_agents(project: Project | None, now: datetime) -> QuerySet[Any]:
     rows: QuerySet[Any] = of_project(find_silent(now), project).annotate(
-        waiting=CountOf(QUEUE.values("pk")), total=Window(Count("*"))
+        waiting=CountOf(QUEUE.values("pk")),
+        total=Window(Count("*")),
+        all_waiting=Window(Sum("waiting")),
     )
     return rows.order_by(F("last_seen_at").asc(nulls_first=True), "name")[:PROBLEMS_SHOWN]
 
 
 def list_tripped_agents(project: Project | None) -> TrippedAgents:
-    """Return the agents tripped last, with `tasks_held`, and how many more there are."""
+    """Return the agents tripped last, those whose breaker is open first."""
     agents = fetch_tripped_agents(project)
-    return TrippedAgents(agents, agents[0].total - len(agents) if agents else 0)
+    if not agents:
+        return TrippedAgents([], 0, 0)
+    return TrippedAgents(agents, agents[0].total - len(agents), agents[0].all_held)
 
 
 @compiled
 def fetch_tripped_agents(project: Project | None) -> QuerySet[Any]:
     rows: QuerySet[Any] = tripped_agents(project).select_related("breaker")
-    rows = rows.annotate(tasks_held=CountOf(HELD.values("pk")[:COUNTED]), total=Window(Count("*")))
-    return rows.order_by("-breaker__opened_at", "name")[:PROBLEMS_SHOWN]
+    rows = rows.annotate(
+        tasks_held=CountOf(HELD.values("pk")[:COUNTED]),
+        probe_ended=PROBE_FIELDS["probe_ended"],
+        total=Window(Count("*")),
+        all_held=Window(Sum("tasks_held")),
+    )
+    open_first = Case(When(breaker__state=BreakerState.OPEN, then=0), default=1)
+    return rows.order_by(open_first, "-breaker__opened_at", "name")[:PROBLEMS_SHOWN]
 
 
 # ---- one agent
@@ -153,20 +177,74 @@ def find_agent(agent_id: UUID, *, now: datetime) -> Any:
 
 @compiled
 def fetch_agents(id: UUID, now: datetime) -> QuerySet[Any]:
-    return annotate_agents(Agent.objects.filter(pk=id), now=now)
+    """Return the agent with its tokens and its target, as its page shows them."""
+    tokens = Token.objects.filter(agent=OuterRef("pk")).order_by("-revoked_at", "-id")
+    figures = InsightFigure.objects.filter(
+        project=OuterRef("project"), panel="targets", days=TARGET_DAYS
+    )
+    own_row = Func(
+        F("data"),
+        Value("$.rows[*] ? (@.id == $id)"),
+        JSONObject(id=OuterRef("pk")),
+        function="jsonb_path_query_first",
+        output_field=JSONField(),
+    )
+    found: QuerySet[Any] = annotate_agents(Agent.objects.filter(pk=id), now=now).annotate(
+        token_lines=ArraySubquery(
+            tokens.values(line=JSONObject(**{name: name for name in TOKEN_COLUMNS}))[:TOKENS_SHOWN]
+        ),
+        target_figure=Subquery(
+            figures.values(found=JSONObject(row=own_row, least=F("data__least")))
+        ),
+    )
+    return found
 
 
-@compiled
-def list_tokens(agent: Agent) -> QuerySet[Token]:
-    """Return an agent's tokens without their digests, valid ones first."""
-    rows = Token.objects.filter(agent=agent).defer("digest")
-    return rows.order_by("-revoked_at", "-id")[:TOKENS_SHOWN]
+@dataclass(frozen=True, slots=True)
+class AgentToken:
+    """A token of the agent, without its digest."""
+
+    prefix: str
+    name: str
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+TOKEN_COLUMNS = tuple(each.name for each in fields(AgentToken))
+
+
+def list_tokens(agent: Any) -> list[AgentToken]:
+    """Return the tokens of an agent that `find_agent` has read, valid ones first."""
+    return [
+        AgentToken(
+            line["prefix"],
+            line["name"],
+            expires_at=parse_time(line["expires_at"]),
+            revoked_at=parse_time(line["revoked_at"]),
+            last_used_at=parse_time(line["last_used_at"]),
+        )
+        for line in agent.token_lines
+    ]
+
+
+def parse_time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def find_target(agent: Any) -> TargetRow | None:
+    """Return the target for acknowledgments of an agent that `find_agent` has read, if any.
+
+    Its error budget is as computed last.
+    """
+    found = agent.target_figure
+    return TargetRow(found["row"], found["least"]) if found and found["row"] else None
 
 
 def find_url(name: str, project: Project | None) -> str:
     """Return the URL of the agent with this name, or an empty string.
 
-    Case counts only if two names differ in nothing else. If several projects have such an agent,
+    Case matters only if two names differ in nothing else. If several projects have such an agent,
     the URL is that of their list.
     """
     rows = of_project(Agent.objects.filter(name__iexact=name), project)

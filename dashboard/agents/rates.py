@@ -1,6 +1,6 @@
 """Read what agents did in a range of time: rates and sparklines.
 
-Counts of half hours tell it, or for the last hour the journal itself.
+They come from counts of half hours, or for the last hour from the journal itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from retries.models.activity_count import HALF_HOUR
 
 # A rate of fewer attempts says little.
 LEAST_ATTEMPTS = 10
-WORSE = 0.01  # smaller changes are no news
+WORSE = 0.01  # smaller changes are not shown
 SUMMED = ("attempts", "attempts_failed", "busy_s", "tasks_done", "tasks_done_first", "tasks_failed")
 
 
@@ -80,7 +80,7 @@ class Sums:
 
     @property
     def first_rate(self) -> float | None:
-        """Return the share of finished tasks that their first attempt did."""
+        """Return the share of finished tasks that were done by their first attempt."""
         return self.tasks_done_first / self.finished if self.finished else None
 
     @property

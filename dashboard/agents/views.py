@@ -11,6 +11,7 @@ from django.http import Http404, QueryDict
 from django.urls import reverse_lazy
 
 from dashboard import steps
+from dashboard.access import REQUIRED
 from dashboard.ack_targets import TargetRow
 from dashboard.actions import Action
 from dashboard.activity import queries as activity_queries
@@ -30,9 +31,12 @@ from dashboard.agents.fleet import (
     sort_agents,
 )
 from dashboard.agents.holding import PatternCounts, RunningAttempt
+from dashboard.agents.queries import AgentToken
 from dashboard.agents.rates import DAY, RANGES, Range, Rates, read_rates
 from dashboard.agents.rows import AgentRow, build_row
 from dashboard.facets import Facet, build_state_facets
+from dashboard.form_values import read_whole_number
+from dashboard.nearest_names import NameHints, list_near_agents
 from dashboard.question_lines import (
     OpenQuestions,
     SameCause,
@@ -43,15 +47,16 @@ from dashboard.rendering import Crumb, PageContext, Steps, Visit, live_page
 from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.shared_queries import hash_of, read_figures
 from ledger.instruction_stats import Statistics
-from ledger.models import Project, Token
+from ledger.models import Project
 from ledger.optional_cache import get_or_compute
+from ledger.permissions import may
 from retries import breaker
 from retries.breaker import CircuitBreakerConfig
 
 CRUMB = Crumb("Agents", reverse_lazy("dashboard:agents"))
 EVENTS_SHOWN = 12
 QUESTIONS_SHOWN = 6
-ORDER_S = 30  # how long the order of the list stands for an agent's neighbors
+ORDER_S = 30  # how long "previous" and "next" keep the order of the list
 LONG = timedelta(hours=1)
 LABELS = {"all": "All", **{group.key: group.label for group in GROUPS}}
 
@@ -91,6 +96,7 @@ class AgentListPage(PageContext):
     fleet: Fleet
     silent_after: int
     config: CircuitBreakerConfig
+    hints: NameHints
 
 
 @live_page("agents/index.html", "agents/_agents.html", current="agents")
@@ -108,7 +114,7 @@ def index(visit: Visit) -> AgentListPage:
         views=read_views(visit, "agents", query.text, parameters.get("sort", "")),
         sort=sort,
         range=range,
-        states=build_state_facets(LABELS, fleet.counts, query.one_state, query),
+        states=build_state_facets(LABELS, fleet.matching, query.one_state, query),
         ranges=[
             RangeChoice(each.label, None if each is DAY else each.key, each is range)
             for each in RANGES.values()
@@ -120,6 +126,7 @@ def index(visit: Visit) -> AgentListPage:
         fleet=fleet,
         silent_after=settings.TENFOUR["SILENT_AFTER_SECONDS"],
         config=breaker.read_config(),
+        hints=NameHints(nearest=[] if fleet.found else list_near_agents(query, project)),
     )
 
 
@@ -147,13 +154,19 @@ def read_fleet(
     chosen = choose_agents(agents, query, now=now)
     sort_agents(chosen, rates, sort=sort, range=range)
     pages = max(1, -(-len(chosen) // PAGE))
-    number = parameters.get("page", "")
-    page = min(int(number), pages) if number.isdecimal() and len(number) < 6 else 1
-    page = max(1, page)
+    page = max(1, min(read_whole_number(parameters.get("page", "")) or 1, pages))
     shown = chosen[(page - 1) * PAGE : page * PAGE]
     runs = queries.read_runs([agent for agent, _ in shown]) if shown else {}
     sections = build_sections(chosen, shown, runs=runs, rates=rates, range=range, now=now)
-    return Fleet(sections, count_groups(agents), len(chosen), page, pages)
+    matching = choose_agents(agents, query.stateless(), now=now)
+    return Fleet(
+        sections,
+        count_groups(agents),
+        count_groups([agent for agent, _ in matching]),
+        len(chosen),
+        page,
+        pages,
+    )
 
 
 def describe_problems(counts: Mapping[str, int]) -> str:
@@ -174,7 +187,7 @@ class AgentDetailPage(PageContext):
     utilization: int
     running: list[RunningAttempt]
     questions: OpenQuestions
-    same_cause: SameCause | None  # of several that one answer can be for
+    same_cause: SameCause | None  # of several escalations that one answer can settle
     long_ago: datetime  # escalations opened earlier are marked
     patterns: PatternCounts
     target: TargetRow | None
@@ -182,7 +195,7 @@ class AgentDetailPage(PageContext):
     most_given_up: Statistics | None
     defaults: Mapping[str, Any]
     events: list[EventEntry]
-    tokens: list[Token]
+    tokens: list[AgentToken] | None  # None: the person may not see tokens
     asked: Action | None  # the action whose question the page shows to a browser without scripts
 
 
@@ -197,6 +210,7 @@ def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage:
     ask = visit.request.GET.get("ask")
     rates = read_rates(None, DAY, now=visit.now, agent_id=agent_id).get(agent_id) or Rates(DAY)
     causes = read_causes(None, now=visit.now, agent_id=agent_id)
+    may_see_tokens = may(visit.request.user, REQUIRED["tokens"], agent.project_id)
     return AgentDetailPage(
         title=f"{agent.name} · Agent",
         heading=agent.name,
@@ -213,12 +227,12 @@ def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage:
         same_cause=next((each for each in causes.same if each.answerable > 1), None),
         long_ago=visit.now - LONG,
         patterns=holding.count_patterns(agent, causes.counts, now=visit.now),
-        target=holding.find_target(agent),
+        target=queries.find_target(agent),
         whole=row.figures,
         most_given_up=row.figures if row.figures.failed else None,
         defaults=settings.TENFOUR,
         events=activity_queries.list_latest(None, agent=agent, most=EVENTS_SHOWN),
-        tokens=queries.list_tokens(agent),
+        tokens=queries.list_tokens(agent) if may_see_tokens else None,
         asked=next((action for action in row.actions if action.verb == ask), None),
     )
 
@@ -236,7 +250,7 @@ def find_steps(visit: Visit, agent_id: UUID) -> Steps | None:
         sort_agents(chosen, rates, sort=sort, range=range)
         return [agent.pk for agent, _ in chosen]
 
-    # a person who goes through the list meets it in one order
+    # While a person goes from agent to agent, the order must not change.
     key = hash_of((project and project.pk, query, sort, range.key))
     beside = steps.place_in(get_or_compute(f"agents:{key}", list_ids, seconds=ORDER_S), agent_id)
     return steps.build_steps(visit, beside, place="agents", page="agent", with_shift=True)

@@ -39,7 +39,7 @@ class Tile:
 
 def build_tiles(trend: Trend, *, waiting: int) -> list[Tile]:
     """Return the tiles of a range, compared with the one before; `waiting` need an answer."""
-    # the current bar would bend every line down
+    # the current bar is not over and would bend every line down
     slots = trend.slots[:-1]
     return [
         done_tile(trend, slots),

@@ -1,4 +1,4 @@
-"""Query whether there is anything to show, the awaited token, and what agents' time went to."""
+"""Query whether there is anything to show, the awaited token, and how agents spent their time."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def has_work(project: Project | None) -> bool:
 
 
 def list_idle_figures(project: Project | None, *, days: int) -> list[dict[str, Any]]:
-    """Return what agents' time went to in each project, as the clock computed it last."""
+    """Return how agents spent their time in each project, as the clock computed it last."""
     rows = of_project(InsightFigure.objects.filter(panel="idle", days=days), project)
     return get_or_compute(
         f"overview-idle:{project.id if project else 'all'}:{days}",

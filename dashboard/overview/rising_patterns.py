@@ -1,4 +1,4 @@
-"""Find the failure patterns that are new, came back, or are more frequent than the day before."""
+"""Find the failure patterns that are new, recurred, or are more frequent than the day before."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

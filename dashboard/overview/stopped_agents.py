@@ -15,7 +15,7 @@ from retries.breaker import CircuitBreakerConfig
 
 @dataclass(frozen=True, slots=True)
 class StoppedAgent:
-    """An agent, why it gets no work, and what waits for it."""
+    """An agent, the reason why it gets no work, and the work that waits for it."""
 
     agent: Any
     label: str
@@ -23,6 +23,7 @@ class StoppedAgent:
     css: str
     fact: str
     held: str
+    next: str = ""  # the condition for closing its breaker
     left: int | None = None  # seconds until its breaker is half open
     is_kept_open: bool = False
 
@@ -43,14 +44,7 @@ def describe_stopped(
     order = sorted(tripped.agents, key=lambda agent: agent.breaker.state != BreakerState.OPEN)
     lines = [describe_tripped(agent, now=now, config=config) for agent in order]
     lines += [describe_silent(agent, now=now) for agent in quiet]
-    held = sum(count_held(agent) for agent in [*tripped.agents, *quiet])
-    return StoppedAgents(lines, tripped.more, silent.more, held)
-
-
-def count_held(agent: Any) -> int:
-    """Return the held tasks of a tripped agent, or the waiting instructions of a silent one."""
-    held: int = agent.tasks_held if hasattr(agent, "tasks_held") else agent.waiting
-    return held
+    return StoppedAgents(lines, tripped.more, silent.more, tripped.held + silent.waiting)
 
 
 def describe_tripped(agent: Any, *, now: datetime, config: CircuitBreakerConfig) -> StoppedAgent:
@@ -58,7 +52,9 @@ def describe_tripped(agent: Any, *, now: datetime, config: CircuitBreakerConfig)
     held = f"{agent.tasks_held:,} held"
     if breaker.state == BreakerState.HALF_OPEN:
         fact = f"{breaker.successes} of {counted(config.success_threshold, 'probe')} passed"
-        return StoppedAgent(agent, badge.label, badge.icon, badge.css, fact, held)
+        runs = breaker.probe_attempt is not None and not agent.probe_ended
+        next = "probe runs" if runs else "probe is next"
+        return StoppedAgent(agent, badge.label, badge.icon, badge.css, fact, held, next)
     fact = breaker_reason({"reason": breaker.reason}) or "opened manually"
     line = StoppedAgent(agent, badge.label, badge.icon, badge.css, fact, held)
     if breaker.is_kept_open:

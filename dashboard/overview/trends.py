@@ -1,4 +1,4 @@
-"""Read what was done in a range of time and in the one before from the counts of the journal."""
+"""Read the results of a range of time and of the one before from the counts of the journal."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -110,9 +110,12 @@ class Trend:
 BAR = "greatest(-1, floor(extract(epoch from c.at - %(since)s) / %(bar)s))::int"
 WITHIN = """c.minutes = %(minutes)s and c.at >= %(from)s and c.at < %(until)s
     and (%(project)s::uuid is null or c.project_id = %(project)s)"""
-COUNTS = f"""select {BAR} as n, {", ".join(f"sum(c.{name}) as {name}" for name in SUMMED)}
-from retries_activitycount c where {WITHIN} group by 1"""
-DURATIONS = f"""select {BAR} as n, c.measure, c.step, sum(c.count) as count
+# the sums of each bar, and then its durations, which alone have a `measure`
+FIGURES = f"""select {BAR} as n, null as measure, null::int as step, null::bigint as count,
+    {", ".join(f"sum(c.{name})::bigint as {name}" for name in SUMMED)}
+from retries_activitycount c where {WITHIN} group by 1
+union all
+select {BAR}, c.measure, c.step, sum(c.count)::bigint, {", ".join("null" for _ in SUMMED)}
 from retries_durationcount c where {WITHIN} group by 1, 2, 3"""
 
 
@@ -120,24 +123,23 @@ def read_trend(project: Project | None, range: TrendRange, *, now: datetime) -> 
     """Return the trend of a project, or of all."""
     start = range.find_start(now)
     place = project.id if project else "all"
-    counts, durations = get_or_compute_slow(
-        f"trend:{range.key}:{place}:{start:%m%d%H%M}", lambda: read_rows(project, range, start)
+    rows = get_or_compute_slow(
+        f"trend-figures:{range.key}:{place}:{start:%m%d%H%M}",
+        lambda: read_rows(project, range, start),
     )
     slots = [Slot() for _ in [None] * range.bars]
     whole, before = Slot(), Slot()
-    for row in counts:
+    for row in rows:
         for slot in slots_of(row["n"], slots, whole, before):
+            if row["measure"]:
+                getattr(slot, row["measure"])[row["step"]] += row["count"]
+                continue
             for name in SUMMED:
                 setattr(slot, name, getattr(slot, name) + row[name])
-    for row in durations:
-        for slot in slots_of(row["n"], slots, whole, before):
-            getattr(slot, row["measure"])[row["step"]] += row["count"]
     return Trend(range, start, slots, whole, before)
 
 
-def read_rows(
-    project: Project | None, range: TrendRange, start: datetime
-) -> tuple[list[sql.Row], list[sql.Row]]:
+def read_rows(project: Project | None, range: TrendRange, start: datetime) -> list[sql.Row]:
     params: Mapping[str, Any] = {
         "from": start - range.length,
         "since": start,
@@ -146,7 +148,7 @@ def read_rows(
         "minutes": range.minutes,
         "project": project.id if project else None,
     }
-    return sql.run_custom_plan(COUNTS, **params), sql.run_custom_plan(DURATIONS, **params)
+    return sql.run_custom_plan(FIGURES, **params)
 
 
 def slots_of(n: int, slots: list[Slot], whole: Slot, before: Slot) -> Iterable[Slot]:
@@ -154,7 +156,7 @@ def slots_of(n: int, slots: list[Slot], whole: Slot, before: Slot) -> Iterable[S
 
 
 def find_quantile(steps: Counter[int], share: float) -> float | None:
-    """Return the seconds that so large a share took at most, to five percent.
+    """Return the seconds that a share of the durations does not exceed, to five percent.
 
     >>> round(find_quantile(Counter({0: 3, 10: 1}), 0.5))
     1

@@ -14,7 +14,7 @@ FEWER = 0.5
 
 @dataclass(frozen=True, slots=True)
 class UnusualAgent:
-    """An agent, what is unusual, and how far it is out of its range."""
+    """An agent, its unusual figure, and how far that is out of its range."""
 
     id: UUID
     why: str

@@ -91,6 +91,7 @@ class OverviewPage(PageContext):
     events: list[EventEntry]
     history: History | None  # None before the first task and instruction
     first_step: FirstStep | None  # only then
+    hides_first_steps: bool
 
 
 @live_page("overview/index.html", "overview/_overview.html", current="home")
@@ -101,8 +102,10 @@ def index(visit: Visit) -> OverviewPage:
     questions = list_oldest_questions(project, now=now, most=QUESTIONS_SHOWN)
     causes = read_causes(project, now=now) if questions.total else None
     history = read_history(project, range, causes, waiting=questions.total, now=now)
+    user: Any = visit.request.user
+    hides_first_steps = not history and user.hides_first_steps
     first_step = None
-    if not history and visit.scope.projects:
+    if not history and visit.scope.projects and not hides_first_steps:
         first_step = read_first_step(visit)
     return OverviewPage(
         title=page_title(questions.total),
@@ -125,6 +128,7 @@ def index(visit: Visit) -> OverviewPage:
         else [],
         history=history,
         first_step=first_step,
+        hides_first_steps=hides_first_steps,
     )
 
 
@@ -164,7 +168,7 @@ def read_history(
 
 
 def is_new(trend: Trend) -> bool:
-    """Return whether so little happened that it may be the first instructions alone."""
+    """Return whether there are so few events that they may be only the first instructions."""
     return trend.whole.sent <= queries.FEW and not trend.whole.attempts
 
 

@@ -108,6 +108,9 @@ class Preference(models.Model):
     time_zone = models.CharField(
         max_length=64, blank=True, db_default="", help_text="empty: that of the browser"
     )
+    hides_first_steps = models.BooleanField(
+        db_default=False, help_text="whether Overview leaves out the steps to begin with"
+    )
 
     def __str__(self) -> str:
         return f"{self.theme}, {self.time_zone or 'the browser’s time zone'}"

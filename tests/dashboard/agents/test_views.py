@@ -7,7 +7,7 @@ from html import unescape
 from uuid import UUID
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from dashboard.agents import views as agent_views
@@ -58,6 +58,8 @@ def test_the_list_shows_each_agent(browser: Client, four: dict[str, Agent]) -> N
     assert "never" in row_of(response, four["new"])
     assert "<title>1 silent · Agents · Tenfour</title>" in html(response)
     assert re.search(r"All 4 Tripped 0 Half open 0 Silent 1 Paused 1 ", text)
+    text = words(browser.get(URL, {"q": "older:1h state:silent"}))
+    assert re.search(r"All 3 Tripped 0 Half open 0 Silent 1 Paused 1 Working 1", text)
 
 
 def succeeded(agent: Agent, id: UUID, *, now: datetime) -> None:
@@ -285,6 +287,16 @@ def test_an_agent_page(browser: Client, agent: Agent, now: datetime) -> None:
     assert "laptop Last used never" in text and f"{secret[:9]}" in text
     assert secret not in html(response)
     assert "<title>coder · Agent · Tenfour</title>" in html(response)
+
+
+def test_tokens_are_for_people_who_may_see_them(client: Client, agent: Agent) -> None:
+    make_token("agent", agent=agent, name="laptop")
+    vera = User.objects.create_user("vera", is_staff=True)
+    for permission, is_shown in (("view_agent", False), ("view_token", True)):
+        vera.user_permissions.add(Permission.objects.get(codename=permission))
+        client.force_login(vera)
+        page = words(client.get(f"/agents/{agent.pk}/"))
+        assert ("laptop" in page) == is_shown, permission
 
 
 def test_revoked_and_expired_tokens_are_marked(

@@ -11,7 +11,9 @@ from django.test import Client
 
 from ledger import instructions
 from ledger.journal import SYSTEM, Kind, Stamp
-from ledger.models import Agent, Event
+from ledger.models import Agent, Breaker, Event, Membership, Preference, Project, Task
+from ledger.roles import Role
+from ledger.states import BlockedReason, BreakerState, TaskState
 from retries import activity_counts, breaker_actions, in_process
 from retries.attempts import leases
 from retries.models import Escalation, InsightFigure
@@ -133,8 +135,32 @@ def test_tripped_agents_are_listed_first(browser: Client, agent: Agent, now: dat
         "broken-2",
         "deaf",
     ]
-    assert "2 more tripped agents" in text and '/agents/?q=state%3Atripped"' in html(response)
+    assert "2 more tripped agents" in text
+    assert '/agents/?q=state%3Atripped%2Chalf-open"' in html(response)
     assert "6 breakers not closed" not in text and "5 breakers not closed" in text  # the sidebar
+
+
+def test_open_breakers_come_before_half_open_ones(
+    browser: Client, project: object, now: datetime
+) -> None:
+    """However long they are open; what waits is counted for all agents, also those not shown."""
+    for number in range(5):
+        tripped = make_agent(f"broken-{number}")
+        at = now - timedelta(minutes=9 - number)
+        breaker_actions.trip([tripped], reason="", stamp=Stamp(SYSTEM, at))
+        held = enqueued(tripped, "Held", now=at)
+        Task.objects.filter(pk=held).update(
+            state=TaskState.BLOCKED, blocked_reason=BlockedReason.BREAKER_OPEN
+        )
+    half = Breaker.objects.filter(agent__name__in=["broken-3", "broken-4"])
+    half.update(state=BreakerState.HALF_OPEN)
+    text = words(browser.get(URL))
+    listed = re.findall(r"(broken-\d) (?:Open|Half open)", text)
+    assert listed == ["broken-2", "broken-1", "broken-0"]
+    assert "Not getting work 5 tasks and instructions wait" in text
+    Breaker.objects.exclude(agent__name="broken-0").delete()
+    Breaker.objects.update(state=BreakerState.HALF_OPEN)
+    assert "Half open 0 of 2 probes passed probe is next 1 held" in words(browser.get(URL))
 
 
 @pytest.mark.django_db(transaction=True)
@@ -257,6 +283,38 @@ def test_overview_before_the_first_instruction(
     text = words(browser.get(URL))
     assert "No instructions yet" in text and "Tasks done" not in text
     assert "Nothing needs your attention" in text
+
+
+def test_the_first_steps_are_hidden_for_one_person(
+    browser: Client, project: Project, now: datetime
+) -> None:
+    """They can be shown again, and other people still see them."""
+    assert "Get started" in words(browser.get(URL))
+    lena = User.objects.create_user("lena")
+    Membership.objects.create(user=lena, project=project, role=Role.VIEWER, added_by="mara")
+    other = Client()
+    other.force_login(lena)
+    gone = other.post("/first-steps/", {"hidden": "yes"}, follow=True)
+    text = words(gone)
+    assert gone.redirect_chain == [(URL, 302)]
+    assert "You have hidden the first steps." in text and "Get started" not in text
+    assert 'id="first-connect"' not in html(gone)
+    assert "Get started" in words(browser.get(URL))
+    other.post("/settings/profile/save/", {"theme": "dark", "time_zone": ""})
+    assert "Get started" not in words(other.get(URL))
+    back = other.post("/first-steps/", {"hidden": "no"}, follow=True)
+    assert "Get started" in words(back)
+    assert Preference.objects.get(user=lena).theme == "dark"
+
+
+def test_hidden_first_steps_return_the_page_that_follows_them(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    browser.post("/first-steps/", {"hidden": "yes"})
+    send_acknowledged(agent, at=now - timedelta(days=3))
+    text = words(browser.get(URL))
+    assert "Tasks done" in text and "first steps" not in text
+    assert browser.get("/first-steps/").status_code == 405
 
 
 def test_overview_after_a_day_without_instructions(

@@ -1,0 +1,24 @@
+"""Hide the first steps on Overview, or show them again, for the person alone."""
+
+from typing import cast
+
+from django.contrib.auth.models import User
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from dashboard.access import operators_only
+from dashboard.navigation import read_scope
+from dashboard.rendering import HtmxRequest
+from ledger.models import Preference
+
+
+@require_POST
+@operators_only
+def set_first_steps(request: HtmxRequest) -> HttpResponse:
+    """Store whether the person hides the first steps, then return to Overview."""
+    hides = request.POST.get("hidden") == "yes"
+    user = cast(User, request.user)
+    Preference.objects.update_or_create(user=user, defaults={"hides_first_steps": hides})
+    return redirect(reverse("dashboard:home") + read_scope(request).query)
