@@ -1,4 +1,4 @@
-"""Count what happened in each half hour and each day from the journal.
+"""Count the events of each half hour and each day from the journal.
 
 Each event is counted once, in the transaction that moves the reader's cursor, so that a page reads
 a few rows for each agent however long the journal is.

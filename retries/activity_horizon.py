@@ -1,4 +1,4 @@
-"""The day from which all rows still exist that the activity is counted from."""
+"""Find the first day whose activity can still be counted from the rows."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -40,7 +40,7 @@ ORPHANS = (
 
 
 def find_first_whole_day(*, now: datetime) -> datetime:
-    """Return the first midnight, in UTC, after everything that was deleted or soon may be."""
+    """Return the first midnight, in UTC, after all rows that were deleted or may soon be."""
     days = [BEGINNING]
     for statement in ORPHANS:
         if last := sql.run_custom_plan(statement)[0]["at"]:

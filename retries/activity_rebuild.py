@@ -32,7 +32,7 @@ from retries.stream_position import (
 
 # The row that says which rebuild is the newest one.
 NEWEST = "activity_rebuild"
-# A statement counts so many events at most: a long one would hold back all readers of the journal.
+# The most events of one statement: a long one would hold back all readers of the journal.
 RUN_LENGTH = 200_000
 FIRST = str(UUID(int=0))
 # Runs are cut by id, which is about the time. What the cursor has yet to read is left to it.
@@ -40,7 +40,7 @@ IN_RUN = """e.id > %(after)s::uuid and e.id <= %(last)s::uuid
     and (e.tx, e.id) <= (%(tx)s::text::xid8, %(id)s::uuid)
     and e.at >= %(since)s"""
 COUNT_RUN = build_statements(IN_RUN)
-# Of the days that are kept, only what was never counted is new.
+# Of the days whose counts are kept, only events that were never counted are new.
 COUNT_KEPT_DAYS = build_statements(f"{IN_BATCH} and e.at < %(since)s")
 END_OF_RUN = """select id::text as id from (select id from ledger_event
     where id > %(after)s::uuid and id <= %(end)s::uuid order by id limit %(size)s
@@ -104,7 +104,7 @@ def count_large_batch(between: dict[str, str]) -> None:
 
 @transaction.atomic
 def begin_rebuild(*, since: datetime, now: datetime) -> Rebuild:
-    """Delete the counts from a day on, and let the clock go on from the end of the journal.
+    """Delete the counts from a day on, and let the clock continue at the end of the journal.
 
     The days before get what the clock has not counted yet: no later rebuild would find it.
     """

@@ -1,15 +1,17 @@
-"""Count events: those of the last day by kind and agent, those of the last hour by minute."""
+"""Count events: those that the filters beside the log lead to, and those of each step of time."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from uuid import UUID
 
 from django.db.models import Count, DateTimeField, F, Func, Value
 
 from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
 from dashboard.activity.queries import filter_events
-from dashboard.shared_queries import WINDOW
+from dashboard.query_box import has_value
+from dashboard.shared_queries import WINDOW, hash_of
 from ledger import sql
 from ledger.ids import SLACK, first_id
 from ledger.models import Agent, Project
@@ -18,9 +20,10 @@ from ledger.optional_cache import get_or_compute_slow
 
 @dataclass(frozen=True, slots=True)
 class EventCounts:
-    """The numbers of the last day's events by the noun of their kind, by agent, and by people.
+    """The numbers of events by the noun of their kind, by agent, and by people.
 
-    The clock's events are counted by themselves.
+    The clock's events are counted by themselves. Where there are too many events to count,
+    `are_known` is false, and the agents are those of the newest events.
     """
 
     total: int
@@ -28,47 +31,108 @@ class EventCounts:
     nouns: dict[str, int]
     agents: list[tuple[str, int]]  # the most active first
     people: int
+    are_known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CountedRange:
+    """The time whose events are counted; `most` limits how many of them are read."""
+
+    since: datetime | None
+    until: datetime | None
+    most: int | None
 
 
 MOST_AGENTS = 12
-COUNTS = """select split_part(kind, '.', 1) as noun, agent_id, actor_type = 'user' as person,
-    kind = any(%(clock)s) and actor_type = 'system' as clock, count(*) as n
-from ledger_event where id >= %(floor)s and at >= %(since)s
-    and (%(project)s::uuid is null or project_id = %(project)s)
-group by 1, 2, 3, 4"""
+MOST_READ = 50_000  # events of a range that may be longer than a day
+# A subselect without a limit is planned as a part of the statement. What has no index is left to
+# the outer select, so that the limit bounds the events that are read.
+COUNTS = """select kind, agent_id, actor_type,
+    kind = any(%(clock)s) and actor_type = 'system' as clock,
+    count(*) as read,
+    count(*) filter (
+        where (%(project)s::uuid is null or project_id = %(project)s)
+        and (%(actors)s::text[] is null or actor_name = any(%(actors)s))
+        and actor_name <> all(%(other_actors)s::text[])
+    ) as n
+from (
+    select kind, agent_id, actor_type, actor_name, project_id from ledger_event
+    where (%(since)s::timestamptz is null or id >= %(floor)s and at >= %(since)s)
+    and (%(until)s::timestamptz is null or id < %(ceiling)s and at < %(until)s)
+    and (%(about)s::uuid[] is null or subject_id = any(%(about)s))
+    {limit}
+) events group by 1, 2, 3"""
+NEWEST = "order by id desc limit %(most)s"
 
 
-def count_events(project: Project | None, *, now: datetime) -> EventCounts:
-    """Return the counts of the last day, which are cached for a short time."""
+def count_events(query: EventQuery, project: Project | None, *, now: datetime) -> EventCounts:
+    """Return the counts of the query's range; they are cached for a short time if they are slow.
+
+    Each leaves out the query's own key, but no other one.
+    """
     return get_or_compute_slow(
-        f"event-counts:{project.id if project else 'all'}",
-        lambda: read_counts(project, since=now - WINDOW),
+        f"event-counts:{project.id if project else 'all'}:{hash_of(query.text)}",
+        lambda: read_counts(query, project, now=now),
     )
 
 
-def read_counts(project: Project | None, *, since: datetime) -> EventCounts:
+def is_last_day(query: EventQuery) -> bool:
+    """Return whether the last day is counted, because the query limits the events in no way."""
+    return not (query.since or query.until or query.about)
+
+
+def range_of(query: EventQuery, *, now: datetime) -> CountedRange:
+    """Return the time to count: the query's range, or the last day if it has none."""
+    if is_last_day(query):
+        return CountedRange(now - WINDOW, None, None)
+    end = min(query.until or now, now)
+    is_short = query.since is not None and end - query.since <= LONGEST
+    return CountedRange(query.since, query.until, None if is_short else MOST_READ)
+
+
+def read_counts(query: EventQuery, project: Project | None, *, now: datetime) -> EventCounts:
+    counted = range_of(query, now=now)
+    since, until, most = counted.since, counted.until, counted.most
     rows = sql.run_custom_plan(
-        COUNTS,
-        floor=first_id(since - SLACK),
+        COUNTS.format(limit=NEWEST if most else ""),
         since=since,
+        floor=first_id(since - SLACK) if since else None,
+        until=until,
+        ceiling=first_id(until + SLACK) if until else None,
+        about=list(query.about) or None,
         project=project.id if project else None,
+        actors=list(query.actor.wanted) or None,
+        other_actors=list(query.actor.unwanted),
         clock=list(filters.CLOCK_KINDS),
+        most=most and most + 1,
     )
-    clock = sum(row["n"] for row in rows if row["clock"])
-    rows = [row for row in rows if not row["clock"]]
-    nouns, agents, people = dict.fromkeys(filters.NOUNS, 0), dict[UUID, int](), 0
+    are_known = most is None or sum(row["read"] for row in rows) <= most
+    return add_up(rows, query, are_known=are_known)
+
+
+def add_up(rows: Iterable[sql.Row], query: EventQuery, *, are_known: bool) -> EventCounts:
+    """Return the sums of the numbers by kind, agent and type of actor."""
+    ids = {row["agent_id"] for row in rows if row["agent_id"]}
+    names = dict(Agent.objects.filter(pk__in=ids).values_list("pk", "name"))
+    kinds, types = filters.kinds(query.kind), filters.actor_types(query.by)
+    total = clock = people = 0
+    # agents of several projects can share a name, and the filter is by name
+    nouns, agents = Counter(dict.fromkeys(filters.NOUNS, 0)), Counter[str]()
     for row in rows:
-        nouns[row["noun"]] = nouns.get(row["noun"], 0) + row["n"]
-        people += row["n"] if row["person"] else 0
-        if row["agent_id"]:
-            agents[row["agent_id"]] = agents.get(row["agent_id"], 0) + row["n"]
-    busiest = sorted(agents, key=lambda id: -agents[id])[:MOST_AGENTS]
-    names = dict(Agent.objects.filter(pk__in=busiest).values_list("pk", "name"))
-    by_name: dict[str, int] = {}
-    for id in busiest:  # agents of several projects can share a name, and the filter is by name
-        if id in names:
-            by_name[names[id]] = by_name.get(names[id], 0) + agents[id]
-    return EventCounts(sum(nouns.values()), clock, nouns, list(by_name.items()), people)
+        name, n = names.get(row["agent_id"], ""), row["n"]
+        has_agent = has_value(query.agent, name)
+        has_kind = kinds is None or row["kind"] in kinds
+        has_actor = types is None or row["actor_type"] in types
+        if row["clock"]:
+            clock += n * (has_agent and has_kind and has_actor)
+            if query.hides_clock:
+                continue
+        total += n * has_agent
+        nouns[row["kind"].partition(".")[0]] += n * (has_agent and has_actor)
+        people += n * (has_agent and has_kind and row["actor_type"] == "user")
+        agents[name] += n * (has_kind and has_actor and bool(name))
+    busiest = [(name, n) for name, n in agents.most_common(MOST_AGENTS) if n]
+    return EventCounts(total, clock, dict(nouns), busiest, people, are_known)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dashboard.access import operators_only
 from dashboard.activity import filters, queries
 from dashboard.export import export_list
 from dashboard.navigation import requested_project
+from dashboard.nearest_names import list_problems
 from dashboard.rendering import HtmxRequest
 
 COLUMNS = {
@@ -24,5 +25,7 @@ COLUMNS = {
 def export(request: HtmxRequest, form: str) -> HttpResponseBase:
     """Stream the list as CSV or JSON lines."""
     query = filters.parse(request.GET.get("q", ""), now=timezone.now())
-    rows = queries.filter_events(query, requested_project(request)).order_by("-id")
-    return export_list(rows, COLUMNS, form=form, name="activity", problems=query.problems)
+    project = requested_project(request)
+    rows = queries.filter_events(query, project).order_by("-id")
+    problems = list_problems(query, "activity", project)
+    return export_list(rows, COLUMNS, form=form, name="activity", problems=problems)

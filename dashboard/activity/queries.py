@@ -217,7 +217,7 @@ def describe(event: Event, about: EventSubject) -> EventSentence:
         case "session":
             return describe_session_event(event, about)
         case "operation" | "audit":
-            return describe_operation_event(event, about)
+            return describe_operation_event(event)
     return describe_event(event, about)
 
 

@@ -1,5 +1,6 @@
 """The Activity page: the journal, newest first, with facets and a histogram."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
@@ -14,13 +15,20 @@ from django.views.decorators.http import require_safe
 from dashboard import rendering
 from dashboard.access import operators_only
 from dashboard.activity import filters, queries
-from dashboard.activity.counts import EventBars, EventCounts, count_by_step, count_events
+from dashboard.activity.counts import (
+    EventBars,
+    EventCounts,
+    count_by_step,
+    count_events,
+    is_last_day,
+)
 from dashboard.activity.filters import EventQuery
 from dashboard.activity.queries import EventEntry
 from dashboard.facets import Facet
 from dashboard.formatting import counted
 from dashboard.live_updates import read_live_key
 from dashboard.navigation import here_of, read_scope, requested_project
+from dashboard.nearest_names import NameHints, suggest_names
 from dashboard.pagination import Page
 from dashboard.query_box import as_id, term
 from dashboard.rendering import HtmxRequest, PageContext, Visit
@@ -60,8 +68,11 @@ class AgeGroup:
 
 @dataclass(frozen=True, slots=True)
 class Facets:
+    """The filters beside the log, and of which events they show the numbers."""
+
     kinds: list[Facet]
     agents: list[Facet]
+    scope: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +113,7 @@ class ActivityPage(PageContext):
     ranges: list[RangeLink]
     rest: str  # the query without a range of time
     is_filtered: bool
+    hints: NameHints
 
 
 @require_safe
@@ -151,11 +163,12 @@ def build_page(visit: Visit, query: EventQuery) -> ActivityPage:
         page=page,
         newest=page.rows[0].event.pk if page.rows and page.newer is None else None,
         groups=group_by_age(page.rows, now=now),
-        facets=build_facets(count_events(project, now=now), query),
+        facets=build_facets(count_events(query, project, now=now), query),
         histogram=build_histogram(counted_bars, to_now=query.until is None or query.until >= now),
         ranges=build_ranges(query),
         rest=query.without("since", "until"),
         is_filtered=bool(query.text),
+        hints=suggest_names(query, "activity", project, found=bool(page.rows)),
     )
 
 
@@ -175,28 +188,37 @@ def age_of(event: Event, *, now: datetime) -> str:
 
 
 def build_facets(counts: EventCounts, query: EventQuery) -> Facets:
-    """Return the kinds and agents of the last day as filters."""
-    is_all = not query.one_kind and not query.is_by_people
-    kinds = [Facet("All", query.without("kind", "by"), counts.total, is_all)]
-    for noun, count in counts.nouns.items():
-        current = query.one_kind == noun
-        if count or current:
-            text = query.having("kind", "" if current else f"kind:{noun}")
-            label = noun.replace("_", " ")
-            kinds.append(Facet(label, text, count, current, NOUN_ICONS.get(noun, "info")))
-    if counts.people or query.is_by_people:
-        text = query.having("by", "" if query.is_by_people else "by:people")
-        kinds.append(Facet("by people", text, counts.people, query.is_by_people, "person"))
-    if counts.clock or not query.hides_clock:
-        shown = filters.SHOWN in query.clock.wanted
-        text = query.having("clock", "" if shown else f"clock:{filters.SHOWN}")
-        kinds.append(Facet("timers too", text, counts.clock, shown, "clock"))
+    """Return the kinds and agents of the counted events as filters."""
     agents = []
     for name, count in counts.agents:
         current = query.one_agent == name
         text = query.having("agent", "" if current else term("agent", name))
-        agents.append(Facet(name, text, count, current))
-    return Facets(kinds, agents)
+        agents.append(Facet(name, text, count if counts.are_known else None, current))
+    scope = "24 h" if is_last_day(query) else "" if counts.are_known else "too many to count"
+    return Facets(list(build_kind_facets(counts, query)), agents, scope)
+
+
+def build_kind_facets(counts: EventCounts, query: EventQuery) -> Iterator[Facet]:
+    """Yield the kinds, people and the clock as filters: without numbers, all of them."""
+
+    def build(label: str, text: str, count: int, current: bool, icon: str = "") -> Facet:
+        return Facet(label, text, count if counts.are_known else None, current, icon)
+
+    is_all = not query.one_kind and not query.is_by_people
+    yield build("All", query.without("kind", "by"), counts.total, is_all)
+    for noun, count in counts.nouns.items():
+        current = query.one_kind == noun
+        if count or current or not counts.are_known:
+            text = query.having("kind", "" if current else f"kind:{noun}")
+            label = noun.replace("_", " ")
+            yield build(label, text, count, current, NOUN_ICONS.get(noun, "info"))
+    if counts.people or query.is_by_people or not counts.are_known:
+        text = query.having("by", "" if query.is_by_people else "by:people")
+        yield build("by people", text, counts.people, query.is_by_people, "person")
+    if counts.clock or not query.hides_clock or not counts.are_known:
+        shown = filters.SHOWN in query.clock.wanted
+        text = query.having("clock", "" if shown else f"clock:{filters.SHOWN}")
+        yield build("timers too", text, counts.clock, shown, "clock")
 
 
 def build_histogram(found: EventBars, *, to_now: bool) -> Histogram:

@@ -38,7 +38,7 @@ class ActivityCount(models.Model):
 
 
 class DurationCount(models.Model):
-    """A project's acknowledgements or answers of about one duration, in one slot of time.
+    """A project's acknowledgments or answers of about one duration, in one slot of time.
 
     `step` counts steps of five percent from one second. Only `retries.activity_counts` writes it.
     """

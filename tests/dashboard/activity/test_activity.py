@@ -15,9 +15,11 @@ from django.http import HttpResponse
 from django.test import Client
 
 from dashboard import live_updates, pagination
+from dashboard.activity import counts
 from dashboard.activity import filters as activity_filters
 from dashboard.activity.filters import EventQuery, parse
 from dashboard.activity.queries import describe
+from dashboard.activity.views import NOUN_ICONS
 from dashboard.sentences.event_sentence import EventSubject
 from ledger import agents, instructions, journal, tokens
 from ledger.journal import Actor, Kind, Stamp, person
@@ -216,10 +218,76 @@ def test_counts_beside_the_log(browser: Client, story: UUID, mara: User, now: da
     told = {" ".join(re.sub(r"<[^>]+>", " ", text).split()): link for link, text in facets}
     assert told["by people 1"] == "?q=kind%3Aagent+since%3A9h+by%3Apeople"
     assert told["instruction 7"] == "?q=since%3A9h+kind%3Ainstruction"
-    assert told["timers too 1"] == "?q=kind%3Aagent+since%3A9h+clock%3Ashown"
+    assert "timers too" not in " ".join(told), "the clock made no event of this kind"
     assert any(name.startswith("All ") for name in told)
     agents_too = next(link for name, link in told.items() if name.startswith("agent "))
     assert agents_too == "?q=since%3A9h"  # the way back
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("", "agent:coder", "agent:codex", "kind:agent", "kind:task,agent", "by:people"),
+        *("actor:ci", "actor:ci,jonas", "-actor:ci", "actor:idle_check agent:coder", "actor:zed"),
+        *("since:10m", "until:10m", "since:30m until:10m", "since:30d", "until:2026-11-20"),
+        *("since:30d until:10m kind:instruction", "since:10m actor:jonas by:people"),
+        *("about:{story}", "about:{story} since:10m", "about:{story} until:19m30s -actor:ci"),
+        *("{story} kind:instruction.queued", "about:{story} clock:shown"),
+    ],
+)
+def test_counts_keep_to_the_other_filters(
+    browser: Client, agent: Agent, story: UUID, mara: User, now: datetime, query: str
+) -> None:
+    """Each count is the number of events that its link shows: of the last day without a range."""
+    codex = make_agent("codex")
+    happen(at=now - timedelta(minutes=3), agent=codex)
+    happen(at=now - timedelta(days=9), agent=codex, actor=Actor("token", "1", "ci"))
+    happen(at=now - timedelta(days=2), agent=make_agent("far", project=make_project("far")))
+    agents.pause([codex], stamp=Stamp(person(mara), now))
+    text = query.format(story=story)
+    response = browser.get(URL, {"q": text})
+    facets = response.context["facets"]
+    has_range = any(f"{key}:" in text for key in ("since", "until", "about")) or str(story) in text
+    assert facets.scope == ("" if has_range else "24 h")
+    for each in [*facets.kinds, *facets.agents]:
+        if each.label != "timers too" and (not each.current or each.label == "All"):
+            shown = browser.get(URL, {"q": f"{each.query}{'' if has_range else ' since:24h'}"})
+            assert len(ids(shown)) == each.count, each
+    listed = ids(browser.get(URL, {"q": text if has_range else f"{text} since:24h"}))
+    if "kind:" not in text and "by:" not in text:
+        assert facets.kinds[0].count == len(listed)
+        assert sum(each.count for each in facets.kinds[1:] if each.icon in NOUNS) == len(listed)
+
+
+NOUNS = {*NOUN_ICONS.values(), "info"}
+
+
+def test_the_clock_is_counted_by_itself(browser: Client, story: UUID) -> None:
+    for query, count in (("", 1), ("since:1h", 1), ("since:10m", None), ("actor:ci", None)):
+        facets = browser.get(URL, {"q": query}).context["facets"]
+        told = {each.label: each.count for each in facets.kinds}
+        assert told.get("timers too") == count, query
+
+
+def test_what_is_too_much_to_count_has_no_number(
+    browser: Client, agent: Agent, story: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No more events are read than the limit, whatever the filter leaves of them."""
+    every = Event.objects.count()
+    for limit, number in ((every, 1), (every - 1, None)):
+        monkeypatch.setattr(counts, "MOST_READ", limit)
+        page = browser.get(URL, {"q": "since:300d actor:ci"})
+        facets = page.context["facets"]
+        told = {each.label: each.count for each in [*facets.kinds, *facets.agents]}
+        assert told["All"] == told["instruction"] == told["coder"] == number
+        assert ("too many to count" in words(page)) == (number is None)
+        assert ("by people" in told) == ("token" in told) == (number is None)
+    # what is about one subject, and a day, can be counted
+    for query in (f"about:{story}", "since:24h"):
+        monkeypatch.setattr(counts, "MOST_READ", 5 if query == f"about:{story}" else 0)
+        assert browser.get(URL, {"q": query}).context["facets"].kinds[0].count, query
+    monkeypatch.setattr(counts, "MOST_READ", 4)
+    assert browser.get(URL, {"q": f"about:{story}"}).context["facets"].kinds[0].count is None
 
 
 def test_histogram_of_the_last_hour(browser: Client, story: UUID) -> None:
