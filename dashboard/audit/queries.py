@@ -1,4 +1,4 @@
-"""Read the audit log: what people did, what became of tokens, and who signed in.
+"""Read the audit log: what people did, changes of tokens, and who signed in.
 
 It merges the journal, the admin's own log and the records of sign-ins.
 """
@@ -172,7 +172,7 @@ def admin_record(row: LogEntry) -> AuditRecord:
 SIGN_INS = {
     SignInOutcome.SIGNED_IN: ("signed in", "person"),
     SignInOutcome.SIGNED_OUT: ("signed out", "out"),
-    SignInOutcome.REFUSED: ("was refused at the sign-in", "s-failed"),
+    SignInOutcome.REFUSED: ("was refused at sign-in", "s-failed"),
 }
 
 

@@ -16,9 +16,11 @@ from dashboard.audit import queries
 from dashboard.audit.queries import AuditRecord
 from dashboard.export import export_records
 from dashboard.navigation import read_scope
+from dashboard.nearest_names import NameHints, list_problems, suggest_names
 from dashboard.pagination import PAGE
 from dashboard.query_box import as_id
 from dashboard.rendering import Crumb, HtmxRequest, PageContext
+from dashboard.saved_views.strip import ViewStrip, read_views
 from ledger import journal
 from ledger.journal import Kind, stamp_of
 
@@ -42,12 +44,14 @@ class Choice:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditPage(PageContext):
     query: EventQuery
+    views: ViewStrip
     records: list[AuditRecord]
     older: str
     count: int
     count_cap: int
     nouns: list[Choice]
     periods: list[Choice]
+    hints: NameHints
     subpage: str = "audit"
 
 
@@ -65,11 +69,13 @@ def index(request: HtmxRequest) -> HttpResponse:
         heading="Audit log",
         crumbs=(Crumb("Settings", reverse("dashboard:settings")),),
         query=query,
+        views=read_views(visit, "audit", query.text),
         records=records,
         older=str(records[-1].id) if len(found) > PAGE else "",
         count=queries.count_records(query, visit.scope),
         count_cap=queries.COUNT_CAP,
         nouns=[choose(query, "kind", noun, noun) for noun in NOUNS],
+        hints=suggest_names(query, "audit", visit.scope.project, found=bool(records)),
         periods=[choose(query, "since", value, label) for value, label in PERIODS],
     )
     return rendering.respond(visit, "audit/index.html", "audit/_audit.html", page)
@@ -93,7 +99,7 @@ def export(request: HtmxRequest, form: str) -> HttpResponseBase:
         COLUMNS,
         form=form,
         name=f"audit-{now:%Y-%m-%d}",
-        problems=query.problems,
+        problems=list_problems(query, "audit", scope.project),
     )
     if response.status_code == 200:
         for project in [scope.project] if scope.project else scope.projects:

@@ -1,6 +1,6 @@
 """Save, switch, test and delete channels and rules, and set a person's quiet hours."""
 
-from datetime import time
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -11,26 +11,27 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboard.access import operators_only
+from dashboard.access import operators_only, takes_form
+from dashboard.form_values import read_clock_time, read_whole_number
 from dashboard.notifications import channel_form, queries, views
 from dashboard.notifications.rule_form import RuleForm, posted_form
 from dashboard.query_box import as_id
 from dashboard.rendering import HtmxRequest, Visit, begin_visit
-from ledger.errors import Invalid, Refusal, VersionMismatch
+from ledger.errors import Invalid, RateLimited, Refusal, VersionMismatch
 from ledger.journal import stamp_of
 from ledger.models import Project
 from retries.models import Channel, NotificationRule
 from retries.models.notification_channel import DisabledBecause
 from retries.notifications import channels, rules, trials
 
+QUIET_FIELDS = ("starts", "ends", "timezone")
 CHANGED_MEANWHILE = "Someone has changed it meanwhile. Look at it again, then save."
 
 
 # ---- rules
 
 
-@require_POST
-@operators_only
+@takes_form("notifications")
 def save_rule(request: HtmxRequest) -> HttpResponse:
     """Create a rule, or change the one that the form names."""
     visit = begin_visit(request, current="settings")
@@ -61,10 +62,9 @@ def write_rule(
     if row is None:
         rules.create_rule(spec, project=project, stamp=stamp_of(visit.request))
         return True
-    version = form.values.get("version", "")
     rules.update_rule(
         row.pk,
-        version=int(version) if version.isdecimal() else None,
+        version=read_whole_number(form.values.get("version", "")),
         stamp=stamp_of(visit.request),
         **{name: getattr(spec, name) for name in spec.__slots__},
     )
@@ -103,8 +103,7 @@ def confirm_deletion(visit: Visit, noun: str, id: UUID) -> HttpResponse:
 # ---- channels
 
 
-@require_POST
-@operators_only
+@takes_form("notifications")
 def save_channel(request: HtmxRequest) -> HttpResponse:
     """Create a channel, or change the one that the form names."""
     visit = begin_visit(request, current="settings")
@@ -133,16 +132,13 @@ def write_channel(form: channel_form.ChannelForm, row: Channel | None, visit: Vi
     stamp = stamp_of(visit.request)
     if row is None:
         return channels.create_channel(form.read_new(), project=form.project, stamp=stamp).secret
-    version = form.values.get("version", "")
+    version = read_whole_number(form.values.get("version", ""))
     changes: dict[str, Any] = form.read()
-    channels.update_channel(
-        row.pk, version=int(version) if version.isdecimal() else None, stamp=stamp, **changes
-    )
+    channels.update_channel(row.pk, version=version, stamp=stamp, **changes)
     return ""
 
 
-@require_POST
-@operators_only
+@takes_form("notifications")
 def act_on_channel(request: HtmxRequest, channel_id: UUID, verb: str) -> HttpResponse:
     """Test a channel, switch it on or off, or delete it."""
     visit = begin_visit(request, current="settings")
@@ -175,10 +171,13 @@ def act_on_channel(request: HtmxRequest, channel_id: UUID, verb: str) -> HttpRes
 
 def send_test(visit: Visit, channel: Channel) -> bool:
     """Send a test unless one was sent just now; return whether the receiver accepted it."""
-    if queries.was_just_tested(channel, now=visit.now):
-        messages.warning(visit.request, "One test per channel and 10 s. Nothing was sent.")
+    try:
+        _, answer = trials.send_test(
+            channel, pause=queries.TEST_PAUSE, stamp=stamp_of(visit.request)
+        )
+    except RateLimited as refusal:
+        messages.warning(visit.request, refusal.detail)
         return False
-    _, answer = trials.send_test(channel, stamp=stamp_of(visit.request))
     return answer.succeeded
 
 
@@ -195,29 +194,20 @@ def turn_on(visit: Visit, channel: Channel) -> None:
 # ---- a person's own quiet hours
 
 
-@require_POST
-@operators_only
+@takes_form("notifications")
 def save_quiet_hours(request: HtmxRequest) -> HttpResponse:
     """Set when the person's own channels stay quiet; empty times mean never."""
     visit = begin_visit(request, current="settings")
     assert isinstance(request.user, User)
+    starts_at, ends_at, zone = (request.POST.get(name, "").strip() for name in QUIET_FIELDS)
+    form = views.QuietForm(starts_at, ends_at, zone)
     try:
-        starts, ends = (read_time(request.POST.get(name, "")) for name in ("starts", "ends"))
-        rules.set_quiet_hours(
-            request.user,
-            starts=starts,
-            ends=ends,
-            timezone=request.POST.get("timezone", "") or "UTC",
-        )
+        starts, ends = read_clock_time(form.starts), read_clock_time(form.ends)
+        if (starts is None) != (ends is None):
+            raise ValueError("Give both times, or none for no quiet hours.")
+        rules.set_quiet_hours(request.user, starts=starts, ends=ends, timezone=zone or "UTC")
     except (ValueError, Invalid) as error:
         said = error.detail if isinstance(error, Invalid) else str(error)
-        return views.show(visit, quiet_error=said, status_code=422)
+        return views.show(visit, quiet=replace(form, error=said), status_code=422)
     messages.success(request, "Quiet hours saved." if starts and ends else "No quiet hours.")
     return views.back(visit)
-
-
-def read_time(text: str) -> time | None:
-    try:
-        return time.fromisoformat(text.strip()) if text.strip() else None
-    except ValueError:
-        raise ValueError(f"“{text[:20]}” is not a time such as 22:00.") from None

@@ -108,7 +108,7 @@ def count_by_state(
     return get_or_compute_slow(name, count)
 
 
-def given_up(project: Project | None) -> QuerySet[Delivery]:
+def select_given_up(project: Project | None) -> QuerySet[Delivery]:
     """Return the deliveries that gave up."""
     return Delivery.objects.filter(concerning(project), state=DeliveryState.GAVE_UP)
 

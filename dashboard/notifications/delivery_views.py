@@ -7,6 +7,7 @@ from django.urls import reverse, reverse_lazy
 from dashboard.access import may_open
 from dashboard.facets import Facet, build_state_facets
 from dashboard.navigation import here_of
+from dashboard.nearest_names import NameHints, suggest_names
 from dashboard.notifications import delivery_filters, delivery_queries, redelivery
 from dashboard.notifications.delivery_filters import DeliveryQuery
 from dashboard.notifications.delivery_queries import OpenedDelivery
@@ -15,6 +16,7 @@ from dashboard.notifications.redelivery import Range, RedeliveryProgress
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
 from dashboard.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.saved_views.strip import ViewStrip, read_views
 from retries.models import Delivery
 from retries.models.notification_delivery import DeliveryState
 from retries.notifications.retry_schedule import MOST_TRIES
@@ -56,6 +58,7 @@ class Entry:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveriesPage(PageContext):
     query: DeliveryQuery
+    views: ViewStrip
     states: list[Facet]
     total: int | None
     page: Page[Delivery]
@@ -63,6 +66,7 @@ class DeliveriesPage(PageContext):
     range: Range | None
     progress: RedeliveryProgress | None
     chosen: set[str]
+    hints: NameHints
 
 
 @live_page(
@@ -92,6 +96,7 @@ def index(visit: Visit) -> DeliveriesPage:
         heading="Deliveries",
         crumbs=(SETTINGS,),
         query=query,
+        views=read_views(visit, "deliveries", query.text),
         states=build_state_facets(STATES, counts, query.one_state, query),
         total=counts.get(query.one_state),
         page=page,
@@ -99,6 +104,7 @@ def index(visit: Visit) -> DeliveriesPage:
         range=redelivery.read_range(request.GET, project, now=now) if may_act else None,
         progress=redelivery.read_progress(request.GET, project),
         chosen=set(request.GET.getlist("id")),
+        hints=suggest_names(query, "deliveries", project, found=bool(page.rows)),
     )
 
 

@@ -8,20 +8,20 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboard.access import operators_only
+from dashboard.access import operators_only, takes_form
 from dashboard.formatting import duration
 from dashboard.notifications import queries, views
 from dashboard.notifications.message_views import list_examples
 from dashboard.notifications.rule_form import RuleForm, as_rule, posted_form
 from dashboard.query_box import as_id
 from dashboard.rendering import HtmxRequest, Visit, begin_visit
+from ledger.errors import RateLimited
 from ledger.journal import stamp_of
 from retries.models import NotificationRule
 from retries.notifications import trials
 
 
-@require_POST
-@operators_only
+@takes_form("notifications")
 def of_form(request: HtmxRequest) -> HttpResponse:
     """Send an example of the rule in the form, which stays open and is not saved."""
     visit = begin_visit(request, current="settings")
@@ -50,14 +50,18 @@ def send(visit: Visit, rule: NotificationRule) -> None:
     channel, request = rule.channel, visit.request
     if not channel.is_on:
         messages.warning(request, f"{channel.name} is off. Turn it on first. Nothing was sent.")
-    elif queries.was_just_tested(channel, now=visit.now):
-        messages.warning(request, "One test or example per channel and 10 s. Nothing was sent.")
+        return
+    example = list_examples(rule)[0].message
+    try:
+        _, answer = trials.send_example(
+            channel, example, pause=queries.TEST_PAUSE, stamp=stamp_of(request)
+        )
+    except RateLimited as refusal:
+        messages.warning(request, refusal.detail)
+        return
+    if answer.succeeded:
+        took = duration(answer.latency_ms / 1000)
+        said = f"{channel.name} accepted the example in {took}. Look for “Example:”."
+        messages.success(request, said)
     else:
-        example = list_examples(rule)[0].message
-        _, answer = trials.send_example(channel, example, stamp=stamp_of(request))
-        if answer.succeeded:
-            took = duration(answer.latency_ms / 1000)
-            said = f"{channel.name} accepted the example in {took}. Look for “Example:”."
-            messages.success(request, said)
-        else:
-            messages.warning(request, f"{channel.name} did not take it: {answer.error}")
+        messages.warning(request, f"{channel.name} did not take it: {answer.error}")

@@ -21,7 +21,7 @@ WEEK = timedelta(days=7)
 CHANNELS_SHOWN = 100
 RULES_SHOWN = 200
 EVENTS_READ = 10_000
-TESTED_EVERY = timedelta(seconds=10)
+TEST_PAUSE = timedelta(seconds=10)
 TEST_SHOWN_FOR = timedelta(minutes=10)
 UNSENT = (DeliveryState.HELD, DeliveryState.SUMMARIZED, DeliveryState.NOT_SENT)
 
@@ -111,11 +111,6 @@ def count_sent(
         return {row[by]: (row["sent"], row["held"], row["at"]) for row in found}
 
     return get_or_compute_slow(f"sent:{by}:{project.id if project else 'all'}", count)
-
-
-def was_just_tested(channel: Channel, *, now: datetime) -> bool:
-    rows = Delivery.objects.filter(channel=channel, role=DeliveryRole.TEST)
-    return rows.filter(created_at__gt=now - TESTED_EVERY).exists()
 
 
 def count_open_escalations(project: Project | None) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, time
 
+from dashboard.form_values import read_clock_time, read_whole_number
 from dashboard.query_box import as_id
 from ledger.errors import Invalid
 from ledger.models import Agent, Plan, Project
@@ -12,6 +13,7 @@ from retries.models.notification_rule import RepeatUntil
 from retries.notifications.conditions import CONDITIONS, condition_of
 from retries.notifications.rules import NotificationRuleSpec, check_rule
 
+LARGEST = 999_999
 SEVERE = "high"
 SEVERITIES = (("", "any severity"), (SEVERE, "severe only"))
 UNTIL = (
@@ -96,21 +98,21 @@ class RuleForm:
         text = self.values.get(name, "").strip()
         if not text:
             return None
-        if not text.isascii() or not text.isdecimal() or len(text) > 6:
-            self.errors[name] = f"“{text[:20]}” is not a whole number."
+        number = read_whole_number(text)
+        if number is None or number > LARGEST:
+            self.errors[name] = f"“{text[:20]}” is not a whole number up to {LARGEST:,}."
             return None
-        return int(text)
+        return number
 
     def read_minutes(self, name: str) -> int | None:
         number = self.read_number(name)
         return None if number is None else number * 60
 
     def read_time(self, name: str) -> time | None:
-        text = self.values.get(name, "").strip()
         try:
-            return time.fromisoformat(text) if text else None
-        except ValueError:
-            self.errors["quiet"] = f"“{text[:20]}” is not a time such as 22:00."
+            return read_clock_time(self.values.get(name, ""))
+        except ValueError as error:
+            self.errors["quiet"] = str(error)
             return None
 
     def note(self, refusal: Invalid) -> None:

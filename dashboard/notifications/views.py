@@ -10,7 +10,7 @@ from django.urls import reverse, reverse_lazy
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from dashboard.access import may_open, operators_only
+from dashboard.access import may_open, operators_only, takes_form
 from dashboard.notifications import channel_form, delivery_queries, queries
 from dashboard.notifications.channel_form import ChannelForm
 from dashboard.notifications.icons import icon_of
@@ -43,7 +43,7 @@ from dashboard.rendering import (
     respond,
 )
 from ledger.models import Agent, Project
-from retries.models import Channel, NotificationRule, QuietHours
+from retries.models import Channel, NotificationRule
 
 SETTINGS = Crumb("Settings", reverse_lazy("dashboard:settings"))
 TEMPLATE, PART = "notifications/index.html", "notifications/_notifications.html"
@@ -86,6 +86,17 @@ class RuleEntry:
     editor: RuleEditor | None
 
 
+@dataclass(frozen=True, slots=True)
+class QuietForm:
+    """The form of a person's quiet hours, as stored or as typed."""
+
+    starts: str = ""
+    ends: str = ""
+    timezone: str = "UTC"
+    error: str = ""
+    is_new: bool = False  # the browser fills in its own zone
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotificationsPage(PageContext):
     channels: list[ChannelEntry]
@@ -99,8 +110,7 @@ class NotificationsPage(PageContext):
     secret: str
     asked: tuple[str, str] | None  # what to delete: a noun and its id
     open_escalations: int
-    quiet: QuietHours | None
-    quiet_error: str
+    quiet: QuietForm
     projects: list[Project]
 
 
@@ -111,7 +121,7 @@ def build_page(
     channel: ChannelForm | None = None,
     edited_channel: Channel | None = None,
     secret: str = "",
-    quiet_error: str = "",
+    quiet: QuietForm | None = None,
     status_code: int = 200,
 ) -> NotificationsPage:
     project, now, asks = visit.scope.project, visit.now, visit.request.GET
@@ -144,10 +154,17 @@ def build_page(
         secret=secret,
         asked=read_question(visit) if may_edit else None,
         open_escalations=0 if entries else queries.count_open_escalations(project),
-        quiet=queries.find_quiet_hours(visit.request.user),
-        quiet_error=quiet_error,
+        quiet=quiet or read_quiet_hours(visit),
         projects=list(visit.scope.projects),
     )
+
+
+def read_quiet_hours(visit: Visit) -> QuietForm:
+    """Return the form with the person's stored quiet hours."""
+    row = queries.find_quiet_hours(visit.request.user)
+    if row is None:
+        return QuietForm(is_new=True)
+    return QuietForm(f"{row.starts:%H:%M}", f"{row.ends:%H:%M}", row.timezone)
 
 
 @live_page(TEMPLATE, PART, current="settings", read_key=delivery_queries.read_key)
@@ -246,8 +263,7 @@ def preview(request: HtmxRequest) -> HttpResponse:
     return render(request, "notifications/_said.html", page)
 
 
-@require_POST
-@operators_only
+@takes_form("notifications")
 def check(request: HtmxRequest) -> HttpResponse:
     """Show the form with its sentence and preview, as a script does without being asked."""
     visit = begin_visit(request, current="settings")

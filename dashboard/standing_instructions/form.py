@@ -1,10 +1,12 @@
 """Read the form of a rule; what the ledger refuses becomes an error of its field."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dashboard.form_values import read_whole_number
 from dashboard.standing_instructions.recipes import DEFAULTS
 from ledger import agents
 from ledger.agents import UnknownAgent
@@ -14,6 +16,7 @@ from ledger.models import Plan, Project, StandingInstruction
 from ledger.models.standing_instruction import Trigger
 from ledger.standing_instructions.editing import On, RuleSpec
 
+LARGEST = 999_999
 POINTERS = {
     "on": "signal",
     "type": "signal",
@@ -133,9 +136,10 @@ def find_plan(project: Project, ref: str) -> Plan | None:
 
 
 def read_number(text: str, pointer: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 7):
-        raise Invalid(pointer, "Enter a whole number.")
-    return int(text)
+    number = read_whole_number(text)
+    if number is None or number > LARGEST:
+        raise Invalid(pointer, f"Enter a whole number up to {LARGEST:,}.")
+    return number
 
 
 def read_value(text: str) -> Any:
@@ -146,9 +150,10 @@ def read_value(text: str) -> Any:
     """
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
-    return text if isinstance(value, (dict, list)) else value
+    is_storable = not isinstance(value, float) or math.isfinite(value)
+    return value if is_storable and not isinstance(value, (dict, list)) else text
 
 
 def show_value(value: Any) -> str:
@@ -166,8 +171,7 @@ def posted_form(posted: Mapping[str, str]) -> RuleForm:
     """Return the form with the values that were posted."""
     values = {name: value.strip() if name != "content" else value for name, value in posted.items()}
     rows, expect_rows = (
-        int(values.get(name, "")) if values.get(name, "").isdigit() else 0
-        for name in ("rows", "expect_rows")
+        read_whole_number(values.get(name, "")) or 0 for name in ("rows", "expect_rows")
     )
     return RuleForm(values, rows=rows, expect_rows=expect_rows)
 

@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from dashboard.access import operators_only
+from dashboard.form_values import read_whole_number
 from dashboard.navigation import Scope
 from dashboard.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
 from dashboard.shared_queries import of_project
@@ -139,8 +140,7 @@ def read_project(name: str, scope: Scope) -> Project:
 
 
 def read_version(form: RuleForm) -> int:
-    text = form.values.get("version", "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
+    return read_whole_number(form.values.get("version", "")) or 0
 
 
 def note_refusal(form: RuleForm, refusal: Refusal) -> None:

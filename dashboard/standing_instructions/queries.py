@@ -9,13 +9,14 @@ from django.db.models import OuterRef, Subquery
 from django.urls import reverse
 
 from dashboard.sentences.instructions import describe_cause
-from dashboard.shared_queries import of_project
+from dashboard.shared_queries import hash_of, of_project
 from dashboard.standing_instructions.records import Record
 from dashboard.standing_instructions.wording import describe_expect, describe_when
 from ledger import sql
 from ledger.instruction_stats import window_params
 from ledger.models import Event, Instruction, Project, StandingInstruction
 from ledger.models.standing_instruction import RuleState
+from ledger.optional_cache import get_or_compute_slow
 from ledger.states import InstructionState
 from retries.holds import MOST_HOLDS
 
@@ -104,9 +105,17 @@ def record_of(row: sql.Row) -> Record:
     )
 
 
-def fetch_records(statement: str, rules: list[UUID], *, since: datetime) -> dict[Any, Record]:
-    """Return the records that a statement groups, by its key."""
-    rows = sql.run_custom_plan(statement, rules=rules, **window_params(since))
+def fetch_records(
+    statement: str, rules: list[UUID], *, now: datetime, window: timedelta
+) -> dict[Any, Record]:
+    """Return the records that a statement groups, by its key.
+
+    They may be as old as other cached figures.
+    """
+    rows = get_or_compute_slow(
+        f"rule-records:{hash_of((statement, rules, window))}",
+        lambda: sql.run_custom_plan(statement, rules=rules, **window_params(now - window)),
+    )
     return {row["key"]: record_of(row) for row in rows}
 
 
@@ -116,7 +125,7 @@ def list_rules(project: Project | None, *, now: datetime) -> list[ListedRule]:
     found = found.annotate(last_fired_at=Subquery(NEWEST.values("queued_at")[:1]))
     rows: list[Any] = list(of_project(found, project).order_by("-id")[:LISTED])
     ids = [row.id for row in rows]
-    records = fetch_records(BY_RULE, ids, since=now - WINDOW)
+    records = fetch_records(BY_RULE, ids, now=now, window=WINDOW)
     return [ListedRule(row, records.get(row.id, Record()), row.last_fired_at) for row in rows]
 
 
@@ -126,19 +135,20 @@ def find_rule(id: UUID) -> StandingInstruction | None:
 
 
 def count_open(row: StandingInstruction) -> int:
-    return Instruction.objects.filter(rule=row).unsettled().count()
+    # rules send tracked instructions only; without the condition, all that it sent would be read
+    return Instruction.objects.filter(rule=row).awaiting_ack().count()
 
 
 def count_days(row: StandingInstruction, *, now: datetime, days: int) -> list[tuple[str, Record]]:
     """Return the record of each day, oldest first; days without instructions are empty."""
-    found = fetch_records(BY_DAY, [row.id], since=now - timedelta(days=days))
+    found = fetch_records(BY_DAY, [row.id], now=now, window=timedelta(days=days))
     dates = [(now - timedelta(days=back)).date() for back in reversed(range(days))]
     return [(f"{date:%b} {date.day}", found.get(date, Record())) for date in dates]
 
 
-def list_agents(row: StandingInstruction, *, since: datetime) -> list[AgentRecord]:
+def list_agents(row: StandingInstruction, *, now: datetime, days: int) -> list[AgentRecord]:
     """Return the records of the agents that got its instructions, most ignored first."""
-    found = fetch_records(BY_AGENT, [row.id], since=since)
+    found = fetch_records(BY_AGENT, [row.id], now=now, window=timedelta(days=days))
     return [AgentRecord(name, record) for name, record in found.items()]
 
 

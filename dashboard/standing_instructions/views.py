@@ -10,14 +10,17 @@ from django.urls import reverse_lazy
 from dashboard.access import may_open
 from dashboard.actions import Action
 from dashboard.facets import Facet, build_state_facets
+from dashboard.nearest_names import NameHints, suggest_names
 from dashboard.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sentences.event_sentence import EventSentence, EventSubject
 from dashboard.sentences.rules import describe_rule_event
 from dashboard.standing_instructions import filters, queries
 from dashboard.standing_instructions.actions import ACTIONS, allowed_actions
-from dashboard.standing_instructions.filters import STATES, RuleQuery, is_wanted
+from dashboard.standing_instructions.filters import RuleQuery
 from dashboard.standing_instructions.queries import AgentRecord, Firing, ListedRule
 from dashboard.standing_instructions.records import DayChart, Record, draw_days
+from dashboard.standing_instructions.rows import read_rules
 from dashboard.standing_instructions.wording import ONCE_PER, describe_rule
 from ledger.models import Event, StandingInstruction
 from ledger.models.standing_instruction import OncePer
@@ -45,11 +48,14 @@ class Choice:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleListPage(PageContext):
     query: RuleQuery
+    views: ViewStrip
     states: list[Facet]
+    sort: str
     sorts: list[Choice]
     rules: list[ListedRule]
     total: int
     whole: Record
+    hints: NameHints
     may_add: bool
     may_act: bool
     may_edit: bool
@@ -67,56 +73,23 @@ def index(visit: Visit) -> RuleListPage:
     params = visit.request.GET
     query = filters.parse(params.get("q", ""))
     sort = params.get("sort", "")
-    every = queries.list_rules(visit.scope.project, now=visit.now)
-    in_any_state = [each for each in every if fits(each, query)]
-    shown = [each for each in in_any_state if not query.state.wanted or is_in_state(each, query)]
-    counts = {
-        name: sum(each.row.state == state for each in in_any_state)
-        for name, state in STATES.items()
-    }
-    counts["all"] = len(in_any_state)
+    found = read_rules(query, visit.scope.project, sort, now=visit.now)
     return RuleListPage(
         title="Standing · Instructions",
         heading="Instructions",
         query=query,
-        states=build_state_facets(LABELS, counts, query.one_state, query),
+        views=read_views(visit, "rules", query.text, sort),
+        states=build_state_facets(LABELS, found.counts, query.one_state, query),
+        sort=sort,
         sorts=[Choice(label, name, sort == name) for name, label in SORTS],
-        rules=sort_rules(shown, sort),
-        total=len(every),
-        whole=sum((each.record for each in every), Record()),
+        rules=found.shown,
+        total=len(found.every),
+        whole=found.whole,
+        hints=suggest_names(query, "rules", visit.scope.project, found=bool(found.shown)),
         may_add=may_open(visit.request.user, "rule_new"),
         may_act=may_open(visit.request.user, "rule_act"),
         may_edit=may_open(visit.request.user, "rule_edit"),
     )
-
-
-def fits(rule: ListedRule, query: RuleQuery) -> bool:
-    """Return whether a rule matches the query, apart from its state."""
-    row, share = rule.row, rule.record.share
-    text = row.content.lower()
-    return (
-        is_wanted(query.agent, row.agent.name if row.agent else "")
-        and is_wanted(query.project, row.project.name)
-        and is_wanted(query.holds, "yes" if row.hold_stop else "no")
-        and (query.under is None or (share is not None and share < query.under))
-        and (query.over is None or (share is not None and share > query.over))
-        and all(word.lower() in text for word in query.words)
-    )
-
-
-def is_in_state(rule: ListedRule, query: RuleQuery) -> bool:
-    return rule.row.state in {STATES[name] for name in query.state.wanted}
-
-
-def sort_rules(rules: list[ListedRule], sort: str) -> list[ListedRule]:
-    match sort:
-        case "name":
-            return sorted(rules, key=lambda each: each.row.content.lower())
-        case "followed":
-            return sorted(
-                rules, key=lambda each: 2.0 if each.record.share is None else each.record.share
-            )
-    return sorted(rules, key=lambda each: -each.record.fired)
 
 
 # ---- one rule
@@ -193,7 +166,7 @@ def detail(visit: Visit, rule_id: UUID) -> RulePage:
         days=days,
         chart=draw_days(by_day, place_changes(changes, now=visit.now, days=days)),
         firings=firings,
-        agents=queries.list_agents(row, since=visit.now - timedelta(days=days)),
+        agents=queries.list_agents(row, now=visit.now, days=days),
         changes=changes,
         open_count=queries.count_open(row),
         once_per=ONCE_PER[OncePer(row.once_per)],

@@ -53,7 +53,7 @@ def describe_when(row: StandingInstruction) -> str:
 def describe_expect(row: StandingInstruction) -> str:
     """Return what settles a rule's instruction: `fs_command make test`."""
     if not row.expect_type:
-        return "an acknowledgement"
+        return "an acknowledgment"
     values = " ".join(code(value) for value in (row.expect_match or {}).values())
     return f"{code(row.expect_type)} {values}".strip()
 

@@ -130,7 +130,7 @@ def build_message(facts: Facts, *, lede: str, detail: str = "", footer: str = ""
 
 
 def word_reminder(facts: Facts, *, footer: str = "") -> Message:
-    """Return the message that an open escalation or another condition goes on."""
+    """Return the reminder that an escalation is still open or a condition still holds."""
     since = f"Still open after {facts.age}." if facts.age else "Still open."
     return build_message(facts, lede=f"{since} {sentence_of(facts)}", footer=footer)
 
@@ -202,8 +202,8 @@ def sentence_of(facts: Facts) -> str:
         case "escalation.commented":
             said = f"{facts.actor} commented on it."
         case "agent.breaker_opened":
-            failures = counted(facts.count, "failure", "failures")
-            said = f"{failures} in a row; it gets no tasks until its breaker lets one through."
+            failures = counted(facts.count, "consecutive failure", "consecutive failures")
+            said = f"{failures}; it gets no tasks until its breaker lets one through."
         case "agent.breaker_closed":
             said = "It gets tasks again. Nothing is left to do."
         case "agent.silent":

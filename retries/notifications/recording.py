@@ -52,13 +52,7 @@ def record_try(delivery: Delivery, channel: Channel, answer: Answer, *, now: dat
         [DeliveryTry(delivery=delivery, number=number, at=now, **values, **texts)],
         ignore_conflicts=True,
     )
-    again = (
-        None
-        if is_final(answer)
-        else next_try_at(number, now=now, retry_after_s=answer.retry_after_s)
-    )
-    if delivery.role == DeliveryRole.TEST:
-        again = None  # a person waits for the answer
+    again = find_next_try(delivery, answer, number=number, now=now)
     state = state_after(answer, again)
     mine = Delivery.objects.filter(pk=delivery.pk, state__in=UNSETTLED)
     mine.update(
@@ -77,6 +71,16 @@ def record_try(delivery: Delivery, channel: Channel, answer: Answer, *, now: dat
     if state == DeliveryState.GAVE_UP and delivery.role != DeliveryRole.TEST:
         because = DisabledBecause.GONE if answer.code == GONE else DisabledBecause.GAVE_UP
         channels.disable_channel(channel.pk, because, stamp=Stamp(CLOCK, now))
+
+
+def find_next_try(
+    delivery: Delivery, answer: Answer, *, number: int, now: datetime
+) -> datetime | None:
+    """Return when to try again after try `number`, or None to give up or if it succeeded."""
+    # A person waits for the answer of a test.
+    if is_final(answer) or delivery.role == DeliveryRole.TEST:
+        return None
+    return next_try_at(number, now=now, retry_after_s=answer.retry_after_s)
 
 
 def is_final(answer: Answer) -> bool:

@@ -38,7 +38,7 @@ def next_try_at(tries: int, *, now: datetime, retry_after_s: int | None = None) 
 
 
 def pause_after(failures: int) -> timedelta:
-    """Return how long a channel is left alone after this many failures in a row.
+    """Return how long a channel is left alone after this many consecutive failures.
 
     >>> [pause_after(n).seconds for n in (1, 3, 4, 6, 60)]
     [0, 2, 4, 16, 60]

@@ -1,5 +1,6 @@
 """The rules that a project gets with its first channel for people."""
 
+from ledger import sql
 from ledger.journal import Stamp
 from retries.models import Channel, NotificationRule
 from retries.notifications.conditions import DEFAULTS
@@ -8,7 +9,12 @@ CAP_PER_HOUR = 10
 
 
 def create_default_rules(channel: Channel, *, stamp: Stamp) -> list[NotificationRule]:
-    """Create the default rules for a channel, unless its project has rules."""
+    """Create the default rules for a channel, unless its project has rules.
+
+    Call it in the transaction that inserts the channel.
+    """
+    # One first channel after the other, so that the rules are not there twice.
+    sql.run("select pg_advisory_xact_lock(hashtext('tenfour.default_rules'))")
     if NotificationRule.objects.filter(project=channel.project_id).exists():
         return []
     return [

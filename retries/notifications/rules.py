@@ -1,5 +1,6 @@
 """Create, change and delete the rules that say what channels for people are told."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import time
 from typing import Any
@@ -147,6 +148,7 @@ def check_rule(spec: NotificationRuleSpec, project: Project | None) -> None:
     check_range("/second_after_s", spec.second_after_s, SECOND_AFTER_S)
     if (spec.quiet_from is None) != (spec.quiet_until is None):
         raise Invalid("/quiet_until", "quiet_from and quiet_until need each other.")
+    check_clock_times({"quiet_from": spec.quiet_from, "quiet_until": spec.quiet_until})
     check_timezone(spec.timezone)
 
 
@@ -172,6 +174,12 @@ def check_channel(channel: Channel, project: Project | None, pointer: str) -> No
 def check_range(pointer: str, value: int | None, limits: tuple[int, int]) -> None:
     if value is not None and not limits[0] <= value <= limits[1]:
         raise Invalid(pointer, f"The value must be null or from {limits[0]} to {limits[1]}.")
+
+
+def check_clock_times(times: Mapping[str, time | None]) -> None:
+    for name, at in times.items():
+        if at and at.tzinfo:
+            raise Invalid(f"/{name}", f"Give {name} as 22:00, and its zone as timezone.")
 
 
 def check_timezone(name: str) -> None:

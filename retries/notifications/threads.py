@@ -115,10 +115,9 @@ def write(
             thread.second_at = held
         return False
     facts = facts_with_hints(event, about, with_details=channel.include_details)
+    facts = replace(facts, age=describe_age(now - thread.opened_at))
     message = replace(
-        word_reminder(
-            replace(facts, age=describe_age(now - thread.opened_at)), footer=footer_of(rule, facts)
-        ),
+        word_reminder(facts, footer=footer_of(rule, facts)),
         thread=str(thread.pk),
         reply_to=thread.title if role == DeliveryRole.REMINDER else "",
     )

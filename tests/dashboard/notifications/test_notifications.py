@@ -277,7 +277,7 @@ def test_a_channel_is_added_tested_and_switched(
     act = f"{URL}channels/{channel.pk}/"
     tested = words(browser.post(f"{act}test/", follow=True))
     assert "Webhook accepted the test in" in tested and "Working" in tested
-    assert "One test per channel and 10 s." in said(browser, f"{act}test/", {})
+    assert "One test or example per channel and 10 s." in said(browser, f"{act}test/", {})
     assert "Mirror is off." in said(browser, f"{act}off/", {})
     Delivery.objects.update(created_at=now - timedelta(minutes=1))
     Receiver.status = 500

@@ -86,6 +86,8 @@ def test_the_list_shows_how_often_each_rule_was_followed(
     assert rows(browser.get(URL, {"q": "holds:yes followed:<70%"}), "rule") == [str(rule.id)]
     assert rows(browser.get(URL, {"q": "followed:>70%"}), "rule") == []
     assert len(rows(browser.get(URL, {"q": "never"}), "rule")) == 1
+    assert len(rows(browser.get(URL, {"q": "-state:draft"}), "rule")) == 2
+    assert rows(browser.get(URL, {"q": str(rule.id)}), "rule") == [str(rule.id)]
     assert "“followed:x” is not a share" in words(browser.get(URL, {"q": "followed:x"}))
     assert rows(browser.get(URL, {"sort": "name"}), "rule")[-1] == str(rule.id)
 

@@ -17,6 +17,7 @@ from retries.models import Channel
 from retries.models.notification_channel import ChannelKind
 from retries.notifications import channels, sending, tick
 from retries.notifications.channels import ChannelSpec, Created
+from tests.journal_partitions import settle
 
 MARA = Actor("user", "7", "mara")
 
@@ -107,6 +108,7 @@ def make_person_channel(
 
 def run_clock(now: datetime | None = None) -> dict[str, Any]:
     """Read the journal and send what is due, as the clock and a worker do."""
+    settle()
     did = tick.process_due(now=now or timezone.now())
     for channel_id in sending.due_channels(timezone.now()):
         while sending.send_to_channel(channel_id):

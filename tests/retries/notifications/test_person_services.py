@@ -33,6 +33,7 @@ from tests.retries.failures.test_suggestions import MISSING, fixed
 from tests.retries.notifications.receivers import MARA, Receiver, make_person_channel, run_clock
 from tests.retries.notifications.test_rules import age, escalate
 from tests.serving import ROOT
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HOSTILE = "<!channel> *free* <https://evil.example|click>\r\nBcc: all@example.com"
@@ -60,7 +61,7 @@ class MailServer(Controller):
 def mailbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Mailbox, str]]:
     """A mail server, and the address of a channel that uses it."""
     box = Mailbox()
-    controller = MailServer(box, hostname="127.0.0.1", port=0)
+    controller = MailServer(box, hostname="127.0.0.1", port=0, ready_timeout=PATIENCE_S)
     logging.getLogger("mail.log").setLevel(logging.WARNING)
     controller.start()
     try:

@@ -1,6 +1,6 @@
 """Rules: who is told of what, once, later, again, or in a summary."""
 
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from ledger import journal
 from ledger.agents import pause
+from ledger.errors import RateLimited
 from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Event, Task
 from retries import task_actions
@@ -23,11 +24,13 @@ from retries.models import (
     NotificationRule,
     NotificationThread,
 )
-from retries.notifications import channels, rules, tick, watches
+from retries.notifications import channels, outbox, rules, tick, trials, watches
+from retries.notifications.conditions import DEFAULTS
 from retries.notifications.rules import NotificationRuleSpec
 from retries.plans import completing
 from retries.states import Answer
 from tests.dashboard.worked import make_plan
+from tests.elsewhere import blocked
 from tests.factories import make_agent, make_project, send
 from tests.retries.moves import attempt_of, claim, fail, make_task
 from tests.retries.notifications.receivers import (
@@ -36,6 +39,7 @@ from tests.retries.notifications.receivers import (
     make_person_channel,
     run_clock,
 )
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -183,18 +187,18 @@ def test_quiet_hours_hold_all_but_severe(receiver: Receiver) -> None:
     mara = User.objects.create(username="mara")
     make_person_channel(ntfy(receiver), project=project, person=mara)
     set_rule(cap_per_hour=None)
-    rules.set_quiet_hours(mara, starts=time(0), ends=time(23, 59, 59), timezone="UTC")
+    now = timezone.now().astimezone(UTC)
+    starts, ends = ((now + timedelta(hours=n)).time() for n in (-1, 1))
+    rules.set_quiet_hours(mara, starts=starts, ends=ends, timezone="UTC")
     escalate(agent)
     severe = escalate(agent, "Severe")
     Escalation.objects.filter(pk=severe.pk).update(severity="high")
     run_clock()
-    now = timezone.now().astimezone(UTC)
-    if now.time() < time(23, 59, 50):
-        assert [title for _, title in told(receiver)] == [
-            "[default] Needs you: Severe (coder, failed 1 of 1)"
-        ]
-        held = Delivery.objects.get(state="held")
-        assert held.held_until and held.held_until.time() == time(23, 59, 59)
+    assert [title for _, title in told(receiver)] == [
+        "[default] Needs you: Severe (coder, failed 1 of 1)"
+    ]
+    held = Delivery.objects.get(state="held")
+    assert held.held_until and held.held_until.time() == ends
     rules.set_quiet_hours(mara, starts=None, ends=None)
     Delivery.objects.filter(state="held").update(held_until=timezone.now())
     run_clock()
@@ -332,3 +336,35 @@ def test_a_storm_is_read_in_batches(receiver: Receiver) -> None:
     assert len(titles) == 11 and titles[-1] == "[default] 1990 held back"
     channels.delete_channel(Channel.objects.get().pk)
     assert not Delivery.objects.exists()
+
+
+def test_two_first_channels_at_once_get_the_default_rules_once(
+    receiver: Receiver, elsewhere: Any
+) -> None:
+    project = make_project()
+    outbox.begin_reading(timezone.now())  # else the second waits for this
+    url = ntfy(receiver)
+    with transaction.atomic():
+        first = make_person_channel(url, project=project)
+        second = elsewhere(lambda: make_person_channel(url, project=project, name="others"))
+        with blocked(second):
+            pass
+    assert second.result(PATIENCE_S) != first
+    assert {rule.channel for rule in NotificationRule.objects.all()} == {first}
+    assert NotificationRule.objects.count() == len(DEFAULTS)
+
+
+def test_of_two_tests_at_once_one_is_sent(receiver: Receiver, elsewhere: Any) -> None:
+    channel, now = make_person_channel(ntfy(receiver), project=make_project()), timezone.now()
+
+    def test() -> None:
+        trials.send_test(channel, pause=timedelta(seconds=10), stamp=Stamp(MARA, now))
+
+    with transaction.atomic():
+        test()
+        second = elsewhere(test)
+        with blocked(second):
+            pass
+    with pytest.raises(RateLimited, match="One test or example per channel and 10 s"):
+        second.result(PATIENCE_S)
+    assert len(told(receiver)) == Delivery.objects.count() == 1

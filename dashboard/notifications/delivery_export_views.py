@@ -1,0 +1,42 @@
+"""Export the deliveries of a list: exactly those that its filter finds, newest first."""
+
+from django.http import HttpResponseBase
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from dashboard.access import operators_only
+from dashboard.export import export_list
+from dashboard.navigation import requested_project
+from dashboard.nearest_names import list_problems
+from dashboard.notifications import delivery_filters, delivery_queries
+from dashboard.rendering import HtmxRequest
+
+COLUMNS = {
+    "id": "id",
+    "project": "project__name",
+    "channel": "channel__name",
+    "event": "kind",
+    "subject_type": "subject_type",
+    "subject_id": "subject_id",
+    "title": "title",
+    "state": "state",
+    "tries": "tries",
+    "code": "code",
+    "error": "error",
+    "latency_ms": "latency_ms",
+    "created_at": "created_at",
+    "first_try_at": "first_try_at",
+    "next_try_at": "next_try_at",
+    "delivered_at": "delivered_at",
+}
+
+
+@require_safe
+@operators_only
+def export(request: HtmxRequest, form: str) -> HttpResponseBase:
+    """Stream the list as CSV or JSON lines, without the bodies of messages and answers."""
+    query = delivery_filters.parse(request.GET.get("q", ""))
+    project = requested_project(request)
+    rows = delivery_queries.filter_deliveries(query, project, now=timezone.now()).order_by("-id")
+    problems = list_problems(query, "deliveries", project)
+    return export_list(rows, COLUMNS, form=form, name="deliveries", problems=problems)

@@ -1,0 +1,77 @@
+"""Choose and sort the rules of the list, whose query asks for their records too."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from dashboard.standing_instructions import queries
+from dashboard.standing_instructions.filters import STATES, RuleQuery, is_wanted
+from dashboard.standing_instructions.queries import ListedRule
+from dashboard.standing_instructions.records import Record
+from ledger.models import Project
+
+
+@dataclass(frozen=True, slots=True)
+class RuleList:
+    """The rules that a query finds, in the list's order."""
+
+    every: list[ListedRule]
+    in_any_state: list[ListedRule]  # apart from the query's state
+    shown: list[ListedRule]
+
+    @property
+    def whole(self) -> Record:
+        """The record of all rules, whatever the query."""
+        return sum((each.record for each in self.every), Record())
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The numbers of rules by the names of the states."""
+        found = [state_of(each) for each in self.in_any_state]
+        return {name: found.count(name) for name in STATES} | {"all": len(found)}
+
+
+def read_rules(query: RuleQuery, project: Project | None, sort: str, *, now: datetime) -> RuleList:
+    """Return the rules of a query with their records of the last seven days."""
+    every = queries.list_rules(project, now=now)
+    in_any_state = [each for each in every if fits(each, query)]
+    shown = [each for each in in_any_state if is_wanted(query.state, state_of(each))]
+    return RuleList(every, in_any_state, sorted(shown, key=ORDERS.get(sort, count_sent)))
+
+
+def fits(rule: ListedRule, query: RuleQuery) -> bool:
+    """Return whether a rule matches the query, apart from its state."""
+    row, share = rule.row, rule.record.share
+    text = row.content.lower()
+    return (
+        is_wanted(query.agent, row.agent.name if row.agent else "")
+        and is_wanted(query.project, row.project.name)
+        and is_wanted(query.holds, "yes" if row.hold_stop else "no")
+        and (query.under is None or (share is not None and share < query.under))
+        and (query.over is None or (share is not None and share > query.over))
+        and (not query.ids or row.pk in query.ids)
+        and all(word.lower() in text for word in query.words)
+    )
+
+
+def state_of(rule: ListedRule) -> str:
+    """Return the name of a rule's state in the box."""
+    return next((name for name, state in STATES.items() if state == rule.row.state), "")
+
+
+def count_sent(rule: ListedRule) -> int:
+    return -rule.record.fired
+
+
+def read_share(rule: ListedRule) -> float:
+    """Return the share of followed instructions; rules without one come last."""
+    share = rule.record.share
+    return 2.0 if share is None else share
+
+
+def read_name(rule: ListedRule) -> str:
+    return rule.row.content.lower()
+
+
+ORDERS: dict[str, Callable[[ListedRule], Any]] = {"followed": read_share, "name": read_name}
