@@ -1,6 +1,7 @@
 """A real Chromium at a live server; without one these tests skip, loudly, or fail."""
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.conf import settings as django_settings
 from django.contrib.auth.models import User
+from django.core.signals import request_finished, request_started
 from django.test import Client
 from django.utils import timezone
 from playwright.sync_api import (
@@ -26,6 +28,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from ledger import optional_cache
 from ledger.models import Agent, ClockRun
+from tests import waiting
 from tests.chromium import MISSING, chromium
 from tests.factories import make_agent
 
@@ -54,6 +57,10 @@ POLL = "document.querySelector('[data-live]').dispatchEvent(new Event('tenfour:p
 BOXES = """names => names.map((name) => {
     const box = document.querySelector(name)?.getBoundingClientRect();
     return box && {x: box.x, y: box.y, width: box.width, height: box.height};
+})"""
+# the one rule of WCAG 2.2 AA is off unless it is asked for
+RUN_AXE = """() => axe.run({
+    resultTypes: ["violations"], rules: {"target-size": {enabled: true}},
 })"""
 TWO_FRAMES = "() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))"
 
@@ -111,9 +118,39 @@ class Visitor:
         return self.signed_in().open(path)
 
 
+class UnderWay:
+    """Counts the requests that the threads of the live server have begun and not ended."""
+
+    def __init__(self) -> None:
+        self.count, self.lock = 0, threading.Lock()
+
+    def begin(self, **_: object) -> None:
+        self.add(1)
+
+    def end(self, **_: object) -> None:
+        self.add(-1)
+
+    def add(self, number: int) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            with self.lock:
+                self.count += number
+
+
+@pytest.fixture
+def _ended_requests(transactional_db: None) -> Iterator[None]:
+    """Wait for the server at the end: a late poll would fill the next test's cache."""
+    under_way = UnderWay()
+    request_started.connect(under_way.begin)
+    request_finished.connect(under_way.end)
+    yield
+    waiting.wait_until(lambda: not under_way.count, lambda: f"{under_way.count} did not end")
+    request_started.disconnect(under_way.begin)
+    request_finished.disconnect(under_way.end)
+
+
 @pytest.fixture
 def visit(
-    browser_process: Browser, live_server: LiveServer, mara: User
+    browser_process: Browser, live_server: LiveServer, mara: User, _ended_requests: None
 ) -> Iterator[Callable[..., Visitor]]:
     """`visit(width=390, color_scheme="dark", …)`: a new visitor."""
     visitors = []
@@ -178,7 +215,7 @@ def poll(page: Page) -> None:
 def wait_until(
     page: Page, holds: Callable[[], bool], describe: Callable[[], object] = lambda: "it never holds"
 ) -> None:
-    """Wait until something holds, while the page and its events go on."""
+    """Wait until something holds, while the page and its events continue."""
     end = time.monotonic() + DEADLINE_MS / 1000
     while not holds():
         assert time.monotonic() < end, describe()
@@ -211,7 +248,7 @@ def shoot(page: Page, name: str) -> None:
 def axe_findings(page: Page) -> list[str]:
     if not page.evaluate("() => 'axe' in window"):  # half a megabyte of script
         page.evaluate(AXE.axe_script)
-    found = page.evaluate("() => axe.run({resultTypes: ['violations']})")["violations"]
+    found = page.evaluate(RUN_AXE)["violations"]
     return [f"{one['id']}: {node['html'][:200]}" for one in found for node in one["nodes"]]
 
 

@@ -37,7 +37,7 @@ def test_the_form_and_every_way_are_whole(visit: Callable[..., Visitor]) -> None
 def test_the_light_turns_green_while_the_token_and_the_way_stay(
     visit: Callable[..., Visitor], live_server: LiveServer, settings: Settings
 ) -> None:
-    """By keys alone: name, way, copy; then the first call and the acknowledgement arrive."""
+    """By keys alone: name, way, copy; then the first call and the acknowledgment arrive."""
     visitor = visit(permissions=["clipboard-read", "clipboard-write"])
     page = visitor.sign_in(PATH)
     page.keyboard.press("c")

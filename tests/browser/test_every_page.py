@@ -14,17 +14,30 @@ from tests.browser.conftest import (
     HAS_SETTLED,
     Visitor,
     assert_whole_as_it_is,
+    axe_findings,
     overflow,
     set_width,
     wait_until,
 )
+from tests.browser.overlaps import find_overlaps
 from tests.browser.page_clock import stop_clock
+from tests.browser.touch_targets import find_small_targets
 from tests.dashboard.test_read_only import make_world
 
-WIDTHS = (320, 390, 768, 1024, 1440, 1920)
+WIDTHS = (320, 390, 760, 1024, 1440, 1920)
+AXE_WIDTH = (
+    760  # where the sidebar has icons only; other tests look at the widths of a phone and a desk
+)
 FORMS = ("/instructions/new/", "/plans/import/", "/sessions/import/", "/instructions/standing/new/")
 # no other test looks at them with axe
 NOT_ELSEWHERE = ("tokens", "profile", "/instructions/new/", "/sessions/import/")
+# how much of the page's name can be read in its bar, which cuts a long one
+NAME_WIDTH = "() => { const h1 = document.querySelector('.top h1'); return [h1.clientWidth, h1.scrollWidth]; }"
+NAME_PIXELS = 50
+# how far an element starts from the left edge of the part beside the sidebar
+FROM_MAIN = (
+    "each => each.getBoundingClientRect().x - each.closest('main').getBoundingClientRect().x"
+)
 IDLE_BYTES = 20_000  # per minute
 SECONDS, STEP = 60, 2
 
@@ -37,12 +50,9 @@ def paths(coder: Agent, mara: User, now: datetime) -> dict[str, str]:
     return make_world(coder, browser, now) | {path: path for path in FORMS}
 
 
-def test_every_page_fits_every_width_and_works_without_scripts(
-    visit: Callable[..., Visitor], paths: dict[str, str]
-) -> None:
-    """What only a script can do is not offered without one, and each dialog has a page of its own."""
-    visitor, plain = visit().signed_in(), visit(java_script_enabled=False).signed_in()
-    sticks_out, dead = {}, {}
+def test_every_page_fits_every_width(visit: Callable[..., Visitor], paths: dict[str, str]) -> None:
+    visitor = visit().signed_in()
+    sticks_out, crossed, cut, inaccessible = {}, {}, {}, {}
     for name, path in paths.items():
         page = visitor.open(path)
         for width in WIDTHS:
@@ -50,16 +60,56 @@ def test_every_page_fits_every_width_and_works_without_scripts(
             page.wait_for_function(HAS_SETTLED, arg="light")  # the sidebar may be in a transition
             if found := overflow(page):
                 sticks_out[name, width] = found
+            if pairs := find_overlaps(page):
+                crossed[name, width] = pairs
+            seen, whole = page.evaluate(NAME_WIDTH)
+            if seen < min(whole, NAME_PIXELS):
+                cut[name, width] = seen
+            if width == AXE_WIDTH and (findings := axe_findings(page)):
+                inaccessible[name] = findings
         if name in NOT_ELSEWHERE:
             assert_whole_as_it_is(page)
             page.emulate_media(color_scheme="light")
-        page = plain.open(path)
+    assert (sticks_out, crossed, cut, inaccessible) == ({}, {}, {}, {})
+    assert visitor.complaints == []
+
+
+def test_every_page_works_without_scripts(
+    visit: Callable[..., Visitor], paths: dict[str, str]
+) -> None:
+    """What only a script can do is not offered without one, and each dialog has a page of its own."""
+    visitor, dead = visit(java_script_enabled=False).signed_in(), {}
+    for name, path in paths.items():
+        page = visitor.open(path)
         expect(page.locator("h1").first).to_be_visible()
         buttons = page.locator("button[type=button]:visible, button[data-open]:not(form *):visible")
         if useless := [each.inner_text() or each.get_attribute("class") for each in buttons.all()]:
             dead[name] = useless
-    assert (sticks_out, dead) == ({}, {})
-    assert visitor.complaints == []
+    assert dead == {}
+
+
+def test_forms_start_where_lists_do(visit: Callable[..., Visitor], coder: Agent) -> None:
+    visitor = visit(width=1920).signed_in()
+    starts = {
+        path: visitor.open(path).eval_on_selector(".page--form, .rule-form", FROM_MAIN)
+        for path in FORMS
+    }
+    assert starts == dict.fromkeys(FORMS, 0)
+
+
+def test_every_page_can_be_used_with_a_finger(
+    visit: Callable[..., Visitor], paths: dict[str, str]
+) -> None:
+    """Everything that can be pressed is at least 44 px high and wide."""
+    visitor = visit(width=390, has_touch=True, is_mobile=True).signed_in()
+    small = {}
+    for name, path in paths.items():
+        if found := find_small_targets(visitor.open(path)):
+            small[name] = found
+    assert small == {}
+    page = visitor.open("/tasks/")
+    page.click(".tab:has-text('More')")
+    assert find_small_targets(page, "#side") == []
 
 
 def test_an_idle_tab_costs_little(

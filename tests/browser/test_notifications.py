@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime, time, timedelta
 
+from django.contrib.auth.models import User
 from playwright.sync_api import expect
 
 from retries.models import Delivery, NotificationRule
@@ -64,6 +65,11 @@ def test_every_form_is_whole(visit: Visit, transactional_db: None, now: datetime
     visitor = visit().signed_in()
     make_project()
     assert_whole(visitor, PATH, widths=[390])
+    page = assert_whole(visitor, f"{PATH}?edit=new")
+    says = page.locator("#rules p").bounding_box()
+    assert says, "a rule needs a channel first"
+    assert says["width"] > 250
+    User.objects.create_superuser("w" * 150)
     rule, delivery = make_world(now)
     mirror = delivery.channel
     both, desk, phone = (1440, 390), (1440,), (390,)

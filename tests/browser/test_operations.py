@@ -10,7 +10,7 @@ from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Task
 from ledger.states import TaskState
 from retries import task_actions
-from retries.models import Operation
+from retries.models import Escalation, Operation
 from retries.operations.running import run_batch, take
 from tests.browser.conftest import (
     UNDO_TIME,
@@ -22,6 +22,7 @@ from tests.browser.conftest import (
     wait_for_boxes,
 )
 from tests.dashboard.worked import buried, enqueued, make_task
+from tests.factories import make_agent
 from tests.retries.operations.worlds import run, start
 
 HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
@@ -62,6 +63,71 @@ def test_picked_rows_are_counted_aborted_and_undone(
     operation = run(Operation.objects.get(), now=timezone.now() + UNDO_TIME)
     assert (operation.state, operation.reason) == ("undone", "not needed any more")
     assert set(Task.objects.exclude(pk=done.pk).values_list("state", flat=True)) == {"queued"}
+
+
+def test_picked_tasks_are_retried_with_an_instruction(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    """The text is asked for first, and sent to each of them when the time to undo is over."""
+    before = now - timedelta(minutes=1)
+    asked = [make_task(TaskState.ESCALATED, agent=coder, now=before) for _ in range(2)]
+    make_task(TaskState.FAILED, HOSTILE, agent=coder, now=before)
+    visitor = visit()
+    page = visitor.sign_in("/tasks/")
+    page.check("[data-pick-all]")
+    shoot(page, "tasks-bulk-390")
+    page.click(".bulk button:has-text('Retry with instruction')")
+    expect(page.locator("#effect")).to_contain_text("2 tasks will be retried with an instruction.")
+    expect(page.locator("#fix")).to_be_focused()
+    assert axe_findings(page) == []
+    assert_whole_as_it_is(page)
+    shoot(page, "instruction-390-dark")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    shoot(page, "instruction-1440")
+    page.click("#operation-question button.btn--primary")
+    expect(page.locator("#fix")).to_be_focused()  # the browser asks for the text
+    page.fill("#fix", "Install lxml first")
+    page.click("#operation-question button.btn--primary")
+    expect(page.locator("#toasts")).to_contain_text("2 tasks will be retried with an instruction")
+    operation = run(Operation.objects.get(), now=timezone.now() + UNDO_TIME)
+    assert {Task.objects.get(pk=task.pk).state for task in asked} == {"queued"}
+    page.goto(f"{visitor.url}/operations/{operation.pk}/")
+    expect(page.locator(".detail__side")).to_contain_text("Install lxml first")
+    assert_whole(visitor, f"/operations/{operation.pk}/")
+    page.goto(f"{visitor.url}/escalations/{Escalation.objects.get(task=asked[0]).pk}/")
+    expect(page.locator("main")).to_contain_text("Install lxml first")
+
+
+def test_all_matching_tasks_are_reassigned_and_it_is_undone(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    """The agents are offered with the number of tasks that each would take over."""
+    make_agent("tester")
+    make_agent("an-agent-with-a-name-of-sixty-four-characters-" + "x" * 17)
+    for number in range(3):
+        enqueued(coder, f"Task {number}", now=now - timedelta(minutes=1))
+    visitor = visit()
+    page = visitor.sign_in("/tasks/?q=agent:coder")
+    page.keyboard.press("Shift+A")
+    page.click(".bulk button:has-text('Reassign')")
+    expect(page.locator("#effect")).to_contain_text("3 tasks can be reassigned.")
+    expect(page.locator("#agent option").last).to_have_text("tester: 3 tasks")
+    assert axe_findings(page) == []
+    assert_whole_as_it_is(page)
+    shoot(page, "reassign-390-dark")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.select_option("#agent", "tester")
+    shoot(page, "reassign-1440")
+    page.click("#operation-question button.btn--primary")
+    expect(page.locator("#toasts")).to_contain_text("3 tasks will be reassigned")
+    page.click("#toasts button:has-text('Undo')")
+    expect(page.locator("#toasts")).to_contain_text("Undone. No task was changed.")
+    run(Operation.objects.get(), now=timezone.now() + UNDO_TIME)
+    assert Task.objects.filter(agent=coder).count() == 3
+    tasks = Task.objects.all()
+    run(start("task.reassign", tasks, options={"agent": "tester"}, now=now), now=now + UNDO_TIME)
+    page.goto(f"{visitor.url}/tasks/?q=agent:tester")
+    expect(page.locator("#rows [data-row]")).to_have_count(3)
 
 
 def test_an_operation_is_followed_stopped_and_read(

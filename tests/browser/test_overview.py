@@ -71,6 +71,24 @@ def test_an_agent_is_connected_from_the_very_first_page(
     expect(visitor.open("/").locator("#tiles")).to_be_visible()
 
 
+@pytest.mark.parametrize("scripts", [True, False])
+def test_the_first_steps_are_hidden_and_shown_again(
+    visit: Visit, transactional_db: None, scripts: bool
+) -> None:
+    make_project()
+    visitor = visit(java_script_enabled=scripts).signed_in()
+    page = visitor.open("/")
+    page.get_by_role("button", name="Hide").click()
+    expect(page.locator("#hidden-steps")).to_be_visible()
+    expect(page.locator("#untouched")).to_have_count(0)
+    if scripts:
+        assert_whole(visitor, "/", widths=[1440, 390])
+    page = visitor.open("/")
+    expect(page.locator("#hidden-steps")).to_be_visible()
+    page.get_by_role("button", name="Show the first steps").click()
+    expect(page.locator("#untouched")).to_be_visible()
+
+
 def test_what_needs_you_comes_without_a_reload(visit: Visit, coder: Agent, now: datetime) -> None:
     visitor = visit()
     page = visitor.sign_in("/")

@@ -97,7 +97,7 @@ def test_signing_in_and_out(visit: Callable[..., Visitor], coder: Agent) -> None
 def test_a_fade_between_pages_that_ends_early_is_no_error(
     visit: Callable[..., Visitor], coder: Agent
 ) -> None:
-    """Somebody who signs in, or follows a link, is off again while the old page is still shown."""
+    """A person who signs in or follows a link has left while the old page is still shown."""
     hurry = "to => addEventListener('pageswap', () => { location.href = to }, {once: true})"
     visitor = visit(reduced_motion="no-preference")
     page = visitor.open("/sign-in/?next=/agents/")
@@ -120,7 +120,8 @@ def test_the_theme_is_chosen_and_kept(visit: Callable[..., Visitor], coder: Agen
     toggle, body = page.locator("[data-theme-toggle]"), page.locator("body")
     expect(toggle).to_have_attribute("aria-label", "Theme: system")
     for theme, background in (("light", light), ("dark", dark)):
-        toggle.click()
+        with page.expect_response("**/settings/profile/save/"):
+            toggle.click()
         expect(toggle).to_have_attribute("aria-label", f"Theme: {theme}")
         expect(body).to_have_css("background-color", background)
     page.reload()

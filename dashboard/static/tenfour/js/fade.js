@@ -3,11 +3,16 @@
    Loaded in <head> without defer, because a page may be revealed before deferred scripts run. */
 (function () {
   "use strict";
-  function letGo(event) {
+  function ignoreEarlyEnd(event) {
     var fade = event.viewTransition;
     if (!fade) return;
     [fade.ready, fade.finished, fade.updateCallbackDone].forEach(function (end) { end.catch(function () {}); });
   }
-  addEventListener("pageswap", letGo);
-  addEventListener("pagereveal", letGo);
+  addEventListener("pageswap", ignoreEarlyEnd);
+  addEventListener("pagereveal", ignoreEarlyEnd);
+  // Chromium also ends fades that it never announces with an event, such as one to a page already painted.
+  addEventListener("unhandledrejection", function (event) {
+    var error = event.reason;
+    if (error instanceof DOMException && error.message.startsWith("Transition was ")) event.preventDefault();
+  });
 })();

@@ -23,12 +23,17 @@
     });
   }
 
-  /* for the other browsers of the person */
+  var saved = Promise.resolve();
+
+  /* for the other browsers of the person; one after the other, so that the last choice stays */
   function save(url, theme) {
     root.dataset.themeSaved = theme;
     var headers = document.body.getAttribute("hx-headers:inherited");
     if (!url || !headers) return;
-    fetch(url, { method: "POST", headers: JSON.parse(headers), body: new URLSearchParams({ theme: theme }) })
+    var body = new URLSearchParams({ theme: theme });
+    var request = { method: "POST", headers: JSON.parse(headers), body: body, keepalive: true };
+    saved = saved
+      .then(function () { return fetch(url, request); })
       .catch(function () { /* it stays this browser's own */ });
   }
 
