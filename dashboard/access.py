@@ -1,4 +1,4 @@
-"""Restrict each page and action to those who may use it; every view checks it, never a template.
+"""Restrict each page and action to those who may use it; views check this, never templates.
 
 `REQUIRED` lists what each URL needs, and `ledger.permissions.may` decides, in the project that
 `dashboard.project_access` finds.
@@ -10,35 +10,54 @@ from typing import Any, Concatenate, ParamSpec
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.apps import apps
+from django.contrib import messages
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.db import DEFAULT_DB_ALIAS
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import render
+from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.cache import add_never_cache_headers
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_http_methods
 
 from dashboard import browser_uses
-from dashboard.project_access import set_project
-from dashboard.replica import read_page
+from dashboard.project_access import as_project, set_project
+from dashboard.replica import SAFE, read_page
+from dashboard.shared_queries import PROJECTS_SHOWN
 from ledger import sql
-from ledger.models import Preference
-from ledger.permissions import ENTER, may
+from ledger.models import Preference, Project
+from ledger.permissions import ENTER, ROLES, may, read_roles
 from ledger.roles import role_needed
 
 P = ParamSpec("P")
+UNSENT = (
+    "You were signed out, so the form was not sent and nothing was changed. Sign in, then send it."
+)
 TEXT = "text/plain; charset=utf-8"
 COLUMNS = [field.attname for field in User._meta.concrete_fields]
-USER = f"""select {", ".join(f"u.{name}" for name in COLUMNS)}, p.theme, p.time_zone
+USER = f"""select {", ".join(f"u.{name}" for name in COLUMNS)}, r.*, f.*,
+        p.theme, p.time_zone, coalesce(p.hides_first_steps, false) as hides_first_steps
     from {User._meta.db_table} u
-    left join {Preference._meta.db_table} p on p.user_id = u.id where u.id = %(id)s"""
+    left join {Preference._meta.db_table} p on p.user_id = u.id
+    cross join lateral ({ROLES(user="u.id")}) r
+    cross join lateral (
+        select array_agg(p.id order by p.name) as first_ids,
+            array_agg(p.name order by p.name) as first_names
+        from (
+            select id, name from {Project._meta.db_table} where u.is_superuser
+            order by name limit {PROJECTS_SHOWN}
+        ) p
+    ) f where u.id = %(id)s"""
 
 
 # the verb that each URL pattern needs, by its name
 REQUIRED = {
     "home": "ledger.view_event",
+    "first_steps": ENTER,
     "search": ENTER,
     "complete": ENTER,
     "view_save": "ledger.add_savedview",
@@ -69,6 +88,7 @@ REQUIRED = {
     "instruction_act": "ledger.change_instruction",
     "instruction_edit": "ledger.change_instruction",
     "rules": "ledger.view_standinginstruction",
+    "rules_export": "ledger.view_standinginstruction",
     "rule": "ledger.view_standinginstruction",
     "rule_new": "ledger.add_standinginstruction",
     "rule_edit": "ledger.change_standinginstruction",
@@ -133,6 +153,7 @@ REQUIRED = {
     "notification_channel_act": "retries.change_channel",
     "notification_quiet": ENTER,
     "deliveries": "retries.view_delivery",
+    "deliveries_export": "retries.view_delivery",
     "deliveries_redeliver": "retries.change_delivery",
     "escalations": "retries.view_escalation",
     "escalations_export": "retries.view_escalation",
@@ -149,12 +170,19 @@ REQUIRED = {
 
 
 class People(ModelBackend):
-    """Django's accounts, read by a prepared statement because every poll needs one."""
+    """Django's accounts with their roles, read by one statement because every poll needs it.
+
+    Superusers have no roles: they come with the first projects of all.
+    """
 
     def get_user(self, user_id: int) -> User | None:
         for row in sql.run(USER, id=user_id):
             user: Any = User.from_db(DEFAULT_DB_ALIAS, COLUMNS, [row[name] for name in COLUMNS])
             user.theme, user.time_zone = row["theme"], row["time_zone"]
+            user.hides_first_steps = row["hides_first_steps"]
+            user.project_roles = read_roles(row)
+            names = zip(row["first_ids"] or (), row["first_names"] or (), strict=True)
+            user.first_projects = [as_project(*each) for each in names]
             return user if self.user_can_authenticate(user) else None
         return None
 
@@ -213,11 +241,44 @@ def operators_only(view: View[P]) -> View[P]:
         elif by_script:
             response = HttpResponse("You are signed out.", status=401, content_type=TEXT)
         else:
-            response = redirect_to_login(request.get_full_path())
+            response = ask_to_sign_in(request)
         add_never_cache_headers(response)
         return response
 
     return guarded
+
+
+def takes_form(page: str, *arguments: str) -> Callable[[View[P]], View[P]]:
+    """Make a view of a form that may answer with a page instead of a redirect.
+
+    The links and polls of such an answer lead to the form's own address, and people reload it:
+    a person who opens it gets `page`, a URL's name with these arguments of the form's URL.
+    """
+
+    def decorate(view: View[P]) -> View[P]:
+        @wraps(view)
+        def answer(request: Any, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+            if request.method == "POST":
+                return view(request, *args, **kwargs)
+            own = {name: kwargs[name] for name in arguments}
+            query = request.GET.urlencode()
+            address = reverse(f"dashboard:{page}", kwargs=own)
+            return redirect(f"{address}?{query}" if query else address)
+
+        return require_http_methods(["GET", "HEAD", "POST"])(operators_only(answer))
+
+    return decorate
+
+
+def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
+    """Send a stranger to sign in and back, and those whose form was not sent to its page."""
+    target = request.get_full_path()
+    if request.method not in SAFE:
+        messages.warning(request, UNSENT)
+        page = request.headers.get("Referer", "")
+        if url_has_allowed_host_and_scheme(page, allowed_hosts={request.get_host()}):
+            target = f"/{'/'.join(page.split('/')[3:])}"
+    return redirect_to_login(target)
 
 
 def zone_of(user: Any) -> ZoneInfo | None:

@@ -1,4 +1,4 @@
-"""Word and draw how far agents meet their targets for acknowledgements (pure)."""
+"""Describe and draw how far agents meet their targets for acknowledgments (pure)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class TargetRow:
 
     @property
     def budget(self) -> int:
-        """The number of acknowledgements in 30 days that may be late or missing."""
+        """The number of acknowledgments in 30 days that may be late or missing."""
         return int((100 - self.data["percent"]) * self.data["n"] / 100)
 
     @property
@@ -54,7 +54,7 @@ class TargetRow:
 
     @property
     def left(self) -> int:
-        """The number of acknowledgements that may still be late or missing."""
+        """The number of acknowledgments that may still be late or missing."""
         return max(0, self.budget - self.spent)
 
     @property

@@ -1,4 +1,4 @@
-"""The buttons of a page: what each posts, says and asks first. Each page lists its own."""
+"""The buttons of a page: each one's verb, label and question. Each page lists its own."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from ledger.models.plan import PlanState
 from ledger.models.standing_instruction import RuleState
 from ledger.states import (
+    BlockedReason,
     BreakerState,
     FailureType,
     InstructionState,
+    Outcome,
     TaskState,
     Urgency,
     urgency_of,
@@ -89,6 +91,14 @@ BATCH_STATES = {
     "failed": Badge("Failed", "s-failed", "st--failed"),
     "lost": Badge("Worker lost", "s-aborted", "st--failed"),
 }
+# the outcomes of attempts that did not fail
+OUTCOME_LABELS = {
+    Outcome.SUCCESS: "done",
+    Outcome.RELEASED: "released",
+    Outcome.BLOCKED: str(BlockedReason.REPORTED.label),
+    Outcome.ESCALATED: "escalated",
+    Outcome.ABORTED: "aborted",
+}
 FAILURE_ICONS = {
     FailureType.EXECUTION_ERROR: "f-exec",
     FailureType.VERIFICATION_FAILED: "f-verify",
@@ -145,6 +155,11 @@ def session_badge(state: str) -> Badge:
 
 def batch_badge(state: str) -> Badge:
     return BATCH_STATES[state]
+
+
+def outcome_label(outcome: str | None) -> str:
+    """Return how an attempt ended, or an empty string if it failed or has not ended."""
+    return OUTCOME_LABELS.get(Outcome(outcome), "") if outcome else ""
 
 
 def failure_icon(type: str) -> str:

@@ -30,7 +30,7 @@ Key = tuple[str, int]  # an argument's name, and the place in it if it is a tupl
 
 
 class Shape(NamedTuple):
-    """A kind of query that one SQL serves: its fixed values, and the types of its parameters."""
+    """A kind of query with one SQL text: its fixed values, and the types of its parameters."""
 
     constant: tuple[tuple[str, Any], ...]
     variable: tuple[tuple[str, type, int], ...]  # with the length of a tuple of ids
@@ -53,8 +53,12 @@ class Compiled(NamedTuple):
     prepare: bool
 
 
+# of each compiled query, so that tests which replace a limit can clear them
+stored_shapes: list[dict[Shape, Compiled | None]] = []
+
+
 def compiled(build: Callable[P, QuerySet[Any, M]]) -> Callable[P, list[M]]:
-    """Make a function that returns rows of one that builds their query.
+    """Turn a function that builds a query into one that returns its rows.
 
     Arguments that are ids, tuples of ids, times, or saved model instances become parameters of the
     SQL. Others must be hashable: each combination of their values has its own SQL, built when the
@@ -63,6 +67,7 @@ def compiled(build: Callable[P, QuerySet[Any, M]]) -> Callable[P, list[M]]:
     """
     arguments = signature(build)
     shapes: dict[Shape, Compiled | None] = {}
+    stored_shapes.append(shapes)
 
     @wraps(build)
     def fetch(*args: P.args, **kwargs: P.kwargs) -> list[M]:
@@ -101,8 +106,8 @@ def shape_of(arguments: dict[str, Any]) -> Shape:
 def compile_query(build: Callable[..., QuerySet[Any]], shape: Shape) -> Compiled:
     """Build the query with two sets of samples.
 
-    What differs between the two sets comes from an argument. Raise TypeError where it can't be
-    told from which: the SQL would keep a value of this call.
+    What differs between the two sets comes from an argument. Raise TypeError where the argument is
+    ambiguous: the SQL would keep a value of this call.
     """
     samples = [make_samples(shape, first=1 + number * 10_000) for number in range(2)]
     with connection.execute_wrapper(refuse):

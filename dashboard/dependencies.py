@@ -27,6 +27,8 @@ class TaskMark:
     run: int
     created_at: datetime
     agent: str
+    version: int
+    command: str | None  # found in prose and not confirmed yet, of an open task
 
     @property
     def key(self) -> str:

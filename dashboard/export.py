@@ -17,12 +17,12 @@ from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpRe
 
 CHUNK = 500  # rows that are read and sent at once
 MEDIA = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson; charset=utf-8"}
-# what a spreadsheet would run as a formula
+# the beginnings of texts that a spreadsheet would run as a formula
 FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # the wide signs count in Japan and China
 
 
 class Line:
-    """A file that keeps only what was written last."""
+    """A file that holds only the last written line."""
 
     text = ""
 

@@ -21,7 +21,7 @@ from retries.models import FailurePattern
 from retries.states import EscalationState
 
 MAX_AGE_SECONDS = 120
-# what differs between two responses with the same content
+# the parts that differ between two responses with the same content
 VOLATILE = re.compile(
     rb"""
     \sdata-since="[^"]*" | \sname="csrfmiddlewaretoken"\svalue="[^"]*"
@@ -74,7 +74,7 @@ LIVE_KEYS: dict[type[Model], str] = {
     Session: live_key_sql("ledger_session"),
 }
 
-# each change of an open escalation raises its version, and what opens or closes changes the count
+# each change of an open escalation raises its version, and opening or closing one changes the count
 INBOX_LIVE_KEY = f"""select head.tx, head.id, open.count, open.versions, open.newest, open.snoozed
 from (
     select count(*), sum(version) as versions, extract(epoch from max(opened_at))::bigint as newest,

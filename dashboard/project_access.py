@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 from uuid import UUID
 
 from django.apps import apps
@@ -94,8 +94,9 @@ def names_of(request: HttpRequest) -> list[str]:
 
 def name_of_next(request: HttpRequest) -> str:
     """Return the name of the project whose page a form was on."""
-    found = parse_qs(urlsplit(request.POST.get("next", "")).query).get("project", [""])
-    return found[0]
+    # `urlsplit` fails for some texts
+    _, _, query = request.POST.get("next", "").partition("#")[0].partition("?")
+    return parse_qs(query).get("project", [""])[0]
 
 
 def find_projects(request: HttpRequest) -> list[UUID | None]:

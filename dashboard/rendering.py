@@ -99,16 +99,19 @@ def live_page(
     read_key: Callable[[datetime], str] | None = None,
     max_age: int | None = None,
 ) -> Callable[
-    [Callable[Concatenate[Visit, P], PageContext]], Callable[Concatenate[Any, P], HttpResponseBase]
+    [Callable[Concatenate[Visit, P], PageContext | HttpResponse]],
+    Callable[Concatenate[Any, P], HttpResponseBase],
 ]:
     """Make a view of a function that returns the context of a page that polls itself.
+
+    The function can return a redirect instead.
 
     The live key covers the rows of a model, or the one whose id is the URL argument `row`;
     `read_key` replaces it. After `max_age` seconds the page is rendered again in any case.
     """
 
     def decorate(
-        view: Callable[Concatenate[Visit, P], PageContext],
+        view: Callable[Concatenate[Visit, P], PageContext | HttpResponse],
     ) -> Callable[Concatenate[Any, P], HttpResponseBase]:
         @require_safe
         @operators_only
@@ -126,7 +129,10 @@ def live_page(
             if is_unchanged(request, key, max_age=max_age):
                 return unchanged()
             visit = Visit(request, read_scope(request), current, now, key)
-            return respond(visit, template, part, view(visit, *args, **kwargs))
+            page = view(visit, *args, **kwargs)
+            if isinstance(page, HttpResponse):
+                return page
+            return respond(visit, template, part, page)
 
         return answer
 

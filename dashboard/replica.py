@@ -25,12 +25,14 @@ from ledger.process_counters import PAGE_READS
 logger = logging.getLogger(__name__)
 
 PAGES = {
-    *("home", "search", "activity", "audit", "audit_export", "insight"),
-    *("tasks", "tasks_export", "instructions", "plans", "deadletters", "patterns"),
-    *("agents", "sessions", "deliveries"),
+    *("home", "search", "activity", "activity_export", "audit", "audit_export", "insight"),
+    *("tasks", "tasks_export", "instructions", "instructions_export", "plans", "plans_export"),
+    *("deadletters", "deadletters_export", "patterns", "patterns_export"),
+    *("agents", "agents_export", "sessions", "sessions_export"),
+    *("deliveries", "deliveries_export"),
 }
 SAFE = ("GET", "HEAD")
-# Set by whatever a person does; as long as it lasts, that person's pages read the primary.
+# Every action of a person sets it; until it expires, that person's pages read the primary.
 COOKIE = "tenfour_primary"
 MARGIN_S = 5
 
@@ -181,8 +183,8 @@ def is_configured() -> bool:
 def read_page(request: HttpRequest, answer: Callable[[], HttpResponseBase]) -> HttpResponseBase:
     """Answer a request from the replica if its page may, or else from the primary.
 
-    What fails on the replica is answered from the primary, too: a row that has not arrived there,
-    a statement that it cancels or refuses.
+    Requests that fail on the replica are answered from the primary, too: for a row that has not
+    arrived there, or a statement that it cancels or refuses.
     """
     match = request.resolver_match
     if not is_configured() or request.method not in SAFE or not match:
@@ -224,7 +226,7 @@ def read_chunks(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class OwnActs:
-    """Middleware: people see what they have just done, because they read the primary."""
+    """Middleware: people see the results of their actions, because they read the primary."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response

@@ -12,11 +12,11 @@ from dashboard.access import may_open
 from dashboard.compiled_queries import compiled
 from dashboard.formatting import COUNT_CAP, capped
 from dashboard.navigation import Scope
-from dashboard.notifications.delivery_queries import given_up
-from dashboard.people.queries import members_of, shown_people
+from dashboard.notifications.delivery_queries import select_given_up
+from dashboard.people.queries import members_of, select_people
 from dashboard.people.views import project_of
 from dashboard.shared_queries import CountOf
-from dashboard.tokens.queries import shown_tokens
+from dashboard.tokens.queries import select_tokens
 from ledger.models import Project
 
 # the pages by their groups: the name of the URL pattern, the label, and the icon
@@ -49,7 +49,7 @@ class ColumnEntry:
     url: str
     current: str  # the value of aria-current, or empty
     count: str
-    is_alert: bool  # the count is of what went wrong
+    is_alert: bool  # whether the count is of failures
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,9 @@ def count_entries(
 ) -> QuerySet[Any, dict[str, Any]]:
     """Count people, tokens and the deliveries that gave up, by the names of their pages."""
     wanted = {
-        "people": shown_people(members_of(project)) if project else None,
-        "tokens": shown_tokens(scope, now=now),
-        "deliveries": given_up(scope),
+        "people": select_people(members_of(project)) if project else None,
+        "tokens": select_tokens(scope, now=now),
+        "deliveries": select_given_up(scope),
     }
     counts = {
         name: CountOf(rows.order_by().values("pk")[:COUNT_CAP])

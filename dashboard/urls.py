@@ -26,6 +26,7 @@ from dashboard.instructions import views as instruction_views
 from dashboard.notifications import action_views as notification_action_views
 from dashboard.notifications import (
     delivery_action_views,
+    delivery_export_views,
     delivery_views,
     example_views,
     message_views,
@@ -34,6 +35,7 @@ from dashboard.notifications import views as notification_views
 from dashboard.operations import action_views as operation_action_views
 from dashboard.operations import start_views as operation_start_views
 from dashboard.operations import views as operation_views
+from dashboard.overview import action_views as overview_action_views
 from dashboard.overview import views as overview_views
 from dashboard.patterns import action_views as pattern_action_views
 from dashboard.patterns import export_views as pattern_export_views
@@ -58,6 +60,7 @@ from dashboard.settings import views as settings_views
 from dashboard.sign_in import join_views
 from dashboard.sign_in import views as sign_in_views
 from dashboard.standing_instructions import action_views as rule_action_views
+from dashboard.standing_instructions import export_views as rule_export_views
 from dashboard.standing_instructions import form_views as rule_form_views
 from dashboard.standing_instructions import views as rule_views
 from dashboard.tasks import action_views as task_action_views
@@ -69,6 +72,7 @@ from dashboard.tokens import views as token_views
 app_name = "dashboard"
 urlpatterns = [
     path("", overview_views.index, name="home"),
+    path("first-steps/", overview_action_views.set_first_steps, name="first_steps"),
     path("sign-in/", sign_in_views.sign_in, name="sign_in"),
     path("join/<str:secret>/", join_views.join, name="join"),
     path("sign-out/", sign_in_views.sign_out, name="sign_out"),
@@ -84,6 +88,9 @@ urlpatterns = [
     ),
     path("instructions/new/", instruction_action_views.new, name="instruction_new"),
     path("instructions/standing/", rule_views.index, name="rules"),
+    path(
+        "instructions/standing/export/<slug:form>/", rule_export_views.export, name="rules_export"
+    ),
     path("instructions/standing/new/", rule_form_views.new, name="rule_new"),
     path("instructions/standing/<uuid:rule_id>/", rule_views.detail, name="rule"),
     path("instructions/standing/<uuid:rule_id>/edit/", rule_form_views.edit, name="rule_edit"),
@@ -271,6 +278,11 @@ urlpatterns = [
         name="notification_quiet",
     ),
     path("settings/deliveries/", delivery_views.index, name="deliveries"),
+    path(
+        "settings/deliveries/export/<slug:form>/",
+        delivery_export_views.export,
+        name="deliveries_export",
+    ),
     path(
         "settings/deliveries/redeliver/",
         delivery_action_views.redeliver,

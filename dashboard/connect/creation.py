@@ -1,4 +1,4 @@
-"""Create an agent's token with its first instruction, and take both back."""
+"""Create an agent's token with its first instruction, and withdraw both."""
 
 import secrets
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""The light on the page that connects an agent: what has arrived so far (pure)."""
+"""The light on the page that connects an agent: which calls have arrived so far (pure)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any
 from dashboard.formatting import whole_duration
 
 LATE = timedelta(minutes=2)
-# The same as the command `tenfour doctor` says.
+# The same limit as in the command `tenfour doctor`.
 CLOCK_S = 60
 PROGRAM_LENGTH = 40
 HOOK_WAYS = {"claude": "Claude Code", "codex": "Codex"}
@@ -73,7 +73,7 @@ class Arrival:
 
 
 def read_light(arrival: Arrival, *, now: datetime, way: str = "") -> Light:
-    """Return what the light says about a token."""
+    """Return the state of the light for a token."""
     if not arrival.is_valid:
         return Light(
             css="bad",
@@ -158,7 +158,7 @@ def connected(arrival: Arrival, way: str) -> Light:
 
 
 def failed(failure: Mapping[str, Any]) -> Light:
-    """Return what is said of a refused call, which only its time ties to this page."""
+    """Return the light for a refused call; only the call's time connects it with this page."""
     kind = KINDS.get(failure["prefix"].split("_")[1]) if failure["prefix"] else None
     origin = describe_origin(failure, name_program(failure))
     if failure["code"] == WRONG_KIND and kind:

@@ -1,4 +1,4 @@
-"""Read what the page that connects an agent shows."""
+"""Read the rows of the page that connects an agent."""
 
 import hashlib
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Serve the page that connects an agent: a token, the lines that use it, and what arrives."""
+"""Serve the page that connects an agent: a token, the lines that use it, and the first calls."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib import messages
+from django.db import IntegrityError
 from django.http import Http404, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse, reverse_lazy
@@ -111,6 +112,10 @@ def create(visit: Visit, token_id: UUID) -> HttpResponse:
         )
     except Refusal as refusal:
         return show(visit, token_id, project, name=name, error=refusal.detail, status_code=422)
+    except IntegrityError:  # the form was sent twice at once, or names a token of another kind
+        if (found := queries.find_token(token_id)) is None:
+            raise Http404(f"There is no agent’s token {token_id}.") from None
+        return show(visit, creation.new_id(visit.now), found.project, token=found)
     return show(visit, creation.new_id(visit.now), project, token=made, secret=secret)
 
 
@@ -184,7 +189,7 @@ def show(
 @require_safe
 @operators_only
 def light(request: HtmxRequest, token_id: UUID) -> HttpResponseBase:
-    """Return what has arrived, or 204 if nothing has changed."""
+    """Return the light, or 204 if nothing has changed."""
     visit = begin_visit(request, current="agents")
     found = queries.find_token(token_id)
     if found is None:
@@ -210,6 +215,6 @@ def light(request: HtmxRequest, token_id: UUID) -> HttpResponseBase:
 
 
 def read_key(arrival: Arrival, visit: Visit, way: str) -> str:
-    """Return a key that changes with what the light says."""
+    """Return a key that changes with the light."""
     said = repr((read_light(arrival, now=visit.now, way=way), arrival.steps))
     return stamp_key(visit.now, said)

@@ -7,6 +7,7 @@ from dashboard.access import operators_only
 from dashboard.deadletters import queries
 from dashboard.export import export_list
 from dashboard.navigation import requested_project
+from dashboard.nearest_names import list_problems
 from dashboard.rendering import HtmxRequest
 from dashboard.sorting import read_sort, sort_rows
 from dashboard.tasks import filters
@@ -36,7 +37,9 @@ COLUMNS = {
 def export(request: HtmxRequest, form: str) -> HttpResponseBase:
     """Stream the list as CSV or JSON lines."""
     query = filters.parse(request.GET.get("q", ""), filters.LETTER_KEYS)
+    project = requested_project(request)
     sort = read_sort(request.GET.get("sort", ""), queries.SORT_COLUMNS, 0)
-    rows = queries.filter_deadletters(query, requested_project(request))
+    rows = queries.filter_deadletters(query, project)
     ordered = sort_rows(rows, sort, queries.SORT_COLUMNS)
-    return export_list(ordered, COLUMNS, form=form, name="dead-letters", problems=query.problems)
+    problems = list_problems(query, "deadletters", project)
+    return export_list(ordered, COLUMNS, form=form, name="dead-letters", problems=problems)

@@ -82,7 +82,7 @@ def failed_with(text: str) -> Q:
 
 
 def with_extras(rows: QuerySet[DeadLetter]) -> QuerySet[Any]:
-    """Return the rows with what the list shows beside their own columns."""
+    """Return the rows with further columns for the list."""
     last = Failure.objects.filter(task=OuterRef("task")).order_by("-id")
     attempts = Attempt.objects.filter(task=OuterRef("task")).order_by("-number")
     waiting = Need.objects.filter(need=OuterRef("task"), task__state=TaskState.BLOCKED)

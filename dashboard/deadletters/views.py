@@ -14,11 +14,12 @@ from dashboard.deadletters.actions import ACTIONS, BULK_VERBS, allowed_actions
 from dashboard.deadletters.causes import CauseGroup, group_by_cause
 from dashboard.facets import Facet, build_state_facets
 from dashboard.json_tree import Node, build_tree, json_size
+from dashboard.nearest_names import NameHints, suggest_names
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
 from dashboard.rendering import Crumb, PageContext, Steps, Visit, live_page
 from dashboard.saved_views.strip import ViewStrip, read_views
-from dashboard.sorting import Heading, build_headings, read_sort
+from dashboard.sorting import Heading, build_headings, read_sort, read_sort_of
 from dashboard.tasks import detail_queries
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks.filters import TaskQuery
@@ -85,8 +86,8 @@ def find_steps(visit: Visit, letter_id: UUID) -> Steps | None:
         return None
     params = visit.request.GET
     query = task_filters.parse(params.get("q", ""), task_filters.LETTER_KEYS)
-    sort = read_sort(params.get("sort", ""), queries.SORT_COLUMNS, 0)
     rows = queries.filter_deadletters(query, visit.scope.project)
+    sort = read_sort_of(params.get("sort", ""), queries.SORT_COLUMNS, rows)
     beside = steps.find_beside(rows, letter_id, sort, queries.SORT_COLUMNS)
     return steps.build_steps(visit, beside, place="deadletters", page="deadletter")
 
@@ -109,6 +110,7 @@ class DeadLetterListPage(PageContext):
     bulk_verbs: tuple[str, ...]
     recently_closed: list[Any]
     can_act_on_all: bool
+    hints: NameHints
 
 
 @live_page(
@@ -150,6 +152,7 @@ def index(visit: Visit) -> DeadLetterListPage:
         bulk_verbs=BULK_VERBS,
         recently_closed=queries.list_recently_closed(project) if not query.text else [],
         can_act_on_all=state == "open",
+        hints=suggest_names(query, "deadletters", project, found=bool(page.rows)),
     )
 
 

@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from dashboard.access import operators_only
+from dashboard.form_values import quote_typed, read_whole_number
 from dashboard.navigation import read_scope
 from dashboard.query_box import as_id
 from dashboard.rendering import HtmxRequest
@@ -44,8 +45,7 @@ def set_ack_target(request: HtmxRequest) -> HttpResponse:
 
 def read_number(request: HtmxRequest, name: str) -> int:
     """Return a number of the form, or 0 for anything else, which no target takes."""
-    text = request.POST.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
+    return read_whole_number(request.POST.get(name, "")) or 0
 
 
 @require_POST
@@ -53,7 +53,7 @@ def read_number(request: HtmxRequest, name: str) -> int:
 def start(request: HtmxRequest) -> HttpResponse:
     """Start an experiment in the project that the form names."""
     scope = read_scope(request)
-    name = request.POST.get("in", "")
+    name, reason = request.POST.get("in", ""), request.POST.get("reason", "")
     project = next((each for each in scope.projects if each.name == name), None)
     if project is None:
         raise Http404(f"There is no project “{name[:64]}”.")
@@ -61,11 +61,12 @@ def start(request: HtmxRequest) -> HttpResponse:
         experiment = start_experiment(
             project,
             request.POST.get("element", ""),
-            reason=request.POST.get("reason", ""),
+            reason=reason,
             stamp=stamp_of(request),
         )
     except Refusal as refusal:
-        messages.warning(request, f"{refusal.detail} Nothing was changed.")
+        said = f"{refusal.detail} Nothing was changed.{quote_typed(reason)}"
+        messages.warning(request, said)
     else:
         element = experiment.get_element_display()
         messages.success(request, f"Experiment started in {project.name}: without {element}.")
@@ -76,15 +77,14 @@ def start(request: HtmxRequest) -> HttpResponse:
 @operators_only
 def end(request: HtmxRequest, experiment_id: UUID) -> HttpResponse:
     """End an experiment."""
-    scope = read_scope(request)
+    scope, reason = read_scope(request), request.POST.get("reason", "")
     try:
-        end_experiment(
-            experiment_id, reason=request.POST.get("reason", ""), stamp=stamp_of(request)
-        )
+        end_experiment(experiment_id, reason=reason, stamp=stamp_of(request))
     except ContextExperiment.DoesNotExist as error:
         raise Http404(f"There is no experiment {experiment_id}.") from error
     except Refusal as refusal:
-        messages.warning(request, f"{refusal.detail} Nothing was changed.")
+        said = f"{refusal.detail} Nothing was changed.{quote_typed(reason)}"
+        messages.warning(request, said)
     else:
         messages.success(request, "Experiment ended. Every task gets whole contexts again.")
     return redirect(f"{reverse('dashboard:insight')}{scope.query}#experiments")

@@ -1,4 +1,4 @@
-"""Word and draw the tokens and the cost that agents report (pure)."""
+"""Describe and draw the tokens and the cost that agents report (pure)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dashboard.sparklines import Spark, spark
 
 LISTED = 8
 KINDS = (("plan", "Plan"), ("agent", "Agent"))
-# A third or more of what was spent on attempts that failed is worth a look.
+# A share of a third or more that was spent on failed attempts is highlighted.
 MUCH = 33
 
 
@@ -130,7 +130,7 @@ def combine_group(kind: str, label: str, figures: Sequence[Mapping[str, Any]]) -
 
 
 def weigh(data: Mapping[str, Any]) -> tuple[float, float]:
-    """Return what was used, and how much of it by attempts that did not succeed.
+    """Return the usage, and the part of it in attempts that did not succeed.
 
     It is the cost where one is known, else the tokens.
     """

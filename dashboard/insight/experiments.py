@@ -12,7 +12,7 @@ LEAST_SCALE = 20
 
 @dataclass(frozen=True, slots=True)
 class ExperimentRow:
-    """An experiment with what is drawn of it; `difference` is None with too few attempts."""
+    """An experiment with its drawing; `difference` is None with too few attempts."""
 
     row: Any
     difference: Difference | None

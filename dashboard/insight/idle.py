@@ -1,4 +1,4 @@
-"""Draw what the time of agents went to (pure)."""
+"""Draw how agents spent their time (pure)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

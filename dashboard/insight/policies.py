@@ -1,4 +1,4 @@
-"""Word what the policies of a project would have changed (pure)."""
+"""Describe what a project's policies would have changed (pure)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ SCOPES = {"off": "Off", "plans": "On for tasks of plans", "all": "On for all tas
 
 @dataclass(frozen=True, slots=True)
 class PolicyRow:
-    """A policy with what it would have changed if it had been on for all tasks."""
+    """A policy with the changes that it would have made if it had been on for all tasks."""
 
     project: str
     figures: Mapping[str, Any]

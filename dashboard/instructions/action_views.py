@@ -175,7 +175,7 @@ def send_again(request: HtmxRequest, row: Instruction) -> Done:
         return resend(request, row)
     moved = reminders.send_again([row.id], stamp=stamp_of(request))
     if not moved:
-        raise Refusal("It is not waiting for an acknowledgement, or has no retries left.")
+        raise Refusal("It is not waiting for an acknowledgment, or has no retries left.")
     return Done(
         f"Queued again, at the front. {row.agent.name} gets it if it checks in again.", row.id
     )

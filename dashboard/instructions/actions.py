@@ -12,7 +12,7 @@ CANCEL = Action(
     "Cancel",
     question="Cancel this instruction?",
     confirm="Cancel instruction",
-    consequence="It is not delivered again, and Tenfour stops waiting for an acknowledgement.",
+    consequence="It is not delivered again, and Tenfour stops waiting for an acknowledgment.",
 )
 # the verbs of operations that the list offers for many instructions
 BULK_VERBS = ("instruction.send_again", "instruction.cancel")

@@ -7,6 +7,7 @@ from dashboard.access import operators_only
 from dashboard.export import export_list
 from dashboard.instructions import filters, queries
 from dashboard.navigation import requested_project
+from dashboard.nearest_names import list_problems
 from dashboard.rendering import HtmxRequest
 from dashboard.sorting import read_sort, sort_rows
 
@@ -35,7 +36,9 @@ COLUMNS = {
 def export(request: HtmxRequest, form: str) -> HttpResponseBase:
     """Stream the list as CSV or JSON lines."""
     query = filters.parse(request.GET.get("q", ""))
+    project = requested_project(request)
     sort = read_sort(request.GET.get("sort", ""), queries.COLUMNS, 0)
-    rows = queries.filter_instructions(query, requested_project(request))
+    rows = queries.filter_instructions(query, project)
     ordered = sort_rows(rows, sort, queries.COLUMNS)
-    return export_list(ordered, COLUMNS, form=form, name="instructions", problems=query.problems)
+    problems = list_problems(query, "instructions", project)
+    return export_list(ordered, COLUMNS, form=form, name="instructions", problems=problems)

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from datetime import timedelta
 
-from dashboard.query_box import ANY, Keys, Names, StateQuery, Values, only_value
+from dashboard.query_box import ANY, Keys, Names, StateQuery, Values
 from dashboard.query_values import Period, read_age, read_period
 from ledger.states import LEVELS, InstructionState
 
@@ -32,14 +32,9 @@ class InstructionQuery(StateQuery):
     older: timedelta | None = None  # since it was sent
     sent: Period | None = None
 
-    @property
-    def one_agent(self) -> str:
-        """The agent's name if exactly one is asked for, else an empty string."""
-        return only_value(self.agent)
-
 
 def read_ack(value: str) -> dict[str, float]:
-    """Return a bound on the time to the acknowledgement: in the fields ack_over and ack_under."""
+    """Return a bound on the time to the acknowledgment: in the fields ack_over and ack_under."""
     match = ACK.fullmatch(value)
     if match is None:
         raise ValueError(f"“ack:{value}” is not a duration. Try ack:>30s or ack:<2m.")

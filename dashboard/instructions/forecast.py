@@ -34,7 +34,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The fate of a delivered instruction without an acknowledgement.
+    """The fate of a delivered instruction without an acknowledgment.
 
     `at` is None if the time is unknown: the agent's queue has to empty first, or the clock is late.
     """
@@ -66,7 +66,7 @@ def forecast(
 def describe_next_step(
     row: Instruction, *, ahead: int, forecast: Forecast | None, now: datetime
 ) -> Step | None:
-    """Return what happens next without an acknowledgement, or None if nothing does."""
+    """Return what happens next without an acknowledgment, or None if nothing does."""
     if row.state == InstructionState.QUEUED:
         text = f"Delivered when {row.agent.name} checks in: {place_in_queue(ahead)}"
         return Step(text, "s-delivered")

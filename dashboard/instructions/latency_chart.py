@@ -11,7 +11,7 @@ BASE, TALLEST = 134.0, 92.0
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A class of latencies: acknowledgements of the first delivery, and after a reminder."""
+    """A class of latencies: acknowledgments of the first delivery, and after a reminder."""
 
     label: str
     tick: str

@@ -20,7 +20,7 @@ def describe_status(
     """Return how an instruction ended, or what happens to it next."""
     match row.state:
         case InstructionState.ACKNOWLEDGED if row.acknowledged_at:
-            return describe_acknowledgement(
+            return describe_acknowledgment(
                 row, (row.acknowledged_at - row.queued_at).total_seconds()
             )
         case InstructionState.FAILED:
@@ -35,7 +35,7 @@ def describe_status(
     )
 
 
-def describe_acknowledgement(row: Instruction, seconds: float) -> StatusText:
+def describe_acknowledgment(row: Instruction, seconds: float) -> StatusText:
     bar = min(BAR_WIDTH, max(1.0, PIXELS_PER_E * math.log1p(max(seconds, 0))))
     said = f"{row.outcome}, " if row.outcome in ("declined", "accepted") else ""
     slow = row.deliveries > 1

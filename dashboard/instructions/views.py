@@ -1,6 +1,6 @@
 """The list of instructions with the day's figures, and the page of one instruction."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -26,21 +26,21 @@ from dashboard.instructions.latency_chart import Bar, PercentileLine
 from dashboard.instructions.queries import ListedInstruction
 from dashboard.instructions.status import describe_status
 from dashboard.navigation import Scope, here_of
+from dashboard.nearest_names import NameHints, suggest_names
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
 from dashboard.rendering import HtmxRequest, PageContext, Steps, Visit, live_page
 from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sentences import instructions as sentences
 from dashboard.sentences.instructions import Received, Step
-from dashboard.shared_queries import list_history, list_nearest_agents, read_figures
-from dashboard.sorting import Heading, build_headings, read_sort
+from dashboard.shared_queries import list_history, read_figures
+from dashboard.sorting import Heading, build_headings, read_sort, read_sort_of
 from dashboard.status_text import StatusText
 from ledger.instruction_stats import Statistics
 from ledger.models import Instruction, Project
 from retries.models import Escalation
 
 LABELS = {"agent": "To", "from": "From", "urgency": "Urgency", "sent": "Sent"}
-# the buttons above the list: the state in the query, the name of its count, the label
 STATES = {
     "all": "All",
     "waiting": "Waiting",
@@ -106,8 +106,8 @@ def find_steps(visit: Visit, instruction_id: UUID) -> Steps | None:
         return None
     params = visit.request.GET
     query = filters.parse(params.get("q", ""))
-    sort = read_sort(params.get("sort", ""), queries.COLUMNS, 0)
     rows = queries.filter_instructions(query, visit.scope.project)
+    sort = read_sort_of(params.get("sort", ""), queries.COLUMNS, rows)
     beside = steps.find_beside(rows, instruction_id, sort, queries.COLUMNS)
     return steps.build_steps(visit, beside, place="instructions", page="instruction")
 
@@ -182,7 +182,7 @@ class InstructionListPage(PageContext):
     headings: dict[str, Heading]
     page: Page[ListedInstruction]
     entries: list[Entry]
-    nearest: Sequence[str]
+    hints: NameHints
     bulk_verbs: tuple[str, ...] = BULK_VERBS
 
 
@@ -224,7 +224,7 @@ def index(visit: Visit) -> InstructionListPage:
             entry(listed, clock, open_id=open_id, collapsed=here.urlencode(), now=now)
             for listed in page.rows
         ],
-        nearest=[] if page.rows else list_nearest_agents(query.one_agent, scope.project),
+        hints=suggest_names(query, "instructions", scope.project, found=bool(page.rows)),
     )
 
 

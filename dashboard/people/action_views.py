@@ -3,19 +3,20 @@
 from dataclasses import replace
 from uuid import UUID
 
+from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import ValidationError
-from django.core.validators import validate_email
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboard.access import may_open, operators_only
+from dashboard.access import may_open, operators_only, takes_form
 from dashboard.formatting import counted
 from dashboard.navigation import read_scope
 from dashboard.people import views
+from dashboard.people.views import InvitationForm
 from dashboard.query_box import as_id
 from dashboard.rendering import HtmxRequest, back_to, begin_visit
 from ledger import journal
@@ -25,43 +26,50 @@ from ledger.models import Invitation, Membership, SignIn
 from ledger.people import browsers, invitations, members
 from ledger.roles import Role
 
+EMAIL_LENGTH = 254
+EMAIL = forms.EmailField(required=False, max_length=EMAIL_LENGTH)
+
 
 def page_url(request: HtmxRequest) -> str:
     return reverse("dashboard:people") + read_scope(request).query
 
 
-@require_POST
-@operators_only
+@takes_form("people")
 def invite(request: HtmxRequest) -> HttpResponse:
     """Create an invitation and show its link once."""
-    visit = begin_visit(request, current="settings")
-    project, role = views.project_of(visit.scope), request.POST.get("role", "")
-    days = request.POST.get("days", "")
-    if project is None or role not in Role.values:
-        raise Http404("Choose a project and a role.")
-    email = request.POST.get("email", "").strip()
-    try:
-        if email:
-            validate_email(email)
-    except ValidationError:
-        error = "Enter an email address, or leave the field empty."
-        return views.show(visit, email=email[:254], email_error=error, status_code=422)
+    visit, form = begin_visit(request, current="settings"), read_form(request.POST)
+    project = views.project_of(visit.scope)
+    if project is None:
+        messages.warning(request, "Choose a project first. Nothing was changed.")
+        return redirect(page_url(request))
+    if form.error or form.email_error:
+        return views.show(visit, form=form, status_code=422)
     invitation, secret = invitations.invite(
-        project,
-        Role(role),
-        email=email,
-        days=int(days) if days in map(str, invitations.DAYS) else invitations.DAYS[-1],
-        stamp=stamp_of(request),
+        project, Role(form.role), email=form.email, days=form.days, stamp=stamp_of(request)
     )
     return views.show(visit, link=link_of(secret), invited=invitation)
+
+
+def read_form(posted: QueryDict) -> InvitationForm:
+    """Return the form with what is wrong with it."""
+    email, role = posted.get("email", "").strip(), posted.get("role", "")
+    days = posted.get("days") or str(invitations.DAYS[-1])
+    known = {str(each): each for each in invitations.DAYS}
+    form = InvitationForm(email[:EMAIL_LENGTH], role, known.get(days, invitations.DAYS[-1]))
+    if role not in Role.values or days not in known:
+        form = replace(form, error="Choose one of the roles and of the times.")
+    try:
+        EMAIL.clean(email)
+    except ValidationError:
+        form = replace(form, email_error="Enter an email address, or leave the field empty.")
+    return form
 
 
 def link_of(secret: str) -> str:
     return settings.LINK_URL + reverse("dashboard:join", args=[secret])
 
 
-@require_POST
-@operators_only
+@takes_form("people")
 def invite_again(request: HtmxRequest, invitation_id: UUID) -> HttpResponse:
     """Replace an invitation that ran out or was lost, and show the new link once."""
     row = Invitation.objects.select_related("project").filter(pk=invitation_id).first()
@@ -157,7 +165,7 @@ def end_person(request: HtmxRequest) -> HttpResponse:
     member = found.filter(pk=member_id).first() if member_id else None
     if member is None:
         raise Http404("Choose one of the project's members.")
-    keep = request.session.session_key  # the admin's own browser goes on
+    keep = request.session.session_key  # the admin stays signed in here
     ended = members.sign_out(member, keep=keep, stamp=stamp_of(request))
     name = member.user.get_full_name() or member.user.get_username()
     if ended:

@@ -53,7 +53,7 @@ class ListedBrowser:
         return self.row.user.get_full_name() or self.row.user.get_username()
 
 
-def shown_people(members: Iterable[int] | QuerySet[Any, Any]) -> QuerySet[User]:
+def select_people(members: Iterable[int] | QuerySet[Any, Any]) -> QuerySet[User]:
     """Return these members and the accounts that see all projects."""
     return User.objects.filter(Q(pk__in=members) | Q(pk__in=instance_accounts()), is_active=True)
 
@@ -71,7 +71,7 @@ def list_people(project: Project, *, you: int | None) -> list[ListedPerson]:
         .select_related("user")
         .order_by("user__username")[:LISTED]
     }
-    users: QuerySet[Any] = shown_people(list(members))
+    users: QuerySet[Any] = select_people(list(members))
     admins = [each for each in members.values() if each.role == Role.ADMIN]
     rows = [
         ListedPerson(

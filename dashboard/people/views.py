@@ -26,6 +26,17 @@ ROLES_TABLE = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class InvitationForm:
+    """The form of an invitation as it was filled in."""
+
+    email: str = ""
+    role: str = Role.OPERATOR
+    days: int = DAYS[-1]
+    error: str = ""
+    email_error: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeoplePage(PageContext):
     project: Project | None
@@ -41,8 +52,7 @@ class PeoplePage(PageContext):
     link: str  # of a new invitation, shown once
     invited: Invitation | None
     is_again: bool  # the link replaces an older one
-    email: str
-    email_error: str
+    form: InvitationForm
     roles: type[Role] = Role
     roles_table: tuple[tuple[Role, bool, bool, bool], ...] = ROLES_TABLE
     days: tuple[int, ...] = DAYS
@@ -66,8 +76,7 @@ def show(
     link: str = "",
     invited: Invitation | None = None,
     is_again: bool = False,
-    email: str = "",
-    email_error: str = "",
+    form: InvitationForm | None = None,
     status_code: int = 200,
 ) -> HttpResponse:
     project, request = project_of(visit.scope), visit.request
@@ -98,8 +107,7 @@ def show(
         link=link,
         invited=invited,
         is_again=is_again,
-        email=email,
-        email_error=email_error,
+        form=form or InvitationForm(),
     )
     return respond(visit, "people/index.html", "people/_people.html", page)
 

@@ -91,9 +91,10 @@ def restart(request: HtmxRequest, plan: Plan) -> str:
 def parse_carry_over(data: dict[str, str]) -> datetime:
     """Return the time in the form, in UTC, or raise Invalid."""
     try:
-        return datetime.fromisoformat(data.get("carry_over", "")).replace(tzinfo=UTC)
+        at = datetime.fromisoformat(data.get("carry_over", ""))
     except ValueError as error:
         raise Invalid("/carry_over", "Enter the date and time to keep attempts from.") from error
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 Verb = Callable[[HtmxRequest, Plan], str]

@@ -1,4 +1,4 @@
-"""Query what a plan's page shows: tasks, needs, failures, questions, events and earlier runs."""
+"""Query the rows of a plan's page: tasks, needs, failures, questions, events and earlier runs."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import (
+    Case,
     Count,
     DateTimeField,
     DurationField,
@@ -21,6 +22,8 @@ from django.db.models import (
     QuerySet,
     Subquery,
     Sum,
+    TextField,
+    When,
 )
 from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KT
@@ -32,9 +35,10 @@ from dashboard.compiled_queries import compiled
 from dashboard.dependencies import NeedLink, TaskMark, natural_key
 from dashboard.plans.common_failures import TaskFailure
 from dashboard.shared_queries import title_of
-from dashboard.tasks.queries import LIVE, OUTCOMES_SHOWN, add_outcomes, when
+from dashboard.tasks.queries import LIVE, OUTCOMES_SHOWN, when
+from ledger import sql
 from ledger.journal import since_subject
-from ledger.models import Attempt, Event, Failure, MissingNeed, Need, Plan, Task
+from ledger.models import Attempt, Event, Failure, Plan, Task
 from ledger.states import FINAL, TaskState
 from retries.models import Escalation
 
@@ -68,6 +72,8 @@ TASK_COLUMNS = (
     "dead_letter__closed_as",
 )
 
+PROPOSES = Q(payload__verify__has_key="proposed_command")
+PROPOSED_COMMAND = KT("payload__verify__proposed_command")
 # a replaced task is shown as its replacement
 CURRENT = Q(task__replaced_by=None)
 
@@ -95,16 +101,59 @@ def fetch_task_marks(plan: Plan) -> QuerySet[Task, tuple[Any, ...]]:
         "run",
         "created_at",
         "agent__name",
+        "version",
+        Case(
+            When(PROPOSES & ~Q(state__in=FINAL), then=PROPOSED_COMMAND),
+            output_field=TextField(),
+        ),
     )
     return columns[:MAX_TASKS]
 
 
-def list_tasks(plan: Plan, ids: Sequence[UUID]) -> list[Any]:
-    """Return these tasks of a plan with what their rows show, without heavy columns."""
-    tasks = add_outcomes(fetch_tasks(tuple(ids)))
+def list_tasks(plan: Plan, ids: Sequence[UUID], carried: "Sequence[CarriedRow]") -> list[Any]:
+    """Return these tasks of a plan with the columns of their rows, without heavy ones.
+
+    Their outcomes begin with those of the `carried` rows of earlier runs.
+    """
+    earlier: dict[UUID, list[CarriedRow]] = {}
+    for each in carried:
+        earlier.setdefault(each.task, []).append(each)
+    tasks = fetch_tasks(tuple(ids))
     for task in tasks:
         task.plan = plan
+        before = [outcome for row in earlier.get(task.pk, ()) for outcome in row.outcomes]
+        task.outcomes = [*before, *task.last_outcomes[::-1]][-OUTCOMES_SHOWN:]
     return tasks
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedRow:
+    """A row of an earlier run whose attempts a current task continues, with their outcomes."""
+
+    id: UUID
+    task: UUID
+    outcomes: Sequence[str | None]
+
+
+CARRIED = """with recursive lineage as (
+    select id as task_id, id, carries_id, 0 as depth from ledger_task
+    where plan_id = %(plan)s and replaced_by_id is null and carries_id is not null
+    union all
+    select l.task_id, t.id, t.carries_id, l.depth + 1
+    from lineage l join ledger_task t on t.id = l.carries_id
+)
+select l.task_id, l.id, array(
+    select a.outcome from ledger_attempt a where a.task_id = l.id order by a.number
+) as outcomes
+from lineage l where l.depth > 0 order by l.task_id, l.depth desc"""
+
+
+def list_carried_rows(plan: Plan) -> list[CarriedRow]:
+    """Return the rows of earlier runs that current tasks continue, the oldest run first."""
+    if plan.run == 1:
+        return []
+    rows = sql.run(CARRIED, plan=plan.pk)
+    return [CarriedRow(row["id"], row["task_id"], row["outcomes"]) for row in rows]
 
 
 @compiled
@@ -137,35 +186,28 @@ def list_proposed_commands(plan_id: UUID) -> list[Any]:
 
 @compiled
 def fetch_proposed_commands(plan_id: UUID) -> QuerySet[Any]:
-    rows = Task.objects.current().filter(plan=plan_id).exclude(state__in=FINAL)
-    rows = rows.filter(payload__verify__has_key="proposed_command")
-    command = KT("payload__verify__proposed_command")
-    tasks = rows.annotate(command=command).only("id", "ref", "title", "type", "version")
+    rows = Task.objects.current().filter(PROPOSES, plan=plan_id).exclude(state__in=FINAL)
+    tasks = rows.annotate(command=PROPOSED_COMMAND).only("id", "ref", "title", "type", "version")
     return tasks[:MAX_TASKS]
 
 
 def list_need_links(plan_id: UUID) -> list[NeedLink]:
     """Return the needs of a plan's current tasks, and their needs that are not imported yet."""
-    links = [
-        NeedLink(task, need, ref or "", state, title or type)
-        for task, need, ref, state, title, type in fetch_needs(plan_id)
+    rows = sql.run(NEEDS, plan=plan_id)
+    return [
+        NeedLink(row["task_id"], row["need_id"], row["ref"] or "", row["state"], row["text"])
+        for row in rows
     ]
-    missing = fetch_missing_needs(plan_id)
-    return links + [NeedLink(task, None, ref, "", "not imported yet") for task, ref in missing]
 
 
-@compiled
-def fetch_needs(plan_id: UUID) -> QuerySet[Need, tuple[Any, ...]]:
-    needs = Need.objects.filter(task__plan=plan_id, task__replaced_by=None).order_by()
-    return needs.values_list(
-        "task_id", "need_id", "need__ref", "need__state", "need__title", "need__type"
-    )
-
-
-@compiled
-def fetch_missing_needs(plan_id: UUID) -> QuerySet[MissingNeed, tuple[Any, ...]]:
-    missing = MissingNeed.objects.filter(task__plan=plan_id, task__replaced_by=None)
-    return missing.values_list("task_id", "ref")
+NEEDS = """select n.task_id, n.need_id, d.ref, d.state,
+    coalesce(nullif(d.title, ''), d.type) as text
+from ledger_task t join ledger_need n on n.task_id = t.id join ledger_task d on d.id = n.need_id
+where t.plan_id = %(plan)s and t.replaced_by_id is null
+union all
+select m.task_id, null, m.ref, '', 'not imported yet'
+from ledger_task t join ledger_missingneed m on m.task_id = t.id
+where t.plan_id = %(plan)s and t.replaced_by_id is null"""
 
 
 # ---- failures and questions

@@ -7,6 +7,7 @@ from django.views.decorators.http import require_safe
 from dashboard.access import operators_only
 from dashboard.export import export_list
 from dashboard.navigation import requested_project
+from dashboard.nearest_names import list_problems
 from dashboard.plans import filters, queries
 from dashboard.rendering import HtmxRequest
 from dashboard.sorting import read_sort, sort_rows
@@ -37,7 +38,9 @@ STATE = Case(
 def export(request: HtmxRequest, form: str) -> HttpResponseBase:
     """Stream the list as CSV or JSON lines."""
     query = filters.parse(request.GET.get("q", ""))
+    project = requested_project(request)
     sort = read_sort(request.GET.get("sort", ""), queries.COLUMNS, 0)
-    rows = queries.filter_plans(query, requested_project(request)).annotate(stands=STATE)
+    rows = queries.filter_plans(query, project).annotate(stands=STATE)
     ordered = sort_rows(rows, sort, queries.COLUMNS)
-    return export_list(ordered, COLUMNS, form=form, name="plans", problems=query.problems)
+    problems = list_problems(query, "plans", project)
+    return export_list(ordered, COLUMNS, form=form, name="plans", problems=problems)

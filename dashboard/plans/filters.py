@@ -6,7 +6,7 @@ Words without a key are searched in the ref and the title.
 from dataclasses import dataclass
 from datetime import timedelta
 
-from dashboard.query_box import ANY, Keys, Names, StateQuery, Values, only_value
+from dashboard.query_box import ANY, Keys, Names, StateQuery, Values
 from dashboard.query_values import Period, read_age, read_period
 from ledger.models.plan import PlanState
 
@@ -26,11 +26,6 @@ class PlanQuery(StateQuery):
     older: timedelta | None = None  # since the last change
     changed: Period | None = None
     created: Period | None = None
-
-    @property
-    def one_agent(self) -> str:
-        """The agent's name if exactly one is asked for, else an empty string."""
-        return only_value(self.agent)
 
 
 def parse(text: str) -> PlanQuery:

@@ -71,7 +71,7 @@ def draw_flow(tasks: Iterable[Any], failures: Mapping[UUID, int]) -> FlowChart |
 
 
 def count_turns(task: Any, failures: int) -> int:
-    """Return how often a task failed and went on, up to MAX_FAILURES."""
+    """Return how often a task failed and was tried again, up to MAX_FAILURES."""
     if task.state in ENDED_BY_FAILING:
         failures -= 1
     return min(max(failures, 0), MAX_FAILURES)

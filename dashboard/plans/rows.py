@@ -90,7 +90,7 @@ def label_need(link: NeedLink, plan: str) -> NeedLabel:
 def describe_status(
     task: Any, plan: Plan, blockers: list[NeedLink], *, now: datetime
 ) -> StatusText:
-    """Return how long a task has worked, or what it is waiting for."""
+    """Return how long a task has worked, or the reason why it waits."""
     match task.state:
         case TaskState.DONE:
             return StatusText(duration(task.worked) if task.worked is not None else "")

@@ -1,7 +1,6 @@
 """Serve the list of plans and a plan's page."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -19,11 +18,12 @@ from dashboard.activity.queries import EventEntry
 from dashboard.dependencies import NeedLink, TaskMark
 from dashboard.facets import Facet, build_state_facets
 from dashboard.navigation import read_scope
+from dashboard.nearest_names import NameHints, suggest_names
 from dashboard.pagination import Page
 from dashboard.plans import detail_queries, filters, progress, queries, rows
 from dashboard.plans.actions import ACTIONS, allowed_actions
 from dashboard.plans.common_failures import CommonFailure, count_identical, group_failures
-from dashboard.plans.detail_queries import PreviousRun
+from dashboard.plans.detail_queries import CarriedRow, PreviousRun
 from dashboard.plans.filters import PlanQuery
 from dashboard.plans.flow_chart import FlowChart, draw_flow
 from dashboard.plans.progress import Figure, ProgressBar, StateCount, TaskCounts
@@ -31,13 +31,10 @@ from dashboard.plans.rows import TaskRow, Wave
 from dashboard.plans.waves import find_blockers
 from dashboard.rendering import Crumb, PageContext, Steps, Visit, live_page
 from dashboard.saved_views.strip import ViewStrip, read_views
-from dashboard.shared_queries import list_nearest_agents
-from dashboard.sorting import Heading, build_headings, read_sort
+from dashboard.sorting import Heading, build_headings, read_sort, read_sort_of
 from ledger.models import Plan
 from ledger.states import TaskState
 from retries.models import Escalation
-from retries.renderings.scope import RenderingScope
-from retries.renderings.state_queries import find_continued_rows
 from retries.states import EscalationState
 
 CRUMB = Crumb("Plans", reverse_lazy("dashboard:plans"))
@@ -79,7 +76,7 @@ class PlanListPage(PageContext):
     headings: dict[str, Heading]
     page: Page[Any]
     rows: list[PlanRow]
-    nearest: Sequence[str]
+    hints: NameHints
 
 
 @live_page("plans/index.html", "plans/_plans.html", current="plans", of=Plan)
@@ -108,17 +105,19 @@ def index(visit: Visit) -> PlanListPage:
         headings=build_headings(queries.COLUMNS, LABELS, sort),
         page=page,
         rows=[build_row(plan) for plan in page.rows],
-        nearest=[] if page.rows else list_nearest_agents(query.one_agent, project),
+        hints=suggest_names(query, "plans", project, found=bool(page.rows)),
     )
 
 
 def build_row(plan: Any) -> PlanRow:
     agents = [name for name, _ in plan.task_counts.agents.most_common()]
-    counts = progress.list_state_counts(plan.task_counts.states)
+    states = Counter(plan.task_counts.states)
+    if plan.questions:  # the row links to their questions instead
+        del states[TaskState.ESCALATED]
     return PlanRow(
         plan,
         progress.build_bar(plan.task_counts.states),
-        [count for count in counts if count.icon != "s-escalated" or not plan.questions],
+        progress.list_state_counts(states),
         agents[:AGENTS_SHOWN],
         max(len(agents) - AGENTS_SHOWN, 0),
     )
@@ -186,7 +185,7 @@ class PlanPage(PageContext):
     failures: list[CommonFailure]
     failure_count: int
     identical: int
-    proposed: list[Any]
+    proposed: list[TaskMark]
     history: list[EventEntry]
     activity: list[EventEntry]
     runs: list[RunRow]
@@ -201,7 +200,8 @@ def detail(visit: Visit, plan_id: UUID) -> PlanPage:
     parameters, now = visit.request.GET, visit.now
     by_attempts = parameters.get("order") == "attempts"
     marks, links = detail_queries.list_task_marks(plan), detail_queries.list_need_links(plan.pk)
-    carried = find_continued_rows(RenderingScope(plan.project_id, plan)) if plan.run > 1 else {}
+    carried_rows = detail_queries.list_carried_rows(plan)
+    carried = {each.id: each.task for each in carried_rows}
     failures = detail_queries.list_failures(plan.pk, carried)
     escalations = detail_queries.list_questions(plan.pk, carried)
     counts = TaskCounts(Counter(m.state for m in marks), Counter(m.agent for m in marks))
@@ -234,12 +234,14 @@ def detail(visit: Visit, plan_id: UUID) -> PlanPage:
         questions=questions,
         figures=progress.build_figures(counts, marks, failed, len(escalations), questions.count),
         flow=draw_flow(marks, failed),
-        tasks=list_tasks(plan, marks, links, blockers, by_attempts=by_attempts, now=now),
+        tasks=list_tasks(
+            plan, marks, links, blockers, carried_rows, by_attempts=by_attempts, now=now
+        ),
         by_attempts=by_attempts,
         failures=common,
         failure_count=len(failures),
         identical=count_identical(common),
-        proposed=detail_queries.list_proposed_commands(plan.pk),
+        proposed=[mark for mark in marks if mark.command],
         history=history,
         activity=activity,
         runs=[
@@ -254,7 +256,7 @@ def find_steps(visit: Visit, plan_id: UUID) -> Steps | None:
         return None
     params = visit.request.GET
     rows = queries.filter_plans(filters.parse(params.get("q", "")), visit.scope.project)
-    sort = read_sort(params.get("sort", ""), queries.COLUMNS, 0)
+    sort = read_sort_of(params.get("sort", ""), queries.COLUMNS, rows)
     beside = steps.find_beside(rows, plan_id, sort, queries.COLUMNS)
     return steps.build_steps(visit, beside, place="plans", page="plan", with_shift=True)
 
@@ -284,6 +286,7 @@ def list_tasks(
     marks: list[TaskMark],
     links: list[NeedLink],
     blockers: dict[UUID, list[NeedLink]],
+    carried: list[CarriedRow],
     *,
     by_attempts: bool,
     now: datetime,
@@ -291,7 +294,7 @@ def list_tasks(
     waves = rows.split_into_waves(marks, links)
     shown = rows.limit_rows(rows.sort_by_attempts(marks) if by_attempts else waves)
     ids = [mark.pk for wave in shown for mark in wave.marks]
-    tasks = detail_queries.list_tasks(plan, ids)
+    tasks = detail_queries.list_tasks(plan, ids, carried)
     by_id = rows.build_rows(plan, tasks, links, blockers, now=now)
     return TaskList(
         waves=[

@@ -1,4 +1,4 @@
-"""Order a plan's tasks into waves and find what blocks a task (pure)."""
+"""Order a plan's tasks into waves and find the tasks that block others (pure)."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

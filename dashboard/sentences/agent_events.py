@@ -46,8 +46,13 @@ BREAKER_TONES = {
 }
 
 
+def agent_of(event: Event, about: EventSubject) -> str:
+    """Return the agent's name, also of an agent that is gone."""
+    return about.agent or str(event.data.get("name", ""))
+
+
 def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
-    actor, agent, data = who_of(event), about.agent or str(event.data.get("name", "")), event.data
+    actor, agent, data = who_of(event), agent_of(event, about), event.data
     if event.kind in BREAKER_TONES:
         return describe_breaker_event(event, about)
     match event.kind:
@@ -62,12 +67,8 @@ def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
             may = counted(int(most), "attempt") if most else "unlimited"
             return plain("n-agents", actor, f"set {agent}’s concurrency to {may}")
         case Kind.AGENT_BRIEFED:
-            does = (
-                "changed the system prompt of"
-                if data.get("characters")
-                else "cleared the system prompt of"
-            )
-            return plain("n-agents", actor, f"{does} {agent}")
+            did = "changed" if data.get("characters") else "cleared"
+            return plain("n-agents", actor, f"{did} the system prompt of {agent}")
         case Kind.AGENT_TARGET_SET:
             if not data.get("percent"):
                 return plain("s-acked", actor, f"removed the target of {agent}")
@@ -77,29 +78,34 @@ def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
             cancelled = counted(int(data.get("cancelled") or 0), "instruction")
             return plain("s-aborted", actor, f"reset {agent}", f": {cancelled} cancelled")
         case Kind.AGENT_NEEDS_ATTENTION:
-            said = truncate(str(data.get("message") or ""), QUOTE)
-            note = " · waits for the person at its terminal"
-            does = "waits for the person at its terminal"
-            return EventSentence(
-                "person",
-                agent,
-                f"{does}:" if said else does,
-                "amber",
-                said,
-                "",
-                note if said else "Waits for the person at its terminal",
-            )
+            return describe_attention(agent, str(data.get("message") or ""))
         case Kind.AGENT_SILENT:
             tail = f" while {counted(int(data.get('waiting') or 0), 'instruction')} waited"
             return replace(plain("clock", agent, "has not called", tail), tone="amber")
         case Kind.AGENT_HEARD:
             return plain("beat", agent, "called again")
-        case Kind.WEBHOOK_DISABLED:
-            reason = str(data.get("reason") or "unknown").replace("_", " ")
-            name = data.get("name", "")
-            return replace(
-                plain("s-failed", actor, f"disabled the channel {name}: {reason}"), tone="red"
-            )
+    return unknown(event)
+
+
+def describe_attention(agent: str, message: str) -> EventSentence:
+    """Return the sentence for an agent that needs the person at its terminal."""
+    does, quote = "waits for the person at its terminal", truncate(message, QUOTE)
+    if not quote:
+        return replace(plain("person", agent, does), tone="amber")
+    return EventSentence("person", agent, f"{does}:", "amber", quote, "", f" · {does}")
+
+
+def describe_channel_event(event: Event) -> EventSentence:
+    if event.kind != Kind.WEBHOOK_DISABLED:
+        return unknown(event)
+    reason = str(event.data.get("reason") or "unknown").replace("_", " ")
+    does = f"disabled the channel {event.data.get('name', '')}: {reason}"
+    return replace(plain("s-failed", who_of(event), does), tone="red")
+
+
+def describe_project_event(event: Event) -> EventSentence:
+    actor, data = who_of(event), event.data
+    match event.kind:
         case Kind.PROJECT_CREATED:
             return plain("project", actor, f"created the project {data.get('name', '')}".rstrip())
         case Kind.PROJECT_POLICIES_CHANGED:
@@ -111,18 +117,24 @@ def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
             reason = f": {data['reason']}" if data.get("reason") else ""
             return plain("project", actor, f"set the policies {changed}", reason)
         case Kind.PROJECT_EXPERIMENT_STARTED | Kind.PROJECT_EXPERIMENT_ENDED:
-            does = "started" if event.kind == Kind.PROJECT_EXPERIMENT_STARTED else "ended"
+            did = "started" if event.kind == Kind.PROJECT_EXPERIMENT_STARTED else "ended"
             element = str(data.get("element") or "?").replace("_", " ")
             reason = truncate(str(data.get("reason") or ""), QUOTE)
-            return EventSentence(
-                "f-verify", actor, f"{does} the experiment without {element}:", "", reason
-            )
+            does = f"{did} the experiment without {element}:"
+            return EventSentence("f-verify", actor, does, "", reason)
+    return unknown(event)
+
+
+def describe_token_event(event: Event, about: EventSubject) -> EventSentence:
+    actor, data = who_of(event), event.data
+    token = describe_token(agent_of(event, about), data)
+    match event.kind:
         case Kind.TOKEN_CREATED:
-            return plain("key", actor, f"created {describe_token(agent, data)}")
+            return plain("key", actor, f"created {token}")
         case Kind.TOKEN_REVOKED:
-            return plain("key", actor, f"revoked {describe_token(agent, data)}")
+            return plain("key", actor, f"revoked {token}")
         case Kind.TOKEN_ROTATED:
-            return plain("key", actor, f"rotated {describe_token(agent, data)}")
+            return plain("key", actor, f"rotated {token}")
         case Kind.TOKEN_USED_IN_BULK:
             done = f"{data.get('done', 'changed')} {counted(int(data.get('count') or 0), 'row')}"
             return plain("key", actor, f"{done} with one call")

@@ -4,7 +4,12 @@ from typing import Any
 
 from dashboard.badges import urgency_badge
 from dashboard.formatting import counted, duration
-from dashboard.sentences.agent_events import describe_agent_event
+from dashboard.sentences.agent_events import (
+    describe_agent_event,
+    describe_channel_event,
+    describe_project_event,
+    describe_token_event,
+)
 from dashboard.sentences.event_sentence import (
     QUOTE,
     EventSentence,
@@ -28,8 +33,14 @@ def describe_event(event: Event, about: EventSubject) -> EventSentence:
             return describe_instruction_event(event, about)
         case "task":
             return describe_task_event(event, about)
-        case "agent" | "token" | "project" | "webhook":
+        case "agent":
             return describe_agent_event(event, about)
+        case "token":
+            return describe_token_event(event, about)
+        case "project":
+            return describe_project_event(event)
+        case "webhook":
+            return describe_channel_event(event)
         case "member" | "invitation":
             return describe_member_event(event)
         case "escalation" | "signal":
@@ -42,9 +53,6 @@ def describe_event(event: Event, about: EventSubject) -> EventSentence:
 def describe_instruction_event(event: Event, about: EventSubject) -> EventSentence:
     actor, agent, quote = who_of(event), about.agent, about.quote
     retries = int(event.data.get("retry_count") or 0)
-    person = event.actor_type == "user"
-    acknowledger = actor if person else agent
-    on_behalf = f" for {agent}" if person else ""
     match event.kind:
         case Kind.INSTRUCTION_QUEUED:
             sender = "A rule" if event.data.get("rule") else actor
@@ -57,42 +65,14 @@ def describe_instruction_event(event: Event, about: EventSubject) -> EventSenten
         case Kind.INSTRUCTION_DELIVERED:
             again = f" again as {urgency_word(retries)}" if retries else ""
             return EventSentence("s-delivered", agent, "received", "blue", quote, again, again)
-        case Kind.INSTRUCTION_ACKNOWLEDGED:
-            took = duration(about.waited) if about.waited is not None else ""
-            return EventSentence(
-                "s-acked",
-                acknowledger,
-                f"acknowledged{on_behalf}",
-                "green",
-                quote,
-                f" in {took}" if took else "",
-                f" after {took}" if took else " · acknowledged",
-            )
-        case Kind.INSTRUCTION_DECLINED:
-            return EventSentence(
-                "s-acked", acknowledger, f"declined{on_behalf}", "amber", quote, "", " · declined"
-            )
-        case Kind.INSTRUCTION_ACKNOWLEDGED_LATE:
-            late = "too late"
-            return EventSentence(
-                "s-acked",
-                acknowledger,
-                f"acknowledged{on_behalf}",
-                "",
-                quote,
-                f" {late}",
-                f" · {late}",
-            )
-        case Kind.INSTRUCTION_REQUEUED if person:
-            icon, as_loud = urgency_badge(retries).icon, f" as {urgency_word(retries)}"
-            note = f" · sent again{as_loud}"
-            return EventSentence(icon, actor, f"sent {agent} again", "amber", quote, as_loud, note)
+        case (
+            Kind.INSTRUCTION_ACKNOWLEDGED
+            | Kind.INSTRUCTION_ACKNOWLEDGED_LATE
+            | Kind.INSTRUCTION_DECLINED
+        ):
+            return describe_acknowledgment(event, about)
         case Kind.INSTRUCTION_REQUEUED:
-            icon, as_loud = urgency_badge(retries).icon, f"ueued again as {urgency_word(retries)}"
-            note = f" · not acknowledged, q{as_loud}"
-            return EventSentence(
-                icon, agent, "has not acknowledged", "amber", quote, f". Q{as_loud}", note
-            )
+            return describe_requeue(event, about)
         case Kind.INSTRUCTION_FAILED:
             gave_up = describe_giving_up(event.data)
             note = f" · not acknowledged. {gave_up}"
@@ -104,8 +84,38 @@ def describe_instruction_event(event: Event, about: EventSubject) -> EventSenten
     return unknown(event)
 
 
+def describe_acknowledgment(event: Event, about: EventSubject) -> EventSentence:
+    """Return the sentence for an ack in time or too late, or a decline; a person may send it."""
+    is_person, quote = event.actor_type == "user", about.quote
+    who = who_of(event) if is_person else about.agent
+    on_behalf = f" for {about.agent}" if is_person else ""
+    does = f"acknowledged{on_behalf}"
+    match event.kind:
+        case Kind.INSTRUCTION_DECLINED:
+            does = f"declined{on_behalf}"
+            return EventSentence("s-acked", who, does, "amber", quote, "", " · declined")
+        case Kind.INSTRUCTION_ACKNOWLEDGED_LATE:
+            return EventSentence("s-acked", who, does, "", quote, " too late", " · too late")
+    took = duration(about.waited) if about.waited is not None else ""
+    note = f" after {took}" if took else " · acknowledged"
+    return EventSentence("s-acked", who, does, "green", quote, f" in {took}" if took else "", note)
+
+
+def describe_requeue(event: Event, about: EventSubject) -> EventSentence:
+    """Return the sentence for an instruction that a person or the clock queued again."""
+    retries = int(event.data.get("retry_count") or 0)
+    icon, urgency, quote = urgency_badge(retries).icon, urgency_word(retries), about.quote
+    if event.actor_type == "user":
+        does, tail = f"sent {about.agent} again", f" as {urgency}"
+        note = f" · sent again as {urgency}"
+        return EventSentence(icon, who_of(event), does, "amber", quote, tail, note)
+    tail = f". Queued again as {urgency}"
+    note = f" · not acknowledged, queued again as {urgency}"
+    return EventSentence(icon, about.agent, "has not acknowledged", "amber", quote, tail, note)
+
+
 def describe_giving_up(data: dict[str, Any]) -> str:
-    """Return after what Tenfour gave up: the retries, or the holds of a stop."""
+    """Return how many retries, or holds of a stop, Tenfour tried before it gave up."""
     if data.get("holds"):
         return f"Tenfour let it go after {counted(int(data['holds']), 'hold')}"
     return f"Tenfour gave up after {counted(int(data.get('retry_count') or 0), 'retry', 'retries')}"
@@ -137,6 +147,9 @@ def describe_task_event(event: Event, about: EventSubject) -> EventSentence:
     reason = describe_cause_briefly(event, agent=agent)
     note = f" · {reason}" if quote else reason
     because = lowered(describe_reason(event.data) or reason)
+    if event.kind == Kind.TASK_CHANGED and event.data.get("to_agent"):
+        tail = f" to {event.data['to_agent']}"
+        return EventSentence("n-agents", actor, "reassigned", "", quote, tail, note)
     if event.kind in BY_ACTOR:
         icon, does, tail = BY_ACTOR[Kind(event.kind)]
         return EventSentence(icon, actor, does, "", quote, tail, note)
@@ -172,64 +185,67 @@ EXPIRED = {
 }
 
 
+# icon, verb, tone, and the note for the log
+ESCALATIONS = {
+    Kind.ESCALATION_REMINDED: (
+        "clock",
+        "still needs an answer about",
+        "amber",
+        "still needs an answer",
+    ),
+    Kind.ESCALATION_RETURNED: ("clock", "needs an answer again about", "", "back in the inbox"),
+}
+ESCALATIONS_BY_ACTOR = {
+    Kind.ESCALATION_REOPENED: (
+        "undo",
+        "undid the answer about",
+        "answer undone, needs an answer again",
+    ),
+    Kind.ESCALATION_WITHDRAWN: (
+        "s-aborted",
+        "withdrew the question about",
+        "no longer needs an answer",
+    ),
+}
+
+
 def describe_escalation_event(event: Event, about: EventSubject) -> EventSentence:
-    actor, agent, data = who_of(event), about.agent, event.data
+    actor, agent, quote, data = who_of(event), about.agent, about.quote, event.data
+    if event.kind in ESCALATIONS:
+        icon, does, tone, note = ESCALATIONS[Kind(event.kind)]
+        return EventSentence(icon, agent, does, tone, quote, "", f" · {note}")
+    if event.kind in ESCALATIONS_BY_ACTOR:
+        icon, does, note = ESCALATIONS_BY_ACTOR[Kind(event.kind)]
+        return EventSentence(icon, actor, does, "", quote, "", f" · {note}")
     match event.kind:
         case Kind.SIGNAL_MATCHED:
             return plain("beat", agent, f"reported {data.get('type', 'a signal')}", ", as expected")
         case Kind.ESCALATION_OPENED if data.get("task"):
             reason = describe_reason(data)
             tail = f": {reason}" if reason else ""
-            note = f" · needs an answer{tail}"
-            return EventSentence(
-                "s-escalated", agent, "needs an answer about", "red", about.quote, tail, note
-            )
-        case Kind.ESCALATION_REOPENED:
-            note = " · answer undone, needs an answer again"
-            return EventSentence("undo", actor, "undid the answer about", "", about.quote, "", note)
+            does, note = "needs an answer about", f" · needs an answer{tail}"
+            return EventSentence("s-escalated", agent, does, "red", quote, tail, note)
+        case Kind.ESCALATION_OPENED:
+            tail, note = ". Needs an answer", " · needs an answer"
+            return EventSentence("s-escalated", agent, "ignored", "red", quote, tail, note)
         case Kind.ESCALATION_EXPIRED:
             then = f": {EXPIRED.get(str(data.get('on_expiry')), '')}"
-            note = f" · no answer in time{then}"
-            return EventSentence(
-                "clock", agent, "got no answer in time about", "red", about.quote, then, note
-            )
-        case Kind.ESCALATION_REMINDED:
-            note = " · still needs an answer"
-            return EventSentence(
-                "clock", agent, "still needs an answer about", "amber", about.quote, "", note
-            )
+            does, note = "got no answer in time about", f" · no answer in time{then}"
+            return EventSentence("clock", agent, does, "red", quote, then, note)
         case Kind.ESCALATION_ASSIGNED:
             to = str(data.get("user") or "no one")
             note = f" · assigned to {to}"
-            return EventSentence("person", actor, "assigned", "", about.quote, f" to {to}", note)
+            return EventSentence("person", actor, "assigned", "", quote, f" to {to}", note)
         case Kind.ESCALATION_SNOOZED:
             until = str(data.get("until") or "")[:16].replace("T", " ")
             tail, note = f" until {until}", f" · snoozed until {until}"
-            return EventSentence("clock", actor, "snoozed", "", about.quote, tail, note)
-        case Kind.ESCALATION_RETURNED:
-            note = " · back in the inbox"
-            return EventSentence(
-                "clock", agent, "needs an answer again about", "", about.quote, "", note
-            )
+            return EventSentence("clock", actor, "snoozed", "", quote, tail, note)
         case Kind.ESCALATION_COMMENTED:
             said = " ".join(str(data.get("text") or "").split())[:QUOTE]
-            return EventSentence(
-                "pen", actor, "commented on", "", about.quote, f": {said}", f" · {said}"
-            )
-        case Kind.ESCALATION_WITHDRAWN:
-            note = " · no longer needs an answer"
-            return EventSentence(
-                "s-aborted", actor, "withdrew the question about", "", about.quote, "", note
-            )
-        case Kind.ESCALATION_OPENED:
-            tail, note = ". Needs an answer", " · needs an answer"
-            return EventSentence("s-escalated", agent, "ignored", "red", about.quote, tail, note)
+            return EventSentence("pen", actor, "commented on", "", quote, f": {said}", f" · {said}")
         case Kind.ESCALATION_RESOLVED:
-            did = str(data.get("action") or "")
-            answered = f"answered for {agent}"
-            return EventSentence(
-                "person", actor, answered, "", about.quote, f": {did}", f" · {did}"
-            )
+            did, does = str(data.get("action") or ""), f"answered for {agent}"
+            return EventSentence("person", actor, does, "", quote, f": {did}", f" · {did}")
     return unknown(event)
 
 

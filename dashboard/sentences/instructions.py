@@ -61,18 +61,13 @@ def describe_step(event: Event, agent: str) -> Step | None:
                 f"Delivered to {agent}{again}", "s-delivered", "blue", urgency_word(retries), at
             )
         case Kind.INSTRUCTION_REQUEUED:
-            icon = urgency_badge(retries).icon
-            by_hand = f"Queued again by {who}, as"
-            said = (
-                by_hand
-                if event.actor_type == "user"
-                else "Not acknowledged, queue idle. Queued again as"
-            )
-            return Step(said, icon, "amber", urgency_word(retries), at)
+            text = "Not acknowledged, queue idle. Queued again as"
+            if event.actor_type == "user":
+                text = f"Queued again by {who}, as"
+            return Step(text, urgency_badge(retries).icon, "amber", urgency_word(retries), at)
         case Kind.INSTRUCTION_ACKNOWLEDGED:
-            return Step(
-                f"Acknowledged by {describe_acknowledger(data, who)}", "s-acked", "green", at=at
-            )
+            text = f"Acknowledged by {describe_acknowledger(data, who)}"
+            return Step(text, "s-acked", "green", at=at)
         case Kind.INSTRUCTION_DECLINED:
             return Step(f"Declined by {who}", "s-acked", "amber", at=at)
         case Kind.INSTRUCTION_ACKNOWLEDGED_LATE:
@@ -81,17 +76,16 @@ def describe_step(event: Event, agent: str) -> Step | None:
             holds = counted(int(data["holds"]), "hold")
             return Step(f"Ignored. Let go after {holds}", "s-failed", "red", at=at)
         case Kind.INSTRUCTION_FAILED:
-            gave_up = (
-                f"Not acknowledged after {counted(retries, 'retry', 'retries')}. Tenfour gave up"
-            )
-            return Step(gave_up, "s-failed", "red", at=at)
+            tries = counted(retries, "retry", "retries")
+            text = f"Not acknowledged after {tries}. Tenfour gave up"
+            return Step(text, "s-failed", "red", at=at)
         case Kind.INSTRUCTION_CANCELLED:
             return Step(f"Cancelled by {who}", "s-aborted", at=at)
     return Step(event.kind, "info", at=at)
 
 
 def describe_trigger(data: dict[str, Any]) -> str:
-    """Return what made a rule send an instruction, after a colon; nothing if it is not known."""
+    """Return the trigger of a rule after a colon; empty if it is not known."""
     trigger = data.get("trigger")
     return f": {describe_cause(trigger)}" if isinstance(trigger, dict) else ""
 

@@ -20,47 +20,42 @@ def describe_session_event(event: Event, about: EventSubject) -> EventSentence:
     """Return the sentence for an event of a session."""
     who, agent, data = event.actor_name or event.actor_type, about.agent, event.data
     of = f" of {agent}" if agent else ""
+    count = counted(int(data.get("messages") or 0), "message")
     match event.kind:
         case Kind.SESSION_CREATED:
-            return EventSentence(
-                "plus", who, "began a session", "", about.quote, of, f" · session{of} began"
-            )
+            note = f" · session{of} began"
+            return EventSentence("plus", who, "began a session", "", about.quote, of, note)
         case Kind.SESSION_PROCESSED:
-            count = counted(int(data.get("messages") or 0), "message")
+            does = f"processed {count} of"
             tail = f": {counted(int(data.get('calls') or 0), 'tool call')}"
             note = f" · {count} processed{tail}"
-            return EventSentence(
-                "check", "Tenfour", f"processed {count} of", "", about.quote, tail, note
-            )
+            return EventSentence("check", "Tenfour", does, "", about.quote, tail, note)
         case Kind.SESSION_FAILED:
-            count = counted(int(data.get("messages") or 0), "message")
-            tail = f": {truncate(' '.join(str(data.get('reason') or '').split()), REASON)}"
+            does, tail = f"could not process {count} of", f": {shortened(data.get('reason'))}"
             note = f" · {count} not processed{tail}"
-            return EventSentence(
-                "s-failed",
-                "Tenfour",
-                f"could not process {count} of",
-                "red",
-                about.quote,
-                tail,
-                note,
-            )
+            return EventSentence("s-failed", "Tenfour", does, "red", about.quote, tail, note)
         case Kind.SESSION_RETRIED:
-            count = counted(int(data.get("messages") or 0), "failed message")
-            does = f"returned {count} to the buffer of"
+            failed = counted(int(data.get("messages") or 0), "failed message")
+            does = f"returned {failed} to the buffer of"
             return EventSentence("s-retry", who, does, "blue", about.quote, of, f" · {does} it")
         case Kind.SESSION_TASK_CREATED:
-            quote = truncate(" ".join(str(data.get("description") or "").split()), REASON)
-            return EventSentence(
-                "plus", agent or who, "noted", "", quote, " in a session", " · noted in a session"
-            )
+            quote, note = shortened(data.get("description")), " · noted in a session"
+            return EventSentence("plus", agent or who, "noted", "", quote, " in a session", note)
         case Kind.SESSION_TASK_UPDATED:
-            quote = truncate(" ".join(str(data.get("description") or "").split()), REASON)
-            does, tone = STATES.get(str(data.get("state")), ("changed", ""))
-            if data.get("task"):
-                does, tone = "linked a task to", "blue"
-                return EventSentence("s-queued", who, does, tone, quote, "", " · linked to a task")
-            return EventSentence(
-                "pen", agent or who, does, tone, quote, " in a session", f" · {does} in a session"
-            )
+            return describe_todo_change(event, agent or who)
     return EventSentence("info", who, event.kind, note=event.kind)
+
+
+def describe_todo_change(event: Event, agent: str) -> EventSentence:
+    """Return the sentence for a task of a session that moved on or became a task of the queue."""
+    data, quote = event.data, shortened(event.data.get("description"))
+    if data.get("task"):
+        who, note = event.actor_name or event.actor_type, " · linked to a task"
+        return EventSentence("s-queued", who, "linked a task to", "blue", quote, "", note)
+    does, tone = STATES.get(str(data.get("state")), ("changed", ""))
+    note = f" · {does} in a session"
+    return EventSentence("pen", agent, does, tone, quote, " in a session", note)
+
+
+def shortened(text: object) -> str:
+    return truncate(" ".join(str(text or "").split()), REASON)

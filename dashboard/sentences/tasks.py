@@ -53,27 +53,37 @@ def describe_failure(data: dict[str, Any]) -> str:
     return f"{number} failed: {', '.join(kinds)}" if kinds else f"{number} failed"
 
 
+# what agents and people did to a task, for its history
+BY_AGENT = {
+    Kind.TASK_CLAIMED: "Claimed",
+    Kind.TASK_COMPLETED: "Completed",
+    Kind.TASK_RELEASED: "Released",
+}
+BY_ACTOR = {
+    Kind.TASK_REQUEUED: "queued it again",
+    Kind.TASK_ANSWER_UNDONE: "undid the answer",
+    Kind.TASK_SKIPPED: "skipped it",
+    Kind.TASK_REPLAYED: "replayed it as a new task",
+    Kind.TASK_DISMISSED: "dismissed its dead letter",
+}
+
+
 def describe_cause(event: Event, *, agent: str) -> str:
     """Return what made a task move, for its history."""
     data, who = event.data, event.actor_name or event.actor_type
-    by_person = event.actor_type == "user"
-    attempt = f", attempt {data['attempt']}" if data.get("attempt") else ""
     if data.get("answer") in ANSWERS:
         return f"{who} {ANSWERS[data['answer']]}"
+    if event.kind in BY_AGENT:
+        attempt = f", attempt {data['attempt']}" if data.get("attempt") else ""
+        return f"{BY_AGENT[Kind(event.kind)]} by {agent}{attempt}"
     match event.kind:
         case Kind.TASK_CREATED:
             waits = ", waiting for other tasks" if event.to_state == "blocked" else ""
             return f"Enqueued by {who}{waits}"
-        case Kind.TASK_CLAIMED:
-            return f"Claimed by {agent}{attempt}"
-        case Kind.TASK_COMPLETED:
-            return f"Completed by {agent}{attempt}"
         case Kind.TASK_RETRY_SCHEDULED:
             return f"{describe_failure(data)}; attempts left{evidence_suffix(data)}"
         case Kind.TASK_DUE:
             return f"{who} retried it now" if data.get("by_hand") else "The retry is due"
-        case Kind.TASK_RELEASED:
-            return f"Released by {agent}{attempt}"
         case Kind.TASK_UNBLOCKED if data.get("without"):
             return "Continues without a task it needs, which may fail"
         case Kind.TASK_UNBLOCKED:
@@ -84,31 +94,28 @@ def describe_cause(event: Event, *, agent: str) -> str:
             failed = f"{describe_failure(data)}; " if data.get("failure_type") else ""
             text = f"{failed}{said}{evidence_suffix(data)}"
             return text[:1].upper() + text[1:]
-        case Kind.TASK_REQUEUED:
-            return f"{who} queued it again"
         case Kind.TASK_FAILED:
             reason = describe_reason(data)
             return f"{describe_failure(data)}; gave up{f', {reason}' if reason else ''}"
-        case Kind.TASK_ANSWER_UNDONE:
-            return f"{who} undid the answer"
         case Kind.TASK_SKIPPED if data.get("because"):
             return f"{who} skipped it with a task it needs"
-        case Kind.TASK_SKIPPED:
-            return f"{who} skipped it"
         case Kind.TASK_ABORTED:
-            return (f"{who} stopped it" if by_person else "Stopped as requested") + note_suffix(
-                data
-            )
+            by_person = event.actor_type == "user"
+            stopped = f"{who} stopped it" if by_person else "Stopped as requested"
+            return f"{stopped}{note_suffix(data)}"
         case Kind.TASK_CHANGED:
-            names = ", ".join(str(name) for name in data.get("changed", []))
-            return f"{who} changed {names}".replace("_", " ")
+            return f"{who} {describe_change(data)}"
         case Kind.TASK_ABORT_REQUESTED:
             return f"{who} asked it to stop{note_suffix(data)}"
-        case Kind.TASK_REPLAYED:
-            return f"{who} replayed it as a new task"
-        case Kind.TASK_DISMISSED:
-            return f"{who} dismissed its dead letter"
-    return event.kind
+    return f"{who} {BY_ACTOR[Kind(event.kind)]}" if event.kind in BY_ACTOR else event.kind
+
+
+def describe_change(data: dict[str, Any]) -> str:
+    """Return what a person or a program changed, such as "changed priority"."""
+    if data.get("to_agent"):
+        return f"reassigned it from {data['from_agent']} to {data['to_agent']}"
+    names = ", ".join(str(name) for name in data.get("changed", []))
+    return f"changed {names}".replace("_", " ")
 
 
 def evidence_suffix(data: dict[str, Any]) -> str:
@@ -128,7 +135,7 @@ def note_suffix(data: dict[str, Any]) -> str:
 
 
 def describe_cause_briefly(event: Event, *, agent: str) -> str:
-    """Return the cause for the log, where there is less room."""
+    """Return the cause in fewer words, for the log."""
     reason = describe_reason(event.data)
     if event.kind in (Kind.TASK_ESCALATED, Kind.TASK_FAILED) and reason:
         return f"{'gave up' if event.kind == Kind.TASK_FAILED else 'escalated'}, {reason}"

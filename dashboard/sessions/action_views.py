@@ -8,7 +8,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboard.access import operators_only
+from dashboard.access import operators_only, takes_form
 from dashboard.formatting import counted
 from dashboard.navigation import read_scope
 from dashboard.rendering import HtmxRequest, back_to, begin_visit, respond
@@ -24,8 +24,7 @@ from retries.sessions import retrying
 from retries.sessions.flushing import FlushExhausted, flush_from_web
 
 
-@require_POST
-@operators_only
+@takes_form("session", "session_id")
 def flush(request: HtmxRequest, session_id: UUID) -> HttpResponse:
     """Process the buffer of a session, and return to the page; a held lock is waited for."""
     row = find_or_404(session_id)
@@ -70,8 +69,7 @@ def retry(request: HtmxRequest, session_id: UUID) -> HttpResponse:
     return redirect(reverse("dashboard:session", args=[session_id]) + read_scope(request).query)
 
 
-@require_POST
-@operators_only
+@takes_form("session", "session_id")
 def make_task(request: HtmxRequest, session_id: UUID, order: int) -> HttpResponse:
     """Make a task of a to-do, or link it to the task that the form names."""
     row = find_or_404(session_id)

@@ -35,7 +35,7 @@ from ledger.sessions.message_parts import Call, Media, Result, Text, Thinking
 
 # a run of the agent's turns that is longer keeps its ends and folds the rest
 RUN_LENGTH, RUN_HEAD, RUN_TAIL = 12, 4, 4
-# what is longer is fetched when it is opened
+# longer texts are fetched when they are opened
 INLINE = 4_000
 # how records begin that a program wrote in the person's name; PostgreSQL reads the same pattern
 RECORD_PATTERN = (
@@ -167,7 +167,7 @@ def add_prompt(page: Layout, said: Said) -> None:
 
 
 def add_answer(page: Layout, said: Said) -> None:
-    """Add what the agent said, thought and called, or the result of a call of another page."""
+    """Add the agent's texts, thoughts and calls, or the result of a call on another page."""
     blocks = tuple(blocks_of(said, (Text, Thinking)))
     if blocks:
         turn = page.agent_turn(said, is_new=True)
@@ -206,7 +206,7 @@ def describe_call(said: Said, call: Call, answer: tuple[Said, Result, int] | Non
         0,
         icon_of(call.name),
         call.name,
-        describe_argument(call.name, call.arguments),
+        describe_argument(call.arguments),
         "",
         input=format_arguments(call),
         is_todo=is_todo_call(call.name),
@@ -219,7 +219,7 @@ def describe_call(said: Said, call: Call, answer: tuple[Said, Result, int] | Non
         line,
         result_number=by.number,
         result=describe_result(
-            call.name, call.arguments, result.text, is_error=result.is_error, length=length
+            call.arguments, result.text, is_error=result.is_error, length=length
         ),
         output=result.text,
         is_error=result.is_error,
@@ -250,7 +250,7 @@ def add_orphan(page: Layout, said: Said, part: Result) -> None:
         "play",
         "Result",
         "",
-        describe_result("", {}, part.text, is_error=part.is_error, length=length),
+        describe_result({}, part.text, is_error=part.is_error, length=length),
         output=part.text,
         is_error=part.is_error,
         is_long=length > INLINE,

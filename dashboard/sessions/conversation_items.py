@@ -140,7 +140,7 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class BatchLine:
-    """A batch in one line: its state and what came out."""
+    """A batch in one line: its state and its result."""
 
     number: int
     state: str
@@ -206,7 +206,7 @@ class Delivery:
 
     @property
     def took(self) -> timedelta | None:
-        """The time from the delivery to the acknowledgement."""
+        """The time from the delivery to the acknowledgment."""
         return self.acknowledged_at - self.at if self.acknowledged_at else None
 
 

@@ -1,4 +1,4 @@
-"""Read what the page of one session shows: a page of messages, its to-dos, batches and notes."""
+"""Read the rows of the page of one session: a page of messages, its to-dos, batches and notes."""
 
 import json
 from collections.abc import Iterable
@@ -6,6 +6,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
+
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import OuterRef, QuerySet, Subquery
 
 from dashboard.sessions.conversation import INLINE, RECORD_PATTERN
 from dashboard.sessions.conversation_items import Delivery, Said
@@ -41,7 +44,7 @@ LIGHT = f"""case when pg_column_size(m.content) <= {HEAVY} then m.content else (
     from jsonb_array_elements(m.content) with ordinality parts(part, at)) end"""
 
 HAS_TEXT = """m.content @> '[{"type": "text"}]'"""
-# what each tab shows
+# the messages that each tab shows
 TABS = {
     "errors": """m.content @> '[{"type": "tool_result", "is_error": true}]'""",
     "prompts": f"""m.role = 'user' and {HAS_TEXT} and not exists (
@@ -61,7 +64,7 @@ from ledger_message m left join ledger_sessiontask t on t.id = m.session_task_id
 where m.session_id = %(session)s and {where}
 order by m."order" {direction} limit %(limit)s"""
 
-DELIVERED = """select i.id from ledger_instruction i
+DELIVERED = """select i.* from ledger_instruction i
 where i.agent_id = %(agent)s and i.delivered_at between %(start)s and %(end)s
     and (i.delivered_to = %(external_id)s or i.delivered_to is null and not exists (
         select from ledger_session o
@@ -88,7 +91,7 @@ class Window:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all messages in a row are shown, rather than some kind of them."""
+        """Whether all messages are shown, rather than those of one kind."""
         return not self.tab and not self.find and not self.state
 
 
@@ -102,7 +105,10 @@ class MessagePage:
 
 
 def find_session(session_id: UUID) -> Session | None:
-    return Session.objects.select_related("agent", "project").filter(pk=session_id).first()
+    """Return a session with the time when its first message was said, or None."""
+    first = Message.objects.filter(session=OuterRef("pk"), order=1)
+    rows = Session.objects.select_related("agent", "project").filter(pk=session_id)
+    return rows.annotate(first_sent_at=Subquery(first.values("sent_at")[:1])).first()
 
 
 def list_messages(session: Session, window: Window, numbers: dict[UUID, int]) -> MessagePage:
@@ -202,10 +208,10 @@ def keep_parts(said: Said, ids: set[str]) -> Said:
     return replace(said, parts=parts, lengths=lengths)
 
 
-def find_start(session: Session) -> datetime:
+def find_start(session: Any) -> datetime:
     """Return when the first message was said, or when the session was created."""
-    rows = Message.objects.filter(session=session, order=1).values_list("sent_at", flat=True)
-    return rows.first() or session.created_at
+    start: datetime = session.first_sent_at or session.created_at
+    return start
 
 
 def find_message(session: Session, number: int) -> Message | None:
@@ -237,24 +243,22 @@ def count_tabs(session: Session) -> dict[str, int]:
 def list_deliveries(session: Session, messages: list[Said]) -> list[Delivery]:
     """Return the instructions whose last delivery was to this session during these messages.
 
-    One that was delivered to the agent without a session's name is shown where no other session of
-    the agent was going on.
+    One that was delivered to the agent without a session's name is shown where the agent had no
+    other session at the time.
     """
     if len(messages) < 2:
         return []
-    found = sql.run(
-        DELIVERED,
-        session=session.pk,
-        agent=session.agent_id,
-        external_id=session.external_id,
-        start=messages[0].at,
-        end=messages[-1].at,
-        limit=DELIVERIES_SHOWN,
-    )
-    rows = Instruction.objects.filter(pk__in=[row["id"] for row in found])
+    values = {
+        "session": session.pk,
+        "agent": session.agent_id,
+        "external_id": session.external_id,
+        "start": messages[0].at,
+        "end": messages[-1].at,
+        "limit": DELIVERIES_SHOWN,
+    }
     return [
         Delivery(row.pk, row.text, row.content, row.state, row.delivered_at, row.acknowledged_at)
-        for row in rows.order_by("delivered_at")
+        for row in Instruction.objects.raw(DELIVERED, values)
         if row.delivered_at
     ]
 
@@ -271,15 +275,10 @@ class Todo:
 
 
 def list_todos(session: Session) -> list[Todo]:
-    tasks = list(
-        SessionTask.objects.filter(session=session).select_related("task").order_by("order")
-    )
-    numbers: dict[UUID, list[int]] = {}
-    if tasks:
-        of = Message.objects.filter(session_task__in=[task.pk for task in tasks])
-        for task, order in of.order_by("order").values_list("session_task_id", "order"):
-            numbers.setdefault(task, []).append(order)
-    return [Todo(task, numbers.get(task.pk, [])) for task in tasks]
+    of = Message.objects.filter(session_task=OuterRef("pk")).order_by("order")
+    rows = SessionTask.objects.filter(session=session).select_related("task").order_by("order")
+    numbered: QuerySet[Any] = rows.annotate(numbers=ArraySubquery(of.values("order")))
+    return [Todo(row, row.numbers) for row in numbered]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The page of one session: its conversation, and what was found in it."""
+"""The page of one session: its conversation, and the tasks found in it."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +11,7 @@ from django.views.decorators.http import require_safe
 
 from dashboard import steps
 from dashboard.access import operators_only
+from dashboard.form_values import read_whole_number
 from dashboard.formatting import clock_time, counted, duration
 from dashboard.query_box import clean
 from dashboard.rendering import (
@@ -125,8 +126,7 @@ class SessionPage(PageContext):
 )
 def detail(visit: Visit, session_id: UUID) -> SessionPage:
     """Show one session."""
-    row = find_or_404(session_id)
-    return build_page(visit, row, task_form=asked_form(visit.request, row))
+    return build_page(visit, find_or_404(session_id))
 
 
 def build_page(
@@ -143,6 +143,7 @@ def build_page(
     page = detail_queries.list_messages(row, window, {each.row.pk: each.number for each in batches})
     state, began = derive_state(row, now), detail_queries.find_start(row)
     is_end = page.later is None and window.is_whole
+    todos = detail_queries.list_todos(row)
     lines = {each.number: BatchLine(each.number, each.state, each.says) for each in batches}
     return SessionPage(
         title=f"{str(row)[:60]} · Session",
@@ -154,7 +155,7 @@ def build_page(
         span=describe_span(row, began),
         began=began,
         window=window,
-        tabs=build_tabs(row, window),
+        tabs=build_tabs(row),
         page=page,
         items=lay_out(
             page.messages,
@@ -167,7 +168,7 @@ def build_page(
         ),
         first=page.messages[0].number if page.messages and is_end else None,
         buffer=describe_buffer(row, state),
-        todos=[describe_todo(each) for each in detail_queries.list_todos(row)],
+        todos=[describe_todo(each) for each in todos],
         todo_counts=describe_todos(row),
         planning=detail_queries.list_planning(row),
         batches=batches[::-1][: None if "batches" in visit.request.GET else BATCHES_BESIDE],
@@ -175,7 +176,7 @@ def build_page(
         failed_batch=find_failed(batches) if state == "failed" or row.failed_count else None,
         linked=detail_queries.find_attempt(page.messages),
         is_end=is_end,
-        task_form=task_form,
+        task_form=task_form or asked_form(visit.request, row, [each.row for each in todos]),
         gave_up=gave_up,
         status_code=status_code,
     )
@@ -201,8 +202,7 @@ def read_window(request: HtmxRequest) -> Window:
     """Return the messages that an address asks for; anything that is no number counts as absent."""
 
     def bound(name: str) -> int | None:
-        text = request.GET.get(name, "")
-        return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+        return read_whole_number(request.GET.get(name, ""))
 
     tab = request.GET.get("show", "")
     return Window(
@@ -216,7 +216,7 @@ def read_window(request: HtmxRequest) -> Window:
     )
 
 
-def build_tabs(row: Session, window: Window) -> list[Tab]:
+def build_tabs(row: Session) -> list[Tab]:
     counts = detail_queries.count_tabs(row)
     return [
         Tab("", "Conversation", None),
@@ -261,7 +261,7 @@ def find_failed(batches: list[BatchRow]) -> BatchRow | None:
 
 
 def describe_batch(batch: SessionBatch, now: datetime) -> str:
-    """Return what a batch processed, when, how long it took and what came out."""
+    """Return the messages of a batch, its times and its result."""
     said = [counted(batch.message_count, "message")]
     if batch.ended_at is None:
         return f"{said[0]}, since {clock_time(batch.started_at, now=now)}"

@@ -7,6 +7,7 @@ from django.views.decorators.http import require_safe
 from dashboard.access import operators_only
 from dashboard.export import export_list
 from dashboard.navigation import requested_project
+from dashboard.nearest_names import list_problems
 from dashboard.rendering import HtmxRequest
 from dashboard.sessions import filters, queries
 
@@ -32,7 +33,9 @@ COLUMNS = {
 def export(request: HtmxRequest, form: str) -> HttpResponseBase:
     """Stream the list as CSV or JSON lines."""
     query = filters.parse(request.GET.get("q", ""))
+    project = requested_project(request)
     order = queries.read_order(request.GET.get("sort", ""))
-    rows = queries.filter_sessions(query, requested_project(request), timezone.now())
+    rows = queries.filter_sessions(query, project, timezone.now())
     ordered = rows.order_by(*order.sorted_from(first=True))
-    return export_list(ordered, COLUMNS, form=form, name="sessions", problems=query.problems)
+    problems = list_problems(query, "sessions", project)
+    return export_list(ordered, COLUMNS, form=form, name="sessions", problems=problems)

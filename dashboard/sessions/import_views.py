@@ -32,7 +32,7 @@ AGENTS_SHOWN = 200
 
 
 class ImportForm(forms.Form):
-    """A transcript, whose it is, and what looks for to-dos in it."""
+    """A transcript, its agent, and the tracker that looks for to-dos in it."""
 
     project = forms.ModelChoiceField(Project.objects.order_by("name"), to_field_name="name")
     agent = forms.CharField(error_messages={"required": "Choose the agent that wrote the file."})
@@ -63,7 +63,7 @@ class ImportForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class LineError:
-    """The line of a file that can't be read, as it begins."""
+    """The unreadable line of a file, and how it begins."""
 
     number: int
     text: str
@@ -117,12 +117,12 @@ def report_result(request: HtmxRequest, imported: Imported) -> None:
         messages.warning(
             request,
             f"Imported {added}. Line {cut:,} is cut off: import the file again when it is "
-            "complete. Only what is new is added.",
+            "complete. Only new messages are added.",
         )
     elif imported.added:
         messages.success(request, f"Imported {added}.")
     else:
-        messages.success(request, "This file was imported before. Nothing is new in it.")
+        messages.success(request, "This file was imported before. It has no new messages.")
 
 
 def read_line(data: bytes, number: int) -> str:

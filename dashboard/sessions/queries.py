@@ -21,7 +21,7 @@ from django.db.models import (
 from django.db.models.functions import Coalesce, JSONObject, NullIf
 
 from dashboard.pagination import PAGE
-from dashboard.query_box import Values, as_id
+from dashboard.query_box import Values, as_id, has_value
 from dashboard.sessions.filters import ATTEMPTS, STATES, SessionQuery
 from dashboard.shared_queries import hash_of, match_any, match_values, of_project
 from dashboard.steps import Beside, read_beside
@@ -280,8 +280,3 @@ def count_sessions(query: SessionQuery, project: Project | None, now: datetime) 
         [(name, n) for name, n in trackers.most_common() if n],
         {name: attempts[name] for name in ATTEMPTS},
     )
-
-
-def has_value(values: Values, name: str) -> bool:
-    """Return whether a key's values ask for this name."""
-    return (not values.wanted or name in values.wanted) and name not in values.unwanted

@@ -1,4 +1,4 @@
-"""Describe a session for lists and its page: its state, buffer and to-dos ."""
+"""Describe a session for lists and its page: its state, buffer and to-dos."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,11 +1,12 @@
 """The form that makes a task of a to-do, or links it to one."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from django.http import HttpRequest
 
 from dashboard.access import may_open
+from dashboard.form_values import read_whole_number
 from ledger.models import Agent, Session, SessionTask
 from ledger.sessions import task_links
 from ledger.text import truncate
@@ -26,15 +27,15 @@ class TaskForm:
     errors: Mapping[str, list[str]] = field(default_factory=dict)
 
 
-def asked_form(request: HttpRequest, session: Session) -> TaskForm | None:
+def asked_form(
+    request: HttpRequest, session: Session, todos: Iterable[SessionTask]
+) -> TaskForm | None:
     """Return the form that an address asks for, if the person may send it."""
-    order = request.GET.get("make", "")
-    if not (order.isascii() and order.isdigit() and len(order) < 10):
+    order = read_whole_number(request.GET.get("make", ""))
+    if order is None or not may_open(request.user, "session_task"):
         return None
-    if not may_open(request.user, "session_task"):
-        return None
-    rows = SessionTask.objects.filter(session=session, order=int(order), task=None)
-    todo = rows.first()
+    open_ones = (each for each in todos if each.order == order and each.task_id is None)
+    todo = next(open_ones, None)
     return build_form(session, todo) if todo else None
 
 

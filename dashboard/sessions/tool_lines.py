@@ -1,4 +1,4 @@
-"""Describe a tool call in one line: its icon, its argument and what came out (pure)."""
+"""Describe a tool call in one line: its icon, its argument and its result (pure)."""
 
 import json
 import re
@@ -26,7 +26,7 @@ ICONS = {
     "link": ("webfetch", "websearch", "web_search", "fetch"),
 }
 ICON_OF = {name: icon for icon, names in ICONS.items() for name in names}
-# the arguments that say most about a call, the first that is there counts
+# the most telling arguments of a call; the first that it has is shown
 TELLING = (
     "command",
     "cmd",
@@ -70,14 +70,14 @@ def is_todo_call(name: str) -> bool:
     return name.lower() in TODO_TOOLS
 
 
-def describe_argument(name: str, arguments: Mapping[str, Any]) -> str:
-    """Return what a call is about, in one line.
+def describe_argument(arguments: Mapping[str, Any]) -> str:
+    """Return the most telling argument of a call, in one line.
 
-    >>> describe_argument("Bash", {"command": "make test", "timeout": 5})
+    >>> describe_argument({"command": "make test", "timeout": 5})
     'make test'
-    >>> describe_argument("TaskUpdate", {"taskId": "2", "status": "completed"})
+    >>> describe_argument({"taskId": "2", "status": "completed"})
     '2 → completed'
-    >>> describe_argument("TodoWrite", {"todos": [{"status": "completed"}, {}]})
+    >>> describe_argument({"todos": [{"status": "completed"}, {}]})
     '2 to-dos, 1 done'
     """
     todos = arguments.get("todos", arguments.get("plan"))
@@ -109,15 +109,15 @@ def describe_todos(todos: Sequence[Any]) -> str:
 
 
 def describe_result(
-    name: str, arguments: Mapping[str, Any], text: str, *, is_error: bool, length: int | None = None
+    arguments: Mapping[str, Any], text: str, *, is_error: bool, length: int | None = None
 ) -> str:
-    """Return what came out of a call, in a few words; `length` is that of an uncut text.
+    """Return the result of a call in a few words; `length` is that of the uncut text.
 
-    >>> describe_result("Bash", {}, "Exit code 2\\nls: no such file", is_error=True)
+    >>> describe_result({}, "Exit code 2\\nls: no such file", is_error=True)
     'exit 2 · ls: no such file'
-    >>> describe_result("Bash", {}, "..\\n== 3 failed, 41 passed in 6.02s ==", is_error=False)
+    >>> describe_result({}, "..\\n== 3 failed, 41 passed in 6.02s ==", is_error=False)
     '3 failed, 41 passed · 6.0 s'
-    >>> describe_result("Edit", {"old_string": "a", "new_string": "a\\nb"}, "ok", is_error=False)
+    >>> describe_result({"old_string": "a", "new_string": "a\\nb"}, "ok", is_error=False)
     '+2 −1'
     """
     if not is_error and (created := CREATED.match(text)):
@@ -170,7 +170,7 @@ def count_lines(text: str) -> int:
 
 
 def first_line(text: str) -> str:
-    """Return the first line that says something more than the exit code."""
+    """Return the first line that says more than the exit code."""
     for line in text.splitlines():
         rest = EXITED.sub("", line).strip()
         if rest:

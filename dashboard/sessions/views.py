@@ -1,19 +1,18 @@
 """The list of sessions with its facets."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from dashboard import badges
 from dashboard.facets import Facet, build_value_facets
 from dashboard.live_updates import read_session_list_key
+from dashboard.nearest_names import NameHints, suggest_names
 from dashboard.rendering import PageContext, Visit, live_page
 from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sessions import filters, queries, rows
 from dashboard.sessions.filters import STATES, SessionQuery
 from dashboard.sessions.queries import ActivityPage, SessionCounts, SessionOrder, read_cursor
 from dashboard.sessions.rows import SessionEntry, describe_row
-from dashboard.shared_queries import list_nearest_agents
 from dashboard.sorting import Heading
 
 LINKS = (("linked", "Linked", "link"), ("none", "Not linked", "person"))
@@ -37,7 +36,7 @@ class SessionListPage(PageContext):
     total: int
     page: ActivityPage
     entries: list[SessionEntry]
-    nearest: Sequence[str]
+    hints: NameHints
     threshold: int
     order: SessionOrder
     headings: dict[str, Heading]
@@ -74,7 +73,7 @@ def index(visit: Visit) -> SessionListPage:
         order=order,
         headings={name: build_heading(name, order) for name in queries.ORDER_COLUMNS},
         entries=[describe_row(row, now=now) for row in page.rows],
-        nearest=[] if page.rows else list_nearest_agents(query.one_agent, visit.scope.project),
+        hints=suggest_names(query, "sessions", visit.scope.project, found=bool(page.rows)),
     )
 
 

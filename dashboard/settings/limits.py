@@ -1,4 +1,4 @@
-"""The limits of what runs again: each with its setting, default and current value."""
+"""The limits of repetition: each with its setting, default and current value."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """Something that runs again: its limit, and the outcome once the limit is reached."""
+    """A mechanism that repeats something: its limit, and the outcome at the limit."""
 
     name: str
     limit: str

@@ -1,4 +1,4 @@
-"""Read what the page of policies shows: their scopes, who switched them, and their replays."""
+"""Read the rows of the page of policies: their scopes, who switched them, and their replays."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The page of a project's policies: what they do, what they would have done, and their switches."""
+"""The page of a project's policies: their effects, their effects in the past, and switches."""
 
 from dataclasses import dataclass
 
@@ -9,6 +9,7 @@ from django.urls import reverse, reverse_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.access import may_open, operators_only
+from dashboard.form_values import quote_typed, read_whole_number
 from dashboard.navigation import Scope, read_scope
 from dashboard.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
 from dashboard.settings import policy_queries
@@ -109,17 +110,17 @@ def switch(request: HtmxRequest, name: str) -> HttpResponse:
     if not reason:
         messages.warning(request, "Give a reason. Nothing was changed.")
         return redirect(f"{page}{'&' if scope.query else '?'}ask={name}&scope={chosen}")
-    version = request.POST.get("version", "")
     try:
         editing.change_policies(
             project,
             {name: chosen},
-            version=int(version) if version.isascii() and version.isdigit() else None,
+            version=read_whole_number(request.POST.get("version", "")),
             reason=reason,
             stamp=stamp_of(request),
         )
     except VersionMismatch:
-        messages.warning(request, "Someone else changed the policies. Nothing was changed.")
+        said = "Someone else changed the policies. Nothing was changed." + quote_typed(reason)
+        messages.warning(request, said)
     else:
         messages.success(request, f"{text.title}: {SCOPES[PolicyScope(chosen)].lower()}.")
     return redirect(page)

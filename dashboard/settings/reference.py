@@ -42,7 +42,7 @@ GROUPS = (
             Setting(
                 "PREPARE",
                 "1",
-                "0 turns prepared statements off, for use behind a transaction pooler such as "
+                "0 turns off prepared statements, for use behind a transaction pooler such as "
                 "PgBouncer",
             ),
             Setting(
@@ -54,7 +54,7 @@ GROUPS = (
             Setting(
                 "OPEN_DOCS",
                 "1",
-                "0 turns `/v1/docs`, `/v1/openapi.json`, `/v1/guide` and `/llms.txt` off",
+                "0 turns off `/v1/docs`, `/v1/openapi.json`, `/v1/guide` and `/llms.txt`",
             ),
             Setting("ADMIN_PATH", "admin", "path of the admin site"),
             Setting(
@@ -65,14 +65,14 @@ GROUPS = (
             Setting(
                 "METRICS_SECONDS",
                 "15",
-                "interval at which events are counted for `/metrics`, Overview and Agents,"
-                " and the words of new rows are stored for the search",
+                "interval at which events are counted for `/metrics`, Overview, Agents and "
+                "Patterns, and new rows are indexed for the search",
             ),
             Setting(
                 "EVENT_DAYS",
                 "400",
-                "days that the journal keeps events, and the audit log sign-ins; a month is "
-                "deleted when all of its events are older; 0 keeps all",
+                "days that the journal's events and the audit log's sign-ins are stored; a "
+                "month is deleted when all of its events are older; 0 keeps all",
             ),
             Setting(
                 "JOURNAL_SECONDS",
@@ -82,13 +82,14 @@ GROUPS = (
             Setting(
                 "TRACE_URL",
                 "",
-                "address of a trace, with `{trace_id}` and, if wanted, `{span_id}`: the API and a "
-                "task's page link to it from each attempt ([Tracing](tracing.md))",
+                "address of a trace, with `{trace_id}` and optionally `{span_id}`: the API and "
+                "a task's page link to it from each attempt ([Tracing](tracing.md))",
             ),
             Setting(
                 "TRUSTED_PROXIES",
                 "0",
-                "number of proxies in front whose `X-Forwarded-For` entries are believed",
+                "number of proxies in front of Tenfour whose entries in `X-Forwarded-For` are "
+                "trusted",
             ),
         ),
     ),
@@ -118,12 +119,12 @@ GROUPS = (
             Setting(
                 "STANDING_INSTRUCTIONS_SECONDS",
                 "15",
-                "interval of the check for standing instructions that are sent every so often",
+                "interval of the check for standing instructions that are sent regularly",
             ),
             Setting(
                 "INSIGHT_SECONDS",
                 "1800",
-                "interval of the computation of the figures on the Insight page",
+                "interval at which the figures of the Insight page are computed",
             ),
         ),
     ),
@@ -175,7 +176,7 @@ GROUPS = (
             Setting(
                 "QUESTION_MIN_SECONDS",
                 "300",
-                "least time that an agent's question leaves a person before it expires",
+                "minimum time that an agent's question stays open before it can expire",
             ),
             Setting(
                 "UNDO_SECONDS",
@@ -186,7 +187,7 @@ GROUPS = (
             Setting(
                 "OPERATIONS_SECONDS",
                 "2",
-                "interval of the check for actions on many rows that should start or go on",
+                "interval of the check for actions on many rows that should start or continue",
             ),
         ),
     ),
@@ -196,21 +197,21 @@ GROUPS = (
             Setting(
                 "NOTIFICATIONS_SECONDS",
                 "1",
-                "interval of the check for events to tell channels of, and for deliveries that "
-                "are due",
+                "interval of the check for new events that channels are notified of, and for "
+                "deliveries that are due",
             ),
             Setting(
                 "CONDITIONS_SECONDS",
                 "15",
-                "interval of the check for agents that have become silent and plans that are stuck",
+                "interval of the check for silent agents and stuck plans",
             ),
-            Setting("DELIVERY_DAYS", "30", "days that deliveries and their answers are stored"),
+            Setting("DELIVERY_DAYS", "30", "days that deliveries and their responses are stored"),
             Setting(
                 "WEBHOOK_ALLOW",
                 "",
-                "hosts and networks that channels may reach although they are not public, with a "
-                "port or without, such as `10.0.0.5:3000,ntfy.lan`; it also allows `http://` and "
-                "other ports",
+                "hosts and networks that channels may reach even if they are not public, with "
+                "or without a port, such as `10.0.0.5:3000,ntfy.lan`; `http://` and other ports "
+                "are allowed there, too",
             ),
         ),
     ),
@@ -220,12 +221,12 @@ GROUPS = (
             Setting(
                 "SESSION_MESSAGE_BUFFER_MAX_TURNS",
                 "16",
-                "messages that fill a session's buffer: it is processed at once",
+                "number of messages at which a session's buffer is full and is processed at once",
             ),
             Setting(
                 "SESSION_MESSAGE_BUFFER_MAX_OVERFLOW",
                 "16",
-                "messages that a batch may take beyond a full buffer",
+                "number of messages beyond a full buffer that a batch may include",
             ),
             Setting(
                 "SESSION_MESSAGE_BUFFER_TTL_SECONDS",
@@ -235,12 +236,13 @@ GROUPS = (
             Setting(
                 "SESSION_MESSAGE_PROCESSING_TIMEOUT_SECONDS",
                 "60",
-                "lifetime of a session's lock; it is renewed at a third of it while a batch runs",
+                "lifetime of a session's lock; while a batch runs, the lock is renewed after a "
+                "third of this time",
             ),
             Setting(
                 "SESSION_MESSAGE_SESSION_LOCK_WAIT_SECONDS",
                 "1",
-                "time between two tries of a flush to get the session's lock",
+                "how long a flush waits before it tries again to get the session's lock",
             ),
             Setting(
                 "SESSION_MESSAGE_FLUSH_MAX_RETRIES",
@@ -250,7 +252,7 @@ GROUPS = (
             Setting(
                 "SESSIONS_SECONDS",
                 "5",
-                "interval of the check for messages that no timer and no worker will process",
+                "interval of the check for messages that were left unprocessed",
             ),
         ),
     ),
@@ -260,31 +262,31 @@ GROUPS = (
             Setting(
                 "TASK_DAYS",
                 "0",
-                "days after its end that a task is deleted, with its attempts, failures and "
+                "days after which an ended task is deleted, with its attempts, failures and "
                 "escalations; a plan is deleted whole; 0 keeps them",
             ),
             Setting(
                 "PAYLOAD_DAYS",
                 "0",
-                "days after its end that a task's payload, result, outputs and failure details are "
-                "deleted; its rows stay; 0 keeps them",
+                "days after which an ended task's payload, result, outputs and failure details "
+                "are deleted; its rows stay; 0 keeps them",
             ),
             Setting(
                 "INSTRUCTION_DAYS",
                 "0",
-                "days after it was settled that an instruction is deleted, with its escalations; "
-                "0 keeps it",
+                "days after which a settled instruction is deleted, with its escalations; 0 "
+                "keeps it",
             ),
             Setting(
                 "ESCALATION_DAYS",
                 "0",
-                "days after its end that an escalation is deleted, if its task or instruction is "
-                "over; 0 keeps it as long as that",
+                "days after which a closed escalation is deleted, if its task or instruction "
+                "has ended; 0 keeps it as long as that task or instruction",
             ),
             Setting(
                 "SESSION_DAYS",
                 "0",
-                "days after its last message that a session is deleted; 0 keeps it",
+                "days after which a session without new messages is deleted; 0 keeps it",
             ),
             Setting(
                 "ARCHIVE",
@@ -305,14 +307,14 @@ GROUPS = (
             Setting(
                 "LLM_URL",
                 "",
-                "address of an endpoint that speaks OpenAI's chat completions, for sessions with "
-                "the tracker `llm`; nothing is sent anywhere without it",
+                "address of an endpoint that is compatible with OpenAI's chat completions, for "
+                "sessions with the tracker `llm`; without it, nothing is sent anywhere",
             ),
             Setting("LLM_MODEL", "", "name of the model at that address"),
             Setting(
                 "LLM_TIMEOUT_SECONDS",
                 "60",
-                "how long one response of the model may take (1 to 600)",
+                "timeout of one request to the model (1 to 600)",
             ),
             Setting(
                 "LLM_MAX_RETRIES",
@@ -326,16 +328,23 @@ GROUPS = (
         "Single sign-on",
         (
             Setting("OIDC_ISSUER", "", "address of an OpenID Connect provider to sign in with"),
-            Setting("OIDC_CLIENT_ID", "", "the client that Tenfour is at that provider"),
-            Setting("OIDC_NAME", "single sign-on", "what the sign-in page calls the provider"),
+            Setting("OIDC_CLIENT_ID", "", "Tenfour's client ID at that provider"),
+            Setting("OIDC_NAME", "single sign-on", "the provider's name on the sign-in page"),
             Setting("OIDC_GROUPS_CLAIM", "groups", "the claim that holds a person's groups"),
-            Setting("OIDC_GROUPS", "", "roles of groups, as in `sre=default:admin,qa=web:viewer`"),
+            Setting(
+                "OIDC_GROUPS", "", "roles that groups give, as in `sre=default:admin,qa=web:viewer`"
+            ),
         ),
     ),
     Group(
         "API limits",
         (
-            Setting("BODY_BYTES", "262144", "maximum size of a JSON body"),
+            Setting(
+                "BODY_BYTES",
+                "262144",
+                "maximum size of a JSON body; reports, plans, sessions and hooks have limits of "
+                "their own",
+            ),
             Setting(
                 "AGENT_TASKS_PER_DAY",
                 "500",

@@ -60,13 +60,13 @@ def may_use(request: HttpRequest, name: str) -> bool:
 
 @register.filter
 def answer_or_open(request: HttpRequest) -> str:
-    """Return what a link to an open escalation says to this person."""
+    """Return the text of a link to an open escalation for this person."""
     return "Answer" if may_use(request, "escalation_answer") else "Open"
 
 
 @register.simple_tag(takes_context=True)
 def read_only(context: template.Context, *names: str) -> SafeString | str:
-    """Render one line about what a person may not do on a page, and the permissions for it."""
+    """Render one line about the forbidden actions of a page, with the permissions for them."""
     missing = describe_missing(context["request"].user, names)
     if not missing:
         return ""
@@ -251,7 +251,7 @@ def urgency(row: Instruction, *, worded: bool = False) -> SafeString:
 
 
 @register.simple_tag
-def rung(level: int) -> SafeString:
+def urgency_level(level: int) -> SafeString:
     """Render the heading of a level of urgency."""
     badge = badges.urgency_badge(level)
     return format_html('<span class="rung__t">{}{}</span>', icon(badge.icon), badge.label)

@@ -52,7 +52,7 @@ class ListedToken:
         return f"{len(own)} scopes" if len(own) != 1 else next(iter(own))
 
 
-def shown_tokens(project: Project | None, *, now: datetime) -> QuerySet[Token]:
+def select_tokens(project: Project | None, *, now: datetime) -> QuerySet[Token]:
     """Return the tokens that still work, and those that ended lately."""
     since = now - ENDED_SHOWN
     rows: QuerySet[Token] = of_project(Token.objects.all(), project)
@@ -61,7 +61,7 @@ def shown_tokens(project: Project | None, *, now: datetime) -> QuerySet[Token]:
 
 def list_tokens(project: Project | None, *, kind: str, now: datetime) -> list[ListedToken]:
     """Return the tokens of a kind, working ones first, newest first."""
-    rows = shown_tokens(project, now=now).select_related("agent", "project").defer("digest")
+    rows = select_tokens(project, now=now).select_related("agent", "project").defer("digest")
     if kind:
         rows = rows.filter(kind=kind)
     found = [ListedToken(row, now) for row in rows.order_by("-id")[:LISTED]]
@@ -72,7 +72,7 @@ def count_tokens(project: Project | None, *, now: datetime) -> dict[str, int]:
     """Return the numbers of tokens by kind, of all, and of those that expire soon."""
     valid = Q(revoked_at=None, expires_at__gt=now, expires_at__lte=now + SOON)
     kinds = {kind: Count("pk", filter=Q(kind=kind)) for kind in TokenKind.values}
-    rows = shown_tokens(project, now=now).order_by()
+    rows = select_tokens(project, now=now).order_by()
     return rows.aggregate(all=Count("pk"), soon=Count("pk", filter=valid), **kinds)
 
 

@@ -1,30 +1,70 @@
-"""The Tokens page: which keys a project has, whether they are used, and what ends soon."""
+"""The Tokens page: a project's keys, whether they are used, and which expire soon."""
 
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse, reverse_lazy
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
-from dashboard.access import may_open, operators_only
+from dashboard.access import may_open, operators_only, takes_form
+from dashboard.form_values import read_whole_number
 from dashboard.people.views import project_of
 from dashboard.query_box import as_id
 from dashboard.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
 from dashboard.tokens import queries
 from dashboard.tokens.queries import ListedToken
 from ledger import agents, tokens
-from ledger.errors import Refusal
+from ledger.errors import Invalid, Refusal
 from ledger.journal import stamp_of
 from ledger.models import Project, Token
 from ledger.models.token import TokenKind
+from ledger.schemas.tokens import MOST_DAYS
 
+NAME_LENGTH = 64
 CRUMB = Crumb("Settings", reverse_lazy("dashboard:settings"))
 # how long a rotated secret still works, in hours
 OVERLAPS = (("24", "works for 24 h more"), ("1", "works for 1 h more"), ("0", "stops now"))
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """The form of a new token as it was typed."""
+
+    project: str = ""
+    kind: str = ""
+    agent: str = ""
+    name: str = ""
+    days: str = ""
+    manages_tokens: bool = False
+
+    def check(self) -> tuple[TokenKind, int | None]:
+        """Return the kind and the days, None for the default; raise Invalid with what is wrong."""
+        if self.kind not in TokenKind.values:
+            raise Invalid("/kind", "Choose one of the kinds of tokens.")
+        if len(self.name) > NAME_LENGTH:
+            raise Invalid("/name", f"A name has at most {NAME_LENGTH} characters.")
+        days = read_whole_number(self.days) if self.days else None
+        if self.days and not (days and days <= MOST_DAYS):
+            raise Invalid("/days", f"Give a whole number of days, from 1 to {MOST_DAYS:,}.")
+        return TokenKind(self.kind), days
+
+
+def read_form(posted: QueryDict) -> NewToken:
+    def text(name: str) -> str:
+        return posted.get(name, "").replace("\0", "").strip()
+
+    return NewToken(
+        project=text("project"),
+        kind=text("kind"),
+        agent=text("agent"),
+        name=text("name"),
+        days=text("days"),
+        manages_tokens="manages_tokens" in posted,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +77,7 @@ class TokensPage(PageContext):
     may_manage: bool
     rotated: ListedToken | None  # whose rotation the page asks about
     revoked: ListedToken | None
-    is_new: bool
+    form: NewToken | None
     known_agents: list[str]
     error: str
     secret: str
@@ -59,7 +99,7 @@ def show(
     secret: str = "",
     token: Token | None = None,
     error: str = "",
-    is_new: bool = False,
+    form: NewToken | None = None,
     status_code: int = 200,
 ) -> HttpResponse:
     given, scope = visit.request.GET, visit.scope
@@ -67,7 +107,8 @@ def show(
     kind = given.get("kind", "")
     kind = kind if kind in TokenKind.values else ""
     listed = queries.list_tokens(scope.project, kind=kind, now=visit.now)
-    is_new = may_manage and (is_new or "new" in given)
+    if may_manage and form is None and "new" in given:
+        form = NewToken()
     page = TokensPage(
         title="Tokens",
         heading="Tokens",
@@ -81,8 +122,8 @@ def show(
         may_manage=may_manage,
         rotated=find_token(listed, given.get("rotate", "")) if may_manage else None,
         revoked=find_token(listed, given.get("revoke", "")) if may_manage else None,
-        is_new=is_new,
-        known_agents=queries.list_agents(scope.project) if is_new else [],
+        form=form,
+        known_agents=queries.list_agents(scope.project) if form else [],
         error=error,
         secret=secret,
         token=token,
@@ -97,39 +138,34 @@ def find_token(listed: list[ListedToken], text: str) -> ListedToken | None:
     return next((each for each in listed if each.row.pk == id and not each.is_over), None)
 
 
-@require_POST
-@operators_only
+@takes_form("tokens")
 def create(request: HtmxRequest) -> HttpResponse:
     """Create a token and show its secret once."""
-    visit, posted = begin_visit(request, current="settings"), request.POST
-    named = (each for each in visit.scope.projects if each.name == posted.get("project"))
+    visit, form = begin_visit(request, current="settings"), read_form(request.POST)
+    named = (each for each in visit.scope.projects if each.name == form.project)
     project = next(named, None) or project_of(visit.scope)
-    kind, name = posted.get("kind", ""), posted.get("name", "").replace("\0", "").strip()
-    if project is None or kind not in TokenKind.values:
-        raise Http404("Choose a project and a kind.")
     try:
+        if project is None:
+            raise Invalid("/project", "Choose a project.")
+        kind, days = form.check()
         agent = None
         if kind == TokenKind.AGENT:
-            agent = agents.register(
-                posted.get("agent", "").strip(), project=project, stamp=stamp_of(request)
-            )
-        days = posted.get("days", "")
+            agent = agents.register(form.agent, project=project, stamp=stamp_of(request))
         token, secret = tokens.issue(
             kind,
             project=project,
             agent=agent,
-            name=name[:64],
-            days=int(days) if days.isascii() and days.isdigit() and 0 < int(days) <= 3650 else None,
-            manages_tokens=kind == TokenKind.OPERATOR and "manages_tokens" in posted,
+            name=form.name,
+            days=days,
+            manages_tokens=kind == TokenKind.OPERATOR and form.manages_tokens,
             stamp=stamp_of(request),
         )
     except Refusal as refusal:
-        return show(visit, error=refusal.detail, is_new=True, status_code=422)
+        return show(visit, error=refusal.detail, form=form, status_code=422)
     return show(visit, secret=secret, token=token)
 
 
-@require_POST
-@operators_only
+@takes_form("tokens")
 def act(request: HtmxRequest, token_id: UUID, verb: str) -> HttpResponse:
     """Rotate or revoke a token; without a confirmation, ask for one."""
     visit = begin_visit(request, current="settings")

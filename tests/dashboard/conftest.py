@@ -1,7 +1,9 @@
 """An operator and the headers of a script's request."""
 
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from inspect import signature
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -12,22 +14,45 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from dashboard import live_updates
+from dashboard import compiled_queries, live_updates, rendering
 from ledger import optional_cache
 
+LATEST = timedelta(milliseconds=500)
 PART = {"HX-Request": "true", "HX-Request-Type": "partial"}
 
 
 @pytest.fixture
-def now() -> datetime:
-    """Return the real time, since pages show the last 24 hours."""
-    return timezone.now()
+def now(monkeypatch: pytest.MonkeyPatch) -> datetime:
+    """Return the real time, since pages show the last 24 hours.
+
+    The pages' clock stops soon after it, so that ages and countdowns do not depend on the machine.
+    """
+    start = timezone.now()
+    clock = SimpleNamespace(now=lambda: min(timezone.now(), start + LATEST))
+    monkeypatch.setattr(rendering, "timezone", clock)
+    return start
 
 
 @pytest.fixture(autouse=True)
 def _fresh_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep figures fresh, however slow the machine is."""
     monkeypatch.setattr(optional_cache, "FRESH_SECONDS", 10**6)
+
+
+@pytest.fixture(autouse=True)
+def _own_queries(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Build queries again in a test that replaces values, because their SQL contains the limits."""
+    replaces = "monkeypatch" in signature(request.function).parameters
+    if replaces:
+        clear_compiled()
+    yield
+    if replaces:
+        clear_compiled()
+
+
+def clear_compiled() -> None:
+    for shapes in compiled_queries.stored_shapes:
+        shapes.clear()
 
 
 @pytest.fixture(autouse=True)

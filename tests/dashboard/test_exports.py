@@ -12,13 +12,22 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
+from dashboard.access import REQUIRED
+from dashboard.completion import lists as completion
+from dashboard.escalations import export_views
+from dashboard.saved_views.strip import BUILT_IN
+from ledger.journal import SYSTEM
 from ledger.models import Agent, Task
+from ledger.signal_matching import report_signal
 from ledger.states import TaskState
+from ledger.tokens import TrustedCaller
 from retries.models import Escalation
+from tests.dashboard.notifications.deliveries import make_channel, make_delivery
 from tests.dashboard.seen import html, rows
 from tests.dashboard.sessions.conversations import make_busy_session
 from tests.dashboard.worked import buried, make_plan, make_task
-from tests.factories import make_agent, send
+from tests.factories import make_agent, make_project, send
+from tests.ledger.standing_instructions.rules import make_rule
 
 pytestmark = pytest.mark.django_db
 
@@ -45,6 +54,10 @@ def world(agent: Agent, now: datetime) -> Agent:
             make_task(TaskState.ESCALATED, f"Task {number}", agent=each, now=start)
             make_task(TaskState.DONE, agent=each, now=start)
             buried(f"Letter {number}", agent=each, now=start, error=f"{error} {number}")
+            make_rule(f"Rule {9 - number}", agent=each, hold_stop=True)
+        channel = make_channel(f"{each.name} mirror", now=now)
+        for code in (200, 503):
+            make_delivery(channel, codes=(code,), now=start, project=agent.project)
     return agent
 
 
@@ -59,6 +72,8 @@ LISTS = {
     "sessions": ({"q": "agent:coder", "sort": "messages"}, "session"),
     "activity": ({"q": "agent:coder kind:task.completed"}, "ev"),
     "agents": ({"q": "coder"}, "agent"),
+    "rules": ({"q": "agent:coder holds:yes", "sort": "name"}, "rule"),
+    "deliveries": ({"q": "channel:mirror code:5xx"}, "delivery"),
 }
 
 
@@ -84,6 +99,55 @@ def test_an_export_equals_the_list_under_its_filter(
     assert browser.get(reverse(f"dashboard:{noun}_export", args=["pdf"])).status_code == 404
 
 
+def test_every_list_with_a_filter_has_an_export_and_views() -> None:
+    """What completes keys is a list with a filter."""
+    assert set(completion.LISTS) == set(BUILT_IN) == {*LISTS, "audit"}
+    assert {f"{noun}_export" for noun in completion.LISTS} == {
+        name for name in REQUIRED if name.endswith("_export")
+    }
+
+
+@pytest.mark.parametrize("noun", set(LISTS) - {"agents"})
+def test_an_export_refuses_a_filter_that_means_other_rows(
+    browser: Client, world: Agent, noun: str
+) -> None:
+    """As does each export, a name that the list would pass over is named with the nearest one."""
+    key, known, unknown = (
+        ("channel", "codex", "codexmiror") if noun == "deliveries" else ("agent", "coder", "codre")
+    )
+    address = reverse(f"dashboard:{noun}_export", args=["csv"])
+    for query in (f"{key}:{known},{unknown}", f"-{key}:{unknown}"):
+        refused = browser.get(address, {"q": query})
+        said = f"Nothing was exported. Unknown {key} “{unknown}”. Did you mean “{key}:"
+        assert refused.status_code == 400 and refused.content.decode().startswith(said), query
+        assert f"{key}:{known}" in refused.content.decode().replace('"', "")
+    assert browser.get(address, {"q": f"{key}:{unknown}"}).status_code == 200, "it finds nothing"
+
+
+def test_the_export_of_deliveries_is_of_the_project_and_without_bodies(
+    browser: Client, world: Agent, now: datetime
+) -> None:
+    other = make_channel("Elsewhere", project=make_project("other"), now=now)
+    make_delivery(other, now=now, title="=HYPERLINK(1)", body={"secret": "kept back"})
+    text = export(browser, "deliveries", "csv", {"project": "other"})
+    [row] = csv.DictReader(io.StringIO(text))
+    assert (row["channel"], row["title"], row["code"]) == ("Elsewhere", "'=HYPERLINK(1)", "200")
+    assert "kept back" not in text
+    assert "Elsewhere" not in export(browser, "deliveries", "csv", {"project": "default"})
+
+
+def test_the_export_of_rules_has_the_figures_of_seven_days(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    rule = make_rule("Run the tests", agent=agent)
+    signal = {"path": "src/a.py", "tool": "Edit"}
+    report_signal("fs_write", signal, caller=TrustedCaller(SYSTEM, agent=agent), now=now)
+    [line] = map(json.loads, export(browser, "rules", "jsonl", {}).splitlines())
+    assert (line["id"], line["agent"], line["state"]) == (str(rule.pk), "coder", "on")
+    assert (line["sent"], line["followed"], line["signal_type"]) == (1, 0, "fs_write")
+    assert line["match"] == rule.match and line["last_sent_at"]
+
+
 @pytest.mark.parametrize("state", ["snoozed", "answered"])
 def test_the_lists_beside_the_inbox_are_exported(
     browser: Client, world: Agent, now: datetime, state: str
@@ -97,6 +161,19 @@ def test_the_lists_beside_the_inbox_are_exported(
     listed = rows(browser.get("/escalations/", {"state": state}), "esc")
     text = export(browser, "escalations", "jsonl", {"state": state, "q": "of no effect"})
     assert [json.loads(line)["id"] for line in text.splitlines()] == listed and len(listed) == 2
+
+
+@pytest.mark.parametrize("group", ["none", "agent"])
+@pytest.mark.parametrize("sort", ["", "newest"])
+def test_the_inbox_is_exported_in_its_order(
+    browser: Client, world: Agent, monkeypatch: pytest.MonkeyPatch, group: str, sort: str
+) -> None:
+    monkeypatch.setattr(export_views, "CHUNK", 2)
+    query = {"group": group, "sort": sort}
+    listed = rows(browser.get("/escalations/", query), "esc")
+    text = export(browser, "escalations", "jsonl", query)
+    assert [json.loads(line)["id"] for line in text.splitlines()] == listed
+    assert len(listed) > 2
 
 
 def test_a_long_list_is_exported_in_constant_memory(

@@ -29,9 +29,10 @@ SENDS = re.compile(
     r'<form[^>]*method="post"|formaction=|hx-post=|<input[^>]*form="bulk-form"|data-pick-all'
     r'|href="(/instructions/new/|/plans/import/|/instructions/standing/new/)|/edit/"|class="btn[^>]*[?&]ask='
 )
-# everyone may sign out, here or elsewhere, and set a profile and quiet hours of their own
+# everyone may sign out, here or elsewhere, set a profile and quiet hours of their own, and hide the
+# first steps
 OWN = re.compile(
-    r'<form[^>]*action="(/sign-out/|[^"]*/quiet-hours/|/settings/profile/|/settings/people/browsers/)'
+    r'<form[^>]*action="(/sign-out/|/first-steps/|[^"]*/quiet-hours/|/settings/profile/|/settings/people/browsers/)'
     r".*?</form>"
 )
 
@@ -113,11 +114,12 @@ PARTS = {
         f"{noun}_export"
         for noun in (
             *("tasks", "instructions", "escalations", "deadletters", "patterns", "plans"),
-            *("sessions", "activity", "agents"),
+            *("sessions", "activity", "agents", "rules", "deliveries"),
         )
     ),
     "browser_end",
     "browsers_end_others",
+    "first_steps",
     "profile_save",
     "profile_password",
     "plan_by_ref",

@@ -102,10 +102,13 @@ def test_pages_read_the_replica_and_fall_back_when_it_lags_or_is_away(
     wait_until(lambda: person.is_read_from("replica"))
     # a replica within the limit may be a moment behind
     wait_until(lambda: "First task" in person.get("/tasks/"))
-    assert person.is_read_from("replica") and not person.notice()
-    assert "ok" in person.get("/readyz") and person.lag() <= LIMIT_S
-    for path in ("/", "/search/?q=task", "/insight/", "/tasks/export/csv/", "/activity/"):
-        assert person.is_read_from("replica", path), path
+    # on a busy machine, it may also fall behind the limit for a moment
+    wait_until(lambda: person.is_read_from("replica") and not person.notice())
+    wait_until(lambda: '"replica": "ok"' in person.get("/readyz") and person.lag() <= LIMIT_S)
+    lists = ("tasks", "activity", "instructions", "plans", "dead-letters", "patterns", "agents")
+    exports = [f"/{name}/export/csv/" for name in (*lists, "sessions", "settings/deliveries")]
+    for path in ("/", "/search/?q=task", "/insight/", "/activity/", *exports):
+        wait_until(lambda path=path: person.is_read_from("replica", path), lambda path=path: path)
     assert "First task" in person.get("/tasks/export/csv/")
     # the page of one task, from which people act, never does
     before = person.reads()
@@ -127,17 +130,19 @@ def check_own_acts(person: Person) -> None:
     sent = answer.headers["Set-Cookie"]
     assert f"{replica.COOKIE}=1" in sent and f"Max-Age={LIMIT_S + replica.MARGIN_S}" in sent
     person.http.cookies.set(replica.COOKIE, "1")  # it does not expire during this check
-    assert person.is_read_from("primary") and not person.notice()
+    assert person.is_read_from("primary")
+    wait_until(lambda: not person.notice())
+    assert person.is_read_from("primary")
     del person.http.cookies[replica.COOKIE]
-    assert person.is_read_from("replica")
+    wait_until(lambda: person.is_read_from("replica"))
 
 
 def check_lag(person: Person, standby: Replica, agent: Any) -> None:
     """While the replay stands still, pages come from the primary and say how far it is behind."""
     standby.pause()
     make_task(agent, title="Second task")
-    wait_until(lambda: bool(person.notice()))
-    assert re.fullmatch(rf"is \d+ s behind, more than {LIMIT_S} s", person.notice())
+    says = re.compile(rf"is \d+ s behind, more than {LIMIT_S} s")
+    wait_until(lambda: says.fullmatch(person.notice()))
     assert "Second task" in person.get("/tasks/")
     ready = person.http.get("/readyz")
     assert ready.status_code == 200 and ready.json()["status"] == "degraded"
@@ -176,3 +181,7 @@ def test_only_pages_that_list_and_count_may_read_the_replica() -> None:
     assert set(REQUIRED) >= replica.PAGES
     assert not {name for name in replica.PAGES if name.endswith(("_act", "_new", "_edit"))}
     assert not replica.PAGES & {"escalations", "escalation", "task", "people", "tokens", "profile"}
+    exports = {name for name in REQUIRED if name.endswith("_export")}
+    assert {name for name in exports if name.removesuffix("_export") in replica.PAGES} == (
+        exports & replica.PAGES
+    )

@@ -29,17 +29,17 @@ from tests.factories import make_agent, make_project
 # every page and action by the lowest role that may use it
 NEEDS: Mapping[Role, tuple[str, ...]] = {
     Role.VIEWER: (
-        *("home", "search", "complete", "settings", "policies", "people"),
+        *("home", "first_steps", "search", "complete", "settings", "policies", "people"),
         *("browsers_end_others", "profile", "profile_save", "profile_password"),
         *("activity", "activity_export", "instructions", "instructions_export"),
-        *("instruction", "rules", "rule", "tasks", "tasks_export", "task"),
+        *("instruction", "rules", "rules_export", "rule", "tasks", "tasks_export", "task"),
         *("task_contexts", "plans", "plans_export", "plan", "plan_by_ref"),
         *("plan_summary", "deadletters", "deadletters_export", "deadletter", "patterns"),
         *("patterns_export", "pattern", "agents", "agents_export", "agent", "sessions"),
         *("sessions_export", "session", "session_message", "connect", "insight", "audit"),
         *("audit_export", "operations", "operation", "notifications"),
-        *("notification_preview", "notification_quiet", "deliveries", "escalations"),
-        *("escalations_export", "escalation", "escalation_preview"),
+        *("notification_preview", "notification_quiet", "deliveries", "deliveries_export"),
+        *("escalations", "escalations_export", "escalation", "escalation_preview"),
     ),
     Role.OPERATOR: (
         *("view_save", "view_delete", "tokens", "instruction_new", "instruction_act"),
@@ -104,6 +104,7 @@ def list_forms(ids: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         "escalation_answer": {"action": "skip", "version": "1"},
         "view_save": {"name": "Mine", "q": "state:retry"},
         "profile_save": {"theme": "dark", "time_zone": "Asia/Tokyo"},
+        "first_steps": {"hidden": "yes"},
         "task_act": {"confirmed": "yes"},
         "deadletter_act": {"confirmed": "yes"},
         "session_task": {"title": "Do it", "type": "code", "agent": "coder"},

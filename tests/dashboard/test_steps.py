@@ -10,6 +10,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
+from dashboard import sorting
 from dashboard.sessions.queries import ORDER_COLUMNS
 from ledger.models import Agent
 from ledger.states import TaskState
@@ -90,3 +91,14 @@ def test_steps_lead_through_the_filtered_list(
     assert "rel=" not in html(part(f"{reverse(f'dashboard:{page_name}', args=[ids[0]])}"))
     outside = browser.get(reverse(f"dashboard:{page_name}", args=[ids[0]]), {"q": f"{asked}-9"})
     assert "Back to the list" in words(outside)
+
+
+def test_a_list_too_long_to_be_sorted_leads_on_in_its_usual_order(
+    browser: Client, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also from an address that has an order from when the list was shorter."""
+    _, middle, newest = (make_task(title=title, agent=agent, now=now) for title in "bac")
+    path = f"/tasks/{newest.pk}/"
+    assert link(browser.get(path, {"sort": "task"}), "next") == ""
+    monkeypatch.setattr(sorting, "SORTABLE", 2)
+    assert f"/tasks/{middle.pk}/" in link(browser.get(path, {"sort": "task"}), "next")

@@ -148,7 +148,7 @@ def set_call(now: datetime, **call: object) -> None:
     Token.objects.update(last_used_at=now, first_used_at=now, first_call=facts)
 
 
-def test_the_light_follows_the_agent_to_its_first_acknowledgement(
+def test_the_light_follows_the_agent_to_its_first_acknowledgment(
     browser: Client, now: datetime
 ) -> None:
     create(browser)

@@ -115,7 +115,7 @@ def test_outcome_and_note(
     assert "Declined by coder" in text and "Not & my job" in text
 
 
-def test_late_acknowledgement_and_cancellation(
+def test_late_acknowledgment_and_cancellation(
     show: Callable[[UUID], str], agent: Agent, me: TrustedCaller, now: datetime
 ) -> None:
     id = send(agent, now=now)

@@ -86,7 +86,7 @@ def test_the_states_above_the_list_replace_the_state_only() -> None:
 
 def test_term_parses_back() -> None:
     for name in ("gemini", "two words", "a,b"):
-        assert parse(term("agent", name)).one_agent == name
+        assert parse(term("agent", name)).agent.wanted == (name,)
 
 
 def test_words_that_are_not_ids() -> None:

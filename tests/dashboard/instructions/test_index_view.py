@@ -305,7 +305,7 @@ def test_no_instructions_match(browser: Client, agent: Agent) -> None:
 def test_unknown_agent_suggests_similar_names(browser: Client, agent: Agent) -> None:
     send(agent)
     text = words(browser.get(URL, {"q": "agent:codr"}))
-    assert "There is no agent codr . Did you mean coder ?" in text
+    assert "Nothing matches agent:codr . Did you mean agent:coder ?" in text
 
 
 # ---- notices

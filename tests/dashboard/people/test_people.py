@@ -1,18 +1,24 @@
 """The People page, invitations from link to member, tokens, and a person's own page."""
 
 import re
+from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
+from django.db import transaction
 from django.http import HttpResponse
 from django.test import Client
 
 from ledger.models import Agent, Event, Invitation, Membership, Project, SignIn, Token
 from ledger.roles import Role
 from tests.dashboard.seen import html
+from tests.elsewhere import blocked
 from tests.factories import make_agent, make_project, make_token
+from tests.waiting import PATIENCE_S
 
 PASSWORD = "correct-horse-battery"
 ACCOUNT = {"username": "lena", "password1": PASSWORD, "password2": PASSWORD}
@@ -260,3 +266,20 @@ def test_theme_time_zone_and_password_are_the_persons_own(project: Project, zone
     assert kinds() == ["member.password_changed"]
     limited = [one.post("/settings/profile/password/", fields).status_code for _ in range(30)]
     assert limited[0] == 422 and limited[-1] == 429
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_people_with_one_username_the_later_chooses_another(
+    project: Project, elsewhere: Callable[..., Future[Any]]
+) -> None:
+    """The form finds the username free, and the database does not."""
+    path = invite(member("priya", Role.ADMIN, project))
+    with transaction.atomic():
+        User.objects.create_user("lena")
+        joining = elsewhere(lambda: Client().post(path, ACCOUNT))
+        with blocked(joining):
+            pass
+    refused = joining.result(PATIENCE_S)
+    assert refused.status_code == 422 and "already exists" in refused.content.decode()
+    assert not Membership.objects.filter(user__username="lena").exists()
+    assert Client().post(path, ACCOUNT | {"username": "lena2"}).status_code == 302

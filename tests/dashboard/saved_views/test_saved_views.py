@@ -1,14 +1,21 @@
 """Views that a project's people save: their limits, who may change them, and where they show."""
 
+from datetime import datetime
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.urls import reverse
+from django.utils.http import urlencode
 
 from dashboard.saved_views.strip import BUILT_IN
 from ledger.models import Agent, Membership, SavedView
 from ledger.roles import Role
 from ledger.saved_views import MOST
+from ledger.states import TaskState
+from retries.models import Escalation
 from tests.dashboard.seen import html, said, words
+from tests.dashboard.worked import make_task
 from tests.factories import make_project
 
 pytestmark = pytest.mark.django_db
@@ -48,8 +55,37 @@ def test_a_view_is_saved_shown_and_deleted(browser: Client, agent: Agent) -> Non
 def test_every_list_has_its_own_views(browser: Client, agent: Agent, noun: str) -> None:
     assert "is saved for everyone" in save(browser, "Mine", noun=noun, q="older:1d zzz")
     view = SavedView.objects.get(list=noun)
-    path = {"deadletters": "dead-letters"}.get(noun, noun)
-    assert "Delete “<bdi>Mine</bdi>”" in html(browser.get(f"/{path}/", {"q": view.query}))
+    page = html(browser.get(reverse(f"dashboard:{noun}"), {"q": view.query}))
+    assert "Delete “<bdi>Mine</bdi>”" in page
+    assert all(f"<bdi>{name}</bdi>" in page for name, _ in BUILT_IN[noun])
+
+
+def test_a_built_in_view_is_a_query_that_its_list_understands(browser: Client) -> None:
+    for noun, views in BUILT_IN.items():
+        for name, query in views:
+            found = browser.get(reverse(f"dashboard:{noun}"), {"q": query}).context
+            parsed = found["inbox"].query if found.get("inbox") else found["query"]
+            assert parsed.problems == (), (noun, name)
+
+
+def test_the_page_of_an_escalation_shows_the_views_of_the_inbox(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """Each leads to the list, and not to the filtered page of the same escalation."""
+    for title in ("One", "Two"):
+        make_task(TaskState.ESCALATED, title, agent=agent, now=now)
+    there = f"/escalations/{Escalation.objects.earliest('id').pk}/"
+    query = {"q": "agent:coder", "sort": "newest"}
+    form = {**query, "next": f"{there}?{urlencode(query)}"}
+    assert "is saved for everyone" in save(browser, "Mine", noun="escalations", **form)
+    make_project("other")
+    scope = {"project": agent.project.name}
+    page = html(browser.get(there, scope))
+    assert f'href="/escalations/?{urlencode(scope | query)}"' in page
+    view = SavedView.objects.get(list="escalations")
+    assert f"/views/{view.pk}/delete/" not in page
+    assert f"/views/{view.pk}/delete/" in html(browser.get(there, scope | query))
+    assert "Mine" not in words(browser.get(there, {"project": "other"}))
 
 
 def test_views_have_limits(browser: Client, agent: Agent) -> None:

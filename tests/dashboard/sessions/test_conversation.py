@@ -124,15 +124,15 @@ def test_real_calls_of_both_agents_are_named_in_a_line() -> None:
             if record.get("type") == "assistant":
                 for part in record["message"]["content"]:
                     if part["type"] == "tool_use":
-                        said.append(describe_argument(part["name"], part["input"]))
+                        said.append(describe_argument(part["input"]))
             payload = record.get("payload", {})
             if payload.get("type") == "function_call":
-                said.append(describe_argument(payload["name"], json.loads(payload["arguments"])))
+                said.append(describe_argument(json.loads(payload["arguments"])))
     assert all(said)
     output = "Chunk ID: a\nWall time: 0.0 s\nProcess exited with code 0\nOutput:\nok\n"
-    assert describe_result("exec_command", {}, output, is_error=False) == "ok"
+    assert describe_result({}, output, is_error=False) == "ok"
     failed = output.replace("code 0", "code 2").replace("ok", "no such file")
-    assert "exit 2" in describe_result("exec_command", {}, failed, is_error=True)
+    assert "exit 2" in describe_result({}, failed, is_error=True)
     assert icon_of("exec_command") == icon_of("Bash") == "f-exec"
 
 

@@ -1,4 +1,4 @@
-"""The flush button waits for a held lock and says when it gives up; a failed batch can go on."""
+"""The flush button waits for a held lock and says when it gives up; failed batches are retried."""
 
 from datetime import datetime, timedelta
 from uuid import uuid4

@@ -39,7 +39,7 @@ def test_a_growing_file_is_imported_again(browser: Client, agent: Agent) -> None
     assert "Imported 2 new messages." in words(page) and "make test" in words(page)
     assert HOSTILE not in page.content.decode()
     again = browser.post("/sessions/import/", form(text), follow=True)
-    assert "This file was imported before. Nothing is new in it." in words(again)
+    assert "This file was imported before. It has no new messages." in words(again)
     grown = text + line(3, "And the note") + '{"type": "user", "mess'
     more = browser.post("/sessions/import/", form(grown), follow=True)
     said = words(more)

@@ -240,7 +240,7 @@ def elsewhere() -> str:
 def test_a_delivered_instruction_stands_where_the_agent_got_it(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
-    """Between the messages before and after its delivery, with its acknowledgement, once."""
+    """Between the messages before and after its delivery, with its acknowledgment, once."""
     ago = [now - timedelta(seconds=seconds) for seconds in (40, 20, 10)]
     content = f"Rebase on main {HOSTILE}"
     sent = send(agent, content, now=ago[0])
@@ -269,7 +269,7 @@ def test_a_delivered_instruction_stands_where_the_agent_got_it(
 def test_an_instruction_stands_in_the_session_that_got_it(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
-    """An agent's other session that goes on at the same time does not show it."""
+    """An agent's other session at the same time does not show it."""
     ago = [now - timedelta(seconds=seconds) for seconds in (40, 30, 20, 10)]
     lines = [("user", [Text("Go on")]), ("assistant", [Text("Done.")])]
     here, there = (

@@ -81,7 +81,7 @@ def test_a_todo_is_linked_by_ref_or_id(browser: Client, agent: Agent, now: datet
     bad = browser.post(f"{path}/3/task/", {"title": "x" * 999, "agent": "nobody", "type": ""})
     assert bad.status_code == 422 and "There is no agent “nobody”" in words_of(bad)
     assert browser.post(f"{path}/9/task/").status_code == 404
-    assert browser.get(f"{path}/3/task/").status_code == 405
+    assert browser.get(f"{path}/3/task/")["Location"] == f"/sessions/{session.pk}/"
     assert Task.objects.count() == 3 and SessionTask.objects.filter(task=None).count() == 1
 
 
@@ -105,7 +105,7 @@ def test_a_viewer_gets_no_form_and_changes_nothing(agent: Agent, now: datetime) 
 
 
 def test_a_failed_enqueue_links_nothing(agent: Agent, now: datetime) -> None:
-    """Both rows or none: the link is refused because somebody was faster, so the task goes too."""
+    """Both rows or none: another person was faster with the link, so the task is rolled back."""
     session = make_session(agent, TOTALS, now=now)
     make_todo(session, 1, "One", 1)
     first, second = (task_links.find_todo(session.pk, 1) for _ in range(2))

@@ -37,11 +37,14 @@ def test_limits_are_shown_under_their_names(browser: Client, settings: Settings)
     assert "MAX_RETRIES 5 maximum attempts for a task in a plan TENFOUR_TASK_MAX_ATTEMPTS" in shown
     assert "RETRY_DELAY 0 seconds before a task in a plan is retried" in shown
     assert "ESCALATION_THRESHOLD 5 failures before Tenfour escalates to a person" in shown
-    assert "instruction max_retries 3 0 1 delivery failed" in shown
-    assert "task max_attempts 3 5 5 attempts escalated, or failed with a dead letter" in shown
+    assert "instruction max_retries Default 3 0 Total runs: 1 delivery Outcome: failed" in shown
+    assert "task max_attempts Default 3 5 Total runs: 5 attempts Outcome: escalated, or" in shown
 
 
 def test_retention_says_what_it_did_last(browser: Client, settings: Settings) -> None:
+    kept = "Everything is kept, except journal months that are older than 400 days."
+    assert kept in text(browser)
+    settings.TENFOUR = django_settings.TENFOUR | {"EVENT_DAYS": 0}
     assert "Everything is kept." in text(browser)
     settings.TENFOUR = django_settings.TENFOUR | {"TASK_DAYS": 30, "ARCHIVE": "off"}
     assert "It has not run yet." in text(browser)
@@ -56,6 +59,12 @@ def test_retention_says_what_it_did_last(browser: Client, settings: Settings) ->
         "The archive can&#x27;t be written: &lt;b&gt;."
         in browser.get("/settings/").content.decode()
     )
+    # the journal's months are deleted even where nothing else is
+    settings.TENFOUR = django_settings.TENFOUR | {"TASK_DAYS": 0}
+    ClockRun.objects.filter(pk=run.pk).update(
+        name="journal", did={"error": "The journal keeps a past month."}
+    )
+    assert "The journal keeps a past month." in text(browser)
 
 
 def test_every_setting_is_shown_and_no_secret(browser: Client) -> None:
