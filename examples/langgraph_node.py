@@ -5,7 +5,7 @@
     TENFOUR_URL=… TENFOUR_TOKEN=… python examples/langgraph_node.py --wait   # until Ctrl-C
 
 Send it a task: `tenfour enqueue coder announcement '{"topic": "the new shelves"}'`. It drafts a
-text, asks whether to publish it, and goes on with the answer.
+text, asks whether to publish it, and continues with the answer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def draft(state: Announcement) -> Announcement:
 
 def approve(state: Announcement) -> Announcement:
     question = f"Publish this?\n\n{state['draft']}"
-    # Shown in Tenfour's inbox; the graph goes on once a person has answered there.
+    # Shown in Tenfour's inbox; the graph continues once a person has answered there.
     return {"answer": interrupt({"question": question, "options": ["publish", "drop"]})}
 
 
@@ -51,7 +51,7 @@ def build_graph() -> Any:
     builder.add_edge("draft", "approve")
     builder.add_edge("approve", "publish")
     builder.add_edge("publish", END)
-    # A checkpointer in a database lets another process go on with the graph.
+    # A checkpointer in a database lets another process continue the graph.
     return builder.compile(checkpointer=InMemorySaver())
 
 

@@ -34,7 +34,7 @@ def examine_agents(given: Settings, environ: Mapping[str, str]) -> Iterator[Find
             with suppress(RuntimeError):  # there is no home folder
                 yield from examine_place(place_of(agent, home=home), given, environ)
     waiting = sum(
-        1 for _ in HookStore(state_folder(environ), url=given.url, token=given.token).kept()
+        1 for _ in HookStore(state_folder(environ), url=given.url, token=given.token).list_stored()
     )
     if waiting:
         yield Finding(
@@ -78,7 +78,7 @@ def examine_place(place: Place, given: Settings, environ: Mapping[str, str]) -> 
 def examine_trust(
     place: Place, title: str, hooks: str, environ: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Check what only the agent's user can do: trust the hooks, and set the token's variable."""
+    """Check the steps of the agent's user: trust the hooks, and set the token's variable."""
     needs_token = place.agent == "codex" or HTTP_PATH in hooks
     if needs_token and not environ.get("TENFOUR_TOKEN"):
         yield Finding(

@@ -38,7 +38,7 @@ OURS = re.compile(r'mcp_servers[ \t]*\.[ \t]*"?tenfour"?(?:[ \t]*\..*)?')
 
 
 class Unreadable(ValueError):
-    """A file that has another form than its program reads."""
+    """A file in a form that its program does not read."""
 
 
 def command_hook(agent: str, event: str) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def with_hooks(text: str, hooks: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def without_ours(value: dict[str, Any]) -> dict[str, Any]:
-    """Return a file's object without our hooks, and without what is empty because of that."""
+    """Return a file's object without our hooks, and without objects that this leaves empty."""
     events = value.get("hooks")
     if events is None:
         return value

@@ -1,4 +1,4 @@
-"""What a command is given about its attempt: variables, files, and texts in its arguments."""
+"""Tell a command about its attempt: by variables, files, and texts in its arguments."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ class Live(Driven[D]):
     def blocked(
         self, /, message: str, *, code: str | None = None, **failure: Any
     ) -> Steps[Decision]:
-        """Report that the task can't go on without a person; `raise Blocked(…)` does the same."""
+        """Report that the task needs a person to continue; `raise Blocked(…)` does the same."""
         call = self._failure_call({"message": message, "code": code, **failure}, "blocked")
         return (yield from self._report(call))
 
@@ -263,7 +263,7 @@ class Live(Driven[D]):
             yield from self._core.perform(tasks.release(self.id, reason=reason))
 
     def _await_answer(self, asked: Escalation, every_s: float = ASK_EVERY_S) -> Steps[Escalation]:
-        """Wait until a person has answered, then go on with the task in a new attempt."""
+        """Wait until a person has answered, then continue the task in a new attempt."""
         while asked.is_open:
             yield Wait(every_s)
             try:
@@ -307,9 +307,9 @@ class Question(Driven[D]):
 
     @Operation
     def wait(self, *, every_s: float = ASK_EVERY_S) -> Steps[Escalation]:
-        """Wait for the answer and go on with the task: the same `attempt` is live again.
+        """Wait for the answer and continue the task: the same `attempt` is live again.
 
-        If the answer does not let the task go on, `attempt.should_stop` is true.
+        If the answer does not let the task continue, `attempt.should_stop` is true.
         """
         self.escalation = yield from self._live._await_answer(self.escalation, every_s)
         return self.escalation

@@ -1,4 +1,4 @@
-"""Claim task after task: the iteration over an agent's attempts, and what ends it."""
+"""Claim task after task: the iteration over an agent's attempts, and its end."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class AttemptIterator(Driven[D]):
             self._retry_at = max(self._retry_at or 0, time.monotonic() + decision.delay_s)
 
     def _claim_or_wait(self) -> Steps[tuple[Claimed, float | None]]:
-        """Return what was claimed, else the seconds to wait, or None at the end."""
+        """Return the claim, else the seconds to wait, or None at the end."""
         try:
             claimed = yield from self._core.perform(tasks.claim(**self._claim))
         except TenfourError as error:

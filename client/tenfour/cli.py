@@ -107,7 +107,7 @@ NOUNS: Mapping[str, Command] = {
         "Conversations of agents: list, show, import, flush, retry.", "tenfour.nouns.session"
     ),
     "event": Command("The journal: list, show, list --follow.", "tenfour.nouns.event"),
-    "token": Command("Who may call: list, show, create, rotate, revoke.", "tenfour.nouns.token"),
+    "token": Command("API tokens: list, show, create, rotate, revoke.", "tenfour.nouns.token"),
 }
 # A plural lists: `tenfour tasks` is `tenfour task list`.
 ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -145,7 +145,7 @@ environment:
   TENFOUR_STATE       a folder for reports that wait for the server
   NO_COLOR            print no colors
 
-exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 no task, 69 server away,
+exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 no task, 69 unreachable,
              75 a person is asked, 76 blocked, 130 aborted or interrupted"""
 
 
@@ -246,7 +246,7 @@ def _unknown(name: str) -> str:
     from difflib import get_close_matches
 
     if name.startswith("-"):
-        return f"{name} is no option of tenfour. `tenfour --help` lists commands and options."
+        return f"{name} is not an option of tenfour. `tenfour --help` lists commands and options."
     near = get_close_matches(name, [*COMMANDS, *NOUNS], 1)
     advice = f"Did you mean `tenfour {near[0]}`?" if near else "`tenfour --help` lists them."
-    return f"{name} is no command of tenfour. {advice}"
+    return f"{name} is not a command of tenfour. {advice}"

@@ -102,7 +102,7 @@ class ProgressReports(Reports):
 class TaskReports(Reports):
     """Makes each try an attempt of a task.
 
-    Never in the way of the command: without the server, it runs unreported.
+    The command never depends on it: without the server, it runs unreported.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class TaskReports(Reports):
             idempotent=self._idempotent,
         )
         if live is None:
-            log.warning("The command runs unreported: its task can't start now")
+            log.warning("The command runs without reports: its task can't start now")
         return live
 
     def _follow(self, live: LiveAttempt | None, failed: Try | None) -> LiveAttempt | None:
@@ -204,7 +204,7 @@ class TaskReports(Reports):
             live._take_over(claim)
             live._is_over = False
             return live
-        log.warning("The command goes on unreported: Tenfour says %s", claimed.reason)
+        log.warning("The command continues without reports: Tenfour says %s", claimed.reason)
         return None
 
 

@@ -45,7 +45,7 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class AgentResponse:
-    """What the agent says; with the tries of the command that it ran, and how long they took."""
+    """The agent's message, with the tries of the command that it ran, and their duration."""
 
     text: str
     action: Action | None = None

@@ -1,4 +1,4 @@
-"""Fix the arguments of a command that failed: ask a model, and check what it answers."""
+"""Fix the arguments of a command that failed: ask a model, and check its answer."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def fix_args(fix: Fix | None, args: list[str], error: str, help: str) -> list[st
         return args
     if are_arguments(fixed):
         return list(fixed)
-    log.warning("The arguments could not be fixed: the answer is no list of strings.")
+    log.warning("The arguments could not be fixed: the answer is not a list of strings.")
     return args
 
 

@@ -89,7 +89,7 @@ class CommandInbox:
     def carry_out(
         self, live: LiveAttempt | None, pending: Pending, answer: Escalation
     ) -> tuple[Result[Any], Pending | None]:
-        """Run a command if the answer allows it; return its result, and what is asked next."""
+        """Run a command if the answer allows it; return its result, and the next question."""
         if live is None or answer.action != "answer" or answer.answer != RUN:
             return self._decline(live, answer), None
         reports = TaskReports(

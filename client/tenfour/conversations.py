@@ -1,4 +1,4 @@
-"""What a command agent remembers of each conversation, on disk between requests."""
+"""A command agent's memory of each conversation, on disk between requests."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def _check_server(tenfour: Client) -> Finding:
         ready = tenfour.perform(calls.ready())
     except TenfourError as error:
         return Finding(
-            "fail", f"Server: {error.sentence}", "Its database is away: check PostgreSQL."
+            "fail", f"Server: {error.sentence}", "Its database is unreachable: check PostgreSQL."
         )
     return judge_health(ready)
 

@@ -1,4 +1,4 @@
-"""What an operation asks its driver for, and the replies, independent of the HTTP library."""
+"""The requests of an operation to its driver, and the replies, independent of the HTTP library."""
 
 from __future__ import annotations
 
@@ -70,5 +70,5 @@ class NoAnswer:
     connected: bool
 
 
-# An operation: yields what it needs, is sent the replies, returns its result.
+# An operation: yields requests, is sent the replies, returns its result.
 Steps = Generator[Request | Wait | Work, Any, T]

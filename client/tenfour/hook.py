@@ -47,7 +47,7 @@ def add_hook_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict",
         action="store_true",
-        help="exit with 2 where Tenfour is away, which keeps the agent from going on",
+        help="exit with 2 if Tenfour is unreachable, which keeps the agent from continuing",
     )
 
 
@@ -100,7 +100,7 @@ def read_event(raw: bytes) -> dict[str, Any] | None:
 
 
 class HookCall:
-    """One event on its way to the server, and what is done about the answer."""
+    """One event on its way to the server, and the handling of the answer."""
 
     def __init__(
         self, given: settings.Settings, event: Mapping[str, Any], environ: Mapping[str, str]
@@ -149,7 +149,7 @@ class HookCall:
                 answer = self.check(answer) or answer
             return answer
         except ServerAway as away:
-            self.keep(away)
+            self.store_event(away)
             raise
         finally:
             self.driver.close()
@@ -199,7 +199,7 @@ class HookCall:
         program: str,
         is_away: bool = False,
     ) -> None:
-        """Hand on the transcript's new lines, if that is switched on."""
+        """Send the transcript's new lines, if that is switched on."""
         if not shares_transcripts(self.given.url, Path.cwd(), self.environ):
             return
         from tenfour import hook_transcripts
@@ -236,47 +236,47 @@ class HookCall:
         try:
             decided = self.send(self.event | {"tenfour": self.local(verification=result)})
         except ServerAway:
-            self.keep_stop(answer["tenfour"], result)
+            self.store_stop(answer["tenfour"], result)
             raise
         self.remember(decided)
         return decided
 
     # ---- while the server is down
 
-    def keep(self, away: ServerAway) -> None:
+    def store_event(self, away: ServerAway) -> None:
         """Store an event that must reach the server later."""
         if "timed out" in away.detail:
             self.store.note_away()
         if self.name in TOOL_EVENTS:
-            self.store.keep(self.event | {"tenfour": self.local(late=True)})
+            self.store.add_event(self.event | {"tenfour": self.local(late=True)})
         held = {} if self.is_managed else self.store.session(self.session)
         if held and self.name == "Stop":
             verify = held.get("verify")
             folder = self.event.get("cwd") or None
-            self.keep_stop(held, run_check(verify, folder=folder) if verify else None)
+            self.store_stop(held, run_check(verify, folder=folder) if verify else None)
         elif held and self.name == "SessionEnd":
-            self.store.keep(self.event | {"tenfour": self.local(late=True)})
+            self.store.add_event(self.event | {"tenfour": self.local(late=True)})
             self.store.forget_session(self.session)
 
-    def keep_stop(self, held: Mapping[str, Any], result: Mapping[str, Any] | None) -> None:
+    def store_stop(self, held: Mapping[str, Any], result: Mapping[str, Any] | None) -> None:
         """Store the report of the session's attempt; the agent may stop meanwhile."""
         local = self.local(late=True, attempt=held["attempt"])
         if result is not None:
             local["verification"] = result
-        self.store.keep(self.event | {"tenfour": local})
+        self.store.add_event(self.event | {"tenfour": local})
         self.store.forget_session(self.session)
 
     def resend(self) -> None:
         """Send stored events, as long as the agent can wait."""
-        send_kept(self.store, self.send, seconds=RESEND_S)
+        send_stored(self.store, self.send, seconds=RESEND_S)
 
 
-def send_kept(
+def send_stored(
     store: HookStore, send: Callable[[dict[str, Any]], object], *, seconds: float = inf
 ) -> int:
     """Send stored events, oldest first, and return how many; raises ServerAway."""
     until, count = time.monotonic() + seconds, 0
-    for path, event, age_s in store.kept():
+    for path, event, age_s in store.list_stored():
         if time.monotonic() > until:
             break
         try:
@@ -299,7 +299,7 @@ def resend_events(client: Client) -> int:
 
     given = client.settings
     store = HookStore(state_folder(os.environ), url=given.url, token=given.token)
-    count = send_kept(store, lambda body: client.perform(Call("POST", PATH, dict, body=body)))
+    count = send_stored(store, lambda body: client.perform(Call("POST", PATH, dict, body=body)))
     return count + resend_transcripts(store.folder, client.perform, os.environ)
 
 

@@ -1,4 +1,4 @@
-"""Events of coding agents: what Tenfour needs of them, and what leaves this machine (pure)."""
+"""Events of coding agents: the parts that Tenfour needs and that leave this machine (pure)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import Any
 from tenfour.connections import write_private
 
 # Beyond these, events are dropped: a server that is down for days must not fill a disk.
-MOST_KEPT = 1000
+MOST_STORED = 1000
 SESSION_DAYS = 30
 AWAY_S = 15.0
 
@@ -29,7 +29,7 @@ class HookStore:
     # ---- the session
 
     def session(self, id: str) -> dict[str, Any]:
-        """Return what is known of the session's attempt; empty without one."""
+        """Return the stored facts of the session's attempt; empty without one."""
         found = _read(self._session_file(id))
         return found if isinstance(found, dict) else {}
 
@@ -45,13 +45,13 @@ class HookStore:
 
     # ---- events for later
 
-    def keep(self, event: Mapping[str, Any]) -> None:
+    def add_event(self, event: Mapping[str, Any]) -> None:
         """Store an event until the server is back."""
         kept = self.folder / "kept"
-        if len(_names(kept)) < MOST_KEPT:
+        if len(_names(kept)) < MOST_STORED:
             _write(kept / f"{time.time_ns():020}-{os.getpid()}.json", event)
 
-    def kept(self) -> Iterator[tuple[Path, Any, int]]:
+    def list_stored(self) -> Iterator[tuple[Path, Any, int]]:
         """Yield each stored event with its file and its age in seconds, oldest first."""
         for name in _names(self.folder / "kept"):
             path = self.folder / "kept" / name

@@ -1,7 +1,7 @@
-"""Hand a session's transcript on while its agent works: the new lines, at each of its hooks.
+"""Send a session's transcript while its agent works: the new lines, at each of its hooks.
 
 How far the server has it is kept on disk. So a server that is away costs nothing: the next hook, or
-`tenfour resend`, goes on from there.
+`tenfour resend`, continues from there.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class TranscriptStore:
 
     @contextmanager
     def locked(self, session: str) -> Iterator[bool]:
-        """Tell whether no other hook of the session is handing lines on; keep others out."""
+        """Yield whether no other hook of the session is sending lines; keep others out."""
         import fcntl
 
         path = self._file(session).with_suffix(".lock")
@@ -143,7 +143,7 @@ def share_transcript(
     attempt: str = "",
     is_away: bool = False,
 ) -> None:
-    """Hand on what is new in the transcript of an event's session; never stops the agent."""
+    """Send the new lines in the transcript of an event's session; never stops the agent."""
     try:
         progress = note_transcript(store, event, format=format, attempt=attempt)
         if progress is None or is_away or not is_due(progress, str(event["hook_event_name"])):
@@ -162,7 +162,7 @@ def share_transcript(
 
 
 def resend_transcripts(folder: Path, perform: Perform, environ: Mapping[str, str]) -> int:
-    """Send what all sessions have left to send; return the number of requests."""
+    """Send the unsent lines of all sessions; return the number of requests."""
     return send_others(TranscriptStore(folder), "", perform, environ, most=MOST_REQUESTS)
 
 
@@ -198,7 +198,7 @@ def send_next_lines(
 
 
 def send_part(progress: Progress, part: Part, perform: Perform, environ: Mapping[str, str]) -> Part:
-    """Send some lines and return what was dealt with; a line that is refused is left out."""
+    """Send some lines and return the part that is done; a refused line is left out."""
     params = {
         "external_id": progress.session,
         "format": progress.format,
@@ -223,7 +223,7 @@ def send_part(progress: Progress, part: Part, perform: Perform, environ: Mapping
 
 
 def split_part(part: Part, line: int) -> tuple[Part, Part]:
-    """Return the lines in front of a bad one, and what is dealt with: the bad line included."""
+    """Return the lines before a bad one, and the part that is done, the bad line included."""
     lines = LINE.findall(part.data)
     place = min(max(line - part.first_line, 0), len(lines) - 1)
     start = part.offset - len(part.data)
@@ -242,7 +242,7 @@ def send_others(
     most: int = MOST_OTHERS,
     until: float = inf,
 ) -> int:
-    """Send what other sessions left while the server was down; raises ServerAway."""
+    """Send the lines that other sessions stored while the server was down; raises ServerAway."""
     count = 0
     for progress in store.list_behind():
         if progress.session == session:

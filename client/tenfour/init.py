@@ -28,7 +28,7 @@ from tenfour.terminal import OK, REFUSED, note, say, wrong_usage
 if TYPE_CHECKING:
     import argparse
 
-TRUST = """Codex runs hooks only after you trusted them. Start `codex` here once and choose
+TRUST = """Codex runs hooks only after you trust them. Start `codex` here once and choose
 "Trust all and continue", or type /hooks. In automation that has looked at the hooks: codex exec
 --dangerously-bypass-hook-trust. The MCP entry reads the token from the variable TENFOUR_TOKEN."""
 TRANSCRIPTS = "init: the conversation leaves this machine: tool calls and their output too"
@@ -76,18 +76,20 @@ class Edit:
 
 def add_init_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agent", required=True, choices=sorted(EVENTS), help="the program")
-    parser.add_argument("--home", action="store_true", help="for all projects, not this folder")
+    parser.add_argument(
+        "--home", action="store_true", help="connect all projects, not only this folder"
+    )
     parser.add_argument(
         "--http",
         action="store_true",
-        help="hooks that Claude Code sends by itself: without `tenfour hook`, and without checks",
+        help="let Claude Code send its hooks over HTTP, without `tenfour hook` and without checks",
     )
     parser.add_argument(
         "--transcripts",
         action="store_true",
-        help="hooks hand the conversation on, without secrets; off without this option",
+        help="hooks send the conversation, without secrets; off by default",
     )
-    parser.add_argument("--remove", action="store_true", help="undo it")
+    parser.add_argument("--remove", action="store_true", help="remove the hooks and the MCP entry")
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
 

@@ -22,14 +22,14 @@ def add_send_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("agent", metavar="AGENT")
     parser.add_argument("text", metavar="TEXT", help="the instruction; - reads it from stdin")
     parser.add_argument("--plain", action="store_true", help="deliver once, without reminders")
-    parser.add_argument("--max-retries", type=int, metavar="N", help="reminders before giving up")
+    parser.add_argument("--max-retries", type=int, metavar="N", help="reminders before it fails")
     parser.add_argument(
         "--expect",
         metavar="TYPE [JSON]",
         help="the signal that acknowledges it, and what its data must contain",
     )
     parser.add_argument("--match", metavar="JSON", help=argparse.SUPPRESS)
-    parser.add_argument("--priority", action="store_true", help="to the front of the queue")
+    parser.add_argument("--priority", action="store_true", help="put it at the front of the queue")
     parser.add_argument("--on-failed", choices=["record", "escalate"])
     parser.add_argument(
         "--register", action="store_true", help="register the agent if it is unknown"

@@ -45,8 +45,9 @@ def run_graph(
 ) -> Any:
     """Return a graph's output, after people have answered its interrupts.
 
-    The graph's thread is the task: another attempt, also in another process, goes on where the
-    last one stopped. Returns None if an answer ended the task; `attempt.should_stop` is then true.
+    The graph's thread is the task: another attempt, also in another process, continues where
+    the last one stopped. Returns None if an answer ended the task; `attempt.should_stop` is then
+    true.
     """
     run = GraphRun(graph, attempt, config)
     given = attempt._driver.run(run.begin(input, every_s))
@@ -100,7 +101,7 @@ class GraphRun:
         return await self._graph.aget_state(self.config)
 
     def begin(self, input: Any, every_s: float, state: Any = None) -> Steps[Any]:
-        """Return what the graph is called with first: its input, or what an earlier run needs."""
+        """Return the graph's first input, or the command that an earlier run needs."""
         state = self._graph.get_state(self.config) if state is None else state
         if not state.next:
             return input
@@ -173,7 +174,7 @@ def question_of(value: Any, schema: Mapping[str, Any] | None = None) -> dict[str
 
 
 def value_of(value: Any, answered: Escalation) -> Any:
-    """Return an answer as what the graph is resumed with; raises ValueError for a wrong one."""
+    """Return an answer as the value that resumes the graph; raises ValueError for a wrong one."""
     answer = answered.answer or answered.action
     human = human_interrupt(value)
     if human is None:

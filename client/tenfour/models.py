@@ -72,7 +72,7 @@ class Pulled(Value):
 
 @dataclass(frozen=True)
 class Acked(Value):
-    """The result for one id of a list of acknowledgements."""
+    """The result for one id of a list of acknowledgments."""
 
     id: str
     status: int

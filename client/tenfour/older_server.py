@@ -1,4 +1,4 @@
-"""What a server of an older version refuses, and the same call without it (pure)."""
+"""Repeat a call without the fields that an older server refuses (pure)."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Sent:
-    """What became of a report: a decision, or an error; `waits` while it may still be sent."""
+    """The result of a report: a decision, or an error; `waits` while it may still be sent."""
 
     report: Report
     decision: Decision | None = None
@@ -126,13 +126,13 @@ def send(perform: Callable[[Call[Decision]], Decision], report: Report) -> Sent:
     except TenfourError as error:
         sent = Sent(report, error=error)
         if not sent.waits:
-            set_aside(report, error)
+            set_aside(report)
         return sent
     forget(report)
     return Sent(report, decision)
 
 
-def set_aside(report: Report, error: TenfourError) -> None:
+def set_aside(report: Report) -> None:
     """Rename a report that the server refuses, so that it is not sent again, but not lost."""
     with suppress(OSError):
         report.path.rename(report.path.with_suffix(REFUSED))

@@ -36,12 +36,12 @@ class OutputBuffer:
             room = HEAD_BYTES - len(self.head)
             self.head += data[:room]
             self.tail += data[max(room, 0) :]
-            # Not at each call: it moves all that stays.
+            # Not at each call, because it moves all stored bytes.
             if len(self.tail) > TAIL_BYTES * 5 // 4:
                 self._shorten_tail()
 
     def text(self) -> str:
-        """Return what is stored as text; a note stands where something is left out."""
+        """Return the stored output as text; a note stands for each omission."""
         with self.lock:
             if len(self.tail) > TAIL_BYTES:
                 self._shorten_tail()

@@ -67,11 +67,13 @@ def server_away(url: str, *, reason: str, connected: bool) -> ServerAway:
     else:
         detail = f"Tenfour cannot be reached at {url}: {reason}."
         hint = "Start it with `make up`, or set TENFOUR_URL to its address."
-    return ServerAway(detail, code="server_away", title="Server away", hint=hint, retryable=True)
+    return ServerAway(
+        detail, code="server_away", title="Server unreachable", hint=hint, retryable=True
+    )
 
 
 class Blocked(Exception):
-    """Raise it inside `with attempt` when the task can't go on without a person.
+    """Raise it inside `with attempt` when the task can't continue without a person.
 
     `code` says why, such as permission_denied, service_unavailable or conflicting_requirements.
     """

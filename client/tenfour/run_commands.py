@@ -47,7 +47,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--name", metavar="TEXT", help="create a task with this title")
     parser.add_argument("--type", metavar="TYPE", help="the new task's type (command)")
     parser.add_argument(
-        "--wait", action="store_true", help="wait for a person's answer, and go on with it"
+        "--wait", action="store_true", help="wait for a person's answer, and continue with it"
     )
     _add_shared_arguments(parser)
     add_limits(parser)
@@ -56,7 +56,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="SECONDS",
         default=300,
-        help="how long a report is sent again while the server is away (300)",
+        help="how long a report is resent while the server is unreachable (300)",
     )
     parser.add_argument("command", metavar="COMMAND", nargs="+", help="what to run")
 
@@ -235,7 +235,7 @@ def _say_refused(sent: outbox.Sent) -> None:
     assert sent.error
     complain(sent.error, subject=f"The report of attempt {sent.report.attempt}")
     if not sent.waits:
-        note(f"It is kept in {sent.report.path.with_suffix(outbox.REFUSED)}.")
+        note(f"It is stored in {sent.report.path.with_suffix(outbox.REFUSED)}.")
 
 
 @contextmanager

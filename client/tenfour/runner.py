@@ -55,7 +55,7 @@ def run(
     stdin: bytes | None = None,
     output: OutputBuffer | None = None,
 ) -> CommandResult:
-    """Run a command to its end, or stop it and its children; output is passed on as it comes.
+    """Run a command to its end, or stop it and its children; its output is passed on at once.
 
     Without `is_shown` it reads and prints nothing here. It reads `stdin`, if given, instead of
     this program's. `output` collects what it prints. An exception, such as an interrupt, stops it
@@ -76,10 +76,7 @@ def run(
             **OWN_GROUP,
         )
     except OSError as error:
-        if error.errno == errno.E2BIG:
-            raise ArgumentsTooLarge from error
-        missing = isinstance(error, FileNotFoundError)
-        return CommandResult(NOT_FOUND if missing else NOT_RUN, f"{argv[0]}: {error.strerror}")
+        return _explain_start_error(argv[0], error)
     output = OutputBuffer() if output is None else output
     try:
         if stdin is not None:
@@ -99,8 +96,16 @@ def run(
     return CommandResult(exit_code(child.returncode), output.text(), stopped, group)
 
 
+def _explain_start_error(program: str, error: OSError) -> CommandResult:
+    """Return the result of a command that could not be started; raises ArgumentsTooLarge."""
+    if error.errno == errno.E2BIG:
+        raise ArgumentsTooLarge from error
+    missing = isinstance(error, FileNotFoundError)
+    return CommandResult(NOT_FOUND if missing else NOT_RUN, f"{program}: {error.strerror}")
+
+
 def stop_group(group: int) -> None:
-    """Stop what a command has left running."""
+    """Stop a command's processes that are still running."""
     until = time.monotonic() + GRACE_S
     _signal_group(group, signal.SIGTERM)
     while _is_alive(group) and time.monotonic() < until:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Of an argument or a result that is not JSON, as much of its text is stored.
+# The characters that are stored of an argument or a result that is not JSON.
 TEXT_LENGTH = 4000
 # The name of the parameter that is given the live attempt.
 ATTEMPT = "attempt"
@@ -37,7 +37,7 @@ class Options(TypedDict, total=False):
     title: str | None
     # a shell command that checks the work after each attempt
     verify: str | None
-    # after an escalation: wait for the answer and go on, instead of raising TaskFailed
+    # after an escalation: wait for the answer and continue, instead of raising TaskFailed
     wait: bool
     priority: int | None
     max_attempts: int | None
@@ -125,7 +125,7 @@ def make_task(client: Client, function: Callable[P, T], given: Options) -> Calla
         claimed: Claimed | None = client._driver.run(tries.begin())
         while claimed:
             attempt = client.attempt(claimed.data[0])
-            with attempt, noticed(tries):
+            with attempt, remember_error(tries):
                 tries.value = function(*args, **with_attempt(function, kwargs, attempt))
                 attempt.result = as_json(tries.value)
                 if tries.verify:
@@ -149,7 +149,7 @@ def make_async_task(
         while claimed:
             attempt = client.attempt(claimed.data[0])
             async with attempt:
-                with noticed(tries):
+                with remember_error(tries):
                     tries.value = await function(*args, **with_attempt(function, kwargs, attempt))
                     attempt.result = as_json(tries.value)
                     if tries.verify:
@@ -162,7 +162,7 @@ def make_async_task(
 
 
 @contextmanager
-def noticed(tries: Tries[Any]) -> Iterator[None]:
+def remember_error(tries: Tries[Any]) -> Iterator[None]:
     """Store the exception of an attempt: the last one is the cause of TaskFailed."""
     tries.error = None
     try:

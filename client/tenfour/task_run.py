@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 # Seconds between tries while the server is down, and between polls for a person's answer.
 AWAY_EVERY_S = 5.0
 ANSWER_EVERY_S = 5.0
-# Of the output, so much goes to the task's page while the command runs.
+# The part of the output that goes to the task's page while the command runs.
 LAST_BYTES = 4096
-# The exit status that says how a task stands when this run can't go on with it.
+# The exit status for the state of a task that this run can't continue.
 STATUS_OF = {"done": OK, "escalated": ESCALATED, "blocked": BLOCKED, "aborted": INTERRUPTED}
 
 
@@ -164,7 +164,7 @@ class TaskRun:
             except TenfourError as error:
                 if error.code in OVER:
                     if report:
-                        outbox.set_aside(report, error)
+                        outbox.set_aside(report)
                     complain(error)
                     return None
                 if not error.retryable:
@@ -234,7 +234,7 @@ class TaskRun:
                 said = note_once(f"Waiting for an answer: {asked.url}", said)
             time.sleep(ANSWER_EVERY_S)
         if asked.action in GOES_ON or not asked.action:
-            note("Going on with the answer." if asked.action else "The question is closed.")
+            note("Continuing with the answer." if asked.action else "The question is closed.")
             return self._find_next(task_id)
         note(f"The answer is: {asked.action}.")
         return STATUS_OF.get(self._tenfour.tasks.get(task_id).state, REFUSED)
@@ -269,7 +269,7 @@ def send_last_lines(attempt: LiveAttempt) -> None:
 
 
 def store(attempt: LiveAttempt, call: Call[Decision]) -> outbox.Report | None:
-    """Write a report to the disk; a disk that takes nothing must not stop it from being sent."""
+    """Write a report to the disk; a disk that refuses it must not stop it from being sent."""
     try:
         return outbox.store(attempt.id, call, attempt._core.settings)
     except OSError as error:
@@ -281,7 +281,7 @@ def undelivered(report: outbox.Report | None) -> ReportUndelivered:
     where = f"It waits in {report.path.parent}" if report else "It is lost"
     hint = "The next command that reaches the server sends it, or `tenfour resend`."
     return ReportUndelivered(
-        f"The server is away and has not got the report. {where}.",
+        f"The server is unreachable and did not receive the report. {where}.",
         code="server_away",
         hint=hint if report else "",
         retryable=True,
@@ -322,7 +322,7 @@ def explain(attempt: LiveAttempt, decision: Decision) -> None:
 
 
 def describe(task: Task) -> str:
-    """Return how a task stands that this run can't claim."""
+    """Return the state of a task that this run can't claim."""
     if task.state == "running":
         return f"Task {task.id} is running: another worker has it."
     return f"Task {task.id} is {task.state}."

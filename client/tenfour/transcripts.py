@@ -1,4 +1,4 @@
-"""Hand a coding agent's transcript on: whole lines, without this machine's secrets."""
+"""Send a coding agent's transcript: whole lines, without this machine's secrets."""
 
 from __future__ import annotations
 

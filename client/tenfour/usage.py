@@ -1,4 +1,4 @@
-"""What an attempt used: tokens and cost, as reports name them."""
+"""An attempt's usage: tokens and cost, as reports name them."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def test_three_failures_are_three_executions_and_two_fixes(
 def test_what_cannot_be_fixed_runs_as_it_was(
     reply: Any, shelves: Shelves, model: ModelServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """S4.9: the original arguments, and the loop goes on."""
+    """S4.9: the original arguments, and the loop continues."""
     model.replies.append(reply)
     with caplog.at_level(logging.WARNING, "tenfour"):
         result = run_cli(shelves.program, ["list", "--a"], fix=fixer(model))

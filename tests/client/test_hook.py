@@ -19,6 +19,7 @@ from tenfour.hook_events import reduce_event
 from ledger.models import Attempt, Event, Instruction, Task
 from tests.client.conftest import Ran
 from tests.client.faulty import DROPPED, Fault, FaultyLine
+from tests.client.patient import PATIENT
 from tests.serving import Tenfour, environment
 from tests.waiting import PATIENCE_S
 
@@ -30,7 +31,7 @@ Hook = Callable[..., Ran]
 
 @pytest.fixture
 def hook(tenfour_server: Tenfour, tmp_path: Path) -> Hook:
-    """Runs `tenfour hook` with an event of the session s-1 on stdin."""
+    """Runs `tenfour hook` with an event of the session s-1 on stdin; `program` is the command."""
     known = {
         "TENFOUR_URL": tenfour_server.url,
         "TENFOUR_TOKEN": tenfour_server.token("agent", "coder"),
@@ -38,11 +39,17 @@ def hook(tenfour_server: Tenfour, tmp_path: Path) -> Hook:
         "HOME": str(tmp_path),
     }
 
-    def hook(event: Any, *args: str, env: dict[str, str] | None = None, **fields: Any) -> Ran:
+    def hook(
+        event: Any,
+        *args: str,
+        program: tuple[str, ...] = PATIENT,
+        env: dict[str, str] | None = None,
+        **fields: Any,
+    ) -> Ran:
         body = {"hook_event_name": event, "session_id": "s-1", "cwd": str(tmp_path), **fields}
         raw = event if isinstance(event, bytes) else json.dumps(body).encode()
         done = subprocess.run(
-            [sys.executable, "-m", "tenfour", "hook", *args],
+            [*program, "hook", *args],
             cwd=tmp_path,
             env=environment(known | (env or {})),
             input=raw,
@@ -111,12 +118,13 @@ def deaf() -> Iterator[socket.socket]:
 
 def test_a_server_that_does_not_answer_costs_seconds_once(hook: Hook, deaf: socket.socket) -> None:
     """The next event does not even connect."""
-    url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+    env = {"TENFOUR_URL": f"http://127.0.0.1:{deaf.getsockname()[1]}"}
+    usual = (sys.executable, "-m", "tenfour")
     began = time.monotonic()
-    assert hook("PostToolUse", **SHELL, env={"TENFOUR_URL": url}).status == 0
+    assert hook("PostToolUse", **SHELL, program=usual, env=env).status == 0
     assert time.monotonic() - began >= 3
     deaf.accept()[0].close()
-    assert hook("PostToolUse", **SHELL, env={"TENFOUR_URL": url}).status == 0
+    assert hook("PostToolUse", **SHELL, program=usual, env=env).status == 0
     with pytest.raises(BlockingIOError):
         deaf.accept()
 

@@ -3,7 +3,6 @@
 import json
 import stat
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from tenfour.hook_transcripts import (
 from ledger.models import Attempt, Message, Session
 from tests.client.conftest import Ran
 from tests.client.faulty import DROPPED, FaultyLine
+from tests.client.patient import PATIENT
 from tests.ledger.sessions.transcript_files import (
     CLAUDE_SESSION,
     as_lines,
@@ -64,7 +64,7 @@ def tenfour(tenfour_server: Tenfour, tmp_path: Path, path: Path) -> Hook:
             **more,
         }
         done = subprocess.run(
-            [sys.executable, "-m", "tenfour", *args],
+            [*PATIENT, *args],
             cwd=tmp_path,
             env=environment(known | (env or {})),
             input=json.dumps(body).encode(),
@@ -129,7 +129,7 @@ def test_messages_are_tied_to_the_attempt(hook: Hook, path: Path, producer: Clie
     assert hook("Stop", stop_hook_active=True).status == 0
     assert set(Message.objects.values_list("attempt", flat=True)) == {attempt.pk}
     path.write_bytes(b"".join(LINES))
-    # An attempt of somebody else is left out, and the lines are not lost.
+    # Another agent's attempt is left out, and the lines are not lost.
     foreign = {"TENFOUR_ATTEMPT": "0164ecc5-0000-7000-8000-000000000000"}
     assert hook("SessionEnd", env=foreign).status == 0
     assert orders() == [*range(1, 15)]

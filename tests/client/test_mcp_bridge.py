@@ -101,7 +101,7 @@ def test_a_line_that_is_too_long_costs_only_itself(run: Run, env: dict[str, str]
 def test_a_server_that_is_away_is_an_error_in_plain_words(
     run: Run, env: dict[str, str], tenfour_server: Tenfour, line: FaultyLine
 ) -> None:
-    """The bridge goes on: the call after it is answered."""
+    """The bridge continues: the call after it is answered."""
     proxy = Fault(502, {"Content-Type": "text/html"}, b"<html>Bad gateway</html>")
     line.faults.extend([DROPPED, DROPPED, proxy])
     note = {"jsonrpc": "2.0", "method": "notifications/initialized"}

@@ -1,4 +1,4 @@
-"""A live attempt asks a person, waits, and goes on with the answer."""
+"""A live attempt asks a person, waits, and continues with the answer."""
 
 import threading
 from collections.abc import Callable, Iterator

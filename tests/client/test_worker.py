@@ -67,7 +67,7 @@ def test_an_escalation_ends_the_run_with_75_and_a_blocked_task_with_76(
     asked = the_task(producer)
     assert (ran.status, asked.state) == (75, "escalated")
     assert ran.err.startswith("tenfour: Attempt 1 of 1 ended; a person is asked: http")
-    # The command itself says that it can't go on.
+    # The command itself reports that it can't continue.
     second = producer.tasks.enqueue("coder", "code")
     blocked = (
         f'"{sys.executable}" -m tenfour report $TENFOUR_ATTEMPT --status blocked --message key'
@@ -86,7 +86,7 @@ def test_a_run_waits_for_the_answer_and_goes_on_with_the_fix(
     answer_first(operator, "fix: trim first")
     out, err = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 0 and "trim first" in out
-    assert "tenfour: Waiting for an answer: http" in err and "Going on with the answer." in err
+    assert "tenfour: Waiting for an answer: http" in err and "Continuing with the answer." in err
     assert the_task(producer).state == "done"
 
 
@@ -115,7 +115,7 @@ def test_an_abort_stops_the_check_and_what_ignores_the_signal(
     _, err = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 130 and err.endswith("tenfour: The task was aborted.\n")
     assert time.monotonic() - began > 9
-    assert not any(is_running(int(pid)) for pid in mark.read_text().split())
+    wait_until(lambda: not any(is_running(int(pid)) for pid in mark.read_text().split()))
 
 
 def test_what_the_command_leaves_running_serves_the_check_and_ends_with_the_attempt(

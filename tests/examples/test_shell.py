@@ -51,7 +51,7 @@ def test_the_loop_works_until_no_task_waits(tenfour_server: Tenfour, producer: C
 def test_a_command_that_ends_at_once_leaves_no_process(
     tenfour_server: Tenfour, producer: Client
 ) -> None:
-    """What sends the heartbeats may not have begun; it would go on, with the output open."""
+    """What sends the heartbeats may not have begun; it would keep running, with the output open."""
     env = environment(tenfour_server, tenfour_server.token("agent", "coder"))
     for _ in range(3):
         producer.tasks.enqueue("coder", "code")

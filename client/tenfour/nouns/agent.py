@@ -97,11 +97,27 @@ def add_change_arguments(parser: Parser) -> None:
 
 
 def add_reason(parser: Parser) -> None:
-    parser.add_argument("--reason", metavar="TEXT", help="why, for the people who look at it later")
+    parser.add_argument(
+        "--reason", metavar="TEXT", help="the reason, for people who look at it later"
+    )
 
 
 def describe_agent(row: Row) -> str:
     return f"{row['name']} {describe_presence(row)}"
+
+
+def make_breaker_action(action: str, help: str) -> Verb:
+    """Return the verb of an action on an agent's breaker that takes a reason."""
+    return make_action(
+        KIND,
+        help,
+        "agents:write",
+        lambda client, id, args: act(
+            client, KIND.path_of(id, "breaker", action), {"reason": args.reason}
+        ),
+        add=add_reason,
+        say_done=describe_agent,
+    )
 
 
 NOUN = Noun(
@@ -127,31 +143,17 @@ NOUN = Noun(
         ),
         "change": make_action(
             KIND,
-            "Change an agent's limit of attempts at a time, or its system text.",
+            "Change an agent's limit of concurrent attempts, or its system text.",
             "agents:write",
             change,
             add=add_change_arguments,
             say_done=describe_agent,
         ),
-        "trip": make_action(
-            KIND,
-            "Open an agent's breaker: it gets no tasks until a probe passes.",
-            "agents:write",
-            lambda client, id, args: act(
-                client, KIND.path_of(id, "breaker", "trip"), {"reason": args.reason}
-            ),
-            add=add_reason,
-            say_done=describe_agent,
+        "trip": make_breaker_action(
+            "trip", "Open an agent's breaker: it gets no tasks until a probe passes."
         ),
-        "keep-open": make_action(
-            KIND,
-            "Keep an agent's open breaker open until a person closes it or has it tested.",
-            "agents:write",
-            lambda client, id, args: act(
-                client, KIND.path_of(id, "breaker", "keep-open"), {"reason": args.reason}
-            ),
-            add=add_reason,
-            say_done=describe_agent,
+        "keep-open": make_breaker_action(
+            "keep-open", "Keep an agent's open breaker open until a person closes or probes it."
         ),
         "close": make_action(
             KIND,

@@ -42,13 +42,13 @@ def add_arguments(action: str, parser: Parser) -> None:
         parser.add_argument(
             "--dependents",
             choices=["continue", "block", "skip"],
-            help="what becomes of the tasks that need it",
+            help="what happens to the tasks that need it",
         )
     add_json(parser, "print the response as JSON")
 
 
 def close_rows(kind: Kind, action: str, args: argparse.Namespace) -> int:
-    """Close what the arguments say; several are counted first and confirmed."""
+    """Close the selected dead letters; several are counted first and confirmed."""
     is_filter = bool(args.all or args.agent or args.type)
     if bool(args.ids) == is_filter:
         raise wrong_usage(

@@ -79,7 +79,7 @@ def add_resolve_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--dependents",
         choices=["continue", "block", "skip"],
-        help="with skip or abort: what becomes of the tasks that need it",
+        help="with skip or abort: what happens to the tasks that need it",
     )
 
 
@@ -104,7 +104,9 @@ def describe_resolution(row: Row) -> str:
 
 
 def add_user(parser: Parser) -> None:
-    parser.add_argument("user", metavar="USER", nargs="?", help="a user's name; none unassigns it")
+    parser.add_argument(
+        "user", metavar="USER", nargs="?", help="a user's name; without it, no one is assigned"
+    )
 
 
 def add_until(parser: Parser) -> None:
@@ -112,7 +114,7 @@ def add_until(parser: Parser) -> None:
         "until",
         metavar="UNTIL",
         nargs="?",
-        help="when it comes back, such as 2026-12-01T09:00Z; none brings it back now",
+        help="when it comes back, such as 2026-12-01T09:00Z; without it, at once",
     )
 
 
@@ -146,7 +148,7 @@ NOUN = Noun(
         ),
         "undo": make_action(
             KIND,
-            "Take back an answer that was sent from the page a few seconds ago.",
+            "Undo an answer that was sent from the page a few seconds ago.",
             "escalations:resolve",
             lambda client, id, args: act(client, KIND.path_of(id, "undo")),
             say_done=lambda row: describe_resolution({"escalation": row, **row}),
@@ -163,7 +165,7 @@ NOUN = Noun(
         ),
         "snooze": make_action(
             KIND,
-            "Take an escalation out of the inbox until a time.",
+            "Hide an escalation from the inbox until a time.",
             "escalations:resolve",
             lambda client, id, args: act(client, KIND.path_of(id, "snooze"), {"until": args.until}),
             add=add_until,

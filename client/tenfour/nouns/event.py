@@ -16,7 +16,7 @@ KIND = Kind("/v1/events", "event", "events", title="type")
 
 def add_list_arguments(parser: Parser) -> None:
     parser.add_argument("--kind", metavar="KINDS", help="such as task.completed,task.failed")
-    parser.add_argument("--agent", metavar="NAME", help="that concern this agent")
+    parser.add_argument("--agent", metavar="NAME", help="about this agent")
     parser.add_argument("--subject", metavar="ID", help="about this task, plan, …: its whole id")
     parser.add_argument("--since", metavar="TIME", help="such as 2026-11-22T12:00:00Z")
     parser.add_argument("--until", metavar="TIME", help="before this time")

@@ -1,4 +1,4 @@
-"""A noun with its verbs: the help of both, and how one of them is run."""
+"""A noun with its verbs: their help, and running one of them."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def unknown_verb(noun: Noun, name: str) -> str:
         return f"{command} needs a verb before {one_line(name)}. `{command}` lists them."
     near = get_close_matches(name, noun.verbs, 1)
     advice = f"Did you mean `{command} {near[0]}`?" if near else f"`{command}` lists them."
-    return f"{one_line(name)} is no verb of `{command}`. {advice}"
+    return f"{one_line(name)} is not a verb of `{command}`. {advice}"
 
 
 def choose(args: argparse.Namespace, *names: str) -> dict[str, str]:

@@ -122,7 +122,7 @@ NOUN = Noun(
             KIND, "Change a plan's title.", "plans:write", plan_commands.rename, add=add_title
         ),
         "confirm": Verb(
-            "Let agents run the commands that were found in a plan's prose.",
+            "Let agents run the commands that were found in a plan's text.",
             "escalations:resolve",
             plan_commands.confirm,
             plan_commands.add_confirm_arguments,

@@ -1,4 +1,4 @@
-"""What `tenfour plan` does and how it says it: import, status, rename, confirm, pause and so on."""
+"""The verbs of `tenfour plan`: import, status, rename, confirm, pause and so on."""
 
 from __future__ import annotations
 

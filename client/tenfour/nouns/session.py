@@ -64,14 +64,14 @@ def describe_tasks(client: Client, row: Row, screen: Screen) -> Iterator[str]:
 def add_import_arguments(parser: Parser) -> None:
     parser.add_argument("file", metavar="FILE", help="a transcript of Claude Code or Codex")
     parser.add_argument(
-        "--agent", metavar="NAME", help="the agent whose session it is; yours with its own token"
+        "--agent", metavar="NAME", help="the session's agent; by default the token's own"
     )
     parser.add_argument(
         "--tracker", choices=["todo", "llm", "none"], help="what finds to-dos in the messages"
     )
     parser.add_argument("--attempt", metavar="ID", help="the attempt that the messages belong to")
     parser.add_argument(
-        "--external-id", metavar="ID", help="the session's id; without it, that in the file"
+        "--external-id", metavar="ID", help="the session's id; by default the one in the file"
     )
     add_json(parser, "print the response as JSON")
 
@@ -124,7 +124,7 @@ def describe_flush(row: Row) -> str:
 
 
 def add_retry_arguments(parser: Parser) -> None:
-    parser.add_argument("--tracker", choices=("todo", "llm"), help="what reads them from now on")
+    parser.add_argument("--tracker", choices=("todo", "llm"), help="the tracker from now on")
 
 
 def retry(client: Client, id: str, args: argparse.Namespace) -> Row:
@@ -141,7 +141,7 @@ NOUN = Noun(
         ),
         "show": make_show(KIND, LAYOUT, "sessions:read", more=describe_tasks),
         "import": Verb(
-            "Import a coding agent's transcript; again when it has grown.",
+            "Import a coding agent's transcript; repeat this when it has grown.",
             "sessions:write",
             import_file,
             add_import_arguments,

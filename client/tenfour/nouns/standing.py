@@ -156,7 +156,7 @@ NOUN = Noun(
         ),
         "change": make_action(
             KIND,
-            "Change what a rule says; the fields that are not named stay.",
+            "Change a rule's fields; the ones that are not given stay the same.",
             "instructions:write",
             change,
             add=add_file,

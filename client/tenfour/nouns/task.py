@@ -107,7 +107,7 @@ def describe_attempts(client: Client, row: Row, screen: Screen) -> Iterator[str]
 
 def add_change_arguments(parser: Parser) -> None:
     parser.add_argument("--priority", type=int, metavar="N", help="higher ones go first")
-    parser.add_argument("--agent", metavar="NAME", help="the agent that gets it")
+    parser.add_argument("--agent", metavar="NAME", help="assign the task to this agent")
     parser.add_argument("--max-attempts", type=int, metavar="N", help="including the first")
     parser.add_argument("--payload", metavar="JSON", help="the task's data; - reads it from stdin")
 
@@ -189,7 +189,7 @@ NOUN = Noun(
         ),
         "unblock": make_action(
             KIND,
-            "Queue a task that stayed blocked by a skipped need.",
+            "Queue a task that is blocked by a skipped need.",
             "escalations:resolve",
             lambda client, id, args: act(client, KIND.path_of(id, "unblock")),
         ),

@@ -47,8 +47,8 @@ LAYOUT = Layout(
 def add_create_arguments(parser: Parser) -> None:
     kinds = ["agent", "orchestrator", "operator", "reader"]
     parser.add_argument("--kind", choices=kinds, required=True, help="what the token may do")
-    parser.add_argument("--agent", metavar="NAME", help="whose token it is, with --kind agent")
-    parser.add_argument("--name", metavar="TEXT", help="what people call it")
+    parser.add_argument("--agent", metavar="NAME", help="the token's agent, with --kind agent")
+    parser.add_argument("--name", metavar="TEXT", help="a name for people")
     parser.add_argument("--days", type=int, metavar="N", help="how long it is valid")
     parser.add_argument("--register", action="store_true", help="register the agent if unknown")
     add_json(parser, "print the token and its secret as JSON")
@@ -93,7 +93,7 @@ NOUN = Noun(
         ),
         "rotate": make_action(
             KIND,
-            "Replace a token by a new one; prints the new secret.",
+            "Replace a token with a new one; prints the new secret.",
             "tokens:write",
             lambda client, id, args: act(
                 client, KIND.path_of(id, "rotate"), {"overlap_hours": args.overlap_hours}
