@@ -9,7 +9,7 @@ from ledger import sql
 from ledger.ids import SLACK, first_id
 from ledger.states import LEVELS, InstructionState, Urgency
 
-# from sending to acknowledgement, including reminders and the time in the queue
+# from sending to acknowledgment, including reminders and the time in the queue
 ACK_SECONDS = "extract(epoch from i.acknowledged_at - i.queued_at)::float8"
 # the urgency of the last delivery: the one that was acknowledged or that awaits its ack
 HEARD_LEVEL = f"least(greatest(i.deliveries - 1, 0), {len(LEVELS) - 1})"
@@ -33,7 +33,7 @@ class Statistics:
     """The tracked instructions of a project or an agent that were sent in a window of time.
 
     `retry_rate` is the number of retries per instruction, `retried_share` the share that needed
-    any and `failed_share` the share that failed. Seconds count from sending to acknowledgement.
+    any and `failed_share` the share that failed. Seconds count from sending to acknowledgment.
     """
 
     name: str
@@ -70,23 +70,19 @@ SENT = """from ledger_instruction i
     where i.tracked and i.id >= %(floor)s and i.queued_at >= %(since)s
     and (%(project)s::uuid is null or i.project_id = %(project)s)"""
 
-TOTALS = f"""select t.*, a.name from (
-    select i.agent_id, count(*) as sent,
+# of all, of each agent, and of each urgency of both, which only the latter have as their `level`
+COUNTS = f"""select t.*, a.name from (
+    select i.agent_id, i.level, count(*) as sent,
         count(*) filter (where i.state = '{InstructionState.ACKNOWLEDGED}') as acknowledged,
         count(*) filter (where i.state = '{InstructionState.FAILED}') as failed,
         count(*) filter (where i.state = '{InstructionState.CANCELLED}') as cancelled,
         count(*) filter (where {WAITING}) as waiting,
         sum(i.retry_count) as retries, count(*) filter (where i.retry_count > 0) as retried,
         {PERCENTILES}
-    {SENT} group by grouping sets ((), (i.agent_id))
+    from (
+        select i.*, case when {WAITING} then {NEXT_LEVEL} else {HEARD_LEVEL} end as level {SENT}
+    ) i group by grouping sets ((), (i.level), (i.agent_id), (i.agent_id, i.level))
 ) t left join ledger_agent a on a.id = t.agent_id order by a.name nulls first"""
-
-LADDER = f"""select i.agent_id, i.level,
-    count(*) filter (where i.state = '{InstructionState.ACKNOWLEDGED}') as acknowledged,
-    count(*) filter (where {WAITING}) as waiting, {PERCENTILES}
-from (
-    select i.*, case when {WAITING} then {NEXT_LEVEL} else {HEARD_LEVEL} end as level {SENT}
-) i group by grouping sets ((i.level), (i.agent_id, i.level))"""
 
 
 def window_params(since: datetime) -> dict[str, Any]:
@@ -98,22 +94,19 @@ def fetch_stats(
     project_id: UUID | None, *, since: datetime
 ) -> tuple[Statistics, dict[UUID, Statistics]]:
     """Return the statistics of a project, or of all projects, and those of each agent by id."""
-    return combine_rows(*fetch_counts(project_id, since=since))
+    return combine_rows(fetch_counts(project_id, since=since))
 
 
-def fetch_counts(
-    project_id: UUID | None, *, since: datetime
-) -> tuple[list[sql.Row], list[sql.Row]]:
+def fetch_counts(project_id: UUID | None, *, since: datetime) -> list[sql.Row]:
     """Return the totals, overall and by agent, and the same by urgency."""
-    params = {"project": project_id, **window_params(since)}
-    return sql.run_custom_plan(TOTALS, **params), sql.run_custom_plan(LADDER, **params)
+    return sql.run_custom_plan(COUNTS, project=project_id, **window_params(since))
 
 
-def combine_rows(
-    whole_and_each: list[sql.Row], rungs: list[sql.Row]
-) -> tuple[Statistics, dict[UUID, Statistics]]:
-    found = {row["agent_id"]: build_statistics(row) for row in whole_and_each}
-    for row in rungs:
+def combine_rows(rows: list[sql.Row]) -> tuple[Statistics, dict[UUID, Statistics]]:
+    found = {row["agent_id"]: build_statistics(row) for row in rows if row["level"] is None}
+    for row in rows:
+        if row["level"] is None:
+            continue
         level = found[row["agent_id"]].levels[row["level"]]
         level.acknowledged, level.waiting = row["acknowledged"], row["waiting"]
         level.ack_p50_s, level.ack_p95_s = row["ack_p50_s"], row["ack_p95_s"]

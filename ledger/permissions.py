@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
 # the verb of every person who may sign in to the pages
 ENTER = "enter"
-ROLES = """select m.project_id, p.name, m.role from ledger_membership m
-    join ledger_project p on p.id = m.project_id where m.user_id = %(user)s order by p.name"""
+# one row with the roles of the person whose id is the SQL `user`
+ROLES = """select array_agg(m.project_id order by p.name) as project_ids,
+    array_agg(p.name order by p.name) as project_names, array_agg(m.role order by p.name) as roles
+    from ledger_membership m join ledger_project p on p.id = m.project_id
+    where m.user_id = {user}""".format
+ROLES_OF_USER = ROLES(user="%(user)s")
 
 
 class ProjectRole(NamedTuple):
@@ -65,7 +69,7 @@ def projects_where(person: "AbstractBaseUser | AnonymousUser", verb: str) -> fro
 
 
 def may_everywhere(person: "AbstractBaseUser | AnonymousUser", verb: str) -> bool:
-    """Return whether an account of its own, without a role, may do something in every project."""
+    """Return whether an account's own permissions, without a role, allow something everywhere."""
     if not getattr(person, "is_staff", False):
         return False
     if is_all_mighty(person):
@@ -95,12 +99,15 @@ def roles_of(person: "AbstractBaseUser | AnonymousUser") -> list[ProjectRole]:
         return []
     known: list[ProjectRole] | None = getattr(person, "project_roles", None)
     if known is None:
-        known = [
-            ProjectRole(row["project_id"], row["name"], Role(row["role"]))
-            for row in sql.run(ROLES, user=person.pk)
-        ]
+        known = read_roles(sql.run(ROLES_OF_USER, user=person.pk)[0])
         person.project_roles = known  # type: ignore[union-attr]
     return known
+
+
+def read_roles(row: sql.Row) -> list[ProjectRole]:
+    """Return the roles in a row of ROLES."""
+    columns = (row[name] or () for name in ("project_ids", "project_names", "roles"))
+    return [ProjectRole(id, name, Role(role)) for id, name, role in zip(*columns, strict=True)]
 
 
 def holds_scope(token: str, verb: str) -> str:

@@ -18,8 +18,8 @@ class Form(NamedTuple):
     """A form of secrets.
 
     The groups `bare` and `quoted` of the pattern are masked, or else the whole match. The pattern
-    is searched in texts that contain one of `needs` in lower case or match the gate. `accepts` has
-    the last word.
+    is searched in texts that contain one of `needs` in lower case or match the gate. `accepts`
+    decides last.
     """
 
     kind: str

@@ -32,7 +32,7 @@ def signal_statement(caller: type[Caller]) -> str:
     """Return the statement that acknowledges what expects a signal.
 
     Where a rule waits for the signal it changes nothing unless %(ruled)s: what the rule sends has
-    to be in the same transaction. One look at a small index is all that other projects pay.
+    to be in the same transaction. Other projects pay only one lookup in a small index.
     """
     ack = instruction_to(
         InstructionState.ACKNOWLEDGED,

@@ -4,7 +4,7 @@ from django.db import models
 
 
 class ClockRun(models.Model):
-    """One row per job: of two beats that tick at once, the second sees here that it is late."""
+    """One row per job. If two beats tick at once, the second one sees here that it is late."""
 
     name = models.CharField(max_length=32, primary_key=True)
     last_run_at = models.DateTimeField()

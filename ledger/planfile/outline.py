@@ -133,9 +133,7 @@ def scan_headings(
         if heading and not opened:
             section = Entry(skipped + n + 1, level, "", heading[2].strip("#*_ "), done=False)
         if heading and (match := TASK_HEADING.match(heading[2])):
-            title = match[3].rstrip("# ").strip("*_ ")
-            done = (match[1] or "").lower() == "x" or "✅" in heading[2]
-            entry = Entry(skipped + n + 1, level, match[2], title.replace("✅", "").strip(), done)
+            entry = read_task_heading(match, level, skipped + n + 1)
             entry.parent = opened[-1].number if opened else ""
             entries.append(entry)
             opened.append(entry)
@@ -153,13 +151,26 @@ def scan_headings(
             )
         elif section is not None and not heading:
             section.body.append(line)
+    number_sections(entries)
+    for entry in entries:
+        boxes = [box[2] for box in map(ITEM.match, entry.body) if box]
+        entry.done |= bool(boxes) and all(box in "xX" for box in boxes)
+    return entries
+
+
+def read_task_heading(match: re.Match[str], level: int, line: int) -> Entry:
+    """Return the task of a heading, which is done if the heading has a checked box or a ✅."""
+    title = match[3].rstrip("# ").strip("*_ ")
+    done = (match[1] or "").lower() == "x" or "✅" in match[0]
+    return Entry(line, level, match[2], title.replace("✅", "").strip(), done)
+
+
+def number_sections(entries: list[Entry]) -> None:
+    """Give the next free numbers to the tasks without one."""
     numbers = [int(entry.number.partition(".")[0]) for entry in entries if entry.number]
     free = itertools.count(max(numbers, default=0) + 1)
     for entry in entries:
         entry.number = entry.number or str(next(free))
-        boxes = [box[2] for box in map(ITEM.match, entry.body) if box]
-        entry.done |= bool(boxes) and all(box in "xX" for box in boxes)
-    return entries
 
 
 def scan_items(

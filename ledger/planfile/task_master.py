@@ -115,26 +115,13 @@ class TagReader:
         """Return a task in the canonical form, with all its texts."""
         if not isinstance(item, dict):
             raise Invalid(at, "A task must be an object.")
-        id = self.id_of(item, at)
-        number = id if not prefix or id.startswith(f"{prefix}.") else f"{prefix}.{id}"
-        ref = number_ref(number)
-        if not ref:
-            raise refusal_at(
-                BadRef, f"'{number[:80]}' can't be a task's number. Use 1 or 1.2.", f"{at}/id"
-            )
-        if ref in self.places:
-            raise refusal_at(
-                DuplicateRef, f"Two tasks have the id {number}.", self.places[ref], f"{at}/id"
-            )
-        self.places[ref] = f"{at}/id"
+        number, ref = self.read_number(item, at, prefix)
         status = item.get("status", "pending")
         if status not in STATUSES:
             raise Invalid(f"{at}/status", f"status must be one of: {', '.join(STATUSES)}.")
         self.statuses.append(status)
-        title, texts = (
-            self.text_of(item, "title", at),
-            [self.text_of(item, key, at) for key in TEXTS],
-        )
+        title = self.text_of(item, "title", at)
+        texts = [self.text_of(item, key, at) for key in TEXTS]
         if len(title) > TITLE_LENGTH:
             texts.insert(0, title)
         known = ("id", "title", "status", "priority", "dependencies", "subtasks", "testStrategy")
@@ -160,6 +147,22 @@ class TagReader:
         if criteria := item.get("acceptanceCriteria"):
             task["done"] = criteria
         return task
+
+    def read_number(self, item: dict[str, Any], at: str, prefix: str) -> tuple[str, str]:
+        """Return a task's number and its ref, which no other task has."""
+        id = self.id_of(item, at)
+        number = id if not prefix or id.startswith(f"{prefix}.") else f"{prefix}.{id}"
+        ref = number_ref(number)
+        if not ref:
+            raise refusal_at(
+                BadRef, f"'{number[:80]}' can't be a task's number. Use 1 or 1.2.", f"{at}/id"
+            )
+        if ref in self.places:
+            raise refusal_at(
+                DuplicateRef, f"Two tasks have the id {number}.", self.places[ref], f"{at}/id"
+            )
+        self.places[ref] = f"{at}/id"
+        return number, ref
 
     def id_of(self, item: Mapping[str, Any], at: str) -> str:
         id = item.get("id")

@@ -120,7 +120,7 @@ class InstructionOut(Schema):
     task: UUID | None = Field(description="the task that it belongs to, or null")
     content: str = Field(description="the text without a prefix")
     text: str = Field(description="the text for the agent: the urgency's prefix and the content")
-    urgency: Urgency = Field(description="how loud it is after its reminders")
+    urgency: Urgency = Field(description="how urgent it is after its reminders")
     state: InstructionState = Field(description="queued, delivered, or how it ended")
     retry_count: int = Field(description="reminders so far")
     max_retries: int = Field(description="reminders after the first delivery")

@@ -77,9 +77,9 @@ def lock_ttl() -> int:
 
 
 def take_lock(session_id: UUID) -> Lock | None:
-    """Lock a session and return its lock; None if another worker holds it, or there is no such.
+    """Lock a session and return its lock; None if another worker holds it, or without the session.
 
-    What a lost worker left is cleared up first.
+    What a lost worker left behind is cleaned up first.
     """
     rows = sql.run(
         statements.TAKE_LOCK,

@@ -36,7 +36,7 @@ FORMS = "Use the form of OpenAI or Anthropic: a role and a content."
 
 
 def read_message(message: Any, *, pointer: str) -> tuple[str, list[Part]]:
-    """Return a message's role and parts; raise Invalid with the pointer of what is wrong.
+    """Return a message's role and parts; raise Invalid with a pointer to the error.
 
     >>> read_message({"role": "user", "content": "Fix it"}, pointer="/messages/0")
     ('user', [Text(text='Fix it', type='text')])
@@ -59,7 +59,7 @@ def read_message(message: Any, *, pointer: str) -> tuple[str, list[Part]]:
     if not parts:
         raise Invalid(f"{pointer}/content", "The message has neither content nor tool calls.")
     if role == "user" and all(isinstance(part, Result) for part in parts):
-        role = "tool"  # Anthropic sends what tools answered in the user's name
+        role = "tool"  # Anthropic sends the answers of tools in the user's name
     return role, parts
 
 
@@ -149,7 +149,7 @@ def read_tool_calls(message: dict[str, Any], pointer: str) -> list[Part]:
 
 
 def arguments_of(function: dict[str, Any]) -> dict[str, Any]:
-    """Return a call's arguments; those that are no JSON object stand under `text`.
+    """Return a call's arguments; those that are not a JSON object are under `text`.
 
     >>> arguments_of({"arguments": '{"path": "a.py"}'}), arguments_of({"arguments": "{pa"})
     ({'path': 'a.py'}, {'text': '{pa'})
@@ -172,7 +172,7 @@ def refuse_constant(name: str) -> None:
 
 
 def join_text(content: Any, pointer: str) -> str:
-    """Return what a tool answered as one text; images are named in brackets."""
+    """Return a tool's answer as one text; images are named in brackets."""
     if content is None:
         return ""
     texts = [
@@ -198,7 +198,7 @@ def name_of(block: dict[str, Any], pointer: str) -> str:
 
 
 def read_name(block: dict[str, Any], names: tuple[str, ...], pointer: str) -> str:
-    """Return the first of these ids that is there, or nothing."""
+    """Return the first of these ids that is present, or nothing."""
     for name in names:
         value = block.get(name)
         if value is None:

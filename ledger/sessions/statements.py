@@ -48,9 +48,9 @@ def store_statement(caller: type[Caller], stored: str, ids: str) -> str:
 
     `stored` are its CTEs that insert the messages, and `ids` is the array of their ids.
 
-    The UPDATE reads the number of messages after it has the row's lock, so that no two messages
-    get the same order. Messages that come into a buffer that is not empty need no timer: that of
-    the first one is running, unless a worker has just taken what was there.
+    The UPDATE reads the number of messages after it has the row's lock, so that no two messages get
+    the same order. Messages that arrive in a buffer with others need no timer: the timer of the
+    first one is running, unless a worker has just taken them.
     """
     return f"""with {caller.cte}, bumped as (
         update ledger_session s
@@ -373,7 +373,7 @@ FORGET_ATTEMPTS = """update ledger_message set attempt_id = null where attempt_i
 
 LINK_DATA = """jsonb_build_object('order', m."order", 'description', m.description,
     'state', m.todo_state, 'task', %(task_name)s::text)"""
-# A to-do is linked once: what a task does later must not be told of another one.
+# A to-do is linked once: the later course of a task must not be told of another to-do.
 LINK_TASK = f"""with {TrustedCaller.cte}, linked as (
     update ledger_sessiontask t set task_id = %(task)s, version = t.version + 1,
         updated_at = %(now)s

@@ -61,7 +61,7 @@ def make_task(todo: SessionTask, asked: NewTask, *, stamp: Stamp) -> UUID:
 
 
 def write_payload(todo: SessionTask) -> dict[str, Any]:
-    """Return what the task's agent is told: the to-do, and what was noted about it."""
+    """Return the text for the task's agent: the to-do, and the notes about it."""
     payload: dict[str, Any] = {"action": todo.description}
     if todo.progress:
         payload["context"] = [str(note) for note in todo.progress]

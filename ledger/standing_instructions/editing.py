@@ -106,7 +106,7 @@ def check_rule_expect(expect: Expect | None) -> Expect | None:
 
 
 def check_on(on: On, *, project_id: UUID) -> dict[str, Any]:
-    """Return the columns of what the rule waits for."""
+    """Return the columns of the rule's event."""
     if on.event not in Trigger.values:
         raise Invalid("/on/event", f"event is one of: {', '.join(Trigger.values)}.")
     event = Trigger(on.event)
@@ -208,7 +208,7 @@ def update_rule(
     return found
 
 
-# columns that follow from another one
+# columns that are derived from another one
 DERIVED = ("match_exact", "path_pattern")
 
 

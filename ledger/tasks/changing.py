@@ -17,6 +17,11 @@ from ledger.tasks.lineage import fetch_at_version
 from ledger.tasks.spec import BACKOFF, Backoff, clean_payload
 from ledger.tokens import TrustedCaller
 
+# the agents before and after, in the event's data, if these differ
+REASSIGNED = """coalesce((select jsonb_build_object('from_agent', f.name, 'to_agent', g.name)
+            from ledger_agent f, ledger_agent g
+            where f.id = m.from_agent_id and g.id = m.agent_id and f.id <> g.id), '{}')"""
+
 CHANGE = f"""with {TrustedCaller.cte}, changed as (
     update ledger_task t set priority = coalesce(%(priority)s, t.priority),
         agent_id = coalesce(%(to_agent)s, t.agent_id),
@@ -31,7 +36,7 @@ CHANGE = f"""with {TrustedCaller.cte}, changed as (
         jitter = coalesce(%(jitter)s, t.jitter), version = t.version + 1, updated_at = %(now)s
     where t.id = %(id)s and t.version = %(version)s and t.state not in ({moves.FINAL_STATES})
         and (t.state <> '{TaskState.RUNNING}' or not %(unless_running)s)
-    returning {moves.task_columns("t")}
+    returning {moves.task_columns("t")}, old.agent_id as from_agent_id
 ), journaled as ({
     journal.insert(
         "changed",
@@ -39,7 +44,7 @@ CHANGE = f"""with {TrustedCaller.cte}, changed as (
         subject="task",
         from_state="null",
         to_state="null",
-        data="%(data)s",
+        data=f"%(data)s || {REASSIGNED}",
     )
 }) select m.*, g.name as agent_name from changed m join ledger_agent g on g.id = m.agent_id"""
 

@@ -7,6 +7,7 @@ from django.conf import settings
 from ledger import sql
 from ledger.errors import RateLimited
 from ledger.models import Agent
+from ledger.process_counters import RATE_LIMITED
 
 # One row per agent. The row lock lets only one of its calls count at a time, so the limit is exact;
 # the day's rows of tasks are never read.
@@ -28,6 +29,7 @@ def count_tasks(agent: Agent, more: int, *, now: datetime) -> None:
     most, now = settings.TENFOUR["AGENT_TASKS_PER_DAY"], now.astimezone(UTC)
     if not most or sql.run(COUNT, agent=agent.pk, day=now.date(), more=more, most=most):
         return
+    RATE_LIMITED.labels("agent_tasks").inc()
     tomorrow = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
     raise RateLimited(
         f"An agent's tokens can create at most {most} tasks a day. The day ends at midnight UTC.",

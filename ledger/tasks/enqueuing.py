@@ -188,21 +188,21 @@ def enqueue_many(
         "now": stamp.at,
         **TrustedCaller(stamp.actor, project_id=project_id, request_id=stamp.request_id).params,
     }
-    needs: list[dict[str, Any]] = []
-    skipped: dict[UUID, Any] = {}
-    if any(spec.needs or spec.after or spec.missing for _, spec in requests):
+    specs = [spec for _, spec in requests]
+    if any(spec.needs or spec.after or spec.missing for spec in specs):
         with transaction.atomic():
-            needs = lock_needs(
-                [spec for _, spec in requests], project_id=project_id, agent_id=visible_to_agent
-            )
-            rows = insert_tasks(tasks, needs, **params)
-            skipped = fetch_skipped_needs(row["id"] for row in rows)
+            needs = lock_needs(specs, project_id=project_id, agent_id=visible_to_agent)
+            rows = insert_with_needs(tasks, needs, **params)
     else:
         rows = insert_tasks(tasks, **params)
-    need_ids = [
-        sorted([*each["needs"], *(rows[place]["id"] for place in each["after"])]) for each in needs
-    ] or [[]] * len(rows)
-    known = {**NEW, "project_id": project_id, "created_at": stamp.at, "updated_at": stamp.at}
+    known = {
+        **NEW,
+        "project_id": project_id,
+        "created_at": stamp.at,
+        "updated_at": stamp.at,
+        "need_ids": [],
+        "skipped_needs": None,
+    }
     return [
         {
             **known,
@@ -210,10 +210,8 @@ def enqueue_many(
             **row,
             "attempt_limit": task["max_attempts"],
             "agent_name": agent.name,
-            "need_ids": ids,
-            "skipped_needs": skipped.get(row["id"]),
         }
-        for row, task, (agent, _), ids in zip(rows, tasks, requests, need_ids, strict=True)
+        for row, task, (agent, _) in zip(rows, tasks, requests, strict=True)
     ]
 
 
@@ -240,6 +238,22 @@ def insert_tasks(
     else:
         statement = ENQUEUE_ALIKE if len(own[0]) == len(OWN) else ENQUEUE_MANY
     return sql.run(statement, shared=Jsonb(shared), tasks=Jsonb(own), **params)
+
+
+def insert_with_needs(
+    tasks: list[dict[str, Any]], needs: list[dict[str, Any]], **params: Any
+) -> list[Row]:
+    """Insert tasks with needs that lock_needs() returned; return rows with what each needs."""
+    rows = insert_tasks(tasks, needs, **params)
+    skipped = fetch_skipped_needs(row["id"] for row in rows)
+    return [
+        {
+            **row,
+            "need_ids": sorted([*each["needs"], *(rows[place]["id"] for place in each["after"])]),
+            "skipped_needs": skipped.get(row["id"]),
+        }
+        for row, each in zip(rows, needs, strict=True)
+    ]
 
 
 def lock_needs(

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from uuid import UUID
 
+from django.db.models.expressions import RawSQL
+
 from ledger import moves, sql
 from ledger.errors import InvalidTransition, NotFound, VersionMismatch
 from ledger.models import Task
@@ -49,6 +51,12 @@ LINEAGES = """with recursive lineage as (
     select l.task_id, t.id, t.carries_id from lineage l join ledger_task t on t.id = l.carries_id
 ) select id, task_id from lineage"""
 
+LINEAGE = """with recursive lineage as (
+    select id, carries_id from ledger_task where id = %s
+    union all
+    select t.id, t.carries_id from lineage l join ledger_task t on t.id = l.carries_id
+) select id from lineage"""
+
 
 def fetch_lineages(task_ids: Iterable[UUID]) -> dict[UUID, UUID]:
     """Return these tasks and the earlier rows they carry on, each with the task it counts for."""
@@ -59,6 +67,13 @@ def fetch_lineage(task: Task) -> list[UUID]:
     """Return the ids of a task and the earlier rows that it carries on, newest first."""
     # most tasks carry on no other, and need no query
     return [task.pk] if task.carries_id is None else list(fetch_lineages([task.pk]))
+
+
+def select_lineage(task: Task) -> "list[UUID] | RawSQL":
+    """Return the ids of a task and the earlier rows that it carries on, for a filter with `in`."""
+    if task.carries_id is None:
+        return [task.pk]
+    return RawSQL(LINEAGE, (task.pk,))  # noqa: S611
 
 
 def fetch_carriers(task_ids: Iterable[UUID]) -> dict[UUID, list[UUID]]:

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def crossing(calls: list[list[UUID]]) -> Callable[[Iterable[UUID]], list[UUID]]:
-    """A verb that locks its tasks one by one; the first two calls hold one each before they go on.
+    """A verb that locks its tasks one by one; the first two calls hold one each at first.
 
     Locks are taken in the order in which they are named, as two careless verbs would.
     """

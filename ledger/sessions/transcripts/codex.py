@@ -81,7 +81,7 @@ def read_line(line: Mapping[str, Any]) -> LineMessage | None:
 
 
 def identity_of(line: Mapping[str, Any], item: Mapping[str, Any], at: Any) -> str:
-    """Return what no other line of the rollout has; nothing for an item without an id."""
+    """Return a line's identity, which no other line of the rollout has; empty without an id."""
     id = text_of(item.get("id")) or text_of(item.get("call_id"))
     if not id:
         return ""

@@ -8,6 +8,7 @@ from ledger.models import Agent
 from ledger.states import InstructionState
 from tests.conftest import Api
 from tests.factories import make_agent, make_instruction
+from tests.journal_partitions import settle
 from tests.ledger.api.test_instructions import problem
 
 pytestmark = pytest.mark.django_db
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.django_db
 @pytest.mark.django_db(transaction=True)
 def test_the_request_id_is_in_the_journal(operator: Api, agent: Agent) -> None:
     operator("POST", "/instructions", {"agent": "coder", "content": "x"}, X_Request_Id="req-1")
+    settle()
     events = operator("GET", "/events").body["data"]
     assert [row["request_id"] for row in events if row["type"] == "instruction.queued"] == ["req-1"]
 
@@ -23,6 +25,7 @@ def test_the_request_id_is_in_the_journal(operator: Api, agent: Agent) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_the_journal_is_read_in_pages(operator: Api, agent: Agent) -> None:
     make_instruction(InstructionState.ACKNOWLEDGED, agent=agent)
+    settle()
     whole = operator("GET", "/events?limit=100&after=").body["data"]
     assert len(whole) >= 4
     pieces, after = [], ""
@@ -39,10 +42,12 @@ def test_the_journal_is_read_in_pages(operator: Api, agent: Agent) -> None:
 def test_a_stream_can_begin_with_the_next_event(operator: Api, agent: Agent) -> None:
     empty = operator("GET", "/events?after=latest").body
     make_instruction(InstructionState.QUEUED, agent=agent)
+    settle()
     page = operator("GET", "/events?after=latest").body
     assert page["data"] == [] and not page["has_more"]
     assert page["next_cursor"] != empty["next_cursor"]
     made = make_instruction(InstructionState.QUEUED, agent=agent)
+    settle()
     rows = operator("GET", f"/events?after={page['next_cursor']}").body["data"]
     assert rows and {row["subject"] for row in rows} == {str(made.id)}
 
