@@ -13,7 +13,7 @@ from ledger.spans import Span, Value
 from ledger.sql import Row
 from ledger.trace_context import TraceContext, build_trace_link, received
 
-# How the workers are named whose attempts belong to a coding agent's conversation.
+# The names of the workers whose attempts belong to a coding agent's conversation.
 SESSION = "session:"
 STORE = """update ledger_attempt set trace_id = %(trace_id)s, span_id = %(span_id)s
 where id = any(%(ids)s)"""

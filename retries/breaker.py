@@ -1,5 +1,6 @@
 """Circuit breakers: an agent that keeps failing gets no work until its probes succeed."""
 
+import asyncio
 import inspect
 import math
 from collections.abc import Callable, Iterable
@@ -128,7 +129,7 @@ def is_probed(breaker: Breaker, *, now: datetime, config: CircuitBreakerConfig) 
     attempts = Attempt.objects.filter(pk=breaker.probe_attempt)
     for outcome in attempts.values_list("outcome", flat=True):
         return outcome is None
-    # Not an attempt but a call's ticket, which stays behind if its process dies.
+    # Not an attempt's id but a call's, which remains if its process dies.
     return now < breaker.updated_at + config.open_for
 
 
@@ -139,7 +140,10 @@ def take_probe(agent_id: UUID, attempt_id: UUID, *, now: datetime) -> None:
 
 
 def half_open_due(*, stamp: Stamp) -> list[UUID]:
-    """Half-open breakers that were open long enough, unless kept open; return their agents' ids."""
+    """Half-open breakers that were open long enough, and return their agents' ids.
+
+    A breaker that a person keeps open stays open.
+    """
     due: list[UUID] = []
     # in batches, so that each transaction is short
     while batch := half_open_batch(before=stamp.at - read_config().open_for, stamp=stamp):
@@ -342,7 +346,12 @@ class CircuitBreaker:
 
     async def _call_async(self, call: Callable[[], Any]) -> Any:
         ticket = uuid4()
-        probe = await run_in_thread(self.admit, ticket)
+        try:
+            probe = await run_in_thread(self.admit, ticket)
+        except asyncio.CancelledError as error:
+            # It may have been admitted as the probe all the same.
+            await run_in_thread(self.record_error, ticket, error, probe=True)
+            raise
         return await self._await_result(call, ticket, probe=probe)
 
     async def _await_result(self, call: Callable[[], Any], ticket: UUID, *, probe: bool) -> Any:

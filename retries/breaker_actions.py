@@ -28,8 +28,8 @@ def trip(agents: Iterable[Agent], *, reason: str, stamp: Stamp) -> list[Agent]:
 def keep_open(agents: Iterable[Agent], *, reason: str = "", stamp: Stamp) -> list[Agent]:
     """Keep the breakers of these agents open until a person closes or probes them.
 
-    A half-open breaker opens again: its person saw it open. A closed one is left closed. Return
-    the agents whose breaker was not kept open yet and is now.
+    A half-open breaker opens again, because the person saw it open. A closed one stays closed.
+    Return the agents whose breaker was not kept open before and is now.
     """
     asked = {agent.pk: agent for agent in agents}
     found = list(lock_chosen(asked).exclude(state=BreakerState.CLOSED).filter(kept_open_at=None))

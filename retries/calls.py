@@ -37,7 +37,10 @@ async def resolve(result: Any) -> Any:
 
 
 async def run_in_thread(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run a function that uses the database, which Django does not allow in a coroutine."""
+    """Run a function that uses the database, which Django does not allow in a coroutine.
+
+    It can't be stopped: a caller that is cancelled meanwhile is told so when it has ended.
+    """
 
     def run() -> T:
         try:
@@ -45,4 +48,9 @@ async def run_in_thread(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -
         finally:
             close_old_connections()
 
-    return await sync_to_async(run)()
+    running = asyncio.ensure_future(sync_to_async(run)())
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise

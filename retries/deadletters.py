@@ -1,4 +1,4 @@
-"""The dead-letter queue: failed tasks are buried, replayed as new tasks, or dismissed."""
+"""The dead-letter queue: write dead letters of failed tasks, and replay or dismiss them."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -73,8 +73,8 @@ def dismiss(
 ) -> list[DeadLetter]:
     """Close dead letters without a retry; return those that were open.
 
-    Dependents of their tasks go on as if these were done (`continue`), stay blocked (`block`), or
-    are skipped (`skip`).
+    Dependents of their tasks continue as if these were done (`continue`), stay blocked (`block`),
+    or are skipped (`skip`).
     """
     note = stripped(redacted(note))[:NOTE_LENGTH]
     found = lock_letters(ids, among.open())

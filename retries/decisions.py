@@ -25,8 +25,11 @@ VERIFIED, REPORTED = "verified", "reported"
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a failure tells for a decision: its telling line, the known error, and the attempt with
-    the same signature after which no file has changed."""
+    """The evidence in a failure for a decision.
+
+    It is the telling line, the known error, and the attempt with the same signature after which no
+    file has changed.
+    """
 
     line: str = ""
     known_error: str = ""
@@ -134,7 +137,7 @@ class Decision:
     is_about_agent: bool = True
     failure_type: FailureType | None = None
     delay_s: float = 0.0
-    evidence: Evidence | None = None  # where the decision rests on it
+    evidence: Evidence | None = None  # if the decision rests on it
 
 
 def exhausted(case: Case, reason: str, *, counts: bool = True) -> Decision:

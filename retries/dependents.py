@@ -1,4 +1,4 @@
-"""The dependents of tasks that end without being done: they go on, stay blocked, or are skipped."""
+"""Let the dependents of tasks that end undone continue, stay blocked, or be skipped."""
 
 from collections.abc import Iterable
 from uuid import UUID

@@ -89,7 +89,7 @@ def mark_blocked(
     actor: Actor = SYSTEM,
     now: datetime | None = None,
 ) -> Reply:
-    """Record that a running task can't go on: it is blocked, and a person is asked."""
+    """Record that a running task can't continue: it is blocked, and a person is asked."""
     report = Report(status="blocked", message=describe_error(reason))
     return report_on_task(
         task_id, TaskState.BLOCKED, report, stamp=Stamp(actor, now or timezone.now())
@@ -198,13 +198,15 @@ def execute_agent_task_with_resilience(
 
 async def execute_async(begin: Callable[[], UUID], call: Callable[[], Any], *, actor: Actor) -> Any:
     """Run a task for an async caller: see `execute_agent_task_with_resilience`."""
-    attempt_id = await run_in_thread(begin)
+    begun: list[UUID] = []  # also where the caller is cancelled while it begins
     try:
+        await run_in_thread(lambda: begun.append(begin()))
         result = await resolve(call())
     except BaseException as error:
-        await run_in_thread(report_error, attempt_id, error, actor=actor)
+        for attempt_id in begun:
+            await run_in_thread(report_error, attempt_id, error, actor=actor)
         raise
-    await run_in_thread(report_success, attempt_id, result, stamp=Stamp(actor))
+    await run_in_thread(report_success, begun[0], result, stamp=Stamp(actor))
     return result
 
 

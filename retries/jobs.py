@@ -31,7 +31,7 @@ def run_entry(name: str, every: float) -> None:
 
 @shared_task
 def run_operation(operation_id: str) -> None:
-    """Carry out an operation, and go on if its run was too short for everything."""
+    """Carry out an operation; queue another run if this one was too short for everything."""
     if running.run_operation(UUID(operation_id)):
         request_run(UUID(operation_id))
 
@@ -43,7 +43,7 @@ def request_run(operation_id: UUID) -> None:
 
 @shared_task
 def send_to_channel(channel_id: str) -> None:
-    """Send what is due to a channel, and go on if its run was too short for everything."""
+    """Send what is due to a channel; queue another run if this one was too short for everything."""
     if sending.send_to_channel(UUID(channel_id)):
         request_sending(UUID(channel_id))
 

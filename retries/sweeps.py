@@ -22,6 +22,7 @@ from retries import (
 )
 from retries.attempts import leases
 from retries.escalations import expiry
+from retries.failures import failure_counts
 from retries.insight import clock
 from retries.notifications import tick, watches
 from retries.operations import running
@@ -42,6 +43,11 @@ def run_idle_check(*, now: datetime, project: Project | None) -> dict[str, Any]:
     return asdict(reminders.retry_unacknowledged(now=now, project=project))
 
 
+def count_activity(*, now: datetime, project: Project | None) -> dict[str, Any]:
+    did = activity_counts.count_activity(now=now, project=project)
+    return did | {"patterns": failure_counts.add_up_counts()}
+
+
 ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "idle_check": run_idle_check,
     "backoff": leases.note_due_retries,
@@ -54,7 +60,7 @@ ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "notifications": tick.process_due,
     "insight": clock.compute_figures,
     "metrics": metric_totals.count_events,
-    "activity": activity_counts.count_activity,
+    "activity": count_activity,
     "search_words": new_words.write_words,
     "sessions": sweeping.sweep_sessions,
     "operations": running.count_due,

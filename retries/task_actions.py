@@ -86,8 +86,8 @@ select id from moved"""
 def skip(ids: Iterable[UUID], *, dependents: str = Dependents.CONTINUE, stamp: Stamp) -> list[UUID]:
     """Skip these tasks; return the ids of all that were skipped, dependents included.
 
-    Dependents go on as if the tasks were done (`continue`), stay blocked (`block`), or are skipped
-    too (`skip`).
+    Dependents continue as if the tasks were done (`continue`), stay blocked (`block`), or are
+    skipped too (`skip`).
     """
     rows = sql.run(
         SKIP, ids=lock_with_questions(ids), now=stamp.at, **TrustedCaller(stamp.actor).params

@@ -10,7 +10,7 @@ Answer = dict[str, Any]
 
 
 def add_context(event: str, text: str) -> Answer:
-    """Return the answer that adds a text to what the model reads next."""
+    """Return the answer that adds a text to the model's next input."""
     if not text:
         return {}
     return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}

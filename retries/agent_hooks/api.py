@@ -22,7 +22,7 @@ from retries.schemas.attempts import UsageIn, VerificationIn
 router = Router(tags=["hooks"])
 
 SCOPE = "signals:write"
-# An agent's program sends whole files and outputs; what the rules do not read is dropped.
+# An agent's program sends whole files and outputs; fields that the rules do not read are dropped.
 MOST_HOOK_BYTES = 4 * 1024 * 1024
 
 
@@ -113,7 +113,7 @@ def hooks_agent(request: PrincipalRequest, body: Body[HookIn]) -> HttpResponse:
     local = local_side(body.tenfour) if body.tenfour else None
     answer = react(Happening(event, local, caller, timezone.now()))
     if local is None:
-        # The agent's program refuses what it does not know.
+        # The agent's program refuses fields that it does not know.
         answer.pop("tenfour", None)
     return json_response(answer)
 

@@ -1,7 +1,7 @@
 """Hook events of coding agents: what Claude Code and Codex send, read leniently (pure).
 
 Both add fields and events often. So a field that is missing or has another type counts as empty,
-and what is new is ignored.
+and a new one is ignored.
 """
 
 import re
@@ -19,7 +19,7 @@ PATH_KEYS = ("file_path", "notebook_path", "path")
 PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$", re.M)
 EXIT_CODE = re.compile(r"Exit code (\d{1,3})\b")
 
-# Of the shell's syntax: streams that join others, and what stands between two commands.
+# The shell's syntax: redirections of streams, and the operators between two commands.
 REDIRECTED = re.compile(r"\s*\d*>&\d")
 SEPARATORS = ";&|\n"
 ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
@@ -49,7 +49,7 @@ class HookEvent:
 
     @property
     def has_failed(self) -> bool:
-        """Return whether a tool call is known to have failed; Codex does not tell."""
+        """Return whether a tool call is known to have failed; Codex does not report it."""
         return self.name == "PostToolUseFailure"
 
 
@@ -125,7 +125,7 @@ def commands_of(event: HookEvent) -> list[ShellCommand]:
     code = exit_code_of(event)
     parts = list(split_line(text_in(event.input, "command")))
     found: list[ShellCommand] = []
-    # The exit code is the last command's, and of those before it whose success it needs.
+    # The exit code is that of the last command, and of those before it that had to succeed.
     for line, follows in reversed(parts):
         code = code if not follows or (follows == "&&" and code == 0) else None
         if line:
@@ -134,7 +134,7 @@ def commands_of(event: HookEvent) -> list[ShellCommand]:
 
 
 def exit_code_of(event: HookEvent) -> int | None:
-    """Return the exit code of a shell call; None where the agent's program does not tell.
+    """Return the exit code of a shell call; None where the agent's program does not report it.
 
     Claude Code sends PostToolUse for 0 alone. Codex sends it for every end, without the code: its
     response is a text, where Claude Code's is an object.
@@ -184,7 +184,7 @@ def paths_of(event: HookEvent) -> list[str]:
 
 
 def has_run(event: HookEvent, command: str) -> ShellCommand | None:
-    """Return how a command of the shell call ended that is the given one, if it ran."""
+    """Return how the given command ended, if the shell call ran it."""
     wanted = [line for line, _ in split_line(command)]
     ran = commands_of(event)
     lines = [each.line for each in ran]

@@ -1,4 +1,4 @@
-"""The rules: which event of an agent's session does what, and what its hook answers."""
+"""The rules: what each event of an agent's session causes, and the answer of its hook."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -39,7 +39,7 @@ MESSAGE_LENGTH = 200
 OUTPUT_LENGTH = 4000
 # Notifications that ask for nothing.
 QUIET = {"auth_success", "elicitation_complete", "elicitation_response"}
-# An agent that waits says so again and again.
+# A waiting agent sends its notification repeatedly.
 ATTENTION_SECONDS = 60
 TYPE_LENGTH, SESSION_LENGTH = 64, 128
 SESSION_SECONDS = 7 * 24 * 3600
@@ -122,7 +122,7 @@ def is_first_turn(caller: HookCaller) -> bool:
 
 
 def take_prompt(happening: Happening) -> tuple[str, Answer]:
-    """Return the prompt of the session's task, and what the agent's side must know of it."""
+    """Return the prompt of the session's task, and its facts for the agent's side."""
     task = happening.local.task if happening.local else ""
     given = take_task(happening.caller, task=task, now=happening.now)
     if given is None:
@@ -174,7 +174,7 @@ def count_fitting(agent_id: UUID, *, room: int) -> int:
 
 
 def end_tool(happening: Happening) -> Answer:
-    """Hand on what the agent did as signals, and renew the lease of its attempt."""
+    """Report the agent's actions as signals, and renew the lease of its attempt."""
     event, caller, local = happening.event, happening.caller, happening.local
     attempt = find_live_attempt(caller) if happening.works else None
     attempt_id = local.attempt if local else None
@@ -200,7 +200,7 @@ def beat(attempt: Attempt, happening: Happening) -> None:
     check = describe_check(attempt.task.payload) if happening.local is None else None
     ran = has_run(event, check["command"]) if check else None
     progress = dict(attempt.progress) if isinstance(attempt.progress, dict) else {}
-    # A check is of the files as they were.
+    # A check is valid only for the files as they were.
     is_outdated = stops.CHECK in progress and has_written(event)
     last = attempt.heartbeat_at or attempt.started_at
     if not (ran or is_outdated) and now - last < HEARTBEAT_EVERY:
@@ -210,7 +210,7 @@ def beat(attempt: Attempt, happening: Happening) -> None:
         del progress[stops.CHECK]
     if check and ran:
         progress[stops.CHECK] = note_check(check["command"], ran, event)
-    with suppress(LeaseLost):  # the agent hears of it when it stops
+    with suppress(LeaseLost):  # the agent learns of it when it stops
         heartbeats.renew_lease(
             attempt.id, caller=happening.caller.scoped("tasks:work"), progress=progress, now=now
         )

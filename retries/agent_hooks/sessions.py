@@ -55,7 +55,7 @@ class HookCaller:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """An attempt that the session holds, with what its agent is told."""
+    """An attempt that the session holds, with the text for its agent."""
 
     attempt_id: UUID
     task: Mapping[str, Any]
@@ -85,8 +85,8 @@ def find_live_attempt(caller: HookCaller) -> Attempt | None:
 def take_task(caller: HookCaller, *, task: str, now: datetime) -> Given | None:
     """Give the session a task: the one that it has or continues, or else its first one.
 
-    A session whose task is over gets no other: a person may go on to talk with the agent. `task`
-    is the id or ref of the task that the session was started for.
+    A session whose task is over gets no other: a person may keep talking with the agent. `task` is
+    the id or ref of the task that the session was started for.
     """
     if not caller.worker_id:
         return None

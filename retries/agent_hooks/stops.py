@@ -1,4 +1,4 @@
-"""An agent wants to stop: its check decides, and a retry keeps it going."""
+"""Decide whether an agent may stop: by its check; a retry makes it continue."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -36,7 +36,7 @@ CHECK = "check"
 
 ENDINGS = {
     "wait": "Tenfour: the task will be retried at {not_before}.",
-    "escalated": "Tenfour: a person is asked how to go on: {url}",
+    "escalated": "Tenfour: a person is asked how to continue: {url}",
     "blocked": "Tenfour: the task is blocked until a person decides: {url}",
     "failed": "Tenfour: the task has failed after its last attempt.",
     "aborted": "Tenfour: the task was aborted.",
@@ -65,12 +65,12 @@ def stop(
         if can_check:
             return {"tenfour": {"attempt": str(attempt.id), "verify": check}}
         verification = last_check(attempt)
-        # Without Redis nothing counts, and nothing else would end this.
+        # Without Redis blocks are not counted, and nothing else would end them.
         if verification is None and 0 < count_block(caller) <= MOST_BLOCKS:
             return block(f"Before you stop, run the check of your task: {check['command']}")
     report = replace(report_of(check, verification, summary=summary), usage=usage)
     reply = finish_attempt(attempt.id, report, caller=caller.scoped("tasks:work"), now=now)
-    return follow(caller, attempt.id, reply, now=now)
+    return follow(caller, attempt.id, reply)
 
 
 def hold(caller: HookCaller, now: datetime) -> Answer:
@@ -118,7 +118,7 @@ def report_of(
 ) -> Report:
     """Return the report of an attempt whose agent stops.
 
-    A retry is due at once while the agent is there to go on.
+    A retry is due at once while the agent is there to continue.
     """
     wait = 0 if is_there else None
     if check and verification is None:
@@ -145,7 +145,7 @@ def report_of(
     )
 
 
-def follow(caller: HookCaller, attempt_id: UUID, reply: Reply, *, now: datetime) -> Answer:
+def follow(caller: HookCaller, attempt_id: UUID, reply: Reply) -> Answer:
     """Return what the agent does after the decision: continue with a retry, or stop."""
     decision = reply.decision
     if decision["decision"] == "done":
@@ -165,7 +165,7 @@ def follow(caller: HookCaller, attempt_id: UUID, reply: Reply, *, now: datetime)
 
 
 def count_block(caller: HookCaller) -> int:
-    """Return how often the agent was kept from stopping since its last prompt, this time too."""
+    """Count this block; return how many there were since the last prompt."""
     return optional_cache.increment(block_key(caller), seconds=BLOCKS_SECONDS)
 
 

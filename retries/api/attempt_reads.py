@@ -1,4 +1,4 @@
-"""Attempts as they are read over HTTP, with what their failures tell."""
+"""Attempts as they are read over HTTP, with their failures."""
 
 from uuid import UUID
 

@@ -50,7 +50,7 @@ def claims_create(request: BearerRequest, body: Body[ClaimIn | None] = None) -> 
 
 
 def claim_body(claimed: ClaimResult) -> dict[str, Any]:
-    """Return the JSON object for a claim, and store what its retried tasks are told."""
+    """Return the JSON object for a claim, and store the contexts of its retried tasks."""
     ids = [
         row["id"] for row in claimed.rows if may_have_history(row["type"], row["attempt_number"])
     ]

@@ -48,7 +48,7 @@ def deliveries_redeliver(request: PrincipalRequest, id: UUID) -> HttpResponse:
     found = find_delivery(request, id)
     if not redelivery.redeliver(found, now=timezone.now()):
         raise InvalidTransition(
-            "The delivery is told in a summary.", current=found.state, allowed=[]
+            "The delivery was sent in a summary.", current=found.state, allowed=[]
         )
     return json_response(delivery_out(find_delivery(request, id)))
 

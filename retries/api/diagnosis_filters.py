@@ -19,7 +19,7 @@ def read_conditions(query: DiagnosisQuery) -> dict[str, Any]:
 
 
 def filter_attempts(rows: Q, query: DiagnosisQuery) -> Q:
-    """Filter attempts by what their failures tell."""
+    """Filter attempts by the diagnosis of their failures."""
     conditions = read_conditions(query)
     return rows.filter(
         **{f"failure__grouped__{column}": value for column, value in conditions.items()}
@@ -27,7 +27,7 @@ def filter_attempts(rows: Q, query: DiagnosisQuery) -> Q:
 
 
 def filter_escalations(rows: Q, query: DiagnosisQuery) -> Q:
-    """Filter escalations by what the last failure before each tells, as their rows show it."""
+    """Filter escalations by the diagnosis that their rows show: of the last failure before."""
     conditions = read_conditions(query)
     if not conditions:
         return rows
@@ -41,7 +41,7 @@ def filter_escalations(rows: Q, query: DiagnosisQuery) -> Q:
 
 
 def filter_patterns(rows: Q, query: DiagnosisQuery) -> Q:
-    """Filter patterns by what any of their failures tells."""
+    """Filter patterns by the diagnosis of any of their failures."""
     conditions = read_conditions(query)
     if id := conditions.pop("pattern_id", None):
         rows = rows.filter(pk=id)

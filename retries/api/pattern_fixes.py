@@ -27,13 +27,13 @@ def patterns_list_fixes(request: PrincipalRequest, id: UUID) -> HttpResponse:
     "/patterns/{id}/fixes/promote", auth=PersonAuth("escalations:resolve"), response=FixOut
 )
 def patterns_promote_fix(request: PrincipalRequest, id: UUID, body: JudgeIn) -> HttpResponse:
-    """Promote a fix: the next attempts after such failures are told it, whatever its counts."""
+    """Promote a fix: the next attempts after such failures get it, whatever its counts."""
     return judge_response(request, id, body, Verdict.PROMOTED)
 
 
 @router.post("/patterns/{id}/fixes/retire", auth=PersonAuth("escalations:resolve"), response=FixOut)
 def patterns_retire_fix(request: PrincipalRequest, id: UUID, body: JudgeIn) -> HttpResponse:
-    """Retire a fix: it is neither offered nor told any more."""
+    """Retire a fix: it is no longer offered, and attempts no longer get it."""
     return judge_response(request, id, body, Verdict.RETIRED)
 
 

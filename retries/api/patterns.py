@@ -17,6 +17,7 @@ from ledger.tokens import record_bulk_use
 from retries.api.diagnosis_filters import filter_patterns
 from retries.api.escalations import PersonAuth
 from retries.failures import figures, patterns
+from retries.failures.stuck_tasks import count_stuck_tasks
 from retries.insight.prediction_reads import find_attempt_predictions
 from retries.models import FailurePattern
 from retries.schemas import patterns as schemas
@@ -75,7 +76,7 @@ def find_pattern(request: PrincipalRequest, id: UUID) -> FailurePattern:
 
 def pattern_response(request: PrincipalRequest, id: UUID) -> HttpResponse:
     pattern = find_pattern(request, id)
-    stuck = {"stuck": stuck_out(figures.count_stuck_tasks(pattern.pk))}
+    stuck = {"stuck": stuck_out(count_stuck_tasks(pattern.pk))}
     merged = {"merged_templates": figures.list_merged_templates(pattern)}
     return json_response(patterns_out([pattern])[0] | stuck | merged | newest_out(pattern))
 

@@ -22,13 +22,13 @@ from retries.states import PolicyScope
 LINE_LENGTH = 300
 # A wait is searched this many characters before the line of the error, and after its end.
 BEFORE, AFTER = 1_000, 2_000
-# A test that expects an error and gets another one says nothing about the account that runs it.
+# A failed test of an error message says nothing about the account that runs it.
 ASSERTION = re.compile(
     r"\bassert|\bexpect|\bshould (?:be|have)\b|\breceived\b|!==?|\bto ?equal", re.I
 )
 
-# The last failure comes with the policies, so that a failing report costs one query at most, and
-# one that neither of them is about costs none.
+# The last failure comes with the policies, so that a failing report costs at most one query, and
+# none if it concerns neither.
 READ = """select p.ask_at_once, p.obey_waits, p.ask_on_same_failure,
     last.number, last.signature, last.files_changed
 from (select) one
@@ -60,7 +60,7 @@ def gather_evidence(row: Row, report: Report, *, now: datetime) -> tuple[Evidenc
 
 
 def texts_of(report: Report) -> tuple[str, str, str]:
-    """Return the texts that tell the cause; what a verification printed comes first."""
+    """Return the texts that tell the cause; the output of a verification comes first."""
     output = (report.verification or {}).get("output") or ""
     return str(output), report.details, report.message or report.summary
 

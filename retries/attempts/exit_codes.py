@@ -1,4 +1,4 @@
-"""Reports that are nothing but an exit code and what the program printed."""
+"""Reports that consist of an exit code and the program's output."""
 
 import hashlib
 from dataclasses import replace

@@ -268,17 +268,6 @@ def end_attempt(
 
     `fields` is the decision to store, for a report that the agent may repeat.
     """
-    data: dict[str, Any] = {"attempt": row["number"], "reason": decision.reason}
-    if decision.failure_type:
-        data["failure_type"] = str(decision.failure_type)
-    if report.code:
-        data["code"] = report.code
-    if decision.to == TaskState.RETRY:
-        data["delay_s"] = decision.delay_s
-    if decision.evidence:
-        data["evidence"] = evidence_fields(decision.evidence)
-    if error:
-        data["error"] = error[:EVENT_ERROR_LENGTH]
     rows = sql.run(
         END[type(caller), decision.to],
         id=row["id"],
@@ -289,7 +278,7 @@ def end_attempt(
         error=error,
         reason=decision.reason,
         due_at=now + timedelta(seconds=decision.delay_s),
-        data=Jsonb(data),
+        data=Jsonb(event_data(row, decision, code=report.code, error=error)),
         outcome=outcome,
         report_digest=report.digest,
         decision=Jsonb(fields) if fields is not None else None,
@@ -298,6 +287,22 @@ def end_attempt(
         **caller.params,
     )
     return rows[0] if rows else None
+
+
+def event_data(row: Row, decision: Decision, *, code: str, error: str | None) -> dict[str, Any]:
+    """Return the data of the task's event."""
+    data: dict[str, Any] = {"attempt": row["number"], "reason": decision.reason}
+    if decision.failure_type:
+        data["failure_type"] = str(decision.failure_type)
+    if code:
+        data["code"] = code
+    if decision.to == TaskState.RETRY:
+        data["delay_s"] = decision.delay_s
+    if decision.evidence:
+        data["evidence"] = evidence_fields(decision.evidence)
+    if error:
+        data["error"] = error[:EVENT_ERROR_LENGTH]
+    return data
 
 
 def store_next_attempt(attempt_id: UUID, *, next_attempt: UUID) -> None:

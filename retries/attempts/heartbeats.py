@@ -10,6 +10,7 @@ from psycopg.types.json import Jsonb
 
 from ledger import sql
 from ledger.errors import Invalid
+from ledger.process_counters import count_heartbeat
 from ledger.redaction import redacted, stripped
 from ledger.sql import Row
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
@@ -31,7 +32,7 @@ def heartbeat_statement(caller: type[Caller]) -> str:
             and a.deadline_at > %(now)s
         returning a.*
     )
-    select b.id, b.lease_expires_at, b.deadline_at, c.unseen,
+    select b.id, b.agent_id, b.lease_expires_at, b.deadline_at, c.unseen,
         (select t.abort_requested_at is not null from ledger_task t where t.id = b.task_id)
             as abort_requested,
         {pending_instructions("b.agent_id")} as pending_instructions
@@ -50,9 +51,9 @@ def renew_lease(
     extend_s: int | None = None,
     now: datetime | None = None,
 ) -> Row:
-    """Renew the lease of a live attempt; raises LeaseLost for one over or past its deadline.
+    """Renew the lease of a live attempt; raises LeaseLost if it is over or past its deadline.
 
-    `output` are the last lines of what runs; they are kept when the attempt ends.
+    `output` has the command's last lines; they are stored when the attempt ends.
     """
     now = now or timezone.now()
     if progress is not None and len(json.dumps(progress)) > PROGRESS_BYTES:
@@ -69,6 +70,7 @@ def renew_lease(
     found = require_caller(rows, caller, now)
     if not found:
         raise lease_lost(read_attempt(attempt_id, caller=caller, now=now))
+    count_heartbeat(found[0]["agent_id"])
     return found[0]
 
 

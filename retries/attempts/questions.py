@@ -33,7 +33,7 @@ from retries.states import Answer, EscalationState, OnExpiry, Reason
 QUESTION_LENGTH = 4000
 CLIENT_STATE_BYTES = 8192
 SCHEMA_BYTES = 8192
-MAX_QUESTIONS = 3  # in one round, before they no longer expire
+MAX_QUESTIONS = 3  # in one round; further ones do not expire
 # An agent must not get its own task out of the way: only a person skips or aborts it.
 AGENTS_ON_EXPIRY = (OnExpiry.RETRY, OnExpiry.FAIL)
 

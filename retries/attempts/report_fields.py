@@ -63,7 +63,7 @@ _VALUES = attrgetter(*_NAMES)
 _ENCODE = json.JSONEncoder(sort_keys=True).encode
 # the fields that most reports leave out, as they are digested
 _LEFT_OUT = [(value, _ENCODE(value).encode()) for value in _VALUES(Report())]
-# so much of a long text is encoded at a time
+# characters of a long text that are encoded at a time
 CHUNK = 65_536
 
 

@@ -1,4 +1,4 @@
-"""Find and describe what happened to a task after a person answered about it."""
+"""Find and describe the outcome of a task after a person answered about it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -96,17 +96,9 @@ def answer_untraced(
         lifecycle.lock_plan(escalation_id, among)
     escalation = lifecycle.lock(escalation_id, among)
     lifecycle.require_open(escalation)
-    if version is not None and version != escalation.version:
-        raise VersionMismatch(
-            f"You have read version {version}; it is at {escalation.version} now.",
-            current=escalation.version,
-        )
-    if choice.action == Answer.ANSWER and not escalation.is_question:
-        raise Invalid(
-            "/action", "This escalation asks no question: answer 'retry', 'fix', 'skip' or 'abort'."
-        )
+    require_version(escalation, version)
     if choice.action == Answer.ANSWER:
-        choice = choices.complete(choice, escalation.response_schema)
+        choice = complete_response(escalation, choice)
     effects = act(escalation, choice, undo_for=undo_for, stamp=stamp)
     text = choice.fix.strip()
     lifecycle.close(
@@ -129,6 +121,23 @@ def answer_untraced(
     )
     escalation.refresh_from_db()
     return escalation
+
+
+def require_version(escalation: Escalation, version: int | None) -> None:
+    if version is not None and version != escalation.version:
+        raise VersionMismatch(
+            f"You have read version {version}; it is at {escalation.version} now.",
+            current=escalation.version,
+        )
+
+
+def complete_response(escalation: Escalation, choice: Choice) -> Choice:
+    """Return the answer to an agent's question, checked against the question's schema."""
+    if not escalation.is_question:
+        raise Invalid(
+            "/action", "This escalation asks no question: answer 'retry', 'fix', 'skip' or 'abort'."
+        )
+    return choices.complete(choice, escalation.response_schema)
 
 
 def act(

@@ -1,4 +1,4 @@
-"""Parse and check a person's answer to an escalation, and word it for the agent."""
+"""Parse and check a person's answer to an escalation, and write it out for the agent."""
 
 import re
 from dataclasses import dataclass, replace

@@ -80,7 +80,7 @@ def expire_due(*, now: datetime, of: UUID | None) -> int:
 
 
 def expire_one(escalation_id: UUID, *, now: datetime) -> bool:
-    """Close one escalation and return whether this call did it; log an error and go on."""
+    """Close one escalation and return whether this call did it; log an error and continue."""
     try:
         with transaction.atomic():
             rows = Escalation.objects.open().filter(pk=escalation_id, expires_at__lte=now)

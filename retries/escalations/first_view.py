@@ -5,7 +5,7 @@ from uuid import UUID
 
 from ledger import sql
 
-# Its version stays: what a person may answer has not changed.
+# Its version stays: the possible answers have not changed.
 SEE = """update retries_escalation set seen_at = %(now)s
 where id = %(id)s and seen_at is null and state = 'open'"""
 

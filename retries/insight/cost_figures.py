@@ -50,7 +50,7 @@ union all select 'plan', id::text, trim(ref || ' ' || left(title, 120)) from led
 
 
 def compute_cost(project: Project, *, now: datetime) -> None:
-    """Store what the project's attempts used in each range, as far as agents reported it."""
+    """Store the usage of the project's attempts in each range, as far as agents reported it."""
     for days in RANGES:
         since = now - timedelta(days=days)
         rows = sql.run_custom_plan(

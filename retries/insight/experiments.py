@@ -17,7 +17,7 @@ from retries.states import ContextElement
 REASON_LENGTH = 500
 # the attempts that each side needs before its figures are shown
 LEAST_ATTEMPTS = 50
-# so long after its end the last attempt of an experiment has ended, too
+# after this time, the last attempt of an ended experiment is over, too
 LONG_OVER = timedelta(days=7)
 
 
@@ -83,7 +83,7 @@ def record(kind: Kind, experiment: ContextExperiment, reason: str, stamp: Stamp)
 
 
 # Only the first attempt of each task counts: the later ones depend on how it ended. Released and
-# aborted attempts say nothing about what they were told.
+# aborted attempts say nothing about their contexts.
 COUNT = """with firsts as (
     select distinct on (a.task_id) a.context_variant, a.outcome
     from ledger_attempt a join ledger_task t on t.id = a.task_id

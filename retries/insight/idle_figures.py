@@ -1,4 +1,4 @@
-"""Compute what each agent's time went to: work, waiting for a person, for its breaker, for work."""
+"""Compute how each agent spent its time: work, waiting for a person, for its breaker, for work."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -66,7 +66,7 @@ where project_id = %(project)s and closed_at >= %(since)s and answered_by_type =
 
 
 def compute_idle(project: Project, *, now: datetime) -> None:
-    """Store what the time of the project's agents went to, in each range."""
+    """Store how the project's agents spent their time, in each range."""
     for days in RANGES:
         since = now - timedelta(days=days)
         rows: list[dict[str, Any]] = sql.run_custom_plan(

@@ -22,7 +22,8 @@ class AnsweredCase:
     def phases(self) -> tuple[float, float, float, float]:
         """The seconds in which it was unseen, thought about, waiting, and running again.
 
-        What was answered without its page, for example by mail, was unseen until the answer.
+        An escalation that was answered without its page, for example by mail, was unseen until
+        then.
         """
         seen = max(self.opened_at, min(self.seen_at or self.answered_at, self.answered_at))
         started = max(self.answered_at, self.started_at or self.answered_at)

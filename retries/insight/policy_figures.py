@@ -23,7 +23,7 @@ group by reason"""
 
 
 def compute_policies(project: Project, *, now: datetime) -> None:
-    """Store what each policy would have changed if it had been on for all tasks."""
+    """Store the changes that each policy would have made if it had been on for all tasks."""
     asked = count_asked(project, since=now - timedelta(days=DAYS))
     scopes = read_policies(project.pk)
     data: dict[str, Any] = {"least": LEAST_TASKS, "days": DAYS}

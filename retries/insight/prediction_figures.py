@@ -32,7 +32,7 @@ MOST_KEYS = 500
 # the tasks under way that are searched for those that will need a person, and how many are listed
 MOST_UNDER_WAY, MOST_LISTED = 5_000, 20
 
-# What an agent asks of its own accord says nothing about its attempts.
+# An agent's own questions say nothing about its attempts.
 CLOSED = f"""with newest as materialized (
     select t.id, t.type, t.agent_id, t.state from ledger_task t
     where t.project_id = %(project)s order by t.id desc limit {MOST_TASKS}

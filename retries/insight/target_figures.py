@@ -1,4 +1,4 @@
-"""Compute how far each agent meets its target for acknowledgements."""
+"""Compute how far each agent meets its target for acknowledgments."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +14,7 @@ PANEL, BURN_DAYS = "targets", 7
 LEAST_INSTRUCTIONS = 50
 MOST_INSTRUCTIONS = 20_000
 
-# What was cancelled was neither acknowledged nor missed.
+# A cancelled instruction is neither acknowledged nor missed.
 SETTLED = f"('{InstructionState.ACKNOWLEDGED}', '{InstructionState.FAILED}')"
 IN_TIME = f"i.state = '{InstructionState.ACKNOWLEDGED}' and {ACK_SECONDS} <= t.within_s"
 MET = f"""select a.id::text as id, a.name, t.percent, t.within_s, c.*
@@ -33,7 +33,7 @@ where a.project_id = %(project)s order by a.name"""
 
 
 def compute_targets(project: Project, *, now: datetime) -> None:
-    """Store the acknowledgements of each range of each agent that has a target."""
+    """Store the acknowledgments of each range of each agent that has a target."""
     for days in RANGES:
         rows: list[dict[str, Any]] = sql.run(
             MET,

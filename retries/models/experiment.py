@@ -1,4 +1,4 @@
-"""The experiments that measure what one element of the retry context is worth."""
+"""The experiments that measure the effect of one element of the retry context."""
 
 from django.db import models
 from django.db.models import Q

@@ -1,4 +1,4 @@
-"""The retry contexts that attempts were given."""
+"""The retry contexts that agents got."""
 
 from django.db import models
 from django.db.models import Q

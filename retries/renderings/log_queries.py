@@ -174,18 +174,7 @@ def split_event(
         )
         return
     if number in attempts:
-        row = attempts[number]
-        outcome: str = row["outcome"]
-        yield AttemptEntry(
-            at=at,
-            task_id=task_id,
-            attempt=number,
-            status=STATUSES.get(Outcome(outcome), outcome),
-            failure_type=data.get("failure_type"),
-            error="" if kind == Kind.TASK_RELEASED else data.get("error", ""),
-            suggested_fix=row["failure__suggested_fix"] or "",
-            duration_ms=duration_ms(row["started_at"], row["ended_at"]),
-        )
+        yield build_attempt_entry(event, attempts[number], task_id)
     if data.get("answer") in Answer.values and event["actor_type"] != "system":
         yield AnswerEntry(at=at, task_id=task_id, response=data["answer"])
     if status := TASK_ENDS.get(kind):
@@ -196,6 +185,23 @@ def split_event(
             total_attempts=count_attempts(attempts, at),
             total_duration_ms=duration_ms(task["started_at"], at),
         )
+
+
+def build_attempt_entry(
+    event: Mapping[str, Any], row: Mapping[str, Any], task_id: str
+) -> AttemptEntry:
+    """Return the entry of the attempt that an event ended."""
+    data, outcome = event["data"], row["outcome"]
+    return AttemptEntry(
+        at=event["at"],
+        task_id=task_id,
+        attempt=data["attempt"],
+        status=STATUSES.get(Outcome(outcome), outcome),
+        failure_type=data.get("failure_type"),
+        error="" if event["kind"] == Kind.TASK_RELEASED else data.get("error", ""),
+        suggested_fix=row["failure__suggested_fix"] or "",
+        duration_ms=duration_ms(row["started_at"], row["ended_at"]),
+    )
 
 
 def count_feedback_lines(attempts: Attempts, number: int) -> int:

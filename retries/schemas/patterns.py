@@ -10,9 +10,9 @@ from pydantic import AwareDatetime, ConfigDict, Field
 
 from ledger.schemas.shared import AGENT_ID, AT, ID, STATES, In, Listed, ListQuery
 from retries.failures import figures
-from retries.failures.figures import StuckTasks
 from retries.failures.grouping import NOTE_LENGTH
 from retries.failures.patterns import RetryResult
+from retries.failures.stuck_tasks import StuckTasks
 from retries.insight.prediction_reads import find_pattern_predictions
 from retries.insight.predictions import Prediction
 from retries.models import FailurePattern, Grouped
@@ -56,7 +56,7 @@ class PatternOut(Schema):
     state: PatternState = Field(description="open, ignored, resolved, or regressed")
     template: str = Field(description="the error line; ‹marks› stand for what differs")
     example: str = Field(description="the first error line that matched")
-    failures: int = Field(description="number of its stored failures")
+    failures: int = Field(description="number of its failures, with those that were deleted")
     agents: list[str] = Field(description="the names of the agents with such failures")
     first_seen_at: datetime = Field(description="the first failure")
     last_seen_at: datetime = Field(description="the last failure, to the minute")
@@ -88,7 +88,7 @@ NEWEST = {name: DIAGNOSIS[name] for name in ("headline", "known_error", "suggest
 
 
 class OnePatternOut(PatternOut):
-    stuck: StuckOut = Field(description="the tasks that 'retry' covers, by their state")
+    stuck: StuckOut = Field(description="the tasks that are stuck because of it, by their state")
     merged_templates: list[str] = Field(
         description="the templates that were merged into this pattern, the first ones, because "
         "they differ in one or two words; empty if none were"

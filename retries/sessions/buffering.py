@@ -28,6 +28,7 @@ AWAY = (redis.RedisError, OperationalError, OSError)
 INSERT_JOB = "retries.jobs.insert_new_message"
 BUFFER_JOB = "retries.jobs.buffer_new_message"
 RETRY_S = 1
+GIVE_UP_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,8 @@ def connect_redis() -> redis.Redis:
     """Return the connection for timers, which gives up soon: no request waits for Redis."""
     return redis.Redis.from_url(
         settings.REDIS_URL,
-        socket_timeout=0.5,
-        socket_connect_timeout=0.5,
+        socket_timeout=GIVE_UP_S,
+        socket_connect_timeout=GIVE_UP_S,
         retry=Retry(NoBackoff(), 1),
     )
 
@@ -143,7 +144,7 @@ def send_job(name: str, event: InsertNewMessage, *, countdown: float = 0) -> boo
 
 
 def read_buffer(event: InsertNewMessage) -> tuple[int, bool]:
-    """Return how many messages of the event's session are pending, and whether to go on.
+    """Return how many messages of the event's session are pending, and whether to continue.
 
     A normal event is over if a newer message is pending, because that one has its own event.
     """

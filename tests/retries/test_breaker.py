@@ -17,7 +17,7 @@ from retries import breaker, breaker_actions
 from retries.breaker import CircuitBreaker, CircuitBreakerConfig, CircuitBreakerOpen, CircuitState
 from tests.elsewhere import blocked
 from tests.factories import NOW, make_agent, make_project
-from tests.loops import run_coroutine
+from tests.loops import Caller, cancel_when_begun, run_coroutine
 from tests.waiting import PATIENCE_S
 
 SECOND = timedelta(seconds=1)
@@ -114,7 +114,7 @@ def journaled(agent: Agent) -> list[tuple[str, str | None, str | None]]:
 
 @pytest.mark.django_db
 def test_closed_to_open_transition(circuit: CircuitBreaker) -> None:
-    """S3.31, S3.36: five failures in a row, each passed on as it is."""
+    """S3.31, S3.36: five consecutive failures, each passed on as it is."""
     failing(circuit, 4)
     assert circuit.state == CircuitState.CLOSED
     failing(circuit, 1)
@@ -575,8 +575,8 @@ def test_a_claim_that_waits_for_a_person_finds_the_breaker_kept_open(
             pass
         # the clock passes it over
         sweep = elsewhere(lambda: breaker.half_open_due(stamp=Stamp(SYSTEM, late)))
-        assert sweep.result(60) == []
-    assert ask.result(60) == breaker.Gate(open=True, retry_after_s=60)
+        assert sweep.result(PATIENCE_S) == []
+    assert ask.result(PATIENCE_S) == breaker.Gate(open=True, retry_after_s=60)
     assert state_of(agent) == CircuitState.OPEN
 
 
@@ -584,7 +584,7 @@ def test_a_claim_that_waits_for_a_person_finds_the_breaker_kept_open(
 def test_a_person_who_waits_for_a_claim_opens_the_breaker_again(
     elsewhere: Callable[..., Any],
 ) -> None:
-    """The person saw it open; the claim that was first keeps its probe, which counts no more."""
+    """The person saw it open. The claim came first and keeps its task, but no longer as a probe."""
     agent = make_agent()
     breaker_actions.trip([agent], reason="", stamp=Stamp(ANN, NOW))
     late = NOW + MINUTE
@@ -595,7 +595,7 @@ def test_a_person_who_waits_for_a_claim_opens_the_breaker_again(
         person = elsewhere(lambda: breaker_actions.keep_open([agent], stamp=Stamp(ANN, late)))
         with blocked(person):
             pass
-    assert person.result(60) == [agent]
+    assert person.result(PATIENCE_S) == [agent]
     atomically(lambda: tell(agent, attempt=ticket, now=late))
     row = Breaker.objects.get()
     assert (row.state, row.kept_open_at, row.probe_attempt) == (CircuitState.OPEN, late, None)
@@ -654,11 +654,22 @@ def test_an_async_caller_awaits_a_sync_function(circuit: CircuitBreaker) -> None
 def test_a_cancelled_probe_frees_its_slot(circuit: CircuitBreaker, clock: Clock) -> None:
     failing(circuit, 5)
     clock.now += MINUTE
+    with pytest.raises(asyncio.CancelledError):
+        run_coroutine(cancel_when_begun(circuit.call))
+    assert circuit.call(lambda: 1) == 1
 
-    async def call() -> Any:
-        async with asyncio.timeout(0.3):
-            return await circuit.call(asyncio.sleep, 30)
 
-    with pytest.raises(TimeoutError):
-        run_coroutine(call())
+@pytest.mark.django_db(transaction=True)
+def test_a_probe_that_is_cancelled_while_it_asks_frees_its_slot(
+    circuit: CircuitBreaker, clock: Clock, elsewhere: Callable[..., Any]
+) -> None:
+    failing(circuit, 5)
+    clock.now += MINUTE
+    caller = Caller(lambda: circuit.call(asyncio.sleep, 600))
+    with transaction.atomic():
+        Breaker.objects.select_for_update().get()
+        ended = elsewhere(caller.run)
+        with blocked(ended):
+            caller.cancel()
+    assert isinstance(ended.exception(PATIENCE_S), asyncio.CancelledError)
     assert circuit.call(lambda: 1) == 1

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db import connection, transaction
 
 from ledger import tasks
 from ledger.errors import InvalidTransition, NotFound
@@ -19,9 +20,11 @@ from retries.breaker import CircuitBreakerConfig, CircuitBreakerOpen
 from retries.in_process import execute_agent_task_with_resilience
 from retries.models import Escalation
 from retries.strategy import RetryConfig, RetryStrategy
+from tests.elsewhere import blocked
 from tests.factories import MINUTE, NOW, make_agent
-from tests.loops import run_coroutine
+from tests.loops import Caller, cancel_when_begun, run_coroutine
 from tests.retries.moves import kinds, make_task
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db
 
@@ -102,7 +105,7 @@ def test_an_open_circuit_within_the_function_does_not_bury_the_task(agent: Agent
 
 
 def test_the_fifth_lasting_failure_opens_the_circuit(agent: Agent) -> None:
-    """S3.31, S3.52: another agent goes on."""
+    """S3.31, S3.52: another agent continues."""
     for _ in range(5):
         with pytest.raises(ValueError):
             execute(Worker(99))
@@ -281,14 +284,25 @@ def test_an_async_caller_awaits_it(is_async: bool) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_a_cancelled_caller_releases_the_task() -> None:
     make_agent()
-
-    async def caller() -> Any:
-        async with asyncio.timeout(0.5):
-            return await execute(lambda *call: asyncio.sleep(30))
-
-    with pytest.raises(TimeoutError):
-        run_coroutine(caller())
+    with pytest.raises(asyncio.CancelledError):
+        run_coroutine(cancel_when_begun(execute))
     assert Task.objects.get().state == TaskState.QUEUED
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_caller_that_is_cancelled_while_its_task_begins_releases_it(
+    elsewhere: Callable[..., Future[Any]],
+) -> None:
+    make_agent()
+    worker = Worker()
+    caller = Caller(lambda: execute(worker))
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("lock table ledger_task in share mode")
+        ended = elsewhere(caller.run)
+        with blocked(ended):
+            caller.cancel()
+    assert isinstance(ended.exception(PATIENCE_S), asyncio.CancelledError)
+    assert Task.objects.get().state == TaskState.QUEUED and not worker.calls
 
 
 # ---- the documented arguments

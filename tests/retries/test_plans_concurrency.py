@@ -57,7 +57,7 @@ def test_two_plans_that_need_each_other(agent: Agent) -> None:
 
 
 def test_an_abort_sees_what_is_claimed_just_now(agent: Agent, elsewhere: Any) -> None:
-    """S1.46: no task of an aborted plan goes on running, no matter who claims first."""
+    """S1.46: no task of an aborted plan keeps running, no matter who claims first."""
     plan = imported({}).plan
     with transaction.atomic():
         found = claim(agent)

@@ -30,16 +30,22 @@ class Command(BaseCommand):
         if found is None:
             raise CommandError(f"There is no project '{project}'.")
         plans = Plan.objects.filter(project=found)
-        if plan:
-            one = plans.filter(ref=plan).first()
-            if one is None:
-                raise CommandError(f"There is no plan {plan} in the project '{project}'.")
-            self.write(Path(folder), RenderingScope(found.pk, one))
-            return
-        self.write(Path(folder), RenderingScope(found.pk))
+        if plan and not plans.filter(ref=plan).exists():
+            raise CommandError(f"There is no plan {plan} in the project '{project}'.")
+        try:
+            if plan:
+                self.write(Path(folder), RenderingScope(found.pk, plans.get(ref=plan)))
+            else:
+                self.write_all(Path(folder), found)
+        except OSError as error:
+            raise CommandError(f"{error.filename or folder}: {error.strerror}.") from error
+
+    def write_all(self, folder: Path, project: Project) -> None:
+        self.write(folder, RenderingScope(project.pk))
         recent = timezone.now() - retry_jsonl.WINDOW
-        for each in plans.filter(task__updated_at__gte=recent).order_by("ref").distinct():
-            self.write(Path(folder) / "plans" / each.ref, RenderingScope(found.pk, each))
+        plans = Plan.objects.filter(project=project, task__updated_at__gte=recent)
+        for each in plans.order_by("ref").distinct():
+            self.write(folder / "plans" / each.ref, RenderingScope(project.pk, each))
 
     def write(self, folder: Path, about: RenderingScope) -> None:
         make_folder(folder)

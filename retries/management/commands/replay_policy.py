@@ -66,7 +66,7 @@ def describe(replay: Replay) -> list[str]:
         f"tasks: {replay.tasks}, done: {replay.done}",
         f"attempts saved: {replay.saved} ({replay.saved_s:.0f} s)",
         f"successes lost: {len(replay.lost)}",
-        f"questions more: {replay.asked_more}",
+        f"additional questions: {replay.asked_more}",
         *map(describe_task, replay.changed),
     ]
 

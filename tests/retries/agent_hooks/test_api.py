@@ -128,7 +128,7 @@ def test_a_session_gets_one_task_and_its_check_decides_when_it_stops(
     assert (task.state, task.attempts) == ("done", 2)
     outcomes = Attempt.objects.filter(task=task).order_by("number").values_list("outcome", "number")
     assert list(outcomes) == [("failure", 1), ("success", 2)]
-    # The person goes on to talk: the session's work is over.
+    # The person keeps talking: the session's work is over.
     assert hook("UserPromptSubmit", prompt="Thanks") == {}
     other.refresh_from_db()
     assert other.state == "queued"

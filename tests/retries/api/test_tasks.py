@@ -246,6 +246,18 @@ def test_a_change_needs_the_version_that_was_read(coder: Any, operator: Any) -> 
     assert events[-1]["data"] == {"changed": ["priority", "payload", "max_attempts"]}
 
 
+def test_a_change_of_the_agent_names_both_in_the_journal(coder: Any, operator: Any) -> None:
+    id = enqueue(operator)
+    make_agent("tester")
+    changed = operator("PATCH", f"/tasks/{id}", {"agent": "tester"}, If_Match='"v1"')
+    assert (changed.status_code, changed.body["agent"]) == (200, "tester")
+    same = operator("PATCH", f"/tasks/{id}", {"agent": "tester"}, If_Match='"v2"')
+    assert same.status_code == 200, same.content
+    first, second = operator("GET", f"/tasks/{id}/events").body["data"][-2:]
+    assert first["data"] == {"changed": ["agent"], "from_agent": "coder", "to_agent": "tester"}
+    assert second["data"] == {"changed": ["agent"]}
+
+
 def test_a_running_task_keeps_its_payload_and_its_attempts(coder: Any, operator: Any) -> None:
     id = enqueue(operator)
     claim(coder)

@@ -167,7 +167,7 @@ def test_without_an_undo_it_starts_by_itself(agent: Agent) -> None:
 
 
 def test_too_late_is_too_late(agent: Agent) -> None:
-    """The time is over, somebody has hurried it, it was an answer over the API, or no answer."""
+    """The time is over, a person has made it due, it was an answer over the API, or no answer."""
     asked = escalated(agent)
     with pytest.raises(UndoTooLate):
         undo(asked)

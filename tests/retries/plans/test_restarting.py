@@ -64,7 +64,7 @@ def test_a_restart_runs_what_is_not_done_from_the_start(agent: Agent) -> None:
 
 
 def test_a_restart_carries_over_what_was_begun_since(agent: Agent) -> None:
-    """S1.35: what was begun in the session of that time goes on with its counters."""
+    """S1.35: a task that was begun in that session keeps its counters."""
     imported({}, {}, {})
     early = fail(agent, attempt_of(claim(agent, task=task("03-01:task-1").pk)), now=NOW)
     assert early["decision"] == "wait"
@@ -120,7 +120,7 @@ def everywhere(id: UUID, old: UUID) -> None:
 
 
 def carried_over(agent: Agent, *, now: datetime) -> Task:
-    """The first task after its plan was stopped and restarted: it goes on with what it was."""
+    """The first task after its plan was stopped and restarted, with its earlier values."""
     aborting.abort([plan().pk], stamp=Stamp(SYSTEM, now))
     restarting.restart(plan().pk, carry_over=NOW, stamp=Stamp(SYSTEM, now))
     found = task("03-01:task-1")
@@ -161,7 +161,7 @@ def test_a_fix_is_told_and_counts_in_the_run_that_goes_on(agent: Agent) -> None:
 
 
 def test_a_fix_is_for_the_failure_of_the_run_before(agent: Agent) -> None:
-    """What was asked in the run that goes on is about what had failed before it."""
+    """A question in the carried run is about the failures before it."""
     pattern = failed_once(agent)
     two = carried_over(agent, now=NOW + MINUTE)
     live = attempt_of(claim(agent, task=two.pk, now=NOW + MINUTE))
@@ -197,8 +197,9 @@ def test_the_renderings_count_what_goes_on(agent: Agent) -> None:
     shown = state_queries.find_continued_rows(about)
     assert [each.task for each in plan_queries.list_failures(plan().pk, shown)] == [two.pk, two.pk]
     assert len(plan_queries.list_questions(plan().pk, shown)) == 2
-    (row,) = plan_queries.list_tasks(plan(), [two.pk])
-    assert row.outcomes == ["failure", "failure"] == detail_queries.find_task(two.pk).outcomes
+    (row,) = plan_queries.list_tasks(plan(), [two.pk], plan_queries.list_carried_rows(plan()))
+    attempts = detail_queries.list_attempts(detail_queries.find_task(two.pk))
+    assert row.outcomes == ["failure", "failure"] == [each.outcome for each in attempts]
     assert state_queries.compute_stats(about).escalations == 2
 
 

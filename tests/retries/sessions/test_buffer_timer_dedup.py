@@ -239,7 +239,7 @@ def test_a_lost_redis_loses_no_message(
     ttl = django_settings.TENFOUR["SESSION_MESSAGE_BUFFER_TTL_SECONDS"]
     later = session.last_message_at + timedelta(seconds=ttl + 1)
     assert sweeping.sweep_sessions(now=session.last_message_at)["announced"] == 0
-    # an agent that goes on talking does not put the sweep off
+    # an agent that keeps talking does not delay the sweep
     Session.objects.filter(pk=session.pk).update(last_message_at=later)
     assert sweeping.sweep_sessions(now=later)["announced"] == 1
     assert sweeping.sweep_sessions(now=later)["announced"] == 0, "once in its window"

@@ -1,8 +1,8 @@
 """One model response is one transaction: all of its calls take effect, or none."""
 
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,10 +12,10 @@ from ledger.errors import Invalid
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Event, Message, Session, SessionBatch, SessionTask
 from ledger.sessions import batches
-from ledger.sessions.batches import LockLost, SessionLocked
+from ledger.sessions.batches import LockLost, SessionLocked, TakenBatch
 from ledger.sessions.tool_calls import ToolCall, ToolRefused
 from retries.sessions import processing, tool_calling
-from retries.sessions.processing import process_session
+from retries.sessions.processing import BatchToolBox, process_session
 from retries.trackers.tracker import Batch, ToolBox
 from tests.conftest import Api
 from tests.elsewhere import blocked
@@ -53,6 +53,16 @@ class Scripted:
             if isinstance(response, Exception):
                 raise response
             self.seen.append(ledger.call_all(response))
+
+
+def begin(session: Session, messages: int) -> tuple[batches.Lock, TakenBatch, BatchToolBox]:
+    """Take the session's lock and its first batch, which has this many messages."""
+    lock = batches.take_lock(session.id)
+    assert lock
+    taken = batches.begin_batch(lock, most=32, last=32, now=session.created_at)
+    assert taken
+    sheet = batches.load_worksheet(session.id, messages=messages, preferences=[])
+    return lock, taken, BatchToolBox(lock, taken, sheet)
 
 
 Run = Callable[..., Scripted]
@@ -189,44 +199,39 @@ def test_soft_answers_are_sentences_and_the_rest_stays(run: Run) -> None:
     assert states(session) == {"success": 2}
 
 
-def test_an_outside_reader_never_sees_half_a_response(run: Run) -> None:
-    """S2.6: each response adds two tasks and links two messages to each."""
+def counts() -> tuple[int, ...]:
+    """Counted tasks, tasks, linked messages and told tasks, as any other connection sees them."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """select s.task_count, (select count(*) from ledger_sessiontask),
+                (select count(*) from ledger_message where session_task_id is not null),
+                (select count(*) from ledger_event where kind = 'session.task_created')
+            from ledger_session s"""
+        )
+        return tuple(cursor.fetchone())
+
+
+def test_an_outside_reader_never_sees_half_a_response(
+    elsewhere: Callable[..., Future[Any]],
+) -> None:
+    """S2.6: each response adds two tasks and links two messages to each; its last call waits."""
     session = make_session()
-    store(session, 32)
-    seen: list[tuple[int, ...]] = []
-    ended = threading.Event()
-
-    def watch() -> None:
-        try:
-            while not ended.is_set():
-                with connection.cursor() as cursor:
-                    cursor.execute(
-                        """select s.task_count, (select count(*) from ledger_sessiontask),
-                            (select count(*) from ledger_message where session_task_id is not null),
-                            (select count(*) from ledger_event where kind = 'session.task_created')
-                        from ledger_session s"""
-                    )
-                    seen.append(cursor.fetchone())
-        finally:
-            connection.close()
-
-    reader = threading.Thread(target=watch)
-    reader.start()
-    responses = [
-        [
+    store(session, 16)
+    _, _, box = begin(session, messages=16)
+    for n in range(4):
+        calls = [
             insert(f"a{n}"),
             insert(f"b{n}"),
             append(1, 4 * n, 4 * n + 1),
             append(2, 4 * n + 2, 4 * n + 3),
         ]
-        for n in range(8)
-    ]
-    run(session, *responses)
-    ended.set()
-    reader.join()
-    assert len(set(seen)) > 2, "the reader saw no change"
-    for counted, tasks, linked, told in seen:
-        assert counted == tasks == told and tasks % 2 == 0 and linked == 2 * tasks
+        with transaction.atomic():
+            Message.objects.select_for_update().get(session=session, order=4 * n + 4)
+            response = elsewhere(partial(box.call_all, calls))
+            with blocked(response):
+                assert counts() == (2 * n, 2 * n, 4 * n, 2 * n)
+        assert all(answer.done for answer in response.result(PATIENCE_S))
+        assert counts() == (2 * n + 2, 2 * n + 2, 4 * n + 4, 2 * n + 2)
 
 
 def test_an_insertion_locks_the_session_alone(
@@ -252,12 +257,8 @@ def test_a_worker_that_lost_the_lock_writes_nothing() -> None:
     """S2.8, S2.13: the token is compared by every write."""
     session = make_session()
     store(session, 2)
-    lock = batches.take_lock(session.id)
-    assert lock and batches.take_lock(session.id) is None
-    taken = batches.begin_batch(lock, most=32, last=2, now=session.created_at)
-    assert taken
-    sheet = batches.load_worksheet(session.id, messages=2, preferences=[])
-    box = processing.BatchToolBox(lock, taken, sheet)
+    lock, taken, box = begin(session, messages=2)
+    assert batches.take_lock(session.id) is None
     with connection.cursor() as cursor:
         cursor.execute("update ledger_session set lock_until = now() - interval '1 second'")
     assert not batches.renew_lock(lock)
@@ -281,13 +282,8 @@ def test_a_lost_batch_returns_once_and_then_fails() -> None:
     session = make_session()
     store(session, 2)
     for tries, expected in enumerate(({"success": 1, "pending": 1}, {"success": 1, "failed": 1})):
-        lock = batches.take_lock(session.id)
-        assert lock
-        taken = batches.begin_batch(lock, most=32, last=9, now=session.created_at)
-        assert taken
+        _, _, box = begin(session, messages=2 - tries)
         if not tries:
-            sheet = batches.load_worksheet(session.id, messages=2, preferences=[])
-            box = processing.BatchToolBox(lock, taken, sheet)
             box.call_all([insert("Half"), append(1, 0, 0)])
         with connection.cursor() as cursor:
             cursor.execute("update ledger_session set lock_until = now() - interval '1 second'")

@@ -142,7 +142,8 @@ def test_nothing_is_stuck_and_nothing_is_done_twice(workers: list[Worker]) -> No
         assert sum(batch.message_count for batch in batches) == 21
         assert {batch.outcome for batch in batches} == {"success"}
 
-    # 2. A worker stops for longer than its lock lives, and goes on when another has done its work.
+    # 2. A worker stops for longer than its lock lives, and continues when another has done its
+    # work.
     session = make_session(tracker="llm")
     stopped = ask_model(workers, session)
     (other,) = (worker for worker in workers if worker is not stopped)
