@@ -96,6 +96,17 @@ def wrap_row(row: Iterable[str]) -> list[list[tuple[str, float, float]]]:
     return lines
 
 
+STYLE = """<style>
+text { font: 11px ui-monospace, monospace; fill: #1c2430 }
+.title { font-weight: 700; font-size: 13px }
+.package { fill: #f4f6f9; stroke: #d5dbe3 }
+.room { fill: #fff; stroke: #b4bfcc }
+@media (prefers-color-scheme: dark) {
+text { fill: #e6eaf0 } .package { fill: #171c24; stroke: #2d3643 }
+.room { fill: #202733; stroke: #435062 } }
+</style>"""
+
+
 def draw() -> str:
     """Return the drawing as SVG text that follows the reader's light or dark theme."""
     shapes: list[str] = []
@@ -124,15 +135,7 @@ def draw() -> str:
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH + 20} {y}" role="img">',
             "<title>The modules of the server. Each imports only from rows below it.</title>",
-            "<style>",
-            "text { font: 11px ui-monospace, monospace; fill: #1c2430 }",
-            ".title { font-weight: 700; font-size: 13px }",
-            ".package { fill: #f4f6f9; stroke: #d5dbe3 }",
-            ".room { fill: #fff; stroke: #b4bfcc }",
-            "@media (prefers-color-scheme: dark) {",
-            "text { fill: #e6eaf0 } .package { fill: #171c24; stroke: #2d3643 }",
-            ".room { fill: #202733; stroke: #435062 } }",
-            "</style>",
+            STYLE,
             *shapes,
             "</svg>",
             "",
