@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 from django.conf import settings
 from django.core.cache import cache
@@ -12,6 +13,7 @@ from django.db import connection, connections
 from django.test import Client
 
 from ledger.models import Agent, Project
+from retries.sessions import buffering
 from tests import services
 from tests.chromium import browser_process as browser_process
 from tests.elsewhere import elsewhere as elsewhere
@@ -21,10 +23,22 @@ from tests.serving import agent_client as agent_client
 from tests.serving import producer as producer
 from tests.serving import tenfour_server as tenfour_server
 from tests.serving import web_server as web_server
+from tests.waiting import PATIENCE_S
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and with them all that they
 # start; some of that is interrupted.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# A busy machine may let the cache and timers wait longer than pages and requests do.
+settings.CACHES["default"]["OPTIONS"]["socket_timeout"] = PATIENCE_S
+buffering.GIVE_UP_S = PATIENCE_S
+# A busy machine may take longer for an example, or for ten, and each run tries the same examples.
+hypothesis.settings.register_profile(
+    "tests",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    derandomize=True,
+)
+hypothesis.settings.load_profile("tests")
 settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns without it
 
 

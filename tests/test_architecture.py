@@ -57,6 +57,9 @@ def test_one_module_writes_states() -> None:
             "retries/failures/grouping.py",
             "retries/failures/pattern_merging.py",
         } | (DELETERS if model == "Grouped" else set())
+    assert modules_that_write("FailureCount", "retries_failurecount") == {
+        "retries/failures/failure_counts.py"
+    }
     # small machines whose one writer is the module of their verbs
     notifications = {f"retries/notifications/{name}.py" for name in NOTIFICATION_WRITERS}
     assert modules_that_assign("state") - notifications == {

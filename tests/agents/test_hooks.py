@@ -237,7 +237,7 @@ def test_the_agent_is_not_blocked_while_tenfour_is_down_and_the_report_arrives(
     model.play(script)
     ended = agent.run("Work on your task")
     assert ended.code == 0 and "All done." in ended.out
-    assert len(model.main_requests()) == 3  # it went on at once, and was not blocked
+    assert len(model.main_requests()) == 3  # it continued at once, and was not blocked
     assert (task_of().state, instruction_of().state) == ("running", "delivered")
     relay.open()
     model.play(steps(Say("Hello.")))

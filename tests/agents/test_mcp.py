@@ -126,7 +126,7 @@ def test_a_task_whose_first_try_fails(agent: Agent, model: ScriptedModel, lead: 
 def test_a_question_and_its_answer(
     agent: Agent, model: ScriptedModel, lead: Mcp, mcp: Callable[..., Mcp]
 ) -> None:
-    """The agent asks a person, reads the answer, and goes on with it; it can't answer itself."""
+    """The agent asks a person, reads the answer, and continues with it; it can't answer itself."""
     lead.done("import_plan", content=PLAN)
     person = mcp("operator")
 

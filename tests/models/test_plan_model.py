@@ -619,7 +619,7 @@ class PlanMachine(RuleBasedStateMachine):
 
     @rule()
     def complete(self) -> None:
-        """The clock notes which plans are over, and which go on after a replay."""
+        """The clock notes which plans are over, and which continue after a replay."""
         counts = {"completed": 0, "reopened": 0}
         for plan in self.model.plans.values():
             over = all(task.is_over for task in self.model.tasks if task.plan == plan.ref)

@@ -61,7 +61,7 @@ class ModelTask:
 
 @dataclass
 class ModelBreaker:
-    """Five failures in a row open it; after a minute single probes decide."""
+    """Five consecutive failures open it; after a minute, single probes decide."""
 
     state: str = "closed"
     failures: int = 0
