@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib.sessions.backends import cached_db, db
+from django.db import transaction
 
 from ledger import optional_cache
 
@@ -34,6 +35,8 @@ class SessionStore(cached_db.SessionStore):
         With its copy, a session would work again as soon as Redis is back.
         """
         if key := session_key or self.session_key:
-            self._cache.delete(self.cache_key_prefix + key)
-        # again after its row: another request may have read that and copied it meanwhile
+            copy = self.cache_key_prefix + key
+            self._cache.delete(copy)
+            # again without its row: until then, another request may read that and copy it
+            transaction.on_commit(lambda: optional_cache.delete(copy))
         super().delete(session_key)
