@@ -1,16 +1,19 @@
-"""People's actions on tasks, in bulk: retry now, unblock, skip, abort."""
+"""People's actions on tasks: retry now, unblock, skip, abort, and change."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import Count, Q, QuerySet
 
 from ledger import journal, sql, tasks
 from ledger.journal import Kind, Stamp
 from ledger.models import Need, Task
 from ledger.moves import resume_skipped, task_to
+from ledger.sql import Row
 from ledger.states import FINAL, BlockedReason, TaskState
+from ledger.tasks import Change
 from ledger.tokens import TrustedCaller
 from retries import checkpoints
 from retries.dependents import lock_with_questions, settle_dependents
@@ -146,3 +149,18 @@ def abort(
     aborted = tasks.abort(held, reason=reason, stamp=stamp)
     lifecycle.withdraw([id for id, done in aborted.items() if done], stamp=stamp)
     return aborted
+
+
+@transaction.atomic
+def change(task_id: UUID, asked: Change, *, version: int, stamp: Stamp) -> Row:
+    """Change a task that is not over, and hand its open question to its new agent.
+
+    Otherwise the previous agent would see the question and could withdraw it. Raises what
+    `tasks.change` raises.
+    """
+    if asked.agent is None:
+        return tasks.change(task_id, asked, version=version, stamp=stamp)
+    lock_with_questions([task_id])
+    row = tasks.change(task_id, asked, version=version, stamp=stamp)
+    lifecycle.hand_over(task_id, to=asked.agent, stamp=stamp)
+    return row

@@ -11,7 +11,7 @@ from django.http import HttpResponse
 from ninja import Body, Query, Schema
 from pydantic import Field
 
-from ledger import agents, sql, tasks
+from ledger import agents, sql
 from ledger.api.auth import (
     BearerAuth,
     BearerRequest,
@@ -153,7 +153,7 @@ def tasks_update(request: PrincipalRequest, id: UUID, body: TaskPatch) -> HttpRe
     """
     find_task(request, id)
     project = Project.objects.get(pk=request.auth.project_id)
-    tasks.change(
+    task_actions.change(
         id,
         Change(
             priority=body.priority,

@@ -7,10 +7,12 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import F, Q
 
 from ledger import journal
 from ledger.errors import NotFound, Refusal
 from ledger.journal import Kind, Stamp
+from ledger.models import Agent
 from ledger.sql import Row
 from retries.models import Escalation, EscalationQuerySet
 from retries.states import EscalationState, Reason
@@ -225,6 +227,14 @@ def reopen(escalation: Escalation, *, stamp: Stamp) -> None:
         stamp=stamp,
         data={"action": escalation.action},
     )
+
+
+def hand_over(task_id: UUID, *, to: Agent, stamp: Stamp) -> None:
+    """Make a task's open question, or one whose answer can be undone, that of another agent."""
+    asked = Escalation.objects.filter(
+        Q(state=EscalationState.OPEN) | Q(undo_until__gt=stamp.at), task_id=task_id
+    )
+    asked.exclude(agent=to).update(agent=to, updated_at=stamp.at, version=F("version") + 1)
 
 
 def record_event(

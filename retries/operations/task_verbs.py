@@ -9,7 +9,7 @@ from ledger.errors import Invalid, Refusal
 from ledger.journal import Stamp
 from ledger.models import Agent, DeadLetter, Task
 from ledger.states import FINAL, TASK_MOVES, BlockedReason, TaskState, Who
-from ledger.tasks.changing import Change, change
+from ledger.tasks import Change
 from ledger.tasks.lineage import fetch_task
 from ledger.tasks.spec import PRIORITIES
 from retries import deadletters, task_actions
@@ -164,7 +164,7 @@ def reassign(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, Left
 def change_one(task_id: UUID, asked: Change, version: int, stamp: Stamp) -> Left | None:
     """Change a task; return why if that is impossible."""
     try:
-        change(task_id, asked, version=version, stamp=stamp)
+        task_actions.change(task_id, asked, version=version, stamp=stamp)
     except Refusal as refusal:
         return Left(refusal.title(), refusal.detail)
     return None

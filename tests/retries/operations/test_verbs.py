@@ -172,6 +172,20 @@ def test_a_reassigned_task_is_claimed_by_its_new_agent_alone(agent: Agent, now: 
     assert (row["id"], row["attempts"]) == (task.pk, 2)
 
 
+def test_a_reassigned_task_takes_its_open_question_to_its_new_agent(
+    agent: Agent, now: datetime
+) -> None:
+    """So that its previous agent can't see or withdraw it."""
+    tester = make_agent("tester")
+    task = make_task(TaskState.ESCALATED, agent=agent, now=now)
+    before = Escalation.objects.get(task=task)
+    rows = Task.objects.filter(pk=task.pk)
+    run(start("task.reassign", rows, options={"agent": "tester"}, now=now), now=now)
+    after = Escalation.objects.get(task=task)
+    assert (after.agent, after.version) == (tester, before.version + 1)
+    assert after.state == "open"
+
+
 def test_reassign_leaves_a_task_that_started_or_lost_its_agent(agent: Agent, now: datetime) -> None:
     tester = make_agent("tester")
     ids = [enqueued(agent, now=now) for _ in range(3)]
