@@ -141,6 +141,7 @@ def find_subject(row: Event) -> Model | None:
 @admin.register(ClockRun)
 class ClockRunAdmin(ReadOnly):
     list_display = ("name", "last_run_at", "took_ms", "did")
+    json_columns = ("did",)
 
 
 class OfTask(Records):

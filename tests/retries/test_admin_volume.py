@@ -177,7 +177,7 @@ def test_the_journal_shows_the_last_week_unless_it_is_asked_for_more(
 
 
 ID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-")
-SHOWN_JSON = (NotificationRule, "conditions")
+SHOWN_JSON = {(NotificationRule, "conditions"), (ClockRun, "did")}
 # rows that no page outside the admin shows
 WITHOUT_PAGE = {ClockRun, QuietHours}
 # rows that the world does not have
@@ -220,12 +220,13 @@ def test_lists_are_not_sorted_where_that_reads_every_row(mara: Client, agent: Ag
 
 def test_a_list_reads_no_json_that_it_does_not_show(mara: Client, agent: Agent) -> None:
     make_world(agent, timezone.now())
+    ClockRun.objects.create(name="idle_check", last_run_at=NOW)
     for model in PAGES:
         columns = [
             f'"{each._meta.db_table}"."{field.column}"'
             for each in apps.get_models()
             for field in each._meta.concrete_fields
-            if isinstance(field, JSONField) and (each, field.name) != SHOWN_JSON
+            if isinstance(field, JSONField) and (each, field.name) not in SHOWN_JSON
         ]
         with CaptureQueriesContext(connection) as found:
             read(mara, path(model))
