@@ -80,8 +80,8 @@ class OperationAdmin(ReadOnly):
         """End each operation, or show the reason why it can't be ended."""
         changed = 0
         for row in chosen.order_by("id"):
-            needed = find_verb(row.verb).permission
             try:
+                needed = find_verb(row.verb).permission
                 if not all(may(request.user, needed, project) for project in row.project_ids):
                     raise Refusal(f"You may not end “{row}”.")
                 end_one(row.pk, among=Operation.objects.all(), stamp=stamp_of(request))

@@ -39,6 +39,19 @@ def test_operations_are_undone_or_stopped(mara: Client, agent: Agent) -> None:
     assert page.context["verbs"] == [] and page.context["outside"] == f"/operations/{running.pk}/"
 
 
+def test_an_operation_of_a_newer_version_stays_as_it_is(mara: Client, agent: Agent) -> None:
+    """It may have a verb that this version lacks."""
+    make_task(agent)
+    newer, known = (start("task.skip", Task.objects.all(), now=timezone.now()) for _ in "ab")
+    Operation.objects.filter(pk=newer.pk).update(verb="task.invented")
+    assert "no verb" in act(mara, Operation, "undo", newer)
+    act(mara, Operation, "undo", known)
+    assert dict(Operation.objects.values_list("pk", "state")) == {
+        newer.pk: "waiting",
+        known.pk: "undone",
+    }
+
+
 def test_an_operation_on_several_projects_needs_all_of_them(mara: Client, agent: Agent) -> None:
     other = make_agent(project=make_project("other"))
     make_task(agent)
