@@ -78,8 +78,10 @@ def explain(cursor: Any, text: str, params: Any, *, is_prepared: bool) -> dict[s
         cursor = psycopg.ClientCursor(cursor.connection)
         values = f"({', '.join(['%s'] * len(params))})" if params else ""
         text = f'execute "{name}"{values}'
-    cursor.execute(f"explain (analyze, timing off, format json) {text}", params)
-    (plans,) = read_row(cursor)
+    # it runs the statement, and some write
+    with cursor.connection.transaction(force_rollback=True):
+        cursor.execute(f"explain (analyze, timing off, format json) {text}", params)
+        (plans,) = read_row(cursor)
     found: dict[str, Any] = plans[0]["Plan"]
     return found
 
@@ -92,7 +94,8 @@ def read_row(cursor: Any) -> tuple[Any, ...]:
 def list_scanned(plan: dict[str, Any], large: dict[str, float]) -> Iterator[str]:
     """Yield the large tables that a plan walks through, by an index or without."""
     table = plan.get("Relation Name", "")
-    read = plan.get("Actual Rows", 0) + plan.get("Rows Removed by Filter", 0)
+    in_each_loop = plan.get("Actual Rows", 0) + plan.get("Rows Removed by Filter", 0)
+    read = in_each_loop * plan.get("Actual Loops", 1)
     is_whole = read > large.get(table, 0) * WHOLE
     if table in large and (plan["Node Type"] == "Seq Scan" or is_whole):
         yield table
