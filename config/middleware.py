@@ -131,6 +131,8 @@ class ApiProblems:
 
     BUSY = "Too many requests wait for their bodies to arrive. This one has not taken effect."
     LATER = "Retry the request, and send its body without a pause."
+    ALL = "GET /v1/docs lists all operations."
+    AS_JSON = "Send the body as JSON in UTF-8."
     CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed"}
 
     def __init__(self, get_response: GetResponse) -> None:
@@ -149,8 +151,9 @@ class ApiProblems:
         if not code or not request.path.startswith("/v1/") or response["Content-Type"] == PROBLEM:
             return response
         allowed = response.get("Allow")
-        detail = f"The API has no operation {request.method} {request.path}."
-        hint = "GET /v1/docs lists all operations."
+        detail, hint = f"The API has no operation {request.method} {request.path}.", self.ALL
+        if code == "bad_request":
+            detail, hint = "The request is malformed or not in UTF-8.", self.AS_JSON
         problem = problem_response(request, code, detail, hint=hint)
         if allowed:
             problem["Allow"] = allowed

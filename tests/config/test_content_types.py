@@ -47,6 +47,12 @@ def test_addresses_are_read_as_utf_8_and_other_forms_are_refused(codec: str) -> 
 
 
 @pytest.mark.django_db
+def test_the_api_says_what_is_wrong_with_a_form_in_another_encoding() -> None:
+    status, text = send("/v1/tasks", "application/x-www-form-urlencoded; charset=utf-7", b"a=b")
+    assert status == 400 and "not in UTF-8" in text and "no operation" not in text
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize("kind", ["a/b; x*=nope'en'%41", "a/b; x*=''", ";", "; charset", "a/b;;;="])
 def test_content_types_that_can_not_be_read_count_as_none(kind: str) -> None:
     assert send("/sign-in/", kind)[0] == 200
