@@ -117,6 +117,7 @@ def set_quiet_hours(
     if starts is None or ends is None:
         QuietHours.objects.filter(user=user).delete()
         return None
+    check_clock_times({"starts": starts, "ends": ends})
     check_timezone(timezone)
     return QuietHours.objects.update_or_create(
         user=user, defaults={"starts": starts, "ends": ends, "timezone": timezone}

@@ -71,7 +71,7 @@ def delete_old(*, now: datetime, project: Project | None = None) -> dict[str, An
         with open_archive(now) as archive:
             Run(bounds, archive, did, resume_after).delete_all()
     except ArchiveBusy:
-        did["busy"] = 1  # another run goes on
+        did["busy"] = 1  # another run is in progress
     except (OSError, DamagedArchive) as error:
         did["error"] = f"The archive can't be written: {error}."
         logger.error("Retention stopped. %s", did["error"])

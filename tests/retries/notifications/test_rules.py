@@ -1,6 +1,6 @@
 """Rules: who is told of what, once, later, again, or in a summary."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from ledger import journal
 from ledger.agents import pause
-from ledger.errors import RateLimited
+from ledger.errors import Invalid, RateLimited
 from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Event, Task
 from retries import task_actions
@@ -23,6 +23,7 @@ from retries.models import (
     Escalation,
     NotificationRule,
     NotificationThread,
+    QuietHours,
 )
 from retries.notifications import channels, outbox, rules, tick, trials, watches
 from retries.notifications.conditions import DEFAULTS
@@ -179,6 +180,14 @@ def test_a_storm_becomes_a_summary(receiver: Receiver) -> None:
     assert Delivery.objects.filter(state="summarized", summary__role="summary").count() == 5
     run_clock()
     assert told(receiver) == []
+
+
+def test_quiet_hours_have_one_zone() -> None:
+    mara = User.objects.create_user("mara")
+    zoned = time(22, tzinfo=UTC)
+    with pytest.raises(Invalid, match="its zone as timezone"):
+        rules.set_quiet_hours(mara, starts=zoned, ends=time(7))
+    assert not QuietHours.objects.exists()
 
 
 def test_quiet_hours_hold_all_but_severe(receiver: Receiver) -> None:
