@@ -12,8 +12,7 @@ from typing import Any
 
 from tests.agents.network import Network, end_session
 from tests.agents.scripted_model import ScriptedModel, Tool
-
-TURN_S = 60
+from tests.waiting import PATIENCE_S
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class Agent:
             stderr=subprocess.PIPE,
         )
         try:
-            out, err = process.communicate(timeout=TURN_S)
+            out, err = process.communicate(timeout=PATIENCE_S)
         finally:
             end_session(process, signal.SIGKILL)
         return Ended(process.returncode, out.decode(), err.decode())
@@ -98,6 +97,9 @@ class ClaudeCode(Agent):
             "ANTHROPIC_API_KEY": "no-key",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
+            # Otherwise, it begins before its MCP servers have started.
+            "MCP_CONNECTION_NONBLOCKING": "0",
+            "MCP_TIMEOUT": str(1000 * PATIENCE_S),
             **self.env,
         }
 

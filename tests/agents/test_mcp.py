@@ -17,6 +17,7 @@ from tests.config.mcp.conftest import lead as lead
 from tests.config.mcp.conftest import mcp as mcp
 from tests.docs.pages import ROOT, blocks
 from tests.serving import Tenfour
+from tests.waiting import PATIENCE_S
 
 PLAN = """---
 phase: 03-ids
@@ -194,6 +195,10 @@ def test_the_bridge_for_agents_that_start_a_program(
         config = agent.home / ".codex" / "config.toml"
         lines = [f"{key} = {json.dumps(server[key])}" for key in ("command", "args")]
         env = [f"{key} = {json.dumps(value)}" for key, value in access.items()]
+        lines += [
+            f"startup_timeout_sec = {PATIENCE_S}",
+            "required = true",
+        ]  # else it begins without
         table = ["[mcp_servers.tenfour]", *lines, "[mcp_servers.tenfour.env]", *env]
         config.write_text("\n".join([config.read_text(), *table, ""]))
     lead.done("send_instruction", agent="coder", content="Read the style guide first.")

@@ -50,6 +50,7 @@ def paths(coder: Agent, mara: User, now: datetime) -> dict[str, str]:
     return make_world(coder, browser, now) | {path: path for path in FORMS}
 
 
+@pytest.mark.timeout(900)  # there are a hundred pages, and a busy machine
 def test_every_page_fits_every_width(visit: Callable[..., Visitor], paths: dict[str, str]) -> None:
     visitor = visit().signed_in()
     sticks_out, crossed, cut, inaccessible = {}, {}, {}, {}

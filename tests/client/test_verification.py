@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ def test_the_example_of_the_reference(
 ) -> None:
     """api.md §9.4: it fails once, is told why, and passes."""
     npm = tmp_path / "npm"
-    npm.write_text(f'#!/bin/sh\necho "$@: 2 failed"; test -e {tmp_path}/mended\n')
+    npm.write_text(f'#!/bin/sh\necho "$@: 2 failed"; test -e {shlex.quote(str(tmp_path))}/mended\n')
     npm.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("TENFOUR_URL", tenfour_server.url)
@@ -100,9 +101,9 @@ def test_the_first_that_fails_is_told_and_a_later_run_mends_it(
         assert first.done("x").decision == "escalated"
     assert failure(producer, first)["verification"]["command"] == "exit 4"
     with next_of(coder) as second:
-        assert not second.verify(f"test -e {tmp_path}/x").passed
+        assert not second.verify(f"test -e {shlex.quote(str(tmp_path))}/x").passed
         (tmp_path / "x").touch()
-        assert second.verify(f"test -e {tmp_path}/x").passed
+        assert second.verify(f"test -e {shlex.quote(str(tmp_path))}/x").passed
     assert second.decision and second.decision.decision == "done"
     with next_of(coder) as third:
         third.verify("echo 1 failed; exit 1")
@@ -153,7 +154,7 @@ def test_the_async_one_checks_too_and_stops_when_it_is_cancelled(
 
             async def work() -> None:
                 async with await anext(coder.attempts()) as attempt:
-                    await attempt.verify(f"echo $$ > {pid}; exec sleep 600")
+                    await attempt.verify(f"echo $$ > {shlex.quote(str(pid))}; exec sleep 600")
 
             working = asyncio.create_task(work())
             while not (pid.exists() and pid.read_text().strip()):

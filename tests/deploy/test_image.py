@@ -5,6 +5,7 @@ No image is built here: the files and packages of the Dockerfile are put into a 
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -57,7 +58,7 @@ def remove_unused(venv: Path) -> None:
     """Run the Dockerfile's commands that make the packages smaller."""
     found = re.search(r"^RUN (find .+?)(?<!\\)$", (ROOT / "Dockerfile").read_text(), re.M | re.S)
     assert found
-    subprocess.run(found[1].replace("/opt/venv", str(venv)), shell=True, check=True)
+    subprocess.run(found[1].replace("/opt/venv", shlex.quote(str(venv))), shell=True, check=True)
 
 
 def bytes_in(folder: Path) -> int:
