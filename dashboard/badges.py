@@ -15,7 +15,7 @@ from ledger.states import (
     urgency_of,
 )
 from retries.models.notification_delivery import DeliveryState
-from retries.states import Answer, PatternState
+from retries.states import Answer, PatternState, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +105,24 @@ FAILURE_ICONS = {
     FailureType.TIMEOUT: "f-timeout",
     FailureType.ARCHITECT_REJECTED: "f-architect",
 }
+# the labels and icons of escalations
+REASON_LABELS = {
+    Reason.INSTRUCTION_IGNORED: ("No acknowledgment", "ear"),
+    Reason.MAX_RETRIES_EXCEEDED: ("Failed every attempt", "s-escalated"),
+    Reason.PERMISSION_DENIED: ("Permission denied", "f-permission"),
+    Reason.SERVICE_UNAVAILABLE: ("Service unavailable", "broken"),
+    Reason.CONFLICTING_REQUIREMENTS: ("Conflicting requirements", "f-conflict"),
+    Reason.IMPOSSIBLE: ("Reported as impossible", "s-blocked"),
+    Reason.NEEDS_CONFIRMATION: ("Needs a confirmation", "help"),
+    Reason.BLOCKED: ("Reported blocked", "s-blocked"),
+    Reason.NON_RETRYABLE: ("Not worth a retry", "s-escalated"),
+    Reason.RELEASES_EXHAUSTED: ("Put back too often", "s-escalated"),
+    Reason.AGENT_QUESTION: ("Asks a question", "help"),
+    Reason.QUESTIONS_EXHAUSTED: ("Asks too many questions", "help"),
+    Reason.NEEDS_QUOTA: ("Needs quota", "f-permission"),
+    Reason.NEEDS_CREDENTIALS: ("Needs credentials", "f-permission"),
+    Reason.SAME_FAILURE_AGAIN: ("Same failure again", "s-escalated"),
+}
 ANSWER_ICONS = {
     Answer.FIX: "pen",
     Answer.RETRY: "s-retry",
@@ -164,6 +182,12 @@ def outcome_label(outcome: str | None) -> str:
 
 def failure_icon(type: str) -> str:
     return FAILURE_ICONS[FailureType(type)]
+
+
+def escalation_icon(reason: str, failure_type: str | None) -> str:
+    """Return the icon of an escalation's reason, or of its last failure if that says more."""
+    _, icon = REASON_LABELS[Reason(reason)]
+    return failure_icon(failure_type) if failure_type and icon == "s-escalated" else icon
 
 
 def urgency_badge(retry_count: int, *, gave_up: bool = False) -> Badge:

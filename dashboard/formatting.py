@@ -118,6 +118,16 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def describe_waiting(tasks: int, instructions: int) -> str:
+    """Return how many tasks and instructions wait, without those of which there are none.
+
+    >>> describe_waiting(1, 2), describe_waiting(500, 0), describe_waiting(0, 1)
+    ('1 task and 2 instructions', '500 tasks', '1 instruction')
+    """
+    numbers = ((tasks, "task"), (instructions, "instruction"))
+    return " and ".join(counted(number, noun) for number, noun in numbers if number)
+
+
 def few(number: float) -> str:
     """Format a number that may be small: with a tenth below 10, and 0 only if it is 0.
 

@@ -112,9 +112,13 @@ class Scope:
     @property
     def params(self) -> QueryDict:
         """The parameters that keep the project, for links that add their own."""
+        return self.params_of(self.project.name if self.project else "")
+
+    def params_of(self, project: str) -> QueryDict:
+        """Return the parameters of a link to what is in one project, such as a pattern's rows."""
         params = QueryDict(mutable=True)
-        if self.project is not None and self.is_choice:
-            params["project"] = self.project.name
+        if project and self.is_choice:
+            params["project"] = project
         return params
 
 

@@ -240,3 +240,19 @@ def as_id(word: str) -> uuid.UUID | None:
     """
     match = ID.fullmatch(word)
     return uuid.UUID(match["id"]) if match else None
+
+
+def quote_words(text: str) -> str:
+    """Return the text as a query that searches each of its words, also those that look like terms.
+
+    >>> quote_words("KeyError:'EUR' in main")
+    '"KeyError:\\'EUR\\'" in main'
+    """
+    return " ".join(quote_word(word) for word in text.split())
+
+
+def quote_word(word: str) -> str:
+    match = TOKEN.fullmatch(word)
+    is_plain = match and match["key"] is None and match["words"] is None
+    plain = word.replace('"', "")
+    return word if is_plain else f'"{plain}"'

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from dashboard.badges import failure_icon
+from dashboard.badges import escalation_icon
 from dashboard.formatting import counted
 from dashboard.sentences.tasks import describe_reason
 from ledger import sql
@@ -96,22 +96,22 @@ def list_oldest_questions(
 
 
 def describe_question(row: dict[str, Any]) -> QuestionLine:
-    icon, reason, headline = "s-escalated", describe_reason(row), ""
+    reason, headline = describe_reason(row), ""
     if row["of_instruction"]:
-        icon, reason = "u-3", f"ignored {counted(row['deliveries'], 'time')}"
+        reason = f"ignored {counted(row['deliveries'], 'time')}"
     elif row["reason"] in QUESTIONS or row["question"]:
-        icon, headline = "help", row["question"].strip().partition("\n")[0]
+        headline = row["question"].strip().partition("\n")[0]
     elif row["failure_type"]:
-        type = FailureType(row["failure_type"])
-        icon, headline = failure_icon(type), find_failure_headline(row)
+        headline = find_failure_headline(row)
         if row["reason"] == "max_retries_exceeded":
-            reason = f"failed {row['attempts']} of {row['attempt_limit']}: {KINDS[type]}"
+            kind = KINDS[FailureType(row["failure_type"])]
+            reason = f"failed {row['attempts']} of {row['attempt_limit']}: {kind}"
     return QuestionLine(
         row["id"],
         row["version"],
         row["ref"],
         row["title"],
-        icon,
+        escalation_icon(row["reason"], row["failure_type"]),
         reason[:1].upper() + reason[1:],
         headline[:WORDS],
         row["waiting"],
@@ -140,6 +140,7 @@ class SameCause:
     pattern_id: UUID
     fingerprint: str
     template: str
+    project: str
     count: int
     answerable: int  # those that one answer can be for
 
@@ -169,12 +170,13 @@ CAUSES = f"""with open as (
     join lateral ({LAST_FAILURE}) f on true join retries_grouped g on g.failure_id = f.id
     group by 1
 )
-select null::uuid as pattern_id, '' as fingerprint, '' as template,
+select null::uuid as pattern_id, '' as fingerprint, '' as template, '' as project,
     (select count(distinct w.task_id) from open x
         cross join lateral (select n.task_id {DEPENDENT}) w) as n, 0 as answerable
 union all
-select c.pattern_id, p.fingerprint, left(p.template, {WORDS}), c.n, c.answerable
+select c.pattern_id, p.fingerprint, left(p.template, {WORDS}), o.name, c.n, c.answerable
 from causes c join retries_failurepattern p on p.id = c.pattern_id
+    join ledger_project o on o.id = p.project_id
 order by n desc, pattern_id"""
 
 
@@ -187,7 +189,12 @@ def read_causes(project: Project | None, *, now: datetime, agent_id: UUID | None
     counts = {row["pattern_id"]: row["n"] for row in rows if row["pattern_id"]}
     shared = [
         SameCause(
-            row["pattern_id"], row["fingerprint"], row["template"], row["n"], row["answerable"]
+            row["pattern_id"],
+            row["fingerprint"],
+            row["template"],
+            row["project"],
+            row["n"],
+            row["answerable"],
         )
         for row in rows
         if row["pattern_id"] and row["n"] > 1

@@ -132,6 +132,15 @@ def failed_in_pattern(text: str) -> QuerySet[Any, Any]:
     return Grouped.objects.filter(pattern__in=patterns.values("pk")).values("failure__task")
 
 
+def name_params(rows: QuerySet[Any, Any]) -> tuple[str, dict[str, Any]]:
+    """Return a query's SQL for use in a larger statement, with names for its parameters."""
+    text, values = rows.query.sql_with_params()
+    params = {f"p{number}": value for number, value in enumerate(values)}
+    first, *rest = text.split("%s")
+    named = (f"%({name})s{part}" for name, part in zip(params, rest, strict=True))
+    return first + "".join(named), params
+
+
 def hash_of(query: object) -> str:
     return uuid5(NAMESPACE_OID, repr(query)).hex
 
@@ -168,7 +177,7 @@ def open_deadletters(project: Project | None) -> QuerySet[DeadLetter]:
 
 UNDER_WAY = Q(completed_at=None, aborted_at=None)
 PLAN_TASKS = Task.objects.current().filter(plan=OuterRef("pk")).order_by()
-PLAN_ESCALATIONS = Escalation.objects.open().filter(task__plan=OuterRef("pk")).order_by()
+PLAN_ESCALATIONS = Escalation.objects.in_inbox(Now()).filter(task__plan=OuterRef("pk")).order_by()
 
 
 def plans_under_way(project: Project | None) -> QuerySet[Any]:

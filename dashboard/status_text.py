@@ -1,13 +1,14 @@
 """Short status texts for lists: the text, its tone, and a countdown (pure)."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 AHEAD_CAP = 100  # counting stops here
 
 
 @dataclass(frozen=True, slots=True)
 class StatusText:
-    """A text, with a bar for a measured time or with seconds that count down."""
+    """A text, with a bar for a measured time, seconds that count down, or an age that grows."""
 
     text: str
     tone: str = "mute"
@@ -15,6 +16,7 @@ class StatusText:
     bar: float | None = None
     slow: bool = False
     countdown: int | None = None
+    since: datetime | None = None
 
     @property
     def css(self) -> str:

@@ -17,7 +17,7 @@ from ledger.models import Project
 
 # parameters of a page that its neighbors' pages don't repeat
 OWN = (
-    *("ask", "open", "id", "timeline", "before", "after"),
+    *("ask", "open", "id", "timeline", "differences", "before", "after"),
     *("show", "state", "find", "at", "start", "batches", "make", "order", "page"),
 )
 

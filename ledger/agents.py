@@ -7,18 +7,19 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Case, DateTimeField, Exists, F, OuterRef, Q, QuerySet, Subquery, When
 
 from ledger import instructions, journal
 from ledger.errors import Invalid, Refusal
 from ledger.journal import Kind, Stamp
-from ledger.models import Agent, Instruction, Project
+from ledger.models import Agent, Attempt, Instruction, Project, Task
 from ledger.models.agent import CONCURRENCY, SYSTEM_TEXT_LENGTH
 from ledger.redaction import redacted, titled
-from ledger.states import InstructionState
+from ledger.states import InstructionState, TaskState
 from ledger.tokens import TrustedCaller
 
 NAME_LENGTH = 64
+HEAD = 100  # of an agent's queue, where a task that has waited for long is looked for
 
 
 class UnknownAgent(Refusal):
@@ -84,13 +85,38 @@ def find_similar_names(name: str, *, project: Project, most: int = 5) -> list[st
     return [names[folded] for folded in close]
 
 
+class EarliestOf(Subquery):
+    """The earliest of the times that a query finds; slice the query to limit how far it looks."""
+
+    template = "(select min(found.at) from (%(subquery)s) found(at))"
+    output_field = DateTimeField()
+
+
 def find_silent(now: datetime) -> QuerySet[Agent]:
-    """Return agents that have not called for a while although instructions wait for them."""
+    """Return agents that have not called for a while although something waits for them.
+
+    It is an instruction, or a task that the agent would get: not if it or the plan is paused. An
+    agent with a running attempt may ask for the next task only when that has ended.
+    """
     limit = now - timedelta(seconds=settings.TENFOUR["SILENT_AFTER_SECONDS"])
+    unseen = Agent.objects.filter(Q(last_seen_at=None) | Q(last_seen_at__lt=limit))
     waiting = Instruction.objects.filter(
         agent=OuterRef("pk"), state=InstructionState.QUEUED, queued_at__lt=limit
     )
-    return Agent.objects.filter(Q(last_seen_at=None) | Q(last_seen_at__lt=limit), Exists(waiting))
+    tasks = Task.objects.filter(agent=OuterRef("pk"))
+    queue = tasks.filter(state=TaskState.QUEUED).order_by("-priority", "id")
+    retries = tasks.filter(state=TaskState.RETRY).order_by("due_at")
+    running = Attempt.objects.filter(agent=OuterRef("pk"), outcome=None, lease_expires_at__gt=now)
+    found = unseen.alias(
+        queued_since=earliest_of(queue, "updated_at"), due_since=earliest_of(retries, "due_at")
+    )
+    has_tasks = Q(queued_since__lt=limit) | Q(due_since__lt=limit)
+    return found.filter(Exists(waiting) | Q(paused=False) & ~Exists(running) & has_tasks)
+
+
+def earliest_of(tasks: QuerySet[Task], column: str) -> EarliestOf:
+    """Return the earliest time of the first tasks, without those of paused plans."""
+    return EarliestOf(tasks.values(at=Case(When(plan__paused_at=None, then=F(column))))[:HEAD])
 
 
 def pause(agents: Iterable[Agent], *, paused: bool = True, stamp: Stamp) -> list[Agent]:

@@ -31,7 +31,7 @@ def export(request: HtmxRequest, form: str) -> HttpResponseBase:
     chosen = choose_agents(queries.list_agents(project, now), query, now=now)
     rates = read_rates(project, span, now=now)
     sort = read_agent_sort(request.GET.get("sort", ""))
-    sort_agents(chosen, rates, sort=sort, range=span)
+    sort_agents(chosen, rates, queries.read_sort_runs(chosen, sort), sort=sort, range=span)
     records = (list(cells_of(*each, rates.get(each[0].pk) or Rates(span))) for each in chosen)
     return export_records(records, COLUMNS, form=form, name="agents", problems=query.problems)
 

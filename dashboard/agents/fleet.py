@@ -12,7 +12,8 @@ from dashboard.agents.breaker import BreakerView, describe_breaker
 from dashboard.agents.filters import AgentQuery
 from dashboard.agents.rates import Range, Rates
 from dashboard.badges import breaker_badge
-from dashboard.formatting import counted
+from dashboard.formatting import counted, describe_waiting
+from dashboard.sorting import Columns, SortColumn, read_sort
 from ledger.states import BreakerState
 from retries import breaker
 
@@ -169,23 +170,29 @@ def is_capped(agent: Any, most: int) -> bool:
 
 
 LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
-# the columns that sort within a group, highest first except names
-SORTS: Mapping[str, Any] = {
-    "waiting": lambda agent, rates: -sum_waiting(agent),
-    "name": lambda agent, rates: 0,
-    "done": lambda agent, rates: -rates.now.tasks_done,
-    "errors": lambda agent, rates: -(rates.now.error_rate or 0),
-    "seen": lambda agent, rates: -(agent.last_seen_at or LONG_AGO).timestamp(),
+# the columns that sort within a group; agents without a value, which is None, come last
+SORT_COLUMNS: Columns = {
+    "name": SortColumn(lambda agent, rates, run: agent.name),
+    "done": SortColumn(lambda agent, rates, run: rates.now.tasks_done, largest_first=True),
+    "errors": SortColumn(lambda agent, rates, run: rates.now.error_rate, largest_first=True),
+    "first": SortColumn(lambda agent, rates, run: rates.now.first_rate),
+    "slots": SortColumn(lambda agent, rates, run: run.count if run else 0, largest_first=True),
+    "waiting": SortColumn(lambda agent, rates, run: sum_waiting(agent), largest_first=True),
+    "seen": SortColumn(lambda agent, rates, run: agent.last_seen_at, largest_first=True),
 }
-
-
-RATED = {"done", "errors"}  # the columns that need the rates
-DEFAULT_SORT = "waiting"
+RATED = {"done", "errors", "first"}  # the columns that need the rates
+RUNS = {"slots"}  # the columns that need the running attempts
+DEFAULT_SORT = "-waiting"
 
 
 def read_agent_sort(name: str) -> str:
-    """Return the order that an address asks for if there is one, or the default."""
-    return name if name in SORTS else DEFAULT_SORT
+    """Return the order that an address asks for if there is one, or an empty string."""
+    return read_sort(name, SORT_COLUMNS, None)
+
+
+def needs(columns: set[str], sort: str) -> bool:
+    """Return whether an order is by one of the columns."""
+    return sort.removeprefix("-") in columns
 
 
 def choose_agents(
@@ -214,18 +221,25 @@ def is_chosen(agent: Any, group: Group, query: AgentQuery, *, now: datetime) -> 
 
 
 def sort_agents(
-    chosen: list[tuple[Any, Group]], rates: Mapping[UUID, Rates], *, sort: str, range: Range
+    chosen: list[tuple[Any, Group]],
+    rates: Mapping[UUID, Rates],
+    runs: Mapping[UUID, Run],
+    *,
+    sort: str,
+    range: Range,
 ) -> None:
     """Sort by group, then by the column, then by name."""
-    none = Rates(range)
-    key = SORTS[sort]
-    chosen.sort(
-        key=lambda one: (
-            GROUPS.index(one[1]),
-            key(one[0], rates.get(one[0].pk, none)),
-            one[0].name,
-        )
-    )
+    none, by = Rates(range), sort or DEFAULT_SORT
+    column = SORT_COLUMNS[by.removeprefix("-")].value
+
+    def value_of(one: tuple[Any, Group]) -> Any:
+        return column(one[0], rates.get(one[0].pk, none), runs.get(one[0].pk))
+
+    chosen.sort(key=lambda one: one[0].name)
+    known = [one for one in chosen if value_of(one) is not None]
+    unknown = [one for one in chosen if value_of(one) is None]
+    known.sort(key=value_of, reverse=by.startswith("-"))
+    chosen[:] = sorted(known + unknown, key=lambda one: GROUPS.index(one[1]))
 
 
 def count_groups(agents: Sequence[Any]) -> dict[str, int]:
@@ -275,9 +289,8 @@ def describe_group(group: Group, agents: Sequence[Any], rows: Sequence[FleetRow]
     if group.key == "half-open":
         return "one probe at a time"
     if group.key == "silent":
-        said = [counted(sum(each.queued for each in agents), "instruction")]
-        said = [counted(tasks, "task"), *said] if tasks else said
-        return f"have not checked in lately; {' and '.join(said)} waiting"
+        said = describe_waiting(tasks, sum(each.queued for each in agents))
+        return f"have not checked in lately; {said} waiting"
     if group.key == "paused":
         return "by a person"
     if len(rows) < len(agents):

@@ -5,37 +5,76 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dashboard.badges import Badge, breaker_badge
-from dashboard.formatting import rough_duration
-from ledger.models import Agent
 from ledger.states import BreakerState
+
+COUNTED = 1000  # counts of one agent stop here
+SHOWN = 8  # agents that get no work, of each kind
 
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """A label with its icon, and the time of the agent's last check-in as text."""
+    """A label with its icon."""
 
     label: str
     icon: str
     css: str
-    last_seen: str
 
 
 @dataclass(frozen=True, slots=True)
 class TrippedAgents:
     """Agents whose breaker is open, then half open; the last tripped first."""
 
-    agents: list[Agent]  # with `tasks_held` and `probe_ended`
-    more: int
-    held: int  # tasks of all of them, also of those that are not listed
+    agents: list[Any]  # with `tasks_held` and `probe_ended`
+
+    @property
+    def shown(self) -> list[Any]:
+        return self.agents[:SHOWN]
+
+    @property
+    def more(self) -> int:
+        return len(self.agents[SHOWN:])
+
+    @property
+    def held(self) -> int:
+        return sum(agent.tasks_held for agent in self.agents)
+
+    @property
+    def are_some(self) -> bool:
+        """Return whether more tasks may be held than were counted."""
+        return any(agent.tasks_held >= COUNTED for agent in self.agents)
 
 
 @dataclass(frozen=True, slots=True)
 class SilentAgents:
-    """Agents that do not check in while instructions wait for them; the longest silent first."""
+    """Agents that do not check in while work waits for them; the longest silent first."""
 
-    agents: list[Agent]  # with `waiting`
-    more: int
-    waiting: int  # instructions for all of them, also for those that are not listed
+    agents: list[Any]  # with `instructions`, `tasks_queued` and `tasks_retry`
+
+    @property
+    def shown(self) -> list[Any]:
+        return self.agents[:SHOWN]
+
+    @property
+    def more(self) -> int:
+        return len(self.agents[SHOWN:])
+
+    @property
+    def waiting(self) -> int:
+        return sum(sum(waiting_counts(agent)) for agent in self.agents)
+
+    @property
+    def are_some(self) -> bool:
+        """Return whether more may wait than was counted."""
+        return any(max(waiting_counts(agent)) >= COUNTED for agent in self.agents)
+
+
+def waiting_counts(agent: Any) -> tuple[int, ...]:
+    return agent.instructions, agent.tasks_queued, agent.tasks_retry
+
+
+def describe_counts(*counts: int) -> str:
+    """Return the sum of counts, with a + if one of them stopped before its end."""
+    return f"{sum(counts):,}{'+' if max(counts) >= COUNTED else ''}"
 
 
 def describe_presence(agent: Any, *, now: datetime, silent_after: timedelta) -> Presence:
@@ -43,31 +82,15 @@ def describe_presence(agent: Any, *, now: datetime, silent_after: timedelta) -> 
 
     A breaker that is not closed comes first: an agent that checks in still gets no tasks.
     """
-    last_seen = describe_last_seen(agent, now=now)
     if badge := trip_badge(agent):
-        return Presence(badge.label, badge.icon, badge.css, last_seen)
+        return Presence(badge.label, badge.icon, badge.css)
     if agent.silent:
-        return Presence("Silent", "ear", "st--silent", last_seen)
+        return Presence("Silent", "ear", "st--silent")
     if agent.last_seen_at is None:
-        return Presence("New", "s-queued", "", last_seen)
+        return Presence("New", "s-queued", "")
     if now - agent.last_seen_at <= silent_after:
-        return Presence("In touch", "s-done", "st--done", last_seen)
-    return Presence("Away", "s-queued", "", last_seen)
-
-
-def describe_last_seen(agent: Agent, *, now: datetime) -> str:
-    if agent.last_seen_at is None:
-        return "never checked in"
-    return f"checked in {rough_duration((now - agent.last_seen_at).total_seconds())} ago"
-
-
-def describe_silence(agent: Any, *, now: datetime) -> str:
-    """Return how long a silent agent has not checked in and how many instructions wait for it."""
-    waiting = f"{agent.queued:,} waiting"
-    if agent.last_seen_at is None:
-        return f"has never checked in; {waiting}"
-    length = rough_duration((now - agent.last_seen_at).total_seconds())
-    return f"has not checked in for {length}; {waiting}"
+        return Presence("In touch", "s-done", "st--done")
+    return Presence("Away", "s-queued", "")
 
 
 def breaker_state(agent: Any) -> BreakerState:

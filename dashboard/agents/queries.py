@@ -10,7 +10,6 @@ from uuid import UUID
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import (
     Case,
-    Count,
     Exists,
     F,
     Func,
@@ -19,18 +18,17 @@ from django.db.models import (
     OuterRef,
     QuerySet,
     Subquery,
-    Sum,
     Value,
     When,
-    Window,
 )
 from django.db.models.functions import JSONObject
 from django.urls import reverse
 
 from dashboard.ack_targets import TargetRow
-from dashboard.agents.fleet import MOST_COUNTED, Run
-from dashboard.agents.presence import SilentAgents, TrippedAgents
+from dashboard.agents.fleet import MOST_COUNTED, RUNS, Group, Run, needs
+from dashboard.agents.presence import COUNTED, SilentAgents, TrippedAgents
 from dashboard.compiled_queries import compiled
+from dashboard.query_box import quote_words
 from dashboard.shared_queries import (
     CountOf,
     of_project,
@@ -43,11 +41,9 @@ from ledger.models import Agent, Attempt, Instruction, Project, Task, Token
 from ledger.states import BlockedReason, BreakerState, InstructionState, TaskState
 from retries.models import InsightFigure
 
-COUNTED = 1000  # counts of one agent stop here
 SAME_NAME = 20  # agents of one name in several projects
 TOKENS_SHOWN = 20
 TARGET_DAYS = 30
-PROBLEMS_SHOWN = 3  # agents of one kind
 
 QUEUE = Instruction.objects.filter(agent=OuterRef("pk"), state=InstructionState.QUEUED).order_by()
 UNANSWERED = Instruction.objects.filter(
@@ -111,6 +107,11 @@ def read_runs(agents: Sequence[Any]) -> dict[UUID, Run]:
     }
 
 
+def read_sort_runs(chosen: Sequence[tuple[Any, Group]], sort: str) -> dict[UUID, Run]:
+    """Return the running attempts of all chosen agents if an order needs them."""
+    return read_runs([agent for agent, _ in chosen]) if chosen and needs(RUNS, sort) else {}
+
+
 def annotate_agents(rows: QuerySet[Any], *, now: datetime) -> QuerySet[Any]:
     """Add presence, counts and the breaker's probe, each read for the selected rows alone."""
     oldest = QUEUE.values("agent").annotate(at=Min("queued_at")).values("at")
@@ -128,30 +129,27 @@ def annotate_agents(rows: QuerySet[Any], *, now: datetime) -> QuerySet[Any]:
     return annotated
 
 
-def list_silent_agents(project: Project | None, *, now: datetime) -> SilentAgents:
-    """Return the agents that have been silent longest."""
+def list_silent_agents(
+    project: Project | None, *, now: datetime, with_instructions: bool = False
+) -> SilentAgents:
+    """Return the agents that have been silent longest, or those that instructions wait for."""
     agents = fetch_silent_agents(project, now)
-    if not agents:
-        return SilentAgents([], 0, 0)
-    return SilentAgents(agents, agents[0].total - len(agents), agents[0].all_waiting)
+    return SilentAgents([agent for agent in agents if agent.instructions or not with_instructions])
 
 
 @compiled
 def fetch_silent_agents(project: Project | None, now: datetime) -> QuerySet[Any]:
     rows: QuerySet[Any] = of_project(find_silent(now), project).annotate(
-        waiting=CountOf(QUEUE.values("pk")),
-        total=Window(Count("*")),
-        all_waiting=Window(Sum("waiting")),
+        instructions=CountOf(QUEUE.values("pk")[:COUNTED]),
+        tasks_queued=CountOf(TASKS.filter(state=TaskState.QUEUED).values("pk")[:COUNTED]),
+        tasks_retry=CountOf(TASKS.filter(state=TaskState.RETRY).values("pk")[:COUNTED]),
     )
-    return rows.order_by(F("last_seen_at").asc(nulls_first=True), "name")[:PROBLEMS_SHOWN]
+    return rows.defer("system_text").order_by(F("last_seen_at").asc(nulls_first=True), "name")
 
 
 def list_tripped_agents(project: Project | None) -> TrippedAgents:
     """Return the agents tripped last, those whose breaker is open first."""
-    agents = fetch_tripped_agents(project)
-    if not agents:
-        return TrippedAgents([], 0, 0)
-    return TrippedAgents(agents, agents[0].total - len(agents), agents[0].all_held)
+    return TrippedAgents(list(fetch_tripped_agents(project)))
 
 
 @compiled
@@ -160,11 +158,9 @@ def fetch_tripped_agents(project: Project | None) -> QuerySet[Any]:
     rows = rows.annotate(
         tasks_held=CountOf(HELD.values("pk")[:COUNTED]),
         probe_ended=PROBE_FIELDS["probe_ended"],
-        total=Window(Count("*")),
-        all_held=Window(Sum("tasks_held")),
     )
     open_first = Case(When(breaker__state=BreakerState.OPEN, then=0), default=1)
-    return rows.order_by(open_first, "-breaker__opened_at", "name")[:PROBLEMS_SHOWN]
+    return rows.defer("system_text").order_by(open_first, "-breaker__opened_at", "name")
 
 
 # ---- one agent
@@ -251,5 +247,5 @@ def find_url(name: str, project: Project | None) -> str:
     agents = list(rows.order_by("id").values_list("pk", "name")[:SAME_NAME])
     agents = [each for each in agents if each[1] == name] or agents
     if len(agents) > 1:
-        return f"{reverse('dashboard:agents')}?{urlencode({'q': name})}"
+        return f"{reverse('dashboard:agents')}?{urlencode({'q': quote_words(name)})}"
     return reverse("dashboard:agent", args=[agents[0][0]]) if agents else ""

@@ -9,7 +9,8 @@ from uuid import UUID
 from dashboard.actions import Action
 from dashboard.agents.actions import allowed_actions
 from dashboard.agents.breaker import BreakerView, describe_breaker
-from dashboard.agents.presence import Presence, describe_presence, describe_silence
+from dashboard.agents.presence import Presence, describe_presence
+from dashboard.formatting import describe_waiting
 from dashboard.shared_queries import silent_after
 from ledger.instruction_stats import Statistics
 from retries import breaker
@@ -21,7 +22,7 @@ class AgentRow:
 
     agent: Any
     presence: Presence
-    silence: str
+    waiting: str  # what waits for an agent that is silent
     figures: Statistics
     breaker: BreakerView
     actions: list[Action]
@@ -39,7 +40,9 @@ def build_row(agent: Any, figures: Mapping[UUID, Statistics], *, now: datetime) 
     return AgentRow(
         agent,
         describe_presence(agent, now=now, silent_after=silent_after()),
-        describe_silence(agent, now=now) if agent.silent else "",
+        describe_waiting(agent.tasks_queued + agent.tasks_retry, agent.queued)
+        if agent.silent
+        else "",
         figures.get(agent.pk) or Statistics(agent.name),
         view,
         allowed_actions(view.state, is_kept_open=view.is_kept_open),

@@ -23,10 +23,12 @@ from dashboard.agents.fleet import (
     GROUPS,
     PAGE,
     RATED,
+    SORT_COLUMNS,
     Fleet,
     build_sections,
     choose_agents,
     count_groups,
+    needs,
     read_agent_sort,
     sort_agents,
 )
@@ -46,6 +48,7 @@ from dashboard.question_lines import (
 from dashboard.rendering import Crumb, PageContext, Steps, Visit, live_page
 from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.shared_queries import hash_of, read_figures
+from dashboard.sorting import Heading, build_headings
 from ledger.instruction_stats import Statistics
 from ledger.models import Project
 from ledger.optional_cache import get_or_compute
@@ -73,17 +76,6 @@ class RangeChoice:
     current: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column that sorts the agents of each group."""
-
-    key: str
-    label: str
-    value: str | None
-    current: bool
-    css: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentListPage(PageContext):
     query: AgentQuery
@@ -92,7 +84,7 @@ class AgentListPage(PageContext):
     range: Range
     states: list[Facet]
     ranges: list[RangeChoice]
-    columns: dict[str, Column]
+    headings: dict[str, Heading]
     fleet: Fleet
     silent_after: int
     config: CircuitBreakerConfig
@@ -119,10 +111,7 @@ def index(visit: Visit) -> AgentListPage:
             RangeChoice(each.label, None if each is DAY else each.key, each is range)
             for each in RANGES.values()
         ],
-        columns={
-            key: Column(key, label, None if key == DEFAULT_SORT else key, key == sort, css)
-            for key, label, css in COLUMNS
-        },
+        headings=build_headings(SORT_COLUMNS, COLUMN_LABELS, sort, DEFAULT_SORT),
         fleet=fleet,
         silent_after=settings.TENFOUR["SILENT_AFTER_SECONDS"],
         config=breaker.read_config(),
@@ -130,13 +119,15 @@ def index(visit: Visit) -> AgentListPage:
     )
 
 
-COLUMNS = (
-    ("name", "Agent", "f-agent"),
-    ("done", "Done", "f-rate r"),
-    ("errors", "Errors", "f-err r"),
-    ("waiting", "Waiting", "f-n r"),
-    ("seen", "Seen", "f-seen r"),
-)
+COLUMN_LABELS = {
+    "name": "Agent",
+    "done": "Done",
+    "errors": "Errors",
+    "first": "1st try",
+    "slots": "Slots",
+    "waiting": "Waiting",
+    "seen": "Seen",
+}
 
 
 def read_fleet(
@@ -152,7 +143,7 @@ def read_fleet(
     agents = queries.list_agents(project, now)
     rates = read_rates(project, range, now=now)
     chosen = choose_agents(agents, query, now=now)
-    sort_agents(chosen, rates, sort=sort, range=range)
+    sort_agents(chosen, rates, queries.read_sort_runs(chosen, sort), sort=sort, range=range)
     pages = max(1, -(-len(chosen) // PAGE))
     page = max(1, min(read_whole_number(parameters.get("page", "")) or 1, pages))
     shown = chosen[(page - 1) * PAGE : page * PAGE]
@@ -246,8 +237,8 @@ def find_steps(visit: Visit, agent_id: UUID) -> Steps | None:
 
     def list_ids() -> list[UUID]:
         chosen = choose_agents(queries.list_agents(project, visit.now), query, now=visit.now)
-        rates = read_rates(project, range, now=visit.now) if sort in RATED else {}
-        sort_agents(chosen, rates, sort=sort, range=range)
+        rates = read_rates(project, range, now=visit.now) if needs(RATED, sort) else {}
+        sort_agents(chosen, rates, queries.read_sort_runs(chosen, sort), sort=sort, range=range)
         return [agent.pk for agent, _ in chosen]
 
     # While a person goes from agent to agent, the order must not change.

@@ -1,9 +1,10 @@
 """Group dead letters by the cause of their errors (pure)."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from ledger.text import truncate
 from retries.failures.fingerprints import compute_fingerprint, make_template
@@ -22,15 +23,44 @@ def find_cause(error: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class CauseGroup:
-    """Dead letters of one cause, newest first."""
+class CauseCounts:
+    """What the dead letters of a pattern in a list have in all, also those on other pages."""
 
+    total: int
+    open: int
+    waiting: int  # tasks that wait for one of these
+    attempts: int
+    last_at: datetime
+    agents: list[str]
+    are_some: bool  # the list has more dead letters than were counted
+
+
+@dataclass(frozen=True, slots=True)
+class CauseGroup:
+    """Dead letters of one cause on a page, newest first; `counts` are those of the whole list.
+
+    The cause is the pattern of the last failure. A dead letter without one is grouped by its
+    error's text, and counted on the page alone.
+    """
+
+    id: str
     cause: str
     letters: list[Any]
+    pattern: Mapping[str, Any] | None = None
+    counts: CauseCounts | None = None
 
     @property
-    def id(self) -> str:
-        return compute_fingerprint(self.cause)[:8]
+    def pattern_id(self) -> UUID | None:
+        return UUID(self.pattern["id"]) if self.pattern else None
+
+    @property
+    def fingerprint(self) -> str:
+        return self.pattern["fingerprint"] if self.pattern else ""
+
+    @property
+    def project(self) -> str:
+        name: str = self.last.project.name
+        return name
 
     @property
     def last(self) -> Any:
@@ -42,37 +72,77 @@ class CauseGroup:
 
     @property
     def first_at(self) -> datetime:
-        first: datetime = min(letter.failed_at for letter in self.letters)
-        return first
+        if self.pattern:
+            return datetime.fromisoformat(self.pattern["first_seen"])
+        return min(letter.failed_at for letter in self.letters)
 
     @property
     def last_at(self) -> datetime:
-        last: datetime = max(letter.failed_at for letter in self.letters)
-        return last
+        if self.counts:
+            return self.counts.last_at
+        return max(letter.failed_at for letter in self.letters)
 
     @property
     def agents(self) -> list[str]:
+        if self.counts:
+            return self.counts.agents
         return sorted({letter.agent.name for letter in self.letters})
 
     @property
     def attempts(self) -> int:
+        if self.counts:
+            return self.counts.attempts
         return sum(letter.task.attempts for letter in self.letters)
+
+    @property
+    def total(self) -> int:
+        return self.counts.total if self.counts else len(self.letters)
+
+    @property
+    def number(self) -> str:
+        return self.number_of(self.total)
 
     @property
     def open_letters(self) -> list[Any]:
         return [letter for letter in self.letters if letter.closed_at is None]
 
     @property
+    def open(self) -> int:
+        return self.counts.open if self.counts else len(self.open_letters)
+
+    @property
+    def open_number(self) -> str:
+        return self.number_of(self.open)
+
+    @property
     def waiting(self) -> int:
         """The number of tasks that wait for one of these."""
+        if self.counts:
+            return self.counts.waiting
         return sum(letter.waiting for letter in self.letters)
+
+    def number_of(self, count: int) -> str:
+        return f"{count:,}{'+' if self.counts and self.counts.are_some else ''}"
 
 
 def group_by_cause(letters: Iterable[Any]) -> list[CauseGroup]:
-    """Return the groups, the largest first, then the one with the newest dead letter."""
+    """Return the groups of a page's dead letters."""
     found: dict[str, CauseGroup] = {}
     for letter in letters:
-        cause = find_cause(letter.error)
-        found.setdefault(compute_fingerprint(cause), CauseGroup(cause, [])).letters.append(letter)
-    groups = list(found.values())
-    return sorted(groups, key=lambda group: (-len(group.letters), -group.last_at.timestamp()))
+        pattern = letter.cause_pattern
+        cause = pattern["template"] if pattern else find_cause(letter.error)
+        # the end of an id, as ids of the same time begin alike
+        id = pattern["id"][-8:] if pattern else compute_fingerprint(cause)[:8]
+        found.setdefault(id, CauseGroup(id, cause, [], pattern)).letters.append(letter)
+    return list(found.values())
+
+
+def add_counts(
+    groups: Iterable[CauseGroup], counts: Mapping[UUID, CauseCounts]
+) -> list[CauseGroup]:
+    """Return the groups with their counts, the largest first, then the one that failed last."""
+    counted = [
+        replace(group, counts=counts.get(group.pattern_id) if group.pattern_id else None)
+        for group in groups
+    ]
+    return sorted(counted, key=lambda group: (-group.total, -group.last_at.timestamp()))

@@ -6,10 +6,11 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
-from django.db.models.functions import Lower
+from django.db.models import Count, F, JSONField, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import JSONObject, Left, Lower
 
 from dashboard.compiled_queries import compiled
+from dashboard.deadletters.causes import CauseCounts
 from dashboard.pagination import Page, read_page, slice_rows
 from dashboard.query_box import ANY
 from dashboard.shared_queries import (
@@ -19,17 +20,23 @@ from dashboard.shared_queries import (
     match_age,
     match_any,
     match_values,
+    name_params,
     of_project,
     title_of,
 )
 from dashboard.sorting import SortColumn, slice_sorted
 from dashboard.tasks.filters import ERRORS, LETTER_STATES, TaskQuery
 from dashboard.tasks.queries import OUTCOMES_SHOWN, add_outcomes
+from ledger import sql
 from ledger.models import Attempt, DeadLetter, Failure, Need, Project
 from ledger.optional_cache import get_or_compute_slow
 from ledger.states import TaskState
+from retries.models import FailurePattern
 
 RECENT = 4
+COUNTED = 1_000  # dead letters whose causes are counted, the newest of a list
+FAILURES_OF_TASK = 50
+TEMPLATE_LENGTH = 240
 # the columns of a row in the list
 COLUMNS = (
     *("type", "error", "failed_at", "closed_at", "closed_as", "agent__name", "project__name"),
@@ -86,7 +93,19 @@ def with_extras(rows: QuerySet[DeadLetter]) -> QuerySet[Any]:
     last = Failure.objects.filter(task=OuterRef("task")).order_by("-id")
     attempts = Attempt.objects.filter(task=OuterRef("task")).order_by("-number")
     waiting = Need.objects.filter(need=OuterRef("task"), task__state=TaskState.BLOCKED)
+    # the pattern of the last failure
+    pattern = FailurePattern.objects.filter(grouped__failure__task=OuterRef("task"))
+    shown = JSONObject(
+        id="id",
+        fingerprint="fingerprint",
+        template=Left("template", TEMPLATE_LENGTH),
+        first_seen="first_seen",
+    )
     return rows.select_related("task", "agent", "project").annotate(
+        cause_pattern=Subquery(
+            pattern.order_by("-grouped__failure_id").values(shown=shown)[:1],
+            output_field=JSONField(),
+        ),
         failure_type=Subquery(last.values("type")[:1]),
         last_outcomes=ArraySubquery(attempts.values("outcome")[:OUTCOMES_SHOWN]),
         waiting=CountOf(waiting.order_by().values("task_id")),
@@ -170,6 +189,51 @@ def count_deadletters(query: TaskQuery, project: Project | None) -> dict[str, in
     return get_or_compute_slow(
         f"letters:{project.id if project else 'all'}:{hash_of(anything)}", count
     )
+
+
+# The lookups have limits, so that no plan can read all failures of the patterns instead.
+CAUSES = f"""with letters as materialized ({{matching}})
+select g.pattern_id, count(*) as total, count(*) filter (where l.closed_at is null) as open,
+    sum(l.attempts)::int as attempts, max(l.failed_at) as last_at,
+    array_agg(distinct l.agent_name order by l.agent_name) as agents, sum(w.n)::int as waiting,
+    (select count(*) from letters) >= %(most)s as are_some
+from letters l
+cross join lateral (
+    select distinct g.pattern_id from (
+        select f.id from ledger_failure f where f.task_id = l.task_id limit {FAILURES_OF_TASK}
+    ) f
+    cross join lateral (
+        select g.pattern_id from retries_grouped g where g.failure_id = f.id limit 1
+    ) g where g.pattern_id = any(%(ids)s)
+) g
+cross join lateral (
+    select count(*) as n from ledger_need n join ledger_task d on d.id = n.task_id
+    where n.need_id = l.task_id and d.state = '{TaskState.BLOCKED}'
+) w
+group by 1"""
+
+
+def count_causes(
+    query: TaskQuery, project: Project | None, ids: list[UUID]
+) -> dict[UUID, CauseCounts]:
+    """Count the dead letters of a query that failed in each of these patterns.
+
+    Of a long list, the newest are counted.
+    """
+
+    def count() -> dict[UUID, CauseCounts]:
+        rows = filter_deadletters(query, project).order_by("-id")
+        names = {"agent_name": F("agent__name"), "attempts": F("task__attempts")}
+        columns = ("id", "task_id", "closed_at", "failed_at")
+        matching, params = name_params(rows.values(*columns, **names)[:COUNTED])
+        statement = CAUSES.format(matching=matching)
+        found = sql.run_custom_plan(statement, ids=ids, most=COUNTED, **params)
+        return {row.pop("pattern_id"): CauseCounts(**row) for row in found}
+
+    if not ids:
+        return {}
+    where = project.id if project else "all"
+    return get_or_compute_slow(f"letters:causes:{where}:{hash_of((query, ids))}", count)
 
 
 def find_deadletter(letter_id: UUID) -> Any:

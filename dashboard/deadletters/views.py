@@ -11,19 +11,19 @@ from dashboard import steps
 from dashboard.actions import Action
 from dashboard.deadletters import queries
 from dashboard.deadletters.actions import ACTIONS, BULK_VERBS, allowed_actions
-from dashboard.deadletters.causes import CauseGroup, group_by_cause
+from dashboard.deadletters.causes import CauseGroup, add_counts, group_by_cause
 from dashboard.facets import Facet, build_state_facets
 from dashboard.json_tree import Node, build_tree, json_size
 from dashboard.nearest_names import NameHints, suggest_names
 from dashboard.pagination import Page
-from dashboard.query_box import as_id
+from dashboard.query_box import ANY, as_id
 from dashboard.rendering import Crumb, PageContext, Steps, Visit, live_page
 from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sorting import Heading, build_headings, read_sort, read_sort_of
 from dashboard.tasks import detail_queries
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks.filters import TaskQuery
-from ledger.models import DeadLetter, Failure, Task
+from ledger.models import DeadLetter, Failure, Project, Task
 
 CRUMB = Crumb("Dead letters", reverse_lazy("dashboard:deadletters"))
 STATES = {"open": "Open", "replayed": "Replayed", "dismissed": "Dismissed"}
@@ -135,7 +135,7 @@ def index(visit: Visit) -> DeadLetterListPage:
         before=as_id(params.get("before", "")),
         after=as_id(params.get("after", "")),
     )
-    groups = group_by_cause(page.rows) if by_cause else []
+    groups = read_groups(page.rows, query, project) if by_cause else []
     return DeadLetterListPage(
         title=f"{query.text} · Dead letters" if query.text else page_title(counts["open"]),
         heading="Dead letters",
@@ -147,12 +147,25 @@ def index(visit: Visit) -> DeadLetterListPage:
         headings=build_headings(queries.SORT_COLUMNS, LABELS, sort, queries.DEFAULT_SORT),
         page=page,
         by_cause=by_cause,
-        groups=groups or ([CauseGroup("", page.rows)] if page.rows else []),
+        groups=groups or ([CauseGroup("all", "", page.rows)] if page.rows else []),
         cause=find_cause(groups, params.get("cause", "")),
         bulk_verbs=BULK_VERBS,
         recently_closed=queries.list_recently_closed(project) if not query.text else [],
         can_act_on_all=state == "open",
         hints=suggest_names(query, "deadletters", project, found=bool(page.rows)),
+    )
+
+
+def read_groups(letters: list[Any], query: TaskQuery, project: Project | None) -> list[CauseGroup]:
+    """Return the groups of a page with the counts of the whole list.
+
+    A query for patterns finds dead letters whose other failures are of them; those are counted on
+    the page alone.
+    """
+    groups = group_by_cause(letters)
+    ids = [group.pattern_id for group in groups if group.pattern_id]
+    return add_counts(
+        groups, queries.count_causes(query, project, ids) if query.pattern == ANY else {}
     )
 
 

@@ -1,30 +1,13 @@
-"""The labels of the inbox: groups, reasons with their icons, quick filters, and orders."""
+"""The labels of the inbox: groups, quick filters, and orders."""
 
+from dashboard.badges import REASON_LABELS as REASON_LABELS
 from dashboard.escalations.inbox_queries import ASKS, CONFLICT, NO_ANSWER, SINGLES
-from retries.states import Reason
 
 KINDS = {
     ASKS: "Questions from agents",
     NO_ANSWER: "No acknowledgment",
     CONFLICT: "Conflicting requirements",
     SINGLES: "One of a kind",
-}
-REASON_LABELS = {
-    Reason.INSTRUCTION_IGNORED: ("No acknowledgment", "ear"),
-    Reason.MAX_RETRIES_EXCEEDED: ("Failed every attempt", "s-escalated"),
-    Reason.PERMISSION_DENIED: ("Permission denied", "f-permission"),
-    Reason.SERVICE_UNAVAILABLE: ("Service unavailable", "broken"),
-    Reason.CONFLICTING_REQUIREMENTS: ("Conflicting requirements", "f-conflict"),
-    Reason.IMPOSSIBLE: ("Reported as impossible", "s-blocked"),
-    Reason.NEEDS_CONFIRMATION: ("Needs a confirmation", "help"),
-    Reason.BLOCKED: ("Reported blocked", "s-blocked"),
-    Reason.NON_RETRYABLE: ("Not worth a retry", "s-escalated"),
-    Reason.RELEASES_EXHAUSTED: ("Put back too often", "s-escalated"),
-    Reason.AGENT_QUESTION: ("Asks a question", "help"),
-    Reason.QUESTIONS_EXHAUSTED: ("Asks too many questions", "help"),
-    Reason.NEEDS_QUOTA: ("Needs quota", "f-permission"),
-    Reason.NEEDS_CREDENTIALS: ("Needs credentials", "f-permission"),
-    Reason.SAME_FAILURE_AGAIN: ("Same failure again", "s-escalated"),
 }
 # quick filters: the term, its label, its icon
 CHIPS = (

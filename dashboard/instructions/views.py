@@ -208,7 +208,7 @@ def index(visit: Visit) -> InstructionListPage:
     return InstructionListPage(
         title=f"{query.text} · Instructions" if query.text else describe_title(counts["waiting"]),
         heading="Instructions",
-        silent=list_silent_agents(scope.project, now=now),
+        silent=list_silent_agents(scope.project, now=now, with_instructions=True),
         send=send_fields(request, scope),
         figures=figures(request, scope.project, now=now),
         query=query,

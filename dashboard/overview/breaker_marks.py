@@ -20,10 +20,10 @@ LABELED_PERCENT = 14  # from one label to the next
 NAME = 20
 
 # Few agents have a breaker, and few of an agent's own events are about anything else.
-MOVES = f"""select b.agent_id, a.name, b.state, b.opened_at, e.kind, e.at
+MOVES = f"""select b.agent_id, a.name, b.state, b.opened_at, e.kind, e.at, e.from_state
 from ledger_breaker b join ledger_agent a on a.id = b.agent_id
 left join lateral (
-    select e.kind, e.at from ledger_event e
+    select e.kind, e.at, e.from_state from ledger_event e
     where e.subject_id = b.agent_id and e.id >= %(floor)s and e.at >= %(since)s
         and e.kind in ('{Kind.AGENT_BREAKER_OPENED}', '{Kind.AGENT_BREAKER_HALF_OPEN}',
             '{Kind.AGENT_BREAKER_CLOSED}')
@@ -53,10 +53,9 @@ def find_spans(rows: Sequence[Mapping[str, Any]], start: datetime) -> list[Span]
     for row in rows:
         by_agent.setdefault(row["agent_id"], []).append(row)
     for moves in by_agent.values():
-        name, opened = moves[0]["name"], None
-        first = moves[0]["kind"]
-        if first == Kind.AGENT_BREAKER_HALF_OPEN:  # it was open before the range
-            opened = start
+        name = moves[0]["name"]
+        was_open = moves[0]["from_state"] == BreakerState.OPEN  # before the range
+        opened = start if was_open else None
         for move in moves:
             if move["kind"] == Kind.AGENT_BREAKER_OPENED:
                 opened = opened or move["at"]

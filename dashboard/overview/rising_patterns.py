@@ -31,6 +31,7 @@ class RisingPattern:
     why: str
     asked: int  # open escalations
     fingerprint: str
+    project: str
     bars: Bars
 
 
@@ -42,7 +43,8 @@ def list_rising(
     rows = of_project(FailurePattern.objects.current().filter(state__in=TROUBLING), project)
     recent = list(
         rows.filter(last_seen__gte=now - day)
-        .only("id", "fingerprint", "template", "state", "first_seen")
+        .select_related("project")
+        .only("id", "fingerprint", "template", "state", "first_seen", "project__name")
         .order_by("-last_seen", "-id")[:CONSIDERED]
     )
     ids = [row.pk for row in recent]
@@ -60,9 +62,16 @@ def list_rising(
         if why:
             pairs = [sum(today[n : n + 2]) for n in range(0, HOURS, HOURS // BARS)]
             drawn = bars(pairs, [0] * BARS, tall=TALL)
-            asked = open_by_pattern.get(row.pk, 0)
-            text = row.template[:240]
             found.append(
-                RisingPattern(row.pk, text, sum(today), why, asked, row.fingerprint, drawn)
+                RisingPattern(
+                    id=row.pk,
+                    template=row.template[:240],
+                    today=sum(today),
+                    why=why,
+                    asked=open_by_pattern.get(row.pk, 0),
+                    fingerprint=row.fingerprint,
+                    project=row.project.name,
+                    bars=drawn,
+                )
             )
     return sorted(found, key=lambda each: (-each.today, str(each.id)))[:SHOWN]

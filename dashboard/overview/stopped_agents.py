@@ -5,9 +5,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from dashboard.agents.presence import SilentAgents, TrippedAgents
+from dashboard.agents.presence import (
+    SilentAgents,
+    TrippedAgents,
+    describe_counts,
+    waiting_counts,
+)
 from dashboard.badges import breaker_badge
-from dashboard.formatting import counted, rough_duration
+from dashboard.formatting import counted
 from dashboard.sentences.tasks import breaker_reason
 from ledger.states import BreakerState
 from retries.breaker import CircuitBreakerConfig
@@ -23,6 +28,7 @@ class StoppedAgent:
     css: str
     fact: str
     held: str
+    last_seen_at: datetime | None = None  # of an agent that is silent
     next: str = ""  # the condition for closing its breaker
     left: int | None = None  # seconds until its breaker is half open
     is_kept_open: bool = False
@@ -34,27 +40,43 @@ class StoppedAgents:
     more_tripped: int
     more_silent: int
     held: int
+    are_some: bool = False  # more may wait than was counted
+
+    @property
+    def held_text(self) -> str:
+        """Return how much work waits for the agents."""
+        if not self.held:
+            return "nothing waits for them"
+        if self.are_some:
+            return f"{self.held:,}+ tasks and instructions wait"
+        one, many = "task or instruction waits", "tasks and instructions wait"
+        return counted(self.held, one, many)
 
 
 def describe_stopped(
     tripped: TrippedAgents, silent: SilentAgents, *, now: datetime, config: CircuitBreakerConfig
 ) -> StoppedAgents:
     known = {agent.pk for agent in tripped.agents}
-    quiet = [agent for agent in silent.agents if agent.pk not in known]
-    order = sorted(tripped.agents, key=lambda agent: agent.breaker.state != BreakerState.OPEN)
-    lines = [describe_tripped(agent, now=now, config=config) for agent in order]
-    lines += [describe_silent(agent, now=now) for agent in quiet]
-    return StoppedAgents(lines, tripped.more, silent.more, tripped.held + silent.waiting)
+    quiet = [agent for agent in silent.shown if agent.pk not in known]
+    lines = [describe_tripped(agent, now=now, config=config) for agent in tripped.shown]
+    lines += [describe_silent(agent) for agent in quiet]
+    return StoppedAgents(
+        lines,
+        tripped.more,
+        silent.more,
+        tripped.held + silent.waiting,
+        tripped.are_some or silent.are_some,
+    )
 
 
 def describe_tripped(agent: Any, *, now: datetime, config: CircuitBreakerConfig) -> StoppedAgent:
     breaker, badge = agent.breaker, breaker_badge(agent.breaker.state)
-    held = f"{agent.tasks_held:,} held"
+    held = f"{describe_counts(agent.tasks_held)} held"
     if breaker.state == BreakerState.HALF_OPEN:
         fact = f"{breaker.successes} of {counted(config.success_threshold, 'probe')} passed"
         runs = breaker.probe_attempt is not None and not agent.probe_ended
         next = "probe runs" if runs else "probe is next"
-        return StoppedAgent(agent, badge.label, badge.icon, badge.css, fact, held, next)
+        return StoppedAgent(agent, badge.label, badge.icon, badge.css, fact, held, next=next)
     fact = breaker_reason({"reason": breaker.reason}) or "opened manually"
     line = StoppedAgent(agent, badge.label, badge.icon, badge.css, fact, held)
     if breaker.is_kept_open:
@@ -63,9 +85,8 @@ def describe_tripped(agent: Any, *, now: datetime, config: CircuitBreakerConfig)
     return replace(line, left=max(0, math.ceil(ahead)))
 
 
-def describe_silent(agent: Any, *, now: datetime) -> StoppedAgent:
-    fact = "never checked in"
-    if agent.last_seen_at is not None:
-        seconds = (now - agent.last_seen_at).total_seconds()
-        fact = f"last check-in {rough_duration(seconds)} ago"
-    return StoppedAgent(agent, "Silent", "ear", "st--silent", fact, f"{agent.waiting:,} waiting")
+def describe_silent(agent: Any) -> StoppedAgent:
+    seen = agent.last_seen_at
+    fact = "never checked in" if seen is None else ""
+    waiting = f"{describe_counts(*waiting_counts(agent))} waiting"
+    return StoppedAgent(agent, "Silent", "ear", "st--silent", fact, waiting, seen)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from dashboard.agents.rates import Rates, Sums
+from dashboard.agents.rates import DAY, Rates, Sums
 
 LEAST = 10  # attempts or tasks on either side
 WORSE = 0.10  # of a share
@@ -22,14 +22,25 @@ class UnusualAgent:
     rates: Rates
 
 
-def list_unusual(rates: Mapping[UUID, Rates]) -> list[UnusualAgent]:
-    """Return the agents whose last day differs from the day before, the worst first."""
+def list_unusual(
+    rates: Mapping[UUID, Rates], open_breakers: Mapping[UUID, str]
+) -> list[UnusualAgent]:
+    """Return the agents whose breaker is open, then those whose last day differs from the day
+    before, the worst first.
+
+    `open_breakers` says why each of them is open.
+    """
     found = []
-    for id, each in rates.items():
+    for id in [*open_breakers, *(id for id in rates if id not in open_breakers)]:
+        each = rates.get(id) or Rates(DAY)
         reason = find_reason(each.now, each.before)
         if reason:
             found.append(UnusualAgent(id, reason[1], reason[0], each))
-    return sorted(found, key=lambda agent: (-agent.distance, str(agent.id)))
+        elif id in open_breakers:
+            found.append(UnusualAgent(id, open_breakers[id], 0, each))
+    return sorted(
+        found, key=lambda agent: (agent.id not in open_breakers, -agent.distance, str(agent.id))
+    )
 
 
 def find_reason(now: Sums, before: Sums) -> tuple[float, str] | None:

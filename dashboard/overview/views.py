@@ -3,16 +3,15 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
+
+from django.utils.text import capfirst
 
 from dashboard.activity import queries as activity_queries
 from dashboard.activity.queries import EventEntry
 from dashboard.agents.fleet import is_capped, state_of, sum_waiting
-from dashboard.agents.queries import (
-    COUNTED,
-    annotate_agents,
-    list_silent_agents,
-    list_tripped_agents,
-)
+from dashboard.agents.presence import COUNTED, TrippedAgents
+from dashboard.agents.queries import annotate_agents, list_silent_agents, list_tripped_agents
 from dashboard.agents.rates import DAY, read_rates
 from dashboard.badges import Badge, breaker_badge
 from dashboard.insight.idle import IdleFigures, combine_idle
@@ -35,13 +34,14 @@ from dashboard.overview.trends import LAST_DAY, RANGES, Trend, TrendRange, read_
 from dashboard.overview.unusual_agents import UnusualAgent, list_unusual
 from dashboard.question_lines import Causes, OpenQuestions, list_oldest_questions, read_causes
 from dashboard.rendering import PageContext, Visit, live_page
+from dashboard.sentences.tasks import breaker_reason
 from ledger.models import Agent, Project
 from ledger.states import BreakerState
 from retries import breaker
 
 EVENTS_SHOWN = 12
 QUESTIONS_SHOWN = 5
-UNUSUAL_SHOWN = 5
+UNUSUAL_SHOWN = 8
 IDLE_SHOWN = 5
 LONG = timedelta(hours=1)
 
@@ -76,6 +76,7 @@ class History:
     ticks: list[Tick]
     marks: list[BreakerMark]
     unusual: list[UnusualRow]
+    more_unusual: int  # that have no row
     usual: int  # other agents that did something
     idle: IdleFigures | None  # None before the clock has computed any
     rising: list[RisingPattern]
@@ -101,7 +102,8 @@ def index(visit: Visit) -> OverviewPage:
     range = RANGES.get(visit.request.GET.get("range", ""), LAST_DAY)
     questions = list_oldest_questions(project, now=now, most=QUESTIONS_SHOWN)
     causes = read_causes(project, now=now) if questions.total else None
-    history = read_history(project, range, causes, waiting=questions.total, now=now)
+    tripped = list_tripped_agents(project)
+    history = read_history(project, range, causes, tripped, waiting=questions.total, now=now)
     user: Any = visit.request.user
     hides_first_steps = not history and user.hides_first_steps
     first_step = None
@@ -114,7 +116,7 @@ def index(visit: Visit) -> OverviewPage:
         causes=causes,
         long_ago=now - LONG,
         stopped=describe_stopped(
-            list_tripped_agents(project),
+            tripped,
             list_silent_agents(project, now=now),
             now=now,
             config=breaker.read_config(),
@@ -142,6 +144,7 @@ def read_history(
     project: Project | None,
     range: TrendRange,
     causes: Causes | None,
+    tripped: TrippedAgents,
     *,
     waiting: int,
     now: datetime,
@@ -150,7 +153,7 @@ def read_history(
     if is_new(trend) and not queries.has_work(project):
         return None
     rates = read_rates(project, DAY, now=now)
-    unusual = list_unusual(rates)
+    unusual = list_unusual(rates, describe_open_breakers(tripped))
     return History(
         range=range,
         tiles=build_tiles(trend, waiting=waiting),
@@ -161,7 +164,8 @@ def read_history(
         ticks=place_ticks(trend),
         marks=read_breaker_marks(project, range, trend.start, now=now),
         unusual=list_unusual_rows(unusual[:UNUSUAL_SHOWN], now=now),
-        usual=len(rates) - len(unusual),
+        more_unusual=len(unusual[UNUSUAL_SHOWN:]),
+        usual=len(rates.keys() - {each.id for each in unusual}),
         idle=read_idle(project, range) if trend.whole.attempts else None,
         rising=list_rising(project, causes.counts if causes else {}, now=now),
     )
@@ -172,14 +176,22 @@ def is_new(trend: Trend) -> bool:
     return trend.whole.sent <= queries.FEW and not trend.whole.attempts
 
 
+def describe_open_breakers(tripped: TrippedAgents) -> dict[UUID, str]:
+    """Return why the breakers that are open were opened, by agent."""
+    return {
+        agent.pk: capfirst(breaker_reason({"reason": agent.breaker.reason}) or "opened manually")
+        for agent in tripped.agents
+        if state_of(agent) == BreakerState.OPEN
+    }
+
+
 def list_unusual_rows(found: list[UnusualAgent], *, now: datetime) -> list[UnusualRow]:
-    """Return the rows of unusual agents; those with an open breaker come first."""
+    """Return the rows of unusual agents."""
     if not found:
         return []
     rows = Agent.objects.defer("system_text").filter(pk__in=[each.id for each in found])
     agents = {agent.pk: agent for agent in annotate_agents(rows, now=now).order_by("id")}
-    lines = [describe_unusual(agents[each.id], each) for each in found if each.id in agents]
-    return sorted(lines, key=lambda line: state_of(line.agent) != BreakerState.OPEN)
+    return [describe_unusual(agents[each.id], each) for each in found if each.id in agents]
 
 
 def describe_unusual(agent: Any, found: UnusualAgent) -> UnusualRow:

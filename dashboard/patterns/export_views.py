@@ -1,7 +1,5 @@
 """Export the failure patterns of a list: exactly those that its filter finds."""
 
-from django.db.models import OuterRef, Subquery, Sum
-from django.db.models.functions import Coalesce
 from django.http import HttpResponseBase
 from django.views.decorators.http import require_safe
 
@@ -12,7 +10,6 @@ from dashboard.nearest_names import list_problems
 from dashboard.patterns import filters, queries
 from dashboard.rendering import HtmxRequest
 from dashboard.sorting import read_sort
-from retries.models import FailureCount
 
 COLUMNS = {
     "id": "id",
@@ -27,8 +24,6 @@ COLUMNS = {
     "ignored_until": "ignored_until",
     "note": "note",
 }
-OF_PATTERN = FailureCount.objects.filter(pattern=OuterRef("pk")).order_by().values("pattern")
-FAILURES = Coalesce(Subquery(OF_PATTERN.values(total=Sum("failures"))), 0)
 
 
 @require_safe
@@ -38,7 +33,7 @@ def export(request: HtmxRequest, form: str) -> HttpResponseBase:
     query = filters.parse(request.GET.get("q", ""))
     project = requested_project(request)
     sort = read_sort(request.GET.get("sort", ""), queries.COLUMNS, None)
-    counted = queries.filter_patterns(query, project).annotate(failures=FAILURES)
+    counted = queries.filter_patterns(query, project).annotate(failures=queries.FAILURES)
     ordered = queries.order_patterns(counted, sort)
     problems = list_problems(query, "patterns", project)
     return export_list(ordered, COLUMNS, form=form, name="patterns", problems=problems)

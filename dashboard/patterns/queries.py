@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce
 
 from dashboard.escalations.inbox_queries import PATTERN_OF
 from dashboard.patterns.filters import STATES, PatternQuery
@@ -25,7 +26,7 @@ from retries.models import FailureCount, FailurePattern, Grouped
 from retries.states import TROUBLING, EscalationState
 
 PAGE = 40
-CONSIDERED = 500  # patterns, the last seen
+CONSIDERED = 500  # patterns, the first in their order
 BAR_HEIGHT = 22
 DAYS = 14
 EXAMPLES = 3
@@ -109,8 +110,10 @@ def count_patterns(query: PatternQuery, project: Project | None) -> dict[str, in
     return get_or_compute_slow(f"patterns:{where}:{hash_of(anything)}", count)
 
 
+OF_PATTERN = FailureCount.objects.filter(pattern=OuterRef("pk")).order_by().values("pattern")
+FAILURES = Coalesce(Subquery(OF_PATTERN.values(total=Sum("failures"))), 0)
 COLUMNS = {
-    "failures": SortColumn(F("failures"), largest_first=True),
+    "failures": SortColumn(FAILURES, largest_first=True),
     "first": SortColumn(F("first_seen"), largest_first=True),
     "seen": SortColumn(F("last_seen"), largest_first=True),
 }
@@ -118,14 +121,14 @@ DEFAULT_SORT = "-seen"
 
 
 def order_patterns(rows: QuerySet[FailurePattern], sort: str) -> QuerySet[FailurePattern]:
-    """Return patterns in an order; those with `failures` can be sorted by their number."""
+    """Return all patterns in an order."""
     return sort_rows(rows, sort or DEFAULT_SORT, COLUMNS)
 
 
 def list_patterns(
     query: PatternQuery, project: Project | None, *, sort: str, page: int, now: datetime
 ) -> PatternList:
-    """Return a page of the patterns seen last, in the order that is asked for."""
+    """Return a page of the first patterns in the order that is asked for."""
     ids = list_ids(query, project, sort=sort)
     start = (page - 1) * PAGE
     rows_of_page = describe_patterns(ids[start : start + PAGE], now=now)
@@ -133,15 +136,17 @@ def list_patterns(
 
 
 def list_ids(query: PatternQuery, project: Project | None, *, sort: str) -> list[UUID]:
-    """Return the ids of the patterns seen last, in the order that is asked for."""
-    by_failures = sort.removeprefix("-") == "failures"
-    rows = order_patterns(filter_patterns(query, project), "" if by_failures else sort)
-    ids = list(rows.values_list("pk", flat=True)[:CONSIDERED])
-    if by_failures:
-        known = count_failures(ids)
-        most_first = sort.startswith("-")
-        ids.sort(key=lambda id: known[id].total if id in known else 0, reverse=most_first)
-    return ids
+    """Return the ids of the first patterns in the order that is asked for."""
+
+    def read() -> list[UUID]:
+        rows = order_patterns(filter_patterns(query, project), sort)
+        return list(rows.values_list("pk", flat=True)[:CONSIDERED])
+
+    # the order by failures needs the counts of all patterns
+    if sort.removeprefix("-") == "failures":
+        where = project.id if project else "all"
+        return get_or_compute_slow(f"patterns:ids:{where}:{hash_of((query, sort))}", read)
+    return read()
 
 
 TREND = """select pattern_id, ceil(extract(epoch from %(now)s - at) / %(step)s)::int as ago,

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -139,13 +139,13 @@ def describe_open_questions(tasks: Iterable[Any]) -> str:
     return f"{keys[0]} needs an answer" if len(keys) == 1 else f"{len(keys)} tasks need an answer"
 
 
-def describe_duration(plan: Plan, *, now: datetime) -> str:
-    """Return how long a plan has taken: 1 h 20 m so far; took 2 h 05 m."""
+def describe_duration(plan: Plan) -> str:
+    """Return how long a plan took, or an empty string if it has not ended."""
     end = plan.aborted_at or plan.completed_at
-    length = wait_duration(max((end or now) - plan.created_at, timedelta()).total_seconds())
-    if plan.aborted_at:
-        return f"aborted after {length}"
-    return f"took {length}" if plan.completed_at else f"{length} so far"
+    if end is None:
+        return ""
+    length = wait_duration(max(end - plan.created_at, timedelta()).total_seconds())
+    return f"aborted after {length}" if plan.aborted_at else f"took {length}"
 
 
 # ---- the figures

@@ -15,7 +15,7 @@ from dashboard.compiled_queries import compiled
 from dashboard.pagination import Page, read_page, slice_rows
 from dashboard.plans.filters import PlanQuery
 from dashboard.plans.progress import TaskCounts
-from dashboard.query_box import as_id
+from dashboard.query_box import as_id, quote_words
 from dashboard.shared_queries import (
     PLAN_ESCALATIONS,
     CountOf,
@@ -180,5 +180,5 @@ def url_of(rows: QuerySet[Any], text: str, page: str) -> str:
     """Return the URL of the only row, or of the list that the text finds if there are more."""
     found = list(rows.values_list("pk", flat=True)[:2])
     if len(found) > 1:
-        return f"{reverse(f'dashboard:{page}s')}?{urlencode({'q': text})}"
+        return f"{reverse(f'dashboard:{page}s')}?{urlencode({'q': quote_words(text)})}"
     return reverse(f"dashboard:{page}", args=found) if found else ""

@@ -101,7 +101,7 @@ def describe_status(
         case TaskState.RUNNING if (
             not task.abort_requested_at and (task.lease_ends_at or now) >= now
         ):
-            return StatusText(duration(now - (task.running_since or now)), "calm", "beat")
+            return StatusText("", "calm", "beat", since=task.running_since or now)
         case TaskState.BLOCKED if task.blocked_reason == BlockedReason.DEPENDENCY:
             return describe_blockers(blockers, plan.ref)
     return waiting.describe_status(task, now=now)

@@ -230,7 +230,7 @@ def detail(visit: Visit, plan_id: UUID) -> PlanPage:
             (mark.created_at for mark in marks if mark.run == plan.run), default=plan.created_at
         ),
         sentence=progress.describe_open_tasks(counts),
-        duration=progress.describe_duration(plan, now=now),
+        duration=progress.describe_duration(plan),
         questions=questions,
         figures=progress.build_figures(counts, marks, failed, len(escalations), questions.count),
         flow=draw_flow(marks, failed),

@@ -1,6 +1,7 @@
-"""Find the one page that an id, a short id, a ref or an agent's name stands for."""
+"""Find the one page that an id, a short id, a ref, a name or a fingerprint stands for."""
 
 import re
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.urls import reverse
@@ -15,6 +16,7 @@ from ledger.models import Project
 # project. A standing instruction without a project holds in each of them.
 OWN = "{table}.project_id"
 OF_AGENT = "(select project_id from ledger_agent where id = {table}.agent_id)"
+OF_ONE = "case when cardinality({table}.project_ids) = 1 then {table}.project_ids[1] end"
 PAGES = {
     "ledger_instruction": ("instruction", "id", OWN),
     "retries_escalation": ("escalation", "id", OWN),
@@ -26,10 +28,14 @@ PAGES = {
     "ledger_plan": ("plan", "id", OWN),
     "ledger_standinginstruction": ("rule", "id", "coalesce({table}.project_id, %(project)s)"),
     "ledger_session": ("session", "id", OWN),
+    "retries_operation": ("operation", "id", OF_ONE),
 }
 QUOTES = "\"'`<>()[],;"
 # Pages shorten an id to its last 8 digits. No index serves those, so only new rows are searched.
-SHORT_ID = re.compile(r"(?:…|\.{3})?(?P<digits>[0-9a-f]{8})")
+# The same digits may begin a pattern's fingerprint, which can also be whole.
+SHORT_ID = re.compile(r"(?:…|\.{3})?(?P<digits>[0-9a-f]{8}(?:[0-9a-f]{8})?)")
+FINGERPRINT_LENGTH = 16
+SEVERAL = "patterns"
 SHORT_IDS_SEARCHED = 50_000  # newest rows of each table
 
 
@@ -48,6 +54,15 @@ BY_ID = f"""{
         f"where id = %(id)s and {IN_PROJECT}"
     )
 } limit 1"""
+# The list of patterns, if several projects have one. A merged pattern stands for the one that it
+# was merged into.
+BY_FINGERPRINT = f"""select case when count(*) > 1 then '{SEVERAL}' else 'pattern' end as page,
+    min(id::text)::uuid as id
+from (
+    select distinct coalesce(merged_into_id, id) as id from retries_failurepattern
+    where fingerprint >= %(begin)s and fingerprint < %(begin)s::text || 'g'
+        and (%(project)s::uuid is null or project_id = %(project)s) limit 2
+) found having count(*) > 0"""
 BY_SHORT_ID = f"""{
     union_of(
         f'''select '{{page}}' as page, id from (
@@ -55,11 +70,11 @@ BY_SHORT_ID = f"""{
             order by {{table}}.id desc limit {SHORT_IDS_SEARCHED}
         ) newest where substring(uuid_send(own) from 13) = %(end)s and seen limit 1'''
     )
-} limit 1"""
+} union all ({BY_FINGERPRINT}) limit 1"""
 
 
 def find_url(text: str, project: Project | None) -> str:
-    """Return the URL of the row with this id, name, ref or short id, or an empty string."""
+    """Return the URL of the row with this id, name, ref or fingerprint, or an empty string."""
     text = text.strip(QUOTES).strip()
     own = project.pk if project else None
     if id := query_box.as_id(text):
@@ -77,7 +92,15 @@ def find_short_id(text: str, project: UUID | None) -> str:
     match = SHORT_ID.fullmatch(text.lower())
     if match is None:
         return ""
-    return url_of(sql.run(BY_SHORT_ID, end=bytes.fromhex(match["digits"]), project=project))
+    digits = match["digits"]
+    params = {"begin": digits, "project": project}
+    if len(digits) == FINGERPRINT_LENGTH:
+        rows = sql.run(BY_FINGERPRINT, **params)
+    else:
+        rows = sql.run(BY_SHORT_ID, end=bytes.fromhex(digits), **params)
+    if rows and rows[0]["page"] == SEVERAL:
+        return f"{reverse('dashboard:patterns')}?{urlencode({'q': f'state:all pattern:{digits}'})}"
+    return url_of(rows)
 
 
 def url_of(rows: list[sql.Row]) -> str:

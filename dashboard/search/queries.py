@@ -78,6 +78,7 @@ from retries_escalation e
     left join ledger_task t on t.id = e.task_id
     left join ledger_instruction i on i.id = e.instruction_id
 where e.state = '{EscalationState.OPEN}'
+    and (e.snoozed_until is null or e.snoozed_until <= now())
     and (%(project)s::uuid is null or e.project_id = %(project)s)
     and (e.question ilike %(like)s or {{own}} or {{failed}} or {{told}}
         or e.task_id = any(%(fresh)s) or e.instruction_id = any(%(fresh_told)s))
@@ -177,7 +178,7 @@ def find_tasks(search: WordSearch, project: UUID | None) -> Hits:
 
 
 def find_escalations(search: WordSearch, project: UUID | None) -> Hits:
-    """Return open escalations, the oldest first."""
+    """Return the escalations in the inbox, the oldest first."""
     if not search.common:
         return cut([])
     like = f"%{sql_like(' '.join(search.words))}%"

@@ -28,6 +28,7 @@ NOUNS = {
     "plan": "Plan",
     "rule": "Standing instruction",
     "session": "Session",
+    "operation": "Operation",
 }
 
 MayOpen = Callable[[str], bool]
@@ -92,27 +93,31 @@ def list_groups(text: str, kind: str, scope: Scope, may: MayOpen) -> list[Group]
     url = exact.find_url(text, project)
     groups = [Group("exact", "Exact match", [exact_result(url, text, scope)])] if url else []
     words = list(filter(None, query_box.clean(text).split()))[: query_box.MAX_WORDS]
+    found = query_box.quote_words(text)
     if words and not query_box.as_id(text):
         search = queries.prepare_search(words)
         finders: dict[str, tuple[str, Callable[[], Group]]] = {
-            "tasks": ("tasks", lambda: task_group(queries.find_tasks(search, own), text, scope)),
+            "tasks": ("tasks", lambda: task_group(queries.find_tasks(search, own), found, scope)),
             "patterns": (
                 "patterns",
-                lambda: pattern_group(queries.find_patterns(words, project), text, scope),
+                lambda: pattern_group(queries.find_patterns(words, project), found, scope),
             ),
             "escalations": (
                 "escalations",
-                lambda: escalation_group(queries.find_escalations(search, own), text, scope),
+                lambda: escalation_group(queries.find_escalations(search, own), found, scope),
             ),
             "instructions": (
                 "instructions",
-                lambda: instruction_group(queries.find_instructions(search, own), text, scope),
+                lambda: instruction_group(queries.find_instructions(search, own), found, scope),
             ),
             "agents": (
                 "agents",
-                lambda: agent_group(queries.find_agents(words, project), text, scope),
+                lambda: agent_group(queries.find_agents(words, project), found, scope),
             ),
-            "plans": ("plans", lambda: plan_group(queries.find_plans(words, project), text, scope)),
+            "plans": (
+                "plans",
+                lambda: plan_group(queries.find_plans(words, project), found, scope),
+            ),
         }
         groups += [
             build()
@@ -210,7 +215,7 @@ def page_url(name: str, id: Any, scope: Scope) -> str:
     return reverse(f"dashboard:{name}", args=[id]) + scope.query
 
 
-def task_group(hits: Hits, text: str, scope: Scope) -> Group:
+def task_group(hits: Hits, query: str, scope: Scope) -> Group:
     results = [
         Result(
             page_url("task", row["id"], scope),
@@ -226,14 +231,14 @@ def task_group(hits: Hits, text: str, scope: Scope) -> Group:
         )
         for row in hits.rows
     ]
-    return Group("tasks", "Tasks", results, hits.count, list_url("tasks", text, scope))
+    return Group("tasks", "Tasks", results, hits.count, list_url("tasks", query, scope))
 
 
 def is_failing(state: str) -> bool:
     return state in (TaskState.ESCALATED, TaskState.FAILED, TaskState.RETRY)
 
 
-def escalation_group(hits: Hits, text: str, scope: Scope) -> Group:
+def escalation_group(hits: Hits, query: str, scope: Scope) -> Group:
     results = [
         Result(
             page_url("escalation", row["id"], scope),
@@ -243,11 +248,11 @@ def escalation_group(hits: Hits, text: str, scope: Scope) -> Group:
         )
         for row in hits.rows
     ]
-    more = list_url("escalations", text, scope)
+    more = list_url("escalations", query, scope)
     return Group("escalations", "Escalations", results, hits.count, more)
 
 
-def instruction_group(hits: Hits, text: str, scope: Scope) -> Group:
+def instruction_group(hits: Hits, query: str, scope: Scope) -> Group:
     results = [
         Result(
             page_url("instruction", row["id"], scope),
@@ -258,11 +263,11 @@ def instruction_group(hits: Hits, text: str, scope: Scope) -> Group:
         )
         for row in hits.rows
     ]
-    more = list_url("instructions", text, scope)
+    more = list_url("instructions", query, scope)
     return Group("instructions", "Instructions", results, hits.count, more)
 
 
-def pattern_group(hits: Hits, text: str, scope: Scope) -> Group:
+def pattern_group(hits: Hits, query: str, scope: Scope) -> Group:
     results = [
         Result(
             page_url("pattern", row.pk, scope),
@@ -272,20 +277,20 @@ def pattern_group(hits: Hits, text: str, scope: Scope) -> Group:
         )
         for row in hits.rows
     ]
-    more = list_url("patterns", f"state:all {text}", scope)
+    more = list_url("patterns", f"state:all {query}", scope)
     return Group("patterns", "Patterns", results, hits.count, more)
 
 
-def agent_group(hits: Hits, text: str, scope: Scope) -> Group:
+def agent_group(hits: Hits, query: str, scope: Scope) -> Group:
     results = [
         Result(page_url("agent", row.pk, scope), "n-agents", row.name, detail=row.project.name)
         for row in hits.rows
     ]
-    more = list_url("agents", text, scope)
+    more = list_url("agents", query, scope)
     return Group("agents", "Agents", results, hits.count, more)
 
 
-def plan_group(hits: Hits, text: str, scope: Scope) -> Group:
+def plan_group(hits: Hits, query: str, scope: Scope) -> Group:
     results = [
         Result(
             page_url("plan", row.pk, scope),
@@ -296,4 +301,4 @@ def plan_group(hits: Hits, text: str, scope: Scope) -> Group:
         )
         for row in hits.rows
     ]
-    return Group("plans", "Plans", results, hits.count, list_url("plans", text, scope))
+    return Group("plans", "Plans", results, hits.count, list_url("plans", query, scope))

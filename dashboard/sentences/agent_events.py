@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from dashboard.formatting import counted
+from dashboard.formatting import counted, describe_waiting
 from dashboard.sentences.event_sentence import (
     QUOTE,
     EventSentence,
@@ -80,7 +80,8 @@ def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
         case Kind.AGENT_NEEDS_ATTENTION:
             return describe_attention(agent, str(data.get("message") or ""))
         case Kind.AGENT_SILENT:
-            tail = f" while {counted(int(data.get('waiting') or 0), 'instruction')} waited"
+            numbers = [int(data.get(name) or 0) for name in ("tasks", "waiting")]
+            tail = f" while {describe_waiting(*numbers)} waited" if any(numbers) else ""
             return replace(plain("clock", agent, "has not called", tail), tone="amber")
         case Kind.AGENT_HEARD:
             return plain("beat", agent, "called again")

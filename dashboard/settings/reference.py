@@ -110,8 +110,8 @@ GROUPS = (
             Setting(
                 "SILENT_AFTER_SECONDS",
                 "300",
-                "an agent with waiting instructions that has not checked in for this long is "
-                "shown as silent",
+                "an agent with waiting instructions or tasks that has not checked in for this "
+                "long is shown as silent",
             ),
             Setting(
                 "POLL_SECONDS", "2", "value of `retry_after_s` for an agent whose queue is empty"

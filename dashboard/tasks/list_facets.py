@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 from dashboard import badges
 from dashboard.facets import Facet, build_value_facets
-from dashboard.query_box import term
+from dashboard.query_box import has_key, term, tokens
 from dashboard.query_values import Period, is_a_day, parse_date
 from dashboard.tasks.counts import TaskCounts
 from dashboard.tasks.facet_counts import PERIODS, ChangeCounts, PatternCount
@@ -112,18 +112,33 @@ def build_changes(query: TaskQuery, counted: ChangeCounts, total: int) -> list[F
         count = total if current else counted.tasks.get(name, 0)
         are_some = counted.are_some and not current
         facets.append(Facet(PERIOD_LABELS[name], text, count, current, are_some=are_some))
-    if dates := find_dates(query.changed):
-        facets.append(Facet(dates.label, query.having("changed", ""), total, current=True))
+    if query.changed and not any(facet.current for facet in facets):
+        days = find_dates(query.changed)
+        label = days.label if days else read_period_text(query)
+        facets.append(Facet(label, query.having("changed", ""), total, current=True))
     return facets
 
 
+def read_period_text(query: TaskQuery) -> str:
+    """Return the period as the query's text has it."""
+    terms = [token for token in tokens(query.text) if has_key(token, ("changed",))]
+    return terms[-1].partition(":")[2].replace('"', "") if terms else ""
+
+
 def find_dates(period: Period | None) -> DateRange:
-    """Return the days of a period between dates, or none for one that moves with the clock."""
+    """Return the days of a period of whole days, or none for another one."""
     start, end = (period.start, period.end) if period else (None, None)
+    if not all(each is None or is_midnight(each) for each in (start, end)):
+        return DateRange()
     last = end - timedelta(microseconds=1) if isinstance(end, datetime) else None
     return DateRange(
         f"{start:%F}" if isinstance(start, datetime) else "", f"{last:%F}" if last else ""
     )
+
+
+def is_midnight(end: timedelta | datetime) -> bool:
+    """Return whether the end of a period is where a day of UTC begins."""
+    return isinstance(end, datetime) and end.astimezone(UTC).time() == time()
 
 
 def read_dates(query: TaskQuery, typed: Mapping[str, str]) -> str:

@@ -1,5 +1,6 @@
 """Lay out a task's waits and attempts on a timeline (pure): percent along the axis."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -170,6 +171,16 @@ def build_timeline(
     )
 
 
+def round_up(now: datetime, start: datetime) -> datetime:
+    """Return the end of the step that `now` is in: a percent of the time since `start`, or less.
+
+    The chart of a task that has not ended then changes once in a step, and not at each poll.
+    """
+    passed = (now - start).total_seconds()
+    step = max((each for each in STEPS if each <= passed / 100), default=1)
+    return start + timedelta(seconds=math.ceil(passed / step) * step)
+
+
 def waits(events: Sequence[Event], scale: AnyScale, *, end: datetime) -> list[Bar]:
     """Return a bar for each time the task spent waiting."""
     moves = [event for event in events if event.to_state]
@@ -269,13 +280,16 @@ class Move:
     """An event of the history, and how long the task stayed in the state it led to."""
 
     event: Event
-    stayed: timedelta | None  # None if the state did not change, or the task has ended
+    stayed: timedelta | None  # None if the state did not change, or has not changed since
+    since: datetime | None = None  # where the task is still in the state
 
 
-def list_moves(events: Sequence[Event], *, now: datetime) -> list[Move]:
+def list_moves(events: Sequence[Event]) -> list[Move]:
     """Return the history, newest first."""
     led = [event for event in events if event.to_state]
     stays = {a.pk: b.at - a.at for a, b in pairwise(led)}
-    if led and led[-1].to_state not in FINAL:
-        stays[led[-1].pk] = max(now - led[-1].at, timedelta())
-    return [Move(event, stays.get(event.pk)) for event in reversed(events)]
+    current = led[-1] if led and led[-1].to_state not in FINAL else None
+    return [
+        Move(event, stays.get(event.pk), event.at if event is current else None)
+        for event in reversed(events)
+    ]

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -40,7 +39,7 @@ from dashboard.tasks.facet_counts import count_changes, count_patterns
 from dashboard.tasks.filters import TaskQuery
 from dashboard.tasks.list_facets import DATES, Facets, build_facets, read_dates
 from dashboard.tasks.queries import OUTCOMES_SHOWN, filter_tasks
-from dashboard.tasks.timeline import Move, Timeline, build_timeline, list_moves
+from dashboard.tasks.timeline import Move, Timeline, build_timeline, list_moves, round_up
 from dashboard.tasks.waiting import Hold, describe_status, find_hold
 from ledger.models import Attempt, Event, Failure, Project, Task
 from ledger.moves import CHECKPOINT
@@ -156,14 +155,16 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         conversations=detail_queries.list_conversations(attempts) if attempts else [],
         traces=link_traces(attempts),
         failures=failures,
-        timeline=build_timeline(row, events, own_attempts, now=now, by_work=by_work),
+        timeline=build_timeline(
+            row, events, own_attempts, now=round_up(now, row.created_at), by_work=by_work
+        ),
         by_work=by_work,
         card=build_card(attempts),
         compared=compared,
         compared_rows=list_rows(
             compared, only_differences=visit.request.GET.get("differences") == "only"
         ),
-        history=describe_history(events, agent=row.agent.name, now=now),
+        history=describe_history(events, agent=row.agent.name),
         around=around,
         waiting=sum(each.state == TaskState.BLOCKED for each in around.dependents),
         graph=build_graph(row, around.needs, around.dependents) if around else None,
@@ -208,10 +209,9 @@ def find_prediction(row: Task) -> Prediction | None:
     return find_task_predictions([row.pk]).get(row.pk)
 
 
-def describe_history(events: Sequence[Event], *, agent: str, now: datetime) -> list[HistoryRow]:
+def describe_history(events: Sequence[Event], *, agent: str) -> list[HistoryRow]:
     return [
-        HistoryRow(move, describe_cause(move.event, agent=agent))
-        for move in list_moves(events, now=now)
+        HistoryRow(move, describe_cause(move.event, agent=agent)) for move in list_moves(events)
     ]
 
 

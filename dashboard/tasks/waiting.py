@@ -104,7 +104,7 @@ def describe_running(row: Any, *, now: datetime) -> StatusText:
     if row.lease_ends_at and row.lease_ends_at < now:
         return StatusText("lease expired", "amber", "clock")
     since = row.running_since or row.updated_at
-    return StatusText(f"running for {duration(now - since)}", "calm", "beat")
+    return StatusText("running for", "calm", "beat", since=since)
 
 
 def describe_retry(row: Any, *, now: datetime) -> StatusText:

@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from django import template
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
 from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.html import conditional_escape, format_html
@@ -21,6 +21,7 @@ from dashboard.access import describe_missing, may_open
 from dashboard.agents.presence import trip_badge
 from dashboard.completion.lists import LISTS
 from dashboard.instructions.actions import allowed_actions
+from dashboard.navigation import Scope
 from dashboard.notifications.sentences import Part
 from dashboard.patterns import queries as pattern_queries
 from dashboard.plans import rows as plan_rows
@@ -28,6 +29,7 @@ from dashboard.sentences import tasks as sentences_tasks
 from dashboard.sentences.operations import VerbWords, words_of
 from dashboard.sessions.inline_text import render_inline
 from dashboard.settings_column import ColumnGroup, list_groups
+from dashboard.status_text import StatusText
 from dashboard.tasks import attempt_dots
 from ledger.models import Attempt, Instruction
 from ledger.states import InstructionState
@@ -56,6 +58,12 @@ register.filter("inline", render_inline)
 def may_use(request: HttpRequest, name: str) -> bool:
     """Return whether the person may use the URL pattern with this name."""
     return may_open(request.user, name)
+
+
+@register.filter
+def params_of(scope: Scope, project: str) -> QueryDict:
+    """Return the parameters of a link to what is in one project."""
+    return scope.params_of(project)
 
 
 @register.filter
@@ -217,9 +225,9 @@ def monograms(names: Iterable[str]) -> SafeString:
     )
 
 
-@register.simple_tag
-def status_text(status: Any) -> SafeString:
-    """Render a status in the last column of a list, with its bar or its countdown."""
+@register.simple_tag(takes_context=True)
+def status_text(context: template.Context, status: StatusText) -> SafeString:
+    """Render a status in the last column of a list, with its bar, its countdown or its age."""
     text = escape(status.text)
     if status.bar is not None:
         css = ' class="w"' if status.slow else ""
@@ -234,6 +242,8 @@ def status_text(status: Any) -> SafeString:
         left = formatting.whole_duration(status.countdown)
         number = f'<span class="num" data-countdown="{status.countdown}">{left}</span>'
         text = f"<span>{text} {number}</span>"
+    if status.since is not None:
+        text = f"<span>{text} {running_since(status.since, context['now'])}</span>"
     return SafeString(f'<span class="{status.css}">{sign}{text}</span>')
 
 

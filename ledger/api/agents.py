@@ -128,6 +128,6 @@ def count_per_agent(rows: QuerySet[Any]) -> Coalesce:
 
 
 def silent_ids(rows: list[Any], now: datetime) -> set[UUID]:
-    """Return the ids of the agents among these that don't pull although instructions wait."""
+    """Return the ids of the agents among these that don't call although work waits."""
     ids = [agent.id for agent in rows]
     return set(agents.find_silent(now).filter(pk__in=ids).values_list("id", flat=True))

@@ -6,6 +6,7 @@ from typing import Self
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.functions import Now
 
 from ledger.models import Agent, Attempt, Instruction, Project, Task
 from ledger.models.fields import key
@@ -23,7 +24,7 @@ class EscalationQuerySet(models.QuerySet["Escalation"]):
     def open(self) -> Self:
         return self.filter(state=EscalationState.OPEN)
 
-    def in_inbox(self, now: datetime) -> Self:
+    def in_inbox(self, now: datetime | Now) -> Self:
         """Filter by those that are open and not snoozed."""
         return self.open().filter(Q(snoozed_until=None) | Q(snoozed_until__lte=now))
 

@@ -208,7 +208,7 @@ def sentence_of(facts: Facts) -> str:
             said = "It gets tasks again. Nothing is left to do."
         case "agent.silent":
             waiting = counted(facts.count, "instruction waits", "instructions wait")
-            said = f"It has not called, and {waiting}."
+            said = f"It has not called, and {waiting}." if facts.count else "It has not called."
         case "agent.heard":
             said = "It has called again. Nothing is left to do."
         case "plan.stuck":

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.conf import settings
 
+from ledger.journal import Kind
 from ledger.models import Agent, Instruction, Plan, Project, Task
 from ledger.sql import Row
 from ledger.text import truncate
@@ -95,7 +96,7 @@ def facts_of(event: Row, about: Subjects, *, with_details: bool) -> Facts:
         title=title_of(event, about),
         reason=str(escalation.reason if escalation else data.get("reason") or ""),
         attempts=attempts_of(escalation),
-        waiting=task.needed_by if task else 0,
+        waiting=task.needed_by if task else count_silent_tasks(event),
         actor=event["actor_name"],
         action=str(data.get("action") or data.get("user") or ""),
         plan=plan.ref if plan else "",
@@ -108,6 +109,11 @@ def facts_of(event: Row, about: Subjects, *, with_details: bool) -> Facts:
         since=f"{event['at']:%Y-%m-%d %H:%M} UTC",
         subject_id=str(event["subject_id"]),
     )
+
+
+def count_silent_tasks(event: Row) -> int:
+    """Return the number of tasks that wait for an agent that became silent."""
+    return int(event["data"].get("tasks") or 0) if event["kind"] == Kind.AGENT_SILENT else 0
 
 
 def title_of(event: Row, about: Subjects) -> str:

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from ledger import agents, journal, sql
 from ledger.journal import Kind, Stamp, clock
-from ledger.models import Agent, Instruction, Plan, Project
+from ledger.models import Agent, Instruction, Plan, Project, Task
 from ledger.moves import FINAL_STATES
 from ledger.states import BlockedReason, InstructionState, TaskState
 from retries.models import OngoingCondition
@@ -16,6 +16,7 @@ from retries.models import OngoingCondition
 CLOCK = clock("conditions")
 SILENT, STUCK = "agent_silent", "plan_stuck"
 MOST = 500
+MOST_COUNTED = 10_000  # instructions or tasks that wait for an agent
 # An active plan none of whose tasks can start, run again or be answered.
 STUCK_PLANS = f"""select p.id, p.project_id from ledger_plan p
     where p.completed_at is null and p.aborted_at is null and p.paused_at is null
@@ -44,11 +45,21 @@ def watch_silence(now: datetime, project: Project | None) -> tuple[int, int]:
         SILENT, {id: agent.project_id for id, agent in silent.items()}, now, project
     )
     for id in begun:
-        waiting = Instruction.objects.filter(agent=id, state=InstructionState.QUEUED).count()
-        note_agent(Kind.AGENT_SILENT, silent[id], now, {"waiting": waiting})
+        note_agent(Kind.AGENT_SILENT, silent[id], now, count_waiting(id))
     for agent in Agent.objects.filter(pk__in=ended):
         note_agent(Kind.AGENT_HEARD, agent, now, {})
     return len(begun), len(ended)
+
+
+def count_waiting(agent_id: UUID) -> dict[str, Any]:
+    """Return the number of instructions and of tasks that wait for an agent, up to a limit."""
+    instructions = Instruction.objects.filter(agent=agent_id, state=InstructionState.QUEUED)
+    tasks = Task.objects.filter(agent=agent_id)
+    found = [tasks.filter(state=state) for state in (TaskState.QUEUED, TaskState.RETRY)]
+    return {
+        "waiting": instructions[:MOST_COUNTED].count(),
+        "tasks": sum(rows[:MOST_COUNTED].count() for rows in found),
+    }
 
 
 def note_agent(kind: Kind, agent: Agent, now: datetime, data: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Every page: it fits every width, works without scripts, and costs little while nothing happens."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 from django.contrib.auth.models import User
@@ -9,7 +9,7 @@ from django.test import Client
 from playwright.sync_api import CDPSession, Page, expect
 
 from dashboard import live_updates
-from ledger.models import Agent
+from ledger.models import Agent, Attempt
 from tests.browser.conftest import (
     HAS_SETTLED,
     Visitor,
@@ -23,6 +23,8 @@ from tests.browser.overlaps import find_overlaps
 from tests.browser.page_clock import stop_clock
 from tests.browser.touch_targets import find_small_targets
 from tests.dashboard.test_read_only import make_world
+from tests.dashboard.worked import claimed, make_plan
+from tests.factories import make_agent, send
 
 WIDTHS = (320, 390, 760, 1024, 1440, 1920)
 AXE_WIDTH = (
@@ -114,15 +116,31 @@ def test_every_page_can_be_used_with_a_finger(
 
 
 def test_an_idle_tab_costs_little(
-    visit: Callable[..., Visitor], paths: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    visit: Callable[..., Visitor],
+    paths: dict[str, str],
+    coder: Agent,
+    now: datetime,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also in a minute in which every poll renders the page, as when events of others move it."""
     monkeypatch.setattr(live_updates, "MAX_AGE_SECONDS", 0)
+    hour = timedelta(hours=1)
+    plan, (runs, _) = make_plan("09-01", [("Run", []), ("Wait", [1])], agent=coder, now=now - hour)
+    claimed(coder, runs, now=now - hour)
+    Attempt.objects.filter(task=runs).update(lease_expires_at=now + hour)
+    silent = make_agent("silent")
+    send(silent, now=now - hour)
+    Agent.objects.filter(pk=silent.pk).update(last_seen_at=now - timedelta(minutes=9, seconds=30))
+    paths |= {
+        "plan": f"/plans/{plan.pk}/",
+        "task": f"/tasks/{runs}/",
+        "agent": f"/agents/{silent.pk}/",
+    }
     visitor, costs = visit(), {}
     page = visitor.sign_in()
     stop_clock(page)
     traffic = Traffic(page.context.new_cdp_session(page))
-    for name in ("home", "escalations", "tasks", "agents", "session"):
+    for name in ("home", "escalations", "tasks", "task", "plan", "agents", "agent", "session"):
         page.goto(visitor.url + paths[name].partition("?")[0])  # without its dialog
         expect(page.locator("#live")).to_contain_text("Live")
         costs[name] = count_idle_bytes(page, traffic)

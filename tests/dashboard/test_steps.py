@@ -102,3 +102,13 @@ def test_a_list_too_long_to_be_sorted_leads_on_in_its_usual_order(
     assert link(browser.get(path, {"sort": "task"}), "next") == ""
     monkeypatch.setattr(sorting, "SORTABLE", 2)
     assert f"/tasks/{middle.pk}/" in link(browser.get(path, {"sort": "task"}), "next")
+
+
+def test_steps_leave_out_what_is_the_page_s_own(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    older, newer = (make_task(title=title, agent=agent, now=now) for title in "ab")
+    own = {"q": "agent:coder", "differences": "only", "timeline": "clock", "ask": "abort"}
+    page = browser.get(f"/tasks/{newer.pk}/", own)
+    assert link(page, "next") == f"/tasks/{older.pk}/?q=agent%3Acoder"
+    assert 'href="/tasks/?q=agent%3Acoder"' in html(page)

@@ -491,6 +491,10 @@ QUOTE = "“Rebase on main before you push”"
         ),
         (event("agent.needs_attention"), "coder waits for the person at its terminal"),
         (event("agent.silent", waiting=2), "coder has not called while 2 instructions waited"),
+        (
+            event("agent.silent", waiting=1, tasks=500),
+            "coder has not called while 500 tasks and 1 instruction waited",
+        ),
         (event("agent.heard"), "coder called again"),
         (
             event("webhook.disabled", actor=MARA, name="mirror", reason="gave_up"),

@@ -119,8 +119,14 @@ def test_what_runs_and_what_waits(browser: Client, agent: Agent, now: datetime) 
     ("sort", "order"),
     [
         ("", ["busy", "quiet"]),
+        ("waiting", ["quiet", "busy"]),
         ("name", ["busy", "quiet"]),
-        ("seen", ["quiet", "busy"]),
+        ("-name", ["quiet", "busy"]),
+        ("-seen", ["quiet", "busy"]),
+        ("seen", ["quiet", "busy"]),  # one that was never seen comes last
+        ("-slots", ["busy", "quiet"]),
+        ("slots", ["quiet", "busy"]),
+        ("first", ["busy", "quiet"]),
         ("nonsense", ["busy", "quiet"]),
     ],
 )
@@ -130,7 +136,10 @@ def test_columns_sort_within_a_group(
     first, quiet, busy = (make_agent(name) for name in ("zero", "quiet", "busy"))
     breaker_actions.trip([first], reason="", stamp=Stamp(SYSTEM, now))
     seen(quiet, now)
-    enqueued(busy, now=now)
+    for _ in range(2):
+        enqueued(busy, now=now)
+    claimed(busy, enqueued(busy, now=now), now=now)
+    Agent.objects.filter(pk=busy.pk).update(last_seen_at=None)
     assert names(browser.get(URL, {"sort": sort})) == ["zero", *order]
 
 
@@ -163,7 +172,7 @@ def test_no_agents_and_no_matches_have_different_texts(
     assert "No agents yet" in words(browser.get(URL))
     make_agent("coder")
     assert "Nothing matches nobody" in words(browser.get(URL, {"q": "nobody"}))
-    assert "Every agent with waiting instructions has checked in recently" in words(
+    assert "Every agent that work waits for has checked in recently" in words(
         browser.get(URL, {"q": "state:silent"})
     )
     assert "No agent’s breaker is open" in words(browser.get(URL, {"q": "state:tripped"}))

@@ -9,9 +9,11 @@ from uuid import uuid4
 import pytest
 from django.test import Client
 
-from dashboard import live_updates
+from dashboard import live_updates, pagination
+from dashboard.deadletters import queries as deadletter_queries
 from ledger.models import Agent, DeadLetter, Event, Task
 from ledger.states import TaskState
+from retries.models import FailurePattern, Operation
 from tests.dashboard import seen
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import Part, html, key, said, words
@@ -60,6 +62,40 @@ def test_dead_letters_are_grouped_by_cause(browser: Client, agent: Agent, now: d
     assert "with the same error" not in words(by_time)
     other = re.search(r"cause=([0-9a-f]{8})\"[^>]*> <code><bdi>OSError", html(page))
     assert other and "1 task failed with this error" in words(browser.get(URL, {"cause": other[1]}))
+
+
+def test_groups_are_counted_in_the_whole_list(
+    browser: Client, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not on the page alone; an action on a group is for all of it."""
+    monkeypatch.setattr(pagination, "PAGE", 2)
+    old = [buried("Old", agent=agent, now=now - 9 * MINUTE, error=NO_MODULE) for _ in range(3)]
+    enqueued(agent, now=now, needs=[old[0].task_id])
+    buried("Full", agent=make_agent("gemini"), now=now, error="OSError: No space left")
+    newest = buried("New", agent=make_agent("tester"), now=now, error=NO_MODULE)
+    other = make_agent("coder", project=make_project("other"))
+    foreign = buried("Foreign", agent=other, now=now - 99 * MINUTE, error=NO_MODULE)
+    page = browser.get(URL, {"project": "default"})
+    text = words(page)
+    assert len(rows(page)) == 2 and "No module named ‹text› 4 Replay all 4…" in text
+    assert "4 tasks failed with the same error 4 attempts in total" in text
+    assert "1 task is waiting for them" in text and "coder , tester" in text
+    fingerprint = FailurePattern.objects.get(grouped__failure__task=newest.task_id).fingerprint
+    assert f'name="q" value="pattern:{fingerprint}"' in html(page)
+    form = {"matching": "yes", "q": f"pattern:{fingerprint}", "confirmed": "yes"}
+    browser.post("/operations/new/dead_letter.dismiss/?project=default", form)
+    assert Operation.objects.get().total == 4
+    everywhere = html(browser.get(URL))
+    assert f'value="pattern:{fingerprint}"' in everywhere
+    assert 'formaction="/operations/new/dead_letter.replay/?project=default"' in everywhere
+    assert rows(browser.get(URL, {"before": str(old[0].pk)})) == []
+    assert foreign.closed_at is None
+    some = browser.get(URL, {"q": f"pattern:{fingerprint}", "project": "default"})
+    assert "Replay these 2…" in words(some)  # with another filter for patterns
+    monkeypatch.setattr(deadletter_queries, "COUNTED", 3)
+    assert "No module named ‹text› 2+ Replay all 2+…" in words(
+        browser.get(URL, {"project": "default"})
+    )
 
 
 def test_a_line_is_drawn_from_what_was_read_at_once(

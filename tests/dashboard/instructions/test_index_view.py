@@ -22,6 +22,7 @@ from ledger.tokens import TrustedCaller
 from tests.dashboard import seen
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import Part, html, key, words
+from tests.dashboard.worked import enqueued
 from tests.factories import as_name, make_agent, make_instruction, make_project, pull, send, tick
 
 rows = partial(seen.rows, of="ins")
@@ -322,8 +323,9 @@ def test_silent_agent(browser: Client, agent: Agent, now: datetime) -> None:
 
 
 def test_more_silent_agents_are_counted(browser: Client, now: datetime) -> None:
-    for number in range(5):
+    for number in range(10):
         send(make_agent(f"deaf-{number}"), now=now - timedelta(minutes=7))
+    enqueued(make_agent("no-instructions"), now=now - timedelta(minutes=7))
     assert "2 more agents are silent." in words(browser.get(URL))
 
 

@@ -1,9 +1,12 @@
-"""The tiles of Overview."""
+"""The tiles of Overview, and its unusual agents."""
 
 from collections import Counter
+from uuid import UUID
 
+from dashboard.agents.rates import DAY, Rates, Sums
 from dashboard.overview.figures import Tile, build_tiles
 from dashboard.overview.trends import Slot
+from dashboard.overview.unusual_agents import list_unusual
 from tests.dashboard.overview.conftest import make_trend
 
 
@@ -46,3 +49,19 @@ def test_nothing_is_compared_without_a_range_before() -> None:
 
 def test_nothing_at_all_has_no_figures() -> None:
     assert [tile.value for tile in tiles_by_label(Slot()).values()][1:] == [[("–", "")]] * 5
+
+
+def test_agents_whose_breaker_is_open_outrank_all_others() -> None:
+    """However unusual the others are."""
+    usual = Rates(DAY, now=Sums(attempts=20), before=Sums(attempts=20))
+    worse = Rates(DAY, now=Sums(attempts=20, attempts_failed=9), before=Sums(attempts=20))
+    worst = Rates(DAY, now=Sums(attempts=20, attempts_failed=15), before=Sums(attempts=20))
+    ids = [UUID(int=number) for number in range(5)]
+    rates = dict(zip(ids, (worst, worse, usual, usual), strict=False))
+    found = list_unusual(rates, {ids[1]: "Timed out", ids[3]: "Timed out", ids[4]: "Manually"})
+    assert [(each.id.int, each.why) for each in found] == [
+        (1, "Errors up from 0% to 45%"),
+        (3, "Timed out"),
+        (4, "Manually"),
+        (0, "Errors up from 0% to 75%"),
+    ]

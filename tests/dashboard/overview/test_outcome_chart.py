@@ -53,7 +53,9 @@ def test_an_empty_chart_has_an_axis() -> None:
     assert chart.top == 2 and all(bar.parts == "" for bar in chart.bars)
 
 
-def move(kind: str, hours: float, *, state: str = "closed", agent: int = 1) -> dict[str, object]:
+def move(
+    kind: str, hours: float, *, state: str = "closed", agent: int = 1, left: str = "closed"
+) -> dict[str, object]:
     at = START + timedelta(hours=hours)
     return {
         "agent_id": agent,
@@ -62,6 +64,7 @@ def move(kind: str, hours: float, *, state: str = "closed", agent: int = 1) -> d
         "opened_at": at,
         "kind": f"agent.breaker_{kind}" if kind else None,
         "at": at,
+        "from_state": left,
     }
 
 
@@ -75,9 +78,11 @@ def test_a_breaker_is_marked_from_its_opening_to_its_first_probe() -> None:
         move("opened", 4.5),
         move("half_open", 5),
         move("closed", 5.5),
-        move("half_open", 1, agent=2),  # open since before the range
+        move("half_open", 1, agent=2, left="open"),  # open since before the range
         move("opened", 22, agent=3, state="open"),
         move("", -5, agent=4, state="open"),  # for longer than the range
+        move("closed", 6, agent=5, left="open"),  # by a person, and opened before the range
+        move("closed", 7, agent=6, left="half_open"),
     ]
     spans = find_spans(rows, START)
     hours = [
@@ -90,8 +95,9 @@ def test_a_breaker_is_marked_from_its_opening_to_its_first_probe() -> None:
         ("agent-2", 0, 1),
         ("agent-3", 22, None),
         ("agent-4", 0, None),
+        ("agent-5", 0, 6),
     ]
-    marks = place_marks(spans, START, DAY, now=START + timedelta(hours=23))
+    marks = place_marks(spans[:-1], START, DAY, now=START + timedelta(hours=23))
     assert [(mark.x, mark.width) for mark in marks] == [
         (0.0, 4.17),
         (0.0, 95.83),

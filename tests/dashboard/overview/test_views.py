@@ -9,17 +9,22 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from dashboard.agents import presence
+from dashboard.agents import queries as agent_queries
+from dashboard.badges import escalation_icon
+from dashboard.escalations.inbox_labels import REASON_LABELS
 from ledger import instructions
 from ledger.journal import SYSTEM, Kind, Stamp
-from ledger.models import Agent, Breaker, Event, Membership, Preference, Project, Task
+from ledger.models import Agent, Breaker, Event, Membership, Plan, Preference, Project, Task
 from ledger.roles import Role
 from ledger.states import BlockedReason, BreakerState, TaskState
 from retries import activity_counts, breaker_actions, in_process
 from retries.attempts import leases
-from retries.models import Escalation, InsightFigure
+from retries.models import Escalation, FailurePattern, InsightFigure
+from retries.states import Reason
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import Part, html, key, words
-from tests.dashboard.worked import claimed, enqueued, failed
+from tests.dashboard.worked import claimed, enqueued, failed, make_plan
 from tests.factories import as_name, make_agent, make_project, pull, send, tick
 
 URL = "/"
@@ -90,6 +95,23 @@ def test_a_line_names_the_headline_and_what_waits(
     assert "Part 0 Failed" not in text and "Part 1 Failed" in text
 
 
+@pytest.mark.parametrize(
+    ("reason", "type", "icon"),
+    [
+        ("max_retries_exceeded", "timeout", "f-timeout"),
+        ("permission_denied", "execution_error", "f-permission"),
+        ("needs_credentials", "execution_error", "f-permission"),
+        ("conflicting_requirements", "execution_error", "f-conflict"),
+        ("agent_question", None, "help"),
+        ("instruction_ignored", None, "ear"),
+    ],
+)
+def test_the_icon_tells_the_reason(reason: str, type: str | None, icon: str) -> None:
+    """As in the inbox; what failed is shown only where the reason says no more."""
+    assert escalation_icon(reason, type) == icon
+    assert icon in (REASON_LABELS[Reason(reason)][1], "f-timeout")
+
+
 def test_one_open_escalation(browser: Client, agent: Agent, now: datetime) -> None:
     send_ignored(agent, "Ignored", at=now - timedelta(minutes=5))
     page = html(browser.get(URL))
@@ -107,19 +129,49 @@ def test_no_open_escalation(browser: Client, agent: Agent, now: datetime) -> Non
 
 
 def test_silent_agents_are_listed(browser: Client, project: object, now: datetime) -> None:
-    for number in range(5):
+    for number in range(10):
         silent = make_agent(f"deaf-{number}")
-        Agent.objects.filter(pk=silent.pk).update(last_seen_at=now - timedelta(hours=9 - number))
+        Agent.objects.filter(pk=silent.pk).update(last_seen_at=now - timedelta(hours=19 - number))
         send(silent, now=now - timedelta(hours=1))
     response = browser.get(URL)
-    assert "deaf-0 Silent last check-in 9 h ago 1 waiting" in words(response)
+    assert "deaf-0 Silent last check-in 19 h ago 1 waiting" in words(response)
+    assert "deaf-7 Silent" in words(response) and "deaf-8 Silent" not in words(response)
     assert "2 more silent agents" in words(response) and '/agents/?q=state%3Asilent"' in html(
         response
     )
 
 
+def test_agents_that_tasks_wait_for_are_silent(
+    browser: Client, project: Project, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the tasks are queued or their retry is due; not if it is paused or works."""
+    monkeypatch.setattr(agent_queries, "COUNTED", 2)
+    monkeypatch.setattr(presence, "COUNTED", 2)
+    long_ago = now - timedelta(hours=1)
+    for name in ("queued", "due", "held-plan", "paused", "fresh", "works"):
+        agent = make_agent(name)
+        if name == "due":
+            id = enqueued(agent, now=long_ago)
+            failed(agent, id, now=long_ago, retry_after_s=60, type="verification_failed")
+        elif name == "held-plan":
+            plan, _ = make_plan("03-01", [("One", [])], agent=agent, now=long_ago)
+            Plan.objects.filter(pk=plan.pk).update(paused_at=now)
+        else:
+            for _ in range(3):
+                enqueued(agent, now=now if name == "fresh" else long_ago)
+        if name == "works":
+            claimed(agent, enqueued(agent, now=now), now=now)
+        Agent.objects.filter(pk=agent.pk).update(last_seen_at=long_ago, paused=name == "paused")
+    text = words(browser.get(URL))
+    assert re.findall(r"(\S+) Silent last check-in 1 h ago (\S+) waiting", text) == [
+        ("due", "1"),
+        ("queued", "2+"),
+    ]
+    assert "Not getting work 3+ tasks and instructions wait" in text
+
+
 def test_tripped_agents_are_listed_first(browser: Client, agent: Agent, now: datetime) -> None:
-    for number in range(5):
+    for number in range(9):
         tripped = make_agent(f"broken-{number}")
         breaker_actions.trip(
             [tripped], reason="", stamp=Stamp(SYSTEM, now - timedelta(minutes=9 - number))
@@ -129,15 +181,11 @@ def test_tripped_agents_are_listed_first(browser: Client, agent: Agent, now: dat
     response = browser.get(URL)
     text = words(response)
     assert "Not getting work" in text
-    assert re.findall(r"(broken-\d|deaf) (?:Open|Silent)", text) == [
-        "broken-4",
-        "broken-3",
-        "broken-2",
-        "deaf",
-    ]
-    assert "2 more tripped agents" in text
+    listed = re.findall(r"(broken-\d|deaf) (?:Open|Silent)", text)
+    assert listed[:9] == [*(f"broken-{number}" for number in range(8, 0, -1)), "deaf"]
+    assert "1 more tripped agent" in text
     assert '/agents/?q=state%3Atripped%2Chalf-open"' in html(response)
-    assert "6 breakers not closed" not in text and "5 breakers not closed" in text  # the sidebar
+    assert "10 breakers not closed" not in text and "9 breakers not closed" in text  # the sidebar
 
 
 def test_open_breakers_come_before_half_open_ones(
@@ -156,7 +204,7 @@ def test_open_breakers_come_before_half_open_ones(
     half.update(state=BreakerState.HALF_OPEN)
     text = words(browser.get(URL))
     listed = re.findall(r"(broken-\d) (?:Open|Half open)", text)
-    assert listed == ["broken-2", "broken-1", "broken-0"]
+    assert listed[:5] == ["broken-2", "broken-1", "broken-0", "broken-4", "broken-3"]
     assert "Not getting work 5 tasks and instructions wait" in text
     Breaker.objects.exclude(agent__name="broken-0").delete()
     Breaker.objects.update(state=BreakerState.HALF_OPEN)
@@ -251,10 +299,26 @@ def test_what_agents_time_went_to_and_who_is_worth_a_look(
     assert "Where agents’ time went" in text and "waited 10 h for a person, 25% of their" in text
     assert "One person keeps 6 agents busy." in text
     assert "new today · 12 need an answer" in text
+    fingerprint = FailurePattern.objects.get().fingerprint
+    same = f'href="/escalations/?q=pattern%3A{fingerprint}"'
+    page = html(browser.get(URL))
+    assert page.count(same) == 2  # of the rising pattern and of the same cause
+    make_project("other")
+    page = html(browser.get(URL))
+    assert page.count(same.replace("?", "?project=default&")) == 2 and same not in page
     assert "Same cause: No module named ‹text› 12 Answer by cause" in text
     assert statements(browser, URL) <= 15
     assert "One person keeps 3 agents busy." in words(browser.get(URL, {"range": "7d"}))
     assert "Where agents’ time went" not in words(browser.get(URL, {"range": "30d"}))
+
+
+def test_an_open_breaker_is_out_of_the_usual_range(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    send_acknowledged(agent, at=now - timedelta(minutes=5))
+    tripped = make_agent("broken")
+    breaker_actions.trip([tripped], reason="too_many_failures", stamp=Stamp(SYSTEM, now))
+    assert "br broken Open Too many failures – 0 0" in words(browser.get(URL))
 
 
 def test_clock_events_are_left_out(browser: Client, agent: Agent, now: datetime) -> None:
@@ -263,6 +327,7 @@ def test_clock_events_are_left_out(browser: Client, agent: Agent, now: datetime)
     leases.note_due_retries(now=now)
     assert Event.objects.filter(kind=Kind.TASK_DUE).exists()
     page = html(browser.get(URL))
+    assert 'href="/activity/?q=clock%3Ashown" >Show all' in page
     assert (
         "enqueued for" in page
         and page.count('<li id="feed-') == Event.objects.exclude(kind=Kind.TASK_DUE).count()

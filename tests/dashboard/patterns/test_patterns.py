@@ -83,7 +83,9 @@ def test_the_page_has_its_frame_and_the_part_has_none(browser: Client, part: Par
     assert "<html" not in live and '<div id="patterns"' in live
 
 
-def test_the_list_counts_and_sorts(browser: Client, agent: Agent, now: datetime) -> None:
+def test_the_list_counts_and_sorts(
+    browser: Client, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for n in range(2):
         buried(agent=agent, now=now - HOUR, error=NO_MODULE.replace("lxml", f"x{n}"))
     buried(agent=make_agent("gemini"), now=now - 30 * HOUR, error=NO_MODULE)
@@ -97,6 +99,9 @@ def test_the_list_counts_and_sorts(browser: Client, agent: Agent, now: datetime)
     assert f"{counted}coder , gemini" in text
     assert '<span class="mk">‹text›</span>' in html(page)
     assert rows(browser.get(URL, {"sort": "-failures"})) == [str(often.pk), str(last.pk)]
+    monkeypatch.setattr(pattern_queries, "CONSIDERED", 1)  # of all, not of those seen last
+    assert rows(browser.get(URL, {"sort": "-failures"})) == [str(often.pk)]
+    assert rows(browser.get(URL, {"sort": "failures"})) == [str(last.pk)]
 
 
 def test_only_rising_patterns_are_red_and_open_escalations_are_counted_and_linked(
@@ -119,6 +124,11 @@ def test_only_rising_patterns_are_red_and_open_escalations_are_counted_and_linke
     address = f"/escalations/?q=pattern%3A{asked.fingerprint}"
     assert f'href="{address}" title="2 open escalations"' in row(asked)
     assert "No module named" in words(browser.get(address))
+    assert f'href="{address}" >2 open questions</a>' in html(browser.get(f"{URL}{asked.pk}/"))
+    make_project("other")  # whose patterns may have the same fingerprint
+    own = address.replace("?", "?project=default&")
+    assert f'href="{own}"' in row(asked)
+    assert f'href="{own}"' in html(browser.get(f"{URL}{asked.pk}/"))
     patterns.resolve([calm.pk], stamp=Stamp(MARA, now))
     buried(agent=agent, now=now, error="disk full")
     assert "Came back" in row(calm) and "bar--bad" in row(calm)
@@ -242,7 +252,7 @@ def test_pattern_shows_examples_and_fixes(browser: Client, agent: Agent, now: da
     page = browser.get(address(of("Module")))
     text = words(page)
     assert "2 failures by 2 agents" in text
-    assert "2 tasks are stuck : 1 dead letter, 0 pending retries, 1 open question." in text
+    assert "2 tasks are stuck : 1 dead letter, 0 pending retries, 1 open question ." in text
     assert '<span class="mk">‹text›</span>' in html(page)
     assert "No module named 'bs4'" in text and NO_MODULE in text
     assert "Likely cause (reported by the agent) the wheel is old" in text

@@ -1,7 +1,7 @@
 """The list of plans and the page of a plan."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 import pytest
@@ -227,8 +227,12 @@ def test_the_sidebar_lists_plans_under_way(
 ) -> None:
     make_plan("01-01", title="Long ago", now=now, completed_at=now)
     page = browser.get("/tasks/")
-    assert "Active plans 03-01 Ledger 1/6" in words(page)
+    assert "Plans in progress 03-01 Ledger 1/6" in words(page)
     assert "ring ring--red" in html(page) and "Long ago" not in words(page)
+    assert "1 needs an answer" in words(browser.get(URL))
+    Escalation.objects.update(snoozed_until=now + timedelta(hours=1))
+    assert "ring ring--red" not in html(browser.get("/tasks/"))
+    assert "1 needs an answer" not in words(browser.get(URL))
 
 
 def test_a_task_links_to_its_plan(

@@ -3,6 +3,7 @@
 import re
 import uuid
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -15,7 +16,7 @@ from django.utils import timezone
 from dashboard.search import queries
 from ledger.models import Agent, Attempt
 from ledger.search_words import Common
-from retries.models import Escalation, Grouped
+from retries.models import Escalation, Grouped, Operation
 from retries.new_words import write_words
 from tests.dashboard.seen import html, rows, words
 from tests.dashboard.sessions.conversations import make_session
@@ -108,6 +109,49 @@ def test_all_found_escalations_are_a_click_away(browser: Client, agent: Agent) -
     page = html(browser.get("/search/", {"q": "lxml", "part": "1", "kind": "escalations"}))
     assert 'href="/escalations/?q=lxml"' in page and "Show all 4" in page
     assert len(rows(browser.get("/escalations/", {"q": "lxml"}), "esc")) == 4
+    snoozed = Escalation.objects.order_by("id")[0]
+    snoozed.snoozed_until = timezone.now() + timedelta(hours=1)
+    snoozed.save()
+    found = browser.get("/search/", {"q": "lxml", "part": "1", "kind": "escalations"})
+    assert "Escalations 3" in words(found) and f"/escalations/{snoozed.pk}/" not in html(found)
+
+
+def test_all_of_an_error_s_text_is_searched(browser: Client, agent: Agent) -> None:
+    """Also where it looks like a filter."""
+    error = "KeyError:'EUR' in rates"
+    for number in range(4):
+        why = {"message": error}
+        make_task("failed", f"Import {number}", agent=agent, now=timezone.now(), why=why)
+    page = html(browser.get("/search/", {"q": error, "part": "1", "kind": "tasks"}))
+    (more,) = re.findall(r'href="(/tasks/\?q=[^"]+)"[^>]*>\s*Show all 4', page)
+    listed = browser.get(unquote_plus(more.partition("?")[0]), {"q": unquote_plus(more)[10:]})
+    assert len(rows(listed, "task")) == 4 and "There is no filter" not in words(listed)
+    for project in ("atlas", "beta"):
+        make_agent("team:coder", project=make_project(project))
+    several = browser.get("/search/", {"q": "team:coder"})
+    assert several["Location"] == "/agents/?q=%22team%3Acoder%22"
+    assert "team:coder" in words(browser.get(several["Location"]))
+
+
+def test_operations_and_patterns_are_found_as_pages_print_them(
+    browser: Client, agent: Agent, mara: User
+) -> None:
+    now = timezone.now()
+    task = make_task("failed", agent=agent, now=now, why={"message": "No module named 'lxml'"})
+    pattern = Grouped.objects.get(failure__task=task).pattern
+    form = {"id": task.dead_letter.pk, "counted_at": now.isoformat(), "confirmed": "yes"}
+    browser.post("/operations/new/dead_letter.dismiss/", form)
+    operation = Operation.objects.get()
+    for text, to in (
+        (pattern.fingerprint, f"/patterns/{pattern.pk}/"),
+        (pattern.fingerprint[:8].upper(), f"/patterns/{pattern.pk}/"),
+        (str(operation.pk), f"/operations/{operation.pk}/"),
+        (f"…{str(operation.pk)[-8:]}", f"/operations/{operation.pk}/"),
+    ):
+        assert browser.get("/search/", {"q": text}).headers.get("Location") == to, text
+    make_project("atlas")
+    nowhere = browser.get("/search/", {"q": pattern.fingerprint, "project": "atlas"})
+    assert "Nothing found" in words(nowhere)
 
 
 def test_results_keep_to_the_project(browser: Client, world: dict[str, Any]) -> None:

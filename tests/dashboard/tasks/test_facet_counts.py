@@ -204,6 +204,8 @@ def test_the_days_that_are_asked_for_are_shown_and_can_be_left(
         ("changed:2026-11-01..", DateRange("2026-11-01")),
         ("changed:..2026-11-20", DateRange("", "2026-11-20")),
         ("changed:2026-11-01..2026-11-20", DateRange("2026-11-01", "2026-11-20")),
+        ("changed:7d..2026-11-20", DateRange()),
+        ("changed:2026-11-01T10:00..", DateRange()),
     ],
 )
 def test_the_form_starts_with_the_days_of_the_query(text: str, range: DateRange) -> None:

@@ -1,12 +1,13 @@
 """The layout of a task's timeline."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dashboard.tasks.timeline import build_timeline
+from dashboard.tasks.timeline import build_timeline, list_moves, round_up
 from ledger.models import Agent, Attempt, Event, Task
-from tests.dashboard.worked import enqueued, failed
+from ledger.states import TaskState
+from tests.dashboard.worked import enqueued, failed, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -64,3 +65,17 @@ def test_a_short_wait_is_not_cut(agent: Agent, now: datetime) -> None:
     drawn = build_timeline(task, events, list(Attempt.objects.all()), now=now, by_work=True)
     assert drawn.cuts == []
     assert [round(bar.width) for bar in drawn.attempts] == [83]  # ten of twelve seconds
+
+
+def test_the_chart_of_a_task_that_runs_changes_a_percent_at_a_time() -> None:
+    start = datetime(2026, 11, 20, tzinfo=UTC)
+    for passed, rounded in ((0, 0), (1.2, 2), (90, 90), (90.5, 91), (3601, 3630), (3629, 3630)):
+        end = round_up(start + timedelta(seconds=passed), start)
+        assert (end - start).total_seconds() == rounded, passed
+
+
+def test_the_time_in_the_current_state_is_kept_by_the_browser(agent: Agent, now: datetime) -> None:
+    task = make_task(TaskState.RUNNING, agent=agent, now=now)
+    runs, queued = list_moves(list(Event.objects.about(task.pk).order_by("id")))
+    assert (runs.since, runs.stayed) == (now, None)
+    assert (queued.since, queued.stayed) == (None, timedelta())
