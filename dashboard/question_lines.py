@@ -11,12 +11,12 @@ from dashboard.sentences.tasks import describe_reason
 from ledger import sql
 from ledger.models import Failure, Project
 from ledger.optional_cache import get_or_compute_slow
-from ledger.states import FailureType, TaskState
+from ledger.states import FINAL, FailureType
 from retries.failures.grouping import headline_of
 from retries.states import QUESTIONS, EscalationState, Reason
 
 WORDS = 300  # characters of a text that a line may show
-TEXT = 8000  # of a failure, where its headline is found
+TEXT_END = 2000  # characters at each end of a failure's text, where its headline is found
 WAITING_COUNTED = 1000
 PATTERNS = 3  # named as the same cause of several
 
@@ -26,6 +26,17 @@ KINDS = {
     FailureType.TIMEOUT: "timeout",
     FailureType.ARCHITECT_REJECTED: "rejected",
 }
+
+
+def clip(text: str) -> str:
+    """Return the SQL of a text's ends, as much as a list needs of it."""
+    return f"""case when length({text}) > {2 * TEXT_END}
+        then left({text}, {TEXT_END}) || E'\\n' || right({text}, {TEXT_END}) else {text} end"""
+
+
+# what `find_failure_headline` reads of the failure `f`
+FAILURE_TEXTS = f"""{clip("f.message")} as message, {clip("f.details")} as details,
+    {clip("(f.verification ->> 'output')")} as output"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +62,18 @@ IN_INBOX = f"""x.state = '{EscalationState.OPEN}'
     and (%(agent)s::uuid is null or x.agent_id = %(agent)s)"""
 LAST_FAILURE = """select f.* from ledger_failure f where f.task_id = x.task_id
     order by f.id desc limit 1"""
-# tasks that can't start before the task of `x` is done
-DEPENDENT = f"""from ledger_need n join ledger_task d on d.id = n.task_id
-    where n.need_id = x.task_id and d.state = '{TaskState.BLOCKED}'"""
+
+
+def waiting_for(task: str) -> str:
+    """Return the SQL of the tasks that wait for a task: those that need it and are not final.
+
+    Lookups with a limit are made row by row: no plan reads a whole table for them.
+    """
+    return f"""from (select task_id from ledger_need where need_id = {task} offset 0) n
+    cross join lateral (select state from ledger_task where id = n.task_id limit 1) d
+    where d.state not in ({sql.quoted(FINAL)})"""
+
+
 OLDEST = f"""with chosen as (
     select x.*, count(*) over () as total from retries_escalation x
     where {IN_INBOX} order by x.id limit %(most)s
@@ -63,14 +83,15 @@ select x.id, x.version, x.reason, x.attempts, x.attempt_limit, x.opened_at, x.to
     coalesce(t.ref, '') as ref,
     coalesce(nullif(t.title, ''), t.type, left(i.content, {WORDS})) as title,
     x.task_id is null as of_instruction, coalesce(i.deliveries, 0) as deliveries,
-    f.type as failure_type, left(f.message, {TEXT}) as message, left(f.details, {TEXT}) as details,
-    left(f.verification ->> 'output', {TEXT}) as output, w.n as waiting
+    f.type as failure_type, {FAILURE_TEXTS}, w.n as waiting
 from chosen x
 join ledger_agent a on a.id = x.agent_id join ledger_project p on p.id = x.project_id
 left join ledger_task t on t.id = x.task_id
 left join ledger_instruction i on i.id = x.instruction_id
 left join lateral ({LAST_FAILURE}) f on true
-cross join lateral (select count(*) as n from (select 1 {DEPENDENT} limit {WAITING_COUNTED}) d) w
+cross join lateral (
+    select count(*) as n from (select 1 {waiting_for("x.task_id")} limit {WAITING_COUNTED}) d
+) w
 order by x.id"""
 
 
@@ -172,7 +193,7 @@ CAUSES = f"""with open as (
 )
 select null::uuid as pattern_id, '' as fingerprint, '' as template, '' as project,
     (select count(distinct w.task_id) from open x
-        cross join lateral (select n.task_id {DEPENDENT}) w) as n, 0 as answerable
+        cross join lateral (select n.task_id {waiting_for("x.task_id")}) w) as n, 0 as answerable
 union all
 select c.pattern_id, p.fingerprint, left(p.template, {WORDS}), o.name, c.n, c.answerable
 from causes c join retries_failurepattern p on p.id = c.pattern_id

@@ -22,12 +22,14 @@ from dashboard.shared_queries import list_history
 from dashboard.tasks import detail_queries
 from dashboard.tasks.attempt_dots import MARKS, PUT_BACK
 from ledger.models import Attempt, Event, Failure, Instruction, Task
+from ledger.optional_cache import get_or_compute_slow
 from ledger.states import FINAL
 from retries.escalations.choices import FIX_LENGTH
 from retries.escalations.record import Record, read_evidence, render_escalation
 from retries.failures import suggestions
-from retries.failures.fixes import FixState, LearnedFix, normalize_fix
-from retries.failures.suggestions import FixOffer, Suggestion
+from retries.failures.fixes import FixState, LearnedFix, fetch_outcomes, normalize_fix
+from retries.failures.grouping import headline_of
+from retries.failures.suggestions import FixOffer, Suggestion, WorkedFix
 from retries.insight.prediction_reads import find_attempt_predictions
 from retries.insight.predictions import Prediction
 from retries.models import Escalation
@@ -86,6 +88,10 @@ class AttemptStep:
     waited: timedelta | None
 
     @property
+    def headline(self) -> str:
+        return headline_of(self.failure) if self.failure else ""
+
+    @property
     def outcome_label(self) -> str:
         return outcome_label(self.attempt.outcome)
 
@@ -125,6 +131,8 @@ class TaskEvidence:
     message: str
     basis: dict[str, Any]  # what a policy's decision to ask rests on; empty for other reasons
     prediction: Prediction | None
+    known_fix: LearnedFix | None  # for the last error
+    similar_fixes: list[WorkedFix]  # for other errors of its pattern
 
     @property
     def waiting_count(self) -> int:
@@ -134,6 +142,10 @@ class TaskEvidence:
     @property
     def last_failure(self) -> Failure | None:
         return self.failures[0] if self.failures else None
+
+    @property
+    def last_headline(self) -> str:
+        return headline_of(self.last_failure) if self.last_failure else ""
 
     @property
     def last_output(self) -> str:
@@ -181,6 +193,8 @@ def collect_task(escalation: Escalation, record: Record) -> TaskEvidence:
         message=render_escalation(escalation, record),
         basis=read_evidence(escalation, record.until(escalation)),
         prediction=find_prediction(escalation, failures),
+        known_fix=find_known_fix(record) if escalation.is_open else None,
+        similar_fixes=list_similar_fixes(record) if escalation.is_open else [],
     )
 
 
@@ -257,6 +271,18 @@ def find_known_fix(record: Record) -> LearnedFix | None:
         return None
     given = (each["fix"] for each in record.escalations if each["action"] == Answer.FIX)
     return None if normalize_fix(best.fix) in map(normalize_fix, given) else best
+
+
+def list_similar_fixes(record: Record) -> list[WorkedFix]:
+    """Return the fixes that worked for the last error's pattern, but not for exactly that error."""
+    grouped = getattr(record.failures[0], "grouped", None) if record.failures else None
+    if grouped is None:
+        return []
+    id = grouped.pattern_id
+    outcomes = get_or_compute_slow(f"fixes:{id}", lambda: fetch_outcomes([id]))
+    exact = {normalize_fix(each.fix) for each in record.learned_fixes}
+    found = suggestions.list_worked_fixes(id, outcomes=outcomes)
+    return [each for each in found if each.named and normalize_fix(each.fix) not in exact]
 
 
 # ---- the context of the next attempt

@@ -14,7 +14,7 @@ from dashboard.escalations import filters, inbox_queries, queries
 from dashboard.escalations.filters import InboxQuery
 from dashboard.escalations.inbox import read_order
 from dashboard.escalations.inbox_outline import read_outline
-from dashboard.escalations.inbox_queries import Request
+from dashboard.escalations.inbox_queries import Request, narrow
 from dashboard.escalations.rows import ANSWERED, SNOOZED
 from dashboard.export import CHUNK, export_list, export_records
 from dashboard.live_updates import escalations_in, read_inbox_live_key
@@ -55,18 +55,20 @@ COLUMNS = {
 def export(request: HtmxRequest, form: str) -> HttpResponseBase:
     """Stream the list as CSV or JSON lines, in its order."""
     project, now, state = requested_project(request), timezone.now(), request.GET.get("state", "")
-    query = filters.parse(request.GET.get("q", "") if state not in (ANSWERED, SNOOZED) else "")
+    query = filters.parse(request.GET.get("q", ""))
     problems = list_problems(query, "escalations", project)
     rows: QuerySet[Any]
     if state == ANSWERED:
-        rows = of_project(queries.closed(), project).order_by("-closed_at", "-id")
+        rows = queries.closed().order_by("-closed_at", "-id")
     elif state == SNOOZED:
-        rows = of_project(Escalation.objects.snoozed(now), project).order_by("snoozed_until", "id")
+        rows = Escalation.objects.snoozed(now).order_by("snoozed_until", "id")
     else:
         records = list_inbox(read_request(request, query, project), now=now)
         return export_records(
             records, list(COLUMNS), form=form, name="escalations", problems=problems
         )
+    viewer: Any = request.user
+    rows = narrow(of_project(rows, project), query, project, now=now, viewer=viewer)
     return export_list(with_error(rows), COLUMNS, form=form, name="escalations", problems=problems)
 
 

@@ -27,7 +27,7 @@ ACTIONS = {Answer.FIX: "Send a fix", Answer.RETRY: "Retry", Answer.SKIP: "Skip"}
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """An error that several of the group share to the letter."""
+    """An error of the group, and how many have it."""
 
     text: str
     count: int
@@ -74,6 +74,7 @@ class GroupAnswer:
     fix: str
     known: LearnedFix | None  # the best fix for the signature of most of them
     known_count: int  # how many have that signature
+    gone: tuple[UUID, ...] = ()  # selected ones that were answered or changed since
     error: str = ""
     is_review: bool = False
 
@@ -138,11 +139,10 @@ def build_group_answer(
     visit: Visit, pattern: FailurePattern, rows: Any, posted: QueryDict | None = None
 ) -> GroupAnswer:
     """Return the form with the other parts of its page."""
-    found = group_queries.list_group(rows)
-    count = len(found) if len(found) < MOST else rows.count()
     shown, picked = read_ids(posted, "shown"), read_ids(posted, "id")
-    # escalations since the form was opened are not answered by it
-    listed = [each for each in found if posted is None or each.pk in shown]
+    # the form answers the ones that it showed, however the order has changed since
+    listed = group_queries.list_group(rows if posted is None else rows.filter(pk__in=shown))
+    count = len(listed) if posted is None and len(listed) < MOST else rows.count()
     action = posted.get("action", "") if posted else Answer.FIX
     known, known_count = find_known_fix(listed)
     fits_all = known is not None and known_count == len(listed)
@@ -150,7 +150,6 @@ def build_group_answer(
     if posted is None and known and fits_all and known.state != FixState.RETIRED:
         fix = known.fix
     chosen = [each for each in listed if posted is None or each.pk in picked]
-    errors = Counter(" ".join(each.error.split()) for each in listed)
     types = Counter(each.failure_type for each in listed if each.failure_type)
     return GroupAnswer(
         pattern=pattern,
@@ -158,7 +157,7 @@ def build_group_answer(
         rows=[GroupRow(row=each, picked=each in chosen) for each in listed],
         count=count,
         waiting=group_queries.count_waiting([each.task_id for each in chosen]),
-        variants=[Variant(text, n) for text, n in errors.most_common(VARIANTS)],
+        variants=list_variants(listed),
         icon=failure_icon(types.most_common(1)[0][0]) if types else "s-escalated",
         agents=share_by_agent(chosen),
         plans=len({each.task.plan_id for each in listed if each.task.plan_id}),
@@ -168,7 +167,17 @@ def build_group_answer(
         fix=fix,
         known=known,
         known_count=known_count,
+        gone=tuple(picked - {each.pk for each in listed}),
     )
+
+
+def list_variants(rows: list[Any]) -> list[Variant]:
+    """Return the most frequent errors by their signature, each as the first one puts it."""
+    counts = Counter(each.signature or each.failure_id for each in rows if each.failure_id)
+    first = {each.signature or each.failure_id: each.failure_id for each in reversed(rows)}
+    most = counts.most_common(VARIANTS)
+    headlines = group_queries.fetch_headlines(first[key] for key, _ in most)
+    return [Variant(headlines.get(first[key], ""), count) for key, count in most]
 
 
 def read_ids(posted: QueryDict | None, name: str) -> set[UUID]:

@@ -1,18 +1,17 @@
 """Read the escalations of one failure pattern, for one answer to all of them."""
 
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db.models import CharField, F, OuterRef, Q, QuerySet, Subquery
-from django.db.models import Value as V
-from django.db.models.functions import Coalesce, Left
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery
 
 from dashboard.escalations.filters import InboxQuery
 from dashboard.escalations.inbox_queries import LAST_FAILURE, WAITING, select_inbox
-from dashboard.escalations.queries import SNIPPET
-from dashboard.question_lines import SINGLE
+from dashboard.question_lines import FAILURE_TEXTS, SINGLE, find_failure_headline
 from dashboard.shared_queries import CountOf, title_of
+from ledger import sql
 from ledger.models import Agent, Need, Project, Task
 from ledger.states import FINAL, TaskState
 from retries.models import Escalation, FailurePattern, Grouped
@@ -38,9 +37,6 @@ def list_group(rows: QuerySet[Escalation]) -> list[Any]:
     """Return the escalations of a group with what is different about each, most waiting first."""
     found: QuerySet[Any] = rows.select_related("agent__breaker", "assignee", "task__plan").annotate(
         title=title_of("task__"),
-        error=Coalesce(
-            Subquery(LAST_FAILURE.values(said=Left("message", SNIPPET))[:1]), V("", CharField())
-        ),
         failure_type=Subquery(LAST_FAILURE.values("type")[:1]),
         failure_id=Subquery(LAST_FAILURE.values("id")[:1]),
         signature=Subquery(LAST_GROUPED.values("signature")[:1]),
@@ -49,6 +45,15 @@ def list_group(rows: QuerySet[Escalation]) -> list[Any]:
     heavy = ("fix", "note", "question", "choices", "response_schema", "client_state")
     tasks = ("task__payload", "task__result", "task__error", "task__plan__source")
     return list(found.defer(*heavy, *tasks).order_by("-waiting", "id")[:MOST])
+
+
+HEADLINES = f"select f.id, {FAILURE_TEXTS} from ledger_failure f where f.id = any(%(ids)s)"
+
+
+def fetch_headlines(failure_ids: Iterable[UUID]) -> dict[UUID, str]:
+    """Return the lines that tell the causes of failures, by their ids."""
+    rows = sql.run(HEADLINES, ids=list(failure_ids))
+    return {row["id"]: find_failure_headline(row) for row in rows}
 
 
 def count_waiting(task_ids: list[UUID]) -> int:

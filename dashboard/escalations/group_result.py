@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db.models import Count
 
-from dashboard.escalations.queries import find_listed
+from dashboard.escalations.queries import fetch_listed
 from retries.models import Escalation, Operation
 from retries.models.operation import ItemState, OperationState
 
@@ -63,12 +63,11 @@ def find_result(operation_id: UUID, *, now: datetime) -> GroupResult | None:
     seconds = (operation.starts_at - now).total_seconds()
     can_undo = operation.state == OperationState.WAITING and seconds > 0
     reasons = refused.order_by().values_list("refusal").annotate(n=Count("pk"))
+    items = list(refused.order_by("id")[:SHOWN])
+    rows = fetch_listed(each.subject_id for each in items)
     return GroupResult(
         operation=operation,
-        left=[
-            NotAnswered(find_listed(each.subject_id), each.refusal, each.detail)
-            for each in refused.order_by("id")[:SHOWN]
-        ],
+        left=[NotAnswered(rows.get(each.subject_id), each.refusal, each.detail) for each in items],
         reasons=sorted(reasons, key=lambda each: -each[1]),
         undo_seconds=round(seconds, 1) if can_undo else None,
     )

@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
+from django.db.models import Q
 from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -24,7 +25,7 @@ from ledger.journal import stamp_of
 from retries.models import Escalation, Operation
 from retries.operations.ending import undo_operation
 from retries.operations.starting import start_operation
-from retries.states import Answer
+from retries.states import Answer, EscalationState
 
 VERB = "escalation.answer"
 TEMPLATE, PART = "escalations/answer_all.html", "escalations/_answer_all.html"
@@ -78,9 +79,11 @@ def find_problem(answer: GroupAnswer) -> str:
 def send(visit: Visit, answer: GroupAnswer) -> Operation:
     """Start the operation that gives the answer to each of the selected escalations."""
     text = answer.fix if answer.action == Answer.FIX else ""
+    # the result tells of those that were answered meanwhile
+    answered = Q(pk__in=answer.gone) & ~Q(state=EscalationState.OPEN)
     return start_operation(
         VERB,
-        Escalation.objects.filter(pk__in=answer.picked),
+        Escalation.objects.filter(Q(pk__in=answer.picked) | answered),
         options={"action": answer.action, "fix": text},
         query=f"pattern:{answer.pattern.fingerprint} {answer.address.q}".strip(),
         stamp=stamp_of(visit.request, visit.now),

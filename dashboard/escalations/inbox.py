@@ -1,6 +1,6 @@
 """The inbox as a page shows it: groups with their lines, filters with counts, and their links."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -11,7 +11,7 @@ from django.utils.http import urlencode
 
 from dashboard.badges import failure_icon
 from dashboard.escalations import filters
-from dashboard.escalations.filters import InboxQuery
+from dashboard.escalations.filters import REASONS, InboxQuery
 from dashboard.escalations.inbox_labels import (
     CHIPS,
     GROUP_LABELS,
@@ -20,19 +20,20 @@ from dashboard.escalations.inbox_labels import (
     SORT_LABELS,
 )
 from dashboard.escalations.inbox_lines import fetch_lines
-from dashboard.escalations.inbox_outline import MOST_LINES, Outline, read_outline
-from dashboard.escalations.inbox_queries import GROUPS, PAGE, SINGLES, SORTS, Request
+from dashboard.escalations.inbox_outline import MOST_LINES, Outline, Window, read_outline
+from dashboard.escalations.inbox_queries import GROUPS, SINGLES, SORTS, Request
+from dashboard.escalations.queries import SNIPPET
 from dashboard.facets import Facet, build_value_facets
 from dashboard.form_values import read_whole_number
 from dashboard.formatting import monogram
 from dashboard.live_updates import escalations_in, read_inbox_live_key
-from dashboard.query_box import ME, NO_ONE, only_value
+from dashboard.query_box import ME, NO_ONE, only_value, term
+from dashboard.question_lines import find_failure_headline
 from dashboard.rendering import Visit
 from retries.states import Reason
 
 SHORT_WAIT, LONG_WAIT = timedelta(hours=1), timedelta(hours=3)
 MOST_PAGES = 1_000
-OWN = ("since", "held", "list", "answered")  # parameters that no link keeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +85,12 @@ class Group:
     oldest: datetime
     tone: str
     lines: list[Line]
+    before: int  # lines that are not shown, before and after the others
+    after: int
     is_open: bool
     answer_url: str  # of one answer for all; empty where that makes no sense
-    more_url: str
-
-    @property
-    def more(self) -> int:
-        return self.count - len(self.lines)
+    before_url: str
+    after_url: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class Address:
     q: str = ""
     group: str = "pattern"
     sort: str = "waiting"
-    page: int = 1
+    page: int = 0  # 0 for the one with the shown escalation
     whole: str = ""
 
     @property
@@ -173,13 +173,13 @@ class Inbox:
 def read_address(visit: Visit) -> Address:
     given = visit.request.GET
     group, sort = read_order(given.get("group", ""), given.get("sort", ""))
-    page = read_whole_number(given.get("page", "")) or 1
+    page = read_whole_number(given.get("page", "")) or int("list" in given)
     return Address(
         scope={str(name): str(value) for name, value in visit.scope.params.items()},
         q=filters.parse(given.get("q", "")).text,
         group=group,
         sort=sort,
-        page=page if page < MOST_PAGES else 1,
+        page=page if page < MOST_PAGES else 0,
         whole=given.get("whole", "").replace("\0", "")[:64],
     )
 
@@ -196,7 +196,7 @@ def read_request(visit: Visit, address: Address) -> Request:
         viewer=visit.request.user,  # type: ignore[arg-type]
         group=address.group,
         sort=address.sort,
-        page=address.page,
+        page=max(1, address.page) if address.group != "none" else 1,
     )
 
 
@@ -215,17 +215,19 @@ def read_inbox(visit: Visit, address: Address, current: UUID | None) -> Inbox:
     """Return the inbox as the address asks for it; `current` is shown, or else the first one."""
     wanted = read_request(visit, address)
     outline = read_visit_outline(visit, wanted)
-    first = outline.id_at(0)
+    page = find_page(outline, address.page, current)
+    if page != wanted.page and not outline.is_flat:
+        outline = read_visit_outline(visit, replace(wanted, page=page))
+    first = outline.first_of(page)
     chosen = current or first
     place = outline.find_place(chosen) if chosen else None
-    shown = outline.list_shown(address.page, current=chosen, whole=address.whole)
-    rows = fetch_lines(id for ids in shown.values() for id in ids)
-    builder = Builder(visit, address, chosen)
-    query, is_flat = wanted.query, address.group == "none"
-    pages = -(-(outline.total if is_flat else len(outline.sizes)) // PAGE)
+    shown = outline.list_shown(page, place=place, whole=address.whole)
+    rows = fetch_lines(id for window in shown.values() for id in window.ids)
+    address, query = replace(address, page=page), wanted.query
+    builder = Builder(visit, address, query, chosen)
     return Inbox(
         address=address,
-        link_query=address.build(),
+        link_query=address.build(page=""),
         query=query,
         total=outline.total,
         all=outline.all,
@@ -234,7 +236,8 @@ def read_inbox(visit: Visit, address: Address, current: UUID | None) -> Inbox:
         groups=[
             builder.build_group(
                 each,
-                [builder.build_line(rows[id]) for id in shown.get(each["key"], ()) if id in rows],
+                shown[each["key"]],
+                rows,
                 is_here=place is not None and each["key"] == place.key,
             )
             for each in outline.groups
@@ -251,11 +254,17 @@ def read_inbox(visit: Visit, address: Address, current: UUID | None) -> Inbox:
         before=builder.link(place.before if place else None),
         after=builder.link(place.after if place else None),
         next=place.next if place else None,
-        newer=address.build(page=address.page - 1 if address.page > 2 else "")
-        if address.page > 1
-        else "",
-        older=address.build(page=address.page + 1) if address.page < pages else "",
+        newer=address.build(page=page - 1) if page > 1 else "",
+        older=address.build(page=page + 1) if page < outline.pages else "",
     )
+
+
+def find_page(outline: Outline, wanted: int, current: UUID | None) -> int:
+    """Return the page to show: as the address asks, or the one with the current line."""
+    if wanted:
+        return min(wanted, outline.pages)
+    place = outline.find_place(current) if current else None
+    return outline.find_page(place) if place else 1
 
 
 def build_chips(outline: Outline, query: InboxQuery, viewer: object) -> list[Facet]:
@@ -283,12 +292,15 @@ class Builder:
 
     visit: Visit
     address: Address
+    query: InboxQuery
     current: UUID | None
 
-    def link(self, id: UUID | None) -> str:
+    def link(self, id: UUID | None, **changes: str) -> str:
+        """Return the address of an escalation, which the page with its line shows."""
         if id is None:
             return ""
-        return reverse("dashboard:escalation", args=[id]) + self.address.build()
+        query = self.address.build(**{"page": ""} | changes)
+        return reverse("dashboard:escalation", args=[id]) + query
 
     def build_choices(self, name: str, labels: dict[str, str], current: str) -> list[Choice]:
         page = reverse("dashboard:escalations")
@@ -316,7 +328,8 @@ class Builder:
             icon = failure_icon(row["failed_by"])
         deliveries = row["deliveries"] or 0
         unanswered = f"{deliveries} deliver{'y' if deliveries == 1 else 'ies'}, no answer"
-        text = row["question"] or row["error"] or (unanswered if row["deliveries"] else label)
+        headline = find_failure_headline(row) if row["message"] else ""
+        text = row["question"] or headline or (unanswered if row["deliveries"] else label)
         scope = self.visit.scope
         return Line(
             id=id,
@@ -324,8 +337,8 @@ class Builder:
             title=row["title"] or "",
             icon=icon,
             label=label,
-            text=" ".join(text.split()),
-            is_error=bool(row["error"] and not row["question"]),
+            text=" ".join(text.split())[:SNIPPET],
+            is_error=bool(headline and not row["question"]),
             key=row["ref"] or "",
             agent=row["agent_name"],
             project=row["project"] if scope.is_choice and not scope.project else "",
@@ -336,14 +349,17 @@ class Builder:
             current=id == self.current,
         )
 
-    def build_group(self, row: dict[str, Any], lines: list[Line], *, is_here: bool) -> Group:
+    def build_group(
+        self, row: dict[str, Any], window: Window, rows: dict[UUID, Any], *, is_here: bool
+    ) -> Group:
+        """Return a group; `rows` are those of the page's lines by id."""
+        lines = [self.build_line(rows[id]) for id in window.ids if id in rows]
         key, count = row["key"], row["n"]
         is_pattern = self.address.group == "pattern" and key == row["pattern"]
         label, icon = REASON_LABELS[Reason(row["reason"])]
         oldest = datetime.fromisoformat(row["oldest"])
         name = KINDS.get(key) or self.name_group(row, label)
         icons = {line.icon for line in lines}
-        rest = count - len(lines)
         return Group(
             key=key,
             name=name,
@@ -356,9 +372,12 @@ class Builder:
             oldest=oldest,
             tone=self.tone_of(oldest),
             lines=lines,
+            before=window.before,
+            after=window.after,
             is_open=is_here or key == self.address.whole,
             answer_url=self.answer_url(key) if is_pattern and count > 1 else "",
-            more_url=self.more_url(key, count) if rest else "",
+            before_url=self.more_url(row, window.previous),
+            after_url=self.more_url(row, window.following),
         )
 
     def name_group(self, row: dict[str, Any], label: str) -> str:
@@ -375,9 +394,33 @@ class Builder:
         page = reverse("dashboard:escalations_answer_all")
         return page + self.address.build(pattern=key, page="", whole="")
 
-    def more_url(self, key: str, count: int) -> str:
-        """Return the address that shows the whole group, or its pages if it is long."""
-        page = reverse("dashboard:escalations")
-        if count <= MOST_LINES or self.address.group != "pattern":
+    def more_url(self, row: dict[str, Any], neighbor: UUID | None) -> str:
+        """Return the address that shows more of a group than its lines up to a neighbor.
+
+        It shows the whole group; the pages of a long one; or, if no term of the query finds that
+        group alone, the lines around the neighbor.
+        """
+        if neighbor is None:
+            return ""
+        key, page = row["key"], reverse("dashboard:escalations")
+        if row["n"] <= MOST_LINES:
             return f"{page}{self.address.build(whole=key)}#group-{key}"
-        return page + self.address.build(group="none", page="", whole="")
+        if own := self.find_term(row):
+            query = self.query.having(own.partition(":")[0], own)
+            return page + self.address.build(q=query, group="none", page="", whole="")
+        return f"{self.link(neighbor, whole=key)}#group-{key}"
+
+    def find_term(self, row: dict[str, Any]) -> str:
+        """Return the term of the query that finds a group, or an empty string without one."""
+        match self.address.group:
+            case "pattern" if row["fingerprint"]:
+                return term("pattern", row["fingerprint"])
+            case "pattern" if row["key"] in REASONS and row["key"] in KINDS:
+                return term("reason", row["key"])
+            case "reason":
+                return term("reason", row["reason"])
+            case "agent":
+                return term("agent", row["agent"])
+            case "plan" if row["plan"]:
+                return term("plan", row["plan"])
+        return ""

@@ -5,15 +5,14 @@ from typing import Any
 from uuid import UUID
 
 from dashboard.escalations.queries import SNIPPET
+from dashboard.question_lines import FAILURE_TEXTS, waiting_for
 from ledger import sql
-from ledger.sql import quoted
-from ledger.states import FINAL
 
 # lookups with a limit are made row by row: no plan reads a whole table for them
 LINES = f"""select e.id, e.version, e.reason, e.opened_at, t.ref, i.deliveries, f.type as failed_by,
     a.name as agent_name, j.name as project, u.username as assignee_name, w.n as waiting,
     left(coalesce(nullif(t.title, ''), t.type, i.content), {SNIPPET}) as title,
-    left(e.question, {SNIPPET}) as question, left(f.message, {SNIPPET}) as error
+    left(e.question, {SNIPPET}) as question, {FAILURE_TEXTS}
 from unnest(%(ids)s::uuid[]) wanted(id) join retries_escalation e on e.id = wanted.id
 join ledger_agent a on a.id = e.agent_id
 join ledger_project j on j.id = e.project_id
@@ -25,13 +24,11 @@ left join lateral (
     select content, deliveries from ledger_instruction where id = e.instruction_id limit 1
 ) i on true
 left join lateral (
-    select type, message from ledger_failure where task_id = e.task_id order by id desc limit 1
+    select type, message, details, verification from ledger_failure where task_id = e.task_id
+    order by id desc limit 1
 ) f on e.task_id is not null
 cross join lateral (
-    select count(*) as n
-    from (select task_id from ledger_need where need_id = e.task_id offset 0) d
-    cross join lateral (select state from ledger_task where id = d.task_id limit 1) k
-    where t.needed_by > 0 and k.state not in ({quoted(FINAL)})
+    select count(*) as n {waiting_for("e.task_id")} and t.needed_by > 0
 ) w"""
 
 

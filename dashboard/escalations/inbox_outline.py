@@ -32,6 +32,17 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """The lines that a page shows of a group, and how many it leaves out on each side."""
+
+    ids: list[UUID]
+    before: int = 0
+    after: int = 0
+    previous: UUID | None = None  # the neighbors of the same group that it leaves out
+    following: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Outline:
     """The groups of a page, and the order of the lines of all pages."""
 
@@ -50,6 +61,15 @@ class Outline:
     @property
     def total(self) -> int:
         return len(self.order) // ID_BYTES
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the pages are of lines without groups."""
+        return [key for key, _ in self.sizes] == [""]
+
+    @property
+    def pages(self) -> int:
+        return max(1, -(-(self.total if self.is_flat else len(self.sizes)) // PAGE))
 
     def id_at(self, index: int) -> UUID | None:
         """Return the line with an index from 0, or None beyond the list."""
@@ -87,19 +107,40 @@ class Outline:
             next=self.id_at(following) if self.total > 1 else None,
         )
 
-    def list_shown(self, page: int, *, current: UUID | None, whole: str) -> dict[str, list[UUID]]:
+    def find_page(self, place: Place) -> int:
+        """Return the number of the page with a line."""
+        keys = [key for key, _ in self.sizes]
+        return (place.number - 1 if self.is_flat else keys.index(place.key)) // PAGE + 1
+
+    def first_of(self, page: int) -> UUID | None:
+        """Return the first line of a page."""
+        start = (page - 1) * PAGE
+        if not self.is_flat:
+            start = next((first for _, first, _ in list(self.spans())[start:]), self.total)
+        return self.id_at(start)
+
+    def list_shown(self, page: int, *, place: Place | None, whole: str) -> dict[str, Window]:
         """Return the lines to show of each group of a page: more of the open ones."""
-        if [key for key, _ in self.sizes] == [""]:
-            return {"": self.slice((page - 1) * PAGE, page * PAGE)}
-        place = self.find_place(current) if current else None
+        if self.is_flat:
+            return {"": Window(self.slice((page - 1) * PAGE, page * PAGE))}
         shown = {}
         for key, start, end in list(self.spans())[(page - 1) * PAGE : page * PAGE]:
             is_here = place is not None and place.key == key
             most = MOST_LINES if key == whole else LINES if is_here else FIRST_LINES
-            shown[key] = self.slice(start, min(end, start + most))
-            if is_here and current not in shown[key] and current:
-                shown[key].append(current)
+            middle = place.number - 1 if place and is_here else start
+            first = max(start, min(middle - most // 2, end - most))
+            shown[key] = self.window(start, first, min(end, first + most), end)
         return shown
+
+    def window(self, start: int, first: int, last: int, end: int) -> Window:
+        """Return the lines from `first` to `last` of the group from `start` to `end`."""
+        return Window(
+            self.slice(first, last),
+            before=first - start,
+            after=end - last,
+            previous=self.id_at(first - 1) if first > start else None,
+            following=self.id_at(last) if last < end else None,
+        )
 
     def slice(self, start: int, end: int) -> list[UUID]:
         return [id for index in range(start, end) if (id := self.id_at(index))]

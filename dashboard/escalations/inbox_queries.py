@@ -26,6 +26,7 @@ from django.db.models import Value as V
 from dashboard.escalations.filters import REASONS, InboxQuery
 from dashboard.formatting import COUNT_CAP
 from dashboard.query_box import ANY, ME, NO_ONE, Values
+from dashboard.question_lines import waiting_for
 from dashboard.shared_queries import match_any, match_values, of_project
 from ledger import sql
 from ledger.models import Failure, Instruction, Need, Project, Task
@@ -37,11 +38,11 @@ LONG_WAIT = timedelta(hours=1)
 PAGE = 25  # groups, or lines without groups
 FACETS_SHOWN = 8
 TEMPLATE_SHOWN = 300  # characters
-MOST_PATTERNS = 200  # that a term names
+MOST_PATTERNS = 1000  # that a term names
 
 GROUPS = ("pattern", "reason", "agent", "plan", "none")
 SORTS = ("waiting", "oldest", "newest", "pattern")
-SINGLES = "one-of-a-kind"
+SINGLES, NO_PLAN = "one-of-a-kind", "no-plan"
 ASKS, NO_ANSWER, CONFLICT = "asks", "no-answer", "conflict"
 
 # Lookups with a limit are made row by row: the planner never reads a whole table for them.
@@ -58,21 +59,24 @@ GROUP_KEYS = {
     "pattern": "kind",
     "reason": "reason",
     "agent": "agent_id::text",
-    "plan": "coalesce(plan_id::text, '')",
+    "plan": f"coalesce(plan_id::text, '{NO_PLAN}')",
     "none": "''",
 }
 GROUP_ORDERS = {
     "waiting": "coalesce(w.waiting, 0) desc, oldest, key",
     "oldest": "oldest, key",
     "newest": "newest desc, key",
-    "pattern": "coalesce(p.template, key), key",
+    "pattern": "g.first_template, key",
 }
 LINE_ORDERS = {
     "waiting": "k.waiting desc, k.id",
     "oldest": "k.id",
     "newest": "k.id desc",
-    "pattern": "k.waiting desc, k.id",
+    "pattern": "k.template, k.waiting desc, k.id",
 }
+# the pattern that each line is sorted by, where lines are sorted by it
+SORT_TEMPLATE = f"""select left(template, {TEMPLATE_SHOWN}) as template
+        from retries_failurepattern where id = c.pattern_id limit 1"""
 # the filters whose counts are shown; each is a column `is_…` of the rows
 FILTERS = ("reason", "agent", "plan", "pattern", "assignee", "older", "blocks")
 
@@ -117,6 +121,7 @@ def inbox_statement(matching: str, group: str, sort: str) -> str:
     `order` is the list of all lines: their ids of 16 bytes each, group after group.
     """
     singles = f"when s.n = 1 then '{SINGLES}'" if group == "pattern" else ""
+    template = SORT_TEMPLATE if sort == "pattern" else "select null::text as template"
     counts = ", ".join(f"'{name}', {sql}" for name, sql in CHIPS.items())
     return f"""with found as materialized ({matching}),
 matching as materialized (
@@ -124,10 +129,8 @@ matching as materialized (
     left join lateral ({TASK_OF}) t on m.task_id is not null
     left join ledger_plan p on p.id = t.plan_id
 ), waits as materialized (
-    select m.id, d.task_id from matching m
-    cross join lateral (select task_id from ledger_need where need_id = m.task_id offset 0) d
-    cross join lateral (select state from ledger_task where id = d.task_id limit 1) t
-    where m.needed_by > 0 and t.state not in ({quoted(FINAL)})
+    select m.id, w.task_id from matching m
+    cross join lateral (select n.task_id {waiting_for("m.task_id")} and m.needed_by > 0) w
 ), described as materialized (
     select m.*, {KIND} as kind, last.pattern_id, coalesce(w.n, 0) as waiting,
         (%(plans)s::text[] is null or coalesce(plan_ref = any(%(plans)s), false))
@@ -145,17 +148,19 @@ matching as materialized (
 ), sizes as (
     select raw, count(*) as n from chosen group by raw
 ), keyed as materialized (
-    select c.*, case {singles} when false then '' else raw end as key
-    from chosen c join sizes s using (raw)
+    select c.*, case {singles} when false then '' else raw end as key, named.template
+    from chosen c join sizes s using (raw) left join lateral ({template}) named on true
 ), waiting_of as (
     select k.key, count(distinct w.task_id) as waiting
     from keyed k join waits w on w.id = k.id group by k.key
 ), grouped as materialized (
     select g.*, coalesce(w.waiting, 0) as waiting, left(p.template, {TEMPLATE_SHOWN}) as template,
+        p.fingerprint,
         row_number() over (order by key = '{SINGLES}', {GROUP_ORDERS[sort]}) as rank
     from (
         select key, count(*) as n, count(distinct agent_id) as agents, min(opened_at) as oldest,
             max(opened_at) as newest, any_value(pattern_id) as pattern, min(reason) as reason,
+            min(template) as first_template,
             any_value(agent_name) as agent, any_value(plan_ref) as plan
         from keyed group by key
     ) g left join waiting_of w using (key)
@@ -185,11 +190,8 @@ select
 # ---- what the statement is given
 
 
-def select_words(
-    query: InboxQuery, project: Project | None, *, now: datetime
-) -> QuerySet[Escalation]:
-    """Return the escalations of the inbox with the ids and the words of a query."""
-    rows = of_project(Escalation.objects.in_inbox(now), project)
+def narrow_to_words(rows: QuerySet[Any], query: InboxQuery) -> QuerySet[Any]:
+    """Return the escalations with the ids and the words of a query."""
     if query.ids:
         rows = rows.filter(id__in=query.ids)
     if query.words:
@@ -213,16 +215,26 @@ def select_inbox(
     query: InboxQuery, project: Project | None, *, now: datetime, viewer: User
 ) -> QuerySet[Escalation]:
     """Return the escalations of the inbox that match a query with all of its filters."""
+    rows = of_project(Escalation.objects.in_inbox(now), project)
+    return narrow(rows, query, project, now=now, viewer=viewer)
+
+
+def narrow(
+    rows: QuerySet[Any], query: InboxQuery, project: Project | None, *, now: datetime, viewer: User
+) -> QuerySet[Any]:
+    """Return those of a project's escalations that match a query with all of its filters."""
     conditions = list_conditions(query, now=now, viewer=viewer).values()
-    rows = select_words(query, project, now=now).filter(*conditions)
+    rows = narrow_to_words(rows, query).filter(*conditions)
     rows = rows.filter(match_values(query.plan, "task__plan__ref"))
     if query.pattern != ANY:
         grouped = Grouped.objects.filter(failure=OuterRef("last"))
         rows = rows.alias(last=Subquery(LAST_FAILURE.values("id")[:1]))
         rows = rows.alias(pattern=Subquery(grouped.values("pattern")[:1]))
-        rows = rows.filter(Q(pattern=None) | ~Q(pattern__in=find_patterns(query.pattern.unwanted)))
+        unwanted = select_patterns(query.pattern.unwanted, project).values("pk")
+        rows = rows.filter(Q(pattern=None) | ~Q(pattern__in=unwanted))
         if query.pattern.wanted:
-            rows = rows.filter(pattern__in=find_patterns(query.pattern.wanted))
+            wanted = select_patterns(query.pattern.wanted, project).values("pk")
+            rows = rows.filter(pattern__in=wanted)
     return rows.filter(match_any(query.blocks, lambda _: Q(Exists(WAITING))))
 
 
@@ -231,7 +243,8 @@ def select_matching(
 ) -> QuerySet[Any, Any]:
     """Return the inbox, with a column for each filter that has a count."""
     conditions = list_conditions(query, now=now, viewer=viewer)
-    rows: QuerySet[Any, Any] = select_words(query, project, now=now)
+    rows: QuerySet[Any, Any] = of_project(Escalation.objects.in_inbox(now), project)
+    rows = narrow_to_words(rows, query)
     found: QuerySet[Any, Any] = (
         rows.annotate(**{name: as_column(each) for name, each in conditions.items()})
         .order_by()
@@ -281,15 +294,20 @@ def as_column(condition: Q) -> Any:
     return ExpressionWrapper(condition, output_field=BooleanField())
 
 
-def find_patterns(texts: Sequence[str]) -> list[UUID]:
-    """Return the patterns with these fingerprints, or with these words."""
-    found: list[UUID] = []
+def find_patterns(texts: Sequence[str], project: Project | None) -> list[UUID]:
+    """Return the patterns of a project with these fingerprints, or with these words."""
+    rows = select_patterns(texts, project).distinct().order_by("id")
+    return list(rows.values_list("pk", flat=True)[:MOST_PATTERNS])
+
+
+def select_patterns(texts: Sequence[str], project: Project | None) -> QuerySet[FailurePattern]:
+    if not texts:
+        return FailurePattern.objects.none()
+    named = Q()
     for text in texts:
-        named = Q(fingerprint__startswith=text.lower()) | Q(merged__fingerprint=text.lower())
-        said = Q(template__icontains=text) | Q(example__icontains=text)
-        rows = FailurePattern.objects.filter(named | said).distinct()
-        found += rows.order_by("id").values_list("pk", flat=True)[:MOST_PATTERNS]
-    return found
+        named |= Q(fingerprint__startswith=text.lower()) | Q(merged__fingerprint=text.lower())
+        named |= Q(template__icontains=text) | Q(example__icontains=text)
+    return of_project(FailurePattern.objects.filter(named), project)
 
 
 # ---- what it returns
@@ -316,8 +334,10 @@ def fetch_groups(wanted: Request, *, now: datetime) -> dict[str, Any]:
         "now": now,
         "project": wanted.project.pk if wanted.project else None,
         "long": now - LONG_WAIT,
-        "patterns": find_patterns(query.pattern.wanted) if query.pattern.wanted else None,
-        "not_patterns": find_patterns(query.pattern.unwanted),
+        "patterns": find_patterns(query.pattern.wanted, wanted.project)
+        if query.pattern.wanted
+        else None,
+        "not_patterns": find_patterns(query.pattern.unwanted, wanted.project),
         "plans": list(query.plan.wanted) or None,
         "not_plans": list(query.plan.unwanted),
         "blocks": None if query.blocks == ANY else bool(query.blocks.wanted),

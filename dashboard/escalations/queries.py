@@ -1,6 +1,6 @@
 """Queries of the inbox: open and closed escalations, and one with its comments."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -26,7 +26,6 @@ from retries.models import ContextExperiment, Escalation
 from retries.states import EscalationState
 
 PAGE = 30
-SNOOZED_SHOWN = 200
 SNIPPET = 120
 EARLIER = 20  # answers and comments to show
 PEOPLE_SHOWN = 30
@@ -109,20 +108,41 @@ def first_words() -> Coalesce:
 
 
 def list_closed(
-    project: Project | None, *, before: UUID | None, after: UUID | None
+    project: Project | None,
+    *,
+    narrow: Callable[[QuerySet[Any]], QuerySet[Any]] | None = None,
+    before: UUID | None,
+    after: UUID | None,
 ) -> Page[Escalation]:
-    """Return a page of the closed escalations, the last closed first."""
+    """Return a page of the closed escalations, the last closed first; `narrow` filters them."""
+
+    def fetch(place: UUID | None, downwards: bool) -> Iterable[Escalation]:
+        if narrow is None:
+            return fetch_closed(project, place, downwards, PAGE + 1)
+        rows = narrow(with_extras(closed(), project))
+        return next_to(rows, "closed_at", place, is_rising=not downwards)[: PAGE + 1]
+
+    return read_list(fetch, before=before, after=after)
+
+
+def read_list(
+    fetch: Callable[[UUID | None, bool], Iterable[Escalation]],
+    *,
+    before: UUID | None,
+    after: UUID | None,
+) -> Page[Escalation]:
+    """Return the page beside an escalation; `fetch` returns one row more, the next one first."""
     place = before or after
-    downwards = not after or bool(before)  # towards older ones
-    found = fetch_closed(project, place, downwards, PAGE + 1)
+    downwards = not after or bool(before)
+    found = list(fetch(place, downwards))
     more, found = len(found) > PAGE, found[:PAGE]
     if not found:
         return Page([], newer=None, older=None)
-    oldest, newest = (found[-1], found[0]) if downwards else (found[0], found[-1])
+    last, first = (found[-1], found[0]) if downwards else (found[0], found[-1])
     return Page(
         found if downwards else found[::-1],
-        newer=newest.pk if (place if downwards else more) else None,
-        older=oldest.pk if (more if downwards else place) else None,
+        newer=first.pk if (place if downwards else more) else None,
+        older=last.pk if (more if downwards else place) else None,
     )
 
 
@@ -132,18 +152,25 @@ def fetch_closed(
 ) -> QuerySet[Any]:
     """Return the closed escalations next to one, the next one first."""
     rows = with_extras(closed(), project)
+    return next_to(rows, "closed_at", place, is_rising=not downwards)[:most]
+
+
+def next_to(
+    rows: QuerySet[Any], column: str, place: UUID | None, *, is_rising: bool
+) -> QuerySet[Any]:
+    """Return the rows on one side of another, in the order of a time, the next one first."""
     if place:
-        rows = rows.filter(beyond(place, "lt" if downwards else "gt"))
-    order = ("-closed_at", "-id") if downwards else ("closed_at", "id")
-    return rows.order_by(*order)[:most]
+        rows = rows.filter(beyond(place, column, "gt" if is_rising else "lt"))
+    sign = "" if is_rising else "-"
+    return rows.order_by(f"{sign}{column}", f"{sign}id")
 
 
-def beyond(place: UUID, side: str) -> Q:
-    """Return the condition that a row was closed before or after the one with the id `place`."""
-    at = Escalation.objects.filter(pk=place).values("closed_at")[:1]
-    nearer = Q(**{"closed_at": at, f"id__{side}": place})
+def beyond(place: UUID, column: str, side: str) -> Q:
+    """Return the condition that a row's time is before or after that of the one with an id."""
+    at = Escalation.objects.filter(pk=place).values(column)[:1]
+    nearer = Q(**{column: at, f"id__{side}": place})
     # the index serves the first condition only; the second one is exact
-    return Q(**{f"closed_at__{side}e": at}) & (Q(**{f"closed_at__{side}": at}) | nearer)
+    return Q(**{f"{column}__{side}e": at}) & (Q(**{f"{column}__{side}": at}) | nearer)
 
 
 def find_last_closed(project: Project | None) -> Escalation | None:
@@ -151,15 +178,32 @@ def find_last_closed(project: Project | None) -> Escalation | None:
     return with_extras(closed(), project).order_by("-closed_at", "-id").first()
 
 
-def list_snoozed(project: Project | None, *, now: datetime) -> list[Escalation]:
-    """Return the snoozed escalations, the next one due first."""
-    rows = with_extras(Escalation.objects.snoozed(now), project)
-    return list(rows.order_by("snoozed_until", "id")[:SNOOZED_SHOWN])
+def list_snoozed(
+    project: Project | None,
+    *,
+    narrow: Callable[[QuerySet[Any]], QuerySet[Any]],
+    now: datetime,
+    before: UUID | None,
+    after: UUID | None,
+) -> Page[Escalation]:
+    """Return a page of the snoozed escalations, the next one due first; `narrow` filters them."""
+
+    def fetch(place: UUID | None, downwards: bool) -> Iterable[Escalation]:
+        rows = narrow(with_extras(Escalation.objects.snoozed(now), project))
+        return next_to(rows, "snoozed_until", place, is_rising=downwards)[: PAGE + 1]
+
+    return read_list(fetch, before=before, after=after)
 
 
 def find_listed(escalation_id: UUID) -> Escalation | None:
     """Return an escalation as a list shows it."""
-    return with_extras(Escalation.objects.filter(pk=escalation_id), None).first()
+    return fetch_listed([escalation_id]).get(escalation_id)
+
+
+def fetch_listed(ids: Iterable[UUID]) -> dict[UUID, Escalation]:
+    """Return escalations as a list shows them, by id."""
+    rows = with_extras(Escalation.objects.filter(pk__in=list(ids)), None)
+    return {row.pk: row for row in rows}
 
 
 # ---- one escalation

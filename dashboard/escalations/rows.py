@@ -1,12 +1,16 @@
 """The lists beside the inbox: snoozed and answered escalations, and their tabs."""
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 from uuid import UUID
 
 from django.http import QueryDict
 from django.urls import reverse
 
-from dashboard.escalations import queries
+from dashboard.escalations import filters, queries
+from dashboard.escalations.filters import InboxQuery
+from dashboard.escalations.inbox_queries import narrow
 from dashboard.escalations.outcome import AnswerOutcome, describe_outcome
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
@@ -39,6 +43,7 @@ class Listing:
     """A page of the snoozed or the answered escalations; empty where the inbox is shown."""
 
     state: str
+    box: InboxQuery
     entries: list[EscalationRow]
     page: Page[Escalation]
     params: QueryDict
@@ -70,21 +75,30 @@ def read_state(visit: Visit) -> str:
 
 
 def read_listing(visit: Visit, state: str, current: UUID | None) -> Listing:
-    """Return the list of a state, with its current row."""
+    """Return the list of a state, with its current row: the first one if none is given."""
     given, project = visit.request.GET, visit.scope.project
     page: Page[Escalation] = Page([], newer=None, older=None)
+    before, after = (as_id(given.get(side, "")) for side in ("before", "after"))
+    box = filters.parse(given.get("q", "") if state else "")
+    viewer: Any = visit.request.user
+    chosen = partial(narrow, query=box, project=project, now=visit.now, viewer=viewer)
     if state == ANSWERED:
-        before, after = (as_id(given.get(side, "")) for side in ("before", "after"))
-        page = queries.list_closed(project, before=before, after=after)
+        page = queries.list_closed(
+            project, narrow=chosen if box.text else None, before=before, after=after
+        )
     elif state == SNOOZED:
-        page = Page(queries.list_snoozed(project, now=visit.now), newer=None, older=None)
-    params = visit.scope.params
+        page = queries.list_snoozed(
+            project, narrow=chosen, now=visit.now, before=before, after=after
+        )
+    params = visit.scope.params.copy()
+    if box.text:
+        params["q"] = box.text
     query = params.copy()
     for name in ("state", "before", "after"):
         if state and given.get(name):
             query[name] = given[name]
-    shown = build_rows(page.rows, current)
-    return Listing(state, shown, page, params, f"?{query.urlencode()}" if query else "")
+    shown = build_rows(page.rows, current or next((row.pk for row in page.rows), None))
+    return Listing(state, box, shown, page, params, f"?{query.urlencode()}" if query else "")
 
 
 def build_tabs(visit: Visit, state: str, others: tuple[int, int] | None = None) -> list[Tab]:

@@ -104,16 +104,16 @@ def build_page(
     if requested is None:
         first = inbox.first if inbox else next((each.row.pk for each in listing.entries), None)
         escalation = queries.find_escalation(first, visit.scope.project, now=now) if first else None
-        if not inbox:
-            listing = read_listing(visit, state, first)
     record = load_record(escalation) if escalation else None
     row = escalation.instruction if escalation else None
     is_open = escalation is not None and escalation.is_open
-    if escalation and is_open and escalation.seen_at is None:
+    is_list = requested is None or "list" in visit.request.GET
+    # a phone shows the list alone; where there is room for both, its script asks for the page
+    if escalation and is_open and escalation.seen_at is None and not is_list:
         note_view(escalation.pk, now=now)
     answer_form = build_form(escalation, record, reply) if escalation and is_open else None
     query = inbox.link_query if inbox else listing.query
-    is_list = requested is None or "list" in visit.request.GET
+    listed = inbox.address.build() if inbox else query
     return InboxPage(
         title=page_title(visit.shell.needs_you),
         heading="Escalations",
@@ -125,7 +125,11 @@ def build_page(
         listing=listing,
         is_list=is_list,
         is_hidden=bool(inbox and is_open and requested and not inbox.place),
-        poll=poll_url(escalation.pk if escalation else requested, query, is_list=is_list),
+        poll=poll_url(
+            escalation.pk if escalation else requested,
+            listed if is_list else query,
+            is_list=is_list,
+        ),
         is_missing=requested is not None and escalation is None,
         reply=reply,
         silent_since=now - silent_after(),
@@ -144,10 +148,11 @@ def build_page(
         else None,
         query=query,
         hints=suggest_names(
-            inbox.query, "escalations", visit.scope.project, found=bool(inbox.total)
-        )
-        if inbox
-        else NameHints(),
+            inbox.query if inbox else listing.box,
+            "escalations",
+            visit.scope.project,
+            found=bool(inbox.total if inbox else listing.entries),
+        ),
     )
 
 

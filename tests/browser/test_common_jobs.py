@@ -56,17 +56,21 @@ def test_the_five_common_jobs(visit: Callable[..., Visitor], coder: Agent, now: 
         buried(f"Build {number}", agent=coder, now=at, error=f"Cannot find module 'm{number}'")
     wanted = enqueued(make_agent("reviewer"), "Reconcile the March statements", now=at)
     asked = make_task(TaskState.ESCALATED, "Import the bank file", agent=coder, now=at)
+    later = make_task(TaskState.ESCALATED, "Export the bank file", agent=coder, now=now)
+    enqueued(coder, "Close the month", now=now, needs=[later.pk])
     visitor = visit()
     page = visitor.sign_in("/")
 
-    with job(page, visitor) as hands:  # answer the oldest with a fix
+    with job(
+        page, visitor
+    ) as hands:  # answer the oldest with a fix, although more wait for another
         hands.press("e")
         page.wait_for_url("**/escalations/**")
         hands.press("f")
         expect(page.locator("#fix")).to_be_focused()
         hands.type("Use the second file")
         hands.press("Control+Enter")
-        expect(page.locator(".answer")).to_contain_text("Undo")
+        expect(page.locator(".toasts--undo")).to_contain_text("Undo")
     assert Escalation.objects.get(task=asked).fix == "Use the second file"
 
     with job(page, visitor) as hands:  # find a task by words
@@ -108,4 +112,4 @@ def test_the_five_common_jobs(visit: Callable[..., Visitor], coder: Agent, now: 
         hands.click("text=Send instruction")
         page.wait_for_url("**/instructions/*-*/")
     assert Instruction.objects.get().content == "Rebase on main"
-    assert Task.objects.filter(state=TaskState.ESCALATED).count() == 0
+    assert Task.objects.get(state=TaskState.ESCALATED).pk == later.pk

@@ -138,7 +138,31 @@ def test_seventy_questions_are_worked_by_keys(
     page.keyboard.press("o")
     page.wait_for_url("**/tasks/**")
     page.keyboard.press("e")
-    page.wait_for_url(f"**{URL}")
+    page.wait_for_url(re.compile(f"/escalations/{lxml[0].pk}/"))
+    # E opens the oldest from any page, although more tasks wait for another one
+    page.goto(f"{visitor.url}/patterns/")
+    page.keyboard.press("e")
+    page.wait_for_url("**/escalations/?group=none&sort=oldest")
+    expect(page.locator("li[data-cursor]")).to_have_attribute("id", f"esc-{lxml[0].pk}")
+    assert visitor.complaints == []
+
+
+def test_keys_go_on_beyond_the_lines_of_a_page(
+    visit: Callable[..., Visitor], lxml: list[Escalation]
+) -> None:
+    """J and K reach every line of a long group, and the next page of a list without groups."""
+    visitor = visit()
+    page = visitor.sign_in(f"{address(lxml[18])}?sort=oldest")
+    for number in (19, 20, 21, 22):
+        follow(page, "j", lxml[number])
+    for number in (21, 20, 19):
+        follow(page, "k", lxml[number])
+    flat = list(Escalation.objects.order_by("id"))
+    page.goto(f"{visitor.url}{address(flat[24])}?group=none&sort=oldest")
+    expect(page.locator("li[data-row]")).to_have_count(25)
+    follow(page, "j", flat[25])
+    expect(page.locator("li[data-row]")).to_have_count(25)
+    follow(page, "k", flat[24])
     assert visitor.complaints == []
 
 

@@ -47,6 +47,12 @@ def four(now: datetime, project: object) -> dict[str, Agent]:
     return made
 
 
+def test_a_row_leads_to_its_escalations_alone(browser: Client, agent: Agent) -> None:
+    links = re.findall(r'href="([^"]*)" >Its escalations', html(browser.get("/agents/")))
+    assert links == ["/escalations/?q=agent%3Acoder"]
+    assert browser.get(links[0]).context["inbox"].query.agent.wanted == ("coder",)
+
+
 def test_the_list_shows_each_agent(browser: Client, four: dict[str, Agent]) -> None:
     response = browser.get(URL)
     assert names(response) == ["silent", "paused", "active", "new"]

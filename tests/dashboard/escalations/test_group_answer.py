@@ -1,5 +1,6 @@
 """One answer for all escalations of a pattern: counted before, each recorded by itself."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from dashboard.escalations import group_answer, group_queries
 from ledger.models import Agent, Event, Task
 from ledger.states import TaskState
 from retries.models import Escalation, FailurePattern, Operation
@@ -96,6 +98,55 @@ def test_what_is_ticked_is_answered_one_by_one_and_the_result_is_true(
     assert Escalation.objects.open().filter(pk__in=[left.pk, new.pk]).count() == 2
     states = Task.objects.filter(pk__in=answered.values("task")).values_list("state", flat=True)
     assert set(states) == {TaskState.QUEUED}
+
+
+def test_ticked_ones_stay_when_the_order_changes(
+    browser: Client,
+    agent: Agent,
+    group: list[Escalation],
+    now: datetime,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A form is of the first ones of a long group; what waits for the others may grow since."""
+    monkeypatch.setattr(group_queries, "MOST", 2)
+    monkeypatch.setattr(group_answer, "MOST", 2)
+    assert "These are the first 2 of 4" in words(browser.get(path_of(group)))
+    enqueued(agent, "waits", now=now, needs=[group[2].task_id])
+    enqueued(agent, "waits too", now=now, needs=[group[3].task_id])
+    sent = form(group[:2])
+    told = words(browser.post(path_of(group), sent))
+    assert "Send this fix to 2 tasks?" in told and "no longer in this group" not in told
+    jonas_answers(group[0], "skip", now)
+    told = words(browser.post(path_of(group), sent))
+    assert "Send this fix to 1 task?" in told
+    assert "1 selected escalation is no longer in this group" in told
+    told = words(browser.post(path_of(group), sent | {"confirmed": "yes"}, follow=True))
+    assert "1 escalation had been closed before." in told
+    assert Operation.objects.get().total == 1
+
+
+def test_the_number_of_refused_ones_costs_no_statement(
+    browser: Client, group: list[Escalation], now: datetime, statements: Callable[..., int]
+) -> None:
+    page = browser.post(path_of(group), form(group, confirmed="yes"), follow=True)
+    for each in group[:3]:
+        jonas_answers(each, "skip", now)
+    run(Operation.objects.get())
+    here = page.redirect_chain[-1][0]
+    assert words(browser.get(here)).count("Already answered") == 3
+    many = statements(browser, here)
+    Operation.objects.get().items.filter(subject_id__in=[each.pk for each in group[:2]]).delete()
+    assert many == statements(browser, here)
+
+
+def test_the_errors_of_a_group_are_headlines(browser: Client, agent: Agent, now: datetime) -> None:
+    made = [
+        escalated(
+            agent, f"t{n}", f"= test session starts =\nE   {LXML}\n1 failed in {n} s", now=now
+        )
+        for n in range(2)
+    ]
+    assert f"2 {LXML}" in words(browser.get(path_of(made)))
 
 
 def test_it_is_undone_before_it_starts_and_refused_after(

@@ -9,15 +9,17 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
+from dashboard.escalations import inbox, inbox_outline, inbox_queries, queries
 from ledger.journal import Actor, Stamp
-from ledger.models import Agent, Event
+from ledger.models import Agent, Event, Task
+from ledger.states import TaskState
 from retries.escalations import assignment
 from retries.models import Escalation, FailurePattern
-from tests.dashboard.escalations.test_escalations import PART, URL, address, ignored
+from tests.dashboard.escalations.test_escalations import PART, URL, address, ignored, jonas_answers
 from tests.dashboard.escalations.test_task_escalations import asked
-from tests.dashboard.seen import html, words
+from tests.dashboard.seen import html, rows, words
 from tests.dashboard.worked import enqueued, failed, make_plan
-from tests.factories import make_agent
+from tests.factories import make_agent, make_project
 
 pytestmark = pytest.mark.django_db
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -84,7 +86,7 @@ def test_groups_have_counts_and_singles_come_last(
     flat = browser.get(URL, {"sort": "newest", "group": "none"})
     assert lines(flat) == ["Run df -h", "Clean up", "l3", "l2", "l1", "t2", "Ledger"]
     assert len(groups(browser.get(URL, {"group": "agent"}))) == 2
-    assert ("", 6, 2) in groups(browser.get(URL, {"group": "plan"}))
+    assert ("no-plan", 6, 2) in groups(browser.get(URL, {"group": "plan"}))
     assert len(groups(browser.get(URL, {"group": "reason"}))) == 3
 
 
@@ -201,7 +203,193 @@ def test_pages_and_long_groups(
     whole = re.search(r'href="([^"]*whole=[^"#]*)', html(page))
     assert whole and len(lines(browser.get(whole[1]))) == 24
     flat = browser.get(URL, {"group": "none", "page": "2"})
-    assert lines(flat) == [] and browser.get(URL, {"page": "nonsense"}).status_code == 200
+    assert len(lines(flat)) == 24, "the last page, if there are fewer"
+    assert browser.get(URL, {"page": "nonsense"}).status_code == 200
+
+
+def test_a_deep_link_shows_the_page_of_its_line(
+    browser: Client, agent: Agent, now: datetime, statements: Callable[..., int]
+) -> None:
+    """More than 25 groups, and a line beyond the first 20 of its group."""
+    made = []
+    for number in range(27):
+        error = f"{'abcdefghijklmnopqrstuvwxyz-'[number] * 5} is missing"
+        for copy in range(2):
+            at = now - (100 - number - copy) * MINUTE
+            made.append(escalated(agent, f"t{number}.{copy}", error, now=at))
+    first = browser.get(URL)
+    inbox = first.context["inbox"]
+    assert len(groups(first)) == 25 and inbox.group_count == 27
+    assert inbox.first == made[0].pk and inbox.older == "?page=2" and not inbox.newer
+    page = browser.get(URL, {"page": "2"})
+    inbox = page.context["inbox"]
+    assert sorted(lines(page)) == ["t25.0", "t25.1", "t26.0", "t26.1"]
+    assert inbox.first == made[50].pk and inbox.newer == "?page=1" and not inbox.older
+    assert f'hx-get="{address(made[50])}?page=2&list=yes"' in html(page), "as a poll does"
+    polled = browser.get(f"{address(made[0])}?page=2&list=yes")
+    assert sorted(lines(polled)) == ["t25.0", "t25.1", "t26.0", "t26.1"]
+    deep = browser.get(address(made[52]))
+    inbox = deep.context["inbox"]
+    assert sorted(lines(deep)) == ["t25.0", "t25.1", "t26.0", "t26.1"] and inbox.place == 53
+    assert inbox.before == address(made[51]) and inbox.after == address(made[53])
+    assert "Not in this filter" not in words(deep)
+    assert statements(browser, address(made[52])) <= 15
+    flat = browser.get(address(made[30]), {"group": "none", "sort": "oldest"})
+    assert len(lines(flat)) == 25 and "t15.0" in lines(flat) and flat.context["inbox"].newer
+
+
+def test_a_line_stands_among_its_neighbors(browser: Client, agent: Agent, now: datetime) -> None:
+    """Beyond the first 20 of a group, so that the next line follows it."""
+    made = [escalated(agent, f"t{n}", LXML, now=now - (90 - n) * MINUTE) for n in range(40)]
+    page = browser.get(address(made[25]))
+    assert lines(page) == [f"t{n}" for n in range(15, 35)]
+    assert "Show 15 before" in words(page) and "Show 5 more" in words(page)
+    assert lines(browser.get(address(made[39]))) == [f"t{n}" for n in range(20, 40)]
+    whole = re.search(r'href="([^"]*whole=[^"#]*)', html(page))
+    assert whole and len(lines(browser.get(whole[1]))) == 40
+
+
+def test_a_group_too_long_for_a_page_is_read_in_pages(
+    browser: Client, world: dict[str, Escalation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the term that finds this group alone; without one, around the next line."""
+    monkeypatch.setattr(inbox_outline, "FIRST_LINES", 1)
+    monkeypatch.setattr(inbox_outline, "LINES", 1)
+    monkeypatch.setattr(inbox_outline, "MOST_LINES", 1)
+    monkeypatch.setattr(inbox, "MOST_LINES", 1)
+    for group, counted in {
+        "pattern": [1, 2, 3],
+        "agent": [2, 5],
+        "plan": [],
+        "reason": [5],
+    }.items():
+        page = browser.get(URL, {"group": group, "q": "older:1m"})
+        found = []
+        for each in page.context["inbox"].groups:
+            if "group=none" in each.after_url:
+                more = browser.get(each.after_url)
+                assert "older:1m" in more.context["inbox"].query.text
+                assert len(lines(more)) == each.count
+                found.append(each.count)
+        assert sorted(found) == [n for n in counted if n > 1], group
+    single = browser.get(URL).context["inbox"].groups[-1]
+    assert (single.key, single.count) == ("one-of-a-kind", 2)
+    assert single.after_url.startswith(address(world["i"]))
+    more = browser.get(single.after_url)
+    assert "Run df -h" in lines(more) and "Show 1 before" in words(more)
+
+
+def test_a_line_is_the_headline_of_its_last_failure(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """Not the first line of what a check printed."""
+    printed = "\n".join(
+        ["===== test session starts =====", *["tests/test_a.py ."] * 90, f"E   {LXML}", "1 failed"]
+    )
+    made = escalated(agent, "t", printed, now=now)
+    page = browser.get(URL)
+    (line,) = [each for group in page.context["inbox"].groups for each in group.lines]
+    assert line.text.endswith(LXML) and line.is_error
+    told = words(browser.get(address(made)))
+    assert told.index(LXML, told.index("Last error")) < told.index("test session starts")
+
+
+def test_lines_are_sorted_by_pattern_in_every_grouping(
+    browser: Client, agent: Agent, world: dict[str, Escalation]
+) -> None:
+    flat = browser.get(URL, {"group": "none", "sort": "pattern"})
+    assert lines(flat)[:5] == ["l2", "l3", "l1", "Ledger", "t2"], "without a pattern comes last"
+    grouped = browser.get(URL, {"group": "reason", "sort": "pattern"})
+    assert lines(grouped)[:3] == ["l2", "l3", "l1"]
+    by_pattern = browser.get(URL, {"sort": "pattern"})
+    assert [count for _, count, _ in groups(by_pattern)] == [3, 2, 2]
+
+
+def test_overview_counts_what_waits_like_the_inbox(
+    browser: Client, world: dict[str, Escalation]
+) -> None:
+    """Every task that needs it and is not final, also one that a person let start."""
+    Task.objects.filter(title="w2").update(state=TaskState.QUEUED, blocked_reason=None)
+    listed = browser.get(URL, {"group": "none"}).context["inbox"].groups[0].lines
+    waiting = {each.id: each.waiting for each in listed}
+    home = browser.get("/")
+    for each in home.context["questions"].lines:
+        assert each.waiting == waiting[each.id]
+    assert waiting[world["l2"].pk] == home.context["causes"].waiting == 2
+
+
+def test_a_pattern_is_looked_for_in_its_project_alone(agent: Agent, now: datetime) -> None:
+    """However many patterns of others have the same words."""
+    other = make_agent("codex", project=make_project("other"))
+    for each in (agent, other):
+        escalated(each, "t", LXML, now=now)
+    found = inbox_queries.find_patterns(["lxml"], other.project)
+    assert found == [FailurePattern.objects.get(project=other.project).pk]
+    assert len(inbox_queries.find_patterns(["lxml"], None)) == 2
+
+
+def test_a_snooze_ends_by_itself(
+    browser: Client, world: dict[str, Escalation], now: datetime
+) -> None:
+    until = {"snoozed_until": now + HOUR, "snoozed_by_name": "mara"}
+    Escalation.objects.filter(pk=world["l2"].pk).update(**until)
+    assert groups(browser.get(URL))[0][1:] == (2, 1)
+    Escalation.objects.filter(pk=world["l2"].pk).update(snoozed_until=now - MINUTE)
+    page = browser.get(URL)
+    assert groups(page)[0][1:] == (3, 2) and "7 need an answer" in words(page)
+    assert "Snoozed 0" in words(page)
+
+
+@pytest.mark.parametrize("state", ["snoozed", "answered"])
+def test_the_other_lists_are_filtered_and_have_pages(
+    browser: Client,
+    world: dict[str, Escalation],
+    now: datetime,
+    monkeypatch: pytest.MonkeyPatch,
+    statements: Callable[..., int],
+    state: str,
+) -> None:
+    if state == "snoozed":
+        Escalation.objects.update(snoozed_until=now + HOUR, snoozed_by_name="mara")
+    else:
+        for each in world.values():
+            jonas_answers(each, "skip", now)
+    for query, found in {
+        "agent:codex": 2,
+        "pattern:lxml": 3,
+        "-pattern:lxml reason:failed": 2,
+        "plan:03-01": 1,
+        "lxml": 3,
+        "reason:asks,no-answer": 2,
+    }.items():
+        page = browser.get(URL, {"state": state, "q": query})
+        assert len(rows(page, "esc")) == found, query
+        assert f'value="{query}"' in html(page), "the box keeps it"
+        assert statements(browser, page.wsgi_request.get_full_path()) <= 15
+    told = words(browser.get(URL, {"state": state, "q": "nowhere"}))
+    assert f"No {state} escalation matches" in told
+    told = words(browser.get(URL, {"state": state, "q": "agnt:codex"}))
+    assert "Did you mean “agent:codex”?" in told
+    monkeypatch.setattr(queries, "PAGE", 2)
+    seen: list[str] = []
+    link = f"{URL}?state={state}&q=pattern:lxml"
+    for count in (2, 1):
+        page = browser.get(link)
+        assert len(rows(page, "esc")) == count
+        seen += rows(page, "esc")
+        pager = html(page).partition('id="list-pager"')[2]
+        link = re.findall(r'href="([^"]*(?:before)=[^"]*)"', pager)[0] if count == 2 else ""
+    assert len(set(seen)) == 3
+
+
+def test_only_an_opened_page_is_seen(browser: Client, world: dict[str, Escalation]) -> None:
+    """A phone shows the list without the first one, so the list alone notes nothing."""
+    seen = Escalation.objects.exclude(seen_at=None)
+    first = browser.get(URL).context["inbox"].first
+    browser.get(f"/escalations/{first}/?list=yes")
+    assert not seen.exists()
+    browser.head(f"/escalations/{first}/")
+    assert seen.get().pk == first
 
 
 def test_the_number_of_escalations_costs_no_statement(

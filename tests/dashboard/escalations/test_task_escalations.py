@@ -649,7 +649,10 @@ def test_a_fix_for_the_same_error_is_filled_in(
     assert "Run npm ci &lt;now&gt;</textarea>" in browser.get(address(same)).content.decode()
     assert "Filled in with a fix for the same error: worked 1 of 1" in page
     assert "User provided fix: Run npm ci" in plain(browser.get(address(same)))
-    assert "Filled in with" not in html(browser.get(address(other)))
+    assert "Known fix Worked 1 of 1 for the same error" in words(browser.get(address(same)))
+    told = words(browser.get(address(other)))
+    assert "Known fix Worked for uuid 1 of 1, for a similar error Run npm ci" in told
+    assert "Filled in with" not in told and "for the same error" not in told
     # left as it is, it is nothing that was typed: a retry keeps no text and opens the next one
     form = {"filled": "Run npm ci <now>", "fix": "Run npm ci <now>"}
     told = post(browser, same, "retry", headers=PART, **form)

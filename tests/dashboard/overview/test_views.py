@@ -64,7 +64,7 @@ def test_open_escalations_come_first_oldest_first(
     ]
     assert shown == sorted(shown)
     assert "Ignored 5 Ignored" not in text  # the list has it
-    assert f'href="/escalations/{asked[0].pk}/" >Answer the oldest' in page
+    assert f'href="/escalations/{asked[0].pk}/" data-key="e" >Answer the oldest' in page
     assert "<title>6 need an answer · Overview · Tenfour</title>" in page
     assert page.count('class="due due--red"') == 4  # those that waited for more than an hour
 

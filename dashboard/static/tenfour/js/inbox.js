@@ -23,9 +23,13 @@
     return all.findIndex(function (each) { return each.getAttribute("aria-current") === "true"; });
   }
   function move(by) {
-    var all = stops(), here = at(all), next = all[here + by];
+    var all = stops(), start = at(all), here = start, next = all[here + by];
     /* the heading of an open group is passed over: its lines follow */
     while (next && next.matches("summary") && next.parentNode.open) next = all[(here += by) + by];
+    /* the list goes on where this page ends, and a shown line may be on none of its lines */
+    var isShown = start < 0 || all[start].getAttribute("aria-current") === "true";
+    var beyond = (start < 0 || !next) && isShown && $(by > 0 ? "[data-after]" : "[data-before]");
+    if (beyond) return beyond.click();
     if (!next) return;
     next.scrollIntoView({ block: "nearest" });
     if (next.matches("summary")) next.focus({ preventScroll: true });
@@ -129,4 +133,9 @@
   }, true);
   var current = $('.eline[aria-current="true"]');
   if (current) current.scrollIntoView({ block: "nearest" });
+  /* where there is room for the first one beside the list, it is seen as if its page were open */
+  var beside = $(".inbox--list #escalation");
+  if (current && beside && beside.checkVisibility() && !document.hidden) {
+    fetch(current.href, { method: "HEAD" }).catch(function () { /* the next page may be on its way */ });
+  }
 })();

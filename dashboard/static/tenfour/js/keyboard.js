@@ -1,5 +1,5 @@
-/* Keyboard shortcuts. A key acts on the first element with that data-key, so a page's own comes before the
-   dialog of shortcuts; the places of G … are those of the sidebar. */
+/* Keyboard shortcuts. A key acts on the first element with that data-key, in the page itself before the rest, such as
+   the dialog of shortcuts; the places of G … are those of the sidebar. */
 (function () {
   "use strict";
   var GOING_FOR = 1500;
@@ -50,7 +50,8 @@
     going = 0;
     if (place) return place.click();
     var rowKey = '[data-row][data-cursor] [data-row-key="' + CSS.escape(event.key) + '"]';
-    var owner = $(rowKey) || $('[data-key="' + CSS.escape(event.key) + '"]');
+    var key = '[data-key="' + CSS.escape(event.key) + '"]';
+    var owner = $(rowKey) || $("#main " + key) || $(key);
     if (owner) {
       event.preventDefault();
       return owner.matches("input, textarea") ? owner.focus() : owner.click();
