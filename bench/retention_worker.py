@@ -1,30 +1,25 @@
-"""Run retention when stdin says "go", until it says "stop"; print how many rows are gone."""
+"""Run the clock's entry that stdin names, with runs of so many seconds; print its counts."""
 
+import json
 import sys
-import threading
 
 import django
-from django.utils import timezone
+from django.db import connection
 
 
-def main() -> None:
+def main(seconds: float) -> None:
     django.setup()
 
-    from retries.retention import running
+    from retries import sweeps
+    from retries.retention import event_months, running
 
-    running.SLICE_SECONDS = 1.0
-    print("ready", flush=True)
-    while sys.stdin.readline() == "go\n":
-        stopping = threading.Event()
-        reader = threading.Thread(target=lambda done=stopping: (sys.stdin.readline(), done.set()))
-        reader.start()
-        gone = 0
-        while not stopping.is_set():
-            did = running.delete_old(now=timezone.now())
-            gone += sum(value for value in did.values() if isinstance(value, int))
-        reader.join()
-        print(gone, flush=True)
+    running.SLICE_SECONDS = event_months.SLICE_SECONDS = seconds
+    with connection.cursor() as cursor:
+        cursor.execute("select pg_backend_pid()")
+        print(cursor.fetchone()[0], flush=True)
+    for line in sys.stdin:
+        print(json.dumps(sweeps.run(line.strip())), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(float(sys.argv[1]))

@@ -196,7 +196,7 @@ class DetailPage(admin.ModelAdmin):  # type: ignore[type-arg]
             )
         if not self.has_view_permission(request, row):
             raise PermissionDenied
-        events = Event.objects.filter(subject_id__in=self.list_subjects(row)).order_by("-id")
+        events = Event.objects.about_any(self.list_subjects(row)).order_by("-id")
         shown = LimitedPaginator(events.defer("tx"), PAGE).get_page(request.GET.get("p"))
         title = shorten(self.name_row(row))
         context = {

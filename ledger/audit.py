@@ -7,7 +7,7 @@ from uuid import UUID
 
 from ledger import sql
 from ledger.ids import FIRST_ID, first_id
-from ledger.journal import Kind
+from ledger.journal import Kind, since_subject
 from ledger.journal_months import list_partitions
 from ledger.moves import FINAL_STATES, need_is_met
 from ledger.states import INSTRUCTION_MOVES, TASK_MOVES, TaskState
@@ -165,13 +165,15 @@ CHECKS: dict[str, tuple[str, str]] = {
     ),
     "rule": (
         "is {state}, the journal says {journaled}",
-        """with stands as (select r.id, case when r.retired_at is not null then 'retired'
+        f"""with stands as (select r.id, case when r.retired_at is not null then 'retired'
                 when r.activated_at is null then 'draft' when r.paused then 'paused'
                 else 'active' end as state from ledger_standinginstruction r)
             select s.id, s.state, coalesce(l.to_state, 'nothing') as journaled
             from stands s left join lateral (
                 select e.to_state from ledger_event e
-                where e.subject_id = s.id and e.to_state is not null order by e.id desc limit 1
+                where e.subject_id = s.id and e.id >= {since_subject("s.id")}
+                    and e.to_state is not null
+                order by e.id desc limit 1
             ) l on true where l.to_state is distinct from s.state
                 and (l.to_state is not null or s.id >= %(kept)s)""",
     ),
@@ -192,15 +194,17 @@ CHECKS: dict[str, tuple[str, str]] = {
         "held the stop {holds} times, the journal says {journaled}",
         f"""select i.id, i.holds, n.journaled from ledger_instruction i, lateral (
             select count(*) as journaled from ledger_event e
-            where e.subject_id = i.id and e.kind = '{Kind.INSTRUCTION_HELD}'
+            where e.subject_id = i.id and e.id >= {since_subject("i.id")}
+                and e.kind = '{Kind.INSTRUCTION_HELD}'
         ) n where i.holds <> n.journaled and (i.holds < n.journaled or i.id >= %(kept)s)""",
     ),
     "breaker of": (
         "has a breaker that is {state}, the journal says {told}",
-        """select b.agent_id as id, b.state, coalesce(l.to_state, 'closed') as told
+        f"""select b.agent_id as id, b.state, coalesce(l.to_state, 'closed') as told
             from ledger_breaker b left join lateral (
                 select e.to_state from ledger_event e
-                where e.subject_id = b.agent_id and e.kind like 'agent.breaker_%%'
+                where e.subject_id = b.agent_id and e.id >= {since_subject("b.agent_id")}
+                    and e.kind like 'agent.breaker_%%'
                 order by e.id desc limit 1
             ) l on true where coalesce(l.to_state, 'closed') <> b.state
                 and (l.to_state is not null or b.agent_id >= %(kept)s)""",

@@ -18,6 +18,12 @@ from ledger.errors import Invalid, Refusal
 
 RETENTION = timedelta(hours=24)
 KEY_LENGTH = 255
+KEYS_DELETED = 1000
+# A key that a request is just reserving again is left.
+DELETE_EXPIRED = """delete from ledger_idempotencykey where id = any(array(
+    select id from ledger_idempotencykey where expires_at <= %(now)s
+    order by expires_at limit %(most)s::int for update skip locked))
+returning 1 as one"""
 
 
 class KeyReused(Refusal):
@@ -126,3 +132,8 @@ def store_response(key: str, *, token_id: UUID, response: StoredResponse) -> Non
         status=response.status,
         body=response.body,
     )
+
+
+def delete_expired_keys(now: datetime) -> int:
+    """Delete some keys whose responses are no longer repeated; return how many."""
+    return len(sql.run(DELETE_EXPIRED, now=now, most=KEYS_DELETED))

@@ -5,8 +5,10 @@ has no end, so that an event always has a place, even after the clock jumped or 
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +21,12 @@ PARENT, TAIL = "ledger_event", "ledger_event_tail"
 AHEAD = 3
 # A strong lock waits behind a long query, and every move would wait behind the lock.
 SHORT_WAIT = "100ms"
+# the check of the tail while it becomes a partition, and the time for which it surely allows events
+BOUND = f"{TAIL}_bound"
+BOUND_SLACK = timedelta(days=1)
+TAIL_BOUND = f"""
+select substring(pg_get_constraintdef(oid) from '< ''([0-9a-f-]+)''') as high from pg_constraint
+where conrelid = '{TAIL}'::regclass and conname = '{BOUND}'"""
 
 PARTITIONS = f"""
 select c.relname as name, pg_get_expr(c.relpartbound, c.oid) as bounds,
@@ -99,34 +107,92 @@ def make_months(*, now: datetime, ahead: int = AHEAD) -> int:
     for _ in range(ahead):
         last = next_month(last)
     try:
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute("select pg_advisory_xact_lock(hashtext('tenfour.journal_months'))")
-            cursor.execute("select set_config('lock_timeout', %s, true)", [SHORT_WAIT])
+        if fetch_tail_start() <= last:
+            for prepare in (bound_tail, validate_bound):
+                with hold_months():
+                    prepare(now)
+        with hold_months():
             return extend_to(last)
     except OperationalError as error:
         raise Busy(str(error).strip()) from error
 
 
-def extend_to(last: datetime) -> int:
-    """Add partitions up to this month, in a transaction that holds the lock of the makers."""
+@contextmanager
+def hold_months() -> Iterator[None]:
+    """Let one process at a time change partitions, in a transaction that waits for no reader."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("select pg_advisory_xact_lock(hashtext('tenfour.journal_months'))")
+        cursor.execute("select set_config('lock_timeout', %s, true)", [SHORT_WAIT])
+        yield
+
+
+def fetch_tail_start() -> datetime:
     tail = list_partitions()[-1]
     assert tail.name == TAIL and tail.start
-    if tail.start > last:
-        return 0
-    run(f"alter table {PARENT} detach partition {TAIL}")
-    month, made = tail.start, 0
-    newest = sql.run_custom_plan(
+    return tail.start
+
+
+def bound_tail(now: datetime) -> None:
+    """Give a tail with events a check of the bounds that it will have as a partition.
+
+    If the check is valid, no move waits for a scan of the tail's events.
+    """
+    drop_bound()
+    if newest := find_newest():
+        start = fetch_tail_start()
+        # Until the tail has become a partition, events beyond the check are refused.
+        end = next_month(month_of(max(newest, now, start) + BOUND_SLACK))
+        run(
+            f"alter table {TAIL} add constraint {BOUND} check (id >= %s and id < %s) not valid",
+            bound_of(start),
+            bound_of(end),
+        )
+
+
+def validate_bound(now: datetime) -> None:
+    if find_bound():
+        run(f"alter table {TAIL} validate constraint {BOUND}")
+
+
+def drop_bound() -> None:
+    """Drop the check of the tail that an interrupted run left."""
+    if find_bound():
+        run(f"alter table {TAIL} drop constraint {BOUND}")
+
+
+def find_bound() -> datetime | None:
+    """Return the end of the time that the tail's check allows, if it has one."""
+    rows = sql.run_custom_plan(TAIL_BOUND)
+    return timestamp_of(UUID(rows[0]["high"])) if rows else None
+
+
+def find_newest() -> datetime | None:
+    """Return the time of the tail's newest event, if it has any."""
+    rows = sql.run_custom_plan(
         f"select uuid_extract_timestamp(id) as at from {TAIL} order by id desc limit 1"
     )
+    return rows[0]["at"] if rows else None
+
+
+def extend_to(last: datetime) -> int:
+    """Add partitions up to this month, in a transaction that holds the lock of the makers."""
+    start = fetch_tail_start()
+    if start > last:
+        return 0
+    run(f"alter table {PARENT} detach partition {TAIL}")
+    month, made = start, 0
+    newest, bound = find_newest(), find_bound()
     if newest:
-        month, made = next_month(month_of(max(newest[0]["at"], tail.start))), 1
-        name = name_of(tail.start, month)
+        month, made = bound or next_month(month_of(max(newest, start))), 1
+        name = name_of(start, month)
         run(f"alter table {TAIL} rename to {name}")
         run(
             f"alter table {PARENT} attach partition {name} for values from (%s) to (%s)",
-            bound_of(tail.start),
+            bound_of(start),
             bound_of(month),
         )
+        if bound:
+            run(f"alter table {name} drop constraint {BOUND}")
     while month <= last:
         following = next_month(month)
         add_partition(name_of(month, following), month, following)

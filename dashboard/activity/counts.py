@@ -14,6 +14,7 @@ from dashboard.query_box import has_value
 from dashboard.shared_queries import WINDOW, hash_of
 from ledger import sql
 from ledger.ids import SLACK, first_id
+from ledger.journal import since_subject
 from ledger.models import Agent, Project
 from ledger.optional_cache import get_or_compute_slow
 
@@ -47,7 +48,7 @@ MOST_AGENTS = 12
 MOST_READ = 50_000  # events of a range that may be longer than a day
 # A subselect without a limit is planned as a part of the statement. What has no index is left to
 # the outer select, so that the limit bounds the events that are read.
-COUNTS = """select kind, agent_id, actor_type,
+COUNTS = f"""select kind, agent_id, actor_type,
     kind = any(%(clock)s) and actor_type = 'system' as clock,
     count(*) as read,
     count(*) filter (
@@ -59,8 +60,9 @@ from (
     select kind, agent_id, actor_type, actor_name, project_id from ledger_event
     where (%(since)s::timestamptz is null or id >= %(floor)s and at >= %(since)s)
     and (%(until)s::timestamptz is null or id < %(ceiling)s and at < %(until)s)
-    and (%(about)s::uuid[] is null or subject_id = any(%(about)s))
-    {limit}
+    and (%(about)s::uuid[] is null or subject_id = any(%(about)s)
+        and id >= {since_subject("%(oldest)s::uuid")})
+    {{limit}}
 ) events group by 1, 2, 3"""
 NEWEST = "order by id desc limit %(most)s"
 
@@ -100,6 +102,7 @@ def read_counts(query: EventQuery, project: Project | None, *, now: datetime) ->
         until=until,
         ceiling=first_id(until + SLACK) if until else None,
         about=list(query.about) or None,
+        oldest=min(query.about, default=None),
         project=project.id if project else None,
         actors=list(query.actor.wanted) or None,
         other_actors=list(query.actor.unwanted),

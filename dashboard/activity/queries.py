@@ -83,7 +83,7 @@ def filter_events(query: EventQuery, project: Project | None) -> EventQuerySet:
         rows = rows.exclude(agent_id__in=ids_of(query.agent.unwanted, project))
     rows = rows.filter(match_values(query.actor, "actor_name"))
     if query.about:
-        rows = rows.filter(subject_id__in=query.about)
+        rows = rows.about_any(query.about)
     if query.since:
         rows = rows.since(query.since)
     if query.until:

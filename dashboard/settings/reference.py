@@ -71,8 +71,8 @@ GROUPS = (
             Setting(
                 "EVENT_DAYS",
                 "400",
-                "days that the journal's events and the audit log's sign-ins are stored; a "
-                "month is deleted when all of its events are older; 0 keeps all",
+                "days that the journal's events, the audit log's sign-ins, and operations are "
+                "stored; a month is deleted when all of its events are older; 0 keeps all",
             ),
             Setting(
                 "JOURNAL_SECONDS",

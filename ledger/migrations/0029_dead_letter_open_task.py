@@ -1,13 +1,28 @@
+"""Index the open dead letters by task, while agents go on reporting.
+
+The index is built beside all writers. It waits for older transactions, and nothing waits for it.
+"""
+
+from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
+
+# A transaction of a backup, for example, can take longer than a request may wait for a lock.
+WAIT = "set lock_timeout = 0"
+NO_LONG_WAIT = "reset lock_timeout"
+# A build that was cut short leaves an index that is invalid, and its name is taken.
+DROP = "drop index concurrently if exists dead_letter_open_task"
 
 
 class Migration(migrations.Migration):
+    atomic = False
     dependencies = [
         ("ledger", "0028_task_retried"),
     ]
 
     operations = [
-        migrations.AddIndex(
+        migrations.RunSQL(WAIT, NO_LONG_WAIT),
+        migrations.RunSQL(DROP, migrations.RunSQL.noop),
+        AddIndexConcurrently(
             model_name="deadletter",
             index=models.Index(
                 condition=models.Q(("closed_at", None)),
@@ -15,4 +30,5 @@ class Migration(migrations.Migration):
                 name="dead_letter_open_task",
             ),
         ),
+        migrations.RunSQL(NO_LONG_WAIT, WAIT),
     ]

@@ -1,5 +1,6 @@
 """An event of the append-only journal."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Self
 from uuid import UUID
@@ -9,7 +10,7 @@ from django.db import models
 from django.db.models import Func, Value
 
 from ledger import journal
-from ledger.ids import SLACK, first_id
+from ledger.ids import FIRST_ID, SLACK, first_id
 from ledger.models.fields import CurrentTransaction, TransactionId, key, stamp
 from ledger.principal import Principal
 
@@ -28,6 +29,13 @@ class EventQuerySet(models.QuerySet["Event"]):
         """Return the events about a subject: none is older than the subject."""
         floor = SubjectFloor(Value(subject_id, models.UUIDField()))
         return self.filter(subject_id=subject_id, id__gte=floor)
+
+    def about_any(self, subject_ids: Collection[UUID]) -> Self:
+        """Return the events about any of these subjects."""
+        # an id begins with the time of its row's creation
+        oldest = min(subject_ids, default=FIRST_ID)
+        floor = SubjectFloor(Value(oldest, models.UUIDField()))
+        return self.filter(subject_id__in=subject_ids, id__gte=floor)
 
     def since(self, at: datetime) -> Self:
         """Return the events from a time on."""

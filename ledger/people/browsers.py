@@ -8,13 +8,16 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from ledger.ids import first_id
 from ledger.models import SignIn, SignInOutcome, SignInRecord
 
 NAME_LENGTH = 150
 SEEN_EVERY = timedelta(minutes=1)
+ROWS_DELETED = 1000
+# Django stores a session a moment after its browser was noted.
+SESSION_IS_STORED = timedelta(days=1)
 # how browsers name themselves, the more special first
 BROWSERS = (
     ("Edge", r"\bEdg(e|A|iOS)?/"),
@@ -101,6 +104,25 @@ def signed_in(now: datetime) -> QuerySet[SignIn]:
     """Return the browsers whose session still works."""
     live = Session.objects.filter(expire_date__gt=now).values("session_key")
     return SignIn.objects.filter(session_key__in=live)
+
+
+def delete_expired_sessions(now: datetime) -> int:
+    """Delete some sessions that have expired, also of people who never signed in; return how many.
+
+    Their copies in Redis expire by themselves.
+    """
+    old = Session.objects.filter(expire_date__lt=now).order_by("expire_date")
+    keys = list(old.values_list("session_key", flat=True)[:ROWS_DELETED])
+    # one that is used again by now has another date
+    return old.order_by().filter(session_key__in=keys).delete()[0]
+
+
+def delete_ended_sign_ins(now: datetime) -> int:
+    """Delete the notes of some browsers whose sessions are gone; return how many."""
+    live = Session.objects.filter(session_key=OuterRef("session_key"))
+    old = SignIn.objects.filter(~Exists(live), last_seen_at__lt=now - SESSION_IS_STORED)
+    ids = list(old.order_by("pk").values_list("pk", flat=True)[:ROWS_DELETED])
+    return SignIn.objects.filter(pk__in=ids).delete()[0]
 
 
 @transaction.atomic

@@ -7,6 +7,8 @@ from uuid import UUID
 
 from django.db import transaction
 
+from ledger import sql
+from ledger.ids import first_id
 from ledger.models import Event
 from ledger.sql import Row
 from retries.models import Channel, Delivery, Escalation, NotificationThread
@@ -21,6 +23,14 @@ from retries.notifications.subjects import fetch_subjects, subject_columns
 BATCH_SIZE = 200
 COLUMNS = ("id", "at", "project_id", "kind", "subject_type", "subject_id", "agent_id", "from_state")
 MORE = ("to_state", "actor_type", "actor_name", "data")
+THREADS_DELETED = 1000
+# An id begins with the time of its row's creation. A thread that a rule is opening again is locked.
+DELETE_CLOSED = """delete from retries_notificationthread where id = any(array(
+    select id from retries_notificationthread t
+    where id < %(bound)s and not is_open and closed_at < %(before)s
+        and not exists (select from retries_delivery d where d.thread_id = t.id)
+    order by id limit %(most)s::int for update skip locked))
+returning 1 as one"""
 
 
 def send_due(*, now: datetime) -> int:
@@ -30,6 +40,11 @@ def send_due(*, now: datetime) -> int:
     second = found.filter(second_at__lte=now).values_list("pk", flat=True)[:BATCH_SIZE]
     reminders = [remind(id, now=now) for id in list(repeat)]
     return sum(reminders) + sum(notify_second(id, now=now) for id in list(second))
+
+
+def delete_closed(*, before: datetime) -> int:
+    """Delete some threads that closed before a time and have no delivery left; return how many."""
+    return len(sql.run(DELETE_CLOSED, bound=first_id(before), before=before, most=THREADS_DELETED))
 
 
 @transaction.atomic

@@ -16,7 +16,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -115,12 +115,12 @@ class Writer:
         """
         if kind not in self.files:
             path = self.folder / f"{kind}-{self.day:%Y-%m-%d}{DATA}"
-            batches = list(read_index(path))  # a file that lost its index is not written over
+            end = find_end(path)  # a file that lost its index is not written over
             data = self.closing.enter_context(open_private(path))
             index = self.closing.enter_context(open_private(index_of(path)))
             sync_folder(self.folder)
             index.seek(sum(len(line) for line in read_whole_lines(index)))
-            self.files[kind] = OpenFile(data, index, batches[-1].end if batches else 0)
+            self.files[kind] = OpenFile(data, index, end)
         return self.files[kind]
 
 
@@ -208,6 +208,14 @@ def read_index(path: Path) -> Iterator[Batch]:
             raise DamagedArchive(f"{index.name} can't be read") from error
 
 
+def find_end(path: Path) -> int:
+    """Return the size of a data file's whole batches. The names of a whole day fill the memory."""
+    end = 0
+    for batch in read_index(path):
+        end = batch.end
+    return end
+
+
 def parse_index(file: BinaryIO) -> Iterator[Batch]:
     """Yield the batches of an index; raises ValueError, TypeError or RecursionError."""
     end = 0
@@ -278,7 +286,7 @@ def find_records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
     """
     seen: set[bytes] = set()
     for path in sorted(list_files(folder), key=lambda each: each.name.removesuffix(DATA)[-10:]):
-        batches = [each for each in read_index(path) if name in each.names]
+        batches = [replace(each, names=()) for each in read_index(path) if name in each.names]
         if batches:
             with path.open("rb") as file:
                 for line, record in read_records(file, batches):
@@ -310,9 +318,8 @@ def verify(path: Path) -> Iterable[str]:
     """Return what is wrong with a data file."""
     problems: list[str] = []
     try:
-        batches = list(read_index(path))
         with path.open("rb") as file:
-            for batch in batches:
+            for batch in read_index(path):
                 try:
                     for _ in read_records(file, [batch]):
                         pass

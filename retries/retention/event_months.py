@@ -1,37 +1,61 @@
-"""A month of the journal that is past: archived in batches, and then dropped whole."""
+"""A month of the journal that is past: archived in batches, and then dropped whole.
 
+A month can take longer than a worker lives. A run archives events for a while and stores where it
+stopped; the next one continues there.
+"""
+
+import time
 from collections.abc import Iterator
 from datetime import datetime
+from uuid import UUID
 
 from ledger import journal_months, sql
 from ledger.ids import FIRST_ID
 from ledger.journal_months import Busy, JournalPartition
+from ledger.models import ClockRun
 from retries.retention.archives import ArchiveBusy, Record
 from retries.retention.row_kind import build_records, select_records
 from retries.retention.running import open_archive
 
 EVENTS_READ = 1000
+# A run ends after about so long.
+SLICE_SECONDS = 60.0
+ENTRY = "journal"  # of the clock
 
 
-def archive_and_drop(month: JournalPartition, *, now: datetime) -> None:
-    """Drop a month once the archive has all its events, if archives are on.
+def archive_and_drop(month: JournalPartition, *, now: datetime) -> bool:
+    """Archive a month for a while, if archives are on; drop it once the archive has all its events.
 
-    Raises Busy if it has to wait, and OSError or DamagedArchive if the archive can't be written.
-    After a run that was cut short the events may be in the archive twice.
+    Return whether it is gone. Raises Busy if it has to wait, and OSError or DamagedArchive if the
+    archive can't be written. A batch whose run was killed may be in the archive twice.
     """
-    if not month.is_detaching:  # else the archive has it
-        try:
-            with open_archive(now) as archive:
-                if archive:
-                    for records in read_events(month):
-                        archive.append("event", records)
-        except ArchiveBusy as error:
-            raise Busy("Another run writes to the archive.") from error
+    # a month that is being detached is in the archive already
+    if not month.is_detaching and not archive_month(month, now=now):
+        return False
     journal_months.drop_month(month)
+    store_resume_after({}, now=now)
+    return True
 
 
-def read_events(month: JournalPartition) -> Iterator[list[Record]]:
-    """Yield the events of a month, oldest first, some at a time."""
+def archive_month(month: JournalPartition, *, now: datetime) -> bool:
+    """Archive the next events of a month; return whether the archive has all of them, or is off."""
+    ends_at = time.monotonic() + SLICE_SECONDS
+    try:
+        with open_archive(now) as archive:
+            if archive is None:
+                return True
+            for records, last in read_events(month, after=fetch_position(month)):
+                archive.append("event", records)
+                store_resume_after({month.name: str(last)}, now=now)
+                if time.monotonic() >= ends_at:
+                    return False
+    except ArchiveBusy as error:
+        raise Busy("Another run writes to the archive.") from error
+    return True
+
+
+def read_events(month: JournalPartition, *, after: UUID) -> Iterator[tuple[list[Record], UUID]]:
+    """Yield the events of a month after one, oldest first, some at a time, with the last id."""
     statement = select_records(
         "event",
         "jsonb_build_object('event', to_jsonb(e))",
@@ -39,7 +63,28 @@ def read_events(month: JournalPartition) -> Iterator[list[Record]]:
         f"(select * from {month.name} where id > %(after)s order by id limit %(most)s::int) e",
         also="e.id as place, ",
     )
-    after = FIRST_ID
     while rows := sql.run(statement, after=after, most=EVENTS_READ):
-        yield build_records(rows)
         after = max(row["place"] for row in rows)
+        yield build_records(rows), after
+
+
+# ---- where the last run stopped
+
+
+def fetch_resume_after() -> dict[str, str]:
+    """Return the month that is not archived to its end, with the last id that the archive has."""
+    last = ClockRun.objects.filter(name=ENTRY).values_list("did", flat=True).first() or {}
+    resume_after: dict[str, str] = last.get("resume_after", {})
+    return resume_after
+
+
+def fetch_position(month: JournalPartition) -> UUID:
+    """Return the id after which the events of a month are archived next."""
+    return UUID(fetch_resume_after().get(month.name, str(FIRST_ID)))
+
+
+def store_resume_after(resume_after: dict[str, str], *, now: datetime) -> None:
+    did = {"resume_after": resume_after}
+    ClockRun.objects.update_or_create(
+        name=ENTRY, defaults={"did": did}, create_defaults={"did": did, "last_run_at": now}
+    )

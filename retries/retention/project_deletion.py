@@ -99,7 +99,7 @@ def delete_project(project: Project) -> None:
         if table not in ("ledger_event", "ledger_project"):
             delete_rest(table, project)
     delete_events(project)
-    sql.run("delete from ledger_project where id = %(project)s", project=project.pk)
+    delete_last(project)
 
 
 def list_next(table: str, project: Project) -> list[UUID]:
@@ -129,6 +129,20 @@ def delete_events(project: Project) -> None:
     while after:
         with transaction.atomic():
             after = journal.delete_project_events(project.pk, after=after)
+
+
+@transaction.atomic
+def delete_last(project: Project) -> None:
+    """Delete the project, and what the clock has written about it in the meantime.
+
+    The counts of a batch of events that is under way commit before the readers' cursors are locked.
+    The events are gone, so the next batches count none of them.
+    """
+    sql.run("select name from retries_streamcursor order by name for update")
+    sql.run("select id from ledger_project where id = %(project)s for update", project=project.pk)
+    for table in reversed(list(TABLES)):
+        if table != "ledger_event":
+            sql.run(f"delete from {table} where {TABLES[table]}", project=project.pk)
 
 
 # tables with rows of several tables below them -> what deletes some of their rows whole

@@ -1,5 +1,7 @@
-"""The clock ends when it is told to, whatever Redis does."""
+"""The clock runs everything at its start, and ends when it is told to, whatever Redis does."""
 
+import base64
+import json
 import os
 import selectors
 import signal
@@ -7,10 +9,13 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from redis import Redis
 
+from config.celery import CLOCK
 from tests.celery_processes import run_celery
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -75,3 +80,27 @@ def test_sigterm_ends_a_clock_that_waits_for_redis(redis: SilentRedis) -> None:
         wait_until(lambda: redis.was_asked)
         beat.send_signal(signal.SIGTERM)
         assert beat.wait(PATIENCE_S) == 0
+
+
+# a database that no worker reads
+OWN_DATABASE = 15
+
+
+def list_sent(redis: "Redis") -> list[str]:
+    """Return the entries that the clock has sent, oldest first."""
+    found: Any = redis.lrange("tenfour:celery", 0, -1)
+    messages = [json.loads(raw) for raw in reversed(found)]
+    return [json.loads(base64.b64decode(each["body"]))[1]["name"] for each in messages]
+
+
+def test_a_clock_runs_every_entry_at_its_start() -> None:
+    """Also those that come only every ten minutes, such as the journal's next months."""
+    url = urlsplit(os.environ["REDIS_URL"])._replace(path=f"/{OWN_DATABASE}").geturl()
+    with Redis.from_url(url) as redis:
+        redis.flushdb()
+        try:
+            with run_celery(*BEAT, REDIS_URL=url):
+                wait_until(lambda: len(list_sent(redis)) >= len(CLOCK))
+                assert list_sent(redis)[: len(CLOCK)] == list(CLOCK)
+        finally:
+            redis.flushdb()

@@ -50,7 +50,10 @@ def names() -> list[str]:
 
 
 def in_months(count: int) -> datetime:
-    month = month_of(timezone.now())
+    return months_after(month_of(timezone.now()), count)
+
+
+def months_after(month: datetime, count: int) -> datetime:
     for _ in range(count):
         month = next_month(month)
     return month
@@ -135,6 +138,28 @@ def test_a_tail_with_events_becomes_a_partition_and_a_new_tail_follows(
     far = insert_event(agent, after=DAY * 9000)
     assert partition_of(far) == "ledger_event_tail"
     assert Event.objects.filter(pk__in=[late, far]).count() == 2
+
+
+def test_no_move_waits_for_a_scan_of_a_tail_with_events(fresh: None, agent: Agent) -> None:
+    """Also after a run that was interrupted between the steps."""
+    start = list_partitions()[0].end
+    assert start
+    insert_event(agent, after=start + 5 * DAY - timezone.now())
+    journal_months.bound_tail(start)
+    late = insert_event(agent, after=next_month(start) - DAY / 2 - timezone.now())
+    notices: list[str] = []
+    connection.connection.add_notice_handler(
+        lambda notice: notices.append(notice.message_primary or "")
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("set local client_min_messages = debug1")
+        journal_months.make_months(now=start)
+        cursor.execute("set local client_min_messages = notice")
+    # It was the last day of a month: more events may come while the check is there.
+    assert partition_of(late) == names()[1] == journal_months.name_of(start, months_after(start, 2))
+    implied = f'partition constraint for table "{names()[1]}" is implied by existing constraints'
+    assert implied in notices
+    assert shape_of(names()[1])[:2] == shape_of(names()[0])[:2]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -6,14 +6,20 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from dashboard.overview import breaker_marks
 from ledger import journal, sql
 from ledger.ids import first_id
 from ledger.journal_months import list_partitions, month_of
 from ledger.models import Event
-from retries import metric_totals, stream_position
+from retries import metric_totals, new_words, stream_position
+from retries.insight import idle_figures
+from tests.factories import make_agent
 from tests.journal_partitions import lay_out
 
 pytestmark = pytest.mark.django_db
@@ -44,12 +50,22 @@ def planned(statement: str, values: dict[str, Any], *, mode: str) -> set[str]:
 
 
 POSITION = str(first_id(timezone.now()))
+PROJECT = POSITION
 START: dict[str, Any] = {"tx": "700", "id": POSITION, "project": None, "limit": 100, "size": 100}
 BATCH: dict[str, Any] = {"after_tx": "700", "after_id": POSITION, "tx": "900", "id": POSITION}
+RANGE: dict[str, Any] = {
+    "project": PROJECT,
+    "since": timezone.now() - timedelta(days=30),
+    "floor": str(first_id(timezone.now() - timedelta(days=30))),
+    "now": timezone.now(),
+}
 STATEMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "stream": (journal.STREAM, START),
     "head": (journal.HEAD, {}),
     "batch": (stream_position.LAST, START),
+    "breakers": (breaker_marks.MOVES, RANGE),
+    "idle": (idle_figures.IDLE, RANGE),
+    "new words": (new_words.WRITE_TASKS, BATCH),
     "counts": (metric_totals.TOTALS[0].statement().partition("select ")[2], BATCH),
 }
 
@@ -76,5 +92,25 @@ def test_a_history_and_a_range_of_time_read_their_months(two_years: None) -> Non
     now = datetime.now(UTC)
     young = first_id(now - month)
     assert len(partitions_of(Event.objects.about(young).order_by("id").explain())) <= 4
+    several = Event.objects.about_any([first_id(now), young]).order_by("-id")
+    assert len(partitions_of(several.explain())) <= 4
     ranged = Event.objects.since(now - 12 * month).until(now - 11 * month)
     assert 1 <= len(partitions_of(ranged.order_by("id").explain())) <= 3
+
+
+def test_the_pages_of_a_subject_read_no_older_months(two_years: None) -> None:
+    """Its history in the admin, the activity about it, and its counts."""
+    young = make_agent()
+    client = Client()
+    client.force_login(User.objects.create_superuser("mara"))
+    with CaptureQueriesContext(connection) as captured:
+        for path in (f"/admin/ledger/agent/{young.pk}/history/", f"/activity/?q=about:{young.pk}"):
+            assert client.get(path).status_code == 200
+    read = [each["sql"] for each in captured.captured_queries]
+    about = [each for each in read if "ledger_event" in each and young.pk.hex in each]
+    assert len(about) >= 3
+    with connection.cursor() as cursor:
+        for statement in about:
+            cursor.execute(f"explain {statement}")
+            plan = "\n".join(row[0] for row in cursor.fetchall())
+            assert len(partitions_of(plan)) <= 4, statement

@@ -13,7 +13,7 @@ from ledger.ids import first_id
 from ledger.journal_months import AHEAD, list_partitions, month_of
 from ledger.models import Event, SignInRecord
 from retries import journal_upkeep, sweeps
-from retries.retention import archives
+from retries.retention import archives, event_months
 from tests.factories import make_agent, make_project, send
 from tests.journal_partitions import insert_event, lay_out, own_partitions
 
@@ -80,3 +80,43 @@ def test_months_that_are_past_go_one_a_run_and_the_rest_stays(
     for id in old:
         found = [each["event"]["id"] for each in archives.find_records(folder, str(id))]
         assert found == ([str(id)] if id in old[:2] else [])
+
+
+def test_a_month_that_takes_several_runs_is_archived_once(
+    months: None, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next run continues after the last batch of one that ended or was cut short."""
+    now = timezone.now()
+    agent = make_agent()
+    lay_out(month_of(now - 450 * DAY), months=14)
+    old = [insert_event(agent, after=-(900 - day) * DAY) for day in range(10)]
+    folder = tmp_path / "archive"
+    settings.TENFOUR = settings.TENFOUR | {"EVENT_DAYS": 395, "ARCHIVE": str(folder)}
+    monkeypatch.setattr(event_months, "EVENTS_READ", 2)
+    monkeypatch.setattr(event_months, "SLICE_SECONDS", 0)
+    month = list_partitions()[0]
+    for run in range(1, 3):
+        did = sweeps.run("journal", now=now)
+        assert (did["dropped"], did["put_off"]) == (0, 0)
+        assert did["resume_after"] == {month.name: str(old[2 * run - 1])}
+    # a worker that is killed after one more batch stores nothing at the end of its run
+    append, written = archives.Writer.append, []
+
+    def append_once(self: archives.Writer, kind: str, records: Any) -> None:
+        if written:
+            raise KeyboardInterrupt
+        append(self, kind, records)
+        written.append(records)
+
+    monkeypatch.setattr(event_months, "SLICE_SECONDS", 60)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(archives.Writer, "append", append_once)
+        sweeps.run("journal", now=now)
+    assert list_partitions()[0] == month and Event.objects.filter(pk__in=old).count() == len(old)
+    did = sweeps.run("journal", now=now)
+    assert did["dropped"] == 1 and "resume_after" not in did
+    assert not Event.objects.filter(pk__in=old).exists()
+    (path,) = archives.list_files(folder)
+    with path.open("rb") as file:
+        records = list(archives.read_records(file, archives.read_index(path)))
+    assert [record["event"]["id"] for _, record in records] == [str(id) for id in old]

@@ -38,8 +38,7 @@ class Command(BaseCommand):
 
     def list(self, folder: Path, _: str) -> None:
         for path in self.files(folder):
-            batches = tuple(archives.read_index(path))
-            records = sum(each.records for each in batches)
+            records = sum(each.records for each in archives.read_index(path))
             size = f"{path.stat().st_size} bytes" if path.exists() else "missing"
             self.stdout.write(f"{path.name}: {records} records, {size}")
 

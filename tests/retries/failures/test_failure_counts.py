@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.db import connection, transaction
 
 from ledger.models import Agent
@@ -199,6 +200,10 @@ def older(transactional_db: None) -> Iterator[None]:
             cursor.execute(MIGRATION.TRIGGERS)
 
 
+def migrate() -> None:
+    MIGRATION.count_failures(apps, connection.schema_editor())
+
+
 @pytest.mark.usefixtures("older")
 def test_what_was_there_is_counted_also_if_it_was_deleted(agent: Agent) -> None:
     other = make_agent("reviewer")
@@ -216,8 +221,7 @@ def test_what_was_there_is_counted_also_if_it_was_deleted(agent: Agent) -> None:
             worked=0,
         )
     assert not FailureCount.objects.exists()
-    with transaction.atomic():
-        execute(MIGRATION.TRIGGERS)
+    migrate()
     expected = {
         "Cannot find module ‹text›": (45, {"coder": 43, "reviewer": 2}),
         "disk full": (1, {"coder": 1}),
@@ -230,12 +234,7 @@ def test_what_was_there_is_counted_also_if_it_was_deleted(agent: Agent) -> None:
 
 @pytest.mark.usefixtures("older")
 def test_failures_of_other_processes_are_counted_once(agent: Agent, elsewhere: Elsewhere) -> None:
-    """The migration waits for reports under way, and later ones wait for it."""
-
-    def migrate() -> None:
-        with transaction.atomic():
-            execute(MIGRATION.TRIGGERS)
-
+    """The migration waits for reports under way, and later ones do not wait for its count."""
     broken(agent)
     with ExitStack() as stack:
         with transaction.atomic():
@@ -245,6 +244,75 @@ def test_failures_of_other_processes_are_counted_once(agent: Agent, elsewhere: E
         migrated.result(PATIENCE_S)
     broken(agent)
     assert count_all() == {"Cannot find module ‹text›": (3, {"coder": 3})}
+
+
+@pytest.mark.usefixtures("older")
+def test_a_report_and_a_merge_beside_the_count_are_counted_once(
+    agent: Agent, elsewhere: Elsewhere
+) -> None:
+    other = make_agent("reviewer")
+    for whose, name in ((agent, "ada"), (agent, "ada"), (other, "joe")):
+        broken(whose, LINE.format(name))
+    with MIGRATION.create_triggers(connection) as earlier:
+        elsewhere(lambda: broken(other, LINE.format("joe"))).result(PATIENCE_S)
+        elsewhere(lambda: broken(agent, LINE.format("mara"))).result(PATIENCE_S)  # merges all
+        MIGRATION.add_earlier(connection, earlier)
+    expected = {only_current().template: (5, {"coder": 3, "reviewer": 2})}
+    assert count_all() == expected
+    assert set(FailureCount.objects.values_list("pattern", flat=True)) == {only_current().pk}
+    add_up_counts()
+    assert count_all() == expected and FailureCount.objects.count() == 2
+
+
+@pytest.mark.usefixtures("older")
+def test_a_merge_waits_for_the_counts_that_are_added(agent: Agent, elsewhere: Elsewhere) -> None:
+    for name in ("ada", "ada", "joe"):
+        broken(agent, LINE.format(name))
+    with MIGRATION.create_triggers(connection) as earlier, ExitStack() as stack:
+        with transaction.atomic():
+            MIGRATION.add_earlier(connection, earlier)
+            merged = elsewhere(lambda: broken(agent, LINE.format("mara")))
+            stack.enter_context(blocked(merged))
+        merged.result(PATIENCE_S)
+    assert count_all() == {only_current().template: (4, {"coder": 4})}
+
+
+@pytest.mark.usefixtures("older")
+def test_a_count_that_was_cut_short_is_made_again(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken(agent)
+    broken(agent, "disk full")
+    monkeypatch.setattr(MIGRATION, "ROWS_READ", 1)
+    with MIGRATION.create_triggers(connection) as earlier:
+        assert len(MIGRATION.fetch(earlier)) == 1
+    broken(agent)
+    MIGRATION.create_table(apps, connection.schema_editor())
+    migrate()
+    expected = {
+        "Cannot find module ‹text›": (2, {"coder": 2}),
+        "disk full": (1, {"coder": 1}),
+    }
+    assert count_all() == expected
+    migrate()
+    assert count_all() == expected
+
+
+@pytest.mark.usefixtures("older")
+def test_reports_beside_the_migration_lose_and_double_nothing(agent: Agent) -> None:
+    agents = [make_agent(name) for name in ("reviewer", "tester", "writer")]
+    broken(agent)
+
+    def work(n: int) -> None:
+        if n == len(agents):
+            migrate()
+        else:
+            for _ in range(4):  # one more opens the breaker
+                broken(agents[n])
+
+    assert at_once(4, work) == [None] * 4
+    counted = {"coder": 1, "reviewer": 4, "tester": 4, "writer": 4}
+    assert count_all() == {"Cannot find module ‹text›": (13, counted)}
 
 
 # ---- what is read

@@ -3,8 +3,11 @@
 import gzip
 import json
 from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
 from io import StringIO
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -15,12 +18,17 @@ from django.db import DatabaseError, connection, transaction
 from ledger import audit
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter, Event, Project
-from retries import deadletters, in_process
+from retries import activity_counts, deadletters, in_process, metric_totals
+from retries.models import ActivityCount, MetricTotal, StreamCursor
+from retries.retention import project_deletion
 from retries.retention.project_tables import SECRETS, TABLES
+from tests.elsewhere import blocked
 from tests.factories import NOW, make_agent, make_instruction, make_project, make_token
+from tests.journal_partitions import settle
 from tests.retries.failures.test_suggestions import MISSING, fixed
 from tests.retries.moves import attempt_of, claim, fail, make_task
 from tests.retries.sessions.worlds import make_session, store
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -130,3 +138,46 @@ def test_a_project_is_exported_and_deleted_whole(tmp_path: Path) -> None:
     assert count_all(other.pk) == others and list(audit.audit()) == []
     with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
         Event.objects.filter(project_id=other.pk).delete()
+
+
+def count_from_the_start(project: Project) -> int:
+    """Count all events as the clock does for the first time; return the project's totals."""
+    settle()
+    StreamCursor.objects.update(tx=0, event_id=UUID(int=0))
+    metric_totals.count_events(now=NOW)
+    activity_counts.count_activity(now=NOW)
+    assert ActivityCount.objects.filter(project=project).exists()
+    return MetricTotal.objects.filter(project=project).count()
+
+
+def test_the_clock_counts_before_each_step_of_a_deletion(monkeypatch: pytest.MonkeyPatch) -> None:
+    project = make_project("mine")
+    make_world(project)
+
+    def after_counting(step: Callable[..., None]) -> Callable[..., None]:
+        def run_step(*args: Any) -> None:
+            assert count_from_the_start(project)
+            step(*args)
+
+        return run_step
+
+    for name in ("delete_rest", "delete_events", "delete_last"):
+        step = getattr(project_deletion, name)
+        monkeypatch.setattr(project_deletion, name, after_counting(step))
+    project_deletion.delete_project(project)
+    assert not any(count_all(project.pk).values())
+
+
+def test_a_deletion_waits_for_a_count_that_is_under_way(elsewhere: Any) -> None:
+    metric_totals.count_events(now=NOW)  # from now on, the readers have positions
+    activity_counts.count_activity(now=NOW)
+    project = make_project("mine")
+    make_world(project)
+    with ExitStack() as stack:
+        with transaction.atomic():
+            assert count_from_the_start(project)
+            deleted = elsewhere(lambda: project_deletion.delete_project(project))
+            stack.enter_context(blocked(deleted))
+            assert not Event.objects.filter(project_id=project.pk).exists()
+        deleted.result(PATIENCE_S)
+    assert not any(count_all(project.pk).values())

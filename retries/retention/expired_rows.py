@@ -1,0 +1,51 @@
+"""Delete rows that nothing needs once they have expired, in small batches, without an archive."""
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+
+from django.conf import settings
+
+from ledger import idempotency
+from ledger.people import browsers
+from retries.notifications import threads
+from retries.operations import expiry
+
+# The rows of one kind are deleted for so long in each run; the next one continues.
+SLICE_SECONDS = 10.0
+
+
+def delete_operation(now: datetime) -> int:
+    """Delete the oldest operation whose events are past their time, too; return how many went."""
+    days = settings.TENFOUR["EVENT_DAYS"]
+    return expiry.delete_oldest(before=now - timedelta(days=days)) if days else 0
+
+
+def delete_threads(now: datetime) -> int:
+    """Delete some threads of notifications whose deliveries are past their time."""
+    before = now - timedelta(days=settings.TENFOUR["DELIVERY_DAYS"])
+    return threads.delete_closed(before=before)
+
+
+# what goes -> what deletes some of it, and returns how much
+EXPIRIES: Mapping[str, Callable[[datetime], int]] = {
+    "idempotency_keys": idempotency.delete_expired_keys,
+    "browser_sessions": browsers.delete_expired_sessions,
+    "signed_in_browsers": browsers.delete_ended_sign_ins,
+    "operations": delete_operation,
+    "notification_threads": delete_threads,
+}
+
+
+def delete_expired(*, now: datetime) -> dict[str, int]:
+    """Delete expired rows of each kind for a while; return how many."""
+    return {name: delete_for_a_while(delete, now) for name, delete in EXPIRIES.items()}
+
+
+def delete_for_a_while(delete: Callable[[datetime], int], now: datetime) -> int:
+    deleted, ends_at = 0, time.monotonic() + SLICE_SECONDS
+    while number := delete(now):
+        deleted += number
+        if time.monotonic() >= ends_at:
+            break
+    return deleted
