@@ -278,7 +278,9 @@ def is_controller(config: pytest.Config) -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Launch the servers, which start while tests are collected; keep temporary files with them."""
-    config.option.basetemp = config.option.basetemp or Path(os.environ["TENFOUR_DATA"]) / "tmp"
+    # a space, because the project's path may have one
+    folder = Path(os.environ["TENFOUR_DATA"]) / "tmp of tests"
+    config.option.basetemp = config.option.basetemp or folder
     if running and not is_controller(config) and not config.option.collectonly:
         running.launch("redis")
         running.launch("postgres")

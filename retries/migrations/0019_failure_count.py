@@ -57,9 +57,9 @@ drop function retries_count_failures();
 """
 
 LOOK = """
-set statement_timeout = 0;
-set idle_in_transaction_session_timeout = 0;
 begin isolation level repeatable read, read only;
+set local statement_timeout = 0;
+set local idle_in_transaction_session_timeout = 0;
 declare earlier no scroll cursor for
 select pattern_id, agent_id, sum(failures)::bigint, max(last_at) from (
     select pattern_id, agent_id, count(*) as failures, max(at) as last_at
