@@ -72,9 +72,9 @@ def waiting_counts(agent: Any) -> tuple[int, ...]:
     return agent.instructions, agent.tasks_queued, agent.tasks_retry
 
 
-def describe_counts(*counts: int) -> str:
+def describe_counts(count: int, *more: int) -> str:
     """Return the sum of counts, with a + if one of them stopped before its end."""
-    return f"{sum(counts):,}{'+' if max(counts) >= COUNTED else ''}"
+    return f"{count + sum(more):,}{'+' if max(count, *more, 0) >= COUNTED else ''}"
 
 
 def describe_presence(agent: Any, *, now: datetime, silent_after: timedelta) -> Presence:

@@ -74,13 +74,15 @@ class CauseGroup:
     def first_at(self) -> datetime:
         if self.pattern:
             return datetime.fromisoformat(self.pattern["first_seen"])
-        return min(letter.failed_at for letter in self.letters)
+        first: datetime = min(letter.failed_at for letter in self.letters)
+        return first
 
     @property
     def last_at(self) -> datetime:
         if self.counts:
             return self.counts.last_at
-        return max(letter.failed_at for letter in self.letters)
+        last: datetime = max(letter.failed_at for letter in self.letters)
+        return last
 
     @property
     def agents(self) -> list[str]:

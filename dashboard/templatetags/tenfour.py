@@ -18,7 +18,7 @@ from django.utils.timezone import localtime
 
 from dashboard import badges, dependencies, formatting, query_box
 from dashboard.access import describe_missing, may_open
-from dashboard.agents.presence import trip_badge
+from dashboard.agents.presence import describe_counts, trip_badge
 from dashboard.completion.lists import LISTS
 from dashboard.instructions.actions import allowed_actions
 from dashboard.navigation import Scope
@@ -47,6 +47,7 @@ register.filter("initials", formatting.initials)
 register.filter("capped", formatting.capped)
 register.filter("allowed_actions", allowed_actions)
 register.filter("trip_badge", trip_badge)
+register.filter("describe_counts", describe_counts)
 register.filter("key_of", dependencies.key_of)
 register.filter("split_marks", pattern_queries.split_marks)
 register.filter("wordy", describe_status)
