@@ -665,6 +665,10 @@ def test_a_fix_for_the_same_error_is_filled_in(
     jonas_answers(again, "fix", now, fix="run  NPM ci <now>")
     failed(agent, again.task_id, now=now + MINUTE, type="verification_failed", message=missing)
     assert "Filled in with" not in html(browser.get(address(about(again.task_id))))
+    # the odds of the fix stand beside those of plain retries
+    failed(agent, same.task_id, now=now + MINUTE, type="verification_failed", message=missing)
+    said = words(browser.get(address(fail_once(missing))))
+    assert "for the same error; retries without it worked 0 of" in said
     # with all that such a page can show
     last, wanted = fail_once(missing), {"q": "agent:coder", "project": "default"}
     enqueued(agent, "waits", now=now, needs=[last.task_id])
