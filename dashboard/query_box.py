@@ -81,6 +81,11 @@ class BoxQuery:
         """Return the query's text with another term for `key`, or with none if it is empty."""
         return " ".join(filter(None, [self.without(key), term]))
 
+    def with_word(self, old: str, new: str) -> str:
+        """Return the query's text with a word without a key replaced."""
+        words = ((match["words"] or match[0], match[0]) for match in TOKEN.finditer(self.text))
+        return " ".join(quote_word(new) if word == old else token for word, token in words)
+
     def without(self, *keys: str) -> str:
         """Return the query's text without the terms of these keys."""
         kept = (token for token in tokens(self.text) if not has_key(token, keys))
@@ -231,6 +236,15 @@ def quote(value: str) -> str:
     """Return a value as a term takes it; it can't contain quotes itself."""
     plain = value.replace('"', "")
     return f'"{plain}"' if re.search(r"[\s,]", plain) else plain
+
+
+def quote_word(word: str) -> str:
+    """Return a word without a key as the box takes it; a colon would make it a key's term.
+
+    >>> quote_word("coder"), quote_word("a:b")
+    ('coder', '"a:b"')
+    """
+    return f'"{word}"' if ":" in word else quote(word)
 
 
 def as_id(word: str) -> uuid.UUID | None:

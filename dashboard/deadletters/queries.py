@@ -50,7 +50,7 @@ def filter_deadletters(query: TaskQuery, project: Project | None) -> QuerySet[De
         match_values(query.plan, "task__plan__ref"),
         match_values(query.reason, "reason"),
         match_any(query.error, failed_with),
-        match_any(query.pattern, lambda text: Q(task__in=failed_in_pattern(text))),
+        match_any(query.pattern, lambda text: Q(task__in=failed_in_pattern(text, project))),
         match_age(query.older, "failed_at"),
         match_any(query.state, in_state),
     )

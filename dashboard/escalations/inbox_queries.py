@@ -26,12 +26,12 @@ from django.db.models import Value as V
 from dashboard.escalations.filters import REASONS, InboxQuery
 from dashboard.formatting import COUNT_CAP
 from dashboard.query_box import ANY, ME, NO_ONE, Values
-from dashboard.shared_queries import match_any, match_values, of_project
+from dashboard.shared_queries import find_patterns, match_any, match_values, of_project
 from ledger import sql
 from ledger.models import Failure, Instruction, Need, Project, Task
 from ledger.sql import quoted
 from ledger.states import FINAL
-from retries.models import Escalation, FailurePattern, Grouped
+from retries.models import Escalation, Grouped
 
 LONG_WAIT = timedelta(hours=1)
 PAGE = 25  # groups, or lines without groups
@@ -220,9 +220,10 @@ def select_inbox(
         grouped = Grouped.objects.filter(failure=OuterRef("last"))
         rows = rows.alias(last=Subquery(LAST_FAILURE.values("id")[:1]))
         rows = rows.alias(pattern=Subquery(grouped.values("pattern")[:1]))
-        rows = rows.filter(Q(pattern=None) | ~Q(pattern__in=find_patterns(query.pattern.unwanted)))
+        unwanted = list_patterns(query.pattern.unwanted, project)
+        rows = rows.filter(Q(pattern=None) | ~Q(pattern__in=unwanted))
         if query.pattern.wanted:
-            rows = rows.filter(pattern__in=find_patterns(query.pattern.wanted))
+            rows = rows.filter(pattern__in=list_patterns(query.pattern.wanted, project))
     return rows.filter(match_any(query.blocks, lambda _: Q(Exists(WAITING))))
 
 
@@ -281,14 +282,12 @@ def as_column(condition: Q) -> Any:
     return ExpressionWrapper(condition, output_field=BooleanField())
 
 
-def find_patterns(texts: Sequence[str]) -> list[UUID]:
-    """Return the patterns with these fingerprints, or with these words."""
+def list_patterns(texts: Sequence[str], project: Project | None) -> list[UUID]:
+    """Return the patterns with these fingerprints or words."""
     found: list[UUID] = []
     for text in texts:
-        named = Q(fingerprint__startswith=text.lower()) | Q(merged__fingerprint=text.lower())
-        said = Q(template__icontains=text) | Q(example__icontains=text)
-        rows = FailurePattern.objects.filter(named | said).distinct()
-        found += rows.order_by("id").values_list("pk", flat=True)[:MOST_PATTERNS]
+        rows = find_patterns(text, project).order_by("id")
+        found += rows.values_list("pk", flat=True)[:MOST_PATTERNS]
     return found
 
 
@@ -316,8 +315,10 @@ def fetch_groups(wanted: Request, *, now: datetime) -> dict[str, Any]:
         "now": now,
         "project": wanted.project.pk if wanted.project else None,
         "long": now - LONG_WAIT,
-        "patterns": find_patterns(query.pattern.wanted) if query.pattern.wanted else None,
-        "not_patterns": find_patterns(query.pattern.unwanted),
+        "patterns": list_patterns(query.pattern.wanted, wanted.project)
+        if query.pattern.wanted
+        else None,
+        "not_patterns": list_patterns(query.pattern.unwanted, wanted.project),
         "plans": list(query.plan.wanted) or None,
         "not_plans": list(query.plan.unwanted),
         "blocks": None if query.blocks == ANY else bool(query.blocks.wanted),

@@ -11,7 +11,14 @@ from dashboard.escalations.inbox_queries import PATTERN_OF
 from dashboard.patterns.filters import STATES, PatternQuery
 from dashboard.patterns.rising import HOURS, find_reason
 from dashboard.query_box import ANY
-from dashboard.shared_queries import hash_of, match_age, match_any, match_period, of_project
+from dashboard.shared_queries import (
+    hash_of,
+    match_age,
+    match_any,
+    match_period,
+    named_pattern,
+    of_project,
+)
 from dashboard.sorting import SortColumn, sort_rows
 from dashboard.sparklines import Bars, bars
 from dashboard.tasks.queries import HEAVY
@@ -74,7 +81,7 @@ def filter_patterns(query: PatternQuery, project: Project | None) -> QuerySet[Fa
     rows = of_project(FailurePattern.objects.current(), project).filter(
         match_any(query.state, lambda name: Q(state__in=STATES[name])),
         match_any(query.agent, has_agent),
-        match_any(query.pattern, has_name),
+        match_any(query.pattern, named_pattern),
         match_age(query.older, "last_seen"),
         match_period(query.seen, "last_seen"),
         match_period(query.first, "first_seen"),
@@ -90,10 +97,6 @@ def has_agent(name: str) -> Q:
     """Return the condition that a pattern has failures of an agent."""
     agents = Agent.objects.filter(name=name).values("pk")
     return Q(Exists(FailureCount.objects.filter(pattern=OuterRef("pk"), agent__in=agents)))
-
-
-def has_name(text: str) -> Q:
-    return Q(fingerprint__startswith=text.lower()) | Q(template__icontains=text)
 
 
 def count_patterns(query: PatternQuery, project: Project | None) -> dict[str, int]:

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from dashboard.query_box import ANY, Keys, Names, StateQuery, Values
@@ -41,12 +40,3 @@ KEYS: Keys = {
 def parse(text: str) -> RuleQuery:
     """Return the query in `text`; never fails."""
     return RuleQuery.read(text, KEYS)
-
-
-def is_wanted(values: Values, actual: str) -> bool:
-    """Return whether a value is among those asked for."""
-    lower = actual.lower()
-    names = partial(map, str.lower)
-    return (not values.wanted or lower in names(values.wanted)) and lower not in names(
-        values.unwanted
-    )

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from dashboard.query_box import has_value
 from dashboard.standing_instructions import queries
-from dashboard.standing_instructions.filters import STATES, RuleQuery, is_wanted
+from dashboard.standing_instructions.filters import STATES, RuleQuery
 from dashboard.standing_instructions.queries import ListedRule
 from dashboard.standing_instructions.records import Record
 from ledger.models import Project
@@ -36,7 +37,7 @@ def read_rules(query: RuleQuery, project: Project | None, sort: str, *, now: dat
     """Return the rules of a query with their records of the last seven days."""
     every = queries.list_rules(project, now=now)
     in_any_state = [each for each in every if fits(each, query)]
-    shown = [each for each in in_any_state if is_wanted(query.state, state_of(each))]
+    shown = [each for each in in_any_state if has_value(query.state, state_of(each))]
     return RuleList(every, in_any_state, sorted(shown, key=ORDERS.get(sort, count_sent)))
 
 
@@ -45,9 +46,9 @@ def fits(rule: ListedRule, query: RuleQuery) -> bool:
     row, share = rule.row, rule.record.share
     text = row.content.lower()
     return (
-        is_wanted(query.agent, row.agent.name if row.agent else "")
-        and is_wanted(query.project, row.project.name)
-        and is_wanted(query.holds, "yes" if row.hold_stop else "no")
+        has_value(query.agent, row.agent.name if row.agent else "")
+        and has_value(query.project, row.project.name)
+        and has_value(query.holds, "yes" if row.hold_stop else "no")
         and (query.under is None or (share is not None and share < query.under))
         and (query.over is None or (share is not None and share > query.over))
         and (not query.ids or row.pk in query.ids)

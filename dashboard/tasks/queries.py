@@ -66,7 +66,7 @@ def filter_tasks(
         # only blocked tasks have a reason: the state leads to an index of them
         match_any(query.reason, lambda name: Q(state=TaskState.BLOCKED, blocked_reason=name)),
         match_any(query.error, failed_with),
-        match_any(query.pattern, lambda text: Q(id__in=failed_in_pattern(text))),
+        match_any(query.pattern, lambda text: Q(id__in=failed_in_pattern(text, project))),
         match_age(query.older, "updated_at"),
         match_period(query.changed, "updated_at"),
         bound_ids(query.changed, is_creation=False),

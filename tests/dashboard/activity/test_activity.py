@@ -233,6 +233,7 @@ def test_counts_beside_the_log(browser: Client, story: UUID, mara: User, now: da
         *("since:30d until:10m kind:instruction", "since:10m actor:jonas by:people"),
         *("about:{story}", "about:{story} since:10m", "about:{story} until:19m30s -actor:ci"),
         *("{story} kind:instruction.queued", "about:{story} clock:shown"),
+        *("by:tenfour", "kind:task.due", "kind:task.unblocked since:1h", "by:tenfour kind:task"),
     ],
 )
 def test_counts_keep_to_the_other_filters(
