@@ -24,7 +24,7 @@ from ledger.models import (
 )
 from ledger.permissions import instance_accounts
 from ledger.states import FailureType
-from retries.models import Channel, Escalation, FailurePattern
+from retries.models import Channel, Escalation, FailurePattern, Operation
 from retries.notifications.attempt_names import ATTEMPT_NAMES
 
 NEWEST = 1_000  # rows whose values are known where no index finds a value
@@ -175,6 +175,14 @@ def list_actors(project: Project | None) -> Iterable[str]:
     return [*recent, *list_people(project)]
 
 
+def list_starters(project: Project | None) -> Iterable[str]:
+    """Return who started the newest operations."""
+    rows = Operation.objects.order_by("-id")
+    if project:
+        rows = rows.filter(project_ids__contains=[project.pk])
+    return rows.values_list("actor_name", flat=True)[:NEWEST]
+
+
 def find_listed(known: Lister) -> Finder:
     return lambda names, project: set(known(project))
 
@@ -220,6 +228,7 @@ OWN: Mapping[str, Mapping[str, NameSource]] = {
         "type": recent("type", newest(DeadLetter.objects.all, "type")),
         "reason": recent("reason", newest(DeadLetter.objects.all, "reason")),
     },
+    "operations": {"by": recent("by", list_starters)},
 }
 
 

@@ -53,6 +53,14 @@ def suggest_names(
     return NameHints(unknown, [] if found or unknown else list_near_names(query, place, project))
 
 
+def suggest_agents(query: ListQuery, project: Project | None, *, found: bool) -> NameHints:
+    """Return the hints for a query of the list of agents, whose words are parts of names."""
+    hints = suggest_names(query, "agents", project, found=found)
+    if found or hints.unknown or hints.nearest:
+        return hints
+    return NameHints(nearest=list_near_agents(query, project))
+
+
 def list_problems(query: BoxQuery, place: str, project: Project | None) -> list[str]:
     """Return why nothing may be done with all rows of a query: it means other ones."""
     unknown = list_unknown_names(query, place, project)

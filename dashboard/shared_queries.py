@@ -15,12 +15,12 @@ from dashboard.compiled_queries import compiled
 from dashboard.dependencies import MET
 from dashboard.query_box import Values
 from dashboard.query_values import Period
-from ledger import instruction_stats
+from ledger import instruction_stats, search_words
 from ledger.ids import SLACK, first_id
 from ledger.instruction_stats import Statistics
 from ledger.models import Agent, DeadLetter, Event, Instruction, Plan, Project, Task
 from ledger.optional_cache import get_or_compute_slow
-from ledger.states import BreakerState, TaskState
+from ledger.states import BreakerState, FailureType, TaskState
 from retries.models import Escalation, FailurePattern, Grouped
 
 WINDOW = timedelta(hours=24)
@@ -145,6 +145,13 @@ def failed_in_pattern(text: str, project: Project | None) -> QuerySet[Any, Any]:
     """Return the tasks that failed in a pattern with this fingerprint or these words."""
     patterns = find_patterns(text, project).values("pk")
     return Grouped.objects.filter(pattern__in=patterns).values("failure__task")
+
+
+def failed_with(text: str) -> QuerySet[Any, Any]:
+    """Return the tasks that failed with this type, or whose errors have words."""
+    failures = search_words.find_failures(text)
+    found = failures.filter(type=text) if text in FailureType else failures
+    return found.values("task")
 
 
 def hash_of(query: object) -> str:

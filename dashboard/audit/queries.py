@@ -19,9 +19,9 @@ from dashboard.activity.queries import describe_events, filter_events, with_extr
 from dashboard.navigation import Scope
 from dashboard.pagination import PAGE
 from dashboard.query_box import ANY
-from dashboard.shared_queries import match_values, of_project
+from dashboard.shared_queries import CountOf, match_values, of_project
 from ledger.ids import SLACK, first_id
-from ledger.models import SignInOutcome, SignInRecord, Token
+from ledger.models import Project, SignInOutcome, SignInRecord, Token
 from ledger.models.event import EventQuerySet
 from ledger.people.browsers import describe_browser
 
@@ -223,5 +223,9 @@ def count_records(query: EventQuery, scope: Scope) -> int:
     sources: list[QuerySet[Any]] = [acts_of_people(query, scope), events_of_tokens(query, scope)]
     if shows_instance(query, scope):
         sources += [filter_admin_log(query), filter_sign_ins(query)]
-    found = sum(rows.order_by()[:COUNT_CAP].count() for rows in sources)
-    return min(COUNT_CAP, found)
+    counts = {
+        f"n{at}": CountOf(rows.order_by().values("pk")[:COUNT_CAP])
+        for at, rows in enumerate(sources)
+    }
+    found = Project.objects.order_by().annotate(**counts).values_list(*counts)[:1]
+    return min(COUNT_CAP, sum(next(iter(found), ())))

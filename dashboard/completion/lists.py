@@ -25,6 +25,7 @@ from dashboard.instructions import filters as instruction_filters
 from dashboard.instructions import queries as instruction_queries
 from dashboard.known_names import sources_of
 from dashboard.notifications import delivery_filters
+from dashboard.operations import filters as operation_filters
 from dashboard.patterns import filters as pattern_filters
 from dashboard.patterns import queries as pattern_queries
 from dashboard.plans import filters as plan_filters
@@ -123,7 +124,7 @@ LISTS = {
     "instructions": CompletedList(
         "instructions",
         instruction_filters.KEYS,
-        {"agent": agents(instructions_of)},
+        {"agent": agents(instructions_of), "plan": plans(), "pattern": list_patterns},
     ),
     "escalations": CompletedList(
         "escalations",
@@ -139,6 +140,7 @@ LISTS = {
         pattern_filters.KEYS,
         {
             "agent": agents(),
+            "plan": plans(),
             "pattern": list_patterns,
             "state": states(count_pattern_states),
         },
@@ -148,6 +150,7 @@ LISTS = {
         plan_filters.KEYS,
         {
             "agent": agents(),
+            "plan": plans(),
             "state": states(count_plan_states),
         },
     ),
@@ -156,10 +159,11 @@ LISTS = {
         session_filters.KEYS,
         {"agent": agents(sessions_of)},
     ),
-    "agents": CompletedList("agents", agent_filters.KEYS),
+    "agents": CompletedList("agents", agent_filters.KEYS, {"agent": agents()}),
     "activity": CompletedList("activity", EVENT_KEYS, EVENTS),
     "audit": CompletedList("audit", EVENT_KEYS, EVENTS),
     "rules": CompletedList("rules", rule_filters.KEYS, {"agent": agents()}),
+    "operations": CompletedList("operations", operation_filters.KEYS),
     "deliveries": CompletedList("deliveries", delivery_filters.KEYS),
 }
 

@@ -22,15 +22,22 @@ from django.db.models import (
     Subquery,
 )
 from django.db.models import Value as V
+from django.db.models.functions import Coalesce
 
 from dashboard.escalations.filters import REASONS, InboxQuery
 from dashboard.formatting import COUNT_CAP
 from dashboard.query_box import ANY, ME, NO_ONE, Values
-from dashboard.shared_queries import find_patterns, match_any, match_values, of_project
+from dashboard.shared_queries import (
+    find_patterns,
+    match_any,
+    match_period,
+    match_values,
+    of_project,
+)
 from ledger import sql
 from ledger.models import Failure, Instruction, Need, Project, Task
 from ledger.sql import quoted
-from ledger.states import FINAL
+from ledger.states import FINAL, FailureType
 from retries.models import Escalation, Grouped
 
 LONG_WAIT = timedelta(hours=1)
@@ -188,12 +195,17 @@ select
 def select_words(
     query: InboxQuery, project: Project | None, *, now: datetime
 ) -> QuerySet[Escalation]:
-    """Return the escalations of the inbox with the ids and the words of a query."""
+    """Return the escalations of the inbox that match the parts of a query without a count."""
     rows = of_project(Escalation.objects.in_inbox(now), project)
     if query.ids:
         rows = rows.filter(id__in=query.ids)
-    if query.words:
+    rows = rows.filter(match_period(query.opened, "opened_at"))
+    if query.type != ANY:
+        rows = rows.alias(type=TYPE).filter(match_values(query.type, "type"))
+    if query.words or query.error != ANY:
         rows = rows.alias(**SEARCHED)
+    if query.error != ANY:
+        rows = rows.alias(failed_as=FAILED_AS).filter(match_any(query.error, failed_with))
     for word in query.words:
         rows = rows.filter(contains(word))
     return rows
@@ -262,12 +274,20 @@ SEARCHED = {
     "told": Subquery(INSTRUCTION.values("content")[:1]),
     "error": Subquery(LAST_FAILURE.values("message")[:1]),
 }
+# empty for an escalation without a task or a failure, so that it can be excluded
+TYPE = Coalesce(Subquery(TASK.values("type")[:1]), V(""))
+FAILED_AS = Coalesce(Subquery(LAST_FAILURE.values("type")[:1]), V(""))
 
 
 def contains(word: str) -> Q:
     """Return the condition that an escalation, its task, instruction or last error has a word."""
     texts = ("question", *SEARCHED)
     return match_any(Values(texts), lambda text: Q(**{f"{text}__icontains": word}))
+
+
+def failed_with(text: str) -> Q:
+    """Return the condition that the last failure has this type, or that its error has words."""
+    return Q(failed_as=text) if text in FailureType else Q(error__icontains=text)
 
 
 def assigned_to(name: str, viewer: User) -> Q:

@@ -17,6 +17,7 @@ from dashboard.pagination import Page
 from dashboard.query_box import as_id
 from dashboard.rendering import Crumb, PageContext, Visit, live_page
 from dashboard.saved_views.strip import ViewStrip, read_views
+from dashboard.sorting import Heading, build_headings, read_sort
 from retries.models import Delivery
 from retries.models.notification_delivery import DeliveryState
 from retries.notifications.retry_schedule import MOST_TRIES
@@ -30,6 +31,7 @@ STATES = {
     "not-sent": "Not sent",
     "held": "Held back",
 }
+LABELS = {"channel": "Channel", "tries": "Tries", "sent": "Sent"}
 # the pages of what an event is about, by the name of its subject
 SUBJECTS = {
     "escalation": ("escalation", "Open the escalation"),
@@ -61,6 +63,8 @@ class DeliveriesPage(PageContext):
     views: ViewStrip
     states: list[Facet]
     total: int | None
+    sort: str
+    headings: dict[str, Heading]
     page: Page[Delivery]
     entries: list[Entry]
     range: Range | None
@@ -80,9 +84,16 @@ def index(visit: Visit) -> DeliveriesPage:
     request, project, now = visit.request, visit.scope.project, visit.now
     query = delivery_filters.parse(request.GET.get("q", ""))
     counts = delivery_queries.count_by_state(query, project, now=now)
+    total = counts.get(query.one_state)
+    sort = read_sort(
+        request.GET.get("sort", ""),
+        delivery_queries.COLUMNS,
+        counts["all"] if total is None else total,
+    )
     page = delivery_queries.list_deliveries(
         query,
         project,
+        sort,
         before=as_id(request.GET.get("before", "")),
         after=as_id(request.GET.get("after", "")),
         now=now,
@@ -96,9 +107,13 @@ def index(visit: Visit) -> DeliveriesPage:
         heading="Deliveries",
         crumbs=(SETTINGS,),
         query=query,
-        views=read_views(visit, "deliveries", query.text),
+        views=read_views(visit, "deliveries", query.text, sort),
         states=build_state_facets(STATES, counts, query.one_state, query),
-        total=counts.get(query.one_state),
+        total=total,
+        sort=sort,
+        headings=build_headings(
+            delivery_queries.COLUMNS, LABELS, sort, delivery_queries.DEFAULT_SORT
+        ),
         page=page,
         entries=[build_entry(row, opened, here.urlencode()) for row in page.rows],
         range=redelivery.read_range(request.GET, project, now=now) if may_act else None,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboard.query_box import ANY, Keys, Names, StateQuery, Values
+from dashboard.query_values import Period, read_period
 from ledger.models.standing_instruction import RuleState
 
 STATES = {"on": RuleState.ACTIVE, "paused": RuleState.PAUSED, "draft": RuleState.DRAFT}
@@ -18,6 +19,7 @@ class RuleQuery(StateQuery):
     holds: Values = ANY
     over: float | None = None
     under: float | None = None
+    fired: Period | None = None  # when it last sent an instruction
 
 
 def read_share(value: str) -> dict[str, Any]:
@@ -34,6 +36,7 @@ KEYS: Keys = {
     "state": Names(tuple(STATES)),
     "holds": Names(("yes", "no")),
     "followed": read_share,
+    "fired": read_period("fired"),
 }
 
 

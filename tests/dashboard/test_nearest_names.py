@@ -12,7 +12,7 @@ from django.test import Client
 
 from dashboard import known_names
 from ledger.journal import Actor, Stamp
-from ledger.models import Agent, Membership
+from ledger.models import Agent, DeadLetter, Membership
 from ledger.roles import Role
 from retries.escalations import assignment
 from retries.models import Escalation, FailurePattern
@@ -23,10 +23,12 @@ from tests.dashboard.sessions.conversations import make_busy_session
 from tests.dashboard.worked import buried, make_plan
 from tests.factories import make_agent, make_project, make_token, send
 from tests.ledger.standing_instructions.rules import make_rule
+from tests.retries.operations.worlds import start
 
 pytestmark = pytest.mark.django_db
 
 AUDIT, RULES, DELIVERIES = "/settings/audit/", "/instructions/standing/", "/settings/deliveries/"
+OPERATIONS = "/operations/"
 TASKS, LETTERS, INBOX = "/tasks/", "/dead-letters/", "/escalations/"
 ANY, NOTHING = "any of several suggestions", "no suggestion"
 SENT, PLANS, PATTERNS, SESSIONS = "/instructions/", "/plans/", "/patterns/", "/sessions/"
@@ -46,6 +48,7 @@ def world(agent: Agent, now: datetime) -> None:
         make_delivery(make_channel(f"{each.name} mirror", now=now), now=now)
     every = Escalation.objects.all()
     assignment.assign(every[0].pk, "mara", among=every, stamp=Stamp(actor, now))
+    start("dead_letter.dismiss", DeadLetter.objects.order_by("id"), now=now)
     make_agent("codex two", project=make_project("other"))
 
 
@@ -84,6 +87,15 @@ def suggestions(response: HttpResponse) -> dict[str, str]:
         (DELIVERIES, "channel:miror", 'channel:"coder mirror"', 'q=channel:"coder mirror"'),
         (DELIVERIES, "event:task.faild", "event:task.failed", "q=event:task.failed"),
         (TASKS, "pattern:dsik", "pattern:disk", "q=pattern:disk"),
+        (INBOX, "type:coed", "type:code", "q=type:code"),
+        (INBOX, "error:tiemout", "error:timeout", "q=error:timeout"),
+        (PLANS, "plan:03-02", "plan:03-01", "q=plan:03-01"),
+        (PATTERNS, "plan:03-02", "plan:03-01", "q=plan:03-01"),
+        (PATTERNS, "error:tiemout", "error:timeout", "q=error:timeout"),
+        (SENT, "plan:03-02", "plan:03-01", "q=plan:03-01"),
+        (SENT, "pattern:dsik", "pattern:disk", "q=pattern:disk"),
+        ("/agents/", "agent:codr older:1h", "agent:coder", "q=older:1h agent:coder"),
+        (OPERATIONS, "by:maar", "by:mara", "q=by:mara"),
         ("/agents/", "older:1h codr code", "coder", "q=older:1h coder code"),
         ("/agents/", "state:tripped code tesetr", "tester", "q=state:tripped code tester"),
     ],
@@ -137,6 +149,9 @@ def test_only_unknown_names_of_the_project_are_replaced(browser: Client, world: 
         (RULES, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
         (RULES, "-project:defalut", "Unknown project “defalut”.", "-project:default"),
         (DELIVERIES, "channel:mirror,miror", "Unknown channel “miror”.", ANY),
+        ("/agents/", "-agent:tesetr", "Unknown agent “tesetr”.", "-agent:tester"),
+        (OPERATIONS, "-by:maar", "No recent row has “by:maar”.", "-by:mara"),
+        (SENT, "-type:coed", "No recent row has “type:coed”.", "-type:code"),
         (DELIVERIES, "-event:task.faild", "Unknown event “task.faild”.", "-event:task.failed"),
     ],
 )
