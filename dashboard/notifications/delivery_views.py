@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+from django.http import HttpResponse
 from django.urls import reverse, reverse_lazy
 
 from dashboard.access import may_open
+from dashboard.date_range import DateRange, find_dates, open_dates
 from dashboard.facets import Facet, build_state_facets
 from dashboard.navigation import here_of
 from dashboard.nearest_names import NameHints, suggest_names
@@ -63,6 +65,7 @@ class DeliveriesPage(PageContext):
     views: ViewStrip
     states: list[Facet]
     total: int | None
+    dates: DateRange
     sort: str
     headings: dict[str, Heading]
     page: Page[Delivery]
@@ -79,10 +82,12 @@ class DeliveriesPage(PageContext):
     current="settings",
     read_key=delivery_queries.read_key,
 )
-def index(visit: Visit) -> DeliveriesPage:
+def index(visit: Visit) -> DeliveriesPage | HttpResponse:
     """Show the deliveries that the query asks for, newest first."""
     request, project, now = visit.request, visit.scope.project, visit.now
     query = delivery_filters.parse(request.GET.get("q", ""))
+    if (dated := open_dates(request, query, "sent")) is not None:
+        return dated
     counts = delivery_queries.count_by_state(query, project, now=now)
     total = counts.get(query.one_state)
     sort = read_sort(
@@ -110,6 +115,7 @@ def index(visit: Visit) -> DeliveriesPage:
         views=read_views(visit, "deliveries", query.text, sort),
         states=build_state_facets(STATES, counts, query.one_state, query),
         total=total,
+        dates=find_dates("sent", query.sent),
         sort=sort,
         headings=build_headings(
             delivery_queries.COLUMNS, LABELS, sort, delivery_queries.DEFAULT_SORT

@@ -1,13 +1,12 @@
 """The filters beside the list of tasks."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
 from dashboard import badges
+from dashboard.date_range import DateRange, find_dates
 from dashboard.facets import Facet, build_value_facets
 from dashboard.query_box import term
-from dashboard.query_values import Period, is_a_day, parse_date
+from dashboard.query_values import Period
 from dashboard.tasks.counts import TaskCounts
 from dashboard.tasks.facet_counts import PERIODS, ChangeCounts, PatternCount
 from dashboard.tasks.filters import STATES, TaskQuery
@@ -15,30 +14,6 @@ from dashboard.tasks.order import ORDER
 from ledger.states import TaskState
 
 PERIOD_LABELS = {"1h": "Last hour", "24h": "Last 24 hours", "7d": "Last 7 days"}
-# the fields of the form for two dates
-DATES = ("changed_from", "changed_to")
-
-
-@dataclass(frozen=True, slots=True)
-class DateRange:
-    """The first and the last day, in UTC, of a period between dates; an end may be open."""
-
-    start: str = ""
-    end: str = ""
-
-    def __bool__(self) -> bool:
-        return bool(self.start or self.end)
-
-    @property
-    def label(self) -> str:
-        """The days in words.
-
-        >>> DateRange("2026-11-01", "2026-11-20").label, DateRange("2026-11-01").label
-        ('2026-11-01 to 2026-11-20', 'since 2026-11-01')
-        """
-        if self.start and self.end:
-            return self.start if self.start == self.end else f"{self.start} to {self.end}"
-        return f"since {self.start}" if self.start else f"until {self.end}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +40,7 @@ def build_facets(
         ),
         patterns=build_patterns(query, patterns, total),
         changes=build_changes(query, changes, total),
-        dates=find_dates(query.changed),
+        dates=find_dates("changed", query.changed),
     )
 
 
@@ -112,24 +87,6 @@ def build_changes(query: TaskQuery, counted: ChangeCounts, total: int) -> list[F
         count = total if current else counted.tasks.get(name, 0)
         are_some = counted.are_some and not current
         facets.append(Facet(PERIOD_LABELS[name], text, count, current, are_some=are_some))
-    if dates := find_dates(query.changed):
+    if dates := find_dates("changed", query.changed):
         facets.append(Facet(dates.label, query.having("changed", ""), total, current=True))
     return facets
-
-
-def find_dates(period: Period | None) -> DateRange:
-    """Return the days of a period between dates, or none for one that moves with the clock."""
-    start, end = (period.start, period.end) if period else (None, None)
-    last = end - timedelta(microseconds=1) if isinstance(end, datetime) else None
-    return DateRange(
-        f"{start:%F}" if isinstance(start, datetime) else "", f"{last:%F}" if last else ""
-    )
-
-
-def read_dates(query: TaskQuery, typed: Mapping[str, str]) -> str:
-    """Return the query's text with the days that a form names; without any, with no period."""
-    start, end = (typed.get(name, "").strip() for name in DATES)
-    days = [day if is_a_day(day) and parse_date(day) else "" for day in (start, end)]
-    if all(days):
-        days.sort()
-    return query.having("changed", f"changed:{'..'.join(days)}" if any(days) else "")

@@ -1,13 +1,14 @@
 """Each key of a list finds its rows, and leaves them out after a minus."""
 
 from datetime import UTC, datetime, timedelta
+from urllib.parse import urlencode
 
 import pytest
 from django.test import Client
 
 from dashboard.activity import filters as event_filters
 from dashboard.audit import counts
-from ledger.models import Agent, DeadLetter, Instruction, Plan
+from ledger.models import Agent, DeadLetter, Instruction, Plan, Project
 from retries.models import Escalation, FailurePattern
 from tests.dashboard.activity.test_activity import happen
 from tests.dashboard.escalations.test_inbox import escalated
@@ -148,6 +149,27 @@ def test_a_range_of_time_on_each_list(
         asked = {"q": f"{key}:{period}", "group": "time" if of == "dead" else "none"}
         assert len(rows(browser.get(path, asked), of)) == found, period
     assert "is not a time range" in html(browser.get(path, {"q": f"{key}:soon"}))
+
+
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [("/dead-letters/", "failed"), ("/instructions/", "sent"), ("/settings/deliveries/", "sent")],
+)
+def test_two_days_of_a_form_become_a_term_of_the_list(
+    browser: Client, project: Project, path: str, key: str
+) -> None:
+    """The form keeps the filter and the order, and leaves the page of another list."""
+    typed = {"q": "state:open" if key == "failed" else "older:1h", "sort": "sent", "before": "x"}
+    days = {f"{key}_from": "2026-11-01", f"{key}_to": "2026-11-20"}
+    sent = browser.get(path, typed | days)
+    query = f"{typed['q']} {key}:2026-11-01..2026-11-20"
+    assert sent.status_code == 302
+    assert sent.headers["Location"] == f"{path}?{urlencode({'q': query, 'sort': 'sent'})}"
+    page = html(browser.get(sent.headers["Location"]))
+    form = page[page.index('<form class="dates"') :].partition("</form>")[0]
+    assert f'name="{key}_from" value="2026-11-01"' in form
+    assert f'name="q" value="{query}"' in form and 'name="sort" value="sent"' in form
+    assert 'class="listing__note hint hint--err"' not in page
 
 
 def test_the_counts_of_the_audit_log_are_those_of_its_links(

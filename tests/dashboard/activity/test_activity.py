@@ -302,7 +302,11 @@ def test_a_range_of_time_is_in_the_address(
     browser: Client, agent: Agent, story: UUID, now: datetime
 ) -> None:
     """The form and the links set it; the bars cover it in at most 60 steps."""
-    form = {"q": "agent:coder since:2h", "from": "2026-11-20T09:00", "to": "2026-11-20T10:30"}
+    form = {
+        "q": "agent:coder since:2h older:1m",
+        "from": "2026-11-20T09:00",
+        "to": "2026-11-20T10:30",
+    }
     query = "agent:coder since:2026-11-20T09:00 until:2026-11-20T10:30"
     answer = browser.get(URL, form)
     assert (answer.status_code, unquote_plus(answer["Location"])) == (302, f"{URL}?q={query}")
