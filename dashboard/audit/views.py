@@ -14,7 +14,7 @@ from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
 from dashboard.audit import queries
 from dashboard.audit.counts import ChoiceCounts, count_choices
-from dashboard.audit.queries import AuditRecord
+from dashboard.audit.queries import AuditRecord, Walk
 from dashboard.export import export_records
 from dashboard.facets import Facet
 from dashboard.navigation import read_scope
@@ -30,6 +30,7 @@ from ledger.journal import Kind, stamp_of
 NOUNS = ("task", "instruction", "escalation", "agent", "plan", "pattern", "token", "operation")
 PERIODS = {"24h": "24 h", "7d": "7 d", "30d": "30 d"}
 AGES = {name: age for name in PERIODS if (age := parse_age(name))}
+OLDEST = "oldest"
 COLUMNS = (
     *("at", "who", "did", "what", "reason", "source", "kind"),
     *("subject_type", "subject_id", "from_state", "to_state", "request_id"),
@@ -39,6 +40,7 @@ COLUMNS = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditPage(PageContext):
     query: EventQuery
+    sort: str
     views: ViewStrip
     records: list[AuditRecord]
     older: str
@@ -53,11 +55,12 @@ class AuditPage(PageContext):
 @require_safe
 @operators_only
 def index(request: HtmxRequest) -> HttpResponse:
-    """Show what people did, newest first."""
+    """Show what people did, newest first or oldest first."""
     visit = rendering.begin_visit(request, current="settings")
     text = request.GET.get("q", "")
     query = filters.parse(text, now=visit.now)
-    found = queries.list_records(query, visit.scope, before=as_id(request.GET.get("before", "")))
+    walk = Walk(as_id(request.GET.get("before", "")), request.GET.get("sort") == OLDEST)
+    found = queries.list_records(query, visit.scope, walk)
     records = found[:PAGE]
     counts = count_choices(query, visit.scope, nouns=NOUNS, periods=AGES, now=visit.now)
     page = AuditPage(
@@ -65,7 +68,8 @@ def index(request: HtmxRequest) -> HttpResponse:
         heading="Audit log",
         crumbs=(Crumb("Settings", reverse("dashboard:settings")),),
         query=query,
-        views=read_views(visit, "audit", query.text),
+        sort=OLDEST if walk.is_oldest_first else "",
+        views=read_views(visit, "audit", query.text, OLDEST if walk.is_oldest_first else ""),
         records=records,
         older=str(records[-1].id) if len(found) > PAGE else "",
         count=queries.count_records(query, visit.scope),
@@ -93,9 +97,10 @@ def export(request: HtmxRequest, form: str) -> HttpResponseBase:
     """Stream the filtered log; the export is an entry of the log itself."""
     scope, now = read_scope(request), timezone.now()
     query = filters.parse(request.GET.get("q", ""), now=now)
+    walk = Walk(is_oldest_first=request.GET.get("sort") == OLDEST)
     values_of = attrgetter(*COLUMNS)
     response = export_records(
-        map(values_of, queries.read_records(query, scope)),
+        map(values_of, queries.read_records(query, scope, walk)),
         COLUMNS,
         form=form,
         name=f"audit-{now:%Y-%m-%d}",

@@ -1,5 +1,6 @@
 """Each key of a list finds its rows, and leaves them out after a minus."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
 
@@ -7,7 +8,9 @@ import pytest
 from django.test import Client
 
 from dashboard.activity import filters as event_filters
-from dashboard.audit import counts
+from dashboard.audit import counts, queries, views
+from ledger import agents
+from ledger.journal import Stamp
 from ledger.models import Agent, DeadLetter, Instruction, Plan, Project
 from retries.models import Escalation, FailurePattern
 from tests.dashboard.activity.test_activity import happen
@@ -193,6 +196,36 @@ def test_the_counts_of_the_audit_log_are_those_of_its_links(
     monkeypatch.setattr(counts, "COUNT_CAP", 2)
     numbers = {each.label: each.number for each in browser.get(path).context["periods"]}
     assert numbers["24 h"].endswith("+"), numbers
+
+
+def test_the_audit_log_is_read_from_both_ends(
+    browser: Client, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages of all sources, whose ids and times have one order, and the export."""
+    client = Client()
+    for number in range(5):
+        agents.pause([agent], paused=number % 2 == 0, stamp=Stamp(MARA, now))
+        client.post("/sign-in/", {"username": f"stranger{number}", "password": "x"})
+    monkeypatch.setattr(queries, "PAGE", 3)
+    monkeypatch.setattr(views, "PAGE", 3)
+    path = "/settings/audit/"
+
+    def walk(sort: str) -> list[str]:
+        """Return the ids of all pages in an order."""
+        found: list[str] = []
+        before = ""
+        while True:
+            page = browser.get(path, {"sort": sort, "before": before})
+            found += [str(record.id) for record in page.context["records"]]
+            if not (before := page.context["older"]):
+                return found
+
+    listed = walk("")
+    assert len(listed) == 10 and listed == sorted(listed, reverse=True)
+    assert walk("oldest") == listed[::-1]
+    sent = browser.get(f"{path}export/jsonl/", {"sort": "oldest"})
+    lines = b"".join(sent.streaming_content).decode().splitlines()  # type: ignore[attr-defined]
+    assert [json.loads(line)["who"] for line in lines[:2]] == ["mara", "no account"]
 
 
 def test_operations_are_sorted_and_counted(browser: Client, world: dict[str, list[str]]) -> None:
