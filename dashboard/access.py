@@ -138,6 +138,7 @@ REQUIRED = {
     "audit": "ledger.view_event",
     "audit_export": "ledger.view_event",
     "operations": "retries.view_operation",
+    "operations_export": "retries.view_operation",
     "operation": "retries.view_operation",
     "operation_new": "retries.add_operation",
     "operation_act": "retries.change_operation",

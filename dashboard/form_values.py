@@ -5,6 +5,7 @@ from datetime import UTC, datetime, time
 from ledger.text import truncate
 
 MAX_DIGITS = 9  # such numbers fit every integer column
+LARGEST = 999_999  # number that a form takes
 TYPED_SHOWN = 2_000
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -17,6 +18,12 @@ def read_whole_number(text: str) -> int | None:
     """
     is_number = text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS
     return int(text) if is_number else None
+
+
+def read_form_number(text: str) -> int | None:
+    """Return the number that a form's field has, or None for a text or a number above LARGEST."""
+    number = read_whole_number(text)
+    return None if number is None or number > LARGEST else number
 
 
 def quote_typed(text: str) -> str:

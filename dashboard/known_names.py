@@ -1,6 +1,7 @@
 """Know the names that a key of a query box can take: which of some exist, and which to suggest."""
 
 import difflib
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db.models import Count, Q, QuerySet
 
 from dashboard.query_box import ME, NO_ONE
-from dashboard.shared_queries import of_project
+from dashboard.shared_queries import named_pattern, of_project
 from ledger.journal import Kind
 from ledger.models import (
     Agent,
@@ -20,23 +21,24 @@ from ledger.models import (
     Plan,
     Project,
     Task,
-    Token,
 )
 from ledger.permissions import instance_accounts
 from ledger.states import FailureType
-from retries.models import Channel, Escalation, FailurePattern
+from retries.models import Channel, Escalation, FailurePattern, Operation
 from retries.notifications.attempt_names import ATTEMPT_NAMES
 
 NEWEST = 1_000  # rows whose values are known where no index finds a value
 NEWEST_EVENTS = 5_000  # of all projects
-TYPO = 0.8  # how like a type of failure a word is that was probably meant as one
+NEWEST_PATTERNS = 200  # whose words are suggested
+WORD = re.compile(r"[\w-]{3,40}")
+TYPO = 0.8  # how similar to a failure type a word is that was probably meant as one
 
 Lister = Callable[[Project | None], Iterable[str]]
 Finder = Callable[[Collection[str], Project | None], Collection[str]]
 
 UNKNOWN = "Unknown {key} “{name}”."
 NOT_RECENT = "No recent row has “{key}:{name}”."
-SEARCHED = "“{name}” is no type of failure; it is searched as a word."
+SEARCHED = "“{name}” is not a failure type; it is searched as a word."
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +76,23 @@ def find_refs(names: Collection[str], project: Project | None) -> Collection[str
     return set(rows.values_list("ref", flat=True))
 
 
+def list_patterns(project: Project | None) -> Iterable[str]:
+    """Return the words and the fingerprints of the patterns seen last."""
+    rows = of_project(FailurePattern.objects.current(), project).order_by("-last_seen", "-id")
+    seen = list(rows.values_list("template", "fingerprint")[:NEWEST_PATTERNS])
+    return [*list_words(template for template, _ in seen), *(found for _, found in seen)]
+
+
+def list_words(texts: Iterable[str]) -> list[str]:
+    """Return the words of texts in lower case, each once."""
+    return list(dict.fromkeys(word for text in texts for word in WORD.findall(text.lower())))
+
+
 def find_patterns(names: Collection[str], project: Project | None) -> Collection[str]:
-    """Return the names that begin a pattern's fingerprint or are words of its template."""
-    named = {
-        f"n{at}": Count(
-            "pk", filter=Q(fingerprint__startswith=name.lower()) | Q(template__icontains=name)
-        )
-        for at, name in enumerate(names)
-    }
-    found = of_project(FailurePattern.objects.all(), project).aggregate(**named)
+    """Return the names that are a fingerprint of a pattern or words of its text."""
+    rows = of_project(FailurePattern.objects.current(), project)
+    named = {f"n{at}": Count("pk", filter=named_pattern(name)) for at, name in enumerate(names)}
+    found = rows.aggregate(**named)
     return {name for at, name in enumerate(names) if found[f"n{at}"]}
 
 
@@ -101,12 +111,12 @@ def list_people(project: Project | None) -> Iterable[str]:
 
 
 def list_assignees(project: Project | None) -> Iterable[str]:
-    rows = of_project(Escalation.objects.open().exclude(assignee=None), project)
-    return rows.order_by("-id").values_list("assignee__username", flat=True)[:NEWEST]
+    rows = of_project(Escalation.objects.open().exclude(assignee=None), project).order_by("-id")
+    return [ME, NO_ONE, *rows.values_list("assignee__username", flat=True)[:NEWEST]]
 
 
 def find_assignees(names: Collection[str], project: Project | None) -> Collection[str]:
-    return {ME, NO_ONE, *list_people(project), *list_assignees(project)}
+    return {*list_people(project), *list_assignees(project)}
 
 
 def list_channels(project: Project | None) -> Iterable[str]:
@@ -121,7 +131,9 @@ def find_channels(names: Collection[str], project: Project | None) -> Collection
 
 
 def list_kinds(project: Project | None) -> Iterable[str]:
-    return (*Kind.values, *ATTEMPT_NAMES, "summary", "test")
+    kinds = (*Kind.values, *ATTEMPT_NAMES)
+    nouns = dict.fromkeys(kind.partition(".")[0] for kind in kinds)
+    return (*(f"{noun}.*" for noun in nouns), *kinds, "summary", "test")
 
 
 def find_kinds(names: Collection[str], project: Project | None) -> Collection[str]:
@@ -133,16 +145,6 @@ def find_kinds(names: Collection[str], project: Project | None) -> Collection[st
         if name in kinds
         or (name.endswith("*") and any(each.startswith(name[:-1]) for each in kinds))
     }
-
-
-def in_any_case(known: Lister) -> Finder:
-    """Return the finder for a key that does not look at the case of a name."""
-
-    def find(names: Collection[str], project: Project | None) -> Collection[str]:
-        lower = {each.lower() for each in known(project)}
-        return {name for name in names if name.lower() in lower}
-
-    return find
 
 
 # ---- names without an index
@@ -160,19 +162,25 @@ def newest(rows: Callable[[], QuerySet[Any]], column: str) -> Lister:
 
 
 def list_senders(project: Project | None) -> Iterable[str]:
-    recent = newest(Instruction.objects.all, "sent_by_name")(project)
-    return [*recent, *list_people(project), *list_tokens(project)]
-
-
-def list_tokens(project: Project | None) -> Iterable[str]:
-    return of_project(Token.objects.order_by("name"), project).values_list("name", flat=True)
+    return [*newest(Instruction.objects.all, "sent_by_name")(project), *list_people(project)]
 
 
 def list_actors(project: Project | None) -> Iterable[str]:
-    """Return people, tokens, and who caused the newest events: none of the clock is elsewhere."""
+    """Return who caused the newest events, and the people.
+
+    Tokens that caused none of them are left out: viewers may not see tokens.
+    """
     rows = Event.objects.order_by("-id").values_list("actor_name", "project_id")[:NEWEST_EVENTS]
     recent = dict.fromkeys(name for name, id in rows if project is None or id == project.pk)
-    return [*recent, *list_people(project), *list_tokens(project)]
+    return [*recent, *list_people(project)]
+
+
+def list_starters(project: Project | None) -> Iterable[str]:
+    """Return who started the newest operations."""
+    rows = Operation.objects.order_by("-id")
+    if project:
+        rows = rows.filter(project_ids__contains=[project.pk])
+    return rows.values_list("actor_name", flat=True)[:NEWEST]
 
 
 def find_listed(known: Lister) -> Finder:
@@ -184,7 +192,7 @@ def list_errors(project: Project | None) -> Iterable[str]:
 
 
 def find_errors(names: Collection[str], project: Project | None) -> Collection[str]:
-    """Return the types of failures, and the words that are not like one."""
+    """Return the failure types, and the words that are not similar to one."""
     types = FailureType.values
     return {
         name
@@ -208,9 +216,9 @@ SOURCES: Mapping[str, NameSource] = {
     "assignee": NameSource("assignee", list_assignees, find_assignees),
     "actor": recent("actor", list_actors),
     "task": NameSource("task", newest(lambda: Task.objects.exclude(ref=None), "ref"), find_refs),
-    "pattern": NameSource("pattern", lambda project: (), find_patterns),
+    "pattern": NameSource("pattern", list_patterns, find_patterns),
     "error": NameSource("error", list_errors, find_errors, SEARCHED),
-    "project": NameSource("project", list_projects, in_any_case(list_projects)),
+    "project": NameSource("project", list_projects, find_listed(list_projects)),
     "channel": NameSource("channel", list_channels, find_channels),
     "event": NameSource("event", list_kinds, find_kinds),
 }
@@ -220,7 +228,7 @@ OWN: Mapping[str, Mapping[str, NameSource]] = {
         "type": recent("type", newest(DeadLetter.objects.all, "type")),
         "reason": recent("reason", newest(DeadLetter.objects.all, "reason")),
     },
-    "rules": {"agent": NameSource("agent", list_agents, in_any_case(list_agents))},
+    "operations": {"by": recent("by", list_starters)},
 }
 
 

@@ -1,15 +1,12 @@
 """Suggest the nearest known names for unknown ones in a query."""
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dashboard.known_names import UNKNOWN, NameSource, list_agents, sources_of
 from dashboard.query_box import ANY, BoxQuery, ListQuery, Values, quote, term
 from ledger.models import Project
-
-SUGGESTED = 5
-LEAST_ALIKE = 0.5
+from ledger.text import find_similar
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +53,14 @@ def suggest_names(
     return NameHints(unknown, [] if found or unknown else list_near_names(query, place, project))
 
 
+def suggest_agents(query: ListQuery, project: Project | None, *, found: bool) -> NameHints:
+    """Return the hints for a query of the list of agents, whose words are parts of names."""
+    hints = suggest_names(query, "agents", project, found=found)
+    if found or hints.unknown or hints.nearest:
+        return hints
+    return NameHints(nearest=list_near_agents(query, project))
+
+
 def list_problems(query: BoxQuery, place: str, project: Project | None) -> list[str]:
     """Return why nothing may be done with all rows of a query: it means other ones."""
     unknown = list_unknown_names(query, place, project)
@@ -70,59 +75,52 @@ def list_unknown_names(query: BoxQuery, place: str, project: Project | None) -> 
     found = []
     for field, source in sources_of(place).items():
         values: Values = getattr(query, field, ANY)
-        if len(values.wanted) < 2 and not values.unwanted:
-            continue
-        names = dict.fromkeys((*values.wanted, *values.unwanted))
-        existing = source.find(names, project)
-        if unknown := [name for name in names if name not in existing]:
-            known = list(dict.fromkeys(source.list(project)))
+        if len(values.wanted) > 1 or values.unwanted:
+            unknown, known = find_unknown(values, source, project)
             found += [describe_unknown(query, values, name, source, known) for name in unknown]
     return found
+
+
+def find_unknown(
+    values: Values, source: NameSource, project: Project | None
+) -> tuple[list[str], list[str]]:
+    """Return the names of a key that do not exist, and the known ones to suggest for them."""
+    names = list(dict.fromkeys((*values.wanted, *values.unwanted)))
+    existing = source.find(names, project) if names else ()
+    unknown = [name for name in names if name not in existing]
+    return unknown, list(dict.fromkeys(source.list(project))) if unknown else []
 
 
 def describe_unknown(
     query: BoxQuery, values: Values, name: str, source: NameSource, known: Iterable[str]
 ) -> UnknownName:
-    near = replace_name(query, values, name, source.key, list_similar(name, known))
+    near = replace_name(query, values, name, source.key, find_similar(name, known))
     text = source.text.format(key=source.key, name=name)
     return UnknownName(text, near, source.text == UNKNOWN)
 
 
 def list_near_names(query: BoxQuery, place: str, project: Project | None) -> Sequence[NearName]:
-    """Return the nearest names for the first unknown one of a query that finds nothing."""
+    """Return the nearest names for the first unknown one that is the only one of its key."""
     for field, source in sources_of(place).items():
         values: Values = getattr(query, field, ANY)
-        known = list(dict.fromkeys(source.list(project))) if values.wanted else []
-        for name in values.wanted:
-            if near := list_similar(name, known):
+        if len(values.wanted) != 1 or values.unwanted:
+            continue
+        unknown, known = find_unknown(values, source, project)
+        for name in unknown:
+            if near := find_similar(name, known):
                 return replace_name(query, values, name, source.key, near)
     return []
 
 
 def list_near_agents(query: ListQuery, project: Project | None) -> list[NearName]:
-    """Return the agents whose names look most like the first word of a query."""
-    near = list_similar(query.words[0], list_agents(project)) if query.words else []
-    return [NearName(each, quote(each)) for each in near]
-
-
-def list_similar(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known names that look most like a name, or none if that is known itself.
-
-    Those with the same letters come first.
-
-    >>> list_similar("gmeini", ["coder", "gemini"]), list_similar("coder", ["coder", "codex"])
-    (['gemini'], [])
-    >>> list_similar("codre", ["codex", "coder"])
-    ['coder', 'codex']
-    """
-    every = list(known)
-    if name in every:
-        return []
-    names = {each.casefold(): each for each in every}
-    typed = name.casefold()
-    close = difflib.get_close_matches(typed, names, n=SUGGESTED, cutoff=LEAST_ALIKE)
-    close.sort(key=lambda each: sorted(each) != sorted(typed))
-    return [names[each] for each in close]
+    """Return the agents whose names look most like the first word that no name contains."""
+    known = list(list_agents(project)) if query.words else []
+    for word in query.words:
+        if any(word.casefold() in name.casefold() for name in known):
+            continue
+        if near := find_similar(word, known):
+            return [NearName(each, query.with_word(word, each)) for each in near]
+    return []
 
 
 def replace_name(

@@ -81,6 +81,11 @@ class BoxQuery:
         """Return the query's text with another term for `key`, or with none if it is empty."""
         return " ".join(filter(None, [self.without(key), term]))
 
+    def with_word(self, old: str, new: str) -> str:
+        """Return the query's text with a word without a key replaced."""
+        words = ((match["words"] or match[0], match[0]) for match in TOKEN.finditer(self.text))
+        return " ".join(quote_word(new) if word == old else token for word, token in words)
+
     def without(self, *keys: str) -> str:
         """Return the query's text without the terms of these keys."""
         kept = (token for token in tokens(self.text) if not has_key(token, keys))
@@ -252,6 +257,11 @@ def quote_words(text: str) -> str:
 
 
 def quote_word(word: str) -> str:
+    """Return a word as the box takes it, also one that looks like a term.
+
+    >>> quote_word("coder"), quote_word("a:b")
+    ('coder', '"a:b"')
+    """
     match = TOKEN.fullmatch(word)
     is_plain = match and match["key"] is None and match["words"] is None
     plain = word.replace('"', "")

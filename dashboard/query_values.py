@@ -68,6 +68,14 @@ def read_period(key: str) -> Reader:
     return read
 
 
+def is_in_period(at: datetime | None, period: Period, *, now: datetime) -> bool:
+    """Return whether an instant lies in a period; none lies in no period."""
+    start, end = (
+        now - each if isinstance(each, timedelta) else each for each in (period.start, period.end)
+    )
+    return at is not None and (start is None or at >= start) and (end is None or at < end)
+
+
 def parse_end(value: str) -> timedelta | datetime | None:
     age = parse_age(value)
     return parse_date(value) if age is None else age

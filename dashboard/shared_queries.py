@@ -15,12 +15,12 @@ from dashboard.compiled_queries import compiled
 from dashboard.dependencies import MET
 from dashboard.query_box import Values
 from dashboard.query_values import Period
-from ledger import instruction_stats
+from ledger import instruction_stats, search_words
 from ledger.ids import SLACK, first_id
 from ledger.instruction_stats import Statistics
 from ledger.models import Agent, DeadLetter, Event, Instruction, Plan, Project, Task
 from ledger.optional_cache import get_or_compute_slow
-from ledger.states import BreakerState, TaskState
+from ledger.states import BreakerState, FailureType, TaskState
 from retries.models import Escalation, FailurePattern, Grouped
 
 WINDOW = timedelta(hours=24)
@@ -125,11 +125,33 @@ def id_at(end: timedelta | datetime | None, slack: timedelta) -> Any:
     return RawSQL("(select uuidv7(%s))", (slack - end,), output_field=UUIDField())
 
 
-def failed_in_pattern(text: str) -> QuerySet[Any, Any]:
-    """Return the tasks that failed in a pattern, by its fingerprint or words of its template."""
-    named = Q(fingerprint__startswith=text.lower()) | Q(template__icontains=text)
-    patterns = FailurePattern.objects.filter(named | Q(merged__fingerprint=text.lower()))
-    return Grouped.objects.filter(pattern__in=patterns.values("pk")).values("failure__task")
+def named_pattern(text: str) -> Q:
+    """Return the condition that a pattern has a fingerprint or words of its text.
+
+    It also has the fingerprints of the patterns that were merged into it.
+    """
+    begins = Q(fingerprint__startswith=text.lower())
+    merged = FailurePattern.objects.filter(begins, merged_into__isnull=False)
+    words = Q(template__icontains=text) | Q(example__icontains=text)
+    return begins | words | Q(pk__in=merged.values("merged_into"))
+
+
+def find_patterns(text: str, project: Project | None) -> QuerySet[FailurePattern]:
+    """Return the patterns that have a fingerprint or words of their text."""
+    return of_project(FailurePattern.objects.current(), project).filter(named_pattern(text))
+
+
+def failed_in_pattern(text: str, project: Project | None) -> QuerySet[Any, Any]:
+    """Return the tasks that failed in a pattern with this fingerprint or these words."""
+    patterns = find_patterns(text, project).values("pk")
+    return Grouped.objects.filter(pattern__in=patterns).values("failure__task")
+
+
+def failed_with(text: str) -> QuerySet[Any, Any]:
+    """Return the tasks that failed with this type, or whose errors have words."""
+    failures = search_words.find_failures(text)
+    found = failures.filter(type=text) if text in FailureType else failures
+    return found.values("task")
 
 
 def name_params(rows: QuerySet[Any, Any]) -> tuple[str, dict[str, Any]]:

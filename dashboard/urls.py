@@ -33,6 +33,7 @@ from dashboard.notifications import (
 )
 from dashboard.notifications import views as notification_views
 from dashboard.operations import action_views as operation_action_views
+from dashboard.operations import export_views as operation_export_views
 from dashboard.operations import start_views as operation_start_views
 from dashboard.operations import views as operation_views
 from dashboard.overview import action_views as overview_action_views
@@ -176,6 +177,7 @@ urlpatterns = [
         name="experiment_end",
     ),
     path("operations/", operation_views.index, name="operations"),
+    path("operations/export/<slug:form>/", operation_export_views.export, name="operations_export"),
     path("operations/new/<str:verb_name>/", operation_start_views.new, name="operation_new"),
     path("operations/<uuid:operation_id>/", operation_views.detail, name="operation"),
     path(

@@ -1,6 +1,5 @@
 """Register, find, configure, pause and reset agents."""
 
-import difflib
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,6 +15,7 @@ from ledger.models import Agent, Attempt, Instruction, Project, Task
 from ledger.models.agent import CONCURRENCY, SYSTEM_TEXT_LENGTH
 from ledger.redaction import redacted, titled
 from ledger.states import InstructionState, TaskState
+from ledger.text import find_similar
 from ledger.tokens import TrustedCaller
 
 NAME_LENGTH = 64
@@ -78,11 +78,9 @@ def get_by_name(name: str, *, project: Project) -> Agent:
     return agent
 
 
-def find_similar_names(name: str, *, project: Project, most: int = 5) -> list[str]:
-    """Return the agent names that look most like `name`, ignoring case."""
-    names = {known.casefold(): known for known in project.agent_set.values_list("name", flat=True)}
-    close = difflib.get_close_matches(name.casefold(), names, n=most, cutoff=0.5)
-    return [names[folded] for folded in close]
+def find_similar_names(name: str, *, project: Project) -> list[str]:
+    """Return the names of a project's agents that look most like a name."""
+    return find_similar(name, project.agent_set.values_list("name", flat=True))
 
 
 class EarliestOf(Subquery):

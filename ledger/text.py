@@ -1,6 +1,10 @@
-"""Shorten text for display (pure)."""
+"""Shorten and compare texts (pure)."""
+
+import difflib
+from collections.abc import Iterable
 
 ELLIPSIS = "…"
+LEAST_ALIKE = 0.5
 
 
 def truncate(text: str, length: int) -> str:
@@ -12,6 +16,26 @@ def truncate(text: str, length: int) -> str:
     if len(text) <= length:
         return text
     return text[: length - len(ELLIPSIS)].rstrip() + ELLIPSIS
+
+
+def find_similar(name: str, known: Iterable[str], *, most: int = 5) -> list[str]:
+    """Return the known names that look most like a name, or none if that is known itself.
+
+    Those with the same letters come first. Case does not count.
+
+    >>> find_similar("gmeini", ["coder", "gemini"]), find_similar("coder", ["coder", "codex"])
+    (['gemini'], [])
+    >>> find_similar("codre", ["codex", "coder"])
+    ['coder', 'codex']
+    """
+    every = list(known)
+    if name in every:
+        return []
+    names = {each.casefold(): each for each in every}
+    typed = name.casefold()
+    close = difflib.get_close_matches(typed, names, n=most, cutoff=LEAST_ALIKE)
+    close.sort(key=lambda each: sorted(each) != sorted(typed))
+    return [names[each] for each in close]
 
 
 def describe_exit(command: str, exit_code: int) -> str:

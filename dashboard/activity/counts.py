@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from django.db.models import Count, DateTimeField, F, Func, Value
@@ -10,7 +10,7 @@ from django.db.models import Count, DateTimeField, F, Func, Value
 from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
 from dashboard.activity.queries import filter_events
-from dashboard.query_box import has_value
+from dashboard.query_box import ANY, has_value
 from dashboard.shared_queries import WINDOW, hash_of
 from ledger import sql
 from ledger.ids import SLACK, first_id
@@ -118,6 +118,9 @@ def add_up(rows: Iterable[sql.Row], query: EventQuery, *, are_known: bool) -> Ev
     ids = {row["agent_id"] for row in rows if row["agent_id"]}
     names = dict(Agent.objects.filter(pk__in=ids).values_list("pk", "name"))
     kinds, types = filters.kinds(query.kind), filters.actor_types(query.by)
+    # the links beside the log, whose numbers these are, drop keys that ask for the clock's events
+    all_hide_clock = replace(query, kind=ANY, by=ANY).hides_clock
+    nouns_hide_clock = replace(query, kind=ANY).hides_clock
     total = clock = people = 0
     # agents of several projects can share a name, and the filter is by name
     nouns, agents = Counter(dict.fromkeys(filters.NOUNS, 0)), Counter[str]()
@@ -128,12 +131,13 @@ def add_up(rows: Iterable[sql.Row], query: EventQuery, *, are_known: bool) -> Ev
         has_actor = types is None or row["actor_type"] in types
         if row["clock"]:
             clock += n * (has_agent and has_kind and has_actor)
-            if query.hides_clock:
-                continue
-        total += n * has_agent
-        nouns[row["kind"].partition(".")[0]] += n * (has_agent and has_actor)
+        if not (row["clock"] and all_hide_clock):
+            total += n * has_agent
+        if not (row["clock"] and nouns_hide_clock):
+            nouns[row["kind"].partition(".")[0]] += n * (has_agent and has_actor)
+        if not (row["clock"] and query.hides_clock):
+            agents[name] += n * (has_kind and has_actor and bool(name))
         people += n * (has_agent and has_kind and row["actor_type"] == "user")
-        agents[name] += n * (has_kind and has_actor and bool(name))
     busiest = [(name, n) for name, n in agents.most_common(MOST_AGENTS) if n]
     return EventCounts(total, clock, dict(nouns), busiest, people, are_known)
 

@@ -10,10 +10,10 @@ from functools import partial
 
 from dashboard import query_box
 from dashboard.query_box import ANY, BoxQuery, Keys, Names, Values, as_id, only_value
-from dashboard.query_values import is_a_day, parse_instant
+from dashboard.query_values import is_a_day, parse_instant, read_age
 from ledger.journal import Kind
 
-KEYS = ("kind", "agent", "actor", "by", "about", "since", "until", "clock")
+KEYS = ("kind", "agent", "actor", "by", "about", "older", "since", "until", "clock")
 NOUNS = tuple(dict.fromkeys(kind.value.partition(".")[0] for kind in Kind))
 # the name of a kind in the box -> the kinds it stands for
 KINDS: dict[str, tuple[str, ...]] = {
@@ -80,7 +80,7 @@ def parse(text: str, *, now: datetime) -> EventQuery:
         **parsed.names,
         about=tuple(ids),
         since=parsed.read.get("since"),
-        until=parsed.read.get("until"),
+        until=min(filter(None, map(parsed.read.get, ("older", "until"))), default=None),
         problems=tuple(parsed.problems),
     )
 
@@ -93,6 +93,7 @@ def build_keys(ids: list[uuid.UUID], *, now: datetime) -> Keys:
         "actor": Names(),
         "by": Names(tuple(ACTORS)),
         "about": partial(read_id, ids),
+        "older": partial(read_older, now=now),
         "since": partial(read_time, "since", now=now),
         "until": partial(read_time, "until", now=now),
         "clock": Names((SHOWN,)),
@@ -115,6 +116,11 @@ def read_id(ids: list[uuid.UUID], value: str) -> dict[str, uuid.UUID]:
         raise ValueError(f"“about:{value}” is not an id. {ADVICE}")
     ids.append(found)
     return {}
+
+
+def read_older(value: str, *, now: datetime) -> dict[str, datetime]:
+    """Return {older: instant} for an age."""
+    return {"older": now - read_age("older")(value)["older"]}
 
 
 def read_time(key: str, value: str, *, now: datetime) -> dict[str, datetime]:

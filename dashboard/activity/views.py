@@ -89,6 +89,8 @@ class Histogram:
     to_now: bool
 
 
+# the keys that a range of time replaces
+TIMES = ("older", "since", "until")
 RANGES = (("1h", "1 hour"), ("6h", "6 hours"), ("24h", "24 hours"))
 
 
@@ -166,7 +168,7 @@ def build_page(visit: Visit, query: EventQuery) -> ActivityPage:
         facets=build_facets(count_events(query, project, now=now), query),
         histogram=build_histogram(counted_bars, to_now=query.until is None or query.until >= now),
         ranges=build_ranges(query),
-        rest=query.without("since", "until"),
+        rest=query.without(*TIMES),
         is_filtered=bool(query.text),
         hints=suggest_names(query, "activity", project, found=bool(page.rows)),
     )
@@ -251,7 +253,7 @@ def time_marks(found: EventBars) -> list[tuple[datetime, str]]:
 
 def build_ranges(query: EventQuery) -> list[RangeLink]:
     terms = query.text.split()
-    rest = query.without("since", "until")
+    rest = query.without(*TIMES)
     return [
         RangeLink(
             label,
@@ -268,4 +270,4 @@ def read_range(request: HtmxRequest, query: EventQuery) -> str | None:
     if not any(typed.values()):
         return None
     terms = (term(key, value) for key, value in typed.items() if value)
-    return " ".join([*filter(None, [query.without("since", "until")]), *terms])
+    return " ".join([*filter(None, [query.without(*TIMES)]), *terms])

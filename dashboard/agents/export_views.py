@@ -13,6 +13,7 @@ from dashboard.agents.fleet import Group, choose_agents, read_agent_sort, sort_a
 from dashboard.agents.rates import DAY, RANGES, Rates, read_rates
 from dashboard.export import export_records
 from dashboard.navigation import requested_project
+from dashboard.nearest_names import list_problems
 from dashboard.rendering import HtmxRequest
 
 COLUMNS = (
@@ -33,7 +34,8 @@ def export(request: HtmxRequest, form: str) -> HttpResponseBase:
     sort = read_agent_sort(request.GET.get("sort", ""))
     sort_agents(chosen, rates, queries.read_sort_runs(chosen, sort), sort=sort, range=span)
     records = (list(cells_of(*each, rates.get(each[0].pk) or Rates(span))) for each in chosen)
-    return export_records(records, COLUMNS, form=form, name="agents", problems=query.problems)
+    problems = list_problems(query, "agents", project)
+    return export_records(records, COLUMNS, form=form, name="agents", problems=problems)
 
 
 def cells_of(agent: Any, group: Group, rates: Rates) -> Iterator[Any]:

@@ -6,15 +6,21 @@ Words without a key are searched in the name.
 from dataclasses import dataclass
 from datetime import timedelta
 
-from dashboard.query_box import Keys, Names, StateQuery
+from dashboard.query_box import ANY, Keys, Names, StateQuery, Values
 from dashboard.query_values import read_age
 
 STATES = ("tripped", "half-open", "silent", "paused", "working")
-KEYS: Keys = {"state": Names(STATES), "older": read_age("older"), "newer": read_age("newer")}
+KEYS: Keys = {
+    "agent": Names(),
+    "state": Names(STATES),
+    "older": read_age("older"),
+    "newer": read_age("newer"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentQuery(StateQuery):
+    agent: Values = ANY
     older: timedelta | None = None  # since it was seen last
     newer: timedelta | None = None
 

@@ -13,6 +13,7 @@ from dashboard.agents.filters import AgentQuery
 from dashboard.agents.rates import Range, Rates
 from dashboard.badges import breaker_badge
 from dashboard.formatting import counted, describe_waiting
+from dashboard.query_box import has_value
 from dashboard.sorting import Columns, SortColumn, read_sort
 from ledger.states import BreakerState
 from retries import breaker
@@ -213,6 +214,7 @@ def is_chosen(agent: Any, group: Group, query: AgentQuery, *, now: datetime) -> 
     return (
         (not query.state.wanted or not states.isdisjoint(query.state.wanted))
         and states.isdisjoint(query.state.unwanted)
+        and has_value(query.agent, agent.name)
         and (query.older is None or away > query.older)
         and (query.newer is None or away <= query.newer)
         and (not query.ids or agent.pk in query.ids)

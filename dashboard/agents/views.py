@@ -38,7 +38,7 @@ from dashboard.agents.rates import DAY, RANGES, Range, Rates, read_rates
 from dashboard.agents.rows import AgentRow, build_row
 from dashboard.facets import Facet, build_state_facets
 from dashboard.form_values import read_whole_number
-from dashboard.nearest_names import NameHints, list_near_agents
+from dashboard.nearest_names import NameHints, suggest_agents
 from dashboard.question_lines import (
     OpenQuestions,
     SameCause,
@@ -115,7 +115,7 @@ def index(visit: Visit) -> AgentListPage:
         fleet=fleet,
         silent_after=settings.TENFOUR["SILENT_AFTER_SECONDS"],
         config=breaker.read_config(),
-        hints=NameHints(nearest=[] if fleet.found else list_near_agents(query, project)),
+        hints=suggest_agents(query, project, found=bool(fleet.found)),
     )
 
 

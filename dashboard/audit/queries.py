@@ -4,7 +4,7 @@ It merges the journal, the admin's own log and the records of sign-ins.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from heapq import merge
 from itertools import islice
@@ -15,13 +15,13 @@ from django.contrib.admin.models import LogEntry
 from django.db.models import QuerySet
 
 from dashboard.activity.filters import EventQuery
-from dashboard.activity.queries import describe_events, filter_events, with_extras
+from dashboard.activity.queries import EventEntry, describe_events, filter_events, with_extras
 from dashboard.navigation import Scope
 from dashboard.pagination import PAGE
 from dashboard.query_box import ANY
-from dashboard.shared_queries import match_values, of_project
+from dashboard.shared_queries import CountOf, match_values, of_project
 from ledger.ids import SLACK, first_id
-from ledger.models import SignInOutcome, SignInRecord, Token
+from ledger.models import Project, SignInOutcome, SignInRecord, Token
 from ledger.models.event import EventQuerySet
 from ledger.people.browsers import describe_browser
 
@@ -64,23 +64,47 @@ def events_of_tokens(query: EventQuery, scope: Scope) -> EventQuerySet:
     return about.exclude(actor_type="user")
 
 
-def list_records(query: EventQuery, scope: Scope, *, before: UUID | None) -> list[AuditRecord]:
-    """Return a page of records, newest first, and one more if there are older ones."""
-    return list(islice(read_records(query, scope, before=before, batch=PAGE + 1), PAGE + 1))
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """An order of records and where to start: after the record with this id, or at the first."""
+
+    after: UUID | None = None
+    is_oldest_first: bool = False
+    batch: int = BATCH
+
+    def is_next(self, id: UUID) -> bool:
+        """Return whether a record comes after the start."""
+        return self.after is None or (id > self.after if self.is_oldest_first else id < self.after)
 
 
-def read_records(
-    query: EventQuery, scope: Scope, *, before: UUID | None = None, batch: int = BATCH
-) -> Iterator[AuditRecord]:
-    """Yield the records of a query, newest first, a batch at a time."""
+def list_records(query: EventQuery, scope: Scope, walk: Walk) -> list[AuditRecord]:
+    """Return a page of records, and one more if there are further ones."""
+    walk = replace(walk, batch=PAGE + 1)
+    return list(islice(read_records(query, scope, walk), PAGE + 1))
+
+
+def read_records(query: EventQuery, scope: Scope, walk: Walk) -> Iterator[AuditRecord]:
+    """Yield the records of a query in an order, a batch at a time."""
     sources = [
-        read_events(rows, before=before, batch=batch)
+        read_events(rows, walk)
         for rows in (acts_of_people(query, scope), events_of_tokens(query, scope))
     ]
     if shows_instance(query, scope):
-        sources.append(read_admin_log(query, before=before, batch=batch))
-        sources.append(read_sign_ins(query, before=before, batch=batch))
-    return merge(*sources, key=lambda record: record.id, reverse=True)
+        sources += [read_admin_log(query, walk), read_sign_ins(query, walk)]
+    return merge(*sources, key=lambda record: record.id, reverse=not walk.is_oldest_first)
+
+
+def read_batches(rows: QuerySet[Any], walk: Walk) -> Iterator[list[Any]]:
+    """Yield the rows after the start of a walk, a batch at a time."""
+    order, beyond = ("id", "id__gt") if walk.is_oldest_first else ("-id", "id__lt")
+    last: Any = walk.after
+    while True:
+        further = rows.filter(**{beyond: last}) if last else rows
+        found = list(further.order_by(order)[: walk.batch])
+        yield found
+        if len(found) < walk.batch:
+            return
+        last = found[-1].pk
 
 
 def shows_instance(query: EventQuery, scope: Scope) -> bool:
@@ -93,50 +117,39 @@ def shows_instance(query: EventQuery, scope: Scope) -> bool:
     return scope.project is None or not scope.is_choice
 
 
-def read_events(events: EventQuerySet, *, before: UUID | None, batch: int) -> Iterator[AuditRecord]:
-    rows = with_extras(events)
-    while True:
-        older = rows.filter(id__lt=before) if before else rows
-        found = list(older.order_by("-id")[:batch])
-        for entry in describe_events(found):
-            event, sentence = entry.event, entry.sentence
-            data = event.data if isinstance(event.data, dict) else {}
-            yield AuditRecord(
-                id=event.pk,
-                at=event.at,
-                who=event.actor_name,
-                kind=event.kind,
-                did=sentence.does,
-                what=f"{sentence.quote}{sentence.tail}".lstrip(":, ") or entry.agent,
-                reason=str(data.get("note") or data.get("reason") or ""),
-                source="journal",
-                subject_type=event.subject_type,
-                subject_id=str(event.subject_id),
-                from_state=event.from_state or "",
-                to_state=event.to_state or "",
-                request_id=event.request_id,
-                icon=sentence.icon,
-                page=entry.page,
-                data=data,
-            )
-        if len(found) < batch:
-            return
-        before = found[-1].pk
+def read_events(events: EventQuerySet, walk: Walk) -> Iterator[AuditRecord]:
+    for found in read_batches(with_extras(events), walk):
+        yield from map(describe_record, describe_events(found))
 
 
-def read_admin_log(query: EventQuery, *, before: UUID | None, batch: int) -> Iterator[AuditRecord]:
+def describe_record(entry: EventEntry) -> AuditRecord:
+    event, sentence = entry.event, entry.sentence
+    data = event.data if isinstance(event.data, dict) else {}
+    return AuditRecord(
+        id=event.pk,
+        at=event.at,
+        who=event.actor_name,
+        kind=event.kind,
+        did=sentence.does,
+        what=f"{sentence.quote}{sentence.tail}".lstrip(":, ") or entry.agent,
+        reason=str(data.get("note") or data.get("reason") or ""),
+        source="journal",
+        subject_type=event.subject_type,
+        subject_id=str(event.subject_id),
+        from_state=event.from_state or "",
+        to_state=event.to_state or "",
+        request_id=event.request_id,
+        icon=sentence.icon,
+        page=entry.page,
+        data=data,
+    )
+
+
+def read_admin_log(query: EventQuery, walk: Walk) -> Iterator[AuditRecord]:
     rows = filter_admin_log(query).select_related("user", "content_type")
-    last: int | None = None
-    while True:
-        older = rows.filter(pk__lt=last) if last else rows
-        found = list(older.order_by("-id")[:batch])
-        for row in found:
-            record = admin_record(row)
-            if before is None or record.id < before:
-                yield record
-        if len(found) < batch:
-            return
-        last = found[-1].pk
+    # its own ids are numbers: a record's place follows from its time
+    for found in read_batches(rows, replace(walk, after=None)):
+        yield from (record for record in map(admin_record, found) if walk.is_next(record.id))
 
 
 def filter_admin_log(query: EventQuery) -> QuerySet[LogEntry]:
@@ -176,15 +189,9 @@ SIGN_INS = {
 }
 
 
-def read_sign_ins(query: EventQuery, *, before: UUID | None, batch: int) -> Iterator[AuditRecord]:
-    rows = filter_sign_ins(query)
-    while True:
-        older = rows.filter(id__lt=before) if before else rows
-        found = list(older.order_by("-id")[:batch])
+def read_sign_ins(query: EventQuery, walk: Walk) -> Iterator[AuditRecord]:
+    for found in read_batches(filter_sign_ins(query), walk):
         yield from map(describe_sign_in, found)
-        if len(found) < batch:
-            return
-        before = found[-1].pk
 
 
 def filter_sign_ins(query: EventQuery) -> QuerySet[SignInRecord]:
@@ -223,5 +230,9 @@ def count_records(query: EventQuery, scope: Scope) -> int:
     sources: list[QuerySet[Any]] = [acts_of_people(query, scope), events_of_tokens(query, scope)]
     if shows_instance(query, scope):
         sources += [filter_admin_log(query), filter_sign_ins(query)]
-    found = sum(rows.order_by()[:COUNT_CAP].count() for rows in sources)
-    return min(COUNT_CAP, found)
+    counts = {
+        f"n{at}": CountOf(rows.order_by().values("pk")[:COUNT_CAP])
+        for at, rows in enumerate(sources)
+    }
+    found = Project.objects.order_by().annotate(**counts).values_list(*counts)[:1]
+    return min(COUNT_CAP, sum(next(iter(found), ())))

@@ -13,44 +13,41 @@ from dashboard.access import operators_only
 from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
 from dashboard.audit import queries
-from dashboard.audit.queries import AuditRecord
+from dashboard.audit.counts import ChoiceCounts, count_choices
+from dashboard.audit.queries import AuditRecord, Walk
 from dashboard.export import export_records
+from dashboard.facets import Facet
 from dashboard.navigation import read_scope
 from dashboard.nearest_names import NameHints, list_problems, suggest_names
 from dashboard.pagination import PAGE
 from dashboard.query_box import as_id
+from dashboard.query_values import parse_age
 from dashboard.rendering import Crumb, HtmxRequest, PageContext
 from dashboard.saved_views.strip import ViewStrip, read_views
 from ledger import journal
 from ledger.journal import Kind, stamp_of
 
 NOUNS = ("task", "instruction", "escalation", "agent", "plan", "pattern", "token", "operation")
-PERIODS = (("24h", "24 h"), ("7d", "7 d"), ("30d", "30 d"))
+PERIODS = {"24h": "24 h", "7d": "7 d", "30d": "30 d"}
+AGES = {name: age for name in PERIODS if (age := parse_age(name))}
+OLDEST = "oldest"
 COLUMNS = (
     *("at", "who", "did", "what", "reason", "source", "kind"),
     *("subject_type", "subject_id", "from_state", "to_state", "request_id"),
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A quick filter with the query that sets or lifts it."""
-
-    label: str
-    query: str
-    current: bool
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditPage(PageContext):
     query: EventQuery
+    sort: str
     views: ViewStrip
     records: list[AuditRecord]
     older: str
     count: int
     count_cap: int
-    nouns: list[Choice]
-    periods: list[Choice]
+    nouns: list[Facet]
+    periods: list[Facet]
     hints: NameHints
     subpage: str = "audit"
 
@@ -58,33 +55,40 @@ class AuditPage(PageContext):
 @require_safe
 @operators_only
 def index(request: HtmxRequest) -> HttpResponse:
-    """Show what people did, newest first."""
+    """Show what people did, newest first or oldest first."""
     visit = rendering.begin_visit(request, current="settings")
     text = request.GET.get("q", "")
     query = filters.parse(text, now=visit.now)
-    found = queries.list_records(query, visit.scope, before=as_id(request.GET.get("before", "")))
+    walk = Walk(as_id(request.GET.get("before", "")), request.GET.get("sort") == OLDEST)
+    found = queries.list_records(query, visit.scope, walk)
     records = found[:PAGE]
+    counts = count_choices(query, visit.scope, nouns=NOUNS, periods=AGES, now=visit.now)
     page = AuditPage(
         title="Audit log",
         heading="Audit log",
         crumbs=(Crumb("Settings", reverse("dashboard:settings")),),
         query=query,
-        views=read_views(visit, "audit", query.text),
+        sort=OLDEST if walk.is_oldest_first else "",
+        views=read_views(visit, "audit", query.text, OLDEST if walk.is_oldest_first else ""),
         records=records,
         older=str(records[-1].id) if len(found) > PAGE else "",
         count=queries.count_records(query, visit.scope),
         count_cap=queries.COUNT_CAP,
-        nouns=[choose(query, "kind", noun, noun) for noun in NOUNS],
+        nouns=[build_choice(query, "kind", noun, noun, counts) for noun in NOUNS],
         hints=suggest_names(query, "audit", visit.scope.project, found=bool(records)),
-        periods=[choose(query, "since", value, label) for value, label in PERIODS],
+        periods=[build_choice(query, "since", *each, counts) for each in PERIODS.items()],
     )
     return rendering.respond(visit, "audit/index.html", "audit/_audit.html", page)
 
 
-def choose(query: EventQuery, key: str, value: str, label: str) -> Choice:
+def build_choice(
+    query: EventQuery, key: str, value: str, label: str, counts: ChoiceCounts
+) -> Facet:
+    """Return a quick filter with the query that sets or lifts it, and the number of its records."""
     term = f"{key}:{value}"
     current = term in query.text.split()
-    return Choice(label, query.having(key, "" if current else term), current)
+    text = query.having(key, "" if current else term)
+    return Facet(label, text, counts.of[value], current, are_some=counts.are_some)
 
 
 @require_safe
@@ -93,9 +97,10 @@ def export(request: HtmxRequest, form: str) -> HttpResponseBase:
     """Stream the filtered log; the export is an entry of the log itself."""
     scope, now = read_scope(request), timezone.now()
     query = filters.parse(request.GET.get("q", ""), now=now)
+    walk = Walk(is_oldest_first=request.GET.get("sort") == OLDEST)
     values_of = attrgetter(*COLUMNS)
     response = export_records(
-        map(values_of, queries.read_records(query, scope)),
+        map(values_of, queries.read_records(query, scope, walk)),
         COLUMNS,
         form=form,
         name=f"audit-{now:%Y-%m-%d}",

@@ -8,17 +8,14 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from dashboard.activity import filters as event_filters
-from dashboard.activity import queries as event_queries
 from dashboard.agents import filters as agent_filters
 from dashboard.completion.sources import (
-    SHOWN,
     Source,
     Typed,
     agents,
+    known,
     list_choices,
     list_patterns,
-    newest,
-    option,
     plans,
     states,
 )
@@ -26,26 +23,26 @@ from dashboard.deadletters import queries as deadletter_queries
 from dashboard.escalations import filters as inbox_filters
 from dashboard.instructions import filters as instruction_filters
 from dashboard.instructions import queries as instruction_queries
+from dashboard.known_names import sources_of
 from dashboard.notifications import delivery_filters
+from dashboard.operations import filters as operation_filters
 from dashboard.patterns import filters as pattern_filters
 from dashboard.patterns import queries as pattern_queries
 from dashboard.plans import filters as plan_filters
 from dashboard.plans import queries as plan_queries
-from dashboard.query_box import ANY, ME, NO_ONE, Keys, Names
+from dashboard.query_box import ANY, Keys, Names
 from dashboard.sessions import filters as session_filters
 from dashboard.sessions import queries as session_queries
 from dashboard.standing_instructions import filters as rule_filters
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks import queries as task_queries
 from dashboard.tasks.counts import count_tasks
-from ledger.journal import Kind
-from ledger.models import DeadLetter, Instruction, Project, Session, Task
-from retries.models import Channel, Escalation
+from ledger.models import DeadLetter, Instruction, Session, Task
 
 
 @dataclass(frozen=True, slots=True)
 class CompletedList:
-    """The keys of a list, and the sources of those whose values are not fixed."""
+    """The keys of a list, and the sources of those whose values are counted or described."""
 
     place: str  # the name of the list's URL, whose permission completing needs
     keys: Keys
@@ -70,10 +67,6 @@ def count_task_states(typed: Typed) -> Mapping[str, int]:
     return {
         name: sum(counts.get(state, 0) for state in of) for name, of in task_filters.STATES.items()
     }
-
-
-def list_errors(typed: Typed) -> list[dict[str, str]]:
-    return list_choices(typed, task_filters.ERRORS)
 
 
 # ---- other lists
@@ -108,43 +101,14 @@ def count_plan_states(typed: Typed) -> Mapping[str, int]:
     return {name: counts[name] for name in plan_filters.STATES}
 
 
-def list_assignees(typed: Typed) -> list[dict[str, str]]:
-    open_ones = newest(lambda: Escalation.objects.open(), "assignee__username")
-    return list_choices(typed, (ME, NO_ONE)) + open_ones(typed)
-
-
-def list_projects(typed: Typed) -> list[dict[str, str]]:
-    rows = Project.objects.filter(pk=typed.project.pk) if typed.project else Project.objects.all()
-    named = rows.filter(name__istartswith=typed.prefix).order_by("name")
-    return [option(typed.key, name) for name in named.values_list("name", flat=True)[:SHOWN]]
-
-
-def list_channels(typed: Typed) -> list[dict[str, str]]:
-    rows = Channel.objects.reaching(typed.project) if typed.project else Channel.objects.all()
-    named = rows.filter(name__istartswith=typed.prefix).order_by("name")
-    return [option(typed.key, name) for name in named.values_list("name", flat=True)[:SHOWN]]
-
-
-def list_kinds(typed: Typed) -> list[dict[str, str]]:
-    nouns = [f"{noun}.*" for noun in event_filters.NOUNS]
-    return list_choices(typed, (*nouns, *map(str, Kind)))
-
-
-def list_actors(typed: Typed) -> list[dict[str, str]]:
-    events = event_queries.filter_events(event_filters.EventQuery(), typed.project)
-    return newest(lambda: events, "actor_name")(replace(typed, project=None))
-
-
 TASKS: dict[str, Any] = {
     "agent": agents(tasks_of),
     "plan": plans(tasks_in_plan),
     "state": states(count_task_states),
     "pattern": list_patterns,
-    "type": newest(Task.objects.all, "type"),
-    "error": list_errors,
 }
 EVENT_KEYS = event_filters.build_keys([], now=timezone.now())
-EVENTS = {"agent": agents(), "actor": list_actors}
+EVENTS = {"agent": agents()}
 LISTS = {
     "tasks": CompletedList("tasks", task_filters.KEYS, TASKS),
     "deadletters": CompletedList(
@@ -155,17 +119,12 @@ LISTS = {
             "agent": agents(letters_of),
             "plan": plans(),
             "state": states(count_letter_states),
-            "type": newest(DeadLetter.objects.all, "type"),
-            "reason": newest(DeadLetter.objects.all, "reason"),
         },
     ),
     "instructions": CompletedList(
         "instructions",
         instruction_filters.KEYS,
-        {
-            "agent": agents(instructions_of),
-            "from": newest(Instruction.objects.all, "sent_by_name"),
-        },
+        {"agent": agents(instructions_of), "plan": plans(), "pattern": list_patterns},
     ),
     "escalations": CompletedList(
         "escalations",
@@ -174,7 +133,6 @@ LISTS = {
             "agent": agents(),
             "plan": plans(),
             "pattern": list_patterns,
-            "assignee": list_assignees,
         },
     ),
     "patterns": CompletedList(
@@ -182,6 +140,7 @@ LISTS = {
         pattern_filters.KEYS,
         {
             "agent": agents(),
+            "plan": plans(),
             "pattern": list_patterns,
             "state": states(count_pattern_states),
         },
@@ -191,29 +150,29 @@ LISTS = {
         plan_filters.KEYS,
         {
             "agent": agents(),
+            "plan": plans(),
             "state": states(count_plan_states),
         },
     ),
     "sessions": CompletedList(
         "sessions",
         session_filters.KEYS,
-        {"agent": agents(sessions_of), "task": newest(Task.objects.all, "ref")},
+        {"agent": agents(sessions_of)},
     ),
-    "agents": CompletedList("agents", agent_filters.KEYS),
+    "agents": CompletedList("agents", agent_filters.KEYS, {"agent": agents()}),
     "activity": CompletedList("activity", EVENT_KEYS, EVENTS),
     "audit": CompletedList("audit", EVENT_KEYS, EVENTS),
-    "rules": CompletedList(
-        "rules", rule_filters.KEYS, {"agent": agents(), "project": list_projects}
-    ),
-    "deliveries": CompletedList(
-        "deliveries", delivery_filters.KEYS, {"channel": list_channels, "event": list_kinds}
-    ),
+    "rules": CompletedList("rules", rule_filters.KEYS, {"agent": agents()}),
+    "operations": CompletedList("operations", operation_filters.KEYS),
+    "deliveries": CompletedList("deliveries", delivery_filters.KEYS),
 }
 
 
 def find_source(listed: CompletedList, key: str) -> Source | None:
     """Return the source of a key's values, or None where its values are not names."""
-    source, kind = listed.sources.get(key), listed.keys.get(key)
-    if source is None and isinstance(kind, Names):
+    kind = listed.keys.get(key)
+    if key in listed.sources or not isinstance(kind, Names):
+        return listed.sources.get(key)
+    if kind.choices:
         return lambda typed: list_choices(typed, kind.choices)
-    return source
+    return known(sources_of(listed.place)[kind.field or key].list)

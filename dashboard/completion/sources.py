@@ -7,14 +7,13 @@ from typing import Any
 from django.db.models import OuterRef, Q, QuerySet
 
 from dashboard.formatting import COUNT_CAP, capped
+from dashboard.known_names import Lister
 from dashboard.query_box import term
-from dashboard.shared_queries import CountOf, of_project
+from dashboard.shared_queries import CountOf, find_patterns, of_project
 from ledger.models import Agent, Plan, Project
 from ledger.text import truncate
-from retries.models import FailurePattern
 
 SHOWN = 8
-NEWEST = 1_000  # rows whose values are offered
 # of keys whose values are not names
 AGES = ("30m", "2h", "1d", "7d")
 PERIODS = ("1h", "24h", "7d", "2026-01-01..2026-01-31")
@@ -28,6 +27,10 @@ EXAMPLES = {
     "sent": PERIODS,
     "seen": PERIODS,
     "first": PERIODS,
+    "failed": PERIODS,
+    "fired": PERIODS,
+    "opened": PERIODS,
+    "started": PERIODS,
     "attempts": (">1", ">2", "<3"),
     "ack": (">30s", ">2m", "<10s"),
     "code": ("5xx", "4xx", "none"),
@@ -57,7 +60,7 @@ def option(key: str, value: str, detail: str = "", count: int | None = None) -> 
 
 
 def list_choices(typed: Typed, choices: Iterable[str]) -> list[Option]:
-    begun = (each for each in choices if each.startswith(typed.prefix.lower()))
+    begun = (each for each in choices if each.lower().startswith(typed.prefix.lower()))
     return [option(typed.key, each) for each in begun]
 
 
@@ -113,22 +116,11 @@ def count_each(of: QuerySet[Any], rows: QuerySet[Any], *columns: str) -> list[di
 
 
 def list_patterns(typed: Typed) -> list[Option]:
-    prefix = typed.prefix
-    named = Q(template__icontains=prefix) | Q(fingerprint__startswith=prefix.lower())
-    rows = of_project(FailurePattern.objects.current().filter(named), typed.project)
+    rows = find_patterns(typed.prefix, typed.project)
     found = rows.order_by("-last_seen", "-id").values_list("fingerprint", "template")[:SHOWN]
     return [option(typed.key, fingerprint, template) for fingerprint, template in found]
 
 
-def newest(rows: Callable[[], QuerySet[Any]], column: str) -> Source:
-    """Return the source of the values of a column in the newest rows of a table."""
-
-    def list_values(typed: Typed) -> list[Option]:
-        found = of_project(rows(), typed.project).order_by("-id")
-        values = dict.fromkeys(found.values_list(column, flat=True)[:NEWEST])
-        prefix = typed.prefix.lower()
-        return [
-            option(typed.key, each) for each in values if each and each.lower().startswith(prefix)
-        ]
-
-    return list_values
+def known(names: Lister) -> Source:
+    """Return the source of the names that a key is known to take."""
+    return lambda typed: list_choices(typed, filter(None, dict.fromkeys(names(typed.project))))

@@ -15,10 +15,12 @@ from dashboard.pagination import Page, read_page, slice_rows
 from dashboard.query_box import ANY
 from dashboard.shared_queries import (
     CountOf,
+    bound_ids,
     failed_in_pattern,
     hash_of,
     match_age,
     match_any,
+    match_period,
     match_values,
     name_params,
     of_project,
@@ -57,8 +59,10 @@ def filter_deadletters(query: TaskQuery, project: Project | None) -> QuerySet[De
         match_values(query.plan, "task__plan__ref"),
         match_values(query.reason, "reason"),
         match_any(query.error, failed_with),
-        match_any(query.pattern, lambda text: Q(task__in=failed_in_pattern(text))),
+        match_any(query.pattern, lambda text: Q(task__in=failed_in_pattern(text, project))),
         match_age(query.older, "failed_at"),
+        match_period(query.failed, "failed_at"),
+        bound_ids(query.failed),
         match_any(query.state, in_state),
     )
     if query.state == ANY and not query.ids:

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.http import Http404
+from django.http import Http404, HttpResponse
 from django.urls import reverse_lazy
 
 from dashboard import steps
 from dashboard.actions import Action
+from dashboard.date_range import DateRange, find_dates, open_dates
 from dashboard.deadletters import queries
 from dashboard.deadletters.actions import ACTIONS, BULK_VERBS, allowed_actions
 from dashboard.deadletters.causes import CauseGroup, add_counts, group_by_cause
@@ -101,6 +102,7 @@ class DeadLetterListPage(PageContext):
     views: ViewStrip
     states: list[Facet]
     total: int | None
+    dates: DateRange
     sort: str
     headings: dict[str, Heading]
     page: Page[Any]
@@ -119,10 +121,12 @@ class DeadLetterListPage(PageContext):
     current="deadletters",
     of=DeadLetter,
 )
-def index(visit: Visit) -> DeadLetterListPage:
+def index(visit: Visit) -> DeadLetterListPage | HttpResponse:
     """Show the dead letters that the query asks for, by cause or newest first."""
     params, project = visit.request.GET, visit.scope.project
     query = task_filters.parse(params.get("q", ""), task_filters.LETTER_KEYS)
+    if (dated := open_dates(visit.request, query, "failed")) is not None:
+        return dated
     counts = queries.count_deadletters(query, project)
     by_cause = params.get("group") != "time"
     state = "open" if query.one_state == "all" else query.one_state
@@ -143,6 +147,7 @@ def index(visit: Visit) -> DeadLetterListPage:
         views=read_views(visit, "deadletters", query.text, sort),
         states=build_state_facets(STATES, counts, state, query, default="open"),
         total=counts.get(state),
+        dates=find_dates("failed", query.failed),
         sort=sort,
         headings=build_headings(queries.SORT_COLUMNS, LABELS, sort, queries.DEFAULT_SORT),
         page=page,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from dashboard.query_box import ANY, Keys, ListQuery, Names, Values
-from dashboard.query_values import read_age
+from dashboard.query_values import Period, read_age, read_period
 from retries.states import QUESTIONS, Reason
 
 R = Reason
@@ -33,10 +33,13 @@ YES = "yes"
 KEYS: Keys = {
     "reason": Names(tuple(REASONS)),
     "agent": Names(),
+    "type": Names(),
     "plan": Names(),
     "pattern": Names(),
+    "error": Names(),
     "assignee": Names(),
     "older": read_age("older"),
+    "opened": read_period("opened"),
     "blocks": Names((YES,)),
 }
 
@@ -45,11 +48,14 @@ KEYS: Keys = {
 class InboxQuery(ListQuery):
     reason: Values = ANY
     agent: Values = ANY
+    type: Values = ANY
     plan: Values = ANY
     pattern: Values = ANY
+    error: Values = ANY
     assignee: Values = ANY
     blocks: Values = ANY
     older: timedelta | None = None
+    opened: Period | None = None
 
 
 def parse(text: str) -> InboxQuery:

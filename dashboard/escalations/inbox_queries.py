@@ -22,16 +22,23 @@ from django.db.models import (
     Subquery,
 )
 from django.db.models import Value as V
+from django.db.models.functions import Coalesce
 
 from dashboard.escalations.filters import REASONS, InboxQuery
 from dashboard.formatting import COUNT_CAP
 from dashboard.query_box import ANY, ME, NO_ONE, Values
 from dashboard.question_lines import waiting_for
-from dashboard.shared_queries import match_any, match_values, of_project
+from dashboard.shared_queries import (
+    match_any,
+    match_period,
+    match_values,
+    named_pattern,
+    of_project,
+)
 from ledger import sql
 from ledger.models import Failure, Instruction, Need, Project, Task
 from ledger.sql import quoted
-from ledger.states import FINAL
+from ledger.states import FINAL, FailureType
 from retries.models import Escalation, FailurePattern, Grouped
 
 LONG_WAIT = timedelta(hours=1)
@@ -191,11 +198,16 @@ select
 
 
 def narrow_to_words(rows: QuerySet[Any], query: InboxQuery) -> QuerySet[Any]:
-    """Return the escalations with the ids and the words of a query."""
+    """Return the escalations that match the parts of a query without a count."""
     if query.ids:
         rows = rows.filter(id__in=query.ids)
-    if query.words:
+    rows = rows.filter(match_period(query.opened, "opened_at"))
+    if query.type != ANY:
+        rows = rows.alias(type=TYPE).filter(match_values(query.type, "type"))
+    if query.words or query.error != ANY:
         rows = rows.alias(**SEARCHED)
+    if query.error != ANY:
+        rows = rows.alias(failed_as=FAILED_AS).filter(match_any(query.error, failed_with))
     for word in query.words:
         rows = rows.filter(contains(word))
     return rows
@@ -274,12 +286,20 @@ SEARCHED = {
     "told": Subquery(INSTRUCTION.values("content")[:1]),
     "error": Subquery(LAST_FAILURE.values("message")[:1]),
 }
+# empty for an escalation without a task or a failure, so that it can be excluded
+TYPE = Coalesce(Subquery(TASK.values("type")[:1]), V(""))
+FAILED_AS = Coalesce(Subquery(LAST_FAILURE.values("type")[:1]), V(""))
 
 
 def contains(word: str) -> Q:
     """Return the condition that an escalation, its task, instruction or last error has a word."""
     texts = ("question", *SEARCHED)
     return match_any(Values(texts), lambda text: Q(**{f"{text}__icontains": word}))
+
+
+def failed_with(text: str) -> Q:
+    """Return the condition that the last failure has this type, or that its error has words."""
+    return Q(failed_as=text) if text in FailureType else Q(error__icontains=text)
 
 
 def assigned_to(name: str, viewer: User) -> Q:
@@ -294,7 +314,7 @@ def as_column(condition: Q) -> Any:
     return ExpressionWrapper(condition, output_field=BooleanField())
 
 
-def find_patterns(texts: Sequence[str], project: Project | None) -> list[UUID]:
+def list_patterns(texts: Sequence[str], project: Project | None) -> list[UUID]:
     """Return the patterns of a project with these fingerprints, or with these words."""
     rows = select_patterns(texts, project).distinct().order_by("id")
     return list(rows.values_list("pk", flat=True)[:MOST_PATTERNS])
@@ -305,9 +325,8 @@ def select_patterns(texts: Sequence[str], project: Project | None) -> QuerySet[F
         return FailurePattern.objects.none()
     named = Q()
     for text in texts:
-        named |= Q(fingerprint__startswith=text.lower()) | Q(merged__fingerprint=text.lower())
-        named |= Q(template__icontains=text) | Q(example__icontains=text)
-    return of_project(FailurePattern.objects.filter(named), project)
+        named |= named_pattern(text)
+    return of_project(FailurePattern.objects.current(), project).filter(named)
 
 
 # ---- what it returns
@@ -334,10 +353,10 @@ def fetch_groups(wanted: Request, *, now: datetime) -> dict[str, Any]:
         "now": now,
         "project": wanted.project.pk if wanted.project else None,
         "long": now - LONG_WAIT,
-        "patterns": find_patterns(query.pattern.wanted, wanted.project)
+        "patterns": list_patterns(query.pattern.wanted, wanted.project)
         if query.pattern.wanted
         else None,
-        "not_patterns": find_patterns(query.pattern.unwanted, wanted.project),
+        "not_patterns": list_patterns(query.pattern.unwanted, wanted.project),
         "plans": list(query.plan.wanted) or None,
         "not_plans": list(query.plan.unwanted),
         "blocks": None if query.blocks == ANY else bool(query.blocks.wanted),

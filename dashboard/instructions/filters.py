@@ -25,6 +25,11 @@ SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionQuery(StateQuery):
     agent: Values = ANY
+    # of the task that it names
+    type: Values = ANY
+    plan: Values = ANY
+    pattern: Values = ANY
+    error: Values = ANY
     sender: Values = ANY
     urgency: Values = ANY
     ack_over: float | None = None
@@ -45,6 +50,10 @@ def read_ack(value: str) -> dict[str, float]:
 KEYS: Keys = {
     "agent": Names(),
     "state": Names(tuple(STATES)),
+    "type": Names(),
+    "plan": Names(),
+    "pattern": Names(),
+    "error": Names(),
     "from": Names(field="sender"),
     "urgency": Names(tuple(URGENCIES)),
     "older": read_age("older"),

@@ -15,10 +15,11 @@ from django.db.models import (
     OuterRef,
     Q,
     QuerySet,
+    Subquery,
     When,
 )
 from django.db.models import Value as V
-from django.db.models.functions import Left
+from django.db.models.functions import Coalesce, Left
 
 from dashboard import pagination
 from dashboard.compiled_queries import compiled
@@ -27,10 +28,13 @@ from dashboard.instructions.filters import InstructionQuery
 from dashboard.instructions.forecast import Clock, Forecast, forecast
 from dashboard.instructions.latency_chart import LATENCY_EDGES
 from dashboard.pagination import Page, slice_rows
+from dashboard.query_box import ANY
 from dashboard.shared_queries import (
     WINDOW,
     CountOf,
     bound_ids,
+    failed_in_pattern,
+    failed_with,
     hash_of,
     match_age,
     match_any,
@@ -41,7 +45,7 @@ from dashboard.shared_queries import (
 from dashboard.sorting import SortColumn, slice_sorted
 from dashboard.status_text import AHEAD_CAP
 from ledger import instruction_stats, search_words, sql
-from ledger.models import ClockRun, Instruction, Project
+from ledger.models import ClockRun, Instruction, Project, Task
 from ledger.optional_cache import get_or_compute_slow
 from ledger.states import LEVELS, InstructionState
 
@@ -95,6 +99,9 @@ def filter_instructions(query: InstructionQuery, project: Project | None) -> Que
     rows = rows.filter(
         match_values(query.agent, "agent__name"),
         match_values(query.sender, "sent_by_name"),
+        match_values(query.plan, "task__plan__ref"),
+        match_any(query.pattern, lambda text: Q(task__in=failed_in_pattern(text, project))),
+        match_any(query.error, lambda text: Q(task__in=failed_with(text))),
         states(query),
     )
     rows = rows.filter(
@@ -102,6 +109,8 @@ def filter_instructions(query: InstructionQuery, project: Project | None) -> Que
         match_period(query.sent, "queued_at"),
         bound_ids(query.sent),
     )
+    if query.type != ANY:
+        rows = rows.alias(type=TASK_TYPE).filter(match_values(query.type, "type"))
     for word in query.words:
         rows = rows.filter(id__in=search_words.find_instructions(word))
     if query.ids:
@@ -114,6 +123,11 @@ def filter_instructions(query: InstructionQuery, project: Project | None) -> Que
     if query.ack_under is not None:
         rows = rows.filter(took__lt=timedelta(seconds=query.ack_under))
     return rows
+
+
+# No index finds a type. It is looked up for each instruction, so that no plan reads all tasks; it
+# is empty without a task, so that it can be excluded.
+TASK_TYPE = Coalesce(Subquery(Task.objects.filter(pk=OuterRef("task")).values("type")[:1]), V(""))
 
 
 def states(query: InstructionQuery) -> Q:

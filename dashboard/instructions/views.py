@@ -7,12 +7,13 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.http import Http404
+from django.http import Http404, HttpResponse
 
 from dashboard import rendering, steps
 from dashboard.actions import Action
 from dashboard.agents.presence import SilentAgents
 from dashboard.agents.queries import list_silent_agents
+from dashboard.date_range import DateRange, find_dates, open_dates
 from dashboard.escalations import queries as escalation_queries
 from dashboard.escalations.outcome import AnswerOutcome, describe_outcome
 from dashboard.facets import Facet, build_state_facets
@@ -178,6 +179,7 @@ class InstructionListPage(PageContext):
     clock_is_late: bool
     states: list[Facet]
     total: int | None
+    dates: DateRange
     sort: str
     headings: dict[str, Heading]
     page: Page[ListedInstruction]
@@ -187,10 +189,12 @@ class InstructionListPage(PageContext):
 
 
 @live_page("instructions/index.html", "instructions/_instructions.html", current="instructions")
-def index(visit: Visit) -> InstructionListPage:
+def index(visit: Visit) -> InstructionListPage | HttpResponse:
     """Show the day's figures and the instructions that the query asks for."""
     request, scope, now = visit.request, visit.scope, visit.now
     query = filters.parse(request.GET.get("q", ""))
+    if (dated := open_dates(request, query, "sent")) is not None:
+        return dated
     counts = queries.count_by_state(query, scope.project)
     open_id = as_id(request.GET.get("open", ""))
     sort = read_sort(request.GET.get("sort", ""), queries.COLUMNS, counts.get(query.one_state))
@@ -217,6 +221,7 @@ def index(visit: Visit) -> InstructionListPage:
         clock_is_late=counts["waiting"] > 0 and clock.is_late(now),
         states=build_state_facets(STATES, counts, query.one_state, query),
         total=counts.get(query.one_state),
+        dates=find_dates("sent", query.sent),
         sort=sort,
         headings=build_headings(queries.COLUMNS, LABELS, sort, queries.DEFAULT_SORT),
         page=page,

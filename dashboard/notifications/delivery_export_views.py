@@ -10,6 +10,7 @@ from dashboard.navigation import requested_project
 from dashboard.nearest_names import list_problems
 from dashboard.notifications import delivery_filters, delivery_queries
 from dashboard.rendering import HtmxRequest
+from dashboard.sorting import read_sort, sort_rows
 
 COLUMNS = {
     "id": "id",
@@ -37,6 +38,8 @@ def export(request: HtmxRequest, form: str) -> HttpResponseBase:
     """Stream the list as CSV or JSON lines, without the bodies of messages and answers."""
     query = delivery_filters.parse(request.GET.get("q", ""))
     project = requested_project(request)
-    rows = delivery_queries.filter_deliveries(query, project, now=timezone.now()).order_by("-id")
+    sort = read_sort(request.GET.get("sort", ""), delivery_queries.COLUMNS, 0)
+    rows = delivery_queries.filter_deliveries(query, project, now=timezone.now())
+    ordered = sort_rows(rows, sort, delivery_queries.COLUMNS)
     problems = list_problems(query, "deliveries", project)
-    return export_list(rows, COLUMNS, form=form, name="deliveries", problems=problems)
+    return export_list(ordered, COLUMNS, form=form, name="deliveries", problems=problems)

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from dashboard.query_box import ANY, Keys, Names, StateQuery, Values
-from dashboard.query_values import read_age
+from dashboard.query_values import Period, read_age, read_period
 
 # the name of a state in the box -> the states of deliveries that it stands for
 STATES = {
@@ -29,6 +29,7 @@ class DeliveryQuery(StateQuery):
     event: Values = ANY
     code: tuple[int, int] | None = None  # from and to; (0, 0) for no answer
     older: timedelta | None = None
+    sent: Period | None = None
 
 
 def read_code(value: str) -> Mapping[str, Any]:
@@ -52,6 +53,7 @@ KEYS: Keys = {
     "state": Names(tuple(STATES)),
     "code": read_code,
     "older": read_age("older"),
+    "sent": read_period("sent"),
 }
 
 

@@ -7,13 +7,14 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, F, Q, QuerySet
 
 from dashboard import pagination
 from dashboard.live_updates import stamp_key
 from dashboard.notifications.delivery_filters import STATES, DeliveryQuery
-from dashboard.pagination import Page, slice_rows
-from dashboard.shared_queries import hash_of, match_any
+from dashboard.pagination import Page
+from dashboard.shared_queries import bound_ids, hash_of, match_any, match_period
+from dashboard.sorting import SortColumn, slice_sorted
 from ledger import sql
 from ledger.models import Project
 from ledger.optional_cache import get_or_compute_slow
@@ -46,6 +47,8 @@ def filter_deliveries(
         match_any(query.channel, lambda name: Q(channel__name__icontains=name)),
         match_any(query.event, of_kind),
         match_any(query.state, lambda name: Q(state__in=STATES[name])),
+        match_period(query.sent, "created_at"),
+        bound_ids(query.sent),
     )
     if query.code:
         start, end = query.code
@@ -67,29 +70,39 @@ def of_kind(name: str) -> Q:
     return Q(kind__startswith=name[:-1]) if name.endswith("*") else Q(kind=name)
 
 
+COLUMNS = {
+    "channel": SortColumn(F("channel__name")),
+    "tries": SortColumn(F("tries"), largest_first=True),
+    "sent": SortColumn(F("id"), largest_first=True, is_indexed=True),
+}
+DEFAULT_SORT = "-sent"
+
+
 def list_deliveries(
     query: DeliveryQuery,
     project: Project | None,
+    sort: str = "",
     *,
     before: UUID | None,
     after: UUID | None,
     now: datetime,
 ) -> Page[Delivery]:
-    """Return the page of deliveries next to one, newest first."""
+    """Return the page of deliveries next to one, newest first unless in another order."""
     return pagination.read_page(
-        partial(fetch_deliveries, query, project, now), before=before, after=after
+        partial(fetch_deliveries, query, project, sort, now), before=before, after=after
     )
 
 
 def fetch_deliveries(
     query: DeliveryQuery,
     project: Project | None,
+    sort: str,
     now: datetime,
     before: UUID | None,
     after: UUID | None,
 ) -> list[Delivery]:
     rows = filter_deliveries(query, project, now=now).select_related("channel").defer(*HEAVY)
-    return list(slice_rows(rows, before=before, after=after))
+    return list(slice_sorted(rows, sort, COLUMNS, before=before, after=after))
 
 
 def count_by_state(

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+from django.http import HttpResponse
 from django.urls import reverse, reverse_lazy
 
 from dashboard.access import may_open
+from dashboard.date_range import DateRange, find_dates, open_dates
 from dashboard.facets import Facet, build_state_facets
 from dashboard.navigation import here_of
 from dashboard.nearest_names import NameHints, suggest_names
@@ -17,6 +19,7 @@ from dashboard.pagination import Page
 from dashboard.query_box import as_id
 from dashboard.rendering import Crumb, PageContext, Visit, live_page
 from dashboard.saved_views.strip import ViewStrip, read_views
+from dashboard.sorting import Heading, build_headings, read_sort
 from retries.models import Delivery
 from retries.models.notification_delivery import DeliveryState
 from retries.notifications.retry_schedule import MOST_TRIES
@@ -30,6 +33,7 @@ STATES = {
     "not-sent": "Not sent",
     "held": "Held back",
 }
+LABELS = {"channel": "Channel", "tries": "Tries", "sent": "Sent"}
 # the pages of what an event is about, by the name of its subject
 SUBJECTS = {
     "escalation": ("escalation", "Open the escalation"),
@@ -61,6 +65,9 @@ class DeliveriesPage(PageContext):
     views: ViewStrip
     states: list[Facet]
     total: int | None
+    dates: DateRange
+    sort: str
+    headings: dict[str, Heading]
     page: Page[Delivery]
     entries: list[Entry]
     range: Range | None
@@ -75,14 +82,23 @@ class DeliveriesPage(PageContext):
     current="settings",
     read_key=delivery_queries.read_key,
 )
-def index(visit: Visit) -> DeliveriesPage:
+def index(visit: Visit) -> DeliveriesPage | HttpResponse:
     """Show the deliveries that the query asks for, newest first."""
     request, project, now = visit.request, visit.scope.project, visit.now
     query = delivery_filters.parse(request.GET.get("q", ""))
+    if (dated := open_dates(request, query, "sent")) is not None:
+        return dated
     counts = delivery_queries.count_by_state(query, project, now=now)
+    total = counts.get(query.one_state)
+    sort = read_sort(
+        request.GET.get("sort", ""),
+        delivery_queries.COLUMNS,
+        counts["all"] if total is None else total,
+    )
     page = delivery_queries.list_deliveries(
         query,
         project,
+        sort,
         before=as_id(request.GET.get("before", "")),
         after=as_id(request.GET.get("after", "")),
         now=now,
@@ -96,9 +112,14 @@ def index(visit: Visit) -> DeliveriesPage:
         heading="Deliveries",
         crumbs=(SETTINGS,),
         query=query,
-        views=read_views(visit, "deliveries", query.text),
+        views=read_views(visit, "deliveries", query.text, sort),
         states=build_state_facets(STATES, counts, query.one_state, query),
-        total=counts.get(query.one_state),
+        total=total,
+        dates=find_dates("sent", query.sent),
+        sort=sort,
+        headings=build_headings(
+            delivery_queries.COLUMNS, LABELS, sort, delivery_queries.DEFAULT_SORT
+        ),
         page=page,
         entries=[build_entry(row, opened, here.urlencode()) for row in page.rows],
         range=redelivery.read_range(request.GET, project, now=now) if may_act else None,

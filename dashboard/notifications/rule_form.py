@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, time
 
-from dashboard.form_values import read_clock_time, read_whole_number
+from dashboard.form_values import LARGEST, read_clock_time, read_form_number
 from dashboard.query_box import as_id
 from ledger.errors import Invalid
 from ledger.models import Agent, Plan, Project
@@ -13,7 +13,6 @@ from retries.models.notification_rule import RepeatUntil
 from retries.notifications.conditions import CONDITIONS, condition_of
 from retries.notifications.rules import NotificationRuleSpec, check_rule
 
-LARGEST = 999_999
 SEVERE = "high"
 SEVERITIES = (("", "any severity"), (SEVERE, "severe only"))
 UNTIL = (
@@ -98,10 +97,9 @@ class RuleForm:
         text = self.values.get(name, "").strip()
         if not text:
             return None
-        number = read_whole_number(text)
-        if number is None or number > LARGEST:
+        number = read_form_number(text)
+        if number is None:
             self.errors[name] = f"“{text[:20]}” is not a whole number up to {LARGEST:,}."
-            return None
         return number
 
     def read_minutes(self, name: str) -> int | None:

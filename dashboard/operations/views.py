@@ -11,17 +11,22 @@ from django.views.decorators.http import require_safe
 
 from dashboard import rendering
 from dashboard.access import operators_only
+from dashboard.facets import Facet, build_state_facets
 from dashboard.formatting import counted, duration
 from dashboard.live_updates import stamp_key
 from dashboard.navigation import read_scope
-from dashboard.operations import queries
+from dashboard.nearest_names import NameHints, suggest_names
+from dashboard.operations import filters, queries
+from dashboard.operations.filters import OperationQuery
 from dashboard.operations.queries import RefusedGroup, Subject
 from dashboard.operations.selections import NOUNS
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
 from dashboard.rendering import Crumb, HtmxRequest, PageContext, Visit
+from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sentences.event_sentence import EventSentence
 from dashboard.sentences.operations import VerbWords, describe_operation_event, words_of
+from dashboard.sorting import Heading, build_headings, read_sort
 from ledger.models import Event
 from retries.models import Operation
 from retries.models.operation import OperationState
@@ -42,6 +47,8 @@ STATES = {
     OperationState.STOPPED: ("Stopped", "pause", "st--retry"),
     OperationState.UNDONE: ("Undone", "undo", ""),
 }
+STATE_LABELS = {"all": "All"} | {state.value: label for state, (label, _, _) in STATES.items()}
+HEADINGS = {"started": "Started"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +98,14 @@ class OperationPage(PageContext):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationListPage(PageContext):
+    query: OperationQuery
+    views: ViewStrip
+    states: list[Facet]
+    sort: str
+    headings: dict[str, Heading]
     page: Page[Operation]
     entries: list[OperationEntry]
+    hints: NameHints
     subpage: str = "operations"
 
 
@@ -101,8 +114,13 @@ class OperationListPage(PageContext):
 def index(request: HtmxRequest) -> HttpResponse:
     """Show the operations, newest first."""
     visit = rendering.begin_visit(request, current="settings")
+    query = filters.parse(request.GET.get("q", ""))
+    sort = read_sort(request.GET.get("sort", ""), queries.COLUMNS, None)
+    counts = queries.count_states(query, visit.scope)
     page = queries.list_operations(
+        query,
         visit.scope,
+        sort,
         before=as_id(request.GET.get("before", "")),
         after=as_id(request.GET.get("after", "")),
     )
@@ -110,8 +128,14 @@ def index(request: HtmxRequest) -> HttpResponse:
         title="Operations",
         heading="Operations",
         crumbs=(Crumb("Settings", reverse("dashboard:settings")),),
+        query=query,
+        views=read_views(visit, "operations", query.text, sort),
+        states=build_state_facets(STATE_LABELS, counts, query.one_state, query),
+        sort=sort,
+        headings=build_headings(queries.COLUMNS, HEADINGS, sort, queries.DEFAULT_SORT),
         page=page,
         entries=[build_entry(row) for row in page.rows],
+        hints=suggest_names(query, "operations", visit.scope.project, found=bool(page.rows)),
     )
     return rendering.respond(visit, "operations/index.html", "operations/_operations.html", listed)
 

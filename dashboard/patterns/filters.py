@@ -23,7 +23,9 @@ STATES: dict[str, tuple[PatternState, ...]] = {
 KEYS: Keys = {
     "agent": Names(),
     "state": Names(tuple(STATES)),
+    "plan": Names(),
     "pattern": Names(),
+    "error": Names(),
     "older": read_age("older"),
     "seen": read_period("seen"),
     "first": read_period("first"),
@@ -34,7 +36,9 @@ KEYS: Keys = {
 class PatternQuery(ListQuery):
     agent: Values = ANY
     state: Values = ANY
+    plan: Values = ANY
     pattern: Values = ANY
+    error: Values = ANY
     older: timedelta | None = None  # since it was seen last
     seen: Period | None = None
     first: Period | None = None

@@ -6,19 +6,28 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import Value as V
 from django.db.models.functions import Coalesce
 
 from dashboard.escalations.inbox_queries import PATTERN_OF
 from dashboard.patterns.filters import STATES, PatternQuery
 from dashboard.patterns.rising import HOURS, find_reason
 from dashboard.query_box import ANY
-from dashboard.shared_queries import hash_of, match_age, match_any, match_period, of_project
+from dashboard.shared_queries import (
+    hash_of,
+    match_age,
+    match_any,
+    match_period,
+    named_pattern,
+    of_project,
+)
 from dashboard.sorting import SortColumn, sort_rows
 from dashboard.sparklines import Bars, bars
 from dashboard.tasks.queries import HEAVY
 from ledger import sql
 from ledger.models import Agent, Project
 from ledger.optional_cache import get_or_compute_slow
+from ledger.states import FailureType
 from retries.failures import figures, grouping, stuck_tasks
 from retries.failures.figures import Total
 from retries.failures.stuck_tasks import StuckTasks
@@ -75,13 +84,16 @@ def filter_patterns(query: PatternQuery, project: Project | None) -> QuerySet[Fa
     rows = of_project(FailurePattern.objects.current(), project).filter(
         match_any(query.state, lambda name: Q(state__in=STATES[name])),
         match_any(query.agent, has_agent),
-        match_any(query.pattern, has_name),
+        match_any(query.plan, has_plan),
+        match_any(query.pattern, named_pattern),
         match_age(query.older, "last_seen"),
         match_period(query.seen, "last_seen"),
         match_period(query.first, "first_seen"),
     )
     if query.state == ANY and not query.ids:
         rows = rows.filter(state__in=TROUBLING)
+    if query.error != ANY:
+        rows = rows.alias(failed_as=FAILED_AS).filter(match_any(query.error, failed_with))
     for word in query.words:
         rows = rows.filter(template__icontains=word)
     return rows.filter(id__in=query.ids) if query.ids else rows
@@ -93,8 +105,21 @@ def has_agent(name: str) -> Q:
     return Q(Exists(FailureCount.objects.filter(pattern=OuterRef("pk"), agent__in=agents)))
 
 
-def has_name(text: str) -> Q:
-    return Q(fingerprint__startswith=text.lower()) | Q(template__icontains=text)
+def has_plan(ref: str) -> Q:
+    """Return the condition that a pattern has failures of a plan's tasks."""
+    return Q(pk__in=Grouped.objects.filter(failure__task__plan__ref=ref).values("pattern"))
+
+
+LAST_FAILURE = Grouped.objects.filter(pattern=OuterRef("pk")).order_by("-at")
+# empty for a pattern whose failures were deleted
+FAILED_AS = Coalesce(Subquery(LAST_FAILURE.values("failure__type")[:1]), V(""))
+
+
+def failed_with(text: str) -> Q:
+    """Return the condition that the last failure has this type, or that the text has words."""
+    if text in FailureType:
+        return Q(failed_as=text)
+    return Q(template__icontains=text) | Q(example__icontains=text)
 
 
 def count_patterns(query: PatternQuery, project: Project | None) -> dict[str, int]:

@@ -13,6 +13,7 @@ from ledger.models.plan import PlanState
 STATES = tuple(PlanState.values)
 KEYS: Keys = {
     "agent": Names(),
+    "plan": Names(),
     "state": Names(STATES),
     "older": read_age("older"),
     "changed": read_period("changed"),
@@ -23,6 +24,7 @@ KEYS: Keys = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanQuery(StateQuery):
     agent: Values = ANY
+    plan: Values = ANY
     older: timedelta | None = None  # since the last change
     changed: Period | None = None
     created: Period | None = None

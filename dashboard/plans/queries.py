@@ -23,6 +23,7 @@ from dashboard.shared_queries import (
     match_age,
     match_any,
     match_period,
+    match_values,
     of_project,
 )
 from dashboard.sorting import SortColumn, slice_sorted
@@ -40,6 +41,7 @@ def filter_plans(query: PlanQuery, project: Project | None) -> QuerySet[Plan]:
     rows = of_project(Plan.objects.all(), project).filter(
         match_any(query.state, lambda name: STANDS[PlanState(name)]),
         match_any(query.agent, has_agent),
+        match_values(query.plan, "ref"),
         match_age(query.older, "updated_at"),
         match_period(query.changed, "updated_at"),
         match_period(query.created, "created_at"),

@@ -1,12 +1,12 @@
 """Find rows by words, a few of each noun: every query stops at a hundred rows."""
 
-import re
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
+from dashboard.known_names import list_words
 from dashboard.shared_queries import hash_of, of_project
 from ledger import search_words, sql
 from ledger.models import Agent, Plan, Project
@@ -220,15 +220,12 @@ VOCABULARY = """(select title as text from ledger_task
     union all (select template from retries_failurepattern
         where (%(project)s::uuid is null or project_id = %(project)s)
         order by last_seen desc limit 200)"""
-WORD = re.compile(r"[\w-]{3,40}")
 
 
 def list_known_words(project: UUID | None) -> list[str]:
     """Return the words of the newest titles and errors, and the names, each once."""
     rows = sql.run(VOCABULARY, project=project)
-    return list(
-        dict.fromkeys(word for row in rows for word in WORD.findall((row["text"] or "").lower()))
-    )
+    return list_words(row["text"] or "" for row in rows)
 
 
 def match_words(rows: QuerySet[Any], words: list[str], *columns: str) -> QuerySet[Any]:

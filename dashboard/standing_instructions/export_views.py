@@ -12,8 +12,10 @@ from dashboard.export import export_records
 from dashboard.navigation import requested_project
 from dashboard.nearest_names import list_problems
 from dashboard.rendering import HtmxRequest
+from dashboard.sorting import read_sort
 from dashboard.standing_instructions import filters
 from dashboard.standing_instructions.queries import ListedRule
+from dashboard.standing_instructions.rows import COLUMNS as SORTS
 from dashboard.standing_instructions.rows import read_rules, state_of
 
 COLUMNS = (
@@ -30,7 +32,7 @@ def export(request: HtmxRequest, form: str) -> HttpResponseBase:
     """Stream the list as CSV or JSON lines, with the figures of seven days that it shows."""
     query, now = filters.parse(request.GET.get("q", "")), timezone.now()
     project = requested_project(request)
-    found = read_rules(query, project, request.GET.get("sort", ""), now=now)
+    found = read_rules(query, project, read_sort(request.GET.get("sort", ""), SORTS, 0), now=now)
     records = (list(cells_of(each)) for each in found.shown)
     problems = list_problems(query, "rules", project)
     return export_records(

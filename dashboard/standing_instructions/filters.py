@@ -2,10 +2,10 @@
 
 import re
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from dashboard.query_box import ANY, Keys, Names, StateQuery, Values
+from dashboard.query_values import Period, read_period
 from ledger.models.standing_instruction import RuleState
 
 STATES = {"on": RuleState.ACTIVE, "paused": RuleState.PAUSED, "draft": RuleState.DRAFT}
@@ -19,6 +19,7 @@ class RuleQuery(StateQuery):
     holds: Values = ANY
     over: float | None = None
     under: float | None = None
+    fired: Period | None = None  # when it last sent an instruction
 
 
 def read_share(value: str) -> dict[str, Any]:
@@ -35,18 +36,10 @@ KEYS: Keys = {
     "state": Names(tuple(STATES)),
     "holds": Names(("yes", "no")),
     "followed": read_share,
+    "fired": read_period("fired"),
 }
 
 
 def parse(text: str) -> RuleQuery:
     """Return the query in `text`; never fails."""
     return RuleQuery.read(text, KEYS)
-
-
-def is_wanted(values: Values, actual: str) -> bool:
-    """Return whether a value is among those asked for."""
-    lower = actual.lower()
-    names = partial(map, str.lower)
-    return (not values.wanted or lower in names(values.wanted)) and lower not in names(
-        values.unwanted
-    )

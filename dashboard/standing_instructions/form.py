@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dashboard.form_values import read_whole_number
+from dashboard.form_values import LARGEST, read_form_number, read_whole_number
 from dashboard.standing_instructions.recipes import DEFAULTS
 from ledger import agents
 from ledger.agents import UnknownAgent
@@ -16,7 +16,6 @@ from ledger.models import Plan, Project, StandingInstruction
 from ledger.models.standing_instruction import Trigger
 from ledger.standing_instructions.editing import On, RuleSpec
 
-LARGEST = 999_999
 POINTERS = {
     "on": "signal",
     "type": "signal",
@@ -136,8 +135,8 @@ def find_plan(project: Project, ref: str) -> Plan | None:
 
 
 def read_number(text: str, pointer: str) -> int:
-    number = read_whole_number(text)
-    if number is None or number > LARGEST:
+    number = read_form_number(text)
+    if number is None:
         raise Invalid(pointer, f"Enter a whole number up to {LARGEST:,}.")
     return number
 

@@ -1,12 +1,13 @@
 """Choose and sort the rules of the list, whose query asks for their records too."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
+from dashboard.query_box import has_value
+from dashboard.query_values import is_in_period
+from dashboard.sorting import SortColumn
 from dashboard.standing_instructions import queries
-from dashboard.standing_instructions.filters import STATES, RuleQuery, is_wanted
+from dashboard.standing_instructions.filters import STATES, RuleQuery
 from dashboard.standing_instructions.queries import ListedRule
 from dashboard.standing_instructions.records import Record
 from ledger.models import Project
@@ -35,21 +36,22 @@ class RuleList:
 def read_rules(query: RuleQuery, project: Project | None, sort: str, *, now: datetime) -> RuleList:
     """Return the rules of a query with their records of the last seven days."""
     every = queries.list_rules(project, now=now)
-    in_any_state = [each for each in every if fits(each, query)]
-    shown = [each for each in in_any_state if is_wanted(query.state, state_of(each))]
-    return RuleList(every, in_any_state, sorted(shown, key=ORDERS.get(sort, count_sent)))
+    in_any_state = [each for each in every if fits(each, query, now=now)]
+    shown = [each for each in in_any_state if has_value(query.state, state_of(each))]
+    return RuleList(every, in_any_state, sort_rules(shown, sort or DEFAULT_SORT))
 
 
-def fits(rule: ListedRule, query: RuleQuery) -> bool:
+def fits(rule: ListedRule, query: RuleQuery, *, now: datetime) -> bool:
     """Return whether a rule matches the query, apart from its state."""
     row, share = rule.row, rule.record.share
     text = row.content.lower()
     return (
-        is_wanted(query.agent, row.agent.name if row.agent else "")
-        and is_wanted(query.project, row.project.name)
-        and is_wanted(query.holds, "yes" if row.hold_stop else "no")
+        has_value(query.agent, row.agent.name if row.agent else "")
+        and has_value(query.project, row.project.name)
+        and has_value(query.holds, "yes" if row.hold_stop else "no")
         and (query.under is None or (share is not None and share < query.under))
         and (query.over is None or (share is not None and share > query.over))
+        and (query.fired is None or is_in_period(rule.last_fired_at, query.fired, now=now))
         and (not query.ids or row.pk in query.ids)
         and all(word.lower() in text for word in query.words)
     )
@@ -60,18 +62,18 @@ def state_of(rule: ListedRule) -> str:
     return next((name for name, state in STATES.items() if state == rule.row.state), "")
 
 
-def count_sent(rule: ListedRule) -> int:
-    return -rule.record.fired
+COLUMNS = {
+    "name": SortColumn(lambda rule: rule.row.content.lower()),
+    "sent": SortColumn(lambda rule: rule.record.fired, largest_first=True),
+    "followed": SortColumn(lambda rule: rule.record.share),
+    "last": SortColumn(lambda rule: rule.last_fired_at, largest_first=True),
+}
+DEFAULT_SORT = "-sent"
 
 
-def read_share(rule: ListedRule) -> float:
-    """Return the share of followed instructions; rules without one come last."""
-    share = rule.record.share
-    return 2.0 if share is None else share
-
-
-def read_name(rule: ListedRule) -> str:
-    return rule.row.content.lower()
-
-
-ORDERS: dict[str, Callable[[ListedRule], Any]] = {"followed": read_share, "name": read_name}
+def sort_rules(rules: list[ListedRule], sort: str) -> list[ListedRule]:
+    """Return the rules in the order of a column; those without a value come last."""
+    value = COLUMNS[sort.removeprefix("-")].value
+    known = [each for each in rules if value(each) is not None]
+    known.sort(key=value, reverse=sort.startswith("-"))
+    return known + [each for each in rules if value(each) is None]

@@ -7,20 +7,22 @@ from uuid import UUID
 from django.http import Http404
 from django.urls import reverse_lazy
 
+from dashboard import steps
 from dashboard.access import may_open
 from dashboard.actions import Action
 from dashboard.facets import Facet, build_state_facets
 from dashboard.nearest_names import NameHints, suggest_names
-from dashboard.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.rendering import Crumb, PageContext, Steps, Visit, live_page
 from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sentences.event_sentence import EventSentence, EventSubject
 from dashboard.sentences.rules import describe_rule_event
+from dashboard.sorting import Heading, build_headings, read_sort
 from dashboard.standing_instructions import filters, queries
 from dashboard.standing_instructions.actions import ACTIONS, allowed_actions
 from dashboard.standing_instructions.filters import RuleQuery
 from dashboard.standing_instructions.queries import AgentRecord, Firing, ListedRule
 from dashboard.standing_instructions.records import DayChart, Record, draw_days
-from dashboard.standing_instructions.rows import read_rules
+from dashboard.standing_instructions.rows import COLUMNS, DEFAULT_SORT, read_rules
 from dashboard.standing_instructions.wording import ONCE_PER, describe_rule
 from ledger.models import Event, StandingInstruction
 from ledger.models.standing_instruction import OncePer
@@ -29,13 +31,13 @@ from retries.holds import MOST_HOLDS
 INSTRUCTIONS = Crumb("Instructions", reverse_lazy("dashboard:instructions"))
 CRUMBS = (INSTRUCTIONS, Crumb("Standing", reverse_lazy("dashboard:rules")))
 LABELS = {"all": "All", "on": "On", "paused": "Paused", "draft": "Draft"}
-SORTS = (("", "Most fired"), ("followed", "Least followed"), ("name", "Name"))
+SORTS = {"name": "Rule", "sent": "Sent, 7 d", "followed": "Followed", "last": "Last"}
 RANGES = ((1, "24 h"), (7, "7 d"), (30, "30 d"))
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A button above the list that chooses an order or a range."""
+    """A button that chooses the range of a rule's record."""
 
     label: str
     value: str
@@ -51,7 +53,7 @@ class RuleListPage(PageContext):
     views: ViewStrip
     states: list[Facet]
     sort: str
-    sorts: list[Choice]
+    headings: dict[str, Heading]
     rules: list[ListedRule]
     total: int
     whole: Record
@@ -72,7 +74,7 @@ def index(visit: Visit) -> RuleListPage:
     """Show the rules with how often each was followed in seven days."""
     params = visit.request.GET
     query = filters.parse(params.get("q", ""))
-    sort = params.get("sort", "")
+    sort = read_sort(params.get("sort", ""), COLUMNS, 0)
     found = read_rules(query, visit.scope.project, sort, now=visit.now)
     return RuleListPage(
         title="Standing · Instructions",
@@ -81,7 +83,7 @@ def index(visit: Visit) -> RuleListPage:
         views=read_views(visit, "rules", query.text, sort),
         states=build_state_facets(LABELS, found.counts, query.one_state, query),
         sort=sort,
-        sorts=[Choice(label, name, sort == name) for name, label in SORTS],
+        headings=build_headings(COLUMNS, SORTS, sort, DEFAULT_SORT),
         rules=found.shown,
         total=len(found.every),
         whole=found.whole,
@@ -155,7 +157,8 @@ def detail(visit: Visit, rule_id: UUID) -> RulePage:
     return RulePage(
         title=f"{row.content[:60]} · Rule",
         heading=row.content[:120],
-        crumbs=CRUMBS,
+        crumbs=CRUMBS[1:],
+        list_steps=find_steps(visit, rule_id),
         row=row,
         says=describe_rule(row, project=row.project.name),
         listed=ListedRule(row, record, firings[0].row.queued_at if firings else None),
@@ -173,6 +176,17 @@ def detail(visit: Visit, rule_id: UUID) -> RulePage:
         may_edit=may_open(visit.request.user, "rule_edit"),
         may_act=may_act,
     )
+
+
+def find_steps(visit: Visit, rule_id: UUID) -> Steps | None:
+    """Return the rules before and after this one in the list that the address has the filter of."""
+    if not steps.are_shown(visit):
+        return None
+    params = visit.request.GET
+    query, sort = filters.parse(params.get("q", "")), read_sort(params.get("sort", ""), COLUMNS, 0)
+    found = read_rules(query, visit.scope.project, sort, now=visit.now)
+    beside = steps.place_in([each.row.pk for each in found.shown], rule_id)
+    return steps.build_steps(visit, beside, place="rules", page="rule", with_shift=True)
 
 
 def place_changes(changes: list[Change], *, now: datetime, days: int) -> list[tuple[float, str]]:

@@ -30,6 +30,7 @@ class TaskQuery(StateQuery):
     older: timedelta | None = None  # since the last change
     changed: Period | None = None
     created: Period | None = None
+    failed: Period | None = None  # of a dead letter
     attempts_over: int | None = None
     attempts_under: int | None = None
 
@@ -81,6 +82,7 @@ LETTER_KEYS: Keys = {
     "pattern": Names(),
     "error": Names(),
     "older": read_age("older"),
+    "failed": read_period("failed"),
     "attempts": read_bound("attempts"),
     "reason": Names(),
 }

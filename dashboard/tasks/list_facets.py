@@ -1,13 +1,12 @@
 """The filters beside the list of tasks."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
 
 from dashboard import badges
+from dashboard.date_range import DateRange, find_dates
 from dashboard.facets import Facet, build_value_facets
 from dashboard.query_box import has_key, term, tokens
-from dashboard.query_values import Period, is_a_day, parse_date
+from dashboard.query_values import Period
 from dashboard.tasks.counts import TaskCounts
 from dashboard.tasks.facet_counts import PERIODS, ChangeCounts, PatternCount
 from dashboard.tasks.filters import STATES, TaskQuery
@@ -15,30 +14,6 @@ from dashboard.tasks.order import ORDER
 from ledger.states import TaskState
 
 PERIOD_LABELS = {"1h": "Last hour", "24h": "Last 24 hours", "7d": "Last 7 days"}
-# the fields of the form for two dates
-DATES = ("changed_from", "changed_to")
-
-
-@dataclass(frozen=True, slots=True)
-class DateRange:
-    """The first and the last day, in UTC, of a period between dates; an end may be open."""
-
-    start: str = ""
-    end: str = ""
-
-    def __bool__(self) -> bool:
-        return bool(self.start or self.end)
-
-    @property
-    def label(self) -> str:
-        """The days in words.
-
-        >>> DateRange("2026-11-01", "2026-11-20").label, DateRange("2026-11-01").label
-        ('2026-11-01 to 2026-11-20', 'since 2026-11-01')
-        """
-        if self.start and self.end:
-            return self.start if self.start == self.end else f"{self.start} to {self.end}"
-        return f"since {self.start}" if self.start else f"until {self.end}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +40,7 @@ def build_facets(
         ),
         patterns=build_patterns(query, patterns, total),
         changes=build_changes(query, changes, total),
-        dates=find_dates(query.changed),
+        dates=find_dates("changed", query.changed),
     )
 
 
@@ -113,7 +88,7 @@ def build_changes(query: TaskQuery, counted: ChangeCounts, total: int) -> list[F
         are_some = counted.are_some and not current
         facets.append(Facet(PERIOD_LABELS[name], text, count, current, are_some=are_some))
     if query.changed and not any(facet.current for facet in facets):
-        days = find_dates(query.changed)
+        days = find_dates("changed", query.changed)
         label = days.label if days else read_period_text(query)
         facets.append(Facet(label, query.having("changed", ""), total, current=True))
     return facets
@@ -123,28 +98,3 @@ def read_period_text(query: TaskQuery) -> str:
     """Return the period as the query's text has it."""
     terms = [token for token in tokens(query.text) if has_key(token, ("changed",))]
     return terms[-1].partition(":")[2].replace('"', "") if terms else ""
-
-
-def find_dates(period: Period | None) -> DateRange:
-    """Return the days of a period of whole days, or none for another one."""
-    start, end = (period.start, period.end) if period else (None, None)
-    if not all(each is None or is_midnight(each) for each in (start, end)):
-        return DateRange()
-    last = end - timedelta(microseconds=1) if isinstance(end, datetime) else None
-    return DateRange(
-        f"{start:%F}" if isinstance(start, datetime) else "", f"{last:%F}" if last else ""
-    )
-
-
-def is_midnight(end: timedelta | datetime) -> bool:
-    """Return whether the end of a period is where a day of UTC begins."""
-    return isinstance(end, datetime) and end.astimezone(UTC).time() == time()
-
-
-def read_dates(query: TaskQuery, typed: Mapping[str, str]) -> str:
-    """Return the query's text with the days that a form names; without any, with no period."""
-    start, end = (typed.get(name, "").strip() for name in DATES)
-    days = [day if is_a_day(day) and parse_date(day) else "" for day in (start, end)]
-    if all(days):
-        days.sort()
-    return query.having("changed", f"changed:{'..'.join(days)}" if any(days) else "")

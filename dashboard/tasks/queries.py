@@ -24,6 +24,7 @@ from dashboard.compiled_queries import compiled
 from dashboard.shared_queries import (
     bound_ids,
     failed_in_pattern,
+    failed_with,
     match_age,
     match_any,
     match_period,
@@ -31,7 +32,7 @@ from dashboard.shared_queries import (
     of_project,
 )
 from dashboard.status_text import AHEAD_CAP
-from dashboard.tasks.filters import ERRORS, STATES, TaskQuery
+from dashboard.tasks.filters import STATES, TaskQuery
 from ledger import search_words
 from ledger.models import Attempt, Project, Task
 from ledger.needs import unmet_needs
@@ -65,8 +66,8 @@ def filter_tasks(
         match_any(query.state, lambda name: Q(state__in=STATES[name])),
         # only blocked tasks have a reason: the state leads to an index of them
         match_any(query.reason, lambda name: Q(state=TaskState.BLOCKED, blocked_reason=name)),
-        match_any(query.error, failed_with),
-        match_any(query.pattern, lambda text: Q(id__in=failed_in_pattern(text))),
+        match_any(query.error, lambda text: Q(id__in=failed_with(text))),
+        match_any(query.pattern, lambda text: Q(id__in=failed_in_pattern(text, project))),
         match_age(query.older, "updated_at"),
         match_period(query.changed, "updated_at"),
         bound_ids(query.changed, is_creation=False),
@@ -87,12 +88,6 @@ def filter_tasks(
 def is_retried(query: TaskQuery) -> bool:
     """Return whether the query asks only for tasks of several attempts, which have an index."""
     return query.attempts_over is not None and query.attempts_over >= 1
-
-
-def failed_with(text: str) -> Q:
-    """Return the condition that an attempt failed with this type, or that its error has words."""
-    failures = search_words.find_failures(text)
-    return Q(id__in=(failures.filter(type=text) if text in ERRORS else failures).values("task"))
 
 
 # ---- rows

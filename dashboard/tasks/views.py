@@ -5,15 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.http import Http404, HttpResponse
 from django.urls import reverse_lazy
 
 from dashboard import steps
 from dashboard.actions import Action
 from dashboard.agents.presence import breaker_state
+from dashboard.date_range import open_dates
 from dashboard.json_tree import Node, build_tree, json_size
-from dashboard.navigation import here_of
 from dashboard.nearest_names import NameHints, suggest_names
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
@@ -37,7 +36,7 @@ from dashboard.tasks.dependency_graph import Graph, build_graph
 from dashboard.tasks.detail_queries import Conversation, Neighbors
 from dashboard.tasks.facet_counts import count_changes, count_patterns
 from dashboard.tasks.filters import TaskQuery
-from dashboard.tasks.list_facets import DATES, Facets, build_facets, read_dates
+from dashboard.tasks.list_facets import Facets, build_facets
 from dashboard.tasks.queries import OUTCOMES_SHOWN, filter_tasks
 from dashboard.tasks.timeline import Move, Timeline, build_timeline, list_moves, round_up
 from dashboard.tasks.waiting import Hold, describe_status, find_hold
@@ -264,8 +263,8 @@ def index(visit: Visit) -> TaskListPage | HttpResponse:
     """Show the tasks that the query asks for, those that need someone first."""
     request, scope = visit.request, visit.scope
     query = task_filters.parse(request.GET.get("q", ""))
-    if any(name in request.GET for name in DATES):
-        return open_dates(request, query)
+    if (dated := open_dates(request, query, "changed")) is not None:
+        return dated
     counts = count_tasks(query, scope.project)
     total = counts.of(query)
     asked = request.GET.get("sort", "")
@@ -313,15 +312,6 @@ def list_bulk_verbs(visit: Visit) -> tuple[str, ...]:
     person, project = visit.request.user, visit.scope.project
     where = project.id if project else None
     return tuple(verb for verb in BULK_VERBS if may(person, find_verb(verb).permission, where))
-
-
-def open_dates(request: HttpRequest, query: TaskQuery) -> HttpResponse:
-    """Redirect to the list with the days of its form in the query, where links keep them."""
-    params = here_of(request)
-    for name in (*DATES, "before", "after"):
-        params.pop(name, None)
-    params["q"] = read_dates(query, request.GET)
-    return redirect(f"{request.path}?{params.urlencode()}")
 
 
 def build_columns(sort: str, shown: set[str], *, of_one_project: bool) -> list[Column]:

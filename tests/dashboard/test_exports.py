@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
@@ -17,7 +18,7 @@ from dashboard.completion import lists as completion
 from dashboard.escalations import export_views
 from dashboard.saved_views.strip import BUILT_IN
 from ledger.journal import SYSTEM
-from ledger.models import Agent, Task
+from ledger.models import Agent, DeadLetter, Task
 from ledger.signal_matching import report_signal
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
@@ -28,6 +29,8 @@ from tests.dashboard.sessions.conversations import make_busy_session
 from tests.dashboard.worked import buried, make_plan, make_task
 from tests.factories import make_agent, make_project, send
 from tests.ledger.standing_instructions.rules import make_rule
+from tests.retries.operations.worlds import make_person
+from tests.retries.operations.worlds import start as start_operation
 
 pytestmark = pytest.mark.django_db
 
@@ -58,6 +61,10 @@ def world(agent: Agent, now: datetime) -> Agent:
         channel = make_channel(f"{each.name} mirror", now=now)
         for code in (200, 503):
             make_delivery(channel, codes=(code,), now=start, project=agent.project)
+    letters = DeadLetter.objects.order_by("id")
+    for name, reason in (("mara", "no disk"), ("mara", "disk again"), ("jonas", "no disk")):
+        by = User.objects.filter(username=name).first() or make_person(name)
+        start_operation("dead_letter.dismiss", letters, by=by, now=now, reason=reason)
     return agent
 
 
@@ -73,7 +80,8 @@ LISTS = {
     "activity": ({"q": "agent:coder kind:task.completed"}, "ev"),
     "agents": ({"q": "coder"}, "agent"),
     "rules": ({"q": "agent:coder holds:yes", "sort": "name"}, "rule"),
-    "deliveries": ({"q": "channel:mirror code:5xx"}, "delivery"),
+    "deliveries": ({"q": "channel:mirror code:5xx", "sort": "sent"}, "delivery"),
+    "operations": ({"q": "by:mara disk", "sort": "started"}, "op"),
 }
 
 
@@ -107,7 +115,7 @@ def test_every_list_with_a_filter_has_an_export_and_views() -> None:
     }
 
 
-@pytest.mark.parametrize("noun", set(LISTS) - {"agents"})
+@pytest.mark.parametrize("noun", set(LISTS) - {"operations"})
 def test_an_export_refuses_a_filter_that_means_other_rows(
     browser: Client, world: Agent, noun: str
 ) -> None:

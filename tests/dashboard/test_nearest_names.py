@@ -6,24 +6,29 @@ from datetime import datetime
 from urllib.parse import unquote_plus
 
 import pytest
+from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.test import Client
 
+from dashboard import known_names
 from ledger.journal import Actor, Stamp
-from ledger.models import Agent
+from ledger.models import Agent, DeadLetter, Membership
+from ledger.roles import Role
 from retries.escalations import assignment
-from retries.models import Escalation
+from retries.models import Escalation, FailurePattern
 from tests.dashboard.escalations.test_inbox import escalated
 from tests.dashboard.notifications.deliveries import make_channel, make_delivery
 from tests.dashboard.seen import html
 from tests.dashboard.sessions.conversations import make_busy_session
 from tests.dashboard.worked import buried, make_plan
-from tests.factories import make_agent, make_project, send
+from tests.factories import make_agent, make_project, make_token, send
 from tests.ledger.standing_instructions.rules import make_rule
+from tests.retries.operations.worlds import start
 
 pytestmark = pytest.mark.django_db
 
 AUDIT, RULES, DELIVERIES = "/settings/audit/", "/instructions/standing/", "/settings/deliveries/"
+OPERATIONS = "/operations/"
 TASKS, LETTERS, INBOX = "/tasks/", "/dead-letters/", "/escalations/"
 ANY, NOTHING = "any of several suggestions", "no suggestion"
 SENT, PLANS, PATTERNS, SESSIONS = "/instructions/", "/plans/", "/patterns/", "/sessions/"
@@ -43,6 +48,7 @@ def world(agent: Agent, now: datetime) -> None:
         make_delivery(make_channel(f"{each.name} mirror", now=now), now=now)
     every = Escalation.objects.all()
     assignment.assign(every[0].pk, "mara", among=every, stamp=Stamp(actor, now))
+    start("dead_letter.dismiss", DeadLetter.objects.order_by("id"), now=now)
     make_agent("codex two", project=make_project("other"))
 
 
@@ -80,6 +86,18 @@ def suggestions(response: HttpResponse) -> dict[str, str]:
         (RULES, "project:defalut", "project:default", "q=project:default"),
         (DELIVERIES, "channel:miror", 'channel:"coder mirror"', 'q=channel:"coder mirror"'),
         (DELIVERIES, "event:task.faild", "event:task.failed", "q=event:task.failed"),
+        (TASKS, "pattern:dsik", "pattern:disk", "q=pattern:disk"),
+        (INBOX, "type:coed", "type:code", "q=type:code"),
+        (INBOX, "error:tiemout", "error:timeout", "q=error:timeout"),
+        (PLANS, "plan:03-02", "plan:03-01", "q=plan:03-01"),
+        (PATTERNS, "plan:03-02", "plan:03-01", "q=plan:03-01"),
+        (PATTERNS, "error:tiemout", "error:timeout", "q=error:timeout"),
+        (SENT, "plan:03-02", "plan:03-01", "q=plan:03-01"),
+        (SENT, "pattern:dsik", "pattern:disk", "q=pattern:disk"),
+        ("/agents/", "agent:codr older:1h", "agent:coder", "q=older:1h agent:coder"),
+        (OPERATIONS, "by:maar", "by:mara", "q=by:mara"),
+        ("/agents/", "older:1h codr code", "coder", "q=older:1h coder code"),
+        ("/agents/", "state:tripped code tesetr", "tester", "q=state:tripped code tester"),
     ],
 )
 def test_the_nearest_name_is_a_link(
@@ -106,11 +124,11 @@ def test_only_unknown_names_of_the_project_are_replaced(browser: Client, world: 
         (TASKS, "agent:coder -agent:CODER", "Unknown agent “CODER”.", "agent:coder -agent:coder"),
         (TASKS, "plan:03-01,03-07", "Unknown plan “03-07”.", "plan:03-01"),
         (TASKS, "type:code,coed", "No recent row has “type:coed”.", "type:code"),
-        (TASKS, "pattern:disk,dsik", "Unknown pattern “dsik”.", NOTHING),
+        (TASKS, "pattern:disk,dsik", "Unknown pattern “dsik”.", "pattern:disk"),
         (
             TASKS,
             "error:disk,tiemout",
-            "“tiemout” is no type of failure; it is searched as a word.",
+            "“tiemout” is not a failure type; it is searched as a word.",
             "error:disk,timeout",
         ),
         (SENT, "from:mara,maar", "No recent row has “from:maar”.", "from:mara"),
@@ -120,7 +138,8 @@ def test_only_unknown_names_of_the_project_are_replaced(browser: Client, world: 
         (LETTERS, "-reason:max_retires", "No recent row has “reason:max_retires”.", ANY),
         (PLANS, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
         (PATTERNS, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
-        (PATTERNS, "pattern:disk,dsik", "Unknown pattern “dsik”.", NOTHING),
+        (PATTERNS, "pattern:disk,dsik", "Unknown pattern “dsik”.", "pattern:disk"),
+        (INBOX, "-pattern:xqz", "Unknown pattern “xqz”.", NOTHING),
         (SESSIONS, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
         (INBOX, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
         (INBOX, "assignee:none,maar", "Unknown assignee “maar”.", "assignee:none,mara"),
@@ -130,6 +149,9 @@ def test_only_unknown_names_of_the_project_are_replaced(browser: Client, world: 
         (RULES, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
         (RULES, "-project:defalut", "Unknown project “defalut”.", "-project:default"),
         (DELIVERIES, "channel:mirror,miror", "Unknown channel “miror”.", ANY),
+        ("/agents/", "-agent:tesetr", "Unknown agent “tesetr”.", "-agent:tester"),
+        (OPERATIONS, "-by:maar", "No recent row has “by:maar”.", "-by:mara"),
+        (SENT, "-type:coed", "No recent row has “type:coed”.", "-type:code"),
         (DELIVERIES, "-event:task.faild", "Unknown event “task.faild”.", "-event:task.failed"),
     ],
 )
@@ -153,7 +175,7 @@ def test_names_that_exist_are_not_named(browser: Client, world: None) -> None:
         (TASKS, "agent:coder,tester -plan:03-01,04-02 error:disk,timeout,route"),
         (TASKS, "pattern:disk,route"),
         (INBOX, "assignee:me,none,mara"),
-        (RULES, "agent:CODER,Tester project:DEFAULT -project:default"),
+        (RULES, "agent:coder,tester -project:default"),
         (DELIVERIES, "channel:MIRROR,coder event:task.*,escalation.opened,attempt.failed,test"),
         (SESSIONS, "-task:03-01:task-1"),
         ("/activity/", "actor:mara,tenfour"),
@@ -163,6 +185,69 @@ def test_names_that_exist_are_not_named(browser: Client, world: None) -> None:
         assert "Unknown" not in page and "No recent row" not in page, (path, query)
     elsewhere = html(browser.get(TASKS, {"q": 'agent:coder,"codex two"', "project": "default"}))
     assert "Unknown agent “codex two”." in elsewhere
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        (INBOX, "assignee:me"),
+        (INBOX, "assignee:mel"),
+        (INBOX, "pattern:disk state:answered"),
+        (TASKS, "plan:03-01 state:aborted"),
+        (TASKS, "agent:coder state:aborted"),
+        (DELIVERIES, "channel:mirror state:gave-up"),
+        (DELIVERIES, "event:task.*"),
+        ("/agents/", "state:tripped code"),
+    ],
+)
+def test_no_name_is_suggested_for_one_that_exists(
+    browser: Client, world: None, monkeypatch: pytest.MonkeyPatch, path: str, query: str
+) -> None:
+    """Its row is older than the newest, or nothing has it now."""
+    User.objects.create_superuser("mel")
+    monkeypatch.setattr(known_names, "NEWEST", 1)
+    response = browser.get(path, {"q": query})
+    assert "No " in html(response) and suggestions(response) == {}
+
+
+def test_a_pattern_has_one_name_on_every_list(browser: Client, world: None, agent: Agent) -> None:
+    """Its fingerprint, that of a pattern merged into it, and words of its text or example."""
+    pattern = FailurePattern.objects.filter(template__icontains="disk").order_by("pk")[0]
+    pattern.example = "no disk named lxml"
+    pattern.save()
+    elsewhere = FailurePattern(
+        project=make_project("other"), fingerprint="feed", template="no zebra", example="no zebra"
+    )
+    merged = FailurePattern(
+        project=pattern.project, fingerprint="beef", merged_into=pattern, merged_at=pattern.state_at
+    )
+    for each in (elsewhere, merged):
+        each.first_seen = each.last_seen = each.state_at = each.updated_at = pattern.state_at
+        each.save()
+    escalated(agent, "Import", "no disk", now=pattern.state_at)
+    for path in (TASKS, LETTERS, INBOX, PATTERNS):
+        for name in (pattern.fingerprint[:6], "lxml", "beef", "DISK"):
+            page = html(browser.get(path, {"q": f"pattern:{name}", "project": "default"}))
+            assert 'id="no-match"' not in page and "No matching" not in page, (path, name)
+            excluded = browser.get(path, {"q": f"-pattern:{name}", "project": "default"})
+            assert "Unknown" not in html(excluded), (path, name)
+        excluded = browser.get(path, {"q": "-pattern:zebra", "project": "default"})
+        assert "Unknown pattern “zebra”." in html(excluded), path
+    terms = browser.get("/complete/tasks/", {"key": "pattern", "prefix": "lxml"}).json()["options"]
+    assert [each["term"] for each in terms] == [f"pattern:{pattern.fingerprint}"]
+
+
+def test_a_viewer_sees_no_names_of_tokens(agent: Agent) -> None:
+    """Viewers may not see tokens, not even as a suggestion for a name that does not exist."""
+    make_token(project=agent.project, name="deploy-key")
+    vera = User.objects.create_user("vera")
+    Membership.objects.create(project=agent.project, user=vera, role=Role.VIEWER)
+    client = Client()
+    client.force_login(vera)
+    for path in (SENT, "/activity/", AUDIT):
+        key = "from" if path == SENT else "actor"
+        for query in (f"{key}:deploy-kee", f"-{key}:deploy-kee"):
+            assert "deploy-key" not in html(client.get(path, {"q": query})), (path, query)
 
 
 def test_hostile_names_stay_text_and_cost_a_few_statements(

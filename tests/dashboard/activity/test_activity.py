@@ -233,6 +233,7 @@ def test_counts_beside_the_log(browser: Client, story: UUID, mara: User, now: da
         *("since:30d until:10m kind:instruction", "since:10m actor:jonas by:people"),
         *("about:{story}", "about:{story} since:10m", "about:{story} until:19m30s -actor:ci"),
         *("{story} kind:instruction.queued", "about:{story} clock:shown"),
+        *("by:tenfour", "kind:task.due", "kind:task.unblocked since:1h", "by:tenfour kind:task"),
     ],
 )
 def test_counts_keep_to_the_other_filters(
@@ -301,7 +302,11 @@ def test_a_range_of_time_is_in_the_address(
     browser: Client, agent: Agent, story: UUID, now: datetime
 ) -> None:
     """The form and the links set it; the bars cover it in at most 60 steps."""
-    form = {"q": "agent:coder since:2h", "from": "2026-11-20T09:00", "to": "2026-11-20T10:30"}
+    form = {
+        "q": "agent:coder since:2h older:1m",
+        "from": "2026-11-20T09:00",
+        "to": "2026-11-20T10:30",
+    }
     query = "agent:coder since:2026-11-20T09:00 until:2026-11-20T10:30"
     answer = browser.get(URL, form)
     assert (answer.status_code, unquote_plus(answer["Location"])) == (302, f"{URL}?q={query}")

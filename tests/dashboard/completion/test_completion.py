@@ -8,7 +8,7 @@ from django.test import Client
 from dashboard.completion.lists import LISTS
 from dashboard.tasks.filters import KEYS
 from ledger.journal import Actor
-from ledger.models import Agent
+from ledger.models import Agent, DeadLetter
 from retries.models import FailurePattern
 from tests.dashboard.escalations.test_inbox import escalated
 from tests.dashboard.notifications.deliveries import make_channel
@@ -16,6 +16,7 @@ from tests.dashboard.seen import html
 from tests.dashboard.sessions.conversations import make_busy_session
 from tests.dashboard.worked import buried, make_plan, make_task
 from tests.factories import make_agent, make_project, send
+from tests.retries.operations.worlds import start
 
 pytestmark = pytest.mark.django_db
 
@@ -73,6 +74,7 @@ def test_what_a_list_offers_is_understood_by_it(
     send(codex, actor=Actor("user", "1", "mara l"), now=now)
     escalated(codex, "Import", "no disk", now=now)
     buried(agent=agent, now=now)
+    start("dead_letter.dismiss", DeadLetter.objects.order_by("id"), now=now)
     make_channel(project=agent.project, now=now)
     other = make_project("other")
     make_agent("foreign", project=other)

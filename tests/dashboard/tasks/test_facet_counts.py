@@ -8,11 +8,12 @@ from django.db import connection
 from django.http import QueryDict
 from django.test import Client
 
+from dashboard.date_range import DateRange, read_dates
 from dashboard.tasks import common_words, facet_counts
 from dashboard.tasks.counts import count_tasks
 from dashboard.tasks.facet_counts import ChangeCounts, count_changes, count_patterns
 from dashboard.tasks.filters import TaskQuery, parse
-from dashboard.tasks.list_facets import DateRange, build_facets, read_dates
+from dashboard.tasks.list_facets import build_facets
 from ledger import search_words
 from ledger.models import Agent, Project
 from retries.models import FailurePattern
@@ -174,7 +175,7 @@ def test_templates_are_text(agent: Agent, browser: Client, now: datetime) -> Non
 def test_two_days_become_a_term_of_the_query(text: str, typed: tuple[str, str], found: str) -> None:
     data = QueryDict(mutable=True)
     data["changed_from"], data["changed_to"] = typed
-    assert read_dates(parse(text), data) == found
+    assert read_dates(parse(text), "changed", data) == found
     assert parse(found).problems == ()
 
 
@@ -198,14 +199,14 @@ def test_the_days_that_are_asked_for_are_shown_and_can_be_left(
 @pytest.mark.parametrize(
     ("text", "range"),
     [
-        ("", DateRange()),
-        ("changed:7d", DateRange()),
-        ("changed:2026-11-01", DateRange("2026-11-01", "2026-11-01")),
-        ("changed:2026-11-01..", DateRange("2026-11-01")),
-        ("changed:..2026-11-20", DateRange("", "2026-11-20")),
-        ("changed:2026-11-01..2026-11-20", DateRange("2026-11-01", "2026-11-20")),
-        ("changed:7d..2026-11-20", DateRange()),
-        ("changed:2026-11-01T10:00..", DateRange()),
+        ("", DateRange("changed")),
+        ("changed:7d", DateRange("changed")),
+        ("changed:2026-11-01", DateRange("changed", "2026-11-01", "2026-11-01")),
+        ("changed:2026-11-01..", DateRange("changed", "2026-11-01")),
+        ("changed:..2026-11-20", DateRange("changed", "", "2026-11-20")),
+        ("changed:2026-11-01..2026-11-20", DateRange("changed", "2026-11-01", "2026-11-20")),
+        ("changed:7d..2026-11-20", DateRange("changed")),
+        ("changed:2026-11-01T10:00..", DateRange("changed")),
     ],
 )
 def test_the_form_starts_with_the_days_of_the_query(text: str, range: DateRange) -> None:
