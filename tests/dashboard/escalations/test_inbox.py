@@ -323,9 +323,9 @@ def test_a_pattern_is_looked_for_in_its_project_alone(agent: Agent, now: datetim
     other = make_agent("codex", project=make_project("other"))
     for each in (agent, other):
         escalated(each, "t", LXML, now=now)
-    found = inbox_queries.find_patterns(["lxml"], other.project)
+    found = inbox_queries.list_patterns(["lxml"], other.project)
     assert found == [FailurePattern.objects.get(project=other.project).pk]
-    assert len(inbox_queries.find_patterns(["lxml"], None)) == 2
+    assert len(inbox_queries.list_patterns(["lxml"], None)) == 2
 
 
 def test_a_snooze_ends_by_itself(
