@@ -111,6 +111,8 @@ def filter_instructions(query: InstructionQuery, project: Project | None) -> Que
     )
     if query.type != ANY:
         rows = rows.alias(type=TASK_TYPE).filter(match_values(query.type, "type"))
+    if query.type.wanted:
+        rows = rows.filter(task__isnull=False)  # an index has the few with a task
     for word in query.words:
         rows = rows.filter(id__in=search_words.find_instructions(word))
     if query.ids:

@@ -114,7 +114,7 @@ PARTS = {
         f"{noun}_export"
         for noun in (
             *("tasks", "instructions", "escalations", "deadletters", "patterns", "plans"),
-            *("sessions", "activity", "agents", "rules", "deliveries"),
+            *("sessions", "activity", "agents", "rules", "deliveries", "operations"),
         )
     ),
     "browser_end",
