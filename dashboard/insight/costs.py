@@ -19,7 +19,7 @@ class CostRow:
 
     kind: str
     data: Mapping[str, Any]
-    most: float  # the whole width of the bar
+    most: float  # the whole width of the bar, in dollars or in tokens
 
     @property
     def name(self) -> str:
@@ -119,11 +119,13 @@ def combine_group(kind: str, label: str, figures: Sequence[Mapping[str, Any]]) -
     data = [row for each in figures for row in each[kind]["rows"]]
     data.sort(key=lambda row: (-(row["cost"] or 0), -row["tokens"], row["name"]))
     shown = data[:LISTED]
-    most = max((weigh(row)[0] for row in shown), default=0.0)
+    # Dollars and tokens share no scale.
+    costs = max((row["cost"] for row in shown if row["cost"] is not None), default=0.0)
+    tokens = max((row["tokens"] for row in shown if row["cost"] is None), default=0.0)
     return CostGroup(
         kind,
         label,
-        [CostRow(kind, row, most) for row in shown],
+        [CostRow(kind, row, tokens if row["cost"] is None else costs) for row in shown],
         sum(each[kind]["hidden"] for each in figures),
         sum(each[kind]["more"] for each in figures) + len(data) - len(shown),
     )
