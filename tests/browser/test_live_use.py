@@ -5,13 +5,21 @@ from datetime import datetime, timedelta
 
 import pytest
 from django.contrib.auth.models import User
-from playwright.sync_api import expect
+from django.utils import timezone
+from playwright.sync_api import Page, expect
 
-from ledger.models import Agent, Task
+from ledger.instructions import acknowledge_instruction
+from ledger.journal import SYSTEM
+from ledger.models import Agent, Instruction, Session, Task
+from ledger.sessions.message_parts import Text
+from ledger.signal_matching import report_signal
 from ledger.states import TaskState
+from ledger.tokens import TrustedCaller
 from tests.browser.conftest import HAS_SETTLED, Visitor
 from tests.browser.page_clock import Polls, stop_clock
+from tests.dashboard.sessions.conversations import make_session
 from tests.dashboard.worked import enqueued, failed, make_task
+from tests.ledger.standing_instructions.rules import make_rule
 
 MINUTE = timedelta(minutes=1)
 EDGES = """() => Array.from(document.querySelectorAll("main th, [data-row] > td, .nav__item, h1, .seg a"))
@@ -99,3 +107,104 @@ def test_news_keep_what_is_closed_and_move_nothing_sideways(
         page.wait_for_function(HAS_SETTLED, arg="light")
         assert {tuple(each) for each in edges} <= {tuple(each) for each in page.evaluate(EDGES)}
     assert visitor.complaints == []
+
+
+def list_rows(page: Page, of: str) -> list[str]:
+    ids: list[str] = page.locator(f"{of} > [data-row]").evaluate_all(
+        "all => all.map(one => one.id)"
+    )
+    return ids
+
+
+def test_rows_keep_their_place_under_the_pointer(
+    visit: Callable[..., Visitor], coder: Agent, mara: User, now: datetime
+) -> None:
+    """Sessions: what changes is shown in its row, and what would move is counted and waits."""
+    sessions = [
+        make_session(coder, [("user", [Text(f"Prompt {n}")])], now=now - n * MINUTE)
+        for n in range(4)
+    ]
+    visitor = visit()
+    page = visitor.sign_in("/sessions/")
+    order = list_rows(page, "#session-rows")
+    page.hover("#session-rows tr:nth-child(2)")
+    last = Session.objects.filter(pk=sessions[3].pk)
+    last.update(title="Active again", last_message_at=now + MINUTE, updated_at=now + MINUTE)
+    make_session(coder, [("user", [Text("A new one")])], now=now + 2 * MINUTE)
+    button = page.locator("[data-news]")
+    expect(button).to_have_text("2 more active")
+    assert list_rows(page, "#session-rows") == order
+    expect(page.locator(f"#session-{sessions[3].pk}")).to_contain_text("Active again")
+    button.click()
+    expect(button).to_be_hidden()
+    expect(page.locator("#session-rows tr")).to_have_count(5)
+    assert list_rows(page, "#session-rows")[1:] == [order[3], *order[:3]]
+    # without a click, too, as soon as the pointer is elsewhere
+    page.hover("#session-rows tr:nth-child(2)")
+    order = list_rows(page, "#session-rows")
+    last.update(last_message_at=now + 3 * MINUTE, updated_at=now + 3 * MINUTE)
+    expect(button).to_have_text("1 more active")
+    assert list_rows(page, "#session-rows") == order
+    page.mouse.move(0, 0)
+    expect(button).to_be_hidden()
+    assert list_rows(page, "#session-rows")[0] == f"session-{sessions[3].pk}"
+    assert visitor.complaints == []
+
+
+def test_a_focused_row_is_not_moved(
+    visit: Callable[..., Visitor], coder: Agent, mara: User, now: datetime
+) -> None:
+    """The list of rules, the instructions of a rule, and the inbox."""
+    rule = make_rule()
+
+    def fire() -> None:  # a rule sends nothing while its last instruction is open
+        for each in Instruction.objects.filter(acknowledged_at=None):
+            acknowledge_instruction(each.pk)
+        caller = TrustedCaller(SYSTEM, agent=coder)
+        report_signal("fs_write", {"path": "src/a.py"}, caller=caller, now=timezone.now())
+
+    def escalate() -> None:
+        make_task(TaskState.ESCALATED, "One more", agent=coder, now=timezone.now())
+
+    fire()
+    escalate()
+    visitor = visit()
+    page = visitor.sign_in("/settings/")
+    for path, rows, link, change in (
+        ("/instructions/standing/", "#rule-rows", "a", make_rule),
+        (f"/instructions/standing/{rule.pk}/", "#firing-rows", "a", fire),
+        ("/escalations/", "#entries", ".eline, summary", escalate),
+    ):
+        page.goto(visitor.url + path)
+        count = len(page.locator(f"{rows} [data-row]").all())
+        page.locator(f"{rows} >> {link}").first.focus()
+        change()
+        expect(page.locator("[data-news]")).to_have_text("1 new")
+        expect(page.locator(f"{rows} [data-row]")).to_have_count(count)
+        page.click("[data-news]")
+        expect(page.locator("[data-news]")).to_be_hidden()
+        expect(page.locator(f"{rows} [data-row]")).to_have_count(count + 1)
+    assert visitor.complaints == []
+
+
+def test_a_hidden_tab_asks_for_nothing(
+    visit: Callable[..., Visitor], coder: Agent, mara: User
+) -> None:
+    page = visit().sign_in("/agents/")
+    stop_clock(page)
+    page.reload()
+    polls = Polls(page)
+    polls.let_one_pass()
+    page.evaluate(HIDE, True)
+    polls.sent.clear()
+    polls.let_pass(60)
+    assert polls.sent == []
+    with page.expect_response(lambda response: "since=" in response.url):
+        page.evaluate(HIDE, False)  # at once, not at the next time
+    polls.let_one_pass()
+
+
+HIDE = """isHidden => {
+    Object.defineProperty(document, "hidden", { get: () => isHidden, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
