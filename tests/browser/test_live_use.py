@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
@@ -17,8 +18,10 @@ from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
 from tests.browser.conftest import HAS_SETTLED, Visitor
 from tests.browser.page_clock import Polls, stop_clock
+from tests.dashboard.notifications.deliveries import make_channel, make_delivery
 from tests.dashboard.sessions.conversations import make_session
-from tests.dashboard.worked import enqueued, failed, make_task
+from tests.dashboard.worked import buried, enqueued, failed, make_plan, make_task
+from tests.factories import send
 from tests.ledger.standing_instructions.rules import make_rule
 
 MINUTE = timedelta(minutes=1)
@@ -96,17 +99,73 @@ def test_news_keep_what_is_closed_and_move_nothing_sideways(
     Task.objects.filter(pk=id).update(title="Changed", updated_at=now)
     expect(page.locator("#task")).to_contain_text("Changed")
     expect(opened).to_have_count(before)
-    for path in ("/tasks/", "/agents/"):
+    moved = {}
+    for path, more in LIVE_LISTS.items():
+        MORE[more](coder, timezone.now())
         page.goto(visitor.url + path)
+        page.click("#live")
+        expect(page.locator("#live")).to_contain_text("Paused")
         edges = page.evaluate(EDGES)
-        assert edges
-        for number in range(8, 14):  # one more digit in the counts
-            enqueued(coder, f"Task {number} {path}", now=now)
-        with page.expect_response(lambda answer: "since=" in answer.url and answer.status == 200):
-            page.mouse.click(5, 5)
+        assert edges, path
+        for _ in range(10):  # one more digit in the counts
+            MORE[more](coder, timezone.now())
+        with page.expect_response(lambda answer: "since=" in answer.url):
+            page.click("#live")
         page.wait_for_function(HAS_SETTLED, arg="light")
-        assert {tuple(each) for each in edges} <= {tuple(each) for each in page.evaluate(EDGES)}
+        after = page.evaluate(EDGES)
+        if left := [each for each in edges if each not in after]:
+            moved[path] = left
+    assert moved == {}
     assert visitor.complaints == []
+
+
+def test_news_leave_the_form_of_a_range_alone(
+    visit: Callable[..., Visitor], coder: Agent, mara: User, now: datetime
+) -> None:
+    """Its select keeps the focus and the choice while rows appear below it."""
+    channel = make_channel(project=coder.project, now=now)
+    visitor = visit()
+    page = visitor.sign_in("/settings/deliveries/?range=yes")
+    which, start = page.get_by_label("Which deliveries"), page.get_by_label("From, UTC")
+    start.fill("2026-01-02T03:04")
+    which.select_option(index=1)
+    chosen = which.input_value()
+    which.focus()
+    make_delivery(channel, now=now, title="A new delivery")
+    expect(page.get_by_text("A new delivery").first).to_be_visible()
+    expect(which).to_be_focused()
+    expect(which).to_have_value(chosen)
+    expect(start).to_have_value("2026-01-02T03:04")
+    assert visitor.complaints == []
+
+
+# what makes another row of each live list
+MORE: dict[str, Callable[[Agent, datetime], object]] = {
+    "task": lambda agent, now: enqueued(agent, "Another task", now=now),
+    "instruction": lambda agent, now: send(agent, "Another instruction", now=now),
+    "letter": lambda agent, now: buried(agent=agent, now=now, error="it broke"),
+    "plan": lambda agent, now: make_plan(
+        f"r-{uuid4().hex[:6]}", [("One", [])], agent=agent, now=now
+    ),
+    "session": lambda agent, now: make_session(agent, [("user", [Text("Hi")])], now=now),
+    "rule": lambda agent, now: make_rule(),
+    "question": lambda agent, now: make_task(
+        TaskState.ESCALATED, "Why", agent=agent, now=now, why={"type": "verification_failed"}
+    ),
+}
+LIVE_LISTS = {
+    "/tasks/": "task",
+    "/agents/": "task",
+    "/instructions/": "instruction",
+    "/dead-letters/": "letter",
+    "/patterns/": "letter",
+    "/plans/": "plan",
+    "/sessions/": "session",
+    "/instructions/standing/": "rule",
+    "/escalations/": "question",
+    "/activity/": "task",
+    "/": "question",
+}
 
 
 def list_rows(page: Page, of: str) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from dashboard.insight.costs import combine_group
+from dashboard.insight.costs import combine_costs, combine_group
 from dashboard.insight.experiments import find_scale
 from dashboard.insight.idle import combine_idle
 from dashboard.insight.predictions import combine_figures
@@ -19,13 +19,14 @@ from retries.insight.intervals import Difference
 from retries.models import AckTarget, ContextExperiment, InsightFigure
 from tests.dashboard.insight.worlds import (
     make_answers,
+    make_costs,
     make_experiment,
     make_outcomes,
     make_policies,
     make_predictions,
     make_targets,
 )
-from tests.dashboard.seen import words
+from tests.dashboard.seen import html, words
 from tests.factories import NOW, pull, send
 
 pytestmark = pytest.mark.django_db
@@ -101,6 +102,15 @@ def test_targets_show_their_error_budget(browser: Client, agent: Agent, now: dat
     assert "fast Burning fast 95% in 2 m 96.0% n = 604 24 of 30 2.4×" in shown
     assert "fine On target 95% in 2 m 97.7% n = 604 14 of 30 0.4×" in shown
     assert "new 95% in 2 m, Hidden: n = 9, shown from 50" in shown
+    row = InsightFigure.objects.get().data["rows"][2]
+    InsightFigure.objects.update(
+        data={"least": 50, "rows": [row | {"percent": 97, "within_s": 300}]}
+    )
+    page = html(browser.get("/insight/"))
+    assert f'href="?target={agent.pk}#target"' in page and 'id="target">' in page
+    page = html(browser.get("/insight/", {"target": str(agent.pk)}))
+    assert 'id="target" open>' in page and 'value="97"' in page and 'value="300"' in page
+    assert f'value="{agent.pk}" selected' in page
 
 
 def test_a_target_is_set_measured_and_removed(
@@ -265,3 +275,17 @@ def test_costs_and_tokens_have_bars_of_their_own() -> None:
         ("d", "50.0%", "50.0%"),
     ]
     assert (group.hidden, group.more) == (4, 2)
+
+
+def test_costs_say_what_no_agent_reported(browser: Client, agent: Agent, now: datetime) -> None:
+    make_costs(agent, now=now)
+    page = browser.get("/insight/")  # of an older release, which did not count them
+    assert "missing here" not in words(page)
+    figure = InsightFigure.objects.get(panel="cost")
+    reports = {"agents": 8, "reporting": 4, "done": 302, "missing": 112, "silent": ["a", "b", "c"]}
+    figure.data["reports"] = reports
+    figure.save()
+    shown = words(browser.get("/insight/"))
+    assert "Reported by 4 of 8 agents. a , b , c , and 1 more send no usage, so 112 of 302" in shown
+    found = combine_costs([figure.data, figure.data])
+    assert found and (found.reports.agents, found.reports.more_silent) == (16, 5)
