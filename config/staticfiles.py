@@ -1,6 +1,5 @@
 """Store static files compressed, with a hash of their content in the name."""
 
-import gzip
 from typing import Any
 
 from whitenoise.compress import Compressor
@@ -12,10 +11,6 @@ class QuickCompressor(Compressor):  # type: ignore[misc]
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options | {"use_brotli": False})
-
-    @staticmethod
-    def compress_gzip(data: bytes) -> bytes:
-        return gzip.compress(data, compresslevel=4, mtime=0)
 
 
 class GzippedManifest(CompressedManifestStaticFilesStorage):  # type: ignore[misc]

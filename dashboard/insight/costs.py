@@ -8,6 +8,7 @@ from dashboard.formatting import count_tokens, dollars
 from dashboard.sparklines import Spark, spark
 
 LISTED = 8
+NAMED = 3  # of the agents that report no usage
 KINDS = (("plan", "Plan"), ("agent", "Agent"))
 # A share of a third or more that was spent on failed attempts is highlighted.
 MUCH = 33
@@ -19,7 +20,7 @@ class CostRow:
 
     kind: str
     data: Mapping[str, Any]
-    most: float  # the whole width of the bar
+    most: float  # the whole width of the bar, in dollars or in tokens
 
     @property
     def name(self) -> str:
@@ -83,6 +84,25 @@ class CostGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class Reports:
+    """How many of the agents that finished tasks report their usage, and what is missing."""
+
+    agents: int
+    reporting: int
+    done: int
+    missing: int
+    silent: list[str]
+
+    @property
+    def not_reporting(self) -> int:
+        return self.agents - self.reporting
+
+    @property
+    def more_silent(self) -> int:
+        return self.not_reporting - len(self.silent)
+
+
+@dataclass(frozen=True, slots=True)
 class CostFigures:
     """The usage of all projects' attempts."""
 
@@ -92,6 +112,7 @@ class CostFigures:
     tokens: str
     cost: str
     failed_percent: int
+    reports: Reports
 
 
 def combine_costs(figures: Sequence[Mapping[str, Any]]) -> CostFigures | None:
@@ -112,18 +133,31 @@ def combine_costs(figures: Sequence[Mapping[str, Any]]) -> CostFigures | None:
         count_tokens(whole["tokens"] or 0),
         dollars(whole["cost"]),
         round(100 * failed / spent) if spent else 0,
+        combine_reports(figures),
     )
+
+
+def combine_reports(figures: Sequence[Mapping[str, Any]]) -> Reports:
+    # The figures of an older release have no `reports`.
+    found = [each["reports"] for each in figures if "reports" in each]
+    counts = {
+        name: sum(each[name] for each in found)
+        for name in ("agents", "reporting", "done", "missing")
+    }
+    return Reports(**counts, silent=[name for each in found for name in each["silent"]][:NAMED])
 
 
 def combine_group(kind: str, label: str, figures: Sequence[Mapping[str, Any]]) -> CostGroup:
     data = [row for each in figures for row in each[kind]["rows"]]
     data.sort(key=lambda row: (-(row["cost"] or 0), -row["tokens"], row["name"]))
     shown = data[:LISTED]
-    most = max((weigh(row)[0] for row in shown), default=0.0)
+    # Dollars and tokens share no scale.
+    costs = max((row["cost"] for row in shown if row["cost"] is not None), default=0.0)
+    tokens = max((row["tokens"] for row in shown if row["cost"] is None), default=0.0)
     return CostGroup(
         kind,
         label,
-        [CostRow(kind, row, most) for row in shown],
+        [CostRow(kind, row, tokens if row["cost"] is None else costs) for row in shown],
         sum(each[kind]["hidden"] for each in figures),
         sum(each[kind]["more"] for each in figures) + len(data) - len(shown),
     )

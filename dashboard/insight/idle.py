@@ -1,10 +1,13 @@
 """Draw how agents spent their time (pure)."""
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from dashboard.formatting import few, rough_duration
+from retries.insight.idle_figures import LEAST_HOURS
 
 LISTED = 12
 PARTS = (
@@ -57,15 +60,23 @@ class IdleFigures:
     rows: list[IdleRow]
     more: int
     agents: int
-    people: int
     for_person: str
     share: int  # of all their time, in percent
     for_work: str
+    attended: float  # the seconds that agents worked while a person was on duty
+    on_duty: float  # the seconds that people were on duty
+    least_hours: int
+
+    @property
+    def hours_on_duty(self) -> int:
+        return int(self.on_duty // 3600)
 
     @property
     def per_person(self) -> str:
-        """Return how many agents each person who answered kept busy."""
-        return few(self.agents / self.people) if self.people else ""
+        """Return how many agents worked at once per person on duty; empty with too few hours."""
+        if self.hours_on_duty < self.least_hours:
+            return ""
+        return few(self.attended / self.on_duty)
 
 
 def seconds_of(data: Mapping[str, Any], name: str) -> float:
@@ -85,12 +96,42 @@ def combine_idle(figures: Sequence[Mapping[str, Any]], *, most: int = LISTED) ->
     known = sum(each["known"] for each in totals)
     person = sum(each["person"] for each in totals)
     agents = sum(each["agents"] for each in figures)
+    # The figures of an older release have neither `duty` nor `attended`.
     return IdleFigures(
         rows[:most],
         agents - len(rows[:most]),
         agents,
-        sum(each["people"] for each in figures),
         rough_duration(person),
         round(100 * person / known) if known else 0,
         rough_duration(sum(seconds_of(each, "none") for each in totals)),
+        sum(each.get("attended", 0.0) for each in totals),
+        measure_duty([each.get("duty", {}) for each in figures]),
+        max((each.get("least_hours", LEAST_HOURS) for each in figures), default=LEAST_HOURS),
     )
+
+
+def measure_duty(projects: Sequence[Mapping[str, Sequence[Sequence[int]]]]) -> float:
+    """Return the seconds that people were on duty: each person's time once, in all projects.
+
+    Views without a name count as one person, while no named person is on duty.
+    """
+    by_person: dict[str, list[Sequence[int]]] = defaultdict(list)
+    for duty in projects:
+        for person, times in duty.items():
+            by_person[person] += times
+    named = [times for person, times in by_person.items() if person]
+    anyone = measure(chain(*by_person.values()))
+    return sum(map(measure, named)) + anyone - measure(chain(*named))
+
+
+def measure(times: Iterable[Sequence[int]]) -> float:
+    """Return the length of all times together, which may overlap.
+
+    >>> measure([(50, 60), (0, 10), (5, 20), (7, 9)])
+    30.0
+    """
+    length, until = 0.0, float("-inf")
+    for began, ended in sorted(times):
+        length += max(0.0, ended - max(began, until))
+        until = max(until, ended)
+    return length

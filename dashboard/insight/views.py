@@ -35,6 +35,7 @@ class InsightPage(PageContext):
     answers: list[AnswerRow]
     targets: list[TargetRow]
     agents: list[Agent]
+    changed: TargetRow | None  # the target that the form changes
     idle: IdleFigures
     costs: CostFigures | None
     range: str
@@ -57,6 +58,8 @@ def index(request: HtmxRequest) -> HttpResponse:
     figures = queries.list_figures(project, days=days)
     answered = [(each.project.name, each.data) for each in figures if each.panel == "answers"]
     predicted = [each.data for each in figures if each.panel == "predictions"]
+    targets = list_targets([each.data for each in figures if each.panel == "targets"])
+    wanted = request.GET.get("target", "")
     page = InsightPage(
         title="Insight",
         heading="Insight",
@@ -66,7 +69,8 @@ def index(request: HtmxRequest) -> HttpResponse:
         free=[each for each in ([project] if project else projects) if each.pk not in running],
         typical=find_typical(answered),
         answers=list_answers(answered),
-        targets=list_targets([each.data for each in figures if each.panel == "targets"]),
+        targets=targets,
+        changed=next((each for each in targets if each.data["id"] == wanted), None),
         agents=queries.list_agents(project),
         idle=combine_idle([each.data for each in figures if each.panel == "idle"]),
         costs=combine_costs([each.data for each in figures if each.panel == "cost"]),

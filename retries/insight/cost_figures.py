@@ -16,6 +16,7 @@ PANEL = "cost"
 LEAST_TASKS = 5
 MOST_ATTEMPTS = 200_000
 MOST_GROUPS = 8
+MOST_NAMES = 3
 COUNTS = ("input_tokens", "output_tokens")
 
 TOKENS = " + ".join(f"coalesce((a.usage ->> '{name}')::int8, 0)" for name in COUNTS)
@@ -43,6 +44,17 @@ from used u
 group by grouping sets ((u.agent_id, u.slot), (u.agent_id), (u.plan_id, u.slot), (u.plan_id), ())
 order by kind, u.slot nulls first, cost desc nulls last, tokens desc, key"""
 
+# the tasks that each agent has done, and those whose successful attempt reported its usage
+REPORTED = f"""select g.name, count(distinct a.task_id) as done,
+    count(distinct a.task_id) filter (where a.has_usage) as reported
+from (select a.agent_id, a.task_id, a.outcome, a.ended_at, a.usage is not null as has_usage
+    from ledger_attempt a where a.id >= %(floor)s
+        and a.agent_id in (select id from ledger_agent where project_id = %(project)s)
+    order by a.id desc limit {MOST_ATTEMPTS}
+) a join ledger_agent g on g.id = a.agent_id
+where a.outcome = '{Outcome.SUCCESS}' and a.ended_at >= %(since)s
+group by g.id, g.name order by g.name"""
+
 NAMES = """select 'agent' as kind, id::text as key, name as name from ledger_agent
     where id = any(%(agent)s::uuid[])
 union all select 'plan', id::text, trim(ref || ' ' || left(title, 120)) from ledger_plan
@@ -53,15 +65,32 @@ def compute_cost(project: Project, *, now: datetime) -> None:
     """Store the usage of the project's attempts in each range, as far as agents reported it."""
     for days in RANGES:
         since = now - timedelta(days=days)
+        scope = {
+            "project": project.pk,
+            "since": since,
+            "floor": first_id(since - LONGEST_ATTEMPT - SLACK),
+        }
         rows = sql.run_custom_plan(
             USED,
-            project=project.pk,
-            since=since,
-            floor=first_id(since - LONGEST_ATTEMPT - SLACK),
+            **scope,
             slots=SLOTS[days],
             slot_s=timedelta(days=days).total_seconds() / SLOTS[days],
         )
-        store(project, PANEL, days, describe_costs(rows, slots=SLOTS[days]), now=now)
+        data = describe_costs(rows, slots=SLOTS[days])
+        data["reports"] = describe_reports(sql.run_custom_plan(REPORTED, **scope))
+        store(project, PANEL, days, data, now=now)
+
+
+def describe_reports(agents: list[Row]) -> dict[str, Any]:
+    """Return how many agents report their usage, and how many done tasks the figures lack."""
+    silent = [row["name"] for row in agents if not row["reported"]]
+    return {
+        "agents": len(agents),
+        "reporting": len(agents) - len(silent),
+        "done": sum(row["done"] for row in agents),
+        "missing": sum(row["done"] - row["reported"] for row in agents),
+        "silent": silent[:MOST_NAMES],
+    }
 
 
 def describe_costs(rows: list[Row], *, slots: int) -> dict[str, Any]:

@@ -10,7 +10,10 @@ LEAST_ANSWERS = 20
 
 @dataclass(frozen=True, slots=True)
 class AnsweredCase:
-    """An answered escalation, with the attempt that followed the answer, if there was one."""
+    """An answered escalation, with the attempt that followed the answer, if there was one.
+
+    While its task waits for that attempt, it starts now; while the attempt runs, it ends now.
+    """
 
     opened_at: datetime
     seen_at: datetime | None

@@ -105,10 +105,10 @@ class Visitor:
         if TOO_LATE not in text:
             self.complaints.append(text)
 
-    def signed_in(self) -> "Visitor":
+    def signed_in(self, username: str = "mara") -> "Visitor":
         """Take over a session made on the server; the form has tests of its own."""
         client = Client()
-        client.force_login(User.objects.get(username="mara"))
+        client.force_login(User.objects.get(username=username))
         name = django_settings.SESSION_COOKIE_NAME
         cookie = {"name": name, "value": client.cookies[name].value, "url": self.url}
         self.context.add_cookies([cookie])

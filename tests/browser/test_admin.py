@@ -5,8 +5,9 @@ from datetime import datetime
 
 from django.contrib.auth.models import User
 from django.test import Client
+from playwright.sync_api import expect
 
-from ledger.models import Agent, Attempt, DeadLetter, Event, Instruction, Task
+from ledger.models import Agent, Attempt, DeadLetter, Event, Instruction, Plan, Task
 from retries.models import Escalation
 from tests.admin_pages import path
 from tests.browser.conftest import HAS_SETTLED, Visitor, axe_findings, overflow, set_width
@@ -63,3 +64,31 @@ def test_the_inputs_of_actions_are_as_wide_as_a_telephone(
         assert inputs or model is not Agent
         for name, part, distance in inputs:
             assert part > 0.9 and distance >= 0, (model, name, part, distance)
+
+
+def test_a_verb_of_each_noun_is_pressed(
+    visit: Callable[..., Visitor], coder: Agent, mara: User, now: datetime
+) -> None:
+    """Their buttons stand in the form of the row, and send another one."""
+    browser = Client()
+    browser.force_login(mara)
+    make_world(coder, browser, now)
+    visitor = visit().signed_in()
+    names = {}
+    for model in (Task, Agent, Escalation, DeadLetter, Instruction, Plan):
+        rows = model._default_manager.order_by("-pk")
+        if model is Escalation:
+            rows = rows.filter(task__isnull=False)
+        before = Event.objects.count()
+        page = visitor.open(path(model, f"{rows[0].pk}/change/"))
+        for field in page.locator("#verbs textarea, #verbs input[type=text]").all():
+            field.fill("7")
+        button = page.locator("#verbs button").first
+        names[model] = button.inner_text()
+        button.click()
+        sure = page.locator("input[name=confirmed] ~ input[type=submit]")
+        if sure.count():
+            sure.click()
+        expect(page.locator(".messagelist .success")).to_be_visible()
+        assert Event.objects.count() > before, names
+    assert len(names) == 6 and visitor.complaints == []

@@ -6,7 +6,7 @@ from datetime import datetime
 from playwright.sync_api import expect
 
 from ledger.models import Agent
-from retries.models import ContextExperiment
+from retries.models import AckTarget, ContextExperiment
 from tests.browser.conftest import WIDTHS, Visitor, assert_whole
 from tests.dashboard.insight.worlds import (
     make_answers,
@@ -76,3 +76,19 @@ def test_it_is_opened_by_key(visit: Callable[..., Visitor], coder: Agent) -> Non
     page = visit().sign_in("/settings/")
     page.keyboard.type("gn")  # in one call, so that the second is in time
     page.wait_for_url("**/insight/")
+
+
+def test_a_target_is_set_and_removed(visit: Callable[..., Visitor], coder: Agent) -> None:
+    visitor = visit()
+    page = visitor.sign_in("/insight/")
+    page.click("text=Set a target…")
+    page.get_by_label("Share, in percent").fill("99")
+    page.get_by_label("Acknowledged within, in seconds").fill("60")
+    page.get_by_role("button", name="Set target").click()
+    expect(page.locator("#toasts")).to_contain_text("Target of coder set.")
+    target = AckTarget.objects.get()
+    assert (target.percent, target.within_s) == (99, 60)
+    page.click("text=Set a target…")
+    page.get_by_role("button", name="Remove target").click()
+    expect(page.locator("#toasts")).to_contain_text("coder has no target.")
+    assert not AckTarget.objects.exists() and visitor.complaints == []

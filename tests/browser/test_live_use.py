@@ -2,16 +2,27 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
-from playwright.sync_api import expect
+from django.utils import timezone
+from playwright.sync_api import Page, expect
 
-from ledger.models import Agent, Task
+from ledger.instructions import acknowledge_instruction
+from ledger.journal import SYSTEM
+from ledger.models import Agent, Instruction, Session, Task
+from ledger.sessions.message_parts import Text
+from ledger.signal_matching import report_signal
 from ledger.states import TaskState
+from ledger.tokens import TrustedCaller
 from tests.browser.conftest import HAS_SETTLED, Visitor
 from tests.browser.page_clock import Polls, stop_clock
-from tests.dashboard.worked import enqueued, failed, make_task
+from tests.dashboard.notifications.deliveries import make_channel, make_delivery
+from tests.dashboard.sessions.conversations import make_session
+from tests.dashboard.worked import buried, enqueued, failed, make_plan, make_task
+from tests.factories import send
+from tests.ledger.standing_instructions.rules import make_rule
 
 MINUTE = timedelta(minutes=1)
 EDGES = """() => Array.from(document.querySelectorAll("main th, [data-row] > td, .nav__item, h1, .seg a"))
@@ -88,14 +99,171 @@ def test_news_keep_what_is_closed_and_move_nothing_sideways(
     Task.objects.filter(pk=id).update(title="Changed", updated_at=now)
     expect(page.locator("#task")).to_contain_text("Changed")
     expect(opened).to_have_count(before)
-    for path in ("/tasks/", "/agents/"):
+    moved = {}
+    for path, more in LIVE_LISTS.items():
+        MORE[more](coder, timezone.now())
         page.goto(visitor.url + path)
+        page.click("#live")
+        expect(page.locator("#live")).to_contain_text("Paused")
         edges = page.evaluate(EDGES)
-        assert edges
-        for number in range(8, 14):  # one more digit in the counts
-            enqueued(coder, f"Task {number} {path}", now=now)
-        with page.expect_response(lambda answer: "since=" in answer.url and answer.status == 200):
-            page.mouse.click(5, 5)
+        assert edges, path
+        for _ in range(10):  # one more digit in the counts
+            MORE[more](coder, timezone.now())
+        with page.expect_response(lambda answer: "since=" in answer.url):
+            page.click("#live")
         page.wait_for_function(HAS_SETTLED, arg="light")
-        assert {tuple(each) for each in edges} <= {tuple(each) for each in page.evaluate(EDGES)}
+        after = page.evaluate(EDGES)
+        if left := [each for each in edges if each not in after]:
+            moved[path] = left
+    assert moved == {}
     assert visitor.complaints == []
+
+
+def test_news_leave_the_form_of_a_range_alone(
+    visit: Callable[..., Visitor], coder: Agent, mara: User, now: datetime
+) -> None:
+    """Its select keeps the focus and the choice while rows appear below it."""
+    channel = make_channel(project=coder.project, now=now)
+    visitor = visit()
+    page = visitor.sign_in("/settings/deliveries/?range=yes")
+    which, start = page.get_by_label("Which deliveries"), page.get_by_label("From, UTC")
+    start.fill("2026-01-02T03:04")
+    which.select_option(index=1)
+    chosen = which.input_value()
+    which.focus()
+    make_delivery(channel, now=now, title="A new delivery")
+    expect(page.get_by_text("A new delivery").first).to_be_visible()
+    expect(which).to_be_focused()
+    expect(which).to_have_value(chosen)
+    expect(start).to_have_value("2026-01-02T03:04")
+    assert visitor.complaints == []
+
+
+# what makes another row of each live list
+MORE: dict[str, Callable[[Agent, datetime], object]] = {
+    "task": lambda agent, now: enqueued(agent, "Another task", now=now),
+    "instruction": lambda agent, now: send(agent, "Another instruction", now=now),
+    "letter": lambda agent, now: buried(agent=agent, now=now, error="it broke"),
+    "plan": lambda agent, now: make_plan(
+        f"r-{uuid4().hex[:6]}", [("One", [])], agent=agent, now=now
+    ),
+    "session": lambda agent, now: make_session(agent, [("user", [Text("Hi")])], now=now),
+    "rule": lambda agent, now: make_rule(),
+    "question": lambda agent, now: make_task(
+        TaskState.ESCALATED, "Why", agent=agent, now=now, why={"type": "verification_failed"}
+    ),
+}
+LIVE_LISTS = {
+    "/tasks/": "task",
+    "/agents/": "task",
+    "/instructions/": "instruction",
+    "/dead-letters/": "letter",
+    "/patterns/": "letter",
+    "/plans/": "plan",
+    "/sessions/": "session",
+    "/instructions/standing/": "rule",
+    "/escalations/": "question",
+    "/activity/": "task",
+    "/": "question",
+}
+
+
+def list_rows(page: Page, of: str) -> list[str]:
+    ids: list[str] = page.locator(f"{of} > [data-row]").evaluate_all(
+        "all => all.map(one => one.id)"
+    )
+    return ids
+
+
+def test_rows_keep_their_place_under_the_pointer(
+    visit: Callable[..., Visitor], coder: Agent, mara: User, now: datetime
+) -> None:
+    """Sessions: what changes is shown in its row, and what would move is counted and waits."""
+    sessions = [
+        make_session(coder, [("user", [Text(f"Prompt {n}")])], now=now - n * MINUTE)
+        for n in range(4)
+    ]
+    visitor = visit()
+    page = visitor.sign_in("/sessions/")
+    order = list_rows(page, "#session-rows")
+    page.hover("#session-rows tr:nth-child(2)")
+    last = Session.objects.filter(pk=sessions[3].pk)
+    last.update(title="Active again", last_message_at=now + MINUTE, updated_at=now + MINUTE)
+    make_session(coder, [("user", [Text("A new one")])], now=now + 2 * MINUTE)
+    button = page.locator("[data-news]")
+    expect(button).to_have_text("2 more active")
+    assert list_rows(page, "#session-rows") == order
+    expect(page.locator(f"#session-{sessions[3].pk}")).to_contain_text("Active again")
+    button.click()
+    expect(button).to_be_hidden()
+    expect(page.locator("#session-rows tr")).to_have_count(5)
+    assert list_rows(page, "#session-rows")[1:] == [order[3], *order[:3]]
+    # without a click, too, as soon as the pointer is elsewhere
+    page.hover("#session-rows tr:nth-child(2)")
+    order = list_rows(page, "#session-rows")
+    last.update(last_message_at=now + 3 * MINUTE, updated_at=now + 3 * MINUTE)
+    expect(button).to_have_text("1 more active")
+    assert list_rows(page, "#session-rows") == order
+    page.mouse.move(0, 0)
+    expect(button).to_be_hidden()
+    assert list_rows(page, "#session-rows")[0] == f"session-{sessions[3].pk}"
+    assert visitor.complaints == []
+
+
+def test_a_focused_row_is_not_moved(
+    visit: Callable[..., Visitor], coder: Agent, mara: User, now: datetime
+) -> None:
+    """The list of rules, the instructions of a rule, and the inbox."""
+    rule = make_rule()
+
+    def fire() -> None:  # a rule sends nothing while its last instruction is open
+        for each in Instruction.objects.filter(acknowledged_at=None):
+            acknowledge_instruction(each.pk)
+        caller = TrustedCaller(SYSTEM, agent=coder)
+        report_signal("fs_write", {"path": "src/a.py"}, caller=caller, now=timezone.now())
+
+    def escalate() -> None:
+        make_task(TaskState.ESCALATED, "One more", agent=coder, now=timezone.now())
+
+    fire()
+    escalate()
+    visitor = visit()
+    page = visitor.sign_in("/settings/")
+    for path, rows, link, change in (
+        ("/instructions/standing/", "#rule-rows", "a", make_rule),
+        (f"/instructions/standing/{rule.pk}/", "#firing-rows", "a", fire),
+        ("/escalations/", "#entries", ".eline, summary", escalate),
+    ):
+        page.goto(visitor.url + path)
+        count = len(page.locator(f"{rows} [data-row]").all())
+        page.locator(f"{rows} >> {link}").first.focus()
+        change()
+        expect(page.locator("[data-news]")).to_have_text("1 new")
+        expect(page.locator(f"{rows} [data-row]")).to_have_count(count)
+        page.click("[data-news]")
+        expect(page.locator("[data-news]")).to_be_hidden()
+        expect(page.locator(f"{rows} [data-row]")).to_have_count(count + 1)
+    assert visitor.complaints == []
+
+
+def test_a_hidden_tab_asks_for_nothing(
+    visit: Callable[..., Visitor], coder: Agent, mara: User
+) -> None:
+    page = visit().sign_in("/agents/")
+    stop_clock(page)
+    page.reload()
+    polls = Polls(page)
+    polls.let_one_pass()
+    page.evaluate(HIDE, True)
+    polls.sent.clear()
+    polls.let_pass(60)
+    assert polls.sent == []
+    with page.expect_response(lambda response: "since=" in response.url):
+        page.evaluate(HIDE, False)  # at once, not at the next time
+    polls.let_one_pass()
+
+
+HIDE = """isHidden => {
+    Object.defineProperty(document, "hidden", { get: () => isHidden, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""

@@ -236,3 +236,22 @@ def test_the_audit_log_is_whole_and_filters(
     shoot(page, "audit-1440")
     assert_whole(visitor, "/settings/audit/")
     shoot(page, "audit-390")
+
+
+def test_a_dead_letters_own_page_replays_and_dismisses(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    visitor = visit().signed_in()
+    for key, verb, state in (("r", "Replay", "replayed"), ("d", "Dismiss", "dismissed")):
+        letter = buried(f"To {verb}", agent=coder, now=now)
+        page = visitor.open(f"/dead-letters/{letter.pk}/")
+        page.keyboard.press(key)
+        dialog = page.get_by_role("dialog")
+        expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
+        dialog.get_by_role("button", name=verb).click()
+        expect(page.locator("#toasts")).to_contain_text(f"1 dead letter {state}")
+        expect(page.locator(f"[data-key={key}]")).to_have_count(0)
+        letter.refresh_from_db()
+        assert letter.closed_at
+    assert Task.objects.filter(replay_of__title="To Replay").count() == 1
+    assert visitor.complaints == []

@@ -10,13 +10,14 @@ from playwright.sync_api import Route, expect
 from dashboard.pagination import PAGE
 from ledger import instructions
 from ledger.journal import Actor, Stamp
-from ledger.models import Agent
+from ledger.models import Agent, Instruction
 from tests.browser.conftest import (
     PASSWORD,
     TWO_FRAMES,
     WIDTHS,
     Visitor,
     assert_whole,
+    assert_whole_as_it_is,
     set_width,
     wait_for_boxes,
     wait_until,
@@ -274,3 +275,28 @@ def test_without_script_everything_works(
     page.click("button[aria-label='Sign out']")
     expect(page.locator("h1")).to_contain_text("Sign in")
     assert not visitor.complaints
+
+
+def test_a_given_up_instruction_is_edited_and_sent(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    id = send(coder, "Run the tests", max_retries=0, now=now - timedelta(minutes=5))
+    pull(coder, now=now - timedelta(minutes=4))
+    tick(now)
+    visitor = visit()
+    page = visitor.sign_in(f"/instructions/{id}/")
+    page.keyboard.press("f")
+    page.wait_for_url(f"**/{id}/edit/")
+    text = page.get_by_label("Instruction", exact=True)
+    expect(text).to_have_value("Run the tests")
+    assert_whole_as_it_is(page)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    text.fill("   ")
+    page.get_by_role("button", name="Send instruction").click()
+    expect(text).to_have_attribute("aria-invalid", "true")
+    text.fill("Run make test")
+    page.get_by_role("button", name="Send instruction").click()
+    expect(page.locator("#toasts")).to_contain_text("Sent with your text")
+    assert f"{Instruction.objects.latest('id').pk}/" in page.url
+    sent = Instruction.objects.exclude(pk=id).get()
+    assert (sent.content, sent.state) == ("Run make test", "queued")

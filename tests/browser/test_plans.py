@@ -4,10 +4,16 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
 from playwright.sync_api import expect
 
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Plan
+from retries.plans import aborting
 from tests.browser.conftest import Visitor, assert_whole, assert_whole_as_it_is
+from tests.dashboard.plans.conftest import IMPORT, MARKDOWN, form
 from tests.dashboard.worked import claimed, failed, make_plan
 
 HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
@@ -90,3 +96,31 @@ def test_a_plan_is_imported(visit: Callable[..., Visitor], coder: Agent) -> None
     expect(page.locator("#toasts")).to_contain_text("Imported: 2 added.")
     assert visitor.complaints == [] and page.title() != "owned"
     assert Plan.objects.get().title.startswith("<script>")
+
+
+def test_commands_are_confirmed_and_a_plan_is_restarted(
+    visit: Callable[..., Visitor], coder: Agent
+) -> None:
+    visitor = visit().signed_in()
+    task = MARKDOWN.partition("<tasks>\n")[2].partition("</tasks>")[0]
+    client = Client()
+    client.force_login(User.objects.get())
+    client.post(IMPORT, form(MARKDOWN.replace(task, task * 3), confirmed="yes"))
+    plan = Plan.objects.get()
+    page = visitor.open(f"/plans/{plan.pk}/")
+    proposed = page.locator("#proposed")
+    expect(proposed.locator(".proposed")).to_have_count(3)
+    proposed.get_by_role("button", name="Confirm the command of").first.click()
+    expect(page.locator("#toasts")).to_contain_text("Confirmed 1 command.")
+    proposed.get_by_role("button", name="Confirm all 2").click()
+    expect(page.locator("#toasts")).to_contain_text("Confirmed 2 commands.")
+    expect(proposed).to_have_count(0)
+    aborting.abort([plan.pk], stamp=Stamp(SYSTEM, timezone.now()))
+    page.reload()
+    page.keyboard.press("r")
+    dialog = page.locator("#restart-dialog")
+    expect(dialog).to_contain_text("Reset attempts and failures to 0")
+    dialog.get_by_role("button", name=f"Restart {plan.ref}").click()
+    expect(page.locator("#toasts")).to_contain_text("Plan restarted as run 2.")
+    plan.refresh_from_db()
+    assert (plan.state, plan.run) == ("active", 2) and visitor.complaints == []

@@ -167,3 +167,17 @@ def test_all_of_it_works_without_scripts(visit: Visit, coder: Agent, now: dateti
     assert set(Message.objects.filter(session=session).values_list("state", flat=True)) == {
         "success"
     }
+
+
+def test_a_failed_batch_is_processed_again(visit: Visit, coder: Agent, now: datetime) -> None:
+    session = make_session(coder, [("user", [Text("Go on")])], now=now, tracker="todo")
+    make_batch(session, 1, 1, outcome="failed", reason=HOSTILE)
+    Message.objects.filter(session=session).update(state="failed")
+    recount(session)
+    visitor = visit()
+    page = visitor.sign_in(f"/sessions/{session.pk}/")
+    expect(page.locator("#failed-batch")).to_contain_text("1 message of this session is marked")
+    page.get_by_role("button", name="Process again").click()
+    expect(page.locator("#toasts")).to_contain_text("1 message will be processed again.")
+    assert Message.objects.get().state == "pending"
+    assert visitor.complaints == [] and page.title() != "owned"

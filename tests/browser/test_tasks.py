@@ -7,14 +7,15 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from ledger.journal import SYSTEM
-from ledger.models import Agent
+from ledger.journal import SYSTEM, Stamp
+from ledger.models import Agent, Task
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
+from retries import task_actions as people
 from retries.attempts import heartbeats
 from tests.browser.conftest import Visitor, assert_whole, axe_findings, poll, shoot
 from tests.browser.page_clock import Polls, stop_clock
-from tests.dashboard.worked import buried, claimed, enqueued, failed, make_plan, make_task
+from tests.dashboard.worked import MARA, buried, claimed, enqueued, failed, make_plan, make_task
 from tests.factories import make_agent, make_project, send
 
 HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
@@ -282,3 +283,28 @@ COUNT_SHOWN = """(cell) => {
         return at >= start && range.getBoundingClientRect().right <= edge + 1;
     }).length;
 }"""
+
+
+def test_one_is_retried_unblocked_and_aborted_by_its_keys(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    retry = make_task(TaskState.RETRY, agent=coder, now=now)
+    skipped = enqueued(coder, now=now)
+    blocked = enqueued(coder, now=now, needs=[skipped])
+    people.skip([skipped], dependents="block", stamp=Stamp(MARA, now))
+    queued = enqueued(coder, now=now)
+    visitor = visit()
+    page = visitor.sign_in(f"/tasks/{retry.pk}/")
+    page.keyboard.press("r")
+    expect(page.get_by_role("button", name="Retry now")).to_have_count(0)
+    page.goto(f"{visitor.url}/tasks/{blocked}/")
+    page.keyboard.press("u")
+    expect(page.locator("#toasts")).to_contain_text("1 task unblocked")
+    page.goto(f"{visitor.url}/tasks/{queued}/")
+    page.keyboard.press("a")
+    page.get_by_role("button", name="Abort task").click()
+    expect(page.locator("#toasts")).to_contain_text("aborted")
+    states = [Task.objects.get(pk=id).state for id in (blocked, queued)]
+    assert states == ["queued", "aborted"] and visitor.complaints == []
+    retry.refresh_from_db()
+    assert retry.due_at is None or retry.due_at <= timezone.now()

@@ -9,12 +9,18 @@ from django.core.cache import cache
 from django.test import Client
 
 from ledger.journal import SYSTEM, Stamp
-from ledger.models import Agent, Membership, Task
+from ledger.models import Agent, Breaker, Membership, Task
 from ledger.roles import Role
+from ledger.states import TaskState
+from retries.models import Channel
 from retries.plans import aborting, restarting
 from tests.access_world import make_world
+from tests.dashboard.notifications.deliveries import make_delivery
 from tests.dashboard.plans.conftest import TASKS
-from tests.dashboard.worked import claimed, failed, make_plan
+from tests.dashboard.worked import claimed, failed, make_plan, make_task
+from tests.factories import make_agent, make_token
+from tests.ledger.standing_instructions.rules import make_rule
+from tests.retries.operations.worlds import start as start_operation
 
 MINUTE = timedelta(minutes=1)
 MOST = 15
@@ -83,3 +89,50 @@ def test_every_page_with_cold_caches_runs_at_most_15_statements(
             cache.clear()
             found[path, who] = statements(client, path)
     assert {key: count for key, count in found.items() if count > MOST} == {}
+
+
+def test_lists_settings_and_forms_run_as_many_statements_for_many_rows(
+    browser: Client,
+    member: Client,
+    agent: Agent,
+    now: datetime,
+    statements: Callable[..., int],
+) -> None:
+    ids = make_world(agent, now).ids
+    answer_all = f"/escalations/answer-all/?pattern={ids['pattern_id']}"
+    paths = [
+        *("/instructions/standing/", "/operations/", "/settings/deliveries/", answer_all),
+        *("/settings/", "/settings/policies/", "/settings/profile/"),
+        f"/settings/deliveries/?open={ids['delivery_id']}",
+        f"/settings/notifications/rules/{ids['notification_rule_id']}/preview/",
+        f"/tasks/{ids['task_id']}/contexts/",
+        f"/agents/connect/?token={ids['token_id']}",
+        f"/agents/connect/{ids['token_id']}/",
+        f"/instructions/{ids['ignored_id']}/edit/",
+        f"/instructions/standing/{ids['rule_id']}/edit/",
+        *("/instructions/new/", "/instructions/standing/new/"),
+        *("/plans/import/", "/sessions/import/", "/settings/tokens/?new=1"),
+        f"/plans/{ids['plan_id']}/summary/",
+    ]
+
+    def count() -> dict[tuple[str, str], int]:
+        found = {}
+        for path in paths:
+            for who, client in (("superuser", browser), ("member", member)):
+                cache.clear()
+                found[path, who] = statements(client, path)
+        return found
+
+    few = count()
+    channel = Channel.objects.get(pk=ids["channel_id"])
+    why = {"message": "zebra broke", "type": "verification_failed"}
+    Breaker.objects.all().delete()  # what the world failed has opened it
+    for number in range(12):
+        make_rule(f"Rule {number}", project=agent.project)
+        make_delivery(channel, now=now)
+        make_token("agent", agent=make_agent(f"a{number}"), name=f"t{number}")
+        task = make_task(TaskState.ESCALATED, agent=agent, now=now, why=why)
+        start_operation("task.skip", Task.objects.filter(pk=task.pk), now=now)
+    many = count()
+    assert {key: number for key, number in many.items() if number > MOST} == {}
+    assert {key: (few[key], many[key]) for key in few if many[key] > few[key]} == {}

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
+from dashboard.insight.costs import combine_costs, combine_group
 from dashboard.insight.experiments import find_scale
+from dashboard.insight.idle import combine_idle
 from dashboard.insight.predictions import combine_figures
 from ledger import instructions
 from ledger.models import Agent, Event
@@ -16,13 +19,14 @@ from retries.insight.intervals import Difference
 from retries.models import AckTarget, ContextExperiment, InsightFigure
 from tests.dashboard.insight.worlds import (
     make_answers,
+    make_costs,
     make_experiment,
     make_outcomes,
     make_policies,
     make_predictions,
     make_targets,
 )
-from tests.dashboard.seen import words
+from tests.dashboard.seen import html, words
 from tests.factories import NOW, pull, send
 
 pytestmark = pytest.mark.django_db
@@ -98,6 +102,15 @@ def test_targets_show_their_error_budget(browser: Client, agent: Agent, now: dat
     assert "fast Burning fast 95% in 2 m 96.0% n = 604 24 of 30 2.4×" in shown
     assert "fine On target 95% in 2 m 97.7% n = 604 14 of 30 0.4×" in shown
     assert "new 95% in 2 m, Hidden: n = 9, shown from 50" in shown
+    row = InsightFigure.objects.get().data["rows"][2]
+    InsightFigure.objects.update(
+        data={"least": 50, "rows": [row | {"percent": 97, "within_s": 300}]}
+    )
+    page = html(browser.get("/insight/"))
+    assert f'href="?target={agent.pk}#target"' in page and 'id="target">' in page
+    page = html(browser.get("/insight/", {"target": str(agent.pk)}))
+    assert 'id="target" open>' in page and 'value="97"' in page and 'value="300"' in page
+    assert f'value="{agent.pk}" selected' in page
 
 
 def test_a_target_is_set_measured_and_removed(
@@ -208,16 +221,71 @@ def test_the_figures_of_projects_are_combined() -> None:
 def test_the_time_of_agents_is_shown_by_range(browser: Client, agent: Agent) -> None:
     row = {"id": str(agent.pk), "name": "coder", "known": 36000.0, "work": 18000.0}
     row |= {"person": 9000.0, "breaker": 0.0}
-    data = {"agents": 3, "people": 2, "totals": row, "rows": [row]}
+    totals = row | {"attended": 54 * 3600.0}
+    duty = {"7": [[0, 20 * 3600]], "8": [[0, 16 * 3600]]}
+    data = {"agents": 3, "duty": duty, "totals": totals, "rows": [row]}
     InsightFigure.objects.create(
         project=agent.project, panel="idle", days=1, computed_at=NOW, data=data
     )
     response = browser.get("/insight/", {"range": "24h"})
     shown = words(response)
     assert "In the last 24 h, 3 agents waited 2 h for a person, 25% of their time" in shown
-    assert "One person keeps 1.5 agents busy." in shown
+    assert "A person on duty keeps 1.5 agents busy, n = 36 h ." in shown
     assert (
         'aria-label="coder: working 50%, waiting for a person 25%, waiting for work 25%,'
         ' breaker open 0%"' in response.content.decode()
     )
     assert "No agent worked in the last 30 d" in words(browser.get("/insight/"))
+    few = InsightFigure(project=agent.project, panel="idle", days=30, computed_at=NOW)
+    few.data = data | {"duty": {"7": [[0, 19 * 3600]]}}
+    few.save()
+    shown = words(browser.get("/insight/"))
+    assert "a person on duty keeps busy: Hidden: n = 19 h, shown from 20 h" in shown
+
+
+def test_a_person_of_two_projects_is_on_duty_once() -> None:
+    hours = {"known": 100.0, "work": 60.0, "person": 10.0, "breaker": 0.0, "attended": 40.0 * 3600}
+    row = {"name": "coder", "known": 100.0, "work": 60.0, "person": 10.0, "breaker": 0.0}
+    one: dict[str, Any] = {"agents": 1, "totals": hours, "rows": [row], "least_hours": 20}
+    two = one | {"rows": [row | {"name": "tester", "person": 20.0}]}
+    mara, views = {"7": [[0, 36_000]]}, {"": [[0, 18_000], [36_000, 72_000]]}
+    found = combine_idle([one | {"duty": mara | views}, two | {"duty": mara}], most=1)
+    # ten hours of mara, and ten of views while she is not there
+    assert (found.hours_on_duty, found.per_person) == (20, "4")
+    assert [each.data["name"] for each in found.rows] == ["tester"]
+    assert (found.agents, found.more, found.share) == (2, 1, 10)
+    jonas = {"8": [[0, 36_000]], "7": [[30_000, 66_000]]}
+    found = combine_idle([one | {"duty": mara}, two | {"duty": jonas}])
+    assert found.on_duty == 66_000 + 36_000
+
+
+def test_costs_and_tokens_have_bars_of_their_own() -> None:
+    row = {"id": "1", "name": "a", "n": 9, "done": 9, "tokens": 1, "cost": 4.0, "cost_failed": 1.0}
+    row |= {"tokens_failed": 0, "slots": []}
+    cheap = row | {"name": "b", "cost": 1.0, "cost_failed": 0.0}
+    bare = row | {"name": "c", "cost": None, "tokens": 50_000, "tokens_failed": 10_000}
+    less = bare | {"name": "d", "tokens": 25_000, "tokens_failed": 0}
+    one = {"agent": {"rows": [bare, cheap], "hidden": 1, "more": 2}}
+    two = {"agent": {"rows": [less, row], "hidden": 3, "more": 0}}
+    group = combine_group("agent", "Agent", [one, two])
+    assert [(each.name, each.width, each.ok_width) for each in group.rows] == [
+        ("a", "100.0%", "75.0%"),
+        ("b", "25.0%", "25.0%"),
+        ("c", "100.0%", "80.0%"),
+        ("d", "50.0%", "50.0%"),
+    ]
+    assert (group.hidden, group.more) == (4, 2)
+
+
+def test_costs_say_what_no_agent_reported(browser: Client, agent: Agent, now: datetime) -> None:
+    make_costs(agent, now=now)
+    page = browser.get("/insight/")  # of an older release, which did not count them
+    assert "missing here" not in words(page)
+    figure = InsightFigure.objects.get(panel="cost")
+    reports = {"agents": 8, "reporting": 4, "done": 302, "missing": 112, "silent": ["a", "b", "c"]}
+    figure.data["reports"] = reports
+    figure.save()
+    shown = words(browser.get("/insight/"))
+    assert "Reported by 4 of 8 agents. a , b , c , and 1 more send no usage, so 112 of 302" in shown
+    found = combine_costs([figure.data, figure.data])
+    assert found and (found.reports.agents, found.reports.more_silent) == (16, 5)

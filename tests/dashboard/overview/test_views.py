@@ -289,15 +289,16 @@ def test_what_agents_time_went_to_and_who_is_worth_a_look(
     activity_counts.count_activity(now=now)
     row = {"id": str(agent.pk), "name": "coder", "known": 40.0 * 3600, "work": 20.0 * 3600}
     row |= {"person": 10.0 * 3600, "breaker": 0.0}
-    for days, people in ((1, 1), (7, 2)):
-        data = {"agents": 6, "people": people, "totals": row, "rows": [row]}
+    totals, day = row | {"attended": 144.0 * 3600}, [[0, 24 * 3600]]
+    for days, duty in ((1, {"7": day}), (7, {"7": day, "8": day})):
+        data = {"agents": 6, "duty": duty, "totals": totals, "rows": [row]}
         InsightFigure.objects.create(
             project=agent.project, panel="idle", days=days, computed_at=now, data=data
         )
     text = words(browser.get(URL))
     assert "co coder Closed Errors up from 0% to 75% 100% 1 2" in text
     assert "Where agents’ time went" in text and "waited 10 h for a person, 25% of their" in text
-    assert "One person keeps 6 agents busy." in text
+    assert "A person on duty keeps 6 agents busy." in text
     assert "new today · 12 need an answer" in text
     fingerprint = FailurePattern.objects.get().fingerprint
     same = f'href="/escalations/?q=pattern%3A{fingerprint}"'
@@ -308,7 +309,7 @@ def test_what_agents_time_went_to_and_who_is_worth_a_look(
     assert page.count(same.replace("?", "?project=default&")) == 2 and same not in page
     assert "Same cause: No module named ‹text› 12 Answer by cause" in text
     assert statements(browser, URL) <= 15
-    assert "One person keeps 3 agents busy." in words(browser.get(URL, {"range": "7d"}))
+    assert "A person on duty keeps 3 agents busy." in words(browser.get(URL, {"range": "7d"}))
     assert "Where agents’ time went" not in words(browser.get(URL, {"range": "30d"}))
 
 

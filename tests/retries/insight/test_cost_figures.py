@@ -53,6 +53,9 @@ def test_usage_is_added_up_by_plan_and_agent_and_over_time(
     assert set(figures) == {1, 7, 30}
     whole = {"tokens": 440, "cost": 2.0, "cost_failed": 0.5, "tokens_failed": 100}
     assert figures[1]["all"] == figures[7]["all"] == whole | {"n": 2, "done": 2}
+    reports = {"agents": 2, "reporting": 2, "done": 3, "missing": 1, "silent": []}
+    assert figures[1]["reports"] == figures[7]["reports"] == reports
+    assert figures[30]["reports"] == reports | {"done": 4, "missing": 2}
     both = figures[30]["all"]
     assert (both["tokens"], both["cost"], both["cost_failed"]) == (1_440, 10.0, 8.5)
     assert (both["n"], both["done"]) == (3, 2)  # the third one's success named no usage
@@ -66,6 +69,22 @@ def test_usage_is_added_up_by_plan_and_agent_and_over_time(
     assert (without["id"], without["name"], without["tokens"]) == ("", "", 40)
     days = figures[30]["agent"]["rows"][0]["slots"]  # of two days each
     assert days == [0] * 9 + [8.0] + [0] * 4 + [2.0]
+
+
+def test_agents_that_report_no_usage_are_named(agent: Agent) -> None:
+    work(agent, None, usage(10, 1.0), at=NOW)
+    for name in "edcba":
+        silent = make_agent(name)
+        make_task(silent, now=NOW)
+        live = attempt_of(claim(silent, now=NOW))
+        caller = TrustedCaller(SYSTEM, agent=silent)
+        finishing.finish_attempt(live, Report(), caller=caller, now=NOW + MINUTE)
+    work(make_agent("stranger", project=make_project("else")), None, None, at=NOW)
+    compute_cost(agent.project, now=NOW + HOUR)
+    data = InsightFigure.objects.get(panel="cost", days=1).data
+    assert data["reports"] == {
+        "agents": 6, "reporting": 1, "done": 6, "missing": 5, "silent": ["a", "b", "c"]
+    }  # fmt: skip
 
 
 def test_a_group_of_few_tasks_is_hidden(agent: Agent) -> None:

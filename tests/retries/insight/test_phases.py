@@ -6,18 +6,21 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from ledger import sql
 from ledger.journal import Stamp
 from ledger.models import Agent
 from ledger.states import TaskState
 from retries import sweeps
+from retries import task_actions as people
 from retries.escalations.answering import answer
 from retries.escalations.choices import Choice
 from retries.escalations.first_view import note_view
 from retries.insight import phases
+from retries.insight.answer_figures import ANSWERED, read_case
 from retries.insight.phases import AnsweredCase, describe_cases
 from retries.models import Escalation, InsightFigure
 from retries.states import Answer
-from tests.dashboard.worked import MARA, make_task
+from tests.dashboard.worked import MARA, claimed, make_task
 from tests.factories import NOW
 
 MINUTE = timedelta(minutes=1)
@@ -77,3 +80,25 @@ def test_the_first_view_of_a_page_ends_the_unseen_time(
     assert data["all"]["n"] == 1 and data["reasons"][0]["reason"] == "max_retries_exceeded"
     unseen, thinking, *_ = data["all"]["phases"]
     assert (unseen, thinking) == (50, 240)  # it was opened when its attempt ended
+
+
+@pytest.mark.django_db
+def test_what_has_not_ended_lasts_until_now(agent: Agent) -> None:
+    """Of three answers one waits for a worker, one runs, and one was skipped before it ran."""
+    why = {"type": "verification_failed"}  # the breaker stays closed
+    tasks = [make_task(TaskState.ESCALATED, agent=agent, now=NOW, why=why) for _ in range(4)]
+    at = NOW + 10 * MINUTE
+    for task, choice in zip(tasks, [Answer.RETRY] * 3 + [Answer.SKIP], strict=True):
+        answer(
+            Escalation.objects.get(task=task).pk,
+            Choice(choice),
+            among=Escalation.objects.all(),
+            channel="page",
+            stamp=Stamp(MARA, at),
+        )
+    Escalation.objects.update(seen_at=at)
+    people.abort([tasks[0].pk], stamp=Stamp(MARA, at))
+    claimed(agent, tasks[1].pk, now=at + MINUTE)
+    rows = sql.run(ANSWERED, project=agent.project_id, since=NOW, now=at + 60 * MINUTE)
+    found = [read_case(row).phases[2:] for row in rows]
+    assert sorted(found) == [(0, 0), (0, 0), (60, 59 * 60), (3600, 0)]

@@ -92,17 +92,8 @@
       list().toggleAttribute("hx-morph-skip", held);
       if (!held || !find(task, "escalation-list")) return;
       var more = ids(task.fragment).filter(function (id) { return !known.includes(id); }).length;
-      var button = $("#list-news");
-      if (!more || !button) return;
-      button.textContent = more + " new";
-      button.hidden = false;
+      if (more && $("[data-news]")) window.tenfour.tellNews(list(), more);
     });
-  });
-  document.addEventListener("click", function (event) {
-    if (!event.target.closest("#list-news")) return;
-    $("#list-news").hidden = true;
-    $("#list-news").blur();
-    document.dispatchEvent(new Event("ledger-changed"));
   });
 
   /* ---- the times of the snooze menu are those of the reader's clock */

@@ -19,6 +19,7 @@
   var newsAt = Date.now();      // when something changed or the user did something
   var versions = new Map();
   var paused = false;
+  var behind = false;           // a list holds an older order
   try { paused = sessionStorage.getItem("tenfour-paused") === "1"; } catch (e) { /* storage is not available */ }
   window.tenfour.paused = paused;
 
@@ -69,6 +70,10 @@
     /* without htmx on the part, the event would be lost and the poll would never end */
     if (asking || isHeld() || !part().hasAttribute("data-htmx-powered")) return later();
     asking = true;
+    if ((behind || $("[data-news]:not([hidden])")) && !lists().some(isInUse)) {
+      part().dataset.since = "";   /* nothing may have changed since the list held its order */
+      behind = false;
+    }
     htmx.trigger(part(), "tenfour:poll");
   }
   function isPoll(ctx) { return ctx && ctx.sourceEvent && ctx.sourceEvent.type === "tenfour:poll"; }
@@ -121,7 +126,10 @@
     /* the page may have come into use since the poll began */
     var ctx = event.detail.ctx;
     if (isPoll(ctx) && (isHeld() || counts() !== Boolean(ctx.isCount))) return event.preventDefault();
-    event.detail.tasks.forEach(function (task) { window.tenfour.localize(task.fragment); });
+    event.detail.tasks.forEach(function (task) {
+      window.tenfour.localize(task.fragment);
+      lists().forEach(function (list) { hold(list, task.fragment); });
+    });
     versions = new Map(rows().map(function (row) { return [row.id, row.dataset.version]; }));
     versions.set("key", keyOf(part()));
   });
@@ -136,6 +144,41 @@
   function rows() { return Array.from(document.querySelectorAll("[data-row]")); }
   /* the key without its time bucket, which changes although nothing else did */
   function keyOf(live) { return live.dataset.since.split("~")[1]; }
+
+  /* ---- a list in use keeps its order: its rows change in place, and what would move is only counted */
+
+  function lists() { return Array.from(document.querySelectorAll("[data-holds]")); }
+  function isInUse(list) {
+    var isOver = list.dataset.holds && ($("#query:focus") || list.matches(":hover"));
+    return isOver || list.contains(document.activeElement);
+  }
+  function hold(list, fragment) {
+    var next = fragment.querySelector("#" + list.id), least = Infinity, moved = 0;
+    if (!next || !next.rows || !isInUse(list)) return;
+    var mine = Array.from(list.rows), theirs = Array.from(next.rows);
+    var order = mine.map(function (row) { return row.id; });
+    theirs.reverse().forEach(function (row) {
+      var at = order.indexOf(row.id);
+      if (at < 0 || at > least) moved += 1;
+      else least = at;
+    });
+    next.replaceChildren.apply(next, mine.map(function (row) {
+      var twin = theirs.find(function (each) { return each.id === row.id; });
+      behind = behind || !twin;
+      return twin || row.cloneNode(true);
+    }));
+    if (moved) window.tenfour.tellNews(fragment, moved);
+  }
+  window.tenfour.tellNews = function (within, count) {
+    var button = within.querySelector("[data-news]");
+    button.textContent = count + " " + button.dataset.news;
+    button.hidden = false;
+  };
+  document.addEventListener("click", function (event) {
+    if (!event.target.closest("[data-news]")) return;
+    event.target.blur();
+    ask();
+  });
 
   /* ---- the live button and the banners */
 
