@@ -15,6 +15,7 @@ from config.environment import KNOWN
 from config.settings import DATABASES
 from config.settings import TENFOUR as SETTINGS
 from tests.docs.pages import blocks
+from tests.programs import require_program
 from tests.serving import ROOT
 from tests.waiting import PATIENCE_S
 
@@ -82,14 +83,14 @@ def test_systemd_accepts_the_units(unit: Path, tmp_path: Path) -> None:
     assert not [line for line in done.stderr.splitlines() if "tenfour" in line], done.stderr
 
 
-@pytest.mark.skipif(not shutil.which("nginx"), reason="nginx is not installed")
 def test_nginx_accepts_its_configuration(tmp_path: Path) -> None:
+    nginx = require_program("nginx")
     text = (ROOT / "deploy" / "nginx" / "tenfour.conf").read_text().replace("web:", "127.0.0.1:")
     (tmp_path / "tenfour.conf").write_text(text)
     main = f"pid {tmp_path}/pid; error_log stderr; events {{}}\n"
     main += f"http {{ access_log off; include {tmp_path}/tenfour.conf; }}\n"
     (tmp_path / "nginx.conf").write_text(main)
-    check("nginx", "-t", "-p", tmp_path, "-c", tmp_path / "nginx.conf")
+    check(nginx, "-t", "-p", tmp_path, "-c", tmp_path / "nginx.conf")
 
 
 def test_all_of_them_run_the_same_commands() -> None:
