@@ -45,10 +45,14 @@ def manifests() -> list[dict[str, Any]]:
     return items
 
 
-def container_of(part: str) -> dict[str, Any]:
+def pod_of(part: str) -> dict[str, Any]:
     [found] = [each for each in manifests() if each["metadata"]["name"] == f"tenfour-{part}"
                and each["kind"] in ("Deployment", "Job")]  # fmt: skip
-    [container] = found["spec"]["template"]["spec"]["containers"]
+    return dict(found["spec"]["template"]["spec"])
+
+
+def container_of(part: str) -> dict[str, Any]:
+    [container] = pod_of(part)["containers"]
     return dict(container)
 
 
@@ -109,6 +113,33 @@ def test_all_of_them_run_the_same_commands() -> None:
         assert f"`{command}`" in docs
 
 
+def test_a_worker_or_a_clock_that_stalls_is_noticed_everywhere() -> None:
+    command = ["python", "-m", "config.heartbeat"]
+    assert "TENFOUR_HEARTBEAT_FILE=/tmp/" in (ROOT / "Dockerfile").read_text()
+    for part in ("worker", "beat"):
+        assert compose()["services"][part]["healthcheck"]["test"] == ["CMD", *command]
+        assert container_of(part)["livenessProbe"]["exec"]["command"] == command
+
+
+def test_an_update_waits_for_web_processes_that_reach_the_database() -> None:
+    [*_, code] = compose()["services"]["web"]["healthcheck"]["test"]
+    assert "/readyz" in code and compile(code, "compose.yaml", "exec")
+    assert container_of("web")["readinessProbe"]["httpGet"]["path"] == "/readyz"
+
+
+def test_no_worker_and_no_clock_starts_before_the_tables_are_there() -> None:
+    services, command = compose()["services"], "python manage.py migrate --check --skip-checks"
+    for part in ("worker", "beat"):
+        condition = services[part]["depends_on"]["migrate"]["condition"]
+        assert condition == "service_completed_successfully"
+        [waiting] = pod_of(part)["initContainers"]
+        assert waiting["command"] == ["sh", "-c", f"until {command}; do sleep 5; done"]
+        assert (waiting["image"], waiting["envFrom"]) == (
+            container_of(part)["image"],
+            container_of(part)["envFrom"],
+        )
+
+
 def test_every_setting_in_them_exists() -> None:
     """A variable with a typo would only be reported at the start."""
     files = [ROOT / "Dockerfile", ROOT / "compose.yaml", *(ROOT / "deploy").rglob("*")]
@@ -157,8 +188,10 @@ def test_a_pooler_takes_no_limits_away() -> None:
 def test_no_process_runs_with_more_rights_than_it_needs() -> None:
     assert re.findall(r"^USER (.+)$", (ROOT / "Dockerfile").read_text(), re.M) == ["10001"]
     for part in COMMANDS:
-        security = container_of(part)["securityContext"]
-        assert security["readOnlyRootFilesystem"] and not security["allowPrivilegeEscalation"]
+        pod = pod_of(part)
+        for container in (*pod["containers"], *pod.get("initContainers", [])):
+            security = container["securityContext"]
+            assert security["readOnlyRootFilesystem"] and not security["allowPrivilegeEscalation"]
         unit = (ROOT / "deploy" / "systemd" / f"tenfour-{part}.service").read_text()
         assert {"User=tenfour", "NoNewPrivileges=true", "ProtectSystem=strict"} <= set(
             unit.splitlines()
