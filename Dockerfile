@@ -21,6 +21,7 @@ ENV PATH=/opt/venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     TENFOUR_DATA=/opt/tenfour-data \
+    TENFOUR_HEARTBEAT_FILE=/tmp/tenfour-heartbeat \
     TENFOUR_HOST=0.0.0.0 \
     TENFOUR_LOG_JSON=1
 WORKDIR /opt/tenfour

@@ -18,7 +18,7 @@ from bench.cluster import Cluster, Machine, run_cluster
 from bench.figures import Figure, Say, Scale, at_least, at_most
 from bench.servers import Sandbox, wait_until
 
-AGENTS = 8
+AGENTS, QUICK_AGENTS = 8, 2
 ROUNDS, QUICK_ROUNDS = 3, 1
 REST_S = 2.0  # nginx tries a server again a second after it refused
 TIMEOUT_S = 30
@@ -55,7 +55,8 @@ class Traffic:
 def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
     """Restart two web servers, two workers and two clocks under load; count failed requests."""
     url = sandbox.create_migrated("rolling")
-    _, secrets = sandbox.seed(url, ("agents", {"count": AGENTS}), ("tokens", {"count": AGENTS}))
+    count = {"count": QUICK_AGENTS if scale.quick else AGENTS}
+    _, secrets = sandbox.seed(url, ("agents", count), ("tokens", count))
     tokens = list(secrets.values())
     with run_cluster(sandbox, url) as cluster:
         say(

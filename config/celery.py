@@ -1,14 +1,26 @@
 """The Celery application and its schedule: all work without a request."""
 
 import ctypes
+import logging
 import os
 from contextlib import suppress
 from typing import Any
 
 from celery import Celery
-from celery.signals import beat_init, setup_logging, worker_init
+from celery.signals import (
+    after_task_publish,
+    beat_init,
+    heartbeat_sent,
+    setup_logging,
+    worker_init,
+)
 from django.conf import settings
 from kombu import Exchange, Queue
+
+from config import heartbeat
+from config.environment import unknown_variables
+
+logger = logging.getLogger(__name__)
 
 # A process that has read its settings already, such as a test, keeps them.
 if not settings.configured:
@@ -63,6 +75,25 @@ app.conf.beat_schedule = {
     }
     for name, seconds in CLOCK.items()
 }
+
+
+@worker_init.connect
+@beat_init.connect
+def warn_about_environment(**_: Any) -> None:
+    """Warn about misspelled settings, since the checks are skipped; `make up` has done so."""
+    if "TENFOUR_LOCAL_URL" not in os.environ:
+        for warning in unknown_variables(os.environ):
+            logger.warning(warning)
+
+
+@heartbeat_sent.connect
+def show_life(**_: Any) -> None:
+    heartbeat.touch()
+
+
+@beat_init.connect
+def show_life_of_clock(**_: Any) -> None:
+    after_task_publish.connect(show_life)
 
 
 @beat_init.connect

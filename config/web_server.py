@@ -6,6 +6,7 @@ instance on the port would start without an error and take half of the connectio
 """
 
 import gc
+import logging
 import mmap
 import multiprocessing
 import os
@@ -53,6 +54,7 @@ TCP_OPTIONS = {
 }
 
 Application = Callable[..., Any]
+logger = logging.getLogger("config.web_server")  # this module is the main one where it runs
 
 
 class Server(mp.MPServer):  # type: ignore[misc]
@@ -178,7 +180,7 @@ def wait_for_gate() -> None:
             os.read(int(gate), 1)
     else:  # `config.local.up` has warned already
         for warning in unknown_variables(os.environ):
-            print(f"Warning: {warning}", file=sys.stderr)
+            logger.warning(warning)
 
 
 @contextmanager
@@ -230,7 +232,7 @@ def main(name: str = "config.wsgi:application") -> None:
         if is_own:
             listen(listener)
         if "TENFOUR_GATE" not in os.environ:
-            print(f"serving at {url_of(listener)}", flush=True)
+            logger.info("serving at %s", url_of(listener))
         freeze_loaded()
         multiprocessing.set_start_method("fork")  # the workers share what is loaded
         Server(listener, application, is_own=is_own).run()

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import IO
 
 from tests.serving import ROOT, database_of_tests
 from tests.waiting import PATIENCE_S
@@ -21,7 +22,9 @@ def clock(name: str) -> list[str]:
 
 
 @contextmanager
-def run_celery(*argv: str, **variables: str) -> "Iterator[subprocess.Popen[bytes]]":
+def run_celery(
+    *argv: str, output: IO[bytes] | None = None, **variables: str
+) -> "Iterator[subprocess.Popen[bytes]]":
     """Run Celery with these arguments and variables; it leads a process group and ends with us."""
     env = os.environ | {
         "DATABASE_URL": database_of_tests(),
@@ -29,7 +32,9 @@ def run_celery(*argv: str, **variables: str) -> "Iterator[subprocess.Popen[bytes
         "C_FORCE_ROOT": "1",
         **variables,
     }
-    process = subprocess.Popen([*CELERY, *argv], cwd=ROOT, env=env, start_new_session=True)
+    process = subprocess.Popen(
+        [*CELERY, *argv], cwd=ROOT, env=env, start_new_session=True, stdout=output, stderr=output
+    )
     try:
         yield process
     finally:

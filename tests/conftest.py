@@ -14,7 +14,7 @@ from django.test import Client
 
 from ledger.models import Agent, Project
 from retries.sessions import buffering
-from tests import services
+from tests import programs, services
 from tests.chromium import browser_process as browser_process
 from tests.elsewhere import elsewhere as elsewhere
 from tests.factories import make_agent, make_project, make_token
@@ -47,6 +47,11 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
     if report.when == "call" and report.failed:
         return "failed", f"\nFAILED {report.nodeid}\n", "FAILED"
     return None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for line in programs.describe_missing(terminalreporter.stats.get("skipped", [])):
+        terminalreporter.write_line(line, red=True, bold=True)
 
 
 if services.running:

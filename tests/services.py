@@ -35,6 +35,8 @@ PASSED_ON = {
     "TENFOUR_CODEX",
     "TENFOUR_REQUIRE_AGENTS",
     "TENFOUR_REQUIRE_LANGGRAPH",
+    "TENFOUR_REQUIRE_PROMTOOL",
+    "TENFOUR_REQUIRE_PROXIES",
 }
 # Tells the workers of pytest-xdist which folder is the project's: TENFOUR_DATA is a run's own.
 OUTER_DATA = "TEST_DATA"

@@ -1,8 +1,9 @@
 """Lists the packages that the server installs, and asks whether any has a known vulnerability.
 
-`python -m config.local.supply_chain` writes the list as CycloneDX JSON to build/sbom.json, and
-exits with 1 if a pinned package has an advisory. Where the advisories can't be reached it says so
-and exits with 0: a check must also run on a machine without the internet.
+`python -m config.local.supply_chain` writes a list for each lock as CycloneDX JSON to build/, such
+as build/sbom-embedded.json, and exits with 1 if a pinned package has an advisory. Where the
+advisories can't be reached it says so and exits with 0: a check must also run on a machine without
+the internet.
 """
 
 import json
@@ -13,8 +14,9 @@ from typing import Any
 
 from config.local.places import PROJECT
 
-LOCK = "requirements.lock"
-BILL_OF_MATERIALS = PROJECT / "build" / "sbom.json"
+# of the server alone, with the servers of `make up`, and with each extra
+LOCKS = sorted(path.name for path in PROJECT.glob("requirements*.lock"))
+BUILD = PROJECT / "build"
 AUDIT = ["--no-deps", "--disable-pip", "--progress-spinner", "off", "--format", "json"]
 
 
@@ -24,14 +26,15 @@ def run_tool(name: str, *argv: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program, *argv], cwd=PROJECT, capture_output=True, text=True)
 
 
-def write_bill_of_materials(path: Path) -> int:
-    """Write the packages of the lock with versions and hashes; return how many there are."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def write_bill_of_materials(lock: str) -> Path:
+    """Write the packages of a lock with versions and hashes; return the file."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    path = BUILD / lock.replace("requirements", "sbom").replace(".lock", ".json")
     options = ["--pyproject", "pyproject.toml", "--output-reproducible", "-o", str(path)]
-    done = run_tool("cyclonedx-py", "requirements", LOCK, *options)
+    done = run_tool("cyclonedx-py", "requirements", lock, *options)
     if done.returncode:
         raise SystemExit(f"cyclonedx-py failed: {done.stderr.strip()}")
-    return len(json.loads(path.read_text())["components"])
+    return path
 
 
 def format_advisories(packages: list[dict[str, Any]]) -> list[str]:
@@ -45,11 +48,12 @@ def format_advisories(packages: list[dict[str, Any]]) -> list[str]:
 
 
 def audit_packages(*service: str) -> tuple[list[str], str]:
-    """Return the advisories of the pinned packages, and why the audit was not complete if so.
+    """Return the advisories of all pinned packages, and why the audit was not complete if so.
 
     `service` holds options of pip-audit that choose where advisories are read.
     """
-    done = run_tool("pip-audit", "--requirement", LOCK, *AUDIT, *service)
+    locks = [word for lock in LOCKS for word in ("--requirement", lock)]
+    done = run_tool("pip-audit", *locks, *AUDIT, *service)
     try:
         packages = json.loads(done.stdout)["dependencies"]
     except ValueError:
@@ -60,8 +64,9 @@ def audit_packages(*service: str) -> tuple[list[str], str]:
 
 
 def main(*service: str) -> int:
-    count = write_bill_of_materials(BILL_OF_MATERIALS)
-    print(f"{BILL_OF_MATERIALS}: {count} packages")
+    for lock in LOCKS:
+        path = write_bill_of_materials(lock)
+        print(f"{path}: {len(json.loads(path.read_text())['components'])} packages")
     advisories, incomplete = audit_packages(*service)
     if incomplete:
         print(f"!!! The advisories were not read in full: {incomplete}.", file=sys.stderr)

@@ -13,6 +13,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 from django.db.models.signals import pre_migrate
+from django.test.utils import CaptureQueriesContext
 
 from config.data_version import migration_digests
 from config.local.places import PROJECT
@@ -25,8 +26,8 @@ def url(name: str) -> str:
     return urlunsplit(urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{name}"))
 
 
-def migrate() -> "subprocess.CompletedProcess[str]":
-    argv = [sys.executable, "manage.py", "migrate", "--skip-checks", "-v0"]
+def migrate(*options: str) -> "subprocess.CompletedProcess[str]":
+    argv = [sys.executable, "manage.py", "migrate", "--skip-checks", "-v0", *options]
     env = os.environ | {"DATABASE_URL": url(DATABASE)}
     return subprocess.run(argv, cwd=PROJECT, env=env, capture_output=True, text=True)
 
@@ -53,6 +54,33 @@ def record(digests: dict[str, str]) -> str:
 
 def test_data_of_this_version_is_migrated_again(migrated: Callable[[str], None]) -> None:
     assert migrate().returncode == 0
+
+
+def test_a_check_says_whether_migrations_are_missing_and_changes_nothing(
+    migrated: Callable[[str], None],
+) -> None:
+    assert migrate("--check").returncode == 0
+    migrated("create table kept as select * from django_migrations")
+    migrated(
+        """delete from django_migrations where (app, name) in (
+            select app, max(name) from django_migrations where app = 'retries' group by app)"""
+    )
+    done = migrate("--check")
+    assert (done.returncode, done.stderr) == (1, ""), done.stdout
+    migrated(
+        "insert into django_migrations select * from kept except select * from django_migrations"
+    )
+    migrated("drop table kept")
+    assert migrate("--check").returncode == 0
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("option", ["plan", "check_unapplied"])
+def test_what_only_asks_sets_nothing(option: str) -> None:
+    """It may go through PgBouncer, where the next client would get the connection as it is."""
+    with CaptureQueriesContext(connection) as asked:
+        call_command("migrate", verbosity=0, **{option: True})
+    assert [each["sql"] for each in asked if "timeout" in each["sql"]] == []
 
 
 @pytest.mark.django_db(transaction=True)

@@ -15,6 +15,7 @@ from config.environment import KNOWN
 from config.settings import DATABASES
 from config.settings import TENFOUR as SETTINGS
 from tests.docs.pages import blocks
+from tests.programs import require_program
 from tests.serving import ROOT
 from tests.waiting import PATIENCE_S
 
@@ -44,10 +45,14 @@ def manifests() -> list[dict[str, Any]]:
     return items
 
 
-def container_of(part: str) -> dict[str, Any]:
+def pod_of(part: str) -> dict[str, Any]:
     [found] = [each for each in manifests() if each["metadata"]["name"] == f"tenfour-{part}"
                and each["kind"] in ("Deployment", "Job")]  # fmt: skip
-    [container] = found["spec"]["template"]["spec"]["containers"]
+    return dict(found["spec"]["template"]["spec"])
+
+
+def container_of(part: str) -> dict[str, Any]:
+    [container] = pod_of(part)["containers"]
     return dict(container)
 
 
@@ -82,14 +87,14 @@ def test_systemd_accepts_the_units(unit: Path, tmp_path: Path) -> None:
     assert not [line for line in done.stderr.splitlines() if "tenfour" in line], done.stderr
 
 
-@pytest.mark.skipif(not shutil.which("nginx"), reason="nginx is not installed")
 def test_nginx_accepts_its_configuration(tmp_path: Path) -> None:
+    nginx = require_program("nginx")
     text = (ROOT / "deploy" / "nginx" / "tenfour.conf").read_text().replace("web:", "127.0.0.1:")
     (tmp_path / "tenfour.conf").write_text(text)
     main = f"pid {tmp_path}/pid; error_log stderr; events {{}}\n"
     main += f"http {{ access_log off; include {tmp_path}/tenfour.conf; }}\n"
     (tmp_path / "nginx.conf").write_text(main)
-    check("nginx", "-t", "-p", tmp_path, "-c", tmp_path / "nginx.conf")
+    check(nginx, "-t", "-p", tmp_path, "-c", tmp_path / "nginx.conf")
 
 
 def test_all_of_them_run_the_same_commands() -> None:
@@ -106,6 +111,33 @@ def test_all_of_them_run_the_same_commands() -> None:
         unit = (ROOT / "deploy" / "systemd" / f"tenfour-{part}.service").read_text()
         assert f"ExecStart=/opt/tenfour/.venv/bin/{command}\n" in unit
         assert f"`{command}`" in docs
+
+
+def test_a_worker_or_a_clock_that_stalls_is_noticed_everywhere() -> None:
+    command = ["python", "-m", "config.heartbeat"]
+    assert "TENFOUR_HEARTBEAT_FILE=/tmp/" in (ROOT / "Dockerfile").read_text()
+    for part in ("worker", "beat"):
+        assert compose()["services"][part]["healthcheck"]["test"] == ["CMD", *command]
+        assert container_of(part)["livenessProbe"]["exec"]["command"] == command
+
+
+def test_an_update_waits_for_web_processes_that_reach_the_database() -> None:
+    [*_, code] = compose()["services"]["web"]["healthcheck"]["test"]
+    assert "/readyz" in code and compile(code, "compose.yaml", "exec")
+    assert container_of("web")["readinessProbe"]["httpGet"]["path"] == "/readyz"
+
+
+def test_no_worker_and_no_clock_starts_before_the_tables_are_there() -> None:
+    services, command = compose()["services"], "python manage.py migrate --check --skip-checks"
+    for part in ("worker", "beat"):
+        condition = services[part]["depends_on"]["migrate"]["condition"]
+        assert condition == "service_completed_successfully"
+        [waiting] = pod_of(part)["initContainers"]
+        assert waiting["command"] == ["sh", "-c", f"until {command}; do sleep 5; done"]
+        assert (waiting["image"], waiting["envFrom"]) == (
+            container_of(part)["image"],
+            container_of(part)["envFrom"],
+        )
 
 
 def test_every_setting_in_them_exists() -> None:
@@ -156,8 +188,10 @@ def test_a_pooler_takes_no_limits_away() -> None:
 def test_no_process_runs_with_more_rights_than_it_needs() -> None:
     assert re.findall(r"^USER (.+)$", (ROOT / "Dockerfile").read_text(), re.M) == ["10001"]
     for part in COMMANDS:
-        security = container_of(part)["securityContext"]
-        assert security["readOnlyRootFilesystem"] and not security["allowPrivilegeEscalation"]
+        pod = pod_of(part)
+        for container in (*pod["containers"], *pod.get("initContainers", [])):
+            security = container["securityContext"]
+            assert security["readOnlyRootFilesystem"] and not security["allowPrivilegeEscalation"]
         unit = (ROOT / "deploy" / "systemd" / f"tenfour-{part}.service").read_text()
         assert {"User=tenfour", "NoNewPrivileges=true", "ProtectSystem=strict"} <= set(
             unit.splitlines()

@@ -3,7 +3,6 @@
 import copy
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,9 @@ from django.test import Client
 
 from ledger.models import Agent
 from retries import metric_totals
+from tests.config.test_metrics import METRICS
 from tests.factories import NOW, make_instruction
+from tests.programs import require_program
 from tests.retries.moves import attempt_of, claim, fail, make_task
 from tests.serving import ROOT
 
@@ -22,9 +23,15 @@ RULES = ROOT / "deploy" / "prometheus" / "tenfour.rules.yml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "tenfour.json"
 NAME = re.compile(r"\btenfour_[a-z_]+")
 
-needs_promtool = pytest.mark.skipif(
-    not shutil.which("promtool"), reason="promtool is not installed (Debian: prometheus)"
-)
+PREFIX = "tenfour_"
+BREAKER = 'breaker_state{agent="coder",project="p"}'
+OPEN = {"agent": "coder", "project": "p"}
+FAILED_TASK = 'task_transitions_total{project="p",from="running",to="failed"}'
+FAILED_TASKS = {
+    'task_transitions_total{project="p",from="queued",to="failed"}': "0x20 1+1x9 10x60",
+    'task_transitions_total{project="p",from="running",to="done"}': "0+9x90",
+}
+IGNORED = 'instructions_total{agent="coder",outcome="failed",urgency="normal"}'
 
 
 def rules() -> list[dict[str, Any]]:
@@ -56,67 +63,223 @@ def test_every_metric_in_rules_and_dashboard_exists(agent: Agent, settings: Any)
     assert named - known == set()
 
 
-@needs_promtool
-def test_prometheus_accepts_the_rules() -> None:
-    done = subprocess.run(["promtool", "check", "rules", RULES], capture_output=True, text=True)
+def promtool(*argv: str | Path, given: str = "") -> None:
+    """Run promtool, which must succeed; it says what it found wrong."""
+    program = require_program("promtool")
+    done = subprocess.run([program, *argv], input=given, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@needs_promtool
+def test_prometheus_accepts_the_rules() -> None:
+    promtool("check", "rules", RULES)
+
+
 @pytest.mark.django_db
 def test_prometheus_accepts_the_metrics(agent: Agent, settings: Any) -> None:
     make_task(agent)
-    done = subprocess.run(
-        ["promtool", "check", "metrics"], input=scrape(settings), capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    promtool("check", "metrics", given=scrape(settings))
 
 
-@needs_promtool
+# What agents would give: an alert, series with a value for each minute, when to look, and the labels
+# of the alert that is raised then, or None. Two web servers show the same values.
+COUNTED_ONCE: list[tuple[str, dict[str, str], str, dict[str, str] | None]] = [
+    ("ClockStopped", {'beat_last_run_timestamp_seconds{job="idle_check"}': "0x20"}, "5m", None),
+    (
+        "ClockStopped",
+        {'beat_last_run_timestamp_seconds{job="idle_check"}': "0x20"},
+        "6m",
+        {"job": "idle_check", "severity": "critical"},
+    ),
+    ("ClockStopped", {'beat_last_run_timestamp_seconds{job="idle_check"}': "0+60x20"}, "15m", None),
+    # none was ever closed, so the counter of the closed ones is not there
+    ("EscalationsWait", {'escalations_open{reason="loop"}': "1x400"}, "2h", {}),
+    ("EscalationsWait", {'escalations_open{reason="loop"}': "1x400"}, "30m", None),
+    (
+        "EscalationsWait",
+        {
+            'escalations_open{reason="loop"}': "1x400",
+            'escalations_total{reason="loop",action="fix"}': "1 2 3x400",
+        },
+        "6h",
+        {},
+    ),
+    (
+        "EscalationsWait",
+        {
+            'escalations_open{reason="loop"}': "1x400",
+            'escalations_total{reason="loop",action="fix"}': "1x200 2x200",
+        },
+        "6h",
+        None,
+    ),
+    (
+        "EscalationsWait",
+        {'escalations_total{reason="loop",action="fix"}': "1x400"},
+        "6h",
+        None,
+    ),
+    ("BreakerOpen", {BREAKER: "0 2x30"}, "5m", None),
+    ("BreakerOpen", {BREAKER: "0 2x30"}, "20m", OPEN),
+    # each probe fails, so the breaker is half open at some scrapes
+    ("BreakerOpen", {BREAKER: "0 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1"}, "20m", OPEN),
+    # it opened once, and no task came that could close it
+    ("BreakerOpen", {BREAKER: "0 2 1x30"}, "20m", None),
+    ("BreakerOpen", {BREAKER: "0 2 1 0x30"}, "20m", None),
+    (
+        "TasksWait",
+        {'tasks_oldest_age_seconds{agent="coder",state="queued"}': "3541+60x5"},
+        "1m",
+        {"agent": "coder"},
+    ),
+    (
+        "TasksWait",
+        {
+            'tasks_oldest_age_seconds{agent="coder",state="queued"}': "3540+60x5",
+            'tasks_oldest_age_seconds{agent="coder",state="running"}': "9000+60x5",
+        },
+        "1m",
+        None,
+    ),
+    (
+        "LeasesExpire",
+        {
+            'leases_expired_total{agent="coder"}': "0+2x90",
+            'attempts_total{agent="coder",outcome="failure"}': "0+2x90",
+            'attempts_total{agent="coder",outcome="success"}': "0+17x90",
+        },
+        "80m",
+        {"agent": "coder"},
+    ),
+    (
+        "LeasesExpire",
+        {
+            'leases_expired_total{agent="coder"}': "0+2x90",
+            'attempts_total{agent="coder",outcome="failure"}': "0+2x90",
+            'attempts_total{agent="coder",outcome="success"}': "0+18x90",
+        },
+        "80m",
+        None,
+    ),
+    ("DeadLetters", FAILED_TASKS | {FAILED_TASK: "0x20 1+1x9 10x60"}, "75m", None),
+    ("DeadLetters", FAILED_TASKS | {FAILED_TASK: "0x20 1+1x10 11x60"}, "75m", {"project": "p"}),
+    ("InstructionsIgnored", {IGNORED: "0x20 1+1x4 5x400"}, "370m", None),
+    ("InstructionsIgnored", {IGNORED: "0x20 1+1x5 6x400"}, "370m", {"agent": "coder"}),
+]
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+@pytest.mark.parametrize(("alert", "series", "at", "raised"), COUNTED_ONCE)
+def test_an_alert_means_the_same_with_any_number_of_web_servers(
+    alert: str,
+    series: dict[str, str],
+    at: str,
+    raised: dict[str, str] | None,
+    servers: int,
+    tmp_path: Path,
+) -> None:
+    """Prometheus itself evaluates the rules."""
+    shown = [(name, values, str(n)) for name, values in series.items() for n in range(servers)]
+    run_story(tmp_path, alert, shown, at, raised)
+
+
+REQUESTS = 'http_requests_total{op="me_get",status_class="2xx"}'
+ERRORS = 'http_requests_total{op="me_get",status_class="5xx"}'
+
+
 @pytest.mark.parametrize(
-    ("values", "does_alert"),
+    ("shown", "raised"),
     [
-        ("0 2x30", True),
-        # each probe fails, so the breaker is half open at some scrapes
-        ("0 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1", True),
-        # it opened once, and no task came that could close it
-        ("0 2 1x30", False),
-        ("0 2 1 0x30", False),
+        ([(REQUESTS, "0+98x30", "0"), (ERRORS, "0+2x30", "0")], True),
+        ([(REQUESTS, "0+99x30", "0"), (ERRORS, "0+1x30", "0")], False),
+        ([(REQUESTS, "0+100x30", "0")], False),
+        # each web server counts its own requests
+        ([(REQUESTS, "0+49x30", "0"), (REQUESTS, "0+49x30", "1"), (ERRORS, "0+2x30", "1")], True),
+        ([(REQUESTS, "0+50x30", "0"), (REQUESTS, "0+49x30", "1"), (ERRORS, "0+1x30", "1")], False),
     ],
 )
-def test_a_breaker_that_stays_open_raises_its_alert(
-    values: str, does_alert: bool, tmp_path: Path
+def test_the_errors_of_all_web_servers_count_together(
+    shown: list[tuple[str, str, str]], raised: bool, tmp_path: Path
 ) -> None:
-    """Prometheus itself evaluates the rules over series that an agent would give."""
-    series = 'tenfour_breaker_state{agent="coder",project="default"}'
-    alert = {
-        "exp_labels": {"agent": "coder", "project": "default", "severity": "warning"},
-        "exp_annotations": {
-            "summary": "The breaker of coder has been open, or opened repeatedly, for ten minutes.",
-            "description": "The agent gets few or no tasks. Its page shows the failures that "
-            "opened the breaker.",
-        },
-    }
-    expected = {"5m": [], "20m": [alert] if does_alert else []}
-    story = {
-        "rule_files": [str(RULES)],
-        "evaluation_interval": "1m",
-        "tests": [
-            {
-                "interval": "1m",
-                "input_series": [{"series": series, "values": values}],
-                "alert_rule_test": [
-                    {"eval_time": at, "alertname": "TenfourBreakerOpen", "exp_alerts": alerts}
-                    for at, alerts in expected.items()
-                ],
-            }
-        ],
-    }
-    (tmp_path / "test.yml").write_text(yaml.safe_dump(story))
-    done = subprocess.run(
-        ["promtool", "test", "rules", tmp_path / "test.yml"], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    labels = {"severity": "critical"} if raised else None
+    run_story(tmp_path, "Errors", shown, "25m", labels)
+
+
+def test_every_alert_has_a_story() -> None:
+    told = {f"Tenfour{alert}" for alert, *_ in COUNTED_ONCE} | {"TenfourErrors"}
+    assert told == {rule["alert"] for rule in rules()}
+
+
+def run_story(
+    folder: Path,
+    alert: str,
+    shown: list[tuple[str, str, str]],
+    at: str,
+    raised: dict[str, str] | None,
+) -> None:
+    """Let promtool show the series of some web servers to the rules, and compare the alerts."""
+    [rule] = [each for each in rules() if each["alert"] == f"Tenfour{alert}"]
+    alerts = []
+    if raised is not None:
+        notes = {
+            name: re.sub(r"{{ \$labels\.(\w+) }}", lambda label: (raised or {})[label[1]], text)
+            for name, text in rule["annotations"].items()
+        }
+        alerts = [{"exp_labels": rule["labels"] | raised, "exp_annotations": notes}]
+    question = {"eval_time": at, "alertname": rule["alert"], "exp_alerts": alerts}
+    run_test(folder, shown, {"alert_rule_test": [question]})
+
+
+def run_test(folder: Path, shown: list[tuple[str, str, str]], questions: dict[str, Any]) -> None:
+    """Let promtool ask about series, each with its values and the web server that shows it."""
+    given = [
+        {
+            "series": f'{PREFIX}{name[:-1]},instance="{server}",pod="web-{server}"}}',
+            "values": values,
+        }
+        for name, values, server in shown
+    ]
+    test = {"interval": "1m", "input_series": given, **questions}
+    content = {"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [test]}
+    (folder / "test.yml").write_text(yaml.safe_dump(content))
+    promtool("test", "rules", folder / "test.yml")
+
+
+# The label values that some panels ask for.
+VALUES = {"to": "done", "outcome": "done", "state": "queued", "job": "idle_check",
+          "op": "claims_create"}  # fmt: skip
+PER_SERVER = re.compile("http_|auth_failures")
+
+
+def list_series(prefix: str, servers: int) -> list[tuple[str, str, str]]:
+    """Return a series for each metric, as some web servers show it; together they always agree."""
+    found = []
+    for name, (kind, labels) in METRICS.items():
+        name = name.replace(PREFIX, prefix, 1)
+        pairs = [f'{label}="{VALUES.get(label, "x")}"' for label in sorted(labels)]
+        step = 4 // servers if PER_SERVER.search(name) else 4
+        parts = {"gauge": {"": "2x100"}, "counter": {"_total": f"0+{step}x100"}}.get(kind) or {
+            '_bucket le="1.0"': f"0+{step // 2}x100",
+            '_bucket le="+Inf"': f"0+{step}x100",
+            "_count": f"0+{step}x100",
+        }
+        for part, values in parts.items():
+            suffix, _, edge = part.partition(" ")
+            inside = ",".join([*pairs, *([edge] if edge else [])])
+            found += [(f"{name}{suffix}{{{inside}}}", values, str(n)) for n in range(servers)]
+    return found
+
+
+def test_every_panel_shows_the_same_with_one_web_server_and_with_two(tmp_path: Path) -> None:
+    shown = list_series("", 2) + list_series("single_", 1)
+    questions = []
+    for panel in panels():
+        for target in panel["targets"]:
+            two = target["expr"].replace("$__rate_interval", "5m")
+            one = re.sub(rf"\b{PREFIX}", f"{PREFIX}single_", two)
+            for empty in (f"({two}) != ({one})", f"absent({two})"):
+                questions.append({"expr": empty, "eval_time": "90m", "exp_samples": []})
+    assert len(questions) > 30
+    run_test(tmp_path, shown, {"promql_expr_test": questions})
 
 
 def find_lost(raw: Any, read: Any, path: str = "") -> list[str]:

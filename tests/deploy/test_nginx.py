@@ -1,6 +1,5 @@
 """nginx in front of two web processes, one of which was removed, as an update with Compose does."""
 
-import shutil
 import socket
 import subprocess
 import threading
@@ -9,9 +8,8 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import pytest
-
 from config.local.embedded import free_port
+from tests.programs import require_program
 from tests.serving import ROOT
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -35,10 +33,10 @@ def post(port: int) -> int:
         return int(response.status)
 
 
-@pytest.mark.skipif(not shutil.which("nginx"), reason="nginx is not installed")
 def test_a_post_goes_on_to_the_next_process_where_an_address_no_longer_answers(
     tmp_path: Path,
 ) -> None:
+    program = require_program("nginx")
     with (
         ThreadingHTTPServer(("127.0.0.1", 0), Answering) as web,
         socket.create_server(("127.0.0.1", 0), backlog=0) as gone,
@@ -59,7 +57,7 @@ def test_a_post_goes_on_to_the_next_process_where_an_address_no_longer_answers(
             f"events {{}} http {{ access_log off; include {tmp_path}/tenfour.conf; }}\n"
         )
         nginx = subprocess.Popen(
-            ["nginx", "-e", f"{tmp_path}/log", "-p", tmp_path, "-c", tmp_path / "nginx.conf"]
+            [program, "-e", f"{tmp_path}/log", "-p", tmp_path, "-c", tmp_path / "nginx.conf"]
         )
         try:
 

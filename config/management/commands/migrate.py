@@ -16,6 +16,10 @@ class Command(migrate.Command):
             refuse_unreadable(connection)
         except Unreadable as error:
             raise CommandError(str(error)) from error
+        if options["plan"] or options["check_unapplied"]:
+            # These may go through PgBouncer, where a limit would stay with another's connection.
+            super().handle(*args, **options)
+            return
         # An index of a large table takes longer than any statement of a request may.
         with connection.cursor() as cursor:
             cursor.execute("set statement_timeout = 0")

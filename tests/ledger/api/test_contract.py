@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from config.wsgi import application
 from tests.factories import make_agent, make_project, make_token
 from tests.ledger.api.openapi import openapi_schema
+from tests.ledger.api.test_access import MAY
 
 OPERATIONS = [
     (method.upper(), path)
     for path, methods in openapi_schema()["paths"].items()
     for method in methods
 ]
+FITTING = {name: kinds.split() for kinds, names in MAY.items() for name in names}
 
 
 @cache
@@ -31,7 +33,8 @@ def make_tokens() -> dict[str, str]:
     return {
         "agent": make_token("agent", agent=make_agent()),
         "orchestrator": make_token("orchestrator"),
-        "operator": make_token("operator", manages_tokens=True),
+        "operator": make_token("operator"),
+        "manager": make_token("operator", manages_tokens=True),
         "reader": make_token("reader"),
         "foreign": make_token("operator", project=make_project("another")),
         "unknown": "tf_unknown",
@@ -46,11 +49,10 @@ def test_answers_are_as_declared(method: str, path: str) -> None:
     from schemathesis.specs.openapi import checks
 
     schema = load_description()
-    agents_own = "pull" in path or path.endswith("/ack") or "signals" in path
     secrets = make_tokens()
-    fitting = "agent" if agents_own else "operator"
+    operation = openapi_schema()["paths"][path][method.lower()]["operationId"]
     # Half of the requests have a token that may call the operation, the others any kind.
-    kinds = st.one_of(st.just(fitting), st.sampled_from([*secrets]))
+    kinds = st.one_of(st.sampled_from(FITTING[operation]), st.sampled_from([*secrets]))
 
     @given(data=st.data())
     @settings(
