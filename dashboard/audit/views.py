@@ -23,6 +23,7 @@ from dashboard.rendering import Crumb, HtmxRequest, PageContext
 from dashboard.saved_views.strip import ViewStrip, read_views
 from ledger import journal
 from ledger.journal import Kind, stamp_of
+from ledger.models import Project
 
 NOUNS = ("task", "instruction", "escalation", "agent", "plan", "pattern", "token", "operation")
 PERIODS = (("24h", "24 h"), ("7d", "7 d"), ("30d", "30 d"))
@@ -102,7 +103,7 @@ def export(request: HtmxRequest, form: str) -> HttpResponseBase:
         problems=list_problems(query, "audit", scope.project),
     )
     if response.status_code == 200:
-        for project in [scope.project] if scope.project else scope.projects:
+        for project in [scope.project] if scope.project else Project.objects.order_by("pk"):
             journal.record(
                 Kind.AUDIT_EXPORTED,
                 subject_type="project",

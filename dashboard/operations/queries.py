@@ -30,7 +30,9 @@ def operations_of(scope: Scope) -> OperationQuerySet:
     rows = Operation.objects.all()
     if scope.project:
         return rows.filter(project_ids__contains=[scope.project.id])
-    return rows.filter(project_ids__contained_by=[project.id for project in scope.projects])
+    if scope.is_limited:
+        return rows.filter(project_ids__contained_by=[project.id for project in scope.projects])
+    return rows
 
 
 def list_operations(scope: Scope, *, before: UUID | None, after: UUID | None) -> Page[Operation]:

@@ -142,8 +142,7 @@ def find_token(listed: list[ListedToken], text: str) -> ListedToken | None:
 def create(request: HtmxRequest) -> HttpResponse:
     """Create a token and show its secret once."""
     visit, form = begin_visit(request, current="settings"), read_form(request.POST)
-    named = (each for each in visit.scope.projects if each.name == form.project)
-    project = next(named, None) or project_of(visit.scope)
+    project = visit.scope.find_named(form.project) or project_of(visit.scope)
     try:
         if project is None:
             raise Invalid("/project", "Choose a project.")
