@@ -14,7 +14,7 @@ from uuid import UUID
 from django.contrib.admin.models import LogEntry
 from django.db.models import QuerySet
 
-from dashboard.activity.filters import EventQuery
+from dashboard.activity.filters import EventQuery, actor_types
 from dashboard.activity.queries import describe_events, filter_events, with_extras
 from dashboard.navigation import Scope
 from dashboard.pagination import PAGE
@@ -86,9 +86,11 @@ def read_records(
 def shows_instance(query: EventQuery, scope: Scope) -> bool:
     """Return whether acts without a project belong to it: those in the admin, and sign-ins.
 
-    They have no kind and no agent that a filter could name.
+    They have no kind and no agent that a filter could name, and people caused them.
     """
     if query.kind != ANY or query.agent != ANY or query.about or scope.is_limited:
+        return False
+    if (types := actor_types(query.by)) is not None and "user" not in types:
         return False
     return scope.project is None or not scope.is_choice
 

@@ -163,6 +163,9 @@ def test_tokens_and_sign_ins_are_in_the_log(agent: Agent, mara: User, browser: C
     assert every.count("token.created") == 2 and "token.rotated" in every
     assert "token.used_in_bulk" in every
     assert read("actor:mara")[:2] == [("mara", "sign_in.signed_out"), ("mara", "sign_in.signed_in")]
+    assert {kind.partition(".")[0] for _, kind in read("by:people")} == {"sign_in"}
+    for query in ("by:tokens", "by:tenfour", "-by:people"):
+        assert not [kind for _, kind in read(query) if kind.startswith("sign_in.")], query
     assert read("kind:token") == [row for row in read() if row[1].startswith("token.")]
     assert every.count("sign_in.refused") == 4
     assert {who for who, kind in read() if kind == "sign_in.refused"} == {"mara", "no account"}
