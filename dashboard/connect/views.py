@@ -166,7 +166,7 @@ def show(
         known=known,
         error=error,
         may_create=may_create,
-        people=[] if may_create else queries.list_people(),
+        people=[] if may_create else queries.list_people(project),
         url=settings.LINK_URL,
         client_url=settings.LINK_URL + reverse("client_wheel"),
         is_loopback=(urlsplit(settings.LINK_URL).hostname or "") in LOOPBACK,
