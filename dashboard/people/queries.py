@@ -33,6 +33,13 @@ class ListedPerson:
         return self.user.get_full_name() or self.user.get_username()
 
     @property
+    def is_admin(self) -> bool:
+        """Whether the person manages the members."""
+        if self.member:
+            return self.member.role == Role.ADMIN
+        return self.user.is_superuser
+
+    @property
     def method(self) -> str:
         return "Password" if self.user.has_usable_password() else "Single sign-on"
 

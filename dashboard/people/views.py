@@ -19,6 +19,7 @@ from ledger.people.invitations import DAYS
 from ledger.roles import Role
 
 CRUMB = Crumb("Settings", reverse_lazy("dashboard:settings"))
+ADMINS_NAMED = 3
 ROLES_TABLE = (
     (Role.VIEWER, True, False, False),
     (Role.OPERATOR, True, True, False),
@@ -46,6 +47,7 @@ class PeoplePage(PageContext):
     browsers: list[ListedBrowser]
     others: int  # browsers of the person's own beside this one
     may_manage: bool
+    admins: list[str]  # some who can act, for those who can't
     asked: ListedPerson | None  # who is to be removed
     asks_whom: bool  # whose browsers to end
     signed_in: list[tuple[ListedPerson, int]]  # other members with their numbers of browsers
@@ -101,6 +103,7 @@ def show(
         browsers=browsers,
         others=sum(each.row.user_id == you and not each.is_this for each in browsers),
         may_manage=may_manage,
+        admins=[each.name for each in people if each.is_admin][:ADMINS_NAMED],
         asked=find_asked(people, as_id(request.GET.get("remove", ""))) if may_manage else None,
         asks_whom=may_manage and "end" in request.GET,
         signed_in=queries.list_signed_in(people, now=visit.now) if may_manage else [],

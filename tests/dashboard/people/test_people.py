@@ -122,6 +122,14 @@ def test_an_admin_changes_roles_and_removes_but_not_the_last_admin(project: Proj
     assert kinds() == ["member.changed", "member.removed"]
 
 
+def test_a_viewer_reads_whom_to_ask(project: Project) -> None:
+    member("priya", Role.ADMIN, project)
+    member("omar", Role.OPERATOR, project)
+    viewer = member("vera", Role.VIEWER, project)
+    page = html(viewer.get("/settings/people/"))
+    assert "Ask <bdi>priya</bdi>. </span>" in page
+
+
 def test_lists_and_search_show_only_own_projects(project: Project) -> None:
     """People of one project see nothing of another, by any name or id."""
     elsewhere, agent = make_project("elsewhere"), make_agent("zebra")
