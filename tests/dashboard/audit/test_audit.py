@@ -16,9 +16,13 @@ from django.utils import timezone
 from ledger import tokens
 from ledger.journal import SYSTEM, Stamp, person
 from ledger.journal_months import list_partitions
-from ledger.models import Agent, Event, Membership
+from ledger.models import Agent, Event, Membership, Project, SavedView
 from ledger.roles import Role
 from retries import task_actions
+from retries.models.notification_channel import ChannelKind, DisabledBecause
+from retries.notifications import channels, rules
+from retries.notifications.channels import ChannelSpec
+from tests.dashboard.notifications.deliveries import make_channel
 from tests.dashboard.seen import html
 from tests.dashboard.worked import buried, enqueued
 from tests.factories import make_agent, make_project
@@ -128,6 +132,48 @@ def test_the_log_is_read_through_an_index(agent: Agent, mara: User, now: datetim
     # an empty month may be read by its primary key instead
     assert "_people on " in plan and "Seq Scan" not in plan
     assert plan.count("Index Scan") == len(list_partitions())
+
+
+def test_channels_rules_and_views_are_in_the_log(
+    project: Project, browser: Client, mara: User
+) -> None:
+    """Each change is, with the names of its fields and without addresses."""
+    stamp = Stamp(person(mara), timezone.now())
+    url = "https://93.184.216.34/hooks/not-for-the-log"
+    hook = ChannelSpec(kind=ChannelKind.WEBHOOK, name="mirror", url=url)
+    id = channels.create_channel(hook, project=None, stamp=stamp).channel.pk
+    channels.update_channel(id, version=None, stamp=stamp, name="mirror", events=["task.*"])
+    channels.update_channel(id, version=None, stamp=stamp, name="mirror")
+    channels.rotate_secret(id, stamp=stamp)
+    channels.disable_channel(id, DisabledBecause.BY_HAND, stamp=stamp)
+    channels.enable_channel(id, stamp=stamp)
+    channels.delete_channel(id, stamp=stamp)
+    oncall = make_channel("#oncall", kind="person", service="Slack", project=project, now=stamp.at)
+    spec = rules.NotificationRuleSpec(conditions=("escalation",), channel=oncall)
+    rule = rules.create_rule(spec, project=project, stamp=stamp)
+    rules.update_rule(rule.pk, version=None, stamp=stamp, enabled=False)
+    rules.delete_rule(rule.pk, stamp=stamp)
+    form = {"name": "Mine", "q": "state:retry", "next": "/tasks/"}
+    browser.post(f"/views/tasks/save/?project={project.name}", form)
+    browser.post(f"/views/{SavedView.objects.get().pk}/delete/")
+    text = streamed(browser.get(f"{URL}export/jsonl/"))
+    rows = [json.loads(line) for line in text.splitlines()]
+    said = [f"{row['who']} {row['did']} {row['what']}".strip() for row in rows]
+    assert said[1:][::-1] == [
+        "mara created the channel mirror",
+        "mara changed the channel mirror events",
+        "mara rotated the signing secret of the channel mirror",
+        "mara switched off the channel mirror",
+        "mara switched on the channel mirror",
+        "mara deleted the channel mirror",
+        "mara created the notification rule when an escalation opens, tell #oncall",
+        "mara changed the notification rule when an escalation opens, tell #oncall off",
+        "mara deleted the notification rule when an escalation opens, tell #oncall",
+        "mara saved the view Mine of tasks",
+        "mara deleted the view Mine of tasks",
+    ]
+    assert "not-for-the-log" not in text
+    assert not Event.objects.filter(data__icontains="not-for-the-log").exists()
 
 
 def test_tokens_and_sign_ins_are_in_the_log(agent: Agent, mara: User, browser: Client) -> None:
