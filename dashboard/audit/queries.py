@@ -1,4 +1,4 @@
-"""Read the audit log: what people did, changes of tokens, and who signed in.
+"""Read the audit log: what people and tokens did, changes of tokens, and who signed in.
 
 It merges the journal, the admin's own log and the records of sign-ins.
 """
@@ -12,7 +12,8 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.admin.models import LogEntry
-from django.db.models import QuerySet
+from django.db.models import QuerySet, TextField
+from django.db.models.functions import Cast
 
 from dashboard.activity.filters import EventQuery, actor_types
 from dashboard.activity.queries import describe_events, filter_events, with_extras
@@ -22,7 +23,8 @@ from dashboard.query_box import ANY
 from dashboard.shared_queries import match_values, of_project
 from ledger.ids import SLACK, first_id
 from ledger.models import SignInOutcome, SignInRecord, Token
-from ledger.models.event import EventQuerySet
+from ledger.models.event import TOKEN_ACTS, EventQuerySet
+from ledger.models.token import TokenKind
 from ledger.people.browsers import describe_browser
 
 BATCH = 500  # records that an export reads at a time
@@ -32,7 +34,7 @@ ADMIN_VERBS = {1: "added", 2: "changed", 3: "deleted"}
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """Something that a person did; `id` is its place in the log."""
+    """Something that a person or a token did; `id` is its place in the log."""
 
     id: UUID
     at: datetime
@@ -57,6 +59,14 @@ def acts_of_people(query: EventQuery, scope: Scope) -> EventQuerySet:
     return filter_events(query, scope.project).filter(actor_type="user")
 
 
+def acts_of_tokens(query: EventQuery, scope: Scope) -> EventQuerySet:
+    """Return what operators' and producers' tokens did to others' work; a partial index has it."""
+    agents = Token.objects.order_by().filter(kind=TokenKind.AGENT)
+    own = of_project(agents, scope.project).annotate(text=Cast("pk", TextField())).values("text")
+    acts = filter_events(query, scope.project).filter(actor_type="token", kind__in=TOKEN_ACTS)
+    return acts.exclude(actor_id__in=own)
+
+
 def events_of_tokens(query: EventQuery, scope: Scope) -> EventQuerySet:
     """Return the events about tokens that no person caused; the index of subjects has them."""
     tokens = of_project(Token.objects.order_by(), scope.project).values("pk")
@@ -74,13 +84,18 @@ def read_records(
 ) -> Iterator[AuditRecord]:
     """Yield the records of a query, newest first, a batch at a time."""
     sources = [
-        read_events(rows, before=before, batch=batch)
-        for rows in (acts_of_people(query, scope), events_of_tokens(query, scope))
+        read_events(rows, before=before, batch=batch) for rows in select_events(query, scope)
     ]
     if shows_instance(query, scope):
         sources.append(read_admin_log(query, before=before, batch=batch))
         sources.append(read_sign_ins(query, before=before, batch=batch))
     return merge(*sources, key=lambda record: record.id, reverse=True)
+
+
+def select_events(query: EventQuery, scope: Scope) -> list[EventQuerySet]:
+    """Return the events of a query, in sets of which each has an index and none shares any."""
+    sets = (acts_of_people, acts_of_tokens, events_of_tokens)
+    return [select(query, scope) for select in sets]
 
 
 def shows_instance(query: EventQuery, scope: Scope) -> bool:
@@ -222,7 +237,7 @@ def describe_sign_in(row: SignInRecord) -> AuditRecord:
 
 def count_records(query: EventQuery, scope: Scope) -> int:
     """Return the number of records, up to COUNT_CAP."""
-    sources: list[QuerySet[Any]] = [acts_of_people(query, scope), events_of_tokens(query, scope)]
+    sources: list[QuerySet[Any]] = [*select_events(query, scope)]
     if shows_instance(query, scope):
         sources += [filter_admin_log(query), filter_sign_ins(query)]
     found = sum(rows.order_by()[:COUNT_CAP].count() for rows in sources)

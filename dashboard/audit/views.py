@@ -26,6 +26,7 @@ from ledger.journal import Kind, stamp_of
 from ledger.models import Project
 
 NOUNS = ("task", "instruction", "escalation", "agent", "plan", "pattern", "token", "operation")
+ACTORS = (("people", "People"), ("tokens", "Tokens"), ("", "Anyone"))
 PERIODS = (("24h", "24 h"), ("7d", "7 d"), ("30d", "30 d"))
 COLUMNS = (
     *("at", "who", "did", "what", "reason", "source", "kind"),
@@ -50,6 +51,7 @@ class AuditPage(PageContext):
     older: str
     count: int
     count_cap: int
+    actors: list[Choice]
     nouns: list[Choice]
     periods: list[Choice]
     hints: NameHints
@@ -59,7 +61,7 @@ class AuditPage(PageContext):
 @require_safe
 @operators_only
 def index(request: HtmxRequest) -> HttpResponse:
-    """Show what people did, newest first."""
+    """Show what people and tokens did, newest first."""
     visit = rendering.begin_visit(request, current="settings")
     text = request.GET.get("q", "")
     query = filters.parse(text, now=visit.now)
@@ -75,6 +77,7 @@ def index(request: HtmxRequest) -> HttpResponse:
         older=str(records[-1].id) if len(found) > PAGE else "",
         count=queries.count_records(query, visit.scope),
         count_cap=queries.COUNT_CAP,
+        actors=[choose(query, "by", value, label) for value, label in ACTORS],
         nouns=[choose(query, "kind", noun, noun) for noun in NOUNS],
         hints=suggest_names(query, "audit", visit.scope.project, found=bool(records)),
         periods=[choose(query, "since", value, label) for value, label in PERIODS],
@@ -83,6 +86,9 @@ def index(request: HtmxRequest) -> HttpResponse:
 
 
 def choose(query: EventQuery, key: str, value: str, label: str) -> Choice:
+    """Return the choice of a value; without one, of everything."""
+    if not value:
+        return Choice(label, query.having(key, ""), f"{key}:" not in query.text)
     term = f"{key}:{value}"
     current = term in query.text.split()
     return Choice(label, query.having(key, "" if current else term), current)

@@ -2,8 +2,10 @@
 
 import csv
 import json
+import re
 from datetime import datetime, timedelta
 from io import StringIO
+from typing import Any
 
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import User
@@ -13,8 +15,11 @@ from django.http import HttpResponse
 from django.test import Client
 from django.utils import timezone
 
+from dashboard.activity.filters import parse
+from dashboard.audit.queries import acts_of_people, acts_of_tokens
+from dashboard.navigation import Scope
 from ledger import tokens
-from ledger.journal import SYSTEM, Stamp, person
+from ledger.journal import SYSTEM, Actor, Stamp, person
 from ledger.journal_months import list_partitions
 from ledger.models import Agent, Event, Membership, Project, SavedView
 from ledger.roles import Role
@@ -120,18 +125,51 @@ def test_members_see_their_project_and_nothing_of_the_admin(
     assert client.get(f"{URL}?project=elsewhere").status_code == 404
 
 
-def test_the_log_is_read_through_an_index(agent: Agent, mara: User, now: datetime) -> None:
+def test_the_log_is_read_through_indexes(agent: Agent, mara: User, now: datetime) -> None:
     enqueued(agent, now=now)
     with connection.cursor() as cursor:
         for way in ("seqscan", "bitmapscan", "sort"):  # whatever the tables' sizes
             cursor.execute(f"set local enable_{way} = off")
-        cursor.execute(
-            "explain select * from ledger_event where actor_type = 'user' order by id desc limit 41"
-        )
-        plan = "\n".join(row[0] for row in cursor.fetchall())
-    # an empty month may be read by its primary key instead
-    assert "_people on " in plan and "Seq Scan" not in plan
-    assert plan.count("Index Scan") == len(list_partitions())
+    query, scope = parse("kind:task", now=now), Scope(None, [])
+    for select, index in ((acts_of_people, "_people on "), (acts_of_tokens, "_id_idx")):
+        plan = select(query, scope).order_by("-id")[:41].explain()
+        # an empty month may be read by its primary key instead
+        assert index in plan and "Seq Scan on ledger_event" not in plan
+        assert plan.count("Index Scan") >= len(list_partitions())
+
+
+def test_what_tokens_do_to_the_work_of_others_is_in_the_log(
+    agent: Agent, browser: Client, mara: User, now: datetime
+) -> None:
+    """An agent's own calls and the work that a token adds are not."""
+    stamp = Stamp(SYSTEM, now)
+    coder, _ = tokens.issue("agent", project=agent.project, agent=agent, stamp=stamp)
+    _, secret = tokens.issue("operator", project=agent.project, name="ci", stamp=stamp)
+
+    def call(path: str, body: dict[str, Any]) -> Any:
+        headers = {"Authorization": f"Bearer {secret}"}
+        answer = Client().post(f"/v1/{path}", body, "application/json", headers=headers)
+        assert answer.status_code < 300, answer.content
+        return answer.json()
+
+    first = call("tasks", {"type": "build", "agent": agent.name, "title": "First"})["id"]
+    call(f"tasks/{first}/abort", {})
+    own = Stamp(Actor("token", str(coder.pk), coder.name), now)
+    task_actions.abort([enqueued(agent, now=now)], stamp=own)
+    task_actions.skip([enqueued(agent, now=now)], stamp=Stamp(person(mara), now))
+
+    def read(query: str) -> list[tuple[str, str]]:
+        text = streamed(browser.get(f"{URL}export/jsonl/", {"q": query}))
+        rows = [json.loads(line) for line in text.splitlines()]
+        kinds = [(row["who"], row["kind"]) for row in rows]
+        return [each for each in kinds if each[1].partition(".")[0] in ("task", "agent")]
+
+    assert read("by:tokens") == [("ci", "task.aborted")]
+    assert read("by:people") == [("mara", "task.skipped")]
+    assert read("") == [("mara", "task.skipped"), ("ci", "task.aborted")]
+    page = html(browser.get(URL, {"q": "by:tokens"}))
+    assert re.search(r'<a[^>]+aria-current="true"\s*>Tokens</a>', page)
+    assert re.search(r'<a\s+href="[^"q]*"\s*>Anyone</a>', page)
 
 
 def test_channels_rules_and_views_are_in_the_log(
