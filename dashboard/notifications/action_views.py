@@ -17,6 +17,7 @@ from dashboard.notifications import channel_form, queries, views
 from dashboard.notifications.rule_form import RuleForm, posted_form
 from dashboard.query_box import as_id
 from dashboard.rendering import HtmxRequest, Visit, begin_visit
+from dashboard.toasts import add_message
 from ledger.errors import Invalid, RateLimited, Refusal, VersionMismatch
 from ledger.journal import stamp_of
 from ledger.models import Project
@@ -82,7 +83,7 @@ def act_on_rule(request: HtmxRequest, rule_id: UUID, verb: str) -> HttpResponse:
         other = "off" if verb == "on" else "on"
         undo = reverse("dashboard:notification_rule_act", args=[rule_id, other])
         said = "The rule is on." if verb == "on" else "The rule is off. It sends nothing."
-        messages.success(request, said, extra_tags=undo + visit.scope.query)
+        add_message(request, said, undo=undo + visit.scope.query)
     elif verb == "delete" and "confirmed" in request.POST:
         rules.delete_rule(rule_id, stamp=stamp_of(request))
         messages.success(request, "Rule deleted. What it sent stays in the deliveries.")
