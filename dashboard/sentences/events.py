@@ -24,7 +24,7 @@ from dashboard.sentences.settings import (
     describe_notification_rule_event,
     describe_view_event,
 )
-from dashboard.sentences.tasks import describe_cause_briefly, describe_reason
+from dashboard.sentences.tasks import describe_cause_briefly, describe_reason, name_changes
 from ledger.journal import Kind
 from ledger.models import Event
 from ledger.text import truncate
@@ -156,7 +156,8 @@ def describe_task_event(event: Event, about: EventSubject) -> EventSentence:
     note = f" · {reason}" if quote else reason
     because = lowered(describe_reason(event.data) or reason)
     if event.kind == Kind.TASK_CHANGED and event.data.get("to_agent"):
-        tail = f" to {event.data['to_agent']}"
+        names = name_changes(event.data)
+        tail = f" to {event.data['to_agent']}" + (f" and changed {names}" if names else "")
         return EventSentence("n-agents", actor, "reassigned", "", quote, tail, note)
     if event.kind in BY_ACTOR:
         icon, does, tail = BY_ACTOR[Kind(event.kind)]

@@ -526,6 +526,16 @@ QUOTE = "“Rebase on main before you push”"
             "mara created coder’s token, tenfour_ab…",
         ),
         (event("token.revoked", actor=MARA), "mara revoked coder’s token"),
+        (
+            event(
+                "task.changed",
+                actor=MARA,
+                changed=["agent", "priority"],
+                from_agent="a",
+                to_agent="b",
+            ),
+            f"mara reassigned {QUOTE} to b and changed priority",
+        ),
         (event("moon.landed", actor=MARA), "mara moon.landed"),
         (event("instruction.teleported", actor=MARA), "mara instruction.teleported"),
     ],
