@@ -54,24 +54,33 @@ class AuditRecord:
     data: Any = None
 
 
-def acts_of_people(query: EventQuery, scope: Scope) -> EventQuerySet:
-    """Return the events of a query that people caused; a partial index has them."""
-    return filter_events(query, scope.project).filter(actor_type="user")
+def acts_of_people(events: EventQuerySet) -> EventQuerySet:
+    """Return the events that people caused; a partial index has them."""
+    return events.filter(actor_type="user")
 
 
-def acts_of_tokens(query: EventQuery, scope: Scope) -> EventQuerySet:
+def acts_of_tokens(events: EventQuerySet, scope: Scope) -> EventQuerySet:
     """Return what operators' and producers' tokens did to others' work; a partial index has it."""
     agents = Token.objects.order_by().filter(kind=TokenKind.AGENT)
     own = of_project(agents, scope.project).annotate(text=Cast("pk", TextField())).values("text")
-    acts = filter_events(query, scope.project).filter(actor_type="token", kind__in=TOKEN_ACTS)
+    acts = events.filter(actor_type="token", kind__in=TOKEN_ACTS)
     return acts.exclude(actor_id__in=own)
 
 
-def events_of_tokens(query: EventQuery, scope: Scope) -> EventQuerySet:
+def events_of_tokens(events: EventQuerySet, scope: Scope) -> EventQuerySet:
     """Return the events about tokens that no person caused; the index of subjects has them."""
     tokens = of_project(Token.objects.order_by(), scope.project).values("pk")
-    about = filter_events(query, scope.project).filter(subject_type="token", subject_id__in=tokens)
-    return about.exclude(actor_type="user")
+    return events.filter(subject_type="token", subject_id__in=tokens).exclude(actor_type="user")
+
+
+def select_events(query: EventQuery, scope: Scope) -> list[EventQuerySet]:
+    """Return the events of a query, in sets of which each has an index and none shares any."""
+    events = filter_events(query, scope.project)
+    return [
+        acts_of_people(events),
+        acts_of_tokens(events, scope),
+        events_of_tokens(events, scope),
+    ]
 
 
 def list_records(query: EventQuery, scope: Scope, *, before: UUID | None) -> list[AuditRecord]:
@@ -90,12 +99,6 @@ def read_records(
         sources.append(read_admin_log(query, before=before, batch=batch))
         sources.append(read_sign_ins(query, before=before, batch=batch))
     return merge(*sources, key=lambda record: record.id, reverse=True)
-
-
-def select_events(query: EventQuery, scope: Scope) -> list[EventQuerySet]:
-    """Return the events of a query, in sets of which each has an index and none shares any."""
-    sets = (acts_of_people, acts_of_tokens, events_of_tokens)
-    return [select(query, scope) for select in sets]
 
 
 def shows_instance(query: EventQuery, scope: Scope) -> bool:

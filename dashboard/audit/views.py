@@ -65,8 +65,9 @@ def index(request: HtmxRequest) -> HttpResponse:
     visit = rendering.begin_visit(request, current="settings")
     text = request.GET.get("q", "")
     query = filters.parse(text, now=visit.now)
-    found = queries.list_records(query, visit.scope, before=as_id(request.GET.get("before", "")))
-    records = found[:PAGE]
+    before = as_id(request.GET.get("before", ""))
+    found = queries.list_records(query, visit.scope, before=before)
+    records, is_whole = found[:PAGE], before is None and len(found) <= PAGE
     page = AuditPage(
         title="Audit log",
         heading="Audit log",
@@ -75,7 +76,7 @@ def index(request: HtmxRequest) -> HttpResponse:
         views=read_views(visit, "audit", query.text),
         records=records,
         older=str(records[-1].id) if len(found) > PAGE else "",
-        count=queries.count_records(query, visit.scope),
+        count=len(records) if is_whole else queries.count_records(query, visit.scope),
         count_cap=queries.COUNT_CAP,
         actors=[choose(query, "by", value, label) for value, label in ACTORS],
         nouns=[choose(query, "kind", noun, noun) for noun in NOUNS],

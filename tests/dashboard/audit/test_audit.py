@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from io import StringIO
 from typing import Any
@@ -16,8 +17,9 @@ from django.test import Client
 from django.utils import timezone
 
 from dashboard.activity.filters import parse
-from dashboard.audit.queries import acts_of_people, acts_of_tokens
+from dashboard.audit.queries import select_events
 from dashboard.navigation import Scope
+from dashboard.pagination import PAGE
 from ledger import tokens
 from ledger.journal import SYSTEM, Actor, Stamp, person
 from ledger.journal_months import list_partitions
@@ -130,9 +132,9 @@ def test_the_log_is_read_through_indexes(agent: Agent, mara: User, now: datetime
     with connection.cursor() as cursor:
         for way in ("seqscan", "bitmapscan", "sort"):  # whatever the tables' sizes
             cursor.execute(f"set local enable_{way} = off")
-    query, scope = parse("kind:task", now=now), Scope(None, [])
-    for select, index in ((acts_of_people, "_people on "), (acts_of_tokens, "_id_idx")):
-        plan = select(query, scope).order_by("-id")[:41].explain()
+    people, acts, _ = select_events(parse("kind:task", now=now), Scope(None, []))
+    for rows, index in ((people, "_people on "), (acts, "_id_idx")):
+        plan = rows.order_by("-id")[:41].explain()
         # an empty month may be read by its primary key instead
         assert index in plan and "Seq Scan on ledger_event" not in plan
         assert plan.count("Index Scan") >= len(list_partitions())
@@ -170,6 +172,15 @@ def test_what_tokens_do_to_the_work_of_others_is_in_the_log(
     page = html(browser.get(URL, {"q": "by:tokens"}))
     assert re.search(r'<a[^>]+aria-current="true"\s*>Tokens</a>', page)
     assert re.search(r'<a\s+href="[^"q]*"\s*>Anyone</a>', page)
+
+
+def test_the_page_needs_few_statements(
+    agent: Agent, browser: Client, mara: User, now: datetime, statements: Callable[..., int]
+) -> None:
+    for _ in range(PAGE + 2):
+        task_actions.skip([enqueued(agent, now=now)], stamp=Stamp(person(mara), now))
+    for query in ("", "agent:coder", "actor:mara", "actor:nobody", "agent:coder actor:nobody"):
+        assert statements(browser, URL, {"q": query}) <= 15, query
 
 
 def test_channels_rules_and_views_are_in_the_log(
