@@ -10,10 +10,11 @@ from django.db.models import Case, Count, IntegerField, Max, Q, QuerySet, When
 
 from ledger.models import Invitation, Membership, Project, SignIn
 from ledger.people.browsers import describe_browser, signed_in
-from ledger.permissions import instance_accounts
+from ledger.permissions import instance_accounts, people_who_may
 from ledger.roles import Role
 
 LISTED = 100
+ADMINS_NAMED = 3
 # an expired invitation stays listed for so long
 EXPIRED_SHOWN = timedelta(days=7)
 
@@ -31,13 +32,6 @@ class ListedPerson:
     @property
     def name(self) -> str:
         return self.user.get_full_name() or self.user.get_username()
-
-    @property
-    def is_admin(self) -> bool:
-        """Whether the person manages the members."""
-        if self.member:
-            return self.member.role == Role.ADMIN
-        return self.user.is_superuser
 
     @property
     def method(self) -> str:
@@ -99,6 +93,12 @@ def list_people(
         for user in users.annotate(seen=Max("sign_ins__last_seen_at")).order_by("username")
     ]
     return sorted(rows, key=lambda row: -Role(row.member.role).rank if row.member else 1)
+
+
+def name_admins(project: Project) -> list[str]:
+    """Return the names of some of the people who may change the members of a project."""
+    people = people_who_may("ledger.change_membership", project.pk)
+    return [each.get_full_name() or each.get_username() for each in people[:ADMINS_NAMED]]
 
 
 def list_invitations(project: Project, *, now: datetime) -> list[Invitation]:

@@ -19,7 +19,6 @@ from ledger.people.invitations import DAYS
 from ledger.roles import Role
 
 CRUMB = Crumb("Settings", reverse_lazy("dashboard:settings"))
-ADMINS_NAMED = 3
 ROLES_TABLE = (
     (Role.VIEWER, True, False, False),
     (Role.OPERATOR, True, True, False),
@@ -114,7 +113,7 @@ def show(
         browser_pages=browsers,
         others=queries.count_others(you=you, session_key=session_key, now=visit.now),
         may_manage=may_manage,
-        admins=[each.name for each in people if each.is_admin][:ADMINS_NAMED],
+        admins=queries.name_admins(project) if project and not may_manage else [],
         asked=find_asked(project, request.GET.get("remove", ""), you) if may_manage else None,
         asks_whom=may_manage and "end" in request.GET,
         signed_in=(
