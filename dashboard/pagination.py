@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import QueryDict
 
 from dashboard.form_values import read_whole_number
@@ -18,6 +18,7 @@ MOST_PAGES = 10_000
 
 T = TypeVar("T")
 S = TypeVar("S")
+M = TypeVar("M", bound=Model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class NumberedPage(Generic[T]):
         return f"?{given.urlencode()}"
 
 
-def read_numbered(rows: QuerySet[T], given: QueryDict, name: str, *, size: int) -> NumberedPage[T]:
+def read_numbered(rows: QuerySet[M], given: QueryDict, name: str, *, size: int) -> NumberedPage[M]:
     """Return the page of a query that an address asks for, or else the first."""
     number = min(max(1, read_whole_number(given.get(name, "")) or 1), MOST_PAGES)
     found = list(rows[(number - 1) * size : number * size + 1])
