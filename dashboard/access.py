@@ -75,6 +75,7 @@ REQUIRED = {
     "browsers_end_others": ENTER,
     "tokens": "ledger.view_token",
     "token_new": "ledger.add_token",
+    "token_use": "ledger.add_token",
     "token_act": "ledger.change_token",
     "profile": ENTER,
     "profile_save": ENTER,

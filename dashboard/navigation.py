@@ -88,7 +88,11 @@ PLACES = (
 
 @dataclass(frozen=True)
 class Scope:
-    """The project that a page shows, or all projects."""
+    """The project that a page shows, or all projects.
+
+    `projects` are those to choose from, the shown one always among them; a person who is not
+    limited may have more. `find_named` finds any of them.
+    """
 
     project: Project | None
     projects: list[Project]
@@ -103,6 +107,13 @@ class Scope:
     @property
     def is_choice(self) -> bool:
         return len(self.projects) > 1
+
+    def find_named(self, name: str) -> Project | None:
+        """Return the person's project with this name, also one that no list offers."""
+        offered = next((each for each in self.projects if each.name == name), None)
+        if offered or self.is_limited or not name:
+            return offered
+        return shared_queries.find_project(name)
 
     @cached_property
     def query(self) -> str:
@@ -184,7 +195,8 @@ def read_scope(request: HttpRequest) -> Scope:
     named = next((each for each in known if each.name == name), None) or requested_project(request)
     if named is None and len(known) == 1:
         return Scope(known[0], known)
-    return Scope(named, known)
+    # only the first projects are known
+    return Scope(named, known if named is None or named in known else [*known, named])
 
 
 def requested_project(request: HttpRequest) -> Project | None:

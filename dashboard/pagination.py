@@ -1,16 +1,24 @@
-"""Keyset pagination of a list, newest first: no page is slower than the first."""
+"""Keyset pagination of a list, newest first: no page is slower than the first.
+
+Short lists, of people and tokens, have numbered pages in any order.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
+from django.http import QueryDict
+
+from dashboard.form_values import read_whole_number
 
 PAGE = 40
+MOST_PAGES = 10_000
 
 T = TypeVar("T")
 S = TypeVar("S")
+M = TypeVar("M", bound=Model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +32,38 @@ class Page(Generic[T]):
     def map(self, change: Callable[[list[T]], list[S]]) -> "Page[S]":
         """Return the page with its rows replaced."""
         return Page(change(self.rows), self.newer, self.older)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedPage(Generic[T]):
+    """A page of a short list by its number, which the parameter `name` of its address has."""
+
+    rows: list[T]
+    number: int
+    has_more: bool
+    given: QueryDict
+    name: str
+
+    @property
+    def previous(self) -> str:
+        """The query string of the page before this one; empty on the first."""
+        return self.build_query(self.number - 1) if self.number > 1 else ""
+
+    @property
+    def next(self) -> str:
+        return self.build_query(self.number + 1) if self.has_more else ""
+
+    def build_query(self, number: int) -> str:
+        given = self.given.copy()
+        given[self.name] = str(number)
+        return f"?{given.urlencode()}"
+
+
+def read_numbered(rows: QuerySet[M], given: QueryDict, name: str, *, size: int) -> NumberedPage[M]:
+    """Return the page of a query that an address asks for, or else the first."""
+    number = min(max(1, read_whole_number(given.get(name, "")) or 1), MOST_PAGES)
+    found = list(rows[(number - 1) * size : number * size + 1])
+    return NumberedPage(found[:size], number, len(found) > size, given, name)
 
 
 class Fetch(Protocol):

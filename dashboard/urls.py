@@ -222,6 +222,7 @@ urlpatterns = [
     ),
     path("settings/tokens/", token_views.index, name="tokens"),
     path("settings/tokens/new/", token_views.create, name="token_new"),
+    path("settings/tokens/<uuid:token_id>/use/", token_views.use, name="token_use"),
     path("settings/tokens/<uuid:token_id>/<slug:verb>/", token_views.act, name="token_act"),
     path("settings/profile/", profile_views.index, name="profile"),
     path("settings/profile/save/", profile_views.save, name="profile_save"),

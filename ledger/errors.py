@@ -5,6 +5,7 @@ that people read and `code` is the name that programs match; `config/problems.py
 """
 
 from typing import Any
+from uuid import UUID
 
 
 class Refusal(Exception):
@@ -13,6 +14,8 @@ class Refusal(Exception):
     code = "refused"
     retryable = False
     hint = ""
+    # the project of a token that was refused, where it is known
+    project_id: UUID | None = None
 
     def __init__(self, detail: str, *, hint: str = "", **more: Any) -> None:
         super().__init__(detail)

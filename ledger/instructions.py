@@ -18,6 +18,7 @@ from ledger.journal import SYSTEM, Actor, Kind, Stamp
 from ledger.models import Agent, Instruction, Project, Task
 from ledger.models.instruction import OnFailed
 from ledger.moves import instruction_to
+from ledger.notes import noted
 from ledger.sql import Row
 from ledger.states import INSTRUCTION_MOVES, UNSETTLED, InstructionState
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
@@ -329,7 +330,9 @@ def cancel_statement(which: str) -> str:
     )
     cancelled = instruction_to(InstructionState.CANCELLED, where=f"{which} and {open}")
     return f"""with {TrustedCaller.cte}, moved as ({cancelled}),
-    journaled as ({insert_event("moved", Kind.INSTRUCTION_CANCELLED)})
+    journaled as ({
+        insert_event("moved", Kind.INSTRUCTION_CANCELLED, data=f"{RETRIES} || %(note)s")
+    })
     select m.*, a.name as agent_name from moved m join ledger_agent a on a.id = m.agent_id"""
 
 
@@ -337,17 +340,18 @@ CANCEL = cancel_statement(f"i.id = any({IDS}) and {OWN}")
 CANCEL_ALL = cancel_statement("i.agent_id = c.agent_id")
 
 
-def cancel(ids: Iterable[UUID], *, project_id: UUID, stamp: Stamp) -> list[Row]:
+def cancel(ids: Iterable[UUID], *, project_id: UUID, note: str = "", stamp: Stamp) -> list[Row]:
     """Cancel the unsettled instructions among these; return the rows that changed."""
-    caller = TrustedCaller(stamp.actor, project_id=project_id)
-    return sql.run(CANCEL, ids=list(ids), now=stamp.at, **caller.params)
+    caller = TrustedCaller(stamp.actor, project_id=project_id, request_id=stamp.request_id)
+    said = Jsonb(noted(note))
+    return sql.run(CANCEL, ids=list(ids), note=said, now=stamp.at, **caller.params)
 
 
 def cancel_all(caller: TrustedCaller, *, now: datetime) -> list[Row]:
     """Cancel all unsettled instructions of the caller's agent; return the rows that changed."""
     if caller.agent is None:
         raise TypeError("cancel_all needs a caller with an agent")
-    return sql.run(CANCEL_ALL, now=now, **caller.params)
+    return sql.run(CANCEL_ALL, note=Jsonb({}), now=now, **caller.params)
 
 
 def cancel_one(instruction_id: UUID, *, project_id: UUID, stamp: Stamp) -> Row:

@@ -107,6 +107,17 @@ class Kind(TextChoices):
     INVITATION_ACCEPTED = "invitation.accepted"
     INVITATION_REVOKED = "invitation.revoked"
     WEBHOOK_DISABLED = "webhook.disabled"
+    CHANNEL_CREATED = "channel.created"
+    CHANNEL_UPDATED = "channel.updated"
+    CHANNEL_ROTATED = "channel.rotated"
+    CHANNEL_ENABLED = "channel.enabled"
+    CHANNEL_DISABLED = "channel.disabled"
+    CHANNEL_DELETED = "channel.deleted"
+    NOTIFICATION_RULE_CREATED = "notification_rule.created"
+    NOTIFICATION_RULE_UPDATED = "notification_rule.updated"
+    NOTIFICATION_RULE_DELETED = "notification_rule.deleted"
+    SAVED_VIEW_CREATED = "saved_view.created"
+    SAVED_VIEW_DELETED = "saved_view.deleted"
     AUDIT_EXPORTED = "audit.exported"
     OPERATION_STARTED = "operation.started"
     OPERATION_RESUMED = "operation.resumed"
@@ -119,6 +130,66 @@ class Kind(TextChoices):
     SESSION_RETRIED = "session.retried"
     SESSION_TASK_CREATED = "session.task_created"
     SESSION_TASK_UPDATED = "session.task_updated"
+
+
+# What the audit log lists of tokens, and an index finds: acts on the work of others. It leaves out
+# what producers and agents do all the time: enqueue, send, claim, report and meet needs.
+TOKEN_ACTS = (
+    Kind.INSTRUCTION_REQUEUED,
+    Kind.INSTRUCTION_CANCELLED,
+    Kind.STANDING_INSTRUCTION_CREATED,
+    Kind.STANDING_INSTRUCTION_UPDATED,
+    Kind.STANDING_INSTRUCTION_PAUSED,
+    Kind.STANDING_INSTRUCTION_RESUMED,
+    Kind.STANDING_INSTRUCTION_RETIRED,
+    Kind.TASK_CHANGED,
+    Kind.TASK_DUE,
+    Kind.TASK_REQUEUED,
+    Kind.TASK_ANSWER_UNDONE,
+    Kind.TASK_SKIPPED,
+    Kind.TASK_ABORTED,
+    Kind.TASK_ABORT_REQUESTED,
+    Kind.TASK_REPLAYED,
+    Kind.TASK_DISMISSED,
+    Kind.PLAN_IMPORTED,
+    Kind.PLAN_UPDATED,
+    Kind.PLAN_PAUSED,
+    Kind.PLAN_RESUMED,
+    Kind.PLAN_ABORTED,
+    Kind.PLAN_RESTARTED,
+    Kind.ESCALATION_RESOLVED,
+    Kind.ESCALATION_REOPENED,
+    Kind.ESCALATION_ASSIGNED,
+    Kind.ESCALATION_COMMENTED,
+    Kind.ESCALATION_SNOOZED,
+    Kind.ESCALATION_RETURNED,
+    Kind.PATTERN_IGNORED,
+    Kind.PATTERN_RESOLVED,
+    Kind.PATTERN_REOPENED,
+    Kind.PATTERN_MERGED,
+    Kind.PATTERN_FIX_PROMOTED,
+    Kind.PATTERN_FIX_RETIRED,
+    Kind.PATTERN_FIX_RESET,
+    Kind.AGENT_PAUSED,
+    Kind.AGENT_RESUMED,
+    Kind.AGENT_LIMITED,
+    Kind.AGENT_BRIEFED,
+    Kind.AGENT_TARGET_SET,
+    Kind.AGENT_RESET,
+    Kind.PROJECT_POLICIES_CHANGED,
+    Kind.CHANNEL_CREATED,
+    Kind.CHANNEL_UPDATED,
+    Kind.CHANNEL_ROTATED,
+    Kind.CHANNEL_ENABLED,
+    Kind.CHANNEL_DISABLED,
+    Kind.CHANNEL_DELETED,
+    Kind.NOTIFICATION_RULE_CREATED,
+    Kind.NOTIFICATION_RULE_UPDATED,
+    Kind.NOTIFICATION_RULE_DELETED,
+    Kind.OPERATION_STARTED,
+    Kind.OPERATION_STOPPED,
+    Kind.OPERATION_UNDONE,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from django.db import IntegrityError, transaction
 
+from ledger import journal
 from ledger.errors import Invalid, InvalidTransition
+from ledger.journal import Kind, Stamp
 from ledger.models import Project, SavedView
 
 MOST = 20  # of a list in a project
@@ -10,7 +12,7 @@ MOST = 20  # of a list in a project
 
 @transaction.atomic
 def save_view(
-    project: Project, listed: str, name: str, *, query: str, sort: str = "", by: str
+    project: Project, listed: str, name: str, *, query: str, sort: str = "", stamp: Stamp
 ) -> SavedView:
     """Save a filter of a list under a name.
 
@@ -31,16 +33,39 @@ def save_view(
         )
     try:
         with transaction.atomic():
-            return SavedView.objects.create(
-                project=project, list=listed, name=name, query=query, sort=sort, created_by=by
+            view = SavedView.objects.create(
+                project=project,
+                list=listed,
+                name=name,
+                query=query,
+                sort=sort,
+                created_by=stamp.actor.name,
             )
     except IntegrityError:
         raise Invalid(
             "/name", f"There is a view “{name}” already. Choose another name, or delete it first."
         ) from None
+    record_event(Kind.SAVED_VIEW_CREATED, view, stamp=stamp)
+    return view
 
 
-def delete_view(view: SavedView) -> bool:
+@transaction.atomic
+def delete_view(view: SavedView, *, stamp: Stamp) -> bool:
     """Delete a view; return False if it was deleted before."""
     deleted, _ = SavedView.objects.filter(pk=view.pk).delete()
+    if deleted:
+        record_event(Kind.SAVED_VIEW_DELETED, view, stamp=stamp)
     return bool(deleted)
+
+
+def record_event(kind: Kind, view: SavedView, *, stamp: Stamp) -> None:
+    """Insert the event of what happened to a view."""
+    data = {"name": view.name, "list": view.list, "query": view.query, "sort": view.sort}
+    journal.record(
+        kind,
+        subject_type="saved_view",
+        subject_id=view.pk,
+        project_id=view.project_id,
+        stamp=stamp,
+        data={name: value for name, value in data.items() if value},
+    )

@@ -286,6 +286,12 @@ class Bearer:
         token = rows.filter(digest=self.digest).first()
         if token is None:
             return TokenInvalid("This Tenfour has no such token; it may have been deleted.")
+        refusal = self.explain_refusal(token, now)
+        refusal.project_id = token.project_id
+        return refusal
+
+    def explain_refusal(self, token: Token, now: datetime) -> Refusal:
+        """Return the error of a token that exists."""
         if token.revoked_at:
             return TokenRevoked(
                 f"The token {token.prefix}… was revoked at {token.revoked_at:%F %T}Z."

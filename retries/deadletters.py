@@ -8,6 +8,7 @@ from ledger import journal, sql
 from ledger.journal import Kind, Stamp
 from ledger.models import DeadLetter
 from ledger.models.dead_letter import DeadLetterQuerySet
+from ledger.notes import noted
 from ledger.plans.editing import lock_plans
 from ledger.redaction import redacted, stripped
 from ledger.tasks import enqueue_many
@@ -29,7 +30,9 @@ def lock_letters(ids: Iterable[UUID], among: DeadLetterQuerySet) -> list[DeadLet
 
 
 @sql.atomic
-def replay(ids: Iterable[UUID], *, among: DeadLetterQuerySet, stamp: Stamp) -> list[DeadLetter]:
+def replay(
+    ids: Iterable[UUID], *, among: DeadLetterQuerySet, note: str = "", stamp: Stamp
+) -> list[DeadLetter]:
     """Enqueue failed tasks again; return the dead letters that were open, with `replayed_as`.
 
     Dependents of the old task wait for the new one, and a checkpoint asks again. Dead letters of
@@ -49,7 +52,7 @@ def replay(ids: Iterable[UUID], *, among: DeadLetterQuerySet, stamp: Stamp) -> l
         )[0]
         replaced[old.pk] = row["id"]
         close(letter, "replayed", stamp=stamp, replayed_as_id=row["id"])
-        record_event(letter, Kind.TASK_REPLAYED, stamp=stamp)
+        record_event(letter, Kind.TASK_REPLAYED, note=note, stamp=stamp)
         asking += [row] if checkpoints.waits_for_answer(row) else []
     take_places(replaced, now=stamp.at)
     checkpoints.open_questions(asking, stamp=stamp)
@@ -80,7 +83,7 @@ def dismiss(
     found = lock_letters(ids, among.open())
     for letter in found:
         close(letter, "dismissed", stamp=stamp, note=note)
-        record_event(letter, Kind.TASK_DISMISSED, stamp=stamp)
+        record_event(letter, Kind.TASK_DISMISSED, note=note, stamp=stamp)
     tasks = [letter.task_id for letter in found]
     skipped = settle_dependents(tasks, dependents, stamp=stamp)
     lifecycle.withdraw(skipped, stamp=stamp)
@@ -117,7 +120,7 @@ def close(letter: DeadLetter, how: str, *, stamp: Stamp, **more: object) -> None
         setattr(letter, name, value)
 
 
-def record_event(letter: DeadLetter, kind: Kind, *, stamp: Stamp) -> None:
+def record_event(letter: DeadLetter, kind: Kind, *, note: str = "", stamp: Stamp) -> None:
     journal.record(
         kind,
         subject_type="task",
@@ -126,5 +129,6 @@ def record_event(letter: DeadLetter, kind: Kind, *, stamp: Stamp) -> None:
         agent_id=letter.agent_id,
         stamp=stamp,
         data={"dead_letter": str(letter.pk)}
-        | ({"replayed_as": str(letter.replayed_as_id)} if letter.replayed_as_id else {}),
+        | ({"replayed_as": str(letter.replayed_as_id)} if letter.replayed_as_id else {})
+        | noted(note),
     )

@@ -8,12 +8,14 @@ from uuid import UUID
 
 from django.conf import settings
 from django.utils import timezone
+from psycopg.types.json import Jsonb
 
 from ledger import sql
-from ledger.instructions import insert_event
+from ledger.instructions import RETRIES, insert_event
 from ledger.journal import Actor, Kind, Stamp, clock
 from ledger.models import Project
 from ledger.moves import instruction_to
+from ledger.notes import noted
 from ledger.redaction import stripped
 from ledger.sql import Row
 from ledger.states import InstructionState
@@ -84,11 +86,11 @@ SEND_AGAIN = f"""with {TrustedCaller.cte}, moved as ({
         where="i.id = any(%(ids)s) and i.tracked and i.retry_count < i.max_retries",
         sets="retry_count = i.retry_count + 1, position = -nextval('ledger_instruction_position')",
     )
-}), journaled as ({insert_event("moved", Kind.INSTRUCTION_REQUEUED)})
+}), journaled as ({insert_event("moved", Kind.INSTRUCTION_REQUEUED, data=f"{RETRIES} || %(note)s")})
 select * from moved"""
 
 
-def send_again(ids: Iterable[UUID], *, stamp: Stamp) -> list[Row]:
+def send_again(ids: Iterable[UUID], *, note: str = "", stamp: Stamp) -> list[Row]:
     """Queue these instructions again at the head of the queue; return the rows that changed.
 
     Only instructions that are delivered, unacknowledged and have a retry left change.
@@ -96,8 +98,9 @@ def send_again(ids: Iterable[UUID], *, stamp: Stamp) -> list[Row]:
     return sql.run(
         SEND_AGAIN,
         ids=list(ids),
+        note=Jsonb(noted(note)),
         now=stamp.at,
-        **TrustedCaller(stamp.actor).params,
+        **TrustedCaller(stamp.actor, request_id=stamp.request_id).params,
     )
 
 

@@ -6,11 +6,13 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Count, Q, QuerySet
+from psycopg.types.json import Jsonb
 
 from ledger import journal, sql, tasks
 from ledger.journal import Kind, Stamp
 from ledger.models import Need, Task
 from ledger.moves import resume_skipped, task_to
+from ledger.notes import noted
 from ledger.sql import Row
 from ledger.states import FINAL, BlockedReason, TaskState
 from ledger.tasks import Change
@@ -35,15 +37,15 @@ RETRY_NOW = f"""with {TrustedCaller.cte}, made_due as (
         subject="task",
         from_state="null",
         to_state="null",
-        data="jsonb_build_object('attempt', m.attempts + 1, 'by_hand', true)",
+        data="jsonb_build_object('attempt', m.attempts + 1, 'by_hand', true) || %(note)s",
     )
 }) select id from made_due"""
 
 
-def retry_now(ids: Iterable[UUID], *, stamp: Stamp) -> list[UUID]:
+def retry_now(ids: Iterable[UUID], *, note: str = "", stamp: Stamp) -> list[UUID]:
     """Make these retries due now; return the ids of those that were still waiting."""
-    known = TrustedCaller(stamp.actor)
-    rows = sql.run(RETRY_NOW, ids=list(ids), now=stamp.at, **known.params)
+    known = TrustedCaller(stamp.actor, request_id=stamp.request_id)
+    rows = sql.run(RETRY_NOW, ids=list(ids), note=Jsonb(noted(note)), now=stamp.at, **known.params)
     return [row["id"] for row in rows]
 
 
@@ -56,13 +58,13 @@ UNBLOCK = f"""with {TrustedCaller.cte}, freed as ({resume_skipped()}), journaled
         from_state="case when m.state <> m.from_state then m.from_state end",
         to_state="case when m.state <> m.from_state then m.state end",
         data="jsonb_build_object('reason', "
-        f"coalesce(m.blocked_reason, '{BlockedReason.DEPENDENCY_SKIPPED}'))",
+        f"coalesce(m.blocked_reason, '{BlockedReason.DEPENDENCY_SKIPPED}')) || %(note)s",
     )
 }) select * from freed"""
 
 
 @sql.atomic
-def unblock(ids: Iterable[UUID], *, stamp: Stamp) -> list[UUID]:
+def unblock(ids: Iterable[UUID], *, note: str = "", stamp: Stamp) -> list[UUID]:
     """Unblock tasks that stayed blocked by a skipped need; return the ids of those that were.
 
     A task with other open needs waits for those, a checkpoint asks its question, and the others
@@ -73,7 +75,7 @@ def unblock(ids: Iterable[UUID], *, stamp: Stamp) -> list[UUID]:
     needed = Need.objects.filter(task__in=blocked).values_list("need_id", flat=True)
     lock_with_questions({*blocked.values_list("pk", flat=True), *needed})
     known = TrustedCaller(stamp.actor, request_id=stamp.request_id)
-    rows = sql.run(UNBLOCK, ids=asked, now=stamp.at, **known.params)
+    rows = sql.run(UNBLOCK, ids=asked, note=Jsonb(noted(note)), now=stamp.at, **known.params)
     ready = [row for row in rows if row["state"] == TaskState.ESCALATED]
     checkpoints.open_questions(ready, stamp=stamp)
     return [row["id"] for row in rows]
@@ -81,20 +83,28 @@ def unblock(ids: Iterable[UUID], *, stamp: Stamp) -> list[UUID]:
 
 SKIP = f"""with {TrustedCaller.cte},
 moved as ({task_to(TaskState.SKIPPED, where="t.id = any(%(ids)s)")}),
-journaled as ({journal.insert("moved", kind=f"'{Kind.TASK_SKIPPED}'", subject="task")})
+journaled as ({
+    journal.insert("moved", kind=f"'{Kind.TASK_SKIPPED}'", subject="task", data="%(note)s")
+})
 select id from moved"""
 
 
 @sql.atomic
-def skip(ids: Iterable[UUID], *, dependents: str = Dependents.CONTINUE, stamp: Stamp) -> list[UUID]:
+def skip(
+    ids: Iterable[UUID],
+    *,
+    dependents: str = Dependents.CONTINUE,
+    note: str = "",
+    stamp: Stamp,
+) -> list[UUID]:
     """Skip these tasks; return the ids of all that were skipped, dependents included.
 
     Dependents continue as if the tasks were done (`continue`), stay blocked (`block`), or are
     skipped too (`skip`).
     """
-    rows = sql.run(
-        SKIP, ids=lock_with_questions(ids), now=stamp.at, **TrustedCaller(stamp.actor).params
-    )
+    known = TrustedCaller(stamp.actor, request_id=stamp.request_id)
+    held = lock_with_questions(ids)
+    rows = sql.run(SKIP, ids=held, note=Jsonb(noted(note)), now=stamp.at, **known.params)
     skipped = [row["id"] for row in rows]
     skipped += settle_dependents(skipped, dependents, stamp=stamp)
     lifecycle.withdraw(skipped, stamp=stamp)
@@ -152,15 +162,15 @@ def abort(
 
 
 @transaction.atomic
-def change(task_id: UUID, asked: Change, *, version: int, stamp: Stamp) -> Row:
+def change(task_id: UUID, asked: Change, *, version: int, note: str = "", stamp: Stamp) -> Row:
     """Change a task that is not over, and hand its open question to its new agent.
 
     Otherwise the previous agent would see the question and could withdraw it. Raises what
     `tasks.change` raises.
     """
     if asked.agent is None:
-        return tasks.change(task_id, asked, version=version, stamp=stamp)
+        return tasks.change(task_id, asked, version=version, note=note, stamp=stamp)
     lock_with_questions([task_id])
-    row = tasks.change(task_id, asked, version=version, stamp=stamp)
+    row = tasks.change(task_id, asked, version=version, note=note, stamp=stamp)
     lifecycle.hand_over(task_id, to=asked.agent, stamp=stamp)
     return row

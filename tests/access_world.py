@@ -229,7 +229,7 @@ def read_versions(ids: dict[str, Any]) -> dict[str, int]:
 
 def make_view(project: Project) -> UUID:
     name = f"{MARK} {uuid4()}"[:40]
-    return UUID(str(save_view(project, "tasks", name, query="state:retry", by="mara").pk))
+    return UUID(str(save_view(project, "tasks", name, query="state:retry", stamp=Stamp(SYSTEM)).pk))
 
 
 # ---- what has changed

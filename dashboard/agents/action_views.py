@@ -2,7 +2,6 @@
 
 from uuid import UUID
 
-from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -14,6 +13,7 @@ from dashboard.agents.actions import ACTIONS
 from dashboard.formatting import counted
 from dashboard.navigation import read_scope
 from dashboard.rendering import HtmxRequest, back_to
+from dashboard.toasts import add_message
 from ledger import agents
 from ledger.journal import stamp_of
 from ledger.models import Agent, Breaker
@@ -31,8 +31,15 @@ def act(request: HtmxRequest, agent_id: UUID, verb: str) -> HttpResponseBase:
         scope = read_scope(request)
         address = reverse("dashboard:agent", args=[agent_id]) + scope.query
         return redirect(f"{address}{'&' if scope.query else '?'}ask={verb}")
-    messages.success(request, VERBS[verb](request, agent))
+    undo = UNDONE_BY.get(verb, "") if agent.paused == (verb == "resume") else ""
+    address = reverse("dashboard:agent_act", args=[agent_id, undo]) if undo else ""
+    query = read_scope(request).query
+    add_message(request, VERBS[verb](request, agent), undo=address and address + query)
     return redirect(back_to(request, otherwise=reverse("dashboard:agent", args=[agent.pk])))
+
+
+# only what changes something is undone
+UNDONE_BY = {"pause": "resume", "resume": "pause"}
 
 
 def pause(request: HttpRequest, agent: Agent) -> str:

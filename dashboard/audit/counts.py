@@ -12,10 +12,9 @@ from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
 from dashboard.audit.queries import (
     COUNT_CAP,
-    acts_of_people,
-    events_of_tokens,
     filter_admin_log,
     filter_sign_ins,
+    select_events,
     shows_instance,
 )
 from dashboard.navigation import Scope
@@ -64,10 +63,7 @@ def read_counts(
     of_events = {noun: in_range & Q(kind__in=filters.KINDS[noun]) for noun in nouns} | {
         name: in_kinds & Q(at__gte=start) for name, start in starts.items()
     }
-    counted = [
-        count_newest(acts_of_people(anything, scope), of_events),
-        count_newest(events_of_tokens(anything, scope), of_events),
-    ]
+    counted = [count_newest(rows, of_events) for rows in select_events(anything, scope)]
     if shows_instance(query, scope):
         for rows, time in (
             (filter_admin_log(anything), "action_time"),

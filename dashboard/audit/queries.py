@@ -1,4 +1,4 @@
-"""Read the audit log: what people did, changes of tokens, and who signed in.
+"""Read the audit log: what people and tokens did, changes of tokens, and who signed in.
 
 It merges the journal, the admin's own log and the records of sign-ins.
 """
@@ -12,9 +12,10 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.admin.models import LogEntry
-from django.db.models import QuerySet
+from django.db.models import QuerySet, TextField
+from django.db.models.functions import Cast
 
-from dashboard.activity.filters import EventQuery
+from dashboard.activity.filters import EventQuery, actor_types
 from dashboard.activity.queries import EventEntry, describe_events, filter_events, with_extras
 from dashboard.navigation import Scope
 from dashboard.pagination import PAGE
@@ -22,7 +23,8 @@ from dashboard.query_box import ANY
 from dashboard.shared_queries import CountOf, match_values, of_project
 from ledger.ids import SLACK, first_id
 from ledger.models import Project, SignInOutcome, SignInRecord, Token
-from ledger.models.event import EventQuerySet
+from ledger.models.event import TOKEN_ACTS, EventQuerySet
+from ledger.models.token import TokenKind
 from ledger.people.browsers import describe_browser
 
 BATCH = 500  # records that an export reads at a time
@@ -32,7 +34,7 @@ ADMIN_VERBS = {1: "added", 2: "changed", 3: "deleted"}
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """Something that a person did; `id` is its place in the log."""
+    """Something that a person or a token did; `id` is its place in the log."""
 
     id: UUID
     at: datetime
@@ -52,16 +54,33 @@ class AuditRecord:
     data: Any = None
 
 
-def acts_of_people(query: EventQuery, scope: Scope) -> EventQuerySet:
-    """Return the events of a query that people caused; a partial index has them."""
-    return filter_events(query, scope.project).filter(actor_type="user")
+def acts_of_people(events: EventQuerySet) -> EventQuerySet:
+    """Return the events that people caused; a partial index has them."""
+    return events.filter(actor_type="user")
 
 
-def events_of_tokens(query: EventQuery, scope: Scope) -> EventQuerySet:
+def acts_of_tokens(events: EventQuerySet, scope: Scope) -> EventQuerySet:
+    """Return what operators' and producers' tokens did to others' work; a partial index has it."""
+    agents = Token.objects.order_by().filter(kind=TokenKind.AGENT)
+    own = of_project(agents, scope.project).annotate(text=Cast("pk", TextField())).values("text")
+    acts = events.filter(actor_type="token", kind__in=TOKEN_ACTS)
+    return acts.exclude(actor_id__in=own)
+
+
+def events_of_tokens(events: EventQuerySet, scope: Scope) -> EventQuerySet:
     """Return the events about tokens that no person caused; the index of subjects has them."""
     tokens = of_project(Token.objects.order_by(), scope.project).values("pk")
-    about = filter_events(query, scope.project).filter(subject_type="token", subject_id__in=tokens)
-    return about.exclude(actor_type="user")
+    return events.filter(subject_type="token", subject_id__in=tokens).exclude(actor_type="user")
+
+
+def select_events(query: EventQuery, scope: Scope) -> list[EventQuerySet]:
+    """Return the events of a query, in sets of which each has an index and none shares any."""
+    events = filter_events(query, scope.project)
+    return [
+        acts_of_people(events),
+        acts_of_tokens(events, scope),
+        events_of_tokens(events, scope),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +104,7 @@ def list_records(query: EventQuery, scope: Scope, walk: Walk) -> list[AuditRecor
 
 def read_records(query: EventQuery, scope: Scope, walk: Walk) -> Iterator[AuditRecord]:
     """Yield the records of a query in an order, a batch at a time."""
-    sources = [
-        read_events(rows, walk)
-        for rows in (acts_of_people(query, scope), events_of_tokens(query, scope))
-    ]
+    sources = [read_events(rows, walk) for rows in select_events(query, scope)]
     if shows_instance(query, scope):
         sources += [read_admin_log(query, walk), read_sign_ins(query, walk)]
     return merge(*sources, key=lambda record: record.id, reverse=not walk.is_oldest_first)
@@ -110,9 +126,11 @@ def read_batches(rows: QuerySet[Any], walk: Walk) -> Iterator[list[Any]]:
 def shows_instance(query: EventQuery, scope: Scope) -> bool:
     """Return whether acts without a project belong to it: those in the admin, and sign-ins.
 
-    They have no kind and no agent that a filter could name.
+    They have no kind and no agent that a filter could name, and people caused them.
     """
     if query.kind != ANY or query.agent != ANY or query.about or scope.is_limited:
+        return False
+    if (types := actor_types(query.by)) is not None and "user" not in types:
         return False
     return scope.project is None or not scope.is_choice
 
@@ -227,7 +245,7 @@ def describe_sign_in(row: SignInRecord) -> AuditRecord:
 
 def count_records(query: EventQuery, scope: Scope) -> int:
     """Return the number of records, up to COUNT_CAP."""
-    sources: list[QuerySet[Any]] = [acts_of_people(query, scope), events_of_tokens(query, scope)]
+    sources: list[QuerySet[Any]] = [*select_events(query, scope)]
     if shows_instance(query, scope):
         sources += [filter_admin_log(query), filter_sign_ins(query)]
     counts = {

@@ -26,15 +26,26 @@ from dashboard.rendering import Crumb, HtmxRequest, PageContext
 from dashboard.saved_views.strip import ViewStrip, read_views
 from ledger import journal
 from ledger.journal import Kind, stamp_of
+from ledger.models import Project
 
 NOUNS = ("task", "instruction", "escalation", "agent", "plan", "pattern", "token", "operation")
 PERIODS = {"24h": "24 h", "7d": "7 d", "30d": "30 d"}
 AGES = {name: age for name in PERIODS if (age := parse_age(name))}
 OLDEST = "oldest"
+ACTORS = (("people", "People"), ("tokens", "Tokens"), ("", "Anyone"))
 COLUMNS = (
     *("at", "who", "did", "what", "reason", "source", "kind"),
     *("subject_type", "subject_id", "from_state", "to_state", "request_id"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A quick filter without a number: its label, the query that it sets, and whether it is on."""
+
+    label: str
+    query: str
+    current: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +57,7 @@ class AuditPage(PageContext):
     older: str
     count: int
     count_cap: int
+    actors: list[Choice]
     nouns: list[Facet]
     periods: list[Facet]
     hints: NameHints
@@ -55,13 +67,13 @@ class AuditPage(PageContext):
 @require_safe
 @operators_only
 def index(request: HtmxRequest) -> HttpResponse:
-    """Show what people did, newest first or oldest first."""
+    """Show what people and tokens did, newest first or oldest first."""
     visit = rendering.begin_visit(request, current="settings")
     text = request.GET.get("q", "")
     query = filters.parse(text, now=visit.now)
     walk = Walk(as_id(request.GET.get("before", "")), request.GET.get("sort") == OLDEST)
     found = queries.list_records(query, visit.scope, walk)
-    records = found[:PAGE]
+    records, is_whole = found[:PAGE], walk.after is None and len(found) <= PAGE
     counts = count_choices(query, visit.scope, nouns=NOUNS, periods=AGES, now=visit.now)
     page = AuditPage(
         title="Audit log",
@@ -72,13 +84,23 @@ def index(request: HtmxRequest) -> HttpResponse:
         views=read_views(visit, "audit", query.text, OLDEST if walk.is_oldest_first else ""),
         records=records,
         older=str(records[-1].id) if len(found) > PAGE else "",
-        count=queries.count_records(query, visit.scope),
+        count=len(records) if is_whole else queries.count_records(query, visit.scope),
         count_cap=queries.COUNT_CAP,
+        actors=[choose_actor(query, value, label) for value, label in ACTORS],
         nouns=[build_choice(query, "kind", noun, noun, counts) for noun in NOUNS],
         hints=suggest_names(query, "audit", visit.scope.project, found=bool(records)),
         periods=[build_choice(query, "since", *each, counts) for each in PERIODS.items()],
     )
     return rendering.respond(visit, "audit/index.html", "audit/_audit.html", page)
+
+
+def choose_actor(query: EventQuery, value: str, label: str) -> Choice:
+    """Return the choice of who acted; without a value, of anyone."""
+    if not value:
+        return Choice(label, query.having("by", ""), "by:" not in query.text)
+    term = f"by:{value}"
+    current = term in query.text.split()
+    return Choice(label, query.having("by", "" if current else term), current)
 
 
 def build_choice(
@@ -107,7 +129,7 @@ def export(request: HtmxRequest, form: str) -> HttpResponseBase:
         problems=list_problems(query, "audit", scope.project),
     )
     if response.status_code == 200:
-        for project in [scope.project] if scope.project else scope.projects:
+        for project in [scope.project] if scope.project else Project.objects.order_by("pk"):
             journal.record(
                 Kind.AUDIT_EXPORTED,
                 subject_type="project",

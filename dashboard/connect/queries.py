@@ -4,13 +4,12 @@ import hashlib
 from datetime import datetime
 from uuid import UUID
 
-from django.contrib.auth.models import User
-
-from dashboard.access import REQUIRED, People, may_open
+from dashboard.access import REQUIRED
 from dashboard.connect.light import Arrival
 from dashboard.shared_queries import of_project
 from ledger import auth_failures
 from ledger.models import Agent, Instruction, Project, Token
+from ledger.permissions import people_who_may
 
 FIRST_TEXT = "Run `git status` and say in one line what you found."
 FIRST_DIGEST = hashlib.sha256(FIRST_TEXT.encode()).digest()
@@ -33,7 +32,7 @@ def find_first_instruction(token: Token) -> Instruction | None:
 def read_arrival(token: Token, *, now: datetime) -> Arrival:
     assert token.agent
     row = find_first_instruction(token)
-    failures = [each for each in auth_failures.list_failures(now) if each["at"] >= token.created_at]
+    failures = auth_failures.list_project_failures(token.project_id, now=now)
     return Arrival(
         agent=token.agent.name,
         created_at=token.created_at,
@@ -46,7 +45,7 @@ def read_arrival(token: Token, *, now: datetime) -> Arrival:
         delivered_at=row.delivered_at if row else None,
         acknowledged_at=row.acknowledged_at if row else None,
         acknowledged_by=row.acknowledged_by if row else None,
-        failures=failures,
+        failures=[each for each in failures if each["at"] >= token.created_at],
     )
 
 
@@ -61,9 +60,7 @@ def suggest_name(known: list[str]) -> str:
     return next(name for name in (NAME, *numbered) if name not in known)
 
 
-def list_people() -> list[str]:
-    """Return some of the people who may create tokens."""
-    backend = f"{People.__module__}.{People.__qualname__}"
-    rows = User.objects.with_perm(REQUIRED["connect_token"], backend=backend)
-    people = rows.order_by("username")[: PEOPLE_NAMED * 2]
-    return [user.username for user in people if may_open(user, "connect_token")][:PEOPLE_NAMED]
+def list_people(project: Project) -> list[str]:
+    """Return some of the people who may create tokens of a project."""
+    people = people_who_may(REQUIRED["connect_token"], project.pk)
+    return list(people.values_list("username", flat=True)[:PEOPLE_NAMED])

@@ -31,6 +31,7 @@ from ledger import tokens
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
 from ledger.models import Instruction, Project, Token
+from ledger.models.project import DEFAULT
 
 CRUMB = Crumb("Agents", reverse_lazy("dashboard:agents"))
 WAYS = (
@@ -121,14 +122,13 @@ def create(visit: Visit, token_id: UUID) -> HttpResponse:
 
 def read_project(visit: Visit, given: QueryDict) -> Project:
     """Return the project that the form names, or the one that the page shows."""
-    named = (each for each in visit.scope.projects if each.name == given.get("project"))
-    return next(named, None) or choose_project(visit)
+    return visit.scope.find_named(given.get("project", "")) or choose_project(visit)
 
 
 def choose_project(visit: Visit) -> Project:
     """Return the project that the page shows, or the one that an agent is connected to first."""
-    default = (each for each in visit.scope.projects if each.name == "default")
-    return visit.scope.project or next(default, visit.scope.projects[0])
+    scope = visit.scope
+    return scope.project or scope.find_named(DEFAULT) or scope.projects[0]
 
 
 def read_way(given: QueryDict) -> str:
@@ -166,7 +166,7 @@ def show(
         known=known,
         error=error,
         may_create=may_create,
-        people=[] if may_create else queries.list_people(),
+        people=[] if may_create else queries.list_people(project),
         url=settings.LINK_URL,
         client_url=settings.LINK_URL + reverse("client_wheel"),
         is_loopback=(urlsplit(settings.LINK_URL).hostname or "") in LOOPBACK,

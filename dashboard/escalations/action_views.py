@@ -31,6 +31,7 @@ from dashboard.escalations.snooze_times import read_snooze_time
 from dashboard.escalations.views import PART, TEMPLATE, build_page, escalation_url, read_key
 from dashboard.form_values import quote_typed
 from dashboard.rendering import HtmxRequest, Visit, begin_visit
+from dashboard.toasts import add_message
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
 from retries.escalations import assignment, snoozing
@@ -89,7 +90,9 @@ def snooze(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     url = escalation_url(escalation_id, address.build())
     following = find_next(visit, address, escalation_id)
     try:
-        until = read_snooze_time(request.POST, visit.now)
+        # the button of a message has only an address
+        given = request.POST if "until" in request.POST else request.GET
+        until = read_snooze_time(given, visit.now)
         snoozing.snooze(
             escalation_id, until, among=Escalation.objects.all(), stamp=stamp_of(request, visit.now)
         )
@@ -100,7 +103,12 @@ def snooze(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
         messages.success(request, "Back in the inbox.")
         return redirect(url)
     at = timezone.localtime(until)
-    messages.success(request, f"Snoozed until {at:%b %-d, %H:%M %Z}. Its task keeps waiting.")
+    undo = reverse("dashboard:escalation_snooze", args=[escalation_id])
+    add_message(
+        request,
+        f"Snoozed until {at:%b %-d, %H:%M %Z}. Its task keeps waiting.",
+        undo=undo + address.build(until="now"),
+    )
     page = reverse("dashboard:escalations")
     return redirect(
         escalation_url(following, address.build()) if following else page + address.build()

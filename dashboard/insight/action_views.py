@@ -54,7 +54,7 @@ def start(request: HtmxRequest) -> HttpResponse:
     """Start an experiment in the project that the form names."""
     scope = read_scope(request)
     name, reason = request.POST.get("in", ""), request.POST.get("reason", "")
-    project = next((each for each in scope.projects if each.name == name), None)
+    project = scope.find_named(name)
     if project is None:
         raise Http404(f"There is no project “{name[:64]}”.")
     try:

@@ -17,6 +17,7 @@ from dashboard.notifications import channel_form, queries, views
 from dashboard.notifications.rule_form import RuleForm, posted_form
 from dashboard.query_box import as_id
 from dashboard.rendering import HtmxRequest, Visit, begin_visit
+from dashboard.toasts import add_message
 from ledger.errors import Invalid, RateLimited, Refusal, VersionMismatch
 from ledger.journal import stamp_of
 from ledger.models import Project
@@ -82,9 +83,9 @@ def act_on_rule(request: HtmxRequest, rule_id: UUID, verb: str) -> HttpResponse:
         other = "off" if verb == "on" else "on"
         undo = reverse("dashboard:notification_rule_act", args=[rule_id, other])
         said = "The rule is on." if verb == "on" else "The rule is off. It sends nothing."
-        messages.success(request, said, extra_tags=undo + visit.scope.query)
+        add_message(request, said, undo=undo + visit.scope.query)
     elif verb == "delete" and "confirmed" in request.POST:
-        rules.delete_rule(rule_id)
+        rules.delete_rule(rule_id, stamp=stamp_of(request))
         messages.success(request, "Rule deleted. What it sent stays in the deliveries.")
     elif verb == "delete":
         return confirm_deletion(visit, "rule", rule_id)
@@ -158,7 +159,7 @@ def act_on_channel(request: HtmxRequest, channel_id: UUID, verb: str) -> HttpRes
             _, secret = channels.rotate_secret(channel_id, stamp=stamp)
             return views.show(visit, secret=secret)
         elif verb == "delete" and "confirmed" in request.POST:
-            channels.delete_channel(channel_id)
+            channels.delete_channel(channel_id, stamp=stamp)
             messages.success(request, f"{channel.name} is deleted.")
         elif verb == "delete":
             return confirm_deletion(visit, "channel", channel_id)

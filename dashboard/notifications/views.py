@@ -1,6 +1,5 @@
 """The Notifications page: channels with their health, rules as sentences, quiet hours."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -246,8 +245,7 @@ def people_channels(project: Project | None) -> list[Channel]:
 
 def read_project(visit: Visit, name: str) -> Project | None:
     """Return the project that the form names; None, for every project, is not everyone's."""
-    known: Sequence[Project] = visit.scope.projects
-    named = next((each for each in known if each.name == name), None)
+    named = visit.scope.find_named(name)
     return visit.scope.project if named is None and visit.scope.is_limited else named
 
 

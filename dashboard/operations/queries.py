@@ -33,7 +33,9 @@ def operations_of(scope: Scope) -> OperationQuerySet:
     rows = Operation.objects.all()
     if scope.project:
         return rows.filter(project_ids__contains=[scope.project.id])
-    return rows.filter(project_ids__contained_by=[project.id for project in scope.projects])
+    if scope.is_limited:
+        return rows.filter(project_ids__contained_by=[project.id for project in scope.projects])
+    return rows
 
 
 def filter_operations(query: OperationQuery, scope: Scope) -> OperationQuerySet:
@@ -247,11 +249,22 @@ def list_new_agents(verb: BulkVerb, chosen: QuerySet[Any]) -> list[NewAgent]:
     for row in rows.annotate(n=Count("pk", distinct=True)):
         in_project[row["project_id"]] += row["n"]
         own[row["agent_id"]] = row["n"]
-    agents = Agent.objects.filter(project__in=list(in_project)).select_related("breaker")
+    agents = Agent.objects.filter(project__in=list(in_project)).select_related("breaker", "project")
     counts: Counter[str] = Counter()
-    notes: dict[str, str] = {}
+    notes: dict[str, list[str]] = defaultdict(list)
     for agent in agents.order_by(F("last_seen_at").desc(nulls_last=True), "id")[:AGENTS_LISTED]:
         counts[agent.name] += in_project[agent.project_id] - own.get(agent.pk, 0)
-        is_open = breaker_state(agent) == BreakerState.OPEN
-        notes[agent.name] = "breaker open" if is_open else "paused" if agent.paused else ""
-    return [NewAgent(name, counts[name], notes[name]) for name in sorted(counts) if counts[name]]
+        if note := describe_hold(agent):
+            where = f" in {agent.project.name}" if len(in_project) > 1 else ""
+            notes[agent.name].append(note + where)
+    return [
+        NewAgent(name, counts[name], ", ".join(notes[name]))
+        for name in sorted(counts)
+        if counts[name]
+    ]
+
+
+def describe_hold(agent: Agent) -> str:
+    """Return why an agent takes no tasks now, or an empty text."""
+    is_open = breaker_state(agent) == BreakerState.OPEN
+    return "breaker open" if is_open else "paused" if agent.paused else ""

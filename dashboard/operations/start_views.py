@@ -27,6 +27,7 @@ from dashboard.rendering import (
 )
 from dashboard.selection import list_url
 from dashboard.sentences.operations import VerbWords, words_of
+from dashboard.toasts import SHOWN_S, add_message
 from ledger.errors import Invalid, Refusal
 from ledger.journal import stamp_of
 from ledger.permissions import may
@@ -181,7 +182,14 @@ def start(request: HtmxRequest, verb: BulkVerb, chosen: ChosenRows, *, back: str
         return show_question(request, verb, chosen, back=back, problem=problem)
     page = reverse("dashboard:operation", args=[operation.pk]) + scope.query
     undo = reverse("dashboard:operation_act", args=[operation.pk, "undo"]) + scope.query
-    messages.success(request, describe_start(operation), extra_tags=undo)
+    seconds = int(undo_time().total_seconds())
+    add_message(
+        request,
+        describe_start(operation),
+        undo=undo if seconds else "",
+        follow=page if operation.total < PAGE_FROM else "",
+        shown_s=seconds or SHOWN_S,
+    )
     return redirect(page if operation.total >= PAGE_FROM else back)
 
 

@@ -45,7 +45,7 @@ def read_first_step(visit: Visit) -> FirstStep:
         projects=list(visit.scope.projects),
         known=known,
         may_create=may_create,
-        people=[] if may_create else queries.list_people(),
+        people=[] if may_create else queries.list_people(project),
         token=token,
         arrival=arrival,
         light=read_own_light(arrival, visit) if arrival else None,

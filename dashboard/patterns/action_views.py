@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
+from dashboard import toasts
 from dashboard.access import operators_only
 from dashboard.actions import find_action
 from dashboard.formatting import counted
@@ -33,7 +34,13 @@ def act(request: HtmxRequest, pattern_id: UUID, verb: str) -> HttpResponse:
     if not queries.exists(pattern_id):
         raise Http404(f"There is no pattern {pattern_id}.")
     page = reverse("dashboard:pattern", args=[pattern_id]) + scope.query
-    add_message(request, VERBS[action.verb](request, [pattern_id]), of=1)
+    was_open = queries.is_open(pattern_id)
+    changed, said = VERBS[action.verb](request, [pattern_id])
+    if changed and was_open:
+        undo = reverse("dashboard:pattern_act", args=[pattern_id, "reopen"]) + scope.query
+        toasts.add_message(request, said, undo=undo)
+    else:
+        add_message(request, (changed, said), of=1)
     return redirect(page)
 
 
@@ -51,7 +58,7 @@ def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
 
 
 JUDGED = {
-    "promote": (Verdict.PROMOTED, "Promoted. The next attempts after such errors get it."),
+    "promote": (Verdict.PROMOTED, "Promoted. Attempts after such errors now get it."),
     "retire": (Verdict.RETIRED, "Retired. It is no longer offered, and attempts no longer get it."),
     "reset": (None, "Reset. Its counts decide again."),
 }

@@ -32,7 +32,7 @@ from retries.failures import figures, grouping, stuck_tasks
 from retries.failures.figures import Total
 from retries.failures.stuck_tasks import StuckTasks
 from retries.models import FailureCount, FailurePattern, Grouped
-from retries.states import TROUBLING, EscalationState
+from retries.states import TROUBLING, EscalationState, PatternState
 
 PAGE = 40
 CONSIDERED = 500  # patterns, the first in their order
@@ -252,6 +252,10 @@ def count_by_step(
 
 def exists(pattern_id: UUID) -> bool:
     return FailurePattern.objects.filter(pk=pattern_id).exists()
+
+
+def is_open(pattern_id: UUID) -> bool:
+    return FailurePattern.objects.filter(pk=pattern_id, state=PatternState.OPEN).exists()
 
 
 def find_pattern(pattern_id: UUID) -> FailurePattern | None:

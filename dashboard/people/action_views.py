@@ -19,6 +19,7 @@ from dashboard.people import views
 from dashboard.people.views import InvitationForm
 from dashboard.query_box import as_id
 from dashboard.rendering import HtmxRequest, back_to, begin_visit
+from dashboard.toasts import add_message
 from ledger import journal
 from ledger.errors import Refusal
 from ledger.journal import Kind, stamp_of
@@ -57,7 +58,7 @@ def read_form(posted: QueryDict) -> InvitationForm:
     known = {str(each): each for each in invitations.DAYS}
     form = InvitationForm(email[:EMAIL_LENGTH], role, known.get(days, invitations.DAYS[-1]))
     if role not in Role.values or days not in known:
-        form = replace(form, error="Choose one of the roles and of the times.")
+        form = replace(form, error="Choose a role and how long the link works.")
     try:
         EMAIL.clean(email)
     except ValidationError:
@@ -116,7 +117,7 @@ def act(request: HtmxRequest, member_id: UUID, verb: str) -> HttpResponse:
         elif members.change_role(member, Role(verb), stamp=stamp_of(request)):
             undo = reverse("dashboard:member_act", args=[member_id, member.role])
             query = read_scope(request).query
-            messages.success(request, f"{name} is now {as_noun(verb)}.", extra_tags=undo + query)
+            add_message(request, f"{name} is now {as_noun(verb)}.", undo=undo + query)
     except Refusal as refusal:
         messages.warning(request, refusal.detail)
     return redirect(page if member.user_id != request.user.pk else reverse("dashboard:home"))

@@ -6,14 +6,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import Count, Max, Q, QuerySet
+from django.db.models import Case, Count, IntegerField, Max, Q, QuerySet, When
 
 from ledger.models import Invitation, Membership, Project, SignIn
 from ledger.people.browsers import describe_browser, signed_in
-from ledger.permissions import instance_accounts
+from ledger.permissions import instance_accounts, people_who_may
 from ledger.roles import Role
 
-LISTED = 200
+LISTED = 100
+ADMINS_NAMED = 3
 # an expired invitation stays listed for so long
 EXPIRED_SHOWN = timedelta(days=7)
 
@@ -63,27 +64,41 @@ def members_of(project: Project) -> QuerySet[Any, Any]:
     return Membership.objects.filter(project=project).values("user")
 
 
-def list_people(project: Project, *, you: int | None) -> list[ListedPerson]:
-    """Return the members of a project, admins first, and the accounts that see all projects."""
-    members = {
-        row.user_id: row
-        for row in Membership.objects.filter(project=project)
-        .select_related("user")
-        .order_by("user__username")[:LISTED]
-    }
-    users: QuerySet[Any] = select_people(list(members))
-    admins = [each for each in members.values() if each.role == Role.ADMIN]
+def order_members(project: Project) -> QuerySet[Membership]:
+    """Return the members of a project, admins first, then by name."""
+    rows = Membership.objects.filter(project=project).select_related("user")
+    rank = Case(*(When(role=role, then=-role.rank) for role in Role), output_field=IntegerField())
+    return rows.order_by(rank, "user__username")
+
+
+def list_people(
+    project: Project, listed: Iterable[Membership], *, with_all: bool, you: int | None
+) -> list[ListedPerson]:
+    """Return these members, and with `with_all` the accounts that see all projects."""
+    members = {row.user_id: row for row in listed}
+    chosen = Q(pk__in=list(members))
+    if with_all:
+        chosen |= Q(pk__in=instance_accounts()) & ~Q(pk__in=members_of(project))
+    users: QuerySet[Any] = User.objects.filter(chosen, is_active=True)
+    admins = order_members(project).filter(role=Role.ADMIN).values_list("user", flat=True)
+    last_admin = found[0] if len(found := list(admins[:2])) == 1 else None
     rows = [
         ListedPerson(
             user,
             members.get(user.pk),
             max(filter(None, (user.seen, user.last_login)), default=None),
             user.pk == you,
-            len(admins) == 1 and admins[0].user_id == user.pk,
+            user.pk == last_admin,
         )
         for user in users.annotate(seen=Max("sign_ins__last_seen_at")).order_by("username")
     ]
     return sorted(rows, key=lambda row: -Role(row.member.role).rank if row.member else 1)
+
+
+def name_admins(project: Project) -> list[str]:
+    """Return the names of some of the people who may change the members of a project."""
+    people = people_who_may("ledger.change_membership", project.pk)
+    return [each.get_full_name() or each.get_username() for each in people[:ADMINS_NAMED]]
 
 
 def list_invitations(project: Project, *, now: datetime) -> list[Invitation]:
@@ -92,20 +107,29 @@ def list_invitations(project: Project, *, now: datetime) -> list[Invitation]:
     return list(rows.filter(expires_at__gt=now - EXPIRED_SHOWN).order_by("-id")[:LISTED])
 
 
-def list_signed_in(people: list[ListedPerson], *, now: datetime) -> list[tuple[ListedPerson, int]]:
+def list_signed_in(
+    project: Project, *, you: int | None, now: datetime
+) -> list[tuple[ListedPerson, int]]:
     """Return the other members who are signed in, each with the number of browsers."""
-    others = {each.user.pk: each for each in people if each.member and not each.is_you}
-    rows = signed_in(now).filter(user__in=list(others)).order_by().values_list("user")
-    counts: dict[int, int] = dict(rows.annotate(n=Count("pk")))
-    return [(each, counts[pk]) for pk, each in others.items() if pk in counts]
-
-
-def list_browsers(
-    users: list[int], *, session_key: str | None, now: datetime
-) -> list[ListedBrowser]:
-    """Return the browsers in which these people are signed in, last used first."""
-    rows = signed_in(now).filter(user__in=users).select_related("user")
+    rows = signed_in(now).filter(user__in=members_of(project)).exclude(user=you)
+    counts: dict[int, int] = dict(rows.order_by().values_list("user").annotate(n=Count("pk")))
+    members = order_members(project).filter(user__in=list(counts), user__is_active=True)
     return [
-        ListedBrowser(row, row.session_key == session_key)
-        for row in rows.order_by("-last_seen_at", "-id")[:LISTED]
+        (ListedPerson(row.user, row, None, False, False), counts[row.user_id]) for row in members
     ]
+
+
+def select_browsers(
+    *, you: int | None, project: Project | None = None, now: datetime
+) -> QuerySet[SignIn]:
+    """Return the browsers of a person, or of a project's members too, last used first."""
+    people = Q(user=you)
+    if project:
+        people |= Q(user__in=members_of(project))
+    rows = signed_in(now).filter(people).select_related("user")
+    return rows.order_by("-last_seen_at", "-id")
+
+
+def count_others(*, you: int | None, session_key: str | None, now: datetime) -> int:
+    """Return in how many other browsers a person is signed in."""
+    return signed_in(now).filter(user=you).exclude(session_key=session_key).count()

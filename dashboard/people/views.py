@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 from django.http import HttpResponse
 from django.urls import reverse_lazy
@@ -10,11 +9,12 @@ from django.views.decorators.http import require_safe
 
 from dashboard.access import may_open, operators_only
 from dashboard.navigation import Scope
+from dashboard.pagination import NumberedPage, read_numbered
 from dashboard.people import queries
 from dashboard.people.queries import ListedBrowser, ListedPerson
 from dashboard.query_box import as_id
 from dashboard.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
-from ledger.models import Invitation, Project
+from ledger.models import Invitation, Membership, Project, SignIn
 from ledger.people.invitations import DAYS
 from ledger.roles import Role
 
@@ -42,10 +42,13 @@ class PeoplePage(PageContext):
     project: Project | None
     projects: list[Project]
     people: list[ListedPerson]
+    members: NumberedPage[Membership]
     invitations: list[Invitation]
     browsers: list[ListedBrowser]
+    browser_pages: NumberedPage[SignIn]
     others: int  # browsers of the person's own beside this one
     may_manage: bool
+    admins: list[str]  # some who can act, for those who can't
     asked: ListedPerson | None  # who is to be removed
     asks_whom: bool  # whose browsers to end
     signed_in: list[tuple[ListedPerson, int]]  # other members with their numbers of browsers
@@ -82,11 +85,18 @@ def show(
     project, request = project_of(visit.scope), visit.request
     you: Any = request.user.pk
     may_manage = may_open(request.user, "member_act")
-    people = queries.list_people(project, you=you) if project else []
-    shown = [each.user.pk for each in people if each.member] if may_manage else []
-    browsers = queries.list_browsers(
-        [*shown, you], session_key=request.session.session_key, now=visit.now
+    session_key = request.session.session_key
+    rows = queries.order_members(project) if project else Membership.objects.none()
+    members = read_numbered(rows, request.GET, "page", size=queries.LISTED)
+    people = (
+        queries.list_people(project, members.rows, with_all=members.number == 1, you=you)
+        if project
+        else []
     )
+    signed_in = queries.select_browsers(
+        you=you, project=project if may_manage else None, now=visit.now
+    )
+    browsers = read_numbered(signed_in, request.GET, "browsers", size=queries.LISTED)
     page = PeoplePage(
         title="People",
         heading="People",
@@ -95,15 +105,22 @@ def show(
         project=project,
         projects=visit.scope.projects,
         people=people,
+        members=members,
         invitations=(
             queries.list_invitations(project, now=visit.now) if project and may_manage else []
         ),
-        browsers=browsers,
-        others=sum(each.row.user_id == you and not each.is_this for each in browsers),
+        browsers=[ListedBrowser(row, row.session_key == session_key) for row in browsers.rows],
+        browser_pages=browsers,
+        others=queries.count_others(you=you, session_key=session_key, now=visit.now),
         may_manage=may_manage,
-        asked=find_asked(people, as_id(request.GET.get("remove", ""))) if may_manage else None,
+        admins=queries.name_admins(project) if project and not may_manage else [],
+        asked=find_asked(project, request.GET.get("remove", ""), you) if may_manage else None,
         asks_whom=may_manage and "end" in request.GET,
-        signed_in=queries.list_signed_in(people, now=visit.now) if may_manage else [],
+        signed_in=(
+            queries.list_signed_in(project, you=you, now=visit.now)
+            if project and may_manage
+            else []
+        ),
         link=link,
         invited=invited,
         is_again=is_again,
@@ -112,9 +129,11 @@ def show(
     return respond(visit, "people/index.html", "people/_people.html", page)
 
 
-def find_asked(people: list[ListedPerson], member_id: UUID | None) -> ListedPerson | None:
+def find_asked(project: Project | None, text: str, you: int) -> ListedPerson | None:
     """Return the member that the address asks to remove, unless it can't be removed."""
-    for each in people:
-        if each.member and each.member.pk == member_id and not each.is_last_admin:
-            return each
-    return None
+    member_id = as_id(text)
+    if project is None or member_id is None:
+        return None
+    rows = queries.order_members(project).filter(pk=member_id)
+    found = queries.list_people(project, rows, with_all=False, you=you)
+    return next((each for each in found if not each.is_last_admin), None)

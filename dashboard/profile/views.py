@@ -16,6 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.access import TEXT, operators_only, takes_form
 from dashboard.navigation import read_scope
+from dashboard.pagination import NumberedPage, read_numbered
 from dashboard.people import queries
 from dashboard.people.queries import ListedBrowser
 from dashboard.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
@@ -35,6 +36,7 @@ class ProfilePage(PageContext):
     time_zone: str
     time_zones: list[str]
     browsers: list[ListedBrowser]
+    browser_pages: NumberedPage[SignIn]
     others: int
     form: PasswordChangeForm
     throttled: bool
@@ -58,9 +60,9 @@ def show(
 ) -> HttpResponse:
     visit = begin_visit(request, current="settings")
     user: Any = request.user
-    browsers = queries.list_browsers(
-        [user.pk], session_key=request.session.session_key, now=visit.now
-    )
+    session_key = request.session.session_key
+    signed_in = queries.select_browsers(you=user.pk, now=visit.now)
+    browsers = read_numbered(signed_in, request.GET, "browsers", size=queries.LISTED)
     page = ProfilePage(
         title="Profile",
         heading="Profile",
@@ -70,8 +72,9 @@ def show(
         theme=user.theme or Theme.SYSTEM,
         time_zone=user.time_zone or "",
         time_zones=sorted(available_timezones()),
-        browsers=browsers,
-        others=sum(not each.is_this for each in browsers),
+        browsers=[ListedBrowser(row, row.session_key == session_key) for row in browsers.rows],
+        browser_pages=browsers,
+        others=queries.count_others(you=user.pk, session_key=session_key, now=visit.now),
         form=form,
         throttled=throttled,
     )
@@ -88,7 +91,7 @@ def save(request: HtmxRequest) -> HttpResponse:
         choices["time_zone"] = ["", *available_timezones()]
     changes = {name: request.POST[name] for name in choices if name in request.POST}
     if any(value not in choices[name] for name, value in changes.items()):
-        problem = "Choose a theme and a time zone of the lists. Nothing was changed."
+        problem = "Choose a theme and a time zone from the lists. Nothing was changed."
         if by_script:
             return HttpResponse(problem, status=422, content_type=TEXT)
         messages.warning(request, problem)

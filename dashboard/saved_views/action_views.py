@@ -16,6 +16,7 @@ from dashboard.rendering import HtmxRequest, back_to
 from dashboard.saved_views.strip import BUILT_IN
 from ledger import saved_views
 from ledger.errors import Refusal
+from ledger.journal import stamp_of
 from ledger.models import SavedView
 
 
@@ -36,7 +37,7 @@ def save(request: HtmxRequest, noun: str) -> HttpResponse:
             posted.get("name", ""),
             query=clean(posted.get("q", "")),
             sort=clean(posted.get("sort", ""))[:20],
-            by=request.user.get_username(),
+            stamp=stamp_of(request),
         )
     except Refusal as refusal:
         messages.warning(request, refusal.detail + quote_typed(posted.get("name", "")))
@@ -53,6 +54,6 @@ def delete(request: HtmxRequest, view_id: UUID) -> HttpResponse:
     if view is None:
         messages.warning(request, "The view was deleted before.")
         return redirect(back_to(request, otherwise=reverse("dashboard:home")))
-    saved_views.delete_view(view)
+    saved_views.delete_view(view, stamp=stamp_of(request))
     messages.success(request, f"“{view.name}” is deleted.")
     return redirect(back_to(request, otherwise=reverse(f"dashboard:{view.list}")))

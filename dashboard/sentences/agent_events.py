@@ -96,14 +96,6 @@ def describe_attention(agent: str, message: str) -> EventSentence:
     return EventSentence("person", agent, f"{does}:", "amber", quote, "", f" · {does}")
 
 
-def describe_channel_event(event: Event) -> EventSentence:
-    if event.kind != Kind.WEBHOOK_DISABLED:
-        return unknown(event)
-    reason = str(event.data.get("reason") or "unknown").replace("_", " ")
-    does = f"disabled the channel {event.data.get('name', '')}: {reason}"
-    return replace(plain("s-failed", who_of(event), does), tone="red")
-
-
 def describe_project_event(event: Event) -> EventSentence:
     actor, data = who_of(event), event.data
     match event.kind:

@@ -6,7 +6,6 @@ from dashboard.badges import urgency_badge
 from dashboard.formatting import counted, duration
 from dashboard.sentences.agent_events import (
     describe_agent_event,
-    describe_channel_event,
     describe_project_event,
     describe_token_event,
 )
@@ -20,7 +19,12 @@ from dashboard.sentences.event_sentence import (
 )
 from dashboard.sentences.instructions import urgency_word
 from dashboard.sentences.members import describe_member_event
-from dashboard.sentences.tasks import describe_cause_briefly, describe_reason
+from dashboard.sentences.settings import (
+    describe_channel_event,
+    describe_notification_rule_event,
+    describe_view_event,
+)
+from dashboard.sentences.tasks import describe_cause_briefly, describe_reason, name_changes
 from ledger.journal import Kind
 from ledger.models import Event
 from ledger.text import truncate
@@ -39,8 +43,12 @@ def describe_event(event: Event, about: EventSubject) -> EventSentence:
             return describe_token_event(event, about)
         case "project":
             return describe_project_event(event)
-        case "webhook":
+        case "webhook" | "channel":
             return describe_channel_event(event)
+        case "notification_rule":
+            return describe_notification_rule_event(event)
+        case "saved_view":
+            return describe_view_event(event)
         case "member" | "invitation":
             return describe_member_event(event)
         case "escalation" | "signal":
@@ -148,7 +156,8 @@ def describe_task_event(event: Event, about: EventSubject) -> EventSentence:
     note = f" · {reason}" if quote else reason
     because = lowered(describe_reason(event.data) or reason)
     if event.kind == Kind.TASK_CHANGED and event.data.get("to_agent"):
-        tail = f" to {event.data['to_agent']}"
+        names = name_changes(event.data)
+        tail = f" to {event.data['to_agent']}" + (f" and changed {names}" if names else "")
         return EventSentence("n-agents", actor, "reassigned", "", quote, tail, note)
     if event.kind in BY_ACTOR:
         icon, does, tail = BY_ACTOR[Kind(event.kind)]

@@ -111,11 +111,27 @@ def describe_cause(event: Event, *, agent: str) -> str:
 
 
 def describe_change(data: dict[str, Any]) -> str:
-    """Return what a person or a program changed, such as "changed priority"."""
+    """Return what a person or a program changed.
+
+    >>> describe_change({"changed": ["priority", "max_attempts"]})
+    'changed priority, max attempts'
+    >>> describe_change({"changed": ["priority"], "from_agent": "a", "to_agent": "b"})
+    'reassigned it from a to b and changed priority'
+    """
+    names = name_changes(data)
+    changed = f"changed {names}" if names else ""
+    if not data.get("to_agent"):
+        return changed or "changed it"
+    reassigned = f"reassigned it from {data['from_agent']} to {data['to_agent']}"
+    return " and ".join(filter(None, (reassigned, changed)))
+
+
+def name_changes(data: dict[str, Any]) -> str:
+    """Return the names of the changed fields, without an agent that a sentence names itself."""
+    names = [str(name) for name in data.get("changed", [])]
     if data.get("to_agent"):
-        return f"reassigned it from {data['from_agent']} to {data['to_agent']}"
-    names = ", ".join(str(name) for name in data.get("changed", []))
-    return f"changed {names}".replace("_", " ")
+        names = [name for name in names if name != "agent"]
+    return ", ".join(names).replace("_", " ")
 
 
 def evidence_suffix(data: dict[str, Any]) -> str:

@@ -14,6 +14,7 @@ from dashboard.navigation import read_scope
 from dashboard.rendering import HtmxRequest, back_to
 from dashboard.standing_instructions import queries
 from dashboard.standing_instructions.actions import ACTIONS
+from dashboard.toasts import add_message
 from ledger.journal import stamp_of
 from ledger.standing_instructions import editing
 
@@ -41,7 +42,7 @@ def act(request: HtmxRequest, rule_id: UUID, verb: str) -> HttpResponse:
         undo = UNDONE_BY.get(verb, "")
         address = reverse("dashboard:rule_act", args=[rule_id, undo]) if undo else ""
         # The toast posts it and returns to the page that it is on.
-        messages.success(request, said, extra_tags=address and address + scope.query)
+        add_message(request, said, undo=address and address + scope.query)
     else:
         messages.warning(request, "Nothing changed: the rule is already in that state.")
     return redirect(back_to(request, otherwise=page))

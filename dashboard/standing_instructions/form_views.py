@@ -133,10 +133,7 @@ def edit(request: HtmxRequest, rule_id: UUID) -> HttpResponse:
 
 def read_project(name: str, scope: Scope) -> Project:
     """Return the project that the form names, or the one that the page shows."""
-    for project in scope.projects:
-        if project.name == name:
-            return project
-    return scope.project or scope.projects[0]
+    return scope.find_named(name) or scope.project or scope.projects[0]
 
 
 def read_version(form: RuleForm) -> int:

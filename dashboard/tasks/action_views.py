@@ -19,6 +19,7 @@ from ledger.journal import stamp_of
 from retries import task_actions
 from retries.states import Dependents
 
+REASON_LENGTH = 500
 DEPENDENTS = tuple(Dependents.values)
 
 
@@ -61,7 +62,8 @@ def unblock(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
 def skip(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     wanted = request.POST.get("dependents", "")
     dependents = wanted if wanted in DEPENDENTS else DEPENDENTS[0]
-    gone = set(task_actions.skip(ids, dependents=dependents, stamp=stamp_of(request)))
+    note = request.POST.get("reason", "")
+    gone = set(task_actions.skip(ids, dependents=dependents, note=note, stamp=stamp_of(request)))
     changed = len(gone & set(ids))
     more = len(gone) - changed
     also = f", and {counted(more, 'dependent task')}" if more else ""
@@ -69,7 +71,8 @@ def skip(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
 
 
 def abort(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    stopped = task_actions.abort(ids, stamp=stamp_of(request))
+    reason = request.POST.get("reason", "")[:REASON_LENGTH]
+    stopped = task_actions.abort(ids, reason=reason, stamp=stamp_of(request))
     now, later = sum(stopped.values()), len(stopped) - sum(stopped.values())
     said = [f"{counted(now, 'task')} aborted."] if now else []
     said += [f"{counted(later, 'task')} asked to stop."] if later else []

@@ -16,7 +16,7 @@ from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 
-from dashboard import badges, dependencies, formatting, query_box
+from dashboard import badges, dependencies, formatting, query_box, toasts
 from dashboard.access import describe_missing, may_open
 from dashboard.agents.presence import describe_counts, trip_badge
 from dashboard.completion.lists import LISTS
@@ -48,6 +48,7 @@ register.filter("capped", formatting.capped)
 register.filter("allowed_actions", allowed_actions)
 register.filter("trip_badge", trip_badge)
 register.filter("describe_counts", describe_counts)
+register.filter("toast_links", toasts.read_links)
 register.filter("key_of", dependencies.key_of)
 register.filter("split_marks", pattern_queries.split_marks)
 register.filter("wordy", describe_status)

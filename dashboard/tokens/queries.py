@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import reduce
+from operator import or_
+from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Case, Count, Q, QuerySet, When
 
 from dashboard.compiled_queries import compiled
 from dashboard.shared_queries import of_project
@@ -11,7 +14,7 @@ from ledger.models import Agent, Project, Token
 from ledger.models.token import TokenKind
 from ledger.scopes import PRESETS
 
-LISTED = 200
+LISTED = 100
 # expired and revoked tokens stay listed for so long
 ENDED_SHOWN = timedelta(days=30)
 SOON = timedelta(days=14)
@@ -59,13 +62,25 @@ def select_tokens(project: Project | None, *, now: datetime) -> QuerySet[Token]:
     return rows.exclude(revoked_at__lt=since).exclude(expires_at__lt=since)
 
 
-def list_tokens(project: Project | None, *, kind: str, now: datetime) -> list[ListedToken]:
-    """Return the tokens of a kind, working ones first, newest first."""
+def filter_tokens(
+    project: Project | None, *, kind: str = "", text: str = "", now: datetime
+) -> QuerySet[Token]:
+    """Return the tokens of a kind with a text in a name, working ones first, newest first."""
     rows = select_tokens(project, now=now).select_related("agent", "project").defer("digest")
     if kind:
         rows = rows.filter(kind=kind)
-    found = [ListedToken(row, now) for row in rows.order_by("-id")[:LISTED]]
-    return sorted(found, key=lambda each: each.is_over)
+    if text:
+        names = ("name", "prefix", "agent__name")
+        rows = rows.filter(reduce(or_, (Q(**{f"{each}__icontains": text}) for each in names)))
+    is_over = Q(revoked_at__isnull=False) | Q(expires_at__lte=now)
+    return rows.order_by(Case(When(is_over, then=1), default=0), "-id")
+
+
+def find_token(project: Project | None, id: UUID, *, now: datetime) -> ListedToken | None:
+    """Return a token that still works."""
+    row = filter_tokens(project, now=now).filter(pk=id).first()
+    found = ListedToken(row, now) if row else None
+    return None if found and found.is_over else found
 
 
 def count_tokens(project: Project | None, *, now: datetime) -> dict[str, int]:

@@ -1,20 +1,32 @@
 """The Tokens page: a project's keys, whether they are used, and which expire soon."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse, QueryDict
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.urls import reverse, reverse_lazy
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from dashboard.access import may_open, operators_only, takes_form
 from dashboard.form_values import read_whole_number
+from dashboard.live_updates import stamp_key
+from dashboard.pagination import NumberedPage, read_numbered
 from dashboard.people.views import project_of
 from dashboard.query_box import as_id
-from dashboard.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
+from dashboard.rendering import (
+    Crumb,
+    HtmxRequest,
+    PageContext,
+    Visit,
+    begin_visit,
+    is_unchanged,
+    respond,
+    unchanged,
+)
 from dashboard.tokens import queries
 from dashboard.tokens.queries import ListedToken
 from ledger import agents, tokens
@@ -72,6 +84,8 @@ class TokensPage(PageContext):
     project: Project | None
     projects: list[Project]
     tokens: list[ListedToken]
+    numbered: NumberedPage[Token]
+    text: str  # that a name has to contain
     counts: dict[str, int]
     kind: str
     may_manage: bool
@@ -82,6 +96,8 @@ class TokensPage(PageContext):
     error: str
     secret: str
     token: Token | None  # the secret's
+    old: Token | None  # that the secret's token replaces
+    use_key: str
     kinds: type[TokenKind] = TokenKind
     overlaps: tuple[tuple[str, str], ...] = OVERLAPS
 
@@ -98,6 +114,7 @@ def show(
     *,
     secret: str = "",
     token: Token | None = None,
+    old: Token | None = None,
     error: str = "",
     form: NewToken | None = None,
     status_code: int = 200,
@@ -106,7 +123,9 @@ def show(
     may_manage = may_open(visit.request.user, "token_act")
     kind = given.get("kind", "")
     kind = kind if kind in TokenKind.values else ""
-    listed = queries.list_tokens(scope.project, kind=kind, now=visit.now)
+    text = given.get("find", "").replace("\0", "").strip()[:NAME_LENGTH]
+    rows = queries.filter_tokens(scope.project, kind=kind, text=text, now=visit.now)
+    numbered = read_numbered(rows, given, "page", size=queries.LISTED)
     if may_manage and form is None and "new" in given:
         form = NewToken()
     page = TokensPage(
@@ -116,34 +135,54 @@ def show(
         status_code=status_code,
         project=project_of(scope),
         projects=scope.projects,
-        tokens=listed,
+        tokens=[ListedToken(row, visit.now) for row in numbered.rows],
+        numbered=numbered,
+        text=text,
         counts=queries.count_tokens(scope.project, now=visit.now),
         kind=kind,
         may_manage=may_manage,
-        rotated=find_token(listed, given.get("rotate", "")) if may_manage else None,
-        revoked=find_token(listed, given.get("revoke", "")) if may_manage else None,
+        rotated=find_asked(visit, "rotate") if may_manage else None,
+        revoked=find_asked(visit, "revoke") if may_manage else None,
         form=form,
         known_agents=queries.list_agents(scope.project) if form else [],
         error=error,
         secret=secret,
         token=token,
+        old=old,
+        use_key=read_use_key(token, visit.now) if token else "",
     )
-    response = respond(visit, "tokens/index.html", "tokens/_tokens.html", page)
-    return response
+    return respond(visit, "tokens/index.html", "tokens/_tokens.html", page)
 
 
-def find_token(listed: list[ListedToken], text: str) -> ListedToken | None:
+def find_asked(visit: Visit, verb: str) -> ListedToken | None:
     """Return the token that the address asks about, unless it is over."""
-    id = as_id(text)
-    return next((each for each in listed if each.row.pk == id and not each.is_over), None)
+    id = as_id(visit.request.GET.get(verb, ""))
+    return queries.find_token(visit.scope.project, id, now=visit.now) if id else None
+
+
+@require_safe
+@operators_only
+def use(request: HtmxRequest, token_id: UUID) -> HttpResponse:
+    """Return the line about a token's first call, or 204 if nothing has changed."""
+    token, now = Token.objects.filter(pk=token_id).first(), timezone.now()
+    if token is None:
+        raise Http404(f"There is no token {token_id}.")
+    key = read_use_key(token, now)
+    if is_unchanged(request, key):
+        return unchanged()
+    return render(request, "tokens/_use.html", {"token": token, "use_key": key, "now": now})
+
+
+def read_use_key(token: Token, now: datetime) -> str:
+    """Return a key that changes with the token's first call."""
+    return stamp_key(now, str(token.first_used_at))
 
 
 @takes_form("tokens")
 def create(request: HtmxRequest) -> HttpResponse:
     """Create a token and show its secret once."""
     visit, form = begin_visit(request, current="settings"), read_form(request.POST)
-    named = (each for each in visit.scope.projects if each.name == form.project)
-    project = next(named, None) or project_of(visit.scope)
+    project = visit.scope.find_named(form.project) or project_of(visit.scope)
     try:
         if project is None:
             raise Invalid("/project", "Choose a project.")
@@ -182,7 +221,8 @@ def act(request: HtmxRequest, token_id: UUID, verb: str) -> HttpResponse:
             hours = request.POST.get("overlap", "24")
             overlap = timedelta(hours=int(hours if hours in dict(OVERLAPS) else 24))
             token, secret = tokens.rotate(row, overlap=overlap, stamp=stamp_of(request))
-            return show(visit, secret=secret, token=token)
+            row.refresh_from_db(fields=["expires_at"])
+            return show(visit, secret=secret, token=token, old=row)
         if tokens.revoke(row, stamp=stamp_of(request)):
             messages.success(request, f"{row.prefix}… is revoked. Calls with it are refused.")
         else:

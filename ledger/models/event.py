@@ -14,6 +14,9 @@ from ledger.ids import FIRST_ID, SLACK, first_id
 from ledger.models.fields import CurrentTransaction, TransactionId, key, stamp
 from ledger.principal import Principal
 
+# as plain texts, which a migration can hold
+TOKEN_ACTS = [kind.value for kind in journal.TOKEN_ACTS]
+
 
 class SubjectFloor(Func):
     """The lowest id of the events about a subject."""
@@ -81,8 +84,13 @@ class Event(models.Model):
         indexes = [
             models.Index(fields=["tx", "id"], name="event_stream"),
             models.Index(fields=["subject_id", "id"], name="event_subject"),
-            # the audit log
+            # two of the audit log
             models.Index(fields=["id"], name="event_people", condition=models.Q(actor_type="user")),
+            models.Index(
+                fields=["id"],
+                name="event_token_acts",
+                condition=models.Q(actor_type="token", kind__in=TOKEN_ACTS),
+            ),
             BrinIndex(fields=["at"], name="event_at", pages_per_range=32, autosummarize=True),
         ]
 

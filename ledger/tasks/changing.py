@@ -11,6 +11,7 @@ from ledger import journal, moves, sql
 from ledger.errors import InvalidTransition
 from ledger.journal import Kind, Stamp
 from ledger.models import Agent
+from ledger.notes import noted
 from ledger.sql import Row
 from ledger.states import TaskState
 from ledger.tasks.lineage import fetch_at_version
@@ -64,7 +65,7 @@ class Change:
         return [name for name in self.__slots__ if getattr(self, name) is not None]
 
 
-def change(task_id: UUID, asked: Change, *, version: int, stamp: Stamp) -> Row:
+def change(task_id: UUID, asked: Change, *, version: int, note: str = "", stamp: Stamp) -> Row:
     """Change a task that is not over and still at `version`; return its new row.
 
     A new `max_attempts` moves the attempt limit by the difference, but never below the last
@@ -87,7 +88,7 @@ def change(task_id: UUID, asked: Change, *, version: int, stamp: Stamp) -> Row:
         max_attempts=asked.max_attempts,
         **(asdict(asked.backoff) if asked.backoff else dict.fromkeys(BACKOFF)),
         unless_running=asked.payload is not None or asked.agent is not None,
-        data=Jsonb({"changed": asked.names}),
+        data=Jsonb({"changed": asked.names} | noted(note)),
         now=stamp.at,
         **TrustedCaller(stamp.actor, request_id=stamp.request_id).params,
     )

@@ -105,7 +105,7 @@ def notification_rules_update(
 def notification_rules_delete(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Delete a notification rule; its deliveries stay."""
     found = find_rule(request, id)
-    rules.delete_rule(found.pk)
+    rules.delete_rule(found.pk, stamp=stamp_of(request))
     return json_response(rule_out(found))
 
 

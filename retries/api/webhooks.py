@@ -253,7 +253,7 @@ def update_channel(
 
 def delete_channel(request: PrincipalRequest, id: UUID, kind: ChannelKind) -> HttpResponse:
     channel = find_channel(request, id, kind)
-    channels.delete_channel(channel.pk)
+    channels.delete_channel(channel.pk, stamp=stamp_of(request))
     return json_response(object_of(channel))
 
 

@@ -14,6 +14,7 @@ from ledger.errors import Invalid, InvalidTransition, Refusal, VersionMismatch
 from ledger.instructions import Expect
 from ledger.journal import Stamp
 from ledger.models import Instruction
+from ledger.notes import noted
 from ledger.spans import Value, start_span
 from ledger.sql import Row
 from ledger.states import InstructionState
@@ -107,6 +108,7 @@ def answer_untraced(
         stamp=stamp,
         data={"action": choice.action, "channel": channel}
         | ({"words": text} if text else {})
+        | noted(choice.note)
         | ({"dependents": choice.dependents} if choice.action == Answer.SKIP else {})
         | {name: str(value) for name, value in effects.items()},
         action=choice.action,
@@ -218,7 +220,9 @@ def resend(old: Instruction, content: str, *, stamp: Stamp) -> Row:
     )
 
 
-def send_failed_again(ids: Iterable[UUID], *, channel: str, stamp: Stamp) -> dict[UUID, UUID]:
+def send_failed_again(
+    ids: Iterable[UUID], *, channel: str, note: str = "", stamp: Stamp
+) -> dict[UUID, UUID]:
     """Send given-up instructions again; return the new instruction's id by the old one's.
 
     An open escalation is answered with it. An instruction that is not given up, whose escalation
@@ -231,13 +235,15 @@ def send_failed_again(ids: Iterable[UUID], *, channel: str, stamp: Stamp) -> dic
     sent = {}
     for old in rows.select_related("agent").order_by("id"):
         with suppress(lifecycle.AlreadyResolved, lifecycle.EscalationExpired):
-            if new := send_one_again(old, asked.get(old.pk), channel=channel, stamp=stamp):
+            if new := send_one_again(
+                old, asked.get(old.pk), channel=channel, note=note, stamp=stamp
+            ):
                 sent[old.pk] = new
     return sent
 
 
 def send_one_again(
-    old: Instruction, escalation_id: UUID | None, *, channel: str, stamp: Stamp
+    old: Instruction, escalation_id: UUID | None, *, channel: str, note: str, stamp: Stamp
 ) -> UUID | None:
     """Send a given-up instruction again; return the new one's id, or None if there is none."""
     if escalation_id is None:
@@ -245,7 +251,7 @@ def send_one_again(
         return None if row["deduplicated"] else row["id"]
     answered = answer(
         escalation_id,
-        Choice(Answer.RETRY),
+        Choice(Answer.RETRY, note=note),
         among=Escalation.objects.all(),
         channel=channel,
         stamp=stamp,

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
-from ledger import journal, sql
+from ledger import sql
 from ledger.errors import Invalid, NotFound, VersionMismatch
 from ledger.journal import Kind, Stamp
 from ledger.models import Project
@@ -20,13 +20,22 @@ from ledger.text import truncate
 from retries.models import Channel, Delivery
 from retries.models.notification_channel import ChannelKind, ChannelState, DisabledBecause
 from retries.models.notification_delivery import DeliveryState
-from retries.notifications import addresses, encryption, person_services, rule_defaults, signatures
+from retries.notifications import (
+    addresses,
+    encryption,
+    journaling,
+    person_services,
+    rule_defaults,
+    signatures,
+)
 from retries.notifications.attempt_names import ATTEMPT_NAMES
 from retries.notifications.outbox import begin_reading
 
 NAME_LENGTH = 64
 URL_LENGTH = 2000
 MOST_FILTERS = 50
+# the columns that a change is journaled with; the address follows from its own
+CHANGEABLE = ("name", "events", "include_details", "person_id")
 ROTATION_HOURS = 24
 DELETIONS = (
     """delete from retries_deliverytry t using retries_delivery d
@@ -80,6 +89,7 @@ def create_channel(spec: ChannelSpec, *, project: Project | None, stamp: Stamp) 
             created_at=stamp.at,
             updated_at=stamp.at,
         )
+        journaling.record_channel(Kind.CHANNEL_CREATED, channel, stamp=stamp)
         if spec.kind == ChannelKind.PERSON:
             rule_defaults.create_default_rules(channel, stamp=stamp)
     return Created(channel, secret)
@@ -103,19 +113,26 @@ def update_channel(
             person=changes.get("person", channel.person),
         )
         check_spec(spec, has_url="url" in changes)
+        before = {name: getattr(channel, name) for name in CHANGEABLE}
         channel.name, channel.events = spec.name, list(spec.events)
         channel.include_details, channel.person = spec.include_details, spec.person
         if "url" in changes:
             channel.service, channel.shown_address = describe_address(spec.kind, spec.url)
             channel.address = encryption.encrypt(spec.url)
         save_channel(channel, stamp)
+        changed = journaling.list_changed(before, {name: getattr(channel, name) for name in before})
+        if "url" in changes:  # a new address may look the same where it is shown
+            changed.append("url")
+        if changed:
+            journaling.record_channel(Kind.CHANNEL_UPDATED, channel, stamp=stamp, changed=changed)
         return channel
 
 
-def delete_channel(channel_id: UUID) -> None:
+def delete_channel(channel_id: UUID, *, stamp: Stamp) -> None:
     """Delete a channel with its rules and deliveries."""
     with transaction.atomic():
-        lock_channel(channel_id)
+        channel = lock_channel(channel_id)
+        journaling.record_channel(Kind.CHANNEL_DELETED, channel, stamp=stamp)
         # Django would read all rows to delete them, and there may be very many.
         for statement in DELETIONS:
             sql.run(statement, channel=channel_id)
@@ -135,11 +152,12 @@ def enable_channel(channel_id: UUID, *, stamp: Stamp) -> Channel:
             channel.enabled_at = stamp.at
             channel.failures, channel.failing_since, channel.resume_at = 0, None, None
             save_channel(channel, stamp)
+            journaling.record_channel(Kind.CHANNEL_ENABLED, channel, stamp=stamp)
         return channel
 
 
 def disable_channel(channel_id: UUID, because: DisabledBecause, *, stamp: Stamp) -> bool:
-    """Switch a channel off and journal it unless a person did it; what waits for it is not sent."""
+    """Switch a channel off; what waits for it is not sent."""
     with transaction.atomic():
         channel = lock_channel(channel_id)
         if not channel.is_on:
@@ -151,27 +169,11 @@ def disable_channel(channel_id: UUID, because: DisabledBecause, *, stamp: Stamp)
         waiting = Delivery.objects.filter(channel=channel).unsettled().order_by("id")
         ids = list(waiting.select_for_update(no_key=True).values_list("pk", flat=True))
         Delivery.objects.filter(pk__in=ids).update(state=DeliveryState.NOT_SENT, next_try_at=None)
-        if because != DisabledBecause.BY_HAND:
-            journal_disabled(channel, stamp)
+        if because == DisabledBecause.BY_HAND:
+            journaling.record_channel(Kind.CHANNEL_DISABLED, channel, stamp=stamp)
+        else:
+            journaling.record_channel(Kind.WEBHOOK_DISABLED, channel, stamp=stamp, reason=because)
         return True
-
-
-def journal_disabled(channel: Channel, stamp: Stamp) -> None:
-    """Journal that a channel was disabled: in its project, or in all that it serves."""
-    projects = [channel.project_id] if channel.project_id else Project.objects.values_list("pk")
-    for project in projects:
-        journal.record(
-            Kind.WEBHOOK_DISABLED,
-            subject_type="channel",
-            subject_id=channel.id,
-            project_id=project if isinstance(project, UUID) else project[0],
-            stamp=stamp,
-            data={
-                "name": channel.name,
-                "service": channel.service,
-                "reason": channel.disabled_because,
-            },
-        )
 
 
 def lock_channel(channel_id: UUID, *, version: int | None = None) -> Channel:
@@ -227,6 +229,7 @@ def rotate_secret(
         kept = [each for each in earlier if is_valid(each, stamp.at)] if hours else []
         channel.signing_secrets = encryption.encrypt([{"secret": secret}, *kept])
         save_channel(channel, stamp)
+        journaling.record_channel(Kind.CHANNEL_ROTATED, channel, stamp=stamp)
         return channel, secret
 
 

@@ -1,8 +1,9 @@
 """The rules that a project gets with its first channel for people."""
 
 from ledger import sql
-from ledger.journal import Stamp
+from ledger.journal import Kind, Stamp
 from retries.models import Channel, NotificationRule
+from retries.notifications import journaling
 from retries.notifications.conditions import DEFAULTS
 
 CAP_PER_HOUR = 10
@@ -17,7 +18,7 @@ def create_default_rules(channel: Channel, *, stamp: Stamp) -> list[Notification
     sql.run("select pg_advisory_xact_lock(hashtext('tenfour.default_rules'))")
     if NotificationRule.objects.filter(project=channel.project_id).exists():
         return []
-    return [
+    made = [
         NotificationRule.objects.create(
             project_id=channel.project_id,
             conditions=[condition],
@@ -31,3 +32,6 @@ def create_default_rules(channel: Channel, *, stamp: Stamp) -> list[Notification
         )
         for condition in DEFAULTS
     ]
+    for rule in made:
+        journaling.record_rule(Kind.NOTIFICATION_RULE_CREATED, rule, stamp=stamp)
+    return made

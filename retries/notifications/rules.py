@@ -15,6 +15,7 @@ from ledger.journal import Kind, Stamp
 from ledger.models import Agent, Plan, Project
 from retries.models import Channel, NotificationRule, QuietHours
 from retries.models.notification_rule import RepeatUntil
+from retries.notifications import journaling
 from retries.notifications.conditions import CONDITIONS
 
 SEVERITIES = ("", "low", "normal", "high")
@@ -64,16 +65,19 @@ def create_rule(
 ) -> NotificationRule:
     """Create a rule of a project, or of all projects."""
     check_rule(spec, project)
-    return NotificationRule.objects.create(
-        project=project,
-        enabled_at=stamp.at,
-        changed_by_name=stamp.actor.name,
-        created_by_type=stamp.actor.type,
-        created_by_name=stamp.actor.name,
-        created_at=stamp.at,
-        updated_at=stamp.at,
-        **spec.columns,
-    )
+    with transaction.atomic():
+        rule = NotificationRule.objects.create(
+            project=project,
+            enabled_at=stamp.at,
+            changed_by_name=stamp.actor.name,
+            created_by_type=stamp.actor.type,
+            created_by_name=stamp.actor.name,
+            created_at=stamp.at,
+            updated_at=stamp.at,
+            **spec.columns,
+        )
+        journaling.record_rule(Kind.NOTIFICATION_RULE_CREATED, rule, stamp=stamp)
+    return rule
 
 
 def update_rule(
@@ -92,8 +96,8 @@ def update_rule(
                 f"The rule is at version {rule.version}, not {version}.",
                 current={"version": rule.version},
             )
-        was_enabled = rule.enabled
-        spec = replace(spec_of(rule), **changes)
+        was_enabled, before = rule.enabled, spec_of(rule)
+        spec = replace(before, **changes)
         check_rule(spec, rule.project)
         for name, value in spec.columns.items():
             setattr(rule, name, value)
@@ -102,12 +106,24 @@ def update_rule(
         rule.version += 1
         rule.updated_at, rule.changed_by_name = stamp.at, stamp.actor.name
         rule.save()
+        if changed := journaling.list_changed(before.columns, spec.columns):
+            journaling.record_rule(
+                Kind.NOTIFICATION_RULE_UPDATED,
+                rule,
+                stamp=stamp,
+                changed=changed,
+                enabled=rule.enabled,
+            )
         return rule
 
 
-def delete_rule(rule_id: UUID) -> None:
+@transaction.atomic
+def delete_rule(rule_id: UUID, *, stamp: Stamp) -> None:
     """Delete a rule; the deliveries that it caused stay."""
-    NotificationRule.objects.filter(pk=rule_id).delete()
+    found = NotificationRule.objects.select_for_update(of=("self",)).filter(pk=rule_id)
+    if rule := found.select_related("channel").first():
+        journaling.record_rule(Kind.NOTIFICATION_RULE_DELETED, rule, stamp=stamp)
+        rule.delete()
 
 
 def set_quiet_hours(

@@ -26,6 +26,11 @@ class Left:
     detail: str = ""
 
 
+def note_of(options: Options) -> str:
+    """Return the reason that the person gave for the operation, to journal with each row."""
+    return str(options.get("reason", ""))
+
+
 def accept(options: Options) -> Options:
     """Return no options, for verbs without any."""
     return {}

@@ -12,6 +12,7 @@ from retries.operations.bulk_verb import (
     Rows,
     check_dependents,
     explain_left,
+    note_of,
 )
 
 PERMISSION = "ledger.change_deadletter"
@@ -31,7 +32,9 @@ def narrow_to_replayable(rows: Rows) -> Rows:
 
 
 def replay(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, Left]:
-    done = deadletters.replay(ids, among=DeadLetter.objects.all(), stamp=stamp)
+    done = deadletters.replay(
+        ids, among=DeadLetter.objects.all(), note=note_of(options), stamp=stamp
+    )
     return explain_left(ids, {letter.pk for letter in done}, describe_letters)
 
 
@@ -49,7 +52,7 @@ def dismiss(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, Left]
         ids,
         among=DeadLetter.objects.all(),
         dependents=options["dependents"],
-        note=options["note"] or options.get("reason", ""),
+        note=options["note"] or note_of(options),
         stamp=stamp,
     )
     return explain_left(ids, {letter.pk for letter in done}, describe_letters)

@@ -7,7 +7,7 @@ from ledger.journal import Stamp
 from retries.escalations import answering, choices
 from retries.escalations.choices import Choice
 from retries.models import Escalation
-from retries.operations.bulk_verb import MAY_ANSWER, BulkVerb, Left, Options, Rows
+from retries.operations.bulk_verb import MAY_ANSWER, BulkVerb, Left, Options, Rows, note_of
 from retries.states import Answer, Dependents, EscalationState
 
 
@@ -23,7 +23,7 @@ def read_choice(options: Options) -> Choice:
         Choice(
             Answer(options["action"]),
             fix=str(options.get("fix", "")),
-            note=str(options.get("note", "")),
+            note=str(options.get("note", "")) or note_of(options),
             dependents=options.get("dependents") or Dependents.CONTINUE,
         )
     )

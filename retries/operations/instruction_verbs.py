@@ -11,7 +11,7 @@ from ledger.models import Instruction
 from ledger.states import InstructionState
 from retries import reminders
 from retries.escalations import answering
-from retries.operations.bulk_verb import BulkVerb, Left, Options, Rows, explain_left
+from retries.operations.bulk_verb import BulkVerb, Left, Options, Rows, explain_left, note_of
 
 PERMISSION = "ledger.change_instruction"
 
@@ -34,8 +34,9 @@ def narrow_to_resendable(rows: Rows) -> Rows:
 
 
 def send_again(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, Left]:
-    sent = {row["id"] for row in reminders.send_again(ids, stamp=stamp)}
-    sent |= set(answering.send_failed_again(ids, channel="page", stamp=stamp))
+    note = note_of(options)
+    sent = {row["id"] for row in reminders.send_again(ids, note=note, stamp=stamp)}
+    sent |= set(answering.send_failed_again(ids, channel="page", note=note, stamp=stamp))
     return explain_left(ids, sent, describe_instructions)
 
 
@@ -52,7 +53,9 @@ def cancel(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, Left]:
     cancelled = {
         row["id"]
         for project_id, some in by_project.items()
-        for row in instructions.cancel(some, project_id=project_id, stamp=stamp)
+        for row in instructions.cancel(
+            some, project_id=project_id, note=note_of(options), stamp=stamp
+        )
     }
     return explain_left(ids, cancelled, describe_instructions)
 

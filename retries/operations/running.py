@@ -14,6 +14,7 @@ from django.contrib.auth.models import User
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F, Q
 from django.utils import timezone
+from psycopg.errors import QueryCanceled
 
 from ledger import sql
 from ledger.errors import Refusal
@@ -32,6 +33,9 @@ logger = logging.getLogger(__name__)
 LEASE = timedelta(seconds=15)
 # A job ends after so long and asks for the next one, so that other jobs get their turn.
 SLICE_SECONDS = 10.0
+# A row that always exceeds the time limit of statements would repeat its batch for ever.
+SLOW_TRIES = 2
+TOO_SLOW = Left("Took too long", "The database ended it at its time limit. Nothing was changed.")
 WORKER = Actor("system", "operations", "operations")
 
 
@@ -138,18 +142,30 @@ def apply_to(
 
     If one of several rows fails, each is tried by itself.
     """
-    try:
-        with transaction.atomic():
-            return verb.apply(ids, options, stamp)
-    except (OperationalError, InterfaceError):
-        raise  # the connection or a deadlock, not the row: the batch is repeated
-    except Exception as error:
-        if len(ids) == 1:
-            return {ids[0]: describe_error(error, verb, ids[0])}
+    for try_number in range(1, SLOW_TRIES + 1):
+        try:
+            with transaction.atomic():
+                return verb.apply(ids, options, stamp)
+        except (OperationalError, InterfaceError) as error:
+            if not is_too_slow(error):
+                raise  # the connection or a deadlock, not the row: the batch is repeated
+            if len(ids) == 1 and try_number == SLOW_TRIES:
+                logger.error("%s took too long for %s", verb.name, ids[0], exc_info=error)
+                return {ids[0]: TOO_SLOW}
+        except Exception as error:
+            if len(ids) == 1:
+                return {ids[0]: describe_error(error, verb, ids[0])}
+        if len(ids) > 1:
+            break
     left: dict[UUID, Left] = {}
     for id in ids:
         left |= apply_to(verb, [id], options, stamp)
     return left
+
+
+def is_too_slow(error: OperationalError | InterfaceError) -> bool:
+    """Return whether PostgreSQL ended a statement at its time limit, or a person did."""
+    return isinstance(error.__cause__, QueryCanceled)
 
 
 def describe_error(error: Exception, verb: BulkVerb, subject_id: UUID) -> Left:

@@ -1,5 +1,6 @@
 """The verbs of operations on tasks."""
 
+from dataclasses import replace
 from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Q
@@ -25,6 +26,7 @@ from retries.operations.bulk_verb import (
     Rows,
     check_dependents,
     explain_left,
+    note_of,
 )
 from retries.states import Answer
 
@@ -61,23 +63,24 @@ def narrow_to_stuck(rows: Rows) -> Rows:
 
 
 def retry(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, Left]:
-    return {id: left for id in ids if (left := retry_one(id, stamp))}
+    note = note_of(options)
+    return {id: left for id in ids if (left := retry_one(id, note, stamp))}
 
 
-def retry_one(task_id: UUID, stamp: Stamp) -> Left | None:
+def retry_one(task_id: UUID, note: str, stamp: Stamp) -> Left | None:
     """Retry a task as its state needs it; return why if that is impossible."""
     row = fetch_task(task_id)
     match row["state"]:
-        case TaskState.RETRY if task_actions.retry_now([task_id], stamp=stamp):
+        case TaskState.RETRY if task_actions.retry_now([task_id], note=note, stamp=stamp):
             return None
         case TaskState.FAILED:
             letters = DeadLetter.objects.filter(task=task_id).order_by("id")
             ids = list(letters.values_list("pk", flat=True))
-            if deadletters.replay(ids, among=DeadLetter.objects.all(), stamp=stamp):
+            if deadletters.replay(ids, among=DeadLetter.objects.all(), note=note, stamp=stamp):
                 return None
             return Left("Its dead letter is closed, or its plan is aborted")
         case TaskState.ESCALATED:
-            return answer_one(task_id, Choice(Answer.RETRY), stamp)
+            return answer_one(task_id, Choice(Answer.RETRY, note=note), stamp)
     return Left(f"State is now “{row['state']}”")
 
 
@@ -109,7 +112,8 @@ def check_fix(options: Options) -> Options:
 
 
 def fix(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, Left]:
-    return {id: left for id in ids if (left := fix_one(id, read_fix(options), stamp))}
+    choice = replace(read_fix(options), note=note_of(options))
+    return {id: left for id in ids if (left := fix_one(id, choice, stamp))}
 
 
 def fix_one(task_id: UUID, choice: Choice, stamp: Stamp) -> Left | None:
@@ -156,15 +160,17 @@ def reassign(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, Left
             left[id] = Left("Its project has no agent of this name")
         elif agent.pk == row["agent_id"]:
             left[id] = Left("It is this agent’s already")
-        elif refused := change_one(id, Change(agent=agent), row["version"], stamp):
+        elif refused := change_one(
+            id, Change(agent=agent), row["version"], note_of(options), stamp
+        ):
             left[id] = refused
     return left
 
 
-def change_one(task_id: UUID, asked: Change, version: int, stamp: Stamp) -> Left | None:
+def change_one(task_id: UUID, asked: Change, version: int, note: str, stamp: Stamp) -> Left | None:
     """Change a task; return why if that is impossible."""
     try:
-        task_actions.change(task_id, asked, version=version, stamp=stamp)
+        task_actions.change(task_id, asked, version=version, note=note, stamp=stamp)
     except Refusal as refusal:
         return Left(refusal.title(), refusal.detail)
     return None
@@ -178,7 +184,8 @@ def narrow_to_waiting(rows: Rows) -> Rows:
 
 
 def retry_now(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, Left]:
-    return explain_left(ids, set(task_actions.retry_now(ids, stamp=stamp)), describe_tasks)
+    done = task_actions.retry_now(ids, note=note_of(options), stamp=stamp)
+    return explain_left(ids, set(done), describe_tasks)
 
 
 def narrow_to_skipped_need(rows: Rows) -> Rows:
@@ -186,7 +193,8 @@ def narrow_to_skipped_need(rows: Rows) -> Rows:
 
 
 def unblock(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, Left]:
-    return explain_left(ids, set(task_actions.unblock(ids, stamp=stamp)), describe_tasks)
+    done = task_actions.unblock(ids, note=note_of(options), stamp=stamp)
+    return explain_left(ids, set(done), describe_tasks)
 
 
 def narrow_to_skippable(rows: Rows) -> Rows:
@@ -194,7 +202,9 @@ def narrow_to_skippable(rows: Rows) -> Rows:
 
 
 def skip(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, Left]:
-    skipped = task_actions.skip(ids, dependents=options["dependents"], stamp=stamp)
+    skipped = task_actions.skip(
+        ids, dependents=options["dependents"], note=note_of(options), stamp=stamp
+    )
     return explain_left(ids, set(skipped), describe_tasks)
 
 
@@ -204,7 +214,7 @@ def narrow_to_abortable(rows: Rows) -> Rows:
 
 
 def abort(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, Left]:
-    aborted = task_actions.abort(ids, reason=options.get("reason", ""), stamp=stamp)
+    aborted = task_actions.abort(ids, reason=note_of(options), stamp=stamp)
     return explain_left(ids, set(aborted), describe_tasks)
 
 
@@ -225,7 +235,8 @@ def check_priority(options: Options) -> Options:
 
 def prioritize(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, Left]:
     asked = Change(priority=options["priority"])
-    results = {id: change_one(id, asked, fetch_task(id)["version"], stamp) for id in ids}
+    note = note_of(options)
+    results = {id: change_one(id, asked, fetch_task(id)["version"], note, stamp) for id in ids}
     return {id: left for id, left in results.items() if left}
 
 

@@ -57,7 +57,7 @@ NEEDS: Mapping[Role, tuple[str, ...]] = {
     Role.ADMIN: (
         *("policy_switch", "member_act", "invite", "invitation_revoke", "token_new"),
         *("invitation_again", "browsers_end_person"),
-        *("token_act", "connect_token", "connect_light", "experiment_start"),
+        *("token_act", "token_use", "connect_token", "connect_light", "experiment_start"),
         *("target_set", "experiment_end", "notification_channel"),
         *("notification_channel_act",),
     ),

@@ -90,7 +90,7 @@ def test_a_refused_invitation_keeps_its_role_and_its_time(browser: Client, agent
     assert 'value="no address"' in page
     for wrong in ({"role": "emperor"}, {"days": "400"}):
         refused = browser.post(f"{PEOPLE}/invitations/", form | {"email": ""} | wrong)
-        assert "Choose one of the roles and of the times." in html(refused, 422)
+        assert "Choose a role and how long the link works." in html(refused, 422)
     assert not Invitation.objects.exists()
 
 

@@ -7,6 +7,7 @@ import pytest
 from django.db import transaction
 
 from ledger.errors import Invalid, InvalidTransition
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import SavedView, StandingInstruction
 from ledger.saved_views import MOST, save_view
 from ledger.standing_instructions import editing
@@ -22,7 +23,7 @@ def test_of_two_people_who_save_the_last_view_one_is_refused(elsewhere: Any) -> 
     project = make_project()
 
     def save(name: str) -> SavedView:
-        return save_view(project, "tasks", name, query="state:retry", by="mara")
+        return save_view(project, "tasks", name, query="state:retry", stamp=Stamp(SYSTEM))
 
     for number in range(MOST - 1):
         save(f"View {number}")

@@ -41,8 +41,8 @@ def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:
         "pull": (instructions.PULL[Bearer], {"limit": 1, "session": None} | BEARER),
         "acknowledge": (instructions.ACKNOWLEDGE[Bearer], ACKED | BEARER),
         "signal": (signal_matching.SIGNAL[Bearer], HEARD | BEARER),
-        "cancel": (instructions.CANCEL, {"ids": [uuid4()]} | known),
-        "cancel all": (instructions.CANCEL_ALL, known),
+        "cancel": (instructions.CANCEL, {"ids": [uuid4()], "note": Jsonb({})} | known),
+        "cancel all": (instructions.CANCEL_ALL, {"note": Jsonb({})} | known),
         "remind": (reminders.REMIND, {"agents": [agent.id], "before": NOW} | known),
     }
 

@@ -506,6 +506,27 @@ QUOTE = "“Rebase on main before you push”"
             "mara disabled the channel mirror: gave up",
         ),
         (
+            event("channel.updated", actor=MARA, name="mirror", changed=["events", "url"]),
+            "mara changed the channel mirror: events, url",
+        ),
+        (event("channel.rotated", actor=MARA), "mara rotated the signing secret of the channel"),
+        (
+            event(
+                "notification_rule.updated",
+                actor=MARA,
+                conditions=["escalation", "task.completed"],
+                channel="#oncall",
+                changed=["enabled"],
+                enabled=False,
+            ),
+            "mara changed the notification rule when an escalation opens or task.completed, "
+            "tell #oncall: off",
+        ),
+        (
+            event("saved_view.created", actor=MARA, name="Stuck", list="tasks"),
+            "mara saved the view Stuck of tasks",
+        ),
+        (
             event("agent.reset", actor=MARA, cancelled=1),
             "mara reset coder: 1 instruction cancelled",
         ),
@@ -514,6 +535,16 @@ QUOTE = "“Rebase on main before you push”"
             "mara created coder’s token, tenfour_ab…",
         ),
         (event("token.revoked", actor=MARA), "mara revoked coder’s token"),
+        (
+            event(
+                "task.changed",
+                actor=MARA,
+                changed=["agent", "priority"],
+                from_agent="a",
+                to_agent="b",
+            ),
+            f"mara reassigned {QUOTE} to b and changed priority",
+        ),
         (event("moon.landed", actor=MARA), "mara moon.landed"),
         (event("instruction.teleported", actor=MARA), "mara instruction.teleported"),
     ],

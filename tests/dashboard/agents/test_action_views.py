@@ -42,6 +42,15 @@ def test_pause_and_resume_are_recorded_with_the_person(
     assert Event.objects.filter(kind__startswith="agent.").count() == 3  # with its registration
 
 
+def test_a_pause_can_be_undone_where_it_changed_something(browser: Client, agent: Agent) -> None:
+    path = f"{URL}{agent.pk}/"
+    undo = 'class="toast__more"> <form method="post" action="{}{}/"'.format
+    paused = browser.post(f"{path}pause/", follow=True)
+    assert undo(path, "resume") in html(paused)
+    assert 'class="toast__more"' not in html(browser.post(f"{path}pause/", follow=True))
+    assert undo(path, "pause") in html(browser.post(f"{path}resume/", follow=True))
+
+
 def test_trip_asks_first_and_records_the_reason(browser: Client, agent: Agent, mara: User) -> None:
     asked = post(browser, agent, "trip")
     assert "Trip the breaker for coder ? coder gets no tasks for 1 m" in asked

@@ -17,12 +17,13 @@ from dashboard.connect.queries import FIRST_TEXT
 from ledger import optional_cache
 from ledger.auth_failures import KEY
 from ledger.journal import SYSTEM
-from ledger.models import Agent, Event, Instruction, Token
+from ledger.models import Agent, Event, Instruction, Membership, Project, Token
+from ledger.roles import Role
 from ledger.signal_matching import report_signal
 from ledger.tokens import TrustedCaller
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import html, key, words
-from tests.factories import make_token
+from tests.factories import make_project, make_token
 
 PATH = "/agents/connect/"
 SECRET = re.compile(r"tenfour_agt_[0-9A-Za-z]{30}_[0-9A-Za-z]{6}")
@@ -117,6 +118,23 @@ def test_the_token_can_be_revoked(browser: Client) -> None:
     told = browser.post(path, {"revoke": "yes"}, follow=True)
     assert "The token is revoked." in words(told)
     assert "no longer valid" in words(browser.get(path))
+
+
+def test_a_viewer_reads_the_names_of_the_projects_admins(project: Project) -> None:
+    """Admins of other projects are not among them."""
+    elsewhere = make_project("elsewhere")
+    for name, role, of in (
+        ("adam", Role.ADMIN, elsewhere),
+        ("omar", Role.OPERATOR, project),
+        ("priya", Role.ADMIN, project),
+        ("vera", Role.VIEWER, project),
+    ):
+        user = User.objects.create_user(name)
+        Membership.objects.create(user=user, project=of, role=role, added_by="mara")
+    client = Client()
+    client.force_login(User.objects.get(username="vera"))
+    assert "Ask priya for the token" in words(client.get(PATH))
+    assert "Ask priya for the token" in words(client.get("/"))
 
 
 def test_who_may_not_create_tokens_gets_the_lines_and_a_name(mara: User, now: datetime) -> None:
@@ -214,6 +232,14 @@ def test_a_token_of_another_kind_is_named(browser: Client) -> None:
     Client().post("/v1/instructions/pull", {}, "application/json", headers=headers)
     shown = words(light_of(browser))
     assert "That is a reader’s token" in shown and "POST /v1/instructions/pull" in shown
+
+
+def test_a_refused_token_of_another_project_is_not_shown(browser: Client) -> None:
+    create(browser)
+    secret = make_token("reader", project=make_project("elsewhere"))
+    headers = {"Authorization": f"Bearer {secret}"}
+    Client().post("/v1/instructions/pull", {}, "application/json", headers=headers)
+    assert "Waiting for the first call" in words(light_of(browser))
 
 
 def test_a_failure_before_the_token_or_after_the_first_call_is_not_shown(

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from html import unescape
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import Permission, User
 from django.http import HttpResponse
 from django.test import Client
@@ -80,12 +81,27 @@ def test_a_few_rows_bring_a_message_with_undo(agent: Agent, browser: Client, now
     operation = Operation.objects.get()
     assert "1 task will be aborted in 10 s." in text_of(page)
     assert f'action="/operations/{operation.pk}/undo/"' in html(page)
+    toast = html(page)[html(page).index('data-shown-for="10"') :]
+    assert 'data-key="z">Undo' in toast and f'href="/operations/{operation.pk}/">Follow' in toast
     undone = browser.post(f"/operations/{operation.pk}/undo/", {"next": "/tasks/"}, follow=True)
     assert "Undone. No task was changed." in text_of(undone)
     run(operation, now=now)
     assert Task.objects.get(pk=id).state == "queued"
     again = browser.post(f"/operations/{operation.pk}/undo/", follow=True)
     assert "can't be undone any more" in text_of(again)
+
+
+@pytest.mark.parametrize("seconds", [0, 45])
+def test_the_message_offers_undo_as_long_as_it_is_possible(
+    seconds: int, agent: Agent, browser: Client, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(settings.TENFOUR, "UNDO_SECONDS", seconds)
+    form = {"id": [str(enqueued(agent, now=now))], "next": "/tasks/", "confirmed": "yes"}
+    page = html(browser.post(NEW.format("task.abort"), form, follow=True))
+    operation = Operation.objects.get()
+    assert (f"/operations/{operation.pk}/undo/" in page) == bool(seconds)
+    assert f'data-shown-for="{seconds or 10}"' in page
+    assert f'href="/operations/{operation.pk}/">Follow' in page
 
 
 def test_everything_matching_is_a_query_with_a_cut_off_and_no_list_of_ids(

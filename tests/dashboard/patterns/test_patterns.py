@@ -315,6 +315,9 @@ def test_ignore_resolve_and_reopen(browser: Client, agent: Agent, now: datetime)
     buried(agent=agent, now=now, error="disk full")
     page = address(of("disk"))
     assert said(browser, f"{page}ignore/", {"for": "3600"}) == "1 pattern ignored for 1 hour."
+    assert said(browser, f"{page}reopen/", {}) == "1 pattern reopened."
+    ignored = browser.post(f"{page}ignore/", {"for": "3600"}, follow=True)
+    assert re.search(rf'class="toast__more".{{,200}}action="{page}reopen/"', html(ignored))
     until = of("disk").ignored_until
     assert until and timedelta(minutes=59) < until - now < timedelta(minutes=62)
     assert "until" in words(browser.get(page))
@@ -323,7 +326,7 @@ def test_ignore_resolve_and_reopen(browser: Client, agent: Agent, now: datetime)
     assert said(browser, f"{page}resolve/", {}) == "1 pattern resolved."
     assert "Nothing changed" in said(browser, f"{page}resolve/", {})
     assert "mara resolved the failures" in words(browser.get("/"))
-    assert Event.objects.filter(kind__startswith="pattern.").count() == 4
+    assert Event.objects.filter(kind__startswith="pattern.").count() == 6
 
 
 def test_many_at_once(browser: Client, agent: Agent, now: datetime) -> None:
@@ -368,7 +371,7 @@ def test_fixes_are_shown_by_signature_and_judged(browser: Client, agent: Agent) 
     advice, tried = fixes.list_learned_fixes(of("Cannot find").pk)
     chosen = {"signature": tried.signature, "key": tried.key}
     done = browser.post(f"{page}fix/promote/", chosen, follow=True)
-    assert "Promoted. The next attempts" in words(done)
+    assert "Promoted. Attempts after such errors now get it." in words(done)
     assert "Pin it Promoted for lxml : worked 0 of 1" in words(done)
     retire = {"signature": advice.signature, "key": advice.key}
     done = browser.post(f"{page}fix/retire/", retire, follow=True)

@@ -13,6 +13,10 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.test import Client
 
+from dashboard.people import queries
+from dashboard.tokens import queries as token_queries
+from ledger import tokens
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Event, Invitation, Membership, Project, SignIn, Token
 from ledger.roles import Role
 from tests.dashboard.seen import html
@@ -120,6 +124,25 @@ def test_an_admin_changes_roles_and_removes_but_not_the_last_admin(project: Proj
     boss.post(f"{toms}/remove/", {"confirmed": "yes"})
     assert other.get("/tasks/").status_code == 302
     assert kinds() == ["member.changed", "member.removed"]
+
+
+def test_each_wrong_field_of_an_invitation_has_its_error(project: Project) -> None:
+    boss = member("priya", Role.ADMIN, project)
+    form = {"role": "king", "email": "nobody", "days": "1"}
+    page = html(boss.post("/settings/people/invitations/", form), 422)
+    assert "Choose a role and how long the link works." in page
+    assert "Enter an email address, or leave the field empty." in page
+    for id in re.findall(r'aria-invalid="true" aria-describedby="([^"]+)"', page):
+        assert f'id="{id}" role="alert"' in page
+    assert page.count('aria-invalid="true"') == 2
+
+
+def test_a_viewer_reads_whom_to_ask(project: Project) -> None:
+    member("priya", Role.ADMIN, project)
+    member("omar", Role.OPERATOR, project)
+    viewer = member("vera", Role.VIEWER, project)
+    page = html(viewer.get("/settings/people/"))
+    assert "Ask <bdi>priya</bdi>. </span>" in page
 
 
 def test_lists_and_search_show_only_own_projects(project: Project) -> None:
@@ -232,6 +255,9 @@ def test_tokens_are_created_rotated_and_revoked_by_admins(agent: Agent, project:
     assert Client().get("/v1/me", headers=bearer(found[0])).status_code == 401
     assert Client().get("/v1/me", headers=bearer(new[0])).status_code == 200
     latest = Token.objects.order_by("-id")[0]
+    assert "Not used yet" in page and f'hx-get="{path[:-36]}{latest.pk}/use/"' in page
+    assert "First used" in html(boss.get(f"/settings/tokens/{latest.pk}/use/"))
+    assert operator.get(f"/settings/tokens/{latest.pk}/use/").status_code == 403
     boss.post(f"/settings/tokens/{latest.pk}/revoke/", {"confirmed": "yes"})
     assert Client().get("/v1/me", headers=bearer(new[0])).status_code == 401
     page = html(operator.get("/settings/tokens/"))
@@ -240,6 +266,68 @@ def test_tokens_are_created_rotated_and_revoked_by_admins(agent: Agent, project:
 
 def bearer(secret: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {secret}"}
+
+
+def test_long_lists_of_tokens_have_pages_and_a_search(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token on no page can be rotated, too, and the answer says how long the old one works."""
+    monkeypatch.setattr(token_queries, "LISTED", 2)
+    boss = member("priya", Role.ADMIN, project)
+    for number in range(5):
+        make_token("reader", name=f"key-{number}")
+    first = Token.objects.get(name="key-0")
+    tokens.revoke(Token.objects.get(name="key-4"), stamp=Stamp(SYSTEM))
+
+    def names(query: str = "") -> list[str]:
+        page = html(boss.get(f"/settings/tokens/?{query}"))
+        return re.findall(r'<span class="trunc small dim"><bdi>([^<]+)</bdi>', page)
+
+    assert [names(f"page={number}") for number in (1, 2, 3, 9)] == [
+        ["key-3", "key-2"],
+        ["key-1", "key-0"],
+        ["key-4"],
+        [],
+    ]
+    assert 'href="?page=2" rel="next"' in html(boss.get("/settings/tokens/"))
+    assert names("find=KEY-0") == ["key-0"] and names(f"find={first.prefix}") == ["key-0"]
+    assert "No token matches." in html(boss.get("/settings/tokens/?find=nothing"))
+    assert "Rotate and show the secret" in html(boss.get(f"/settings/tokens/?rotate={first.pk}"))
+    path = f"/settings/tokens/{first.pk}/rotate/"
+    rotated = html(boss.post(path, {"confirmed": "yes", "overlap": "1"}))
+    assert f"The old one, <code>{first.prefix}…</code>, works until" in rotated
+    again = Token.objects.filter(name="key-0").latest("id")
+    path = f"/settings/tokens/{again.pk}/rotate/"
+    rotated = html(boss.post(path, {"confirmed": "yes", "overlap": "0"}))
+    assert f"The old one, <code>{again.prefix}…</code>, no longer works" in rotated
+
+
+def test_long_lists_of_members_and_browsers_have_pages(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "LISTED", 2)
+    clients = {
+        name: member(name, role, project)
+        for name, role in (
+            ("anna", Role.VIEWER),
+            ("omar", Role.VIEWER),
+            ("priya", Role.ADMIN),
+            ("tom", Role.OPERATOR),
+        )
+    }
+    boss, path = clients["priya"], "/settings/people/"
+
+    def names(query: str) -> list[str]:
+        page = html(boss.get(f"{path}?{query}")).partition('id="browsers"')[0]
+        return re.findall(r'<span class="who__n"> <bdi class="trunc">([^<]+)</bdi>', page)
+
+    assert [names(f"page={number}") for number in (1, 2)] == [["priya", "tom"], ["anna", "omar"]]
+    page = html(boss.get(path))
+    assert 'href="?page=2" rel="next"' in page and 'href="?browsers=2" rel="next"' in page
+    omar = Membership.objects.get(user__username="omar")
+    assert "Remove" in html(boss.get(boss.post(f"{path}members/{omar.pk}/remove/")["Location"]))
+    whole = html(boss.get(f"{path}?end=1"))
+    assert all(f"{name} · 1 browser" in whole for name in ("anna", "omar", "tom"))
 
 
 @pytest.mark.parametrize("zone", ["Asia/Kathmandu"])

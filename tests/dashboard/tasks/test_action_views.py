@@ -87,6 +87,16 @@ def test_running_task_is_asked_to_stop(browser: Client, agent: Agent, now: datet
     assert "/abort/" not in html(browser.get(address(task)))
 
 
+@pytest.mark.parametrize("verb", ["skip", "abort"])
+def test_a_reason_is_asked_for_and_shown_in_the_audit_log(
+    verb: str, agent: Agent, browser: Client, now: datetime
+) -> None:
+    task = make_task(TaskState.QUEUED, agent=agent, now=now)
+    assert 'name="reason"' in html(browser.get(f"{address(task)}?ask={verb}"))
+    said(browser, f"{address(task)}{verb}/", {"confirmed": "yes", "reason": "wrong branch"})
+    assert "wrong branch" in html(browser.get("/settings/audit/"))
+
+
 def test_aborting_an_escalated_task_closes_its_escalation(
     browser: Client, agent: Agent, now: datetime
 ) -> None:

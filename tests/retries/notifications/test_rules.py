@@ -343,7 +343,7 @@ def test_a_storm_is_read_in_batches(receiver: Receiver) -> None:
     run_clock()
     titles = [title for _, title in told(receiver)]
     assert len(titles) == 11 and titles[-1] == "[default] 1990 held back"
-    channels.delete_channel(Channel.objects.get().pk)
+    channels.delete_channel(Channel.objects.get().pk, stamp=Stamp(MARA))
     assert not Delivery.objects.exists()
 
 

@@ -3,9 +3,11 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.utils import timezone
 
 from ledger.errors import Invalid, InvalidTransition, NotFound
@@ -15,6 +17,7 @@ from ledger.states import TaskState
 from retries import sweeps, task_actions
 from retries.models import Operation
 from retries.operations import running, starting
+from retries.operations.bulk_verb import Left, Options
 from retries.operations.ending import stop_operation, undo_operation
 from retries.operations.running import LEASE, list_due, run_batch, run_operation, take
 from tests.dashboard.worked import enqueued, make_task
@@ -114,6 +117,29 @@ def test_one_row_that_fails_leaves_the_others_of_its_batch(
     assert list_refusals(operation) == [(ids[2], "Internal error")]
     aborted = Event.objects.filter(kind="task.aborted")
     assert sorted(aborted.values_list("subject_id", flat=True)) == sorted({*ids} - {ids[2]})
+
+
+def test_a_row_that_always_takes_too_long_is_left_after_a_few_tries(
+    agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue(agent, 3, now=now)
+    slow = Task.objects.order_by("id")[1].pk
+    tries = []
+
+    def apply(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, Left]:
+        if slow in ids:
+            tries.append(len(ids))
+            with connection.cursor() as cursor:
+                cursor.execute("set local statement_timeout = 20")
+                cursor.execute("select pg_sleep(60)")
+        return verb.apply(ids, options, stamp)
+
+    verb = running.find_verb("task.abort")
+    monkeypatch.setattr(running, "find_verb", lambda name: replace(verb, apply=apply))
+    done = run(start("task.abort", Task.objects.all(), now=now), now=now)
+    assert (done.state, done.changed, done.refused) == ("done", 2, 1)
+    assert list_refusals(done) == [(slow, "Took too long")]
+    assert tries == [3, 1, 1]
 
 
 def test_a_person_who_lost_the_right_stops_what_they_started(agent: Agent, now: datetime) -> None:

@@ -83,6 +83,32 @@ def test_each_task_verb_takes_the_rows_that_its_own_verb_can_change(
     assert Task.objects.filter(priority=7).count() == 5
 
 
+def test_the_reason_is_in_the_journal_of_each_row(agent: Agent, now: datetime) -> None:
+    make_agent("tester")
+    queued = [enqueued(agent, f"Task {number}", now=now) for number in range(4)]
+    letters = [buried(agent=agent, now=now) for _ in range(2)]
+    asked = make_task(TaskState.ESCALATED, agent=agent, now=now)
+    sent = [make_instruction(state, agent=agent) for state in ("queued", "delivered")]
+    waiting = make_task(TaskState.RETRY, agent=agent, now=now)
+    for verb, options, row, subject, kind in (
+        ("task.skip", {}, queued[0], queued[0], "task.skipped"),
+        ("task.abort", {}, queued[1], queued[1], "task.aborted"),
+        ("task.prioritize", {"priority": "7"}, queued[2], queued[2], "task.changed"),
+        ("task.reassign", {"agent": "tester"}, queued[3], queued[3], "task.changed"),
+        ("task.retry_now", {}, waiting.pk, waiting.pk, "task.due"),
+        ("task.retry", {}, asked.pk, asked.escalation_set.get().pk, "escalation.resolved"),
+        ("dead_letter.replay", {}, letters[0].pk, letters[0].task_id, "task.replayed"),
+        ("dead_letter.dismiss", {}, letters[1].pk, letters[1].task_id, "task.dismissed"),
+        ("instruction.cancel", {}, sent[0].pk, sent[0].pk, "instruction.cancelled"),
+        ("instruction.send_again", {}, sent[1].pk, sent[1].pk, "instruction.requeued"),
+    ):
+        chosen = find_verb(verb).model._default_manager.filter(pk=row)
+        run(start(verb, chosen, options=options, reason="wrong branch", now=now), now=now)
+        event = Event.objects.filter(subject_id=subject, kind=kind, actor_name="mara").get()
+        assert (event.data.get("note") or event.data["reason"]) == "wrong branch", verb
+        assert event.request_id == "req_1", verb
+
+
 def report_blocked(agent: Agent, now: datetime) -> Task:
     """Make a task that its agent reported as blocked."""
     id = enqueued(agent, "Task reported", now=now)

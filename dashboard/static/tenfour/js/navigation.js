@@ -1,7 +1,7 @@
 /* Dialogs, toasts and copying, on every page. */
 (function () {
   "use strict";
-  var SHOWN_FOR = 5000, WITH_ACTION = 10000;   // an action can be undone for ten seconds
+  var SHOWN_FOR = 5;   // seconds; a message with a button says how long it stays
 
   function copy(selector) {
     var from = document.querySelector(selector);
@@ -46,6 +46,6 @@
     }, after);
   }
   document.querySelectorAll("#toasts .toast").forEach(function (toast) {
-    remove(toast, toast.querySelector("form") ? WITH_ACTION : SHOWN_FOR);
+    remove(toast, (toast.dataset.shownFor || SHOWN_FOR) * 1000);
   });
 })();

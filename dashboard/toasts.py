@@ -1,0 +1,36 @@
+"""Messages with buttons: one that undoes what was done, and a link that follows it."""
+
+from dataclasses import dataclass
+
+from django.contrib import messages
+from django.contrib.messages.storage.base import Message
+from django.http import HttpRequest
+
+SHOWN_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ToastLinks:
+    """The address that a message's button posts, and the page that its link opens.
+
+    `shown_s` is how long a message with either stays.
+    """
+
+    undo: str
+    follow: str
+    shown_s: int
+
+
+def add_message(
+    request: HttpRequest, text: str, *, undo: str = "", follow: str = "", shown_s: int = SHOWN_S
+) -> None:
+    """Add a message about a success that can be undone or followed."""
+    # addresses have no spaces
+    messages.success(request, text, extra_tags=f"{undo} {follow} {shown_s}")
+
+
+def read_links(message: Message) -> ToastLinks:
+    """Return the addresses of a message; of one without any they are empty."""
+    undo, _, rest = (message.extra_tags or "").partition(" ")
+    follow, _, shown_s = rest.partition(" ")
+    return ToastLinks(undo, follow, int(shown_s or SHOWN_S))
