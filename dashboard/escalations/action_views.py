@@ -24,7 +24,8 @@ from dashboard.escalations.answer_form import (
     undo_answer,
 )
 from dashboard.escalations.evidence import preview_context
-from dashboard.escalations.inbox import find_next, read_address
+from dashboard.escalations.inbox import find_next
+from dashboard.escalations.inbox_address import read_address
 from dashboard.escalations.outcome import confirm_answer
 from dashboard.escalations.panel import build_form, describe_answer
 from dashboard.escalations.snooze_times import read_snooze_time

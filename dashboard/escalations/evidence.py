@@ -148,6 +148,12 @@ class TaskEvidence:
         return headline_of(self.last_failure) if self.last_failure else ""
 
     @property
+    def last_message(self) -> str:
+        """The last error's message, unless the headline or the output is the same."""
+        message = self.last_failure.message if self.last_failure else ""
+        return "" if message in (self.last_headline, self.last_output) else message
+
+    @property
     def last_output(self) -> str:
         return output_of(self.last_failure) if self.last_failure else ""
 
@@ -274,15 +280,13 @@ def find_known_fix(record: Record) -> LearnedFix | None:
 
 
 def list_similar_fixes(record: Record) -> list[WorkedFix]:
-    """Return the fixes that worked for the last error's pattern, but not for exactly that error."""
+    """Return the fixes that worked for the last error's pattern, if none is for that error."""
     grouped = getattr(record.failures[0], "grouped", None) if record.failures else None
-    if grouped is None:
+    if grouped is None or record.learned_fixes:
         return []
     id = grouped.pattern_id
     outcomes = get_or_compute_slow(f"fixes:{id}", lambda: fetch_outcomes([id]))
-    exact = {normalize_fix(each.fix) for each in record.learned_fixes}
-    found = suggestions.list_worked_fixes(id, outcomes=outcomes)
-    return [each for each in found if each.named and normalize_fix(each.fix) not in exact]
+    return [each for each in suggestions.list_worked_fixes(id, outcomes=outcomes) if each.named]
 
 
 # ---- the context of the next attempt

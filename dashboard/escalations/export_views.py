@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 from dashboard.access import operators_only
 from dashboard.escalations import filters, inbox_queries, queries
 from dashboard.escalations.filters import InboxQuery
-from dashboard.escalations.inbox import read_order
+from dashboard.escalations.inbox_address import read_order
 from dashboard.escalations.inbox_outline import read_outline
 from dashboard.escalations.inbox_queries import Request, narrow
 from dashboard.escalations.rows import ANSWERED, SNOOZED

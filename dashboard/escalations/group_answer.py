@@ -10,7 +10,7 @@ from django.http import QueryDict
 from dashboard.badges import failure_icon
 from dashboard.escalations import filters, group_queries
 from dashboard.escalations.group_queries import MOST
-from dashboard.escalations.inbox import Address, read_address
+from dashboard.escalations.inbox_address import Address, read_address
 from dashboard.formatting import counted
 from dashboard.query_box import as_id
 from dashboard.rendering import Visit

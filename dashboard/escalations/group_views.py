@@ -16,7 +16,7 @@ from dashboard.access import operators_only
 from dashboard.escalations import filters
 from dashboard.escalations.group_answer import GroupAnswer, build_group_answer, read_group
 from dashboard.escalations.group_result import GroupResult, find_result
-from dashboard.escalations.inbox import read_address
+from dashboard.escalations.inbox_address import read_address
 from dashboard.nearest_names import list_problems
 from dashboard.query_box import as_id
 from dashboard.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit

@@ -7,11 +7,11 @@ from uuid import UUID
 
 from django.http import QueryDict
 from django.urls import reverse
-from django.utils.http import urlencode
 
 from dashboard.badges import failure_icon
 from dashboard.escalations import filters
 from dashboard.escalations.filters import REASONS, InboxQuery
+from dashboard.escalations.inbox_address import Address
 from dashboard.escalations.inbox_labels import (
     CHIPS,
     GROUP_LABELS,
@@ -21,10 +21,9 @@ from dashboard.escalations.inbox_labels import (
 )
 from dashboard.escalations.inbox_lines import fetch_lines
 from dashboard.escalations.inbox_outline import MOST_LINES, Outline, Window, read_outline
-from dashboard.escalations.inbox_queries import GROUPS, SINGLES, SORTS, Request
+from dashboard.escalations.inbox_queries import SINGLES, Request
 from dashboard.escalations.queries import SNIPPET
 from dashboard.facets import Facet, build_value_facets
-from dashboard.form_values import read_whole_number
 from dashboard.formatting import monogram
 from dashboard.live_updates import escalations_in, read_inbox_live_key
 from dashboard.query_box import ME, NO_ONE, only_value, term
@@ -33,7 +32,6 @@ from dashboard.rendering import Visit
 from retries.states import Reason
 
 SHORT_WAIT, LONG_WAIT = timedelta(hours=1), timedelta(hours=3)
-MOST_PAGES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,36 +92,6 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """The parameters of the inbox's address; links change some and keep the others."""
-
-    scope: dict[str, str]
-    q: str = ""
-    group: str = "pattern"
-    sort: str = "waiting"
-    page: int = 0  # 0 for the one with the shown escalation
-    whole: str = ""
-
-    @property
-    def shown_sort(self) -> str:
-        """The order as an address names it: empty for the usual one."""
-        return self.sort if self.sort != SORTS[0] else ""
-
-    def build(self, **changes: Any) -> str:
-        """Return the query string with some parameters changed."""
-        params = {
-            "q": self.q,
-            "group": self.group if self.group != GROUPS[0] else "",
-            "sort": self.shown_sort,
-            "page": self.page if self.page > 1 else "",
-            "whole": self.whole,
-        } | changes
-        known = {name: value for name, value in params.items() if value}
-        given = self.scope | known
-        return f"?{urlencode(given)}" if given else ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Inbox:
     """The open escalations that match a query, in groups."""
 
@@ -168,25 +136,6 @@ class Inbox:
     @property
     def clear_url(self) -> str:
         return reverse("dashboard:escalations") + self.address.build(q="", page="", whole="")
-
-
-def read_address(visit: Visit) -> Address:
-    given = visit.request.GET
-    group, sort = read_order(given.get("group", ""), given.get("sort", ""))
-    page = read_whole_number(given.get("page", "")) or int("list" in given)
-    return Address(
-        scope={str(name): str(value) for name, value in visit.scope.params.items()},
-        q=filters.parse(given.get("q", "")).text,
-        group=group,
-        sort=sort,
-        page=page if page < MOST_PAGES else 0,
-        whole=given.get("whole", "").replace("\0", "")[:64],
-    )
-
-
-def read_order(group: str, sort: str) -> tuple[str, str]:
-    """Return the grouping and the order of an address; the usual ones instead of unknown ones."""
-    return group if group in GROUPS else GROUPS[0], sort if sort in SORTS else SORTS[0]
 
 
 def read_request(visit: Visit, address: Address) -> Request:

@@ -16,7 +16,8 @@ from dashboard.escalations.evidence import (
     collect_evidence,
     preview_context,
 )
-from dashboard.escalations.inbox import Inbox, read_address, read_inbox
+from dashboard.escalations.inbox import Inbox, read_inbox
+from dashboard.escalations.inbox_address import read_address
 from dashboard.escalations.panel import (
     AnswerForm,
     GivenAnswer,
