@@ -131,7 +131,7 @@ def measure(times: Iterable[Sequence[int]]) -> float:
     30.0
     """
     length, until = 0.0, float("-inf")
-    for began, ended in sorted(times):
+    for began, ended in sorted(tuple(each) for each in times):
         length += max(0.0, ended - max(began, until))
         until = max(until, ended)
     return length
