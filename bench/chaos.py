@@ -34,6 +34,7 @@ REST_S = 3.0  # after each fault, so that outages are told apart
 SINGLE_LIMIT_S = 5.0
 WHOLE_LIMIT_S = 15.0
 RECOVERY_S = 120
+WITHOUT_DISK = "without the full disk, because only root can mount one to fill"
 
 
 def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
@@ -41,6 +42,8 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
     requests, kills = (3_000, len(KILLS)) if scale.quick else (REQUESTS, KILL_COUNT)
     sandbox.folder.chmod(0o711)  # the embedded servers run without root's rights
     with mount_small_disk(sandbox.folder / "chaos", DISK_MB) as can_fill:
+        if not can_fill:
+            say(WITHOUT_DISK)
         instance = Instance(sandbox.folder / "chaos" / "data")
         instance.start()
         try:
@@ -57,20 +60,24 @@ def attack(instance: Instance, requests: int, kills: int, can_fill: bool, say: S
     with run_traffic(instance.port, producer, agents, WORKERS) as (record, probe):
         for name, fault in choose_faults(kills, can_fill):
             outages.setdefault(name, []).append(measure_outage(instance, probe, fault))
-            say(f"{name}: {outages[name][-1]:.1f} s; {record.total} requests")
-        wait_until(lambda: record.total >= requests, "the traffic", seconds=3600)
+            say(f"{name}: {outages[name][-1]:.1f} s; {record.answered} requests")
+        wait_until(lambda: record.answered >= requests, "the traffic", seconds=3600)
     wait_until(instance.is_ready, "the instance", seconds=RECOVERY_S)
     wait_until(lambda: no_expired_lease(instance), "the sweep of leases", seconds=RECOVERY_S)
     lost, doubled, illegal = check(instance, record)
     for line in (*lost[:5], *doubled[:5], *illegal[:5]):
         say(line)
     say(f"answers: {dict(record.requests)}")
+    longest = {name: max(times) for name, times in outages.items()}
+    for name in sorted(longest, key=lambda name: -longest[name]):
+        say(f"longest outage of {name}: {longest[name]:.2f} s")
     killed = {name: times for name, times in outages.items() if name in KILLS}
     single = [time for name in SINGLE for time in killed.get(name, [])]
     whole = [time for name in WHOLE for time in killed.get(name, [])]
     return [
-        Figure("chaos: requests", [record.total], "", at_least(requests)),
+        Figure("chaos: requests", [record.answered], "", at_least(requests)),
         Figure("chaos: kills", [sum(map(len, killed.values()))], "", at_least(kills)),
+        Figure("chaos: kinds of fault", [len(outages)], "", note="" if can_fill else WITHOUT_DISK),
         Figure("chaos: lost", [len(lost)], "", at_most(0)),
         Figure("chaos: doubled", [len(doubled)], "", at_most(0)),
         Figure("chaos: illegal", [len(illegal)], "", at_most(0)),
@@ -155,6 +162,13 @@ def check(instance: Instance, record: Record) -> tuple[list[str], list[str], lis
         f"{count} tasks are called {title}"
         for title, count in instance.query(
             "select title, count(*) from ledger_task group by title having count(*) > 1"
+        )
+    ]
+    doubled += [
+        f"{count} instructions say {content}"
+        for content, count in instance.query(
+            """select content, count(*) from ledger_instruction
+            group by content having count(*) > 1"""
         )
     ]
     doubled += [

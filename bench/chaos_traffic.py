@@ -19,6 +19,9 @@ RETRY_S = 0.05
 LEASE_S = 10
 FAILURES = 0.05  # of the attempts
 ABANDONED = 0.02
+NO_ANSWER = "no answer"
+# An attempt is over when its lease ran out, or when the answer to its first report was lost.
+IS_OVER = ("lease_lost", "attempt_already_reported")
 
 
 @dataclass
@@ -39,8 +42,20 @@ class Record:
             self.requests[status] += 1
 
     @property
-    def total(self) -> int:
-        return sum(self.requests.values())
+    def answered(self) -> int:
+        """The number of requests that the server has answered."""
+        return self.requests.total() - self.requests[NO_ANSWER]
+
+    def check(self, path: str, status: int, body: Any, *legal: int | str) -> bool:
+        """Return whether an answer has a legal status or code; note any other as wrong.
+
+        A status of 0 means that the traffic was stopped before an answer came.
+        """
+        if status in legal or (status >= 400 and body["code"] in legal):
+            return True
+        if status:
+            self.wrong.append(f"{path}: {status} {str(body)[:300]}")
+        return False
 
 
 @dataclass
@@ -79,7 +94,7 @@ class Caller:
             response = self.connection.getresponse()
             text = response.read()
         except (OSError, http.client.HTTPException):
-            self.record.count("no answer")
+            self.record.count(NO_ANSWER)
             self.close()
             return None
         self.record.count(str(response.status))
@@ -112,16 +127,12 @@ def produce(caller: Caller, agents: list[str]) -> None:
         agent = random.choice(agents)
         task = {"agent": agent, "type": "chaos", "title": name, "lease_s": LEASE_S}
         status, body = caller.call("/v1/tasks", task, key=name)
-        if status in (200, 201):
+        if caller.record.check("/v1/tasks", status, body, 200, 201):
             caller.record.tasks[name] = body["id"]
-        elif status:
-            caller.record.wrong.append(f"/v1/tasks: {status} {body}")
         instruction = {"agent": agent, "content": f"note {name}"}
         status, body = caller.call("/v1/instructions", instruction, key=f"i{name}")
-        if status in (200, 201):
+        if caller.record.check("/v1/instructions", status, body, 200, 201):
             caller.record.instructions[instruction["content"]] = body["id"]
-        elif status:
-            caller.record.wrong.append(f"/v1/instructions: {status} {body}")
         time.sleep(0.01)
 
 
@@ -129,7 +140,7 @@ def work(caller: Caller, worker: str) -> None:
     """Claim, report and acknowledge until the stop; sometimes fail or leave an attempt."""
     while not caller.stop.is_set():
         status, body = caller.call("/v1/claims", {"worker_id": worker, "resume": True})
-        claims = body["data"] if status == 200 else []
+        claims = body["data"] if caller.record.check("/v1/claims", status, body, 200) else []
         for claim in claims:
             report(caller, worker, claim)
         acknowledge(caller)
@@ -143,25 +154,31 @@ def report(caller: Caller, worker: str, claim: Any) -> None:
         caller.record.claims.setdefault(attempt, set()).add(worker)
     chance = random.random()
     if chance < ABANDONED:
-        status, _ = caller.call(f"/v1/attempts/{attempt}/release", {"reason": "shutdown"})
-        return
+        path, said = f"/v1/attempts/{attempt}/release", {"reason": "shutdown"}
+    else:
+        path, said = f"/v1/attempts/{attempt}/result", choose_result(chance)
+    status, body = caller.call(path, said)
+    caller.record.check(path, status, body, 200, *IS_OVER)
+    # The first answer may have been lost; then the repeated report gets the decision that is known.
+    is_known = status == 200 or (status == 409 and body["code"] == "attempt_already_reported")
+    if said.get("status") == "success" and is_known:
+        caller.record.finished[attempt] = task
+
+
+def choose_result(chance: float) -> dict[str, Any]:
     if chance < ABANDONED + FAILURES:
         failure = {"type": "execution_error", "message": "chaos"}
-        caller.call(f"/v1/attempts/{attempt}/result", {"status": "failure", "failure": failure})
-        return
-    status, body = caller.call(f"/v1/attempts/{attempt}/result", {"status": "success"})
-    # The first answer may have been lost; then the repeated report gets the decision that is known.
-    if status == 200 or (status == 409 and body["code"] == "attempt_already_reported"):
-        caller.record.finished[attempt] = task
-    elif status not in (0, 409):
-        caller.record.wrong.append(f"result: {status} {body}")
+        return {"status": "failure", "failure": failure}
+    return {"status": "success"}
 
 
 def acknowledge(caller: Caller) -> None:
     status, body = caller.call("/v1/instructions/pull", {"limit": 10})
-    for each in body["data"] if status == 200 else []:
-        status, _ = caller.call(f"/v1/instructions/{each['id']}/ack", {"outcome": "done"})
-        if status == 200:
+    pulled = caller.record.check("/v1/instructions/pull", status, body, 200)
+    for each in body["data"] if pulled else []:
+        path = f"/v1/instructions/{each['id']}/ack"
+        status, body = caller.call(path, {"outcome": "done"})
+        if caller.record.check(path, status, body, 200):
             caller.record.acknowledged.add(each["id"])
 
 
@@ -178,7 +195,7 @@ class Probe:
             name = str(uuid.uuid4())
             body = json.dumps({"agent": self.agent, "type": "probe", "title": name}).encode()
             answer = self.caller.try_once("/v1/tasks", body, name)
-            if answer and answer[0] in (200, 201):
+            if answer and self.caller.record.check("/v1/tasks", *answer, 200, 201):
                 self.successes.append(time.monotonic())
                 self.caller.record.tasks[name] = answer[1]["id"]
             time.sleep(0.05)
