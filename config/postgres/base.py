@@ -1,6 +1,8 @@
 """Django's PostgreSQL backend: 18 or newer, and a health check that costs no round trip."""
 
 import select
+from functools import cache
+from typing import Any
 
 from django.db.backends.postgresql import base, features
 
@@ -24,3 +26,22 @@ class DatabaseWrapper(base.DatabaseWrapper):
         poll = select.poll()
         poll.register(self.connection.fileno(), select.POLLIN)
         return not poll.poll(0) or super().is_usable()
+
+    @property
+    def pool(self) -> Any:
+        if self.settings_dict["OPTIONS"].get("pool"):
+            reconnect_sooner()
+        return super().pool
+
+
+@cache
+def reconnect_sooner() -> None:
+    """Let pools ask a server that is away more often, each time a quarter later than before.
+
+    They ask after 1, 3, and 7 seconds otherwise: a server that was back after 3.4 seconds was
+    noticed after 6.8.
+    """
+    from psycopg_pool.base import AttemptWithBackoff  # only a worker has a pool
+
+    AttemptWithBackoff.INITIAL_DELAY = 0.25
+    AttemptWithBackoff.DELAY_BACKOFF = 1.25
