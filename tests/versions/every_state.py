@@ -5,6 +5,7 @@ It runs on the files of that release, so it uses only what is there; it prints t
 
 import json
 import os
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -53,6 +54,7 @@ from tests.retries.notifications.receivers import (  # noqa: E402
 )
 from tests.retries.operations.worlds import LATER, make_person, run, start  # noqa: E402
 from tests.retries.sessions.worlds import make_session, store  # noqa: E402
+from tests.waiting import wait_until  # noqa: E402
 
 HOUR = timedelta(hours=1)
 EVERY = Escalation.objects.all()
@@ -153,15 +155,15 @@ def add_deliveries(project: Project) -> None:
             make_webhook(receiver, project=project, name=name, events=(events,))
         agent = make_agent("is-told-of")
         receiver.answer = 410  # it is gone for good
-        for title in ("Given up", "Not sent"):
-            enqueued(agent, title, now=timezone.now())
-            run_clock()
+        for state in ("gave_up", "not_sent"):
+            enqueued(agent, state, now=timezone.now())
+            run_until(state, run_clock)
         receiver.answer = 500
         plan, _ = make_plan("04-01", [("Lay", [])], now=timezone.now())
         editing.pause([plan.pk], stamp=Stamp(SYSTEM))
-        run_clock()
-        send(agent)
-        tick.process_due(now=timezone.now())
+        run_until("retrying", run_clock)
+        send(agent, now=timezone.now())
+        run_until("pending", lambda: tick.process_due(now=timezone.now()))
 
 
 def hold_deliveries(receiver: Receiver, project: Project) -> None:
@@ -169,14 +171,30 @@ def hold_deliveries(receiver: Receiver, project: Project) -> None:
     make_person_channel(f"ntfy://127.0.0.1:{receiver.port}/oncall", project=project)
     for rule in NotificationRule.objects.filter(conditions=["escalation"]):
         rules.update_rule(rule.pk, version=None, stamp=Stamp(SYSTEM), cap_per_hour=1)
-    for numbers in ((1, 2), (3,)):
-        for n in numbers:
-            agent = make_agent(f"is-held-back-{n}")
-            make_task(TaskState.ESCALATED, f"Question {n}", agent=agent, now=timezone.now())
-        run_clock()
-        if n == 2:
-            Delivery.objects.filter(state="held").update(held_until=timezone.now())
-            run_clock()
+    escalate("is-delivered", "delivered")
+    escalate("is-summarized", "held")
+    Delivery.objects.filter(state="held").update(held_until=timezone.now())
+    run_until("summarized", run_clock)
+    escalate("is-held", "held")
+
+
+def escalate(name: str, state: str) -> None:
+    make_task(TaskState.ESCALATED, "Question", agent=make_agent(name), now=timezone.now())
+    run_until(state, run_clock)
+
+
+def run_until(state: str, run_once: Callable[[], object]) -> None:
+    """Run the clock until a delivery is in a state.
+
+    Its reader stops before what was written since a transaction began that is still under way,
+    such as autovacuum's.
+    """
+
+    def is_reached() -> bool:
+        run_once()
+        return Delivery.objects.filter(state=state).exists()
+
+    wait_until(is_reached)
 
 
 def build() -> dict[str, str]:
