@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from django import template
-from django.http import HttpRequest, QueryDict
+from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.html import conditional_escape, format_html
@@ -54,18 +54,13 @@ register.filter("split_marks", pattern_queries.split_marks)
 register.filter("wordy", describe_status)
 register.filter("suggested", suggestions.suggest)
 register.filter("inline", render_inline)
+register.filter("params_of", Scope.params_of)
 
 
 @register.filter
 def may_use(request: HttpRequest, name: str) -> bool:
     """Return whether the person may use the URL pattern with this name."""
     return may_open(request.user, name)
-
-
-@register.filter
-def params_of(scope: Scope, project: str) -> QueryDict:
-    """Return the parameters of a link to what is in one project."""
-    return scope.params_of(project)
 
 
 @register.filter
