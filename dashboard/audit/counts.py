@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import F, QuerySet, TextField, Value
 
 from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
@@ -19,7 +19,8 @@ from dashboard.audit.queries import (
 )
 from dashboard.navigation import Scope
 from dashboard.query_box import ANY
-from dashboard.shared_queries import hash_of
+from dashboard.shared_queries import hash_of, name_params
+from ledger import sql
 from ledger.optional_cache import get_or_compute_slow
 
 
@@ -27,7 +28,7 @@ from ledger.optional_cache import get_or_compute_slow
 class ChoiceCounts:
     """The numbers of records by noun or period; `are_some` if older ones were not counted."""
 
-    of: Mapping[str, int]
+    of: Counter[str]
     are_some: bool
 
 
@@ -56,31 +57,49 @@ def read_counts(
 ) -> ChoiceCounts:
     # what the choices replace must not limit the rows that they are counted among
     anything = replace(query, kind=ANY, since=None)
-    kinds = filters.kinds(query.kind)
-    in_kinds = Q() if kinds is None else Q(kind__in=kinds)
-    in_range = Q(at__gte=query.since) if query.since else Q()
-    starts = {name: now - age for name, age in periods.items()}
-    of_events = {noun: in_range & Q(kind__in=filters.KINDS[noun]) for noun in nouns} | {
-        name: in_kinds & Q(at__gte=start) for name, start in starts.items()
+    kinds, starts = filters.kinds(query.kind), {name: now - age for name, age in periods.items()}
+    choices = {noun: Choice(list(filters.KINDS[noun]), query.since) for noun in nouns} | {
+        name: Choice(None if kinds is None else list(kinds), start)
+        for name, start in starts.items()
     }
-    counted = [count_newest(rows, of_events) for rows in select_events(anything, scope)]
+    sources: list[QuerySet[Any]] = [
+        rows.order_by("-id").values("kind", "at") for rows in select_events(anything, scope)
+    ]
     if shows_instance(query, scope):
+        none = Value(None, TextField())
         for rows, time in (
             (filter_admin_log(anything), "action_time"),
             (filter_sign_ins(anything), "at"),
         ):
-            since = {name: Q(**{f"{time}__gte": start}) for name, start in starts.items()}
-            counted.append(count_newest(rows, since))
-    total = sum(counted, Counter[str]())
-    return ChoiceCounts(total, any(each[READ] >= COUNT_CAP for each in counted))
+            sources.append(rows.order_by("-id").values(kind=none, time=F(time)))
+    return count_newest(sources, choices)
 
 
-READ = ""  # the number of rows among which the others were counted
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The rows that a quick filter leads to: of these kinds, and not before this time."""
+
+    kinds: list[str] | None
+    since: datetime | None
 
 
-def count_newest(rows: QuerySet[Any], conditions: Mapping[str, Q]) -> Counter[str]:
-    """Count which of the newest rows meet each condition, and how many rows these are."""
-    names = {f"n{at}": name for at, name in enumerate(conditions)}
-    wanted = {each: Count("pk", filter=conditions[name]) for each, name in names.items()}
-    found = rows.order_by("-id")[:COUNT_CAP].aggregate(read=Count("pk"), **wanted)
-    return Counter({READ: found["read"]} | {name: found[each] for each, name in names.items()})
+def count_newest(sources: Sequence[QuerySet[Any]], choices: Mapping[str, Choice]) -> ChoiceCounts:
+    """Count which of the newest rows of each source, with their kind and time, are of a choice."""
+    newest = [rows.annotate(source=Value(at))[:COUNT_CAP] for at, rows in enumerate(sources)]
+    matching, params = name_params(newest[0].union(*newest[1:], all=True))
+    columns = [
+        f"count(*) filter (where source = {at}) >= {COUNT_CAP} as capped{at}"
+        for at in range(len(newest))
+    ]
+    for at, choice in enumerate(choices.values()):
+        params |= {f"kinds{at}": choice.kinds, f"since{at}": choice.since}
+        columns.append(
+            f"""count(*) filter (where (%(kinds{at})s::text[] is null or kind = any(%(kinds{at})s))
+                and (%(since{at})s::timestamptz is null or at >= %(since{at})s)) as n{at}"""
+        )
+    statement = f"select {', '.join(columns)} from ({matching}) newest(kind, at, source)"
+    (row,) = sql.run_custom_plan(statement, **params)
+    return ChoiceCounts(
+        Counter({name: row[f"n{at}"] for at, name in enumerate(choices)}),
+        any(row[f"capped{at}"] for at in range(len(newest))),
+    )

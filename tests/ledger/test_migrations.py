@@ -12,6 +12,8 @@ from django.db import OperationalError, connection, migrations, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.operations.base import Operation
 
+from tests.elsewhere import blocked
+from tests.factories import make_agent, send
 from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -104,3 +106,39 @@ def test_an_index_whose_build_was_cut_short_is_built_again(elsewhere: Any) -> No
         assert cursor.fetchone() == (True,)
         cursor.execute("show lock_timeout")
         assert cursor.fetchone() == ("10s",)
+
+
+IS_WHOLE = """select i.indisvalid and not exists (
+    select from pg_inherits p where p.inhparent = 'ledger_event'::regclass and not exists (
+        select from pg_index x join pg_inherits y on y.inhrelid = x.indexrelid
+        where x.indrelid = p.inhrelid and y.inhparent = i.indexrelid and x.indisvalid
+    )
+) from pg_index i where i.indexrelid = 'event_token_acts'::regclass"""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_moves_go_on_while_the_journal_gets_an_index(elsewhere: Any) -> None:
+    """Each partition has its own index then; a run that was cut short is run again."""
+    agent = make_agent()
+    migration = MigrationLoader(connection).get_migration("ledger", "0031_event_token_acts")
+
+    def build() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"set lock_timeout = '{PATIENCE_S}s'")
+        with connection.schema_editor(atomic=migration.atomic) as editor:
+            migration.apply(
+                MigrationLoader(connection).project_state(migration.dependencies), editor
+            )
+
+    with connection.cursor() as cursor:
+        cursor.execute("drop index event_token_acts")
+        cursor.execute("create index ledger_event_tail_token_acts on ledger_event_tail (id)")
+        with transaction.atomic():
+            cursor.execute("lock table ledger_event_tail in row exclusive mode")
+            building = elsewhere(build)
+            with blocked(building):
+                elsewhere(lambda: send(agent, "Go on")).result(PATIENCE_S)
+                assert not building.done()
+        building.result(PATIENCE_S)
+        cursor.execute(IS_WHOLE)
+        assert cursor.fetchone() == (True,)
