@@ -125,6 +125,8 @@ COUNTED_ONCE: list[tuple[str, dict[str, str], str, dict[str, str] | None]] = [
     # it opened once, and no task came that could close it
     ("BreakerOpen", {BREAKER: "0 2 1x30"}, "20m", None),
     ("BreakerOpen", {BREAKER: "0 2 1 0x30"}, "20m", None),
+    # it closed before the ten minutes, but was open within the last five of them
+    ("BreakerOpen", {BREAKER: "0 2x6 0x20"}, "11m", None),
     (
         "TasksWait",
         {'tasks_oldest_age_seconds{agent="coder",state="queued"}': "3541+60x5"},
