@@ -7,7 +7,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
-from django.db.models import Count, F, Max, Min, Q
+from django.db.models import Count, F, Max, Min, OuterRef, Q, Subquery
 
 from dashboard.notifications.delivery_queries import concerning
 from dashboard.notifications.preview import JournalEvent, Preview, simulate
@@ -51,16 +51,12 @@ def list_channels(project: Project | None, *, now: datetime) -> list[ListedChann
     """Return the channels of a project and those of all projects, by name."""
     rows = Channel.objects.filter(concerning(project)).order_by(F("project").asc(), "name")
     used = Count("rules", filter=Q(rules__enabled=True))
-    channels: list[Any] = list(rows.annotate(used=used)[:CHANNELS_SHOWN])
+    waiting = Delivery.objects.unsettled().filter(channel=OuterRef("pk")).order_by()
+    first = waiting.values("channel").annotate(at=Min("next_try_at"))
+    rows = rows.annotate(used=used, next_try_at=Subquery(first.values("at")))
+    channels: list[Any] = list(rows[:CHANNELS_SHOWN])
     ids = [each.pk for each in channels]
     sent = count_sent("channel", project, ids, now=now)
-    waiting = dict(
-        Delivery.objects.unsettled()
-        .filter(channel__in=ids)
-        .order_by()
-        .values_list("channel")
-        .annotate(at=Min("next_try_at"))
-    )
     tests: dict[UUID, Delivery] = {}
     recent = Delivery.objects.filter(
         channel__in=ids, role=DeliveryRole.TEST, created_at__gte=now - TEST_SHOWN_FOR
@@ -72,7 +68,7 @@ def list_channels(project: Project | None, *, now: datetime) -> list[ListedChann
             row=each,
             rules=each.used,
             sent=sent.get(each.pk, (0, 0, None))[0],
-            next_try_at=waiting.get(each.pk),
+            next_try_at=each.next_try_at,
             test=tests.get(each.pk),
         )
         for each in channels

@@ -1,6 +1,6 @@
 """Read the form of a rule; what can't be stored becomes an error of its field."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, time
 
@@ -56,10 +56,12 @@ class RuleForm:
             found.append((own, " or ".join(condition_of(name).label for name in names)))
         return found
 
-    def read(self, project: Project | None) -> NotificationRuleSpec | None:
+    def read(
+        self, project: Project | None, known: Iterable[Channel] = ()
+    ) -> NotificationRuleSpec | None:
         """Return what the form says of a rule, or None with the errors noted."""
         try:
-            spec = self.build_spec(project)
+            spec = self.build_spec(project, known)
             if not self.errors:
                 check_rule(spec, project)
                 return spec
@@ -67,12 +69,11 @@ class RuleForm:
             self.note(refusal)
         return None
 
-    def build_spec(self, project: Project | None) -> NotificationRuleSpec:
+    def build_spec(self, project: Project | None, known: Iterable[Channel]) -> NotificationRuleSpec:
         value = self.values.get
-        channel = find_channel(value("channel", ""))
+        channel, second = find_channels(known, value("channel", ""), value("second", ""))
         if channel is None:
             raise Invalid("/channel", "Choose a channel.")
-        second = find_channel(value("second", ""))
         quiet_from, quiet_until = self.read_time("quiet_from"), self.read_time("quiet_until")
         return NotificationRuleSpec(
             conditions=tuple(name for name in value("conditions", "").split(",") if name),
@@ -120,9 +121,12 @@ class RuleForm:
             self.errors[POINTERS.get(name, name)] = str(error["detail"])
 
 
-def find_channel(text: str) -> Channel | None:
-    id = as_id(text)
-    return Channel.objects.filter(pk=id).first() if id else None
+def find_channels(known: Iterable[Channel], *texts: str) -> list[Channel | None]:
+    """Return the channel of each id, or None; those that are known are not read again."""
+    found, ids = {each.pk: each for each in known}, [as_id(text) for text in texts]
+    if others := {id for id in ids if id and id not in found}:
+        found |= Channel.objects.in_bulk(others)
+    return [found.get(id) if id else None for id in ids]
 
 
 def find_agent(name: str, project: Project | None) -> Agent | None:

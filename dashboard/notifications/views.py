@@ -127,15 +127,16 @@ def build_page(
     may_edit = may_open(visit.request.user, "notification_rule")
     may_add = may_open(visit.request.user, "notification_channel")
     entries = [describe_channel(each) for each in queries.list_channels(project, now=now)]
+    listed = queries.list_rules(project, now=now)
     if editor is None and may_edit and "edit" in asks:
-        editor = open_editor(visit, asks["edit"])
+        editor = open_editor(visit, asks["edit"], [each.row for each in listed])
     if channel is None and may_add and "channel" in asks:
-        edited_channel = queries.find_channel(as_id(asks["channel"]))
+        edited_channel = find_channel(asks["channel"], [each.listed.row for each in entries])
         channel = channel_form.form_of(edited_channel, project)
     edited = editor.row.pk if editor and editor.row else None
     rules = [
         RuleEntry(each, describe_rule(each.row), editor if each.row.pk == edited else None)
-        for each in queries.list_rules(project, now=now)
+        for each in listed
     ]
     return NotificationsPage(
         title="Notifications",
@@ -207,8 +208,16 @@ def describe_events(listed: ListedChannel) -> str:
 # ---- the form of a rule
 
 
-def open_editor(visit: Visit, text: str) -> RuleEditor | None:
-    rule = queries.find_rule(as_id(text))
+def find_channel(text: str, listed: list[Channel]) -> Channel | None:
+    """Return the channel with an id, one of the list if it is there."""
+    id = as_id(text)
+    return next((each for each in listed if each.pk == id), None) or queries.find_channel(id)
+
+
+def open_editor(visit: Visit, text: str, listed: list[NotificationRule]) -> RuleEditor | None:
+    """Return the form of the rule with an id, one of the list if it is there, or of a new one."""
+    id = as_id(text)
+    rule = next((each for each in listed if each.pk == id), None) or queries.find_rule(id)
     if rule:
         return build_editor(visit, form_of(rule), rule.project, row=rule)
     if text == "new":
@@ -221,8 +230,8 @@ def build_editor(
     visit: Visit, form: RuleForm, project: Project | None, *, row: NotificationRule | None = None
 ) -> RuleEditor:
     """Return the form of a rule with its sentence and what it would have sent."""
-    checked = RuleForm(form.values)
-    spec = checked.read(project)
+    checked, channels = RuleForm(form.values), people_channels(project)
+    spec = checked.read(project, channels)
     form.errors = form.errors or (checked.errors if visit.request.method == "POST" else {})
     rule = as_rule(spec, project, now=visit.now) if spec else None
     names = Agent.objects.filter(project=project) if project else Agent.objects.all()
@@ -232,7 +241,7 @@ def build_editor(
         project=project,
         parts=describe_rule(rule) if rule else [],
         preview=queries.preview_rule(rule, now=visit.now) if rule else None,
-        people_channels=people_channels(project),
+        people_channels=channels,
         agent_names=list(names.order_by("name").values_list("name", flat=True)[:AGENTS_LISTED]),
     )
 

@@ -105,6 +105,8 @@ def test_lists_settings_and_forms_run_as_many_statements_for_many_rows(
         *("/settings/", "/settings/policies/", "/settings/profile/"),
         f"/settings/deliveries/?open={ids['delivery_id']}",
         f"/settings/notifications/rules/{ids['notification_rule_id']}/preview/",
+        f"/settings/notifications/?edit={ids['notification_rule_id']}",
+        f"/settings/notifications/?channel={ids['channel_id']}",
         f"/tasks/{ids['task_id']}/contexts/",
         f"/agents/connect/?token={ids['token_id']}",
         f"/agents/connect/{ids['token_id']}/",
