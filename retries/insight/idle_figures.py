@@ -24,11 +24,11 @@ LEAST_HOURS = 20
 # A first view does not say whose it is: its person is ''.
 ACTS = """select x.answered_by_id as person, x.closed_at as at from retries_escalation x
     where x.project_id = %(project)s and x.answered_by_type = 'user' and x.state <> 'open'
-        and x.closed_at >= %(since)s - %(duty)s
+        and x.closed_at >= %(since)s::timestamptz - %(duty)s::interval
 union all select '', x.seen_at from retries_escalation x
-    where x.project_id = %(project)s and x.seen_at >= %(since)s - %(duty)s
-        and (x.state = 'open' or x.closed_at >= %(since)s - %(duty)s)"""
-DUTY_TIMES = """range_agg(tstzrange(at, at + %(duty)s))
+    where x.project_id = %(project)s and x.seen_at >= %(since)s::timestamptz - %(duty)s::interval
+        and (x.state = 'open' or x.closed_at >= %(since)s::timestamptz - %(duty)s::interval)"""
+DUTY_TIMES = """range_agg(tstzrange(at, at + %(duty)s::interval))
     * tstzmultirange(tstzrange(%(since)s, %(now)s))"""
 
 # what lasts from one kind of event to another; a breaker that closes is half-open before
@@ -79,7 +79,7 @@ IDLE = f"""with agent as (
     where a.paused
         and not exists (select from moves m where m.agent_id = a.id and m.what = 'paused')
     union all select a.id, 'silent', tstzrange(a.last_seen_at, %(now)s) from agent a
-    where a.last_seen_at < %(now)s - %(silent)s
+    where a.last_seen_at < %(now)s::timestamptz - %(silent)s::interval
 ), known as (
     select a.id, a.name, work.times * a.known as work, person.times as person,
         (select range_agg(time) from lasted l where l.agent_id = a.id and l.what = 'breaker')

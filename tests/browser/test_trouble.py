@@ -39,7 +39,7 @@ def test_every_page_of_trouble_is_whole(visit: Callable[..., Visitor], coder: Ag
     for path, status, said in (
         ("/instructions/%3Cscript%3E/", 404, "There is no page at"),
         (f"/tasks/{coder.pk}/", 404, f"There is no task {coder.pk}"),
-        ("/settings/profile/save/", 405, "It only takes the form of another page."),
+        ("/settings/profile/save/", 405, "This address only accepts a form from another page."),
         ("/instructions/new/", 403, "Your account jonas does not have the permission"),
     ):
         page = assert_whole(visitor, path, expected=f"status of {status}")

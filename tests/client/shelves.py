@@ -1,6 +1,7 @@
 """A small program with a strict command line and a log of its executions."""
 
 import os
+import shlex
 import stat
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from tenfour import Program
 from tests.waiting import PATIENCE_S
 
 # A command line with a log of its executions. It refuses every word that it does not know.
-SHELVES = f"""#!{sys.executable}
+SHELVES = """
 import json, os, sys, time
 args = sys.argv[1:]
 with open(os.environ["SHELVES_LOG"], "a") as log:
@@ -19,12 +20,12 @@ if args == ["--help"]:
     print("usage: shelves list [--state open|closed] [--json] | add NAME | delete NAME | hang")
 elif args[:1] == ["hang"]:
     time.sleep(600)
-elif args[:1] == ["list"] and set(args[1:]) <= {{"--json", "--state", "open", "closed"}}:
-    print(json.dumps([{{"name": "a"}}]) if "--json" in args else "a")
+elif args[:1] == ["list"] and set(args[1:]) <= {"--json", "--state", "open", "closed"}:
+    print(json.dumps([{"name": "a"}]) if "--json" in args else "a")
 elif args[:1] in (["add"], ["delete"]) and len(args) == 2:
-    print(json.dumps({{args[0]: args[1]}}))
+    print(json.dumps({args[0]: args[1]}))
 else:
-    print(f"shelves: error: unrecognized arguments: {{' '.join(args)}}", file=sys.stderr)
+    print(f"shelves: error: unrecognized arguments: {' '.join(args)}", file=sys.stderr)
     sys.exit(2)
 """
 
@@ -33,8 +34,10 @@ class Shelves:
     """The program as this test sees it."""
 
     def __init__(self, folder: Path) -> None:
-        path = folder / "shelves"
-        path.write_text(SHELVES)
+        path, code = folder / "shelves", folder / "shelves.py"
+        code.write_text(SHELVES)
+        # a line with #! can't name a path with a space
+        path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "{code}" "$@"\n')
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
         self._log = folder / "log"
         self._log.touch()

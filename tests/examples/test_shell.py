@@ -1,6 +1,7 @@
 """The examples in shell, as processes at a live server."""
 
 import os
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -67,7 +68,7 @@ def test_the_loop_sends_heartbeats_and_releases_its_task(
     task = producer.tasks.enqueue("coder", "code")
     env = environment(tenfour_server, token, WAIT="1", BEAT_S="0.2")
     begun = tmp_path / "begun"
-    script = f"touch {begun}; sleep 600"
+    script = f"touch {shlex.quote(str(begun))}; sleep 600"
     # Ctrl-C in a terminal reaches the whole group.
     process = subprocess.Popen(["sh", str(LOOP), "sh", "-c", script], env=env, process_group=0)
     try:

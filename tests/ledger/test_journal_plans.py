@@ -58,6 +58,8 @@ RANGE: dict[str, Any] = {
     "since": timezone.now() - timedelta(days=30),
     "floor": str(first_id(timezone.now() - timedelta(days=30))),
     "now": timezone.now(),
+    "duty": timedelta(minutes=30),
+    "silent": timedelta(minutes=5),
 }
 STATEMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "stream": (journal.STREAM, START),

@@ -68,11 +68,11 @@ def test_attempts_stand_side_by_side(browser: Client, task: Any) -> None:
 def test_only_the_rows_that_differ_are_shown_where_asked(browser: Client, task: Any) -> None:
     """Equal rows are hidden and named; the other links of the page keep the choice."""
     path = f"/tasks/{task}/"
-    assert "Equal in all attempts" not in words(browser.get(path))
+    assert "Hidden because all attempts match" not in words(browser.get(path))
     everything = words(browser.get(path, {"differences": "only"}))
     table = everything[everything.index("Attempts compared 4") : everything.index("Failures 3")]
     assert all(f" {name} " in table for name in ("Duration", "Error", "Files", "Told"))
-    assert "Equal in all attempts" not in everything
+    assert "Hidden because all attempts match" not in everything
 
     Attempt.objects.update(context_elements=None, context_chars=None)
     Failure.objects.update(files_modified=[{"path": "a.py"}])
@@ -82,7 +82,7 @@ def test_only_the_rows_that_differ_are_shown_where_asked(browser: Client, task: 
     table = page[page.index("Attempts compared 3") : page.index("Failures 3")]
     assert "Error verification_failed AssertionError: 41" in table
     assert "Files a.py" not in table and "Told Nothing" not in table
-    assert "Equal in all attempts and hidden: duration, files, told." in table
+    assert "Hidden because all attempts match: duration, files, told." in table
     assert 'href="?differences=only#compared"' not in html(response)
     assert 'href="?differences=only&timeline=clock#compared"' in html(response)
     assert 'href="?timeline=clock#compared"' in html(response)
