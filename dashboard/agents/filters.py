@@ -24,6 +24,12 @@ class AgentQuery(StateQuery):
     older: timedelta | None = None  # since it was seen last
     newer: timedelta | None = None
 
+    @property
+    def is_state_alone(self) -> bool:
+        """Whether the query asks for nothing but one state."""
+        others = self.words or self.agent != ANY or self.older or self.newer
+        return bool(self.one_state) and not others
+
 
 def parse(text: str) -> AgentQuery:
     """Return the query in `text`; never fails."""
