@@ -160,7 +160,7 @@ def test_compared_attempts_show_only_what_differs(
     page.get_by_role("link", name="Only differences").click()
     expect(names).to_have_text(["Error"])
     expect(page.locator("#equal-rows")).to_have_text(
-        "Equal in all attempts and hidden: duration, files, told."
+        "Hidden because all attempts match: duration, files, told."
     )
     if scripts:
         assert_whole(visitor, f"/tasks/{id}/?differences=only")
