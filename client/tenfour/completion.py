@@ -111,6 +111,10 @@ def first_words(tree: Sequence[Node]) -> Mapping[str, str]:
 def in_bash(tree: Sequence[Node]) -> Iterator[str]:
     """Yield the lines of the completions for bash, which need no bash-completion."""
     yield "# bash completion for tenfour:  source <(tenfour completion bash)"
+    yield f"{_FILES}() {{"
+    yield "  local IFS=$'\\n'"  # their names may have spaces
+    yield '  COMPREPLY=($(compgen -f -- "$cur"))'
+    yield "}"
     yield "_tenfour() {"
     yield '  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=""'
     yield "  local at=1; [[ ${COMP_WORDS[1]} == help ]] && at=2"
@@ -154,7 +158,7 @@ def in_bash(tree: Sequence[Node]) -> Iterator[str]:
     yield "complete -o filenames -F _tenfour tenfour"
 
 
-_FILES = 'COMPREPLY=($(compgen -f -- "$cur"))'
+_FILES = "_tenfour_files"
 
 
 def _words(node: Node) -> list[str]:

@@ -1,6 +1,7 @@
 """The harness itself: both agents run on loopback alone and do what the script says."""
 
 import json
+import shlex
 import socket
 from collections.abc import Generator
 from pathlib import Path
@@ -23,7 +24,8 @@ EVENTS = [*SESSION, *TOOLS, "PostToolUseFailure"]
 
 def record_hooks(agent: Agent, log: Path) -> None:
     """Have the agent write each event that its hooks get as one line."""
-    command = f"python3 -c 'import json, sys; print(json.dumps(json.load(sys.stdin)))' >> {log}"
+    write = "python3 -c 'import json, sys; print(json.dumps(json.load(sys.stdin)))'"
+    command = f"{write} >> {shlex.quote(str(log))}"
     hook = {"type": "command", "command": command, "timeout": 10}
     hooks = {"hooks": {event: [{"hooks": [hook]}] for event in EVENTS}}
     agent.hooks_file.parent.mkdir(parents=True, exist_ok=True)

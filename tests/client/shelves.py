@@ -37,13 +37,17 @@ class Shelves:
         path, code = folder / "shelves", folder / "shelves.py"
         code.write_text(SHELVES)
         # a line with #! can't name a path with a space
-        path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "{code}" "$@"\n')
+        path.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, str(code)])} "$@"\n')
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
         self._log = folder / "log"
         self._log.touch()
         env = os.environ | {"SHELVES_LOG": str(self._log)}
         self.program = Program(str(path), env=env, timeout_s=PATIENCE_S)
         self.slow = Program(str(path), env=env, timeout_s=0.5)
+
+    def command(self, *args: str) -> str:
+        """Return the program with arguments, as a person may copy it into a shell."""
+        return shlex.join([self.program.name, *args])
 
     @property
     def lines(self) -> list[str]:

@@ -1,5 +1,6 @@
 """Completions, tried in the shells themselves; zsh and fish where they are installed."""
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -48,7 +49,7 @@ def complete_in_bash(script: Path, words: Sequence[str]) -> set[str]:
 
 
 def complete_in_fish(script: Path, words: Sequence[str]) -> set[str]:
-    code = f"source {script}; complete -C 'tenfour {' '.join(words)}'"
+    code = f"source {shlex.quote(str(script))}; complete -C 'tenfour {' '.join(words)}'"
     lines = read_words(["fish", "--no-config", "-c", code])
     return {line.split("\t")[0] for line in lines}
 
@@ -69,8 +70,11 @@ def test_bash_completes_commands_nouns_verbs_options_and_their_values(scripts: P
         if node.verbs:
             verbs = complete_in_bash(script, [node.name, ""])
             assert verbs == {verb.name for verb in node.verbs}
-    (scripts / "plan.yaml").touch()
-    assert complete_in_bash(script, ["plan", "import", f"{scripts}/pl"]) == {f"{scripts}/plan.yaml"}
+    files = {f"{scripts}/plan.yaml", f"{scripts}/plan of tests.yaml"}
+    for file in files:
+        Path(file).touch()
+    assert complete_in_bash(script, ["plan", "import", f"{scripts}/pl"]) == files
+    assert complete_in_bash(script, ["report", "x", "--result", f"{scripts}/pl"]) == files
 
 
 @pytest.mark.skipif(not shutil.which("fish"), reason="NO FISH: its completions were not tried.")

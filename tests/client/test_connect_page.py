@@ -1,5 +1,6 @@
 """The lines of the page that connects an agent, each run as printed in a fresh environment."""
 
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -67,5 +68,5 @@ def test_uv_runs_a_command_without_an_install(
     export = "\n".join(page.lines("cli").splitlines()[:2])
     uv = ROOT / ".venv" / "bin" / "uv"
     wheel = tenfour_server.url + reverse("client_wheel")
-    told = shell(f"{export}\n{uv} tool run --quiet --from {wheel} tenfour pull")
+    told = shell(f"{export}\n{shlex.quote(str(uv))} tool run --quiet --from {wheel} tenfour pull")
     assert "git status" in told

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -49,7 +50,7 @@ def test_a_report_survives_that_everything_is_killed_before_it_is_sent(
 ) -> None:
     """The agent's machine loses its power while the server is away; a new process sends it."""
     mark = tmp_path / "go"
-    script = f"echo up; until test -e {mark}; do sleep 0.1; done; echo {'x' * 2000}; exit 3"
+    script = f"echo up; until test -e {shlex.quote(str(mark))}; do sleep 0.1; done; echo {'x' * 2000}; exit 3"
     options = ["--name", "x", "--max-attempts", "1", "--lease", "600"]
     through_line = as_coder | {"TENFOUR_URL": line.url}
     running = start(through_line, *options, "--", "sh", "-c", script)

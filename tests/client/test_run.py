@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -366,8 +367,8 @@ def test_an_interrupt_stops_the_command_and_gives_the_task_back(
     as_coder: dict[str, str], producer: Client, tmp_path: Path, sent: signal.Signals, status: int
 ) -> None:
     mark = tmp_path / "pid"
-    script = f"echo $$ > {mark}; echo up; sleep 60"
-    running = start(as_coder, "--name", "x", "--", "sh", "-c", script)
+    script = 'echo $$ > "$1"; echo up; sleep 60'
+    running = start(as_coder, "--name", "x", "--", "sh", "-c", script, "sh", str(mark))
     assert running.stdout and running.stdout.readline() == "up\n"
     running.send_signal(sent)
     _, err = running.communicate(timeout=PATIENCE_S)
@@ -393,7 +394,7 @@ def test_a_report_waits_for_a_server_that_is_away(
     run: Run, as_coder: dict[str, str], producer: Client, line: FaultyLine, tmp_path: Path
 ) -> None:
     mark = tmp_path / "go"
-    script = f"echo up; until test -e {mark}; do sleep 0.1; done; echo fine"
+    script = f"echo up; until test -e {shlex.quote(str(mark))}; do sleep 0.1; done; echo fine"
     running = start(as_coder | {"TENFOUR_URL": line.url}, "--name", "x", "--", "sh", "-c", script)
     assert running.stdout and running.stdout.readline() == "up\n"
     line.faults.extend([problem(503, "temporarily_unavailable", Retry_After="0")] * 1000)
@@ -412,11 +413,12 @@ def test_what_a_command_has_done_is_checked(
     run: Run, as_coder: dict[str, str], producer: Client, tmp_path: Path
 ) -> None:
     """api.md §9.2: the check's exit code decides; it does not run where the command has failed."""
-    check = f"echo checked; test -e {tmp_path}/mended"
+    mended = tmp_path / "mended"
+    check = f"echo checked; test -e {shlex.quote(str(mended))}"
     options = ["--max-attempts", "1", "--verify", check]
-    worked = run("run", "--name", "A", *options, "--", "touch", f"{tmp_path}/mended", env=as_coder)
+    worked = run("run", "--name", "A", *options, "--", "touch", str(mended), env=as_coder)
     assert (worked.status, worked.out) == (0, "checked\n")
-    (tmp_path / "mended").unlink()
+    mended.unlink()
     wrong = run("run", "--name", "B", *options, "--", "echo", "all is well", env=as_coder)
     assert (wrong.status, wrong.out) == (1, "all is well\nchecked\n")
     broken = run("run", "--name", "C", *options, "--", "sh", "-c", "exit 7", env=as_coder)

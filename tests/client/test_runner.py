@@ -38,8 +38,8 @@ def test_both_outputs_are_passed_on_and_kept(
             mark.touch()
         return False
 
-    script = f"printf 'a\\377b'; until test -e {mark}; do sleep 0.02; done; echo c >&2; exit 3"
-    argv = ["sh", "-c", script]
+    script = "printf 'a\\377b'; until test -e \"$1\"; do sleep 0.02; done; echo c >&2; exit 3"
+    argv = ["sh", "-c", script, "sh", str(mark)]
     ended = runner.run(argv, env=os.environ, should_stop=let_it_go_on, output=output)
     assert (ended.code, ended.output, ended.was_stopped) == (3, "a\ufffdbc\n", False)
     assert capfdbinary.readouterr() == (b"a\xffb", b"c\n")

@@ -1,5 +1,6 @@
 """Functions whose calls are tasks."""
 
+import shlex
 import threading
 from pathlib import Path
 
@@ -60,8 +61,9 @@ def test_a_failure_is_retried_and_the_last_one_raised(
 
 def test_it_is_verified(producer: Client, agent_client: Client, tmp_path: Path) -> None:
     file = tmp_path / "done"
+    check = f"test -e {shlex.quote(str(file))}"
 
-    @agent_client.task(verify=f"test -e {file}", max_attempts=2, backoff={"base_delay_ms": 0})
+    @agent_client.task(verify=check, max_attempts=2, backoff={"base_delay_ms": 0})
     def work(attempt: LiveAttempt | None = None) -> str:
         assert attempt
         if attempt.number == 2:

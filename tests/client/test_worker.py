@@ -1,5 +1,6 @@
 """`tenfour worker`, and `tenfour run` where a person, a signal or a restart comes in between."""
 
+import shlex
 import signal
 import socket
 import subprocess
@@ -70,7 +71,8 @@ def test_an_escalation_ends_the_run_with_75_and_a_blocked_task_with_76(
     # The command itself reports that it can't continue.
     second = producer.tasks.enqueue("coder", "code")
     blocked = (
-        f'"{sys.executable}" -m tenfour report $TENFOUR_ATTEMPT --status blocked --message key'
+        f"{shlex.quote(sys.executable)} -m tenfour report $TENFOUR_ATTEMPT --status blocked"
+        " --message key"
     )
     ran = run("run", "--", "sh", "-c", blocked, env=as_coder)
     assert (ran.status, ran.out) == (76, "blocked blocked\n")
@@ -106,7 +108,8 @@ def test_an_abort_stops_the_check_and_what_ignores_the_signal(
 ) -> None:
     """Ten seconds after SIGTERM comes SIGKILL, also for the children."""
     mark = tmp_path / "pids"
-    check = f"trap '' TERM; echo $$ > {mark}; echo checking; sleep 300 & echo $! >> {mark}; wait; sleep 300"
+    pids = shlex.quote(str(mark))
+    check = f"trap '' TERM; echo $$ > {pids}; echo checking; sleep 300 & echo $! >> {pids}; wait; sleep 300"
     running = start(as_coder, "--name", "x", "--lease", "5", "--verify", check, "--", "true")
     assert running.stdout and running.stdout.readline() == "checking\n"
     wait_until(lambda: len(mark.read_text().split()) == 2)
@@ -122,8 +125,9 @@ def test_what_the_command_leaves_running_serves_the_check_and_ends_with_the_atte
     run: Run, as_coder: dict[str, str], producer: Client, tmp_path: Path
 ) -> None:
     mark = tmp_path / "pid"
-    script = f"sleep 300 >/dev/null 2>&1 & echo $! > {mark}"
-    check = f"kill -0 $(cat {mark})"
+    pid = shlex.quote(str(mark))
+    script = f"sleep 300 >/dev/null 2>&1 & echo $! > {pid}"
+    check = f"kill -0 $(cat {pid})"
     ran = run("run", "--name", "x", "--verify", check, "--", "sh", "-c", script, env=as_coder)
     assert (ran.status, the_task(producer).state) == (0, "done")
     assert not is_running(int(mark.read_text()))
@@ -160,7 +164,7 @@ def test_a_restart_of_the_server_in_the_middle_loses_nothing(
     with socket.create_server(("127.0.0.1", 0)) as bound:
         env = as_coder | {"TENFOUR_URL": f"http://127.0.0.1:{bound.getsockname()[1]}"}
         server = serve(bound.fileno())
-        script = f"echo up; until test -e {mark}; do sleep 0.1; done; echo fine"
+        script = f"echo up; until test -e {shlex.quote(str(mark))}; do sleep 0.1; done; echo fine"
         running = start(env, "--name", "x", "--lease", "60", "--", "sh", "-c", script)
         assert running.stdout and running.stdout.readline() == "up\n"
         server.kill()
@@ -228,7 +232,7 @@ def test_a_worker_that_is_killed_leaves_its_report_to_the_next(
 ) -> None:
     mark, state = tmp_path / "go", tmp_path / "state" / "outbox"
     producer.tasks.enqueue("coder", "code", lease_s=600)
-    script = f"until test -e {mark}; do sleep 0.1; done"
+    script = f"until test -e {shlex.quote(str(mark))}; do sleep 0.1; done"
     first = start_worker(as_coder | {"TENFOUR_URL": line.url}, "--", "sh", "-c", script)
     wait_until(lambda: the_task(producer).state == "running")
     line.faults.extend([problem(503, "temporarily_unavailable", Retry_After="0")] * 1000)

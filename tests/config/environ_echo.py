@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
     if environ["PATH_INFO"] == "/slow":
-        Path(environ["QUERY_STRING"]).touch()  # it has begun
+        Path(unquote(environ["QUERY_STRING"])).touch()  # it has begun
         time.sleep(1)
     body = environ["wsgi.input"].read()
     start_response("200 OK", [("Content-Type", "application/json")])

@@ -16,6 +16,7 @@ from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from threading import Event, Thread
+from urllib.parse import quote
 
 import pytest
 
@@ -235,7 +236,7 @@ def test_no_request_fails_while_another_process_takes_over_the_socket() -> None:
 def test_it_finishes_the_requests_that_it_has(tmp_path: Path) -> None:
     with run_echo() as running, running.connect() as connection:
         begun = tmp_path / "begun"
-        connection.sendall(HEALTH.replace(b"/healthz", f"/slow?{begun}".encode()))
+        connection.sendall(HEALTH.replace(b"/healthz", f"/slow?{quote(str(begun))}".encode()))
         wait_until(begun.exists)
         running.process.terminate()
         assert read_all(connection).startswith(b"HTTP/1.1 200 ")

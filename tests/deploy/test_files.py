@@ -91,8 +91,8 @@ def test_nginx_accepts_its_configuration(tmp_path: Path) -> None:
     nginx = require_program("nginx")
     text = (ROOT / "deploy" / "nginx" / "tenfour.conf").read_text().replace("web:", "127.0.0.1:")
     (tmp_path / "tenfour.conf").write_text(text)
-    main = f"pid {tmp_path}/pid; error_log stderr; events {{}}\n"
-    main += f"http {{ access_log off; include {tmp_path}/tenfour.conf; }}\n"
+    main = f'pid "{tmp_path}/pid"; error_log stderr; events {{}}\n'
+    main += f'http {{ access_log off; include "{tmp_path}/tenfour.conf"; }}\n'
     (tmp_path / "nginx.conf").write_text(main)
     check(nginx, "-t", "-p", tmp_path, "-c", tmp_path / "nginx.conf")
 

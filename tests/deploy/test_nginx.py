@@ -53,8 +53,8 @@ def test_a_post_goes_on_to_the_next_process_where_an_address_no_longer_answers(
         text = text.replace(line, "\n".join(servers)).replace("listen 8000", f"listen {port}")
         (tmp_path / "tenfour.conf").write_text(text)
         (tmp_path / "nginx.conf").write_text(
-            f"daemon off; master_process off; pid {tmp_path}/pid; error_log {tmp_path}/log;\n"
-            f"events {{}} http {{ access_log off; include {tmp_path}/tenfour.conf; }}\n"
+            f'daemon off; master_process off; pid "{tmp_path}/pid"; error_log "{tmp_path}/log";\n'
+            f'events {{}} http {{ access_log off; include "{tmp_path}/tenfour.conf"; }}\n'
         )
         nginx = subprocess.Popen(
             [program, "-e", f"{tmp_path}/log", "-p", tmp_path, "-c", tmp_path / "nginx.conf"]
