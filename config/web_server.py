@@ -93,6 +93,11 @@ class Server(mp.MPServer):  # type: ignore[misc]
         self._shd = SocketHolder(listener.fileno(), False, BACKLOG)
         return super()._spawn_worker(idx, *args, **kwargs)
 
+    def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
+        """Stop at the first signal; another one would wait for a lock that this one holds."""
+        if not self.interrupt_signal:
+            super().signal_handler_interrupt(*args, **kwargs)
+
     def run(self) -> None:
         main = os.getpid()
 

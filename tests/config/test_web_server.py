@@ -9,6 +9,7 @@ from django.test import RequestFactory
 
 from config.local.embedded import free_port
 from config.local.places import PROJECT
+from config.web_server import Server
 from config.wsgi import application
 from tests.waiting import PATIENCE_S
 
@@ -46,3 +47,25 @@ def test_the_api_and_its_docs_have_a_policy_and_refuse_frames(path: str) -> None
     list(application(environ, start_response))
     assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
     assert headers["X-Frame-Options"] == "DENY"
+
+
+class Interrupt:
+    """The event that ends the main loop; another signal arrives while it is set."""
+
+    def __init__(self, server: Server) -> None:
+        self.server, self.is_locked, self.count = server, False, 0
+
+    def set(self) -> None:
+        assert not self.is_locked, "it would wait for its own lock"
+        self.is_locked = True
+        self.server.signal_handler_interrupt()
+        self.is_locked = False
+        self.count += 1
+
+
+def test_a_second_signal_does_not_interrupt_the_stop_at_the_first() -> None:
+    server = object.__new__(Server)
+    server.interrupt_signal, server.main_loop_interrupt = False, Interrupt(server)
+    server.signal_handler_interrupt()
+    server.signal_handler_interrupt()
+    assert server.interrupt_signal and server.main_loop_interrupt.count == 1
