@@ -20,6 +20,8 @@ from config.local.embedded import free_port
 from config.local.places import PROJECT
 
 START_S = 180
+# An instance keeps bytecode, as `make up` does.
+NOT_INHERITED = ("DATABASE_URL", "REDIS_URL", "PYTHONDONTWRITEBYTECODE")
 STALL_S = 3
 CLOCK_SHIFT = "1 hour"
 
@@ -37,9 +39,13 @@ class Instance:
         inherited = {
             name: text
             for name, text in os.environ.items()
-            if not name.startswith("TENFOUR_") and name not in ("DATABASE_URL", "REDIS_URL")
+            if not name.startswith("TENFOUR_") and name not in NOT_INHERITED
         }
-        return inherited | {"TENFOUR_DATA": str(self.data), "TENFOUR_PORT": str(self.port)}
+        return inherited | {
+            "TENFOUR_DATA": str(self.data),
+            "TENFOUR_PORT": str(self.port),
+            "PYTHONPYCACHEPREFIX": str(self.data.with_name("bytecode")),
+        }
 
     def start(self) -> None:
         """Start the supervisor, and wait until it serves."""
@@ -91,6 +97,16 @@ class Instance:
         found.discard(self.process.pid)
         return sorted(pid for pid in found if all(word in read_command(pid) for word in words))
 
+    def find_web_server(self) -> list[int]:
+        """Return the web server's main process and then those that serve, in random order."""
+        assert self.process
+        found = self.find_processes("config.web_server")
+        parents = {pid: read_parent(pid) for pid in found}
+        mains = [pid for pid in found if parents[pid] == self.process.pid]
+        serving = [pid for pid in found if parents[pid] in mains]
+        random.shuffle(serving)
+        return [*mains, *serving]
+
     def end(self) -> None:
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -126,12 +142,13 @@ def kill(pids: list[int]) -> None:
 
 def kill_web(instance: Instance) -> None:
     """Kill the web server's main process."""
-    kill(instance.find_processes("config.web_server")[:1])
+    kill(instance.find_web_server()[:1])
 
 
 def kill_web_worker(instance: Instance) -> None:
     """Kill one process that serves requests."""
-    kill(random.sample(instance.find_processes("config.web_server")[1:] or [0], 1))
+    wait_until(lambda: instance.find_web_server()[1:], "a process that serves", seconds=START_S)
+    kill(instance.find_web_server()[1:2])
 
 
 def kill_worker(instance: Instance) -> None:
@@ -165,7 +182,7 @@ def kill_everything(instance: Instance) -> None:
 
 
 def stall_web(instance: Instance) -> None:
-    stall(instance.find_processes("config.web_server")[1:2])
+    stall(instance.find_web_server()[1:2])
 
 
 def stall_worker(instance: Instance) -> None:

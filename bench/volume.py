@@ -37,6 +37,13 @@ PAGES = page_client.PAGES | {
     "standing instructions": "/instructions/standing/",
     "operations": "/operations/",
     "deliveries": "/settings/deliveries/",
+    "notifications": "/settings/notifications/",
+    "people": "/settings/people/",
+    "tokens": "/settings/tokens/",
+    "policies": "/settings/policies/",
+    "audit log": "/settings/audit/",
+    "audit log, one actor": "/settings/audit/?q=actor:admin",
+    "audit log, one agent": "/settings/audit/?q=agent:agent-00007",
 }
 
 

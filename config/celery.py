@@ -110,6 +110,13 @@ def share_arenas(**_: Any) -> None:
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, ARENAS)
 
 
+@worker_init.connect
+def survive_lost_broker(**_: Any) -> None:
+    from config import broker  # loads the transport, which other processes may never need
+
+    broker.install()
+
+
 @setup_logging.connect
 def keep_our_logging(**_: Any) -> None:
     """Keep Django's logging; Celery configures its own unless this signal has a receiver."""

@@ -67,3 +67,25 @@ def test_another_worker_goes_on_after_kill_9_and_no_row_is_done_twice() -> None:
         "operation.completed",
     ]
     assert running.list_due(timezone.now()) == []
+
+
+def test_a_worker_that_loses_redis_during_a_job_reconnects() -> None:
+    agent = make_agent()
+    now = timezone.now()
+    ids = [enqueued(agent, f"Task {n}", now=now) for n in range(2)]
+    start("task.abort", Task.objects.all(), now=now, reason="wrong branch")
+    Operation.objects.update(starts_at=now)
+    done = Operation.objects.filter(state="done")
+    with run_celery(*clock("redis"), TENFOUR_OPERATIONS_SECONDS="1"), run_celery(*WORKER) as worker:
+        with psycopg.connect(database_of_tests()) as blocker:
+            blocker.execute("select 1 from ledger_task where id = %s for update", [ids[0]])
+            wait_until(is_waiting_for_a_lock)
+            services.stop_redis()
+            services.start_redis()
+        wait_until(done.exists)
+        # the worker takes jobs from the new connection
+        ids = [enqueued(agent, f"More {n}", now=now) for n in range(2)]
+        start("task.abort", Task.objects.filter(id__in=ids), now=now, reason="wrong branch")
+        Operation.objects.update(starts_at=now)
+        wait_until(lambda: done.count() == 2)
+        assert worker.poll() is None

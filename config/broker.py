@@ -1,0 +1,27 @@
+"""What Tenfour changes in the Redis transport of Celery."""
+
+from typing import Any
+
+from kombu.transport import redis
+from redis.exceptions import ConnectionError as LostConnection
+
+
+class Channel(redis.Channel):  # type: ignore[misc]
+    """A channel that says when its connection is gone.
+
+    A worker that loses Redis gives up its connection (celery 5.7). Returning or acknowledging a job
+    of that connection then failed with an AttributeError, which ended the worker. This error is
+    one that Celery expects: the worker reconnects, and the job returns to its queue after the
+    visibility timeout, as those of a killed worker do.
+    """
+
+    def _connparams(self, asynchronous: bool = False) -> dict[str, Any]:
+        if self.connection is None or self.connection.client is None:
+            raise LostConnection("The connection to Redis is lost.")
+        parameters: dict[str, Any] = super()._connparams(asynchronous)
+        return parameters
+
+
+def install() -> None:
+    """Use this channel for all connections of this process."""
+    redis.Transport.Channel = Channel
