@@ -9,6 +9,7 @@ from django.http import QueryDict
 from django.urls import reverse
 
 from dashboard.badges import failure_icon
+from dashboard.date_range import DateRange, find_dates
 from dashboard.escalations import filters
 from dashboard.escalations.filters import REASONS, InboxQuery
 from dashboard.escalations.inbox_address import Address
@@ -127,6 +128,11 @@ class Inbox:
     def is_flat(self) -> bool:
         """Whether the lines have no headings."""
         return [group.key for group in self.groups] in ([SINGLES], [""])
+
+    @property
+    def dates(self) -> DateRange:
+        """The days between which the escalations were opened."""
+        return find_dates("opened", self.query.opened)
 
     @property
     def is_small(self) -> bool:

@@ -8,6 +8,7 @@ from uuid import UUID
 from django.http import QueryDict
 from django.urls import reverse
 
+from dashboard.date_range import DateRange, find_dates
 from dashboard.escalations import filters, queries
 from dashboard.escalations.filters import InboxQuery
 from dashboard.escalations.inbox_queries import narrow
@@ -48,6 +49,11 @@ class Listing:
     page: Page[Escalation]
     params: QueryDict
     query: str  # of a link to a row
+
+    @property
+    def dates(self) -> DateRange:
+        """The days between which the escalations were opened."""
+        return find_dates("opened", self.box.opened)
 
     @property
     def newer_query(self) -> str:

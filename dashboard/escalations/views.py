@@ -5,9 +5,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.http import HttpResponse
 from django.urls import reverse
 
-from dashboard.escalations import queries
+from dashboard.date_range import open_dates
+from dashboard.escalations import filters, queries
 from dashboard.escalations.answer_form import NO_REPLY, Reply
 from dashboard.escalations.evidence import (
     ContextPreview,
@@ -75,9 +77,10 @@ class InboxPage(PageContext):
 
 
 @live_page(TEMPLATE, PART, current="escalations", read_key=read_key)
-def index(visit: Visit) -> InboxPage:
+def index(visit: Visit) -> InboxPage | HttpResponse:
     """Show the first escalation of the list."""
-    return build_page(visit)
+    query = filters.parse(visit.request.GET.get("q", ""))
+    return open_dates(visit.request, query, "opened") or build_page(visit)
 
 
 @live_page(TEMPLATE, PART, current="escalations", read_key=read_key)

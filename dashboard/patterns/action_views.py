@@ -33,28 +33,35 @@ def act(request: HtmxRequest, pattern_id: UUID, verb: str) -> HttpResponse:
     action, scope = find_action(ACTIONS, verb), read_scope(request)
     if not queries.exists(pattern_id):
         raise Http404(f"There is no pattern {pattern_id}.")
-    page = reverse("dashboard:pattern", args=[pattern_id]) + scope.query
-    was_open = queries.is_open(pattern_id)
-    changed, said = VERBS[action.verb](request, [pattern_id])
-    if changed and was_open:
-        undo = reverse("dashboard:pattern_act", args=[pattern_id, "reopen"]) + scope.query
-        toasts.add_message(request, said, undo=undo)
-    else:
-        add_message(request, (changed, said), of=1)
-    return redirect(page)
+    carry_out(request, action.verb, [pattern_id])
+    return redirect(reverse("dashboard:pattern", args=[pattern_id]) + scope.query)
 
 
 @require_POST
 @operators_only
 def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
     """Act on the selected patterns and return to the list."""
-    action, ids = find_action(ACTIONS, verb), read_selection(request.POST)
+    action = find_action(ACTIONS, verb)
+    ids = read_selection(request.POST) or read_selection(request.GET)  # an undo is an address
     page = back_to(request, otherwise=reverse("dashboard:patterns"))
     if not ids:
         messages.warning(request, "Select at least one pattern. Nothing was changed.")
     else:
-        add_message(request, VERBS[action.verb](request, ids), of=len(ids))
+        carry_out(request, action.verb, ids)
     return redirect(list_url(page))
+
+
+def carry_out(request: HtmxRequest, verb: str, ids: list[UUID]) -> None:
+    """Act on patterns and say so; what was open can be opened again by the message's button."""
+    opened = queries.list_open(ids)
+    changed, said = VERBS[verb](request, ids)
+    if changed == len(ids) == len(opened):
+        params = read_scope(request).params.copy()
+        params.setlist("id", [str(id) for id in opened])
+        undo = reverse("dashboard:patterns_act", args=["reopen"])
+        toasts.add_message(request, said, undo=f"{undo}?{params.urlencode()}")
+    else:
+        add_message(request, (changed, said), of=len(ids))
 
 
 JUDGED = {

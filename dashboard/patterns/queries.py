@@ -1,6 +1,7 @@
 """Queries of the Patterns pages: the list with its figures, and one pattern."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -254,8 +255,10 @@ def exists(pattern_id: UUID) -> bool:
     return FailurePattern.objects.filter(pk=pattern_id).exists()
 
 
-def is_open(pattern_id: UUID) -> bool:
-    return FailurePattern.objects.filter(pk=pattern_id, state=PatternState.OPEN).exists()
+def list_open(ids: Iterable[UUID]) -> list[UUID]:
+    """Return those of some patterns that are open."""
+    rows = FailurePattern.objects.filter(pk__in=list(ids), state=PatternState.OPEN).order_by("id")
+    return list(rows.values_list("pk", flat=True))
 
 
 def find_pattern(pattern_id: UUID) -> FailurePattern | None:

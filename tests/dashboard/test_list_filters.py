@@ -156,7 +156,12 @@ def test_a_range_of_time_on_each_list(
 
 @pytest.mark.parametrize(
     ("path", "key"),
-    [("/dead-letters/", "failed"), ("/instructions/", "sent"), ("/settings/deliveries/", "sent")],
+    [
+        ("/dead-letters/", "failed"),
+        ("/escalations/", "opened"),
+        ("/instructions/", "sent"),
+        ("/settings/deliveries/", "sent"),
+    ],
 )
 def test_two_days_of_a_form_become_a_term_of_the_list(
     browser: Client, project: Project, path: str, key: str
