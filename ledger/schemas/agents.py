@@ -39,7 +39,9 @@ class AgentOut(Schema):
     running: int = Field(description="running attempts")
     breaker: BreakerOut = Field(description="the agent's circuit breaker")
     last_seen_at: datetime | None = Field(description="when it last called; null if never")
-    silent: bool = Field(description="true if the agent has not called for a while although work waits for it")
+    silent: bool = Field(
+        description="true if the agent has not called for a while although work waits for it"
+    )
     waiting: int = Field(description="instructions in the agent's queue")
     awaiting_ack: int = Field(description="delivered instructions that are not acknowledged")
     created_at: datetime = Field(description="when it was created")

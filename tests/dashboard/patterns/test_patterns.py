@@ -337,7 +337,9 @@ def test_many_at_once(browser: Client, agent: Agent, now: datetime) -> None:
     resolved = browser.post(f"{URL}resolve/all/", {"id": ids}, follow=True)
     assert "2 patterns resolved." in words(resolved)
     assert FailurePattern.objects.filter(state="open").get() == of("three")
-    [undo] = re.findall(r'class="toast__more">\s*<form method="post" action="([^"]+)"', html(resolved))
+    [undo] = re.findall(
+        r'class="toast__more">\s*<form method="post" action="([^"]+)"', html(resolved)
+    )
     assert said(browser, unescape(undo), {}) == "2 patterns reopened."
     assert FailurePattern.objects.filter(state="open").count() == 3
     said(browser, f"{URL}resolve/all/", {"id": ids[:1]})
