@@ -63,14 +63,21 @@ from (
     where fingerprint >= %(begin)s and fingerprint < %(begin)s::text || 'g'
         and (%(project)s::uuid is null or project_id = %(project)s) limit 2
 ) found having count(*) > 0"""
+ENDS = "substring(uuid_send({own}) from 13) = %(end)s"
 BY_SHORT_ID = f"""{
     union_of(
         f'''select '{{page}}' as page, id from (
             select id as own, {{column}} as id, {IN_PROJECT} as seen from {{table}}
             order by {{table}}.id desc limit {SHORT_IDS_SEARCHED}
-        ) newest where substring(uuid_send(own) from 13) = %(end)s and seen limit 1'''
+        ) newest where {ENDS.format(own="own")} and seen limit 1'''
     )
 } union all ({BY_FINGERPRINT}) limit 1"""
+BY_OLD_SHORT_ID = f"""{
+    union_of(
+        f"select '{{page}}' as page, {{column}} as id from {{table}}"
+        f" where {ENDS.format(own='id')} and {IN_PROJECT}"
+    )
+} limit 1"""
 
 
 def find_url(text: str, project: Project | None) -> str:
@@ -86,6 +93,23 @@ def find_url(text: str, project: Project | None) -> str:
         or plan_queries.find_url(text, project)
         or find_short_id(text, own)
     )
+
+
+def is_short_id(text: str) -> bool:
+    match = SHORT_ID.fullmatch(text.strip(QUOTES).strip().lower())
+    return match is not None and len(match["digits"]) < FINGERPRINT_LENGTH
+
+
+def find_old_url(text: str, project: Project | None) -> str:
+    """Return the URL of the row whose id ends with these digits, or an empty string.
+
+    It reads all rows, which takes seconds with millions of them.
+    """
+    if not is_short_id(text):
+        return ""
+    digits = text.strip(QUOTES).strip()[-8:]
+    own = project.pk if project else None
+    return url_of(sql.run(BY_OLD_SHORT_ID, end=bytes.fromhex(digits), project=own))
 
 
 def find_short_id(text: str, project: UUID | None) -> str:

@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 from functools import partial
+from urllib.parse import urlencode
 
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from dashboard import query_box
 from dashboard.access import may_open, operators_only
+from dashboard.navigation import Scope
 from dashboard.rendering import HtmxRequest, PageContext, begin_visit, respond
 from dashboard.search import exact, results
 from dashboard.search.results import Group, Result
@@ -21,8 +24,13 @@ class SearchPage(PageContext):
     actions: list[Result]
     words: list[str]
     nearest: Result | None
+    every_url: str  # which searches all rows for a short id; empty for another text
     is_command: bool  # such as `pause coder`, which needs no results
     kind: str = ""
+
+
+# what the palette shows of the page
+PARTS = ("text", "groups", "actions", "words", "nearest", "every_url", "is_command", "kind")
 
 
 @require_safe
@@ -30,12 +38,16 @@ class SearchPage(PageContext):
 def search(request: HtmxRequest) -> HttpResponse:
     """Show what matches a text; a form that names one page exactly goes to it.
 
-    With `part`, return the results alone, for the palette.
+    With `part`, return the results alone, for the palette. With `all`, search all rows for a short
+    id, and not only new ones.
     """
     visit = begin_visit(request, current="")
     text = query_box.clean(request.GET.get("q", ""))
     is_part = "part" in request.GET
     if not is_part and (address := exact.find_url(text, visit.scope.project)):
+        return redirect(address)
+    is_whole = "all" in request.GET
+    if is_whole and (address := exact.find_old_url(text, visit.scope.project)):
         return redirect(address)
     may = partial(may_open, request.user)
     kind = request.GET.get("kind", "")
@@ -51,13 +63,18 @@ def search(request: HtmxRequest) -> HttpResponse:
         actions=actions,
         words=text.split(),
         nearest=results.find_nearest(text, visit.scope) if is_lost else None,
+        every_url=every_url(visit.scope, text) if is_lost and not is_whole else "",
         is_command=is_command,
         kind=kind,
     )
     if is_part:
-        context = {
-            name: getattr(page, name)
-            for name in ("text", "groups", "actions", "words", "nearest", "is_command", "kind")
-        }
+        context = {name: getattr(page, name) for name in PARTS}
         return render(request, "search/_results.html", context)
     return respond(visit, "search/index.html", "search/_search.html", page)
+
+
+def every_url(scope: Scope, text: str) -> str:
+    if not exact.is_short_id(text):
+        return ""
+    given = urlencode({**scope.params, "q": text, "all": "1"})
+    return f"{reverse('dashboard:search')}?{given}"

@@ -4,6 +4,7 @@ import re
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
+from html import unescape
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -13,7 +14,7 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.search import queries
+from dashboard.search import exact, queries
 from ledger.models import Agent, Attempt
 from ledger.search_words import Common
 from retries.models import Escalation, Grouped, Operation
@@ -51,6 +52,26 @@ def test_a_short_id_lands_on_what_it_names(browser: Client, agent: Agent, form: 
         assert browser.get("/search/", {"q": short})["Location"] == to
     for text in (form.format(str(attempt.pk)[-8:]), str(attempt.pk)):
         assert browser.get("/search/", {"q": text})["Location"] == f"/tasks/{task.pk}/"
+
+
+def test_a_short_id_of_an_old_row_is_found_on_request(
+    browser: Client, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = timezone.now()
+    old = make_task("failed", agent=agent, now=now)
+    make_task("failed", agent=agent, now=now)
+    statement = exact.BY_SHORT_ID.replace(str(exact.SHORT_IDS_SEARCHED), "1")
+    monkeypatch.setattr(exact, "BY_SHORT_ID", statement)
+    short = str(old.pk)[-8:]
+    for form in ({}, {"part": "1"}):
+        page = html(browser.get("/search/", {"q": f"…{short}"} | form))
+        [link] = re.findall(r'href="(/search/[?][^"]+all=1)"', page)
+        assert browser.get(unescape(link))["Location"] == f"/tasks/{old.pk}/"
+    lost = html(browser.get("/search/", {"q": "cafebabe", "all": "1"}))
+    assert "Nothing found" in lost and "Search all rows" not in lost
+    elsewhere = browser.get("/search/", {"q": short, "all": "1", "project": make_project("b").name})
+    assert elsewhere.status_code == 200
+    assert "Search all rows" not in html(browser.get("/search/", {"q": "nothing"}))
 
 
 def test_an_agent_s_name_lands_on_its_page(browser: Client, agent: Agent) -> None:

@@ -189,7 +189,7 @@
     Tab: function () {
       var link = chosen();
       var name = link && link.dataset.kind;
-      if (name && !["exact", "recent", "actions", "nearest"].includes(name) && !kind) keep(name);
+      if (name && !["exact", "recent", "actions", "nearest", "every"].includes(name) && !kind) keep(name);
     },
     Escape: function () {
       if (box.value || kind) {
