@@ -203,21 +203,17 @@ def python(*argv: str) -> Command:
     return Command([sys.executable, *argv])
 
 
-def celery(*argv: str) -> Command:
-    """Return a Celery command; an orphan is killed at once, because sweeps redo its work."""
-    quiet = "ignore:You're running the worker with superuser privileges"
-    command = python("-W", quiet, "-m", "celery", "--quiet", "--skip-checks", "-A", "config", *argv)
-    return replace(command, orphaned=signal.SIGKILL)
+def celery(name: str) -> Command:
+    """Return the command of the worker or the clock; an orphan is killed: sweeps redo its work."""
+    return replace(python("-m", "config.celery_processes", name), orphaned=signal.SIGKILL)
 
 
 def celery_worker() -> Command:
-    threads = os.environ.get("TENFOUR_WORKER_THREADS") or "4"
-    return celery("worker", "-P", "threads", "-c", threads, "--without-gossip", "--without-mingle")
+    return celery("worker")
 
 
 def celery_beat() -> Command:
-    # Last runs are rows of the database, so the clock needs no schedule file.
-    return celery("beat", "--scheduler", "celery.beat:Scheduler", "--pidfile", "")
+    return celery("beat")
 
 
 # ---- environment and addresses

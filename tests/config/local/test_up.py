@@ -151,10 +151,13 @@ def test_every_part_of_it_runs(tenfour: Instance) -> None:
         "bin/postgres",
         "valkey-server",
         "config.web_server",
-        "celery --quiet --skip-checks -A config worker",
+        "config.celery_processes worker",
     )
     # another test may have killed Redis, and with it what can't go on without
-    wait_until(lambda: all(tenfour.child(words) for words in (*parts, "beat")), tenfour.said)
+    wait_until(
+        lambda: all(tenfour.child(words) for words in (*parts, "config.celery_processes beat")),
+        tenfour.said,
+    )
 
 
 def test_the_servers_run_without_rights(tenfour: Instance) -> None:
