@@ -100,13 +100,14 @@ def initials(name: str) -> str:
 COUNT_CAP = 10_000  # counting stops here
 
 
-def capped(number: int) -> str:
-    """Format a number that was counted up to COUNT_CAP.
+def capped(number: int, most: int = 0) -> str:
+    """Format a number that was counted up to `most`, or else up to COUNT_CAP.
 
-    >>> capped(9_999), capped(10_000)
-    ('9,999', '10,000+')
+    >>> capped(9_999), capped(10_000), capped(1_000, 1_000)
+    ('9,999', '10,000+', '1,000+')
     """
-    return f"{COUNT_CAP:,}+" if number >= COUNT_CAP else f"{number:,}"
+    most = most or COUNT_CAP
+    return f"{most:,}+" if number >= most else f"{number:,}"
 
 
 def counted(number: int, one: str, many: str = "") -> str:

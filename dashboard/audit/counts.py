@@ -12,6 +12,7 @@ from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
 from dashboard.audit.queries import (
     COUNT_CAP,
+    cache_key,
     filter_admin_log,
     filter_sign_ins,
     select_events,
@@ -19,7 +20,7 @@ from dashboard.audit.queries import (
 )
 from dashboard.navigation import Scope
 from dashboard.query_box import ANY
-from dashboard.shared_queries import hash_of, name_params
+from dashboard.shared_queries import name_params
 from ledger import sql
 from ledger.optional_cache import get_or_compute_slow
 
@@ -42,7 +43,7 @@ def count_choices(
 ) -> ChoiceCounts:
     """Count the newest records of each noun and of each period, with the query's other keys."""
     return get_or_compute_slow(
-        f"audit-counts:{scope.project.id if scope.project else 'all'}:{hash_of(query.text)}",
+        cache_key("audit-counts", query, scope),
         lambda: read_counts(query, scope, nouns=nouns, periods=periods, now=now),
     )
 

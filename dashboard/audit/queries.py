@@ -20,11 +20,12 @@ from dashboard.activity.queries import EventEntry, describe_events, filter_event
 from dashboard.navigation import Scope
 from dashboard.pagination import PAGE
 from dashboard.query_box import ANY
-from dashboard.shared_queries import CountOf, match_values, of_project
+from dashboard.shared_queries import CountOf, hash_of, match_values, of_project
 from ledger.ids import SLACK, first_id
 from ledger.models import Project, SignInOutcome, SignInRecord, Token
 from ledger.models.event import TOKEN_ACTS, EventQuerySet
 from ledger.models.token import TokenKind
+from ledger.optional_cache import get_or_compute_slow
 from ledger.people.browsers import describe_browser
 
 BATCH = 500  # records that an export reads at a time
@@ -245,6 +246,17 @@ def describe_sign_in(row: SignInRecord) -> AuditRecord:
 
 def count_records(query: EventQuery, scope: Scope) -> int:
     """Return the number of records, up to COUNT_CAP."""
+    key = cache_key("audit-count", query, scope)
+    return get_or_compute_slow(key, lambda: read_count(query, scope))
+
+
+def cache_key(name: str, query: EventQuery, scope: Scope) -> str:
+    """Return the key of a number about a query's records, which depend on the scope, too."""
+    seen = (scope.project and scope.project.pk, scope.is_limited, scope.is_choice)
+    return f"{name}:{hash_of((seen, query.text))}"
+
+
+def read_count(query: EventQuery, scope: Scope) -> int:
     sources: list[QuerySet[Any]] = [*select_events(query, scope)]
     if shows_instance(query, scope):
         sources += [filter_admin_log(query), filter_sign_ins(query)]

@@ -13,6 +13,7 @@ from dashboard.escalations import filters, queries
 from dashboard.escalations.filters import InboxQuery
 from dashboard.escalations.inbox_queries import narrow
 from dashboard.escalations.outcome import AnswerOutcome, describe_outcome
+from dashboard.formatting import capped
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
 from dashboard.rendering import Visit
@@ -35,7 +36,7 @@ class Tab:
 
     label: str
     url: str
-    count: int
+    number: str
     current: bool
 
 
@@ -111,19 +112,19 @@ def build_tabs(visit: Visit, state: str, others: tuple[int, int] | None = None) 
     """Return the tabs of the three lists; pass how many are snoozed and closed if it is known."""
     page, params = reverse("dashboard:escalations"), visit.scope.params
     snoozed, answered = others or queries.count_others(visit.scope.project, now=visit.now)
-    counts = (
-        ("Open", "", visit.shell.needs_you),
-        ("Snoozed", SNOOZED, snoozed),
-        ("Answered", ANSWERED, answered),
+    numbers = (
+        ("Open", "", visit.shell.needs_you_number),
+        ("Snoozed", SNOOZED, capped(snoozed)),
+        ("Answered", ANSWERED, capped(answered)),
     )
     return [
         Tab(
             label,
             page + (build_query(params, state=name) if name else build_query(params)),
-            count,
+            number,
             name == state,
         )
-        for label, name, count in counts
+        for label, name, number in numbers
     ]
 
 

@@ -31,7 +31,7 @@ from dashboard.escalations.panel import (
 from dashboard.escalations.rows import Listing, Tab, build_tabs, read_listing, read_state
 from dashboard.escalations.snooze_times import SnoozeTime, list_snooze_times
 from dashboard.live_updates import read_inbox_live_key
-from dashboard.navigation import Scope
+from dashboard.navigation import Scope, Shell
 from dashboard.nearest_names import NameHints, suggest_names
 from dashboard.rendering import PageContext, Visit, live_page, wants_part
 from dashboard.saved_views.strip import ViewStrip, parse_saved, read_views
@@ -119,7 +119,7 @@ def build_page(
     query = inbox.link_query if inbox else listing.query
     listed = inbox.address.build() if inbox else query
     return InboxPage(
-        title=page_title(visit.shell.needs_you),
+        title=page_title(visit.shell),
         heading="Escalations",
         status_code=status_code,
         scope=visit.scope,
@@ -172,10 +172,11 @@ def find_next_open(inbox: Inbox | None, escalation: Escalation) -> Escalation | 
     return queries.find_listed(id) if id and id != escalation.pk else None
 
 
-def page_title(open_count: int) -> str:
-    if not open_count:
+def page_title(shell: Shell) -> str:
+    if not shell.needs_you:
         return "Escalations"
-    return f"{open_count:,} need{'s' if open_count == 1 else ''} an answer · Escalations"
+    needs = "needs" if shell.needs_you == 1 else "need"
+    return f"{shell.needs_you_number} {needs} an answer · Escalations"
 
 
 def escalation_url(escalation_id: UUID, query: str) -> str:
