@@ -6,7 +6,7 @@ from kombu.transport import redis
 from redis.exceptions import ConnectionError as LostConnection
 
 
-class Channel(redis.Channel):  # type: ignore[misc]
+class Channel(redis.Channel):
     """A channel that says when its connection is gone.
 
     A worker that loses Redis gives up its connection (celery 5.7). Returning or acknowledging a job
@@ -18,7 +18,7 @@ class Channel(redis.Channel):  # type: ignore[misc]
     def _connparams(self, asynchronous: bool = False) -> dict[str, Any]:
         if self.connection is None or self.connection.client is None:
             raise LostConnection("The connection to Redis is lost.")
-        parameters: dict[str, Any] = super()._connparams(asynchronous)
+        parameters: dict[str, Any] = super()._connparams(asynchronous)  # type: ignore[misc]
         return parameters
 
 

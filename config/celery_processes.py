@@ -10,6 +10,7 @@ import sys
 import warnings
 
 THREADS = 4
+SCHEDULER = "celery.beat:Scheduler"  # last runs are rows of the database, so it needs no file
 
 
 def start_worker() -> int:
@@ -35,13 +36,10 @@ def start_worker() -> int:
 
 def start_beat() -> int:
     """Run the clock until a signal ends it."""
-    from celery.beat import Scheduler
-
     from config.celery import app
 
     gc.enable()
-    # Last runs are rows of the database, so the clock needs no file for its schedule.
-    app.Beat(app=app, scheduler_cls=Scheduler, loglevel="WARNING", quiet=True).run()
+    app.Beat(app=app, scheduler_cls=SCHEDULER, loglevel="WARNING", quiet=True).run()
     return 0
 
 
