@@ -209,7 +209,7 @@ def shared_counters() -> Iterator[None]:
 
 
 def freeze_loaded() -> None:
-    """Exempt everything that is loaded from garbage collection in the workers.
+    """Exempt everything that is loaded from garbage collection in the workers, and begin with it.
 
     A full collection takes a tenth of a second, and the request that it hits takes that longer.
     """
@@ -219,6 +219,11 @@ def freeze_loaded() -> None:
 
 
 def load_application(name: str) -> Application:
+    """Import an application, without garbage collections until `freeze_loaded`.
+
+    Loading creates little garbage, and collections would take a sixth of the time.
+    """
+    gc.disable()
     module, _, attribute = name.partition(":")
     application: Application = getattr(import_module(module), attribute)
     return application
@@ -233,7 +238,6 @@ def main(name: str = "config.wsgi:application") -> None:
     else:  # not the address of a `make up` whose folder is used
         os.environ["TENFOUR_LOCAL_URL"] = url_of(listener)
     with shared_counters():
-        gc.disable()  # loading creates little garbage and takes a sixth longer with collections
         application = load_application(name)
         wait_for_gate()
         if is_own:
