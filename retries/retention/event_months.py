@@ -14,6 +14,7 @@ from ledger.ids import FIRST_ID
 from ledger.journal_months import Busy, JournalPartition
 from ledger.models import ClockRun
 from retries.retention.archives import ArchiveBusy, Record
+from retries.retention.pace import Pace
 from retries.retention.row_kind import build_records, select_records
 from retries.retention.running import open_archive
 
@@ -39,7 +40,7 @@ def archive_and_drop(month: JournalPartition, *, now: datetime) -> bool:
 
 def archive_month(month: JournalPartition, *, now: datetime) -> bool:
     """Archive the next events of a month; return whether the archive has all of them, or is off."""
-    ends_at = time.monotonic() + SLICE_SECONDS
+    ends_at, pace = time.monotonic() + SLICE_SECONDS, Pace()
     try:
         with open_archive(now) as archive:
             if archive is None:
@@ -49,6 +50,7 @@ def archive_month(month: JournalPartition, *, now: datetime) -> bool:
                 store_resume_after({month.name: str(last)}, now=now)
                 if time.monotonic() >= ends_at:
                     return False
+                pace.rest()
     except ArchiveBusy as error:
         raise Busy("Another run writes to the archive.") from error
     return True

@@ -25,6 +25,7 @@ from retries.retention import (
     task_rows,
 )
 from retries.retention.archives import ArchiveBusy, DamagedArchive, Writer, open_writer
+from retries.retention.pace import Pace
 from retries.retention.row_kind import FIRST_ID, RowKind, Scope
 
 logger = logging.getLogger(__name__)
@@ -131,13 +132,14 @@ class Run:
         The search continues where the last one stopped, so that rows that must stay do not keep it
         from those after them. After the end it begins with the oldest row again.
         """
-        scope = self.bounds[kind.name]
+        scope, pace = self.bounds[kind.name], Pace()
         while found := kind.find(UUID(self.resume_after.get(kind.name, FIRST)), scope):
             if found.ids:
                 self.did[kind.name] += delete_batch(kind, found.ids, scope, self.archive)
             self.resume_after[kind.name] = str(found.last)
             if time.monotonic() >= ends_at:
                 return False
+            pace.rest()
         self.resume_after.pop(kind.name, None)
         return True
 

@@ -39,7 +39,7 @@ from retries.escalations.choices import Choice
 from retries.failures import failure_counts, figures, fixes
 from retries.models import Escalation, FailurePattern, Grouped
 from retries.plans import aborting as plans
-from retries.retention import archives, running
+from retries.retention import archives, pace, running
 from retries.sessions import processing
 from retries.states import Answer
 from tests.factories import MINUTE, make_instruction, send
@@ -304,6 +304,20 @@ def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "SLICE_SECONDS", 10)
     kinds = [replace(kind, searched=1) for kind in running.KINDS]
     monkeypatch.setattr(running, "KINDS", kinds)
+
+
+def test_a_run_rests_after_each_batch_for_as_long_as_it_took(
+    agent: Agent, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, rests = count(), list[float]()
+    clock = SimpleNamespace(monotonic=lambda: next(looks), sleep=rests.append)
+    monkeypatch.setattr(pace, "time", clock)
+    monkeypatch.setattr(running, "KINDS", [replace(each, searched=1) for each in running.KINDS])
+    for _ in range(3):
+        finish(agent)
+    assert running.delete_old(now=LATER)["tasks"] == 3
+    assert rests and set(rests) == {1.0}  # a second between two looks at the clock
+    assert len(rests) >= 3
 
 
 @pytest.mark.usefixtures("short_runs")
