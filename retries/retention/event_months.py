@@ -21,6 +21,7 @@ from retries.retention.running import open_archive
 EVENTS_READ = 1000
 # A run ends after about so long.
 SLICE_SECONDS = 60.0
+REST_SHARE = 1.0  # of `pace`
 ENTRY = "journal"  # of the clock
 
 
@@ -40,7 +41,7 @@ def archive_and_drop(month: JournalPartition, *, now: datetime) -> bool:
 
 def archive_month(month: JournalPartition, *, now: datetime) -> bool:
     """Archive the next events of a month; return whether the archive has all of them, or is off."""
-    ends_at, pace = time.monotonic() + SLICE_SECONDS, Pace()
+    ends_at, pace = time.monotonic() + SLICE_SECONDS, Pace(REST_SHARE)
     try:
         with open_archive(now) as archive:
             if archive is None:

@@ -41,6 +41,9 @@ KINDS: Sequence[RowKind] = (
 OFF = "off"
 # A run ends after about so long; the next one continues.
 SLICE_SECONDS = 60.0
+# Deleting also makes work for autovacuum. Without rests, a claim beside a run took 1.8 times as
+# long at the 95th percentile, on two processors.
+REST_SHARE = 3.0
 FIRST = str(FIRST_ID)
 
 
@@ -132,7 +135,7 @@ class Run:
         The search continues where the last one stopped, so that rows that must stay do not keep it
         from those after them. After the end it begins with the oldest row again.
         """
-        scope, pace = self.bounds[kind.name], Pace()
+        scope, pace = self.bounds[kind.name], Pace(REST_SHARE)
         while found := kind.find(UUID(self.resume_after.get(kind.name, FIRST)), scope):
             if found.ids:
                 self.did[kind.name] += delete_batch(kind, found.ids, scope, self.archive)
