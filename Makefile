@@ -12,7 +12,7 @@ help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /make \1#/p' Makefile | while IFS='#' read -r name what; do \
 		printf '%-11s %s\n' "$$name" "$$what"; done
 
-# Bytecode halves the time in which a process that ended is back.
+# With bytecode, a process that ended is back sooner.
 up: export PYTHONDONTWRITEBYTECODE :=
 up: ## start everything in this terminal: Postgres, Redis, web, worker, clock
 	@$(some-python) -m config.local.install requirements-embedded.lock

@@ -9,8 +9,15 @@ import os
 import sys
 import warnings
 
-THREADS = 4
+THREADS = "4"
 SCHEDULER = "celery.beat:Scheduler"  # last runs are rows of the database, so it needs no file
+
+
+def count_threads(text: str) -> int:
+    """Return the number of threads in a setting; exit with a sentence if it is none."""
+    if not (text.isdecimal() and int(text)):
+        sys.exit(f"TENFOUR_WORKER_THREADS must be a whole number from 1, not {text!r}.")
+    return int(text)
 
 
 def start_worker() -> int:
@@ -22,7 +29,7 @@ def start_worker() -> int:
     worker = Worker(
         app=app,
         pool_cls="threads",
-        concurrency=int(os.environ.get("TENFOUR_WORKER_THREADS") or THREADS),
+        concurrency=count_threads(os.environ.get("TENFOUR_WORKER_THREADS") or THREADS),
         loglevel="WARNING",
         without_gossip=True,
         without_mingle=True,
