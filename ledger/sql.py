@@ -150,6 +150,16 @@ def _execute(sql: str, params: dict[str, Any]) -> list[Row]:
         return cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
 
 
+def leave_interrupted_statement() -> None:
+    """Close the connection after an interrupt, so that the next statement opens another.
+
+    An interrupt may come after a statement was sent and before its rows were read. The connection
+    then refuses every further statement. A transaction keeps its connection and can't be saved.
+    """
+    if not connection.in_atomic_block:
+        connection.close()
+
+
 @cache
 def numbered(sql: str) -> tuple[bytes, tuple[str, ...]]:
     """Return the statement with PostgreSQL's own placeholders, and the name of each value.

@@ -18,6 +18,7 @@ from tenfour import Client, TenfourError, calls
 from ledger import agents, tokens
 from ledger.journal import Actor, Stamp
 from ledger.models import Project, Token
+from ledger.sql import leave_interrupted_statement
 
 DEMO = Actor("system", "demo", "demo")
 PROJECT = "demo"
@@ -67,6 +68,7 @@ def run_stage(url: str) -> Iterator[Stage]:
             yield stage
         finally:
             stop(stage.players)
+            leave_interrupted_statement()
             revoke_all(project)
 
 
@@ -122,11 +124,12 @@ def local_url() -> str:
 @contextmanager
 def refuse_second_demo() -> Iterator[None]:
     """Refuse a second demo beside this one: each would run the other's idle checks."""
-    with connection.cursor() as cursor:
-        cursor.execute("select pg_try_advisory_lock(hashtext('tenfour demo'))")
-        if not cursor.fetchone()[0]:
-            raise CommandError("A demo is running already. Stop it with Ctrl-C.")
-        try:
-            yield
-        finally:
-            cursor.execute("select pg_advisory_unlock(hashtext('tenfour demo'))")
+    own = connection.copy()  # an interrupt of the demo's statements must not end the lock
+    try:
+        with own.cursor() as cursor:
+            cursor.execute("select pg_try_advisory_lock(hashtext('tenfour demo'))")
+            if not cursor.fetchone()[0]:
+                raise CommandError("A demo is running already. Stop it with Ctrl-C.")
+        yield
+    finally:
+        own.close()

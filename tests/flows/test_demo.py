@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
+from config.demo.demo_project import refuse_second_demo, run_stage
 from ledger.models import Agent, Instruction, Task, Token
 from retries.attempts import leases
 from retries.models import Escalation
@@ -135,6 +137,16 @@ def test_it_can_run_again_but_not_beside_itself(
     again = demo(web_server, "--seconds", "2", "--wait", "0")
     out, _ = again.communicate(timeout=PATIENCE_S)
     assert again.returncode == 0 and "deliveries" in out, out
+
+
+def test_an_interrupt_inside_a_statement_ends_it_as_any_other(
+    web_server: str, transactional_db: None
+) -> None:
+    with pytest.raises(KeyboardInterrupt), refuse_second_demo(), run_stage(web_server):
+        connection.connection.pgconn.send_query(b"select pg_sleep(0)")  # its rows are never read
+        raise KeyboardInterrupt
+    token = Token.objects.get()
+    assert token.revoked_at is not None
 
 
 def test_nothing_running_is_one_sentence(demo: Demo, transactional_db: None) -> None:

@@ -237,6 +237,17 @@ def test_an_interrupt_releases_the_task(agent: Agent, interrupt: type[BaseExcept
     assert Attempt.objects.get().outcome == "released"
 
 
+@pytest.mark.django_db(transaction=True)
+def test_an_interrupt_inside_a_statement_releases_the_task(agent: Agent) -> None:
+    def work(*call: Any) -> None:
+        connection.connection.pgconn.send_query(b"select pg_sleep(0)")  # its rows are never read
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        execute(work)
+    assert Attempt.objects.get().outcome == "released"
+
+
 def test_an_error_whose_text_fails_is_reported(agent: Agent) -> None:
     class Mute(Exception):
         def __str__(self) -> str:
