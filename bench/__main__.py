@@ -7,7 +7,7 @@ import platform
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -81,23 +81,55 @@ def main(argv: list[str]) -> int:
     options = parse_arguments(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stop all child processes
     names = options.suite or list(SUITES)
+    run = Run(names, replace(QUICK if options.quick else Scale(), against=options.against))
     try:
         with run_sandbox() as sandbox:
-            machine = describe_machine(sandbox)
-            scale = replace(QUICK if options.quick else Scale(), against=options.against)
-            figures = run_suites(sandbox, names, scale)
+            run.measure(sandbox)
     except Refused as refusal:
         sys.exit(str(refusal))
-    lines = format_table(figures)
-    print("\n" + "\n".join(lines))
-    # omit --json FILE: the path is specific to this machine
-    command = " ".join(["python -m bench --quick" if options.quick else "python -m bench", *names])
-    command += f" --against {options.against}" if options.against else ""
-    if options.json:
-        options.json.write_text(json.dumps(as_json(machine, command, figures), indent=1) + "\n")
-    if options.update_docs:
-        update_report([format_machine(machine, command), "", *lines])
-    return int(any(figure.verdict == "MISSED" for figure in figures))
+    finally:  # a run that is ended reports the suites that it has finished
+        if run.figures:
+            run.report(options.json, update_docs=options.update_docs)
+    return int(any(figure.verdict == "MISSED" for figure in run.figures))
+
+
+@dataclass
+class Run:
+    """The suites to run, and the figures of those that have ended."""
+
+    names: list[str]
+    scale: Scale
+    machine: dict[str, Any] = field(default_factory=dict)
+    ended: list[str] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
+
+    def measure(self, sandbox: Sandbox) -> None:
+        self.machine = describe_machine(sandbox)
+        for name in self.names:
+            try:
+                self.figures += SUITES[name](sandbox, self.scale, partial(say, name))
+            except MissingDependency as missing:
+                say(name, f"skipped. {missing}")
+            self.ended.append(name)
+
+    @property
+    def command(self) -> str:
+        """Return what measures the same, without `--json FILE`, whose path is of this machine."""
+        words = ["python -m bench"]
+        words += ["--quick"] if self.scale.quick else []
+        words += [] if self.ended == list(SUITES) else self.ended
+        words += [f"--against {self.scale.against}"] if self.scale.against else []
+        return " ".join(words)
+
+    def report(self, file: Path | None, *, update_docs: bool) -> None:
+        """Print the table; write it to the file and to the page where that was asked for."""
+        lines = format_table(self.figures)
+        print("\n" + "\n".join(lines))
+        if file:
+            found = as_json(self.machine, self.command, self.figures)
+            file.write_text(json.dumps(found, indent=1) + "\n")
+        if update_docs:
+            update_report([format_machine(self.machine, self.command), "", *lines])
 
 
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
@@ -123,16 +155,6 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
             f"unknown suite: {', '.join(sorted(unknown))}. Choose from: {', '.join(SUITES)}"
         )
     return options
-
-
-def run_suites(sandbox: Sandbox, names: list[str], scale: Scale) -> list[Figure]:
-    figures: list[Figure] = []
-    for name in names:
-        try:
-            figures += SUITES[name](sandbox, scale, partial(say, name))
-        except MissingDependency as missing:
-            say(name, f"skipped. {missing}")
-    return figures
 
 
 def say(suite: str, text: str) -> None:
