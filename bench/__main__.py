@@ -83,8 +83,7 @@ def main(argv: list[str]) -> int:
     names = options.suite or list(SUITES)
     run = Run(names, replace(QUICK if options.quick else Scale(), against=options.against))
     try:
-        with run_sandbox() as sandbox:
-            run.measure(sandbox)
+        run.measure()
     except Refused as refusal:
         sys.exit(str(refusal))
     finally:  # a run that is ended reports the suites that it has finished
@@ -103,13 +102,15 @@ class Run:
     ended: list[str] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
 
-    def measure(self, sandbox: Sandbox) -> None:
-        self.machine = describe_machine(sandbox)
+    def measure(self) -> None:
+        """Run each suite with servers of its own: no data of an earlier one is in its way."""
         for name in self.names:
-            try:
-                self.figures += SUITES[name](sandbox, self.scale, partial(say, name))
-            except MissingDependency as missing:
-                say(name, f"skipped. {missing}")
+            with run_sandbox() as sandbox:
+                self.machine = self.machine or describe_machine(sandbox)
+                try:
+                    self.figures += SUITES[name](sandbox, self.scale, partial(say, name))
+                except MissingDependency as missing:
+                    say(name, f"skipped. {missing}")
             self.ended.append(name)
 
     @property
