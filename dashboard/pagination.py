@@ -1,4 +1,4 @@
-"""Keyset pagination of a list, newest first: no page is slower than the first.
+"""Keyset pagination of a list by its ids: no page is slower than the first.
 
 Short lists, of people and tokens, have numbered pages in any order.
 """
@@ -15,6 +15,7 @@ from dashboard.form_values import read_whole_number
 
 PAGE = 40
 MOST_PAGES = 10_000
+FIRST = UUID(int=0)  # before all ids
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -73,9 +74,12 @@ class Fetch(Protocol):
 
 
 def read_page(fetch: Fetch, *, before: UUID | None, after: UUID | None) -> Page[Any]:
-    """Return the page of rows older than `before`, or newer than `after`."""
+    """Return the page of rows further down than `before`, or further up than `after`.
+
+    The newest rows come first.
+    """
     found = fetch(before=before, after=after)
-    if after and len(found) <= PAGE:  # fewer rows than a page are newer: show the first page
+    if after and len(found) <= PAGE:  # fewer rows than a page are further up: show the first page
         after, found = None, fetch(before=None, after=None)
     more = len(found) > PAGE
     found = found[:PAGE][::-1] if after else found[:PAGE]
@@ -84,6 +88,19 @@ def read_page(fetch: Fetch, *, before: UUID | None, after: UUID | None) -> Page[
     newer = found[0].pk if before or (after and more) else None
     older = found[-1].pk if after or more else None
     return Page(found, newer, older)
+
+
+def read_oldest_page(fetch: Fetch, *, before: UUID | None, after: UUID | None) -> Page[Any]:
+    """Return the page of a list whose oldest rows come first.
+
+    `before`, `after`, and the ids of the page say which rows come further down or further up, as
+    `read_page` has it.
+    """
+
+    def fetch_reversed(*, before: UUID | None, after: UUID | None) -> list[Any]:
+        return fetch(before=after, after=None if after else before or FIRST)
+
+    return read_page(fetch_reversed, before=before, after=after)
 
 
 def slice_rows(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -> QuerySet[Any]:

@@ -1,7 +1,7 @@
 """Sort a list by a column with keyset pages: next to a row's value, then newest first.
 
 A list without a column is in the order of its ids, newest first. A column that no index serves is
-offered for lists of at most SORTABLE rows.
+offered for lists of at most SORTABLE rows. A log is sorted by time, in either direction.
 """
 
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ from dashboard import pagination
 
 SORTABLE = 10_000
 NEWEST = F("id")
+REVERSED = "oldest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,20 @@ class Heading:
         return {"ascending": "arrow-up", "descending": "arrow-down"}.get(self.direction, "")
 
 
+@dataclass(frozen=True, slots=True)
+class TimeOrder:
+    """The labels of the two directions of a list by time; an address asks for the second one."""
+
+    is_reversed: bool
+    first: str
+    second: str
+
+    @property
+    def sort(self) -> str:
+        """The value in an address, which is empty for the first direction."""
+        return REVERSED if self.is_reversed else ""
+
+
 Columns = Mapping[str, SortColumn]
 
 
@@ -56,6 +71,13 @@ def read_sort_of(name: str, columns: Columns, rows: QuerySet[Any]) -> str:
     if not read_sort(name, columns, 0):
         return ""
     return read_sort(name, columns, rows.order_by()[: SORTABLE + 1].count())
+
+
+def read_time_order(
+    given: Mapping[str, str], first: str = "Newest", second: str = "Oldest"
+) -> TimeOrder:
+    """Return the direction that the parameters of an address ask for."""
+    return TimeOrder(given.get("sort") == REVERSED, first, second)
 
 
 def build_headings(

@@ -1,4 +1,4 @@
-"""Export the journal: exactly the events that its filter finds, newest first."""
+"""Export the journal: exactly the events that its filter finds, in the order of the page."""
 
 from django.http import HttpResponseBase
 from django.utils import timezone
@@ -10,6 +10,7 @@ from dashboard.export import export_list
 from dashboard.navigation import requested_project
 from dashboard.nearest_names import list_problems
 from dashboard.rendering import HtmxRequest
+from dashboard.sorting import read_time_order
 
 COLUMNS = {
     name: name
@@ -26,6 +27,7 @@ def export(request: HtmxRequest, form: str) -> HttpResponseBase:
     """Stream the list as CSV or JSON lines."""
     query = filters.parse(request.GET.get("q", ""), now=timezone.now())
     project = requested_project(request)
-    rows = queries.filter_events(query, project).order_by("-id")
+    order = "id" if read_time_order(request.GET).is_reversed else "-id"
+    rows = queries.filter_events(query, project).order_by(order)
     problems = list_problems(query, "activity", project)
     return export_list(rows, COLUMNS, form=form, name="activity", problems=problems)

@@ -25,7 +25,7 @@ from django.db.models.functions import Cast, Coalesce, Concat, Left, Length, Tri
 from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
 from dashboard.compiled_queries import compiled
-from dashboard.pagination import Page, read_page, slice_rows
+from dashboard.pagination import Page, read_oldest_page, read_page, slice_rows
 from dashboard.query_box import ANY
 from dashboard.sentences.event_sentence import EventSentence, EventSubject
 from dashboard.sentences.events import describe_event
@@ -98,11 +98,17 @@ def ids_of(names: Iterable[str], project: Project | None) -> list[UUID]:
 
 
 def list_events(
-    query: EventQuery, project: Project | None, *, before: UUID | None, after: UUID | None
+    query: EventQuery,
+    project: Project | None,
+    *,
+    is_oldest_first: bool = False,
+    before: UUID | None,
+    after: UUID | None,
 ) -> Page[EventEntry]:
+    read = read_oldest_page if is_oldest_first else read_page
     # the ids of agents are read when the query is built
     fetch = fetch_events if query.agent == ANY else fetch_events_of_agents
-    page = read_page(partial(fetch, query, project), before=before, after=after)
+    page = read(partial(fetch, query, project), before=before, after=after)
     return page.map(describe_events)
 
 

@@ -33,6 +33,7 @@ from dashboard.pagination import Page
 from dashboard.query_box import as_id, term
 from dashboard.rendering import HtmxRequest, PageContext, Visit
 from dashboard.saved_views.strip import ViewStrip, read_views
+from dashboard.sorting import TimeOrder, read_time_order
 from dashboard.sparklines import Bars, bars
 from ledger.models import Event
 
@@ -112,6 +113,7 @@ class ActivityPage(PageContext):
     groups: list[AgeGroup]
     facets: Facets
     histogram: Histogram
+    order: TimeOrder
     ranges: list[RangeLink]
     rest: str  # the query without a range of time
     is_filtered: bool
@@ -129,7 +131,10 @@ def index(request: HtmxRequest) -> HttpResponse:
     visit = Visit(request, read_scope(request), "activity", now, key)
     query = filters.parse(request.GET.get("q", ""), now=now)
     if (ranged := read_range(request, query)) is not None:
-        return redirect(f"{request.path}?{urlencode({**visit.scope.params, 'q': ranged})}")
+        params = {**visit.scope.params, "q": ranged}
+        if sort := read_time_order(request.GET).sort:
+            params["sort"] = sort
+        return redirect(f"{request.path}?{urlencode(params)}")
     held = as_id(request.GET.get("held", ""))
     if held and rendering.wants_part(request):
         rows = queries.filter_events(query, visit.scope.project)
@@ -150,9 +155,11 @@ def render_new_count(visit: Visit, count: int) -> HttpResponse:
 
 def build_page(visit: Visit, query: EventQuery) -> ActivityPage:
     params, project, now = visit.request.GET, visit.scope.project, visit.now
+    order = read_time_order(params)
     page = queries.list_events(
         query,
         project,
+        is_oldest_first=order.is_reversed,
         before=as_id(params.get("before", "")),
         after=as_id(params.get("after", "")),
     )
@@ -161,17 +168,23 @@ def build_page(visit: Visit, query: EventQuery) -> ActivityPage:
         title=f"{query.text} · Activity" if query.text else "Activity",
         heading="Activity",
         query=query,
-        views=read_views(visit, "activity", query.text),
+        views=read_views(visit, "activity", query.text, order.sort),
         page=page,
-        newest=page.rows[0].event.pk if page.rows and page.newer is None else None,
+        newest=find_newest(page) if not order.is_reversed else None,
         groups=group_by_age(page.rows, now=now),
         facets=build_facets(count_events(query, project, now=now), query),
         histogram=build_histogram(counted_bars, to_now=query.until is None or query.until >= now),
+        order=order,
         ranges=build_ranges(query),
         rest=query.without(*TIMES),
         is_filtered=bool(query.text),
         hints=suggest_names(query, "activity", project, found=bool(page.rows)),
     )
+
+
+def find_newest(page: Page[EventEntry]) -> UUID | None:
+    """Return the newest event of all, where the page has it as its first."""
+    return page.rows[0].event.pk if page.rows and page.newer is None else None
 
 
 def group_by_age(entries: list[EventEntry], *, now: datetime) -> list[AgeGroup]:

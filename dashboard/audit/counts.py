@@ -27,65 +27,77 @@ from ledger.optional_cache import get_or_compute_slow
 
 @dataclass(frozen=True, slots=True)
 class ChoiceCounts:
-    """The numbers of records by noun or period; `are_some` if older ones were not counted."""
+    """The numbers of records by quick filter; `are_some` if older ones were not counted."""
 
     of: Counter[str]
     are_some: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The values of the quick filters: nouns, periods, and who acted (empty for anyone)."""
+
+    nouns: Sequence[str]
+    periods: Mapping[str, timedelta]
+    actors: Sequence[str]
+
+
 def count_choices(
-    query: EventQuery,
-    scope: Scope,
-    *,
-    nouns: Sequence[str],
-    periods: Mapping[str, timedelta],
-    now: datetime,
+    query: EventQuery, scope: Scope, choices: Choices, *, now: datetime
 ) -> ChoiceCounts:
-    """Count the newest records of each noun and of each period, with the query's other keys."""
+    """Count the newest records of each quick filter, with the query's other keys."""
     return get_or_compute_slow(
         cache_key("audit-counts", query, scope),
-        lambda: read_counts(query, scope, nouns=nouns, periods=periods, now=now),
+        lambda: read_counts(query, scope, choices, now=now),
     )
 
 
 def read_counts(
-    query: EventQuery,
-    scope: Scope,
-    *,
-    nouns: Sequence[str],
-    periods: Mapping[str, timedelta],
-    now: datetime,
+    query: EventQuery, scope: Scope, choices: Choices, *, now: datetime
 ) -> ChoiceCounts:
     # what the choices replace must not limit the rows that they are counted among
-    anything = replace(query, kind=ANY, since=None)
-    kinds, starts = filters.kinds(query.kind), {name: now - age for name, age in periods.items()}
-    choices = {noun: Choice(list(filters.KINDS[noun]), query.since) for noun in nouns} | {
-        name: Choice(None if kinds is None else list(kinds), start)
-        for name, start in starts.items()
-    }
+    anything = replace(query, kind=ANY, by=ANY, since=None)
     sources: list[QuerySet[Any]] = [
-        rows.order_by("-id").values("kind", "at") for rows in select_events(anything, scope)
+        rows.order_by("-id").values("kind", "actor_type", "at")
+        for rows in select_events(anything, scope)
     ]
-    if shows_instance(query, scope):
-        none = Value(None, TextField())
+    if shows_instance(replace(query, by=ANY), scope):
+        none, people = Value(None, TextField()), Value("user", TextField())
         for rows, time in (
             (filter_admin_log(anything), "action_time"),
             (filter_sign_ins(anything), "at"),
         ):
-            sources.append(rows.order_by("-id").values(kind=none, time=F(time)))
-    return count_newest(sources, choices)
+            sources.append(rows.order_by("-id").values(kind=none, actor=people, time=F(time)))
+    return count_newest(sources, build_choices(query, choices, now=now))
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The rows that a quick filter leads to: of these kinds, and not before this time."""
+    """The rows that a quick filter leads to: of these kinds and actors, not before this time."""
 
     kinds: list[str] | None
+    actors: list[str] | None
     since: datetime | None
 
 
+def build_choices(query: EventQuery, choices: Choices, *, now: datetime) -> dict[str, Choice]:
+    """Return the rows of each quick filter, which replaces its key in the query."""
+    asked = Choice(filters.kinds(query.kind), filters.actor_types(query.by), query.since)
+    return {
+        **{noun: replace(asked, kinds=list(filters.KINDS[noun])) for noun in choices.nouns},
+        **{name: replace(asked, since=now - age) for name, age in choices.periods.items()},
+        **{
+            name: replace(asked, actors=list(filters.ACTORS[name]) if name else None)
+            for name in choices.actors
+        },
+    }
+
+
 def count_newest(sources: Sequence[QuerySet[Any]], choices: Mapping[str, Choice]) -> ChoiceCounts:
-    """Count which of the newest rows of each source, with their kind and time, are of a choice."""
+    """Count which of the newest rows of each source are of a choice.
+
+    A row is its kind, the type of its actor, and its time.
+    """
     newest = [rows.annotate(source=Value(at))[:COUNT_CAP] for at, rows in enumerate(sources)]
     matching, params = name_params(newest[0].union(*newest[1:], all=True))
     columns = [
@@ -93,12 +105,17 @@ def count_newest(sources: Sequence[QuerySet[Any]], choices: Mapping[str, Choice]
         for at in range(len(newest))
     ]
     for at, choice in enumerate(choices.values()):
-        params |= {f"kinds{at}": choice.kinds, f"since{at}": choice.since}
+        params |= {
+            f"kinds{at}": choice.kinds,
+            f"actors{at}": choice.actors,
+            f"since{at}": choice.since,
+        }
         columns.append(
             f"""count(*) filter (where (%(kinds{at})s::text[] is null or kind = any(%(kinds{at})s))
+                and (%(actors{at})s::text[] is null or actor = any(%(actors{at})s))
                 and (%(since{at})s::timestamptz is null or at >= %(since{at})s)) as n{at}"""
         )
-    statement = f"select {', '.join(columns)} from ({matching}) newest(kind, at, source)"
+    statement = f"select {', '.join(columns)} from ({matching}) newest(kind, actor, at, source)"
     (row,) = sql.run_custom_plan(statement, **params)
     return ChoiceCounts(
         Counter({name: row[f"n{at}"] for at, name in enumerate(choices)}),

@@ -13,17 +13,18 @@ from dashboard.access import operators_only
 from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
 from dashboard.audit import queries
-from dashboard.audit.counts import ChoiceCounts, count_choices
+from dashboard.audit.counts import ChoiceCounts, Choices, count_choices
 from dashboard.audit.queries import AuditRecord, Walk
 from dashboard.export import export_records
 from dashboard.facets import Facet
 from dashboard.navigation import read_scope
 from dashboard.nearest_names import NameHints, list_problems, suggest_names
 from dashboard.pagination import PAGE
-from dashboard.query_box import as_id
+from dashboard.query_box import ANY, as_id
 from dashboard.query_values import parse_age
 from dashboard.rendering import Crumb, HtmxRequest, PageContext
 from dashboard.saved_views.strip import ViewStrip, read_views
+from dashboard.sorting import TimeOrder, read_time_order
 from ledger import journal
 from ledger.journal import Kind, stamp_of
 from ledger.models import Project
@@ -31,7 +32,6 @@ from ledger.models import Project
 NOUNS = ("task", "instruction", "escalation", "agent", "plan", "pattern", "token", "operation")
 PERIODS = {"24h": "24 h", "7d": "7 d", "30d": "30 d"}
 AGES = {name: age for name in PERIODS if (age := parse_age(name))}
-OLDEST = "oldest"
 ACTORS = (("people", "People"), ("tokens", "Tokens"), ("", "Anyone"))
 COLUMNS = (
     *("at", "who", "did", "what", "reason", "source", "kind"),
@@ -39,25 +39,16 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A quick filter without a number: its label, the query that it sets, and whether it is on."""
-
-    label: str
-    query: str
-    current: bool
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditPage(PageContext):
     query: EventQuery
-    sort: str
+    order: TimeOrder
     views: ViewStrip
     records: list[AuditRecord]
     older: str
     count: int
     count_cap: int
-    actors: list[Choice]
+    actors: list[Facet]
     nouns: list[Facet]
     periods: list[Facet]
     hints: NameHints
@@ -71,22 +62,24 @@ def index(request: HtmxRequest) -> HttpResponse:
     visit = rendering.begin_visit(request, current="settings")
     text = request.GET.get("q", "")
     query = filters.parse(text, now=visit.now)
-    walk = Walk(as_id(request.GET.get("before", "")), request.GET.get("sort") == OLDEST)
+    order = read_time_order(request.GET)
+    walk = Walk(as_id(request.GET.get("before", "")), order.is_reversed)
     found = queries.list_records(query, visit.scope, walk)
     records, is_whole = found[:PAGE], walk.after is None and len(found) <= PAGE
-    counts = count_choices(query, visit.scope, nouns=NOUNS, periods=AGES, now=visit.now)
+    choices = Choices(NOUNS, AGES, [value for value, _ in ACTORS])
+    counts = count_choices(query, visit.scope, choices, now=visit.now)
     page = AuditPage(
         title="Audit log",
         heading="Audit log",
         crumbs=(Crumb("Settings", reverse("dashboard:settings")),),
         query=query,
-        sort=OLDEST if walk.is_oldest_first else "",
-        views=read_views(visit, "audit", query.text, OLDEST if walk.is_oldest_first else ""),
+        order=order,
+        views=read_views(visit, "audit", query.text, order.sort),
         records=records,
         older=str(records[-1].id) if len(found) > PAGE else "",
         count=len(records) if is_whole else queries.count_records(query, visit.scope),
         count_cap=queries.COUNT_CAP,
-        actors=[choose_actor(query, value, label) for value, label in ACTORS],
+        actors=[choose_actor(query, *each, counts) for each in ACTORS],
         nouns=[build_choice(query, "kind", noun, noun, counts) for noun in NOUNS],
         hints=suggest_names(query, "audit", visit.scope.project, found=bool(records)),
         periods=[build_choice(query, "since", *each, counts) for each in PERIODS.items()],
@@ -94,13 +87,12 @@ def index(request: HtmxRequest) -> HttpResponse:
     return rendering.respond(visit, "audit/index.html", "audit/_audit.html", page)
 
 
-def choose_actor(query: EventQuery, value: str, label: str) -> Choice:
-    """Return the choice of who acted; without a value, of anyone."""
-    if not value:
-        return Choice(label, query.having("by", ""), "by:" not in query.text)
-    term = f"by:{value}"
-    current = term in query.text.split()
-    return Choice(label, query.having("by", "" if current else term), current)
+def choose_actor(query: EventQuery, value: str, label: str, counts: ChoiceCounts) -> Facet:
+    """Return the quick filter of who acted; without a value, of anyone."""
+    if value:
+        return build_choice(query, "by", value, label, counts)
+    text, current = query.having("by", ""), query.by == ANY
+    return Facet(label, text, counts.of[value], current, are_some=counts.are_some)
 
 
 def build_choice(
@@ -119,7 +111,7 @@ def export(request: HtmxRequest, form: str) -> HttpResponseBase:
     """Stream the filtered log; the export is an entry of the log itself."""
     scope, now = read_scope(request), timezone.now()
     query = filters.parse(request.GET.get("q", ""), now=now)
-    walk = Walk(is_oldest_first=request.GET.get("sort") == OLDEST)
+    walk = Walk(is_oldest_first=read_time_order(request.GET).is_reversed)
     values_of = attrgetter(*COLUMNS)
     response = export_records(
         map(values_of, queries.read_records(query, scope, walk)),

@@ -22,6 +22,7 @@ from dashboard.navigation import requested_project
 from dashboard.nearest_names import list_problems
 from dashboard.rendering import HtmxRequest
 from dashboard.shared_queries import of_project
+from dashboard.sorting import read_time_order
 from ledger.models import Project
 from retries.models import Escalation
 
@@ -67,6 +68,8 @@ def export(request: HtmxRequest, form: str) -> HttpResponseBase:
         return export_records(
             records, list(COLUMNS), form=form, name="escalations", problems=problems
         )
+    if read_time_order(request.GET).is_reversed:
+        rows = rows.reverse()
     viewer: Any = request.user
     rows = narrow(of_project(rows, project), query, project, now=now, viewer=viewer)
     return export_list(with_error(rows), COLUMNS, form=form, name="escalations", problems=problems)

@@ -1,6 +1,7 @@
 """Queries of the inbox: open and closed escalations, and one with its comments."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -51,14 +52,29 @@ HEAVY = (
 # ---- the list
 
 
-def count_others(project: Project | None, *, now: datetime) -> tuple[int, int]:
-    """Count the snoozed and the closed escalations, each up to COUNT_CAP."""
-    found = next(iter(fetch_counts(project, now, COUNT_CAP)), {})
-    return found.get("snoozed", 0), found.get("closed", 0)
+@dataclass(frozen=True, slots=True)
+class ListCounts:
+    """The numbers of snoozed, closed, and found escalations, each up to COUNT_CAP."""
+
+    snoozed: int = 0
+    closed: int = 0
+    found: int | None = None  # by a filter
 
 
-@compiled
-def fetch_counts(
+def count_lists(
+    project: Project | None, *, now: datetime, found: QuerySet[Escalation] | None = None
+) -> ListCounts:
+    """Count the lists beside the inbox, and the escalations that the filter of one finds."""
+    if found is None:
+        rows: Iterable[dict[str, int]] = fetch_counts(project, now, COUNT_CAP)
+    else:
+        matching = of_project(found, project).order_by().values("pk")[:COUNT_CAP]
+        counted = select_counts(project, now, COUNT_CAP).annotate(found=CountOf(matching))
+        rows = counted.values("snoozed", "closed", "found")[:1]
+    return ListCounts(**next(iter(rows), {}))
+
+
+def select_counts(
     project: Project | None, now: datetime, most: int
 ) -> QuerySet[Any, dict[str, int]]:
     snoozed = of_project(Escalation.objects.snoozed(now), project).order_by()
@@ -71,7 +87,14 @@ def fetch_counts(
         )
         .values("snoozed", "closed")
     )
-    return rows[:1]
+    return rows
+
+
+@compiled
+def fetch_counts(
+    project: Project | None, now: datetime, most: int
+) -> QuerySet[Any, dict[str, int]]:
+    return select_counts(project, now, most)[:1]
 
 
 def closed() -> QuerySet[Escalation]:
@@ -111,16 +134,18 @@ def list_closed(
     project: Project | None,
     *,
     narrow: Callable[[QuerySet[Any]], QuerySet[Any]] | None = None,
+    is_reversed: bool = False,
     before: UUID | None,
     after: UUID | None,
 ) -> Page[Escalation]:
     """Return a page of the closed escalations, the last closed first; `narrow` filters them."""
 
     def fetch(place: UUID | None, downwards: bool) -> Iterable[Escalation]:
+        is_rising = downwards == is_reversed
         if narrow is None:
-            return fetch_closed(project, place, downwards, PAGE + 1)
+            return fetch_closed(project, place, is_rising, PAGE + 1)
         rows = narrow(with_extras(closed(), project))
-        return next_to(rows, "closed_at", place, is_rising=not downwards)[: PAGE + 1]
+        return next_to(rows, "closed_at", place, is_rising=is_rising)[: PAGE + 1]
 
     return read_list(fetch, before=before, after=after)
 
@@ -148,11 +173,11 @@ def read_list(
 
 @compiled
 def fetch_closed(
-    project: Project | None, place: UUID | None, downwards: bool, most: int
+    project: Project | None, place: UUID | None, is_rising: bool, most: int
 ) -> QuerySet[Any]:
     """Return the closed escalations next to one, the next one first."""
     rows = with_extras(closed(), project)
-    return next_to(rows, "closed_at", place, is_rising=not downwards)[:most]
+    return next_to(rows, "closed_at", place, is_rising=is_rising)[:most]
 
 
 def next_to(
@@ -183,6 +208,7 @@ def list_snoozed(
     *,
     narrow: Callable[[QuerySet[Any]], QuerySet[Any]],
     now: datetime,
+    is_reversed: bool = False,
     before: UUID | None,
     after: UUID | None,
 ) -> Page[Escalation]:
@@ -190,7 +216,8 @@ def list_snoozed(
 
     def fetch(place: UUID | None, downwards: bool) -> Iterable[Escalation]:
         rows = narrow(with_extras(Escalation.objects.snoozed(now), project))
-        return next_to(rows, "snoozed_until", place, is_rising=downwards)[: PAGE + 1]
+        is_rising = downwards != is_reversed
+        return next_to(rows, "snoozed_until", place, is_rising=is_rising)[: PAGE + 1]
 
     return read_list(fetch, before=before, after=after)
 

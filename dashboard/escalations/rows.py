@@ -13,13 +13,18 @@ from dashboard.escalations import filters, queries
 from dashboard.escalations.filters import InboxQuery
 from dashboard.escalations.inbox_queries import narrow
 from dashboard.escalations.outcome import AnswerOutcome, describe_outcome
+from dashboard.escalations.queries import ListCounts
 from dashboard.formatting import capped
 from dashboard.pagination import Page
 from dashboard.query_box import as_id
 from dashboard.rendering import Visit
+from dashboard.sorting import TimeOrder, read_time_order
 from retries.models import Escalation
 
 ANSWERED, SNOOZED = "answered", "snoozed"
+ORDERS = {ANSWERED: ("Newest", "Oldest"), SNOOZED: ("Next due", "Last due")}
+# of the links further up and further down, in the first order of a list
+PAGE_LABELS = {ANSWERED: ("Newer", "Older"), SNOOZED: ("Earlier", "Later")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,15 @@ class Tab:
 
 
 @dataclass(frozen=True, slots=True)
+class PageLink:
+    """A link to a page of a list; it has no query where there is none."""
+
+    query: str
+    key: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
 class Listing:
     """A page of the snoozed or the answered escalations; empty where the inbox is shown."""
 
@@ -48,6 +62,8 @@ class Listing:
     box: InboxQuery
     entries: list[EscalationRow]
     page: Page[Escalation]
+    order: TimeOrder
+    counts: ListCounts
     params: QueryDict
     query: str  # of a link to a row
 
@@ -57,16 +73,21 @@ class Listing:
         return find_dates("opened", self.box.opened)
 
     @property
-    def newer_query(self) -> str:
-        return self.neighbor_query("after", self.page.newer)
-
-    @property
-    def older_query(self) -> str:
-        return self.neighbor_query("before", self.page.older)
+    def links(self) -> tuple[PageLink, PageLink]:
+        """Links to the pages further up and further down."""
+        labels = PAGE_LABELS[self.state]
+        up, down = labels[::-1] if self.order.is_reversed else labels
+        return (
+            PageLink(self.neighbor_query("after", self.page.newer), "[", up),
+            PageLink(self.neighbor_query("before", self.page.older), "]", down),
+        )
 
     def neighbor_query(self, side: str, place: UUID | None) -> str:
         """Return the query of the page before or after, or an empty string without one."""
-        return build_query(self.params, state=self.state, **{side: str(place)}) if place else ""
+        if not place:
+            return ""
+        sort = {"sort": self.order.sort} if self.order.sort else {}
+        return build_query(self.params, state=self.state, **sort, **{side: str(place)})
 
 
 def build_query(params: QueryDict, **more: str) -> str:
@@ -83,35 +104,59 @@ def read_state(visit: Visit) -> str:
 
 def read_listing(visit: Visit, state: str, current: UUID | None) -> Listing:
     """Return the list of a state, with its current row: the first one if none is given."""
-    given, project = visit.request.GET, visit.scope.project
-    page: Page[Escalation] = Page([], newer=None, older=None)
-    before, after = (as_id(given.get(side, "")) for side in ("before", "after"))
+    given = visit.request.GET
     box = filters.parse(given.get("q", "") if state else "")
-    viewer: Any = visit.request.user
-    chosen = partial(narrow, query=box, project=project, now=visit.now, viewer=viewer)
-    if state == ANSWERED:
-        page = queries.list_closed(
-            project, narrow=chosen if box.text else None, before=before, after=after
-        )
-    elif state == SNOOZED:
-        page = queries.list_snoozed(
-            project, narrow=chosen, now=visit.now, before=before, after=after
-        )
+    order = read_time_order(given, *ORDERS[state or ANSWERED])
+    page: Page[Escalation] = Page([], newer=None, older=None)
+    counts = ListCounts()
+    if state:
+        page, counts = read_rows(visit, state, box, order)
     params = visit.scope.params.copy()
     if box.text:
         params["q"] = box.text
     query = params.copy()
-    for name in ("state", "before", "after"):
+    for name in ("state", "sort", "before", "after"):
         if state and given.get(name):
             query[name] = given[name]
     shown = build_rows(page.rows, current or next((row.pk for row in page.rows), None))
-    return Listing(state, box, shown, page, params, f"?{query.urlencode()}" if query else "")
+    link = f"?{query.urlencode()}" if query else ""
+    return Listing(state, box, shown, page, order, counts, params, link)
 
 
-def build_tabs(visit: Visit, state: str, others: tuple[int, int] | None = None) -> list[Tab]:
-    """Return the tabs of the three lists; pass how many are snoozed and closed if it is known."""
+def read_rows(
+    visit: Visit, state: str, box: InboxQuery, order: TimeOrder
+) -> tuple[Page[Escalation], ListCounts]:
+    """Return the page of a list that the address asks for, and the numbers of rows."""
+    given, project, now = visit.request.GET, visit.scope.project, visit.now
+    before, after = (as_id(given.get(side, "")) for side in ("before", "after"))
+    viewer: Any = visit.request.user
+    chosen = partial(narrow, query=box, project=project, now=now, viewer=viewer)
+    if state == ANSWERED:
+        rows = queries.closed()
+        page = queries.list_closed(
+            project,
+            narrow=chosen if box.text else None,
+            is_reversed=order.is_reversed,
+            before=before,
+            after=after,
+        )
+    else:
+        rows = Escalation.objects.snoozed(now)
+        page = queries.list_snoozed(
+            project,
+            narrow=chosen,
+            now=now,
+            is_reversed=order.is_reversed,
+            before=before,
+            after=after,
+        )
+    found = chosen(rows) if box.text else None
+    return page, queries.count_lists(project, now=now, found=found)
+
+
+def build_tabs(visit: Visit, state: str, *, snoozed: int, answered: int) -> list[Tab]:
+    """Return the tabs of the three lists with the numbers of their rows."""
     page, params = reverse("dashboard:escalations"), visit.scope.params
-    snoozed, answered = others or queries.count_others(visit.scope.project, now=visit.now)
     numbers = (
         ("Open", "", visit.shell.needs_you_number),
         ("Snoozed", SNOOZED, capped(snoozed)),

@@ -118,12 +118,13 @@ def build_page(
     answer_form = build_form(escalation, record, reply) if escalation and is_open else None
     query = inbox.link_query if inbox else listing.query
     listed = inbox.address.build() if inbox else query
+    counts = inbox or listing.counts
     return InboxPage(
         title=page_title(visit.shell),
         heading="Escalations",
         status_code=status_code,
         scope=visit.scope,
-        tabs=build_tabs(visit, state, (inbox.snoozed, inbox.closed) if inbox else None),
+        tabs=build_tabs(visit, state, snoozed=counts.snoozed, answered=counts.closed),
         inbox=inbox,
         views=read_inbox_views(visit, inbox, escalation) if inbox and not inbox.is_small else None,
         listing=listing,

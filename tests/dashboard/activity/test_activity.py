@@ -211,6 +211,34 @@ def test_pages_by_keyset(
     assert attribute(second, "held") == ""
 
 
+def test_the_oldest_first(
+    browser: Client, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pagination, "PAGE", 3)
+    for number in range(7):
+        happen(at=now - timedelta(minutes=9 - number), agent=agent)
+    every = [str(id) for id in Event.objects.order_by("id").values_list("pk", flat=True)]
+    assert len(every) == 8, "the agent's registration is one"
+    params = {"q": "agent:coder", "sort": "oldest"}
+
+    def read(**place: str) -> list[str]:
+        return ids(browser.get(URL, params | place))
+
+    assert read() == every[:3]
+    assert read(before=every[2]) == every[3:6]
+    assert read(before=every[5]) == every[6:]
+    assert read(after=every[6]) == every[3:6]
+    assert read(after=every[3]) == every[:3]
+    page = browser.get(URL, params)
+    assert f"before={every[2]}" in html(page) and "First 3" in words(page)
+    assert attribute(page, "held") == "", "new events are on another page"
+    assert html(page).count('name="sort" value="oldest"') == 3, "every form keeps the order"
+    text = b"".join(browser.get(f"{URL}export/jsonl/", params).streaming_content)
+    assert [json.loads(line)["id"] for line in text.splitlines()] == every
+    ranged = browser.get(URL, params | {"from": "2026-11-20T09:00"})
+    assert ranged["Location"].endswith("&sort=oldest")
+
+
 def test_counts_beside_the_log(browser: Client, story: UUID, mara: User, now: datetime) -> None:
     agents.pause(Agent.objects.all(), stamp=Stamp(person(mara), now))
     page = html(browser.get(URL, {"q": "kind:agent since:9h"}))

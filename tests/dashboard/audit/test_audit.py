@@ -169,9 +169,13 @@ def test_what_tokens_do_to_the_work_of_others_is_in_the_log(
     assert read("by:tokens") == [("ci", "task.aborted")]
     assert read("by:people") == [("mara", "task.skipped")]
     assert read("") == [("mara", "task.skipped"), ("ci", "task.aborted")]
-    page = html(browser.get(URL, {"q": "by:tokens"}))
-    assert re.search(r'<a[^>]+aria-current="true"\s*>Tokens</a>', page)
-    assert re.search(r'<a\s+href="[^"q]*"\s*>Anyone</a>', page)
+    page = html(browser.get(URL, {"q": "by:tokens kind:task"}))
+    assert re.search(r'<a[^>]+aria-current="true"\s*>Tokens <span class="num">1</span></a>', page)
+    # what the others lead to is not limited by who is asked for
+    assert re.search(r'<a\s+href="\?q=kind%3Atask"\s*>Anyone <span class="num">2</span></a>', page)
+    assert re.search(
+        r'<a\s+href="\?q=kind%3Atask\+by%3Apeople"\s*>People <span class="num">1</span></a>', page
+    )
 
 
 def test_the_page_needs_few_statements(

@@ -1,5 +1,6 @@
 """The inbox at volume: groups, filters with counts, orders, snooze, and where a person goes next."""
 
+import json
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -10,6 +11,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from dashboard.escalations import inbox, inbox_outline, inbox_queries, queries
+from dashboard.escalations.filters import REASONS
 from ledger.journal import Actor, Stamp
 from ledger.models import Agent, Event, Task
 from ledger.states import TaskState
@@ -365,6 +367,7 @@ def test_the_other_lists_are_filtered_and_have_pages(
     }.items():
         page = browser.get(URL, {"state": state, "q": query})
         assert len(rows(page, "esc")) == found, query
+        assert f"{found} found" in words(page), query
         assert f'value="{query}"' in html(page), "the box keeps it"
         assert statements(browser, page.wsgi_request.get_full_path()) <= 15
     told = words(browser.get(URL, {"state": state, "q": "nowhere"}))
@@ -381,6 +384,44 @@ def test_the_other_lists_are_filtered_and_have_pages(
         pager = html(page).partition('id="list-pager"')[2]
         link = re.findall(r'href="([^"]*(?:before)=[^"]*)"', pager)[0] if count == 2 else ""
     assert len(set(seen)) == 3
+
+
+@pytest.mark.parametrize("state", ["snoozed", "answered"])
+def test_the_other_lists_are_read_from_either_end(
+    browser: Client,
+    world: dict[str, Escalation],
+    now: datetime,
+    monkeypatch: pytest.MonkeyPatch,
+    state: str,
+) -> None:
+    for number, each in enumerate(world.values()):
+        if state == "snoozed":
+            until = {"snoozed_until": now + (number + 1) * HOUR, "snoozed_by_name": "mara"}
+            Escalation.objects.filter(pk=each.pk).update(**until)
+        else:
+            jonas_answers(each, "skip", now + timedelta(seconds=number))
+    first = rows(browser.get(URL, {"state": state}), "esc")
+    turned = rows(browser.get(URL, {"state": state, "sort": "oldest"}), "esc")
+    assert len(first) == len(world) and turned == first[::-1]
+    text = browser.get("/escalations/export/jsonl/", {"state": state, "sort": "oldest"})
+    exported = b"".join(text.streaming_content).splitlines()
+    assert [json.loads(line)["id"] for line in exported] == turned
+    monkeypatch.setattr(queries, "PAGE", 2)
+    link, seen = f"{URL}?state={state}&sort=oldest&q=reason:failed", list[str]()
+    while link:
+        page = browser.get(link)
+        seen += rows(page, "esc")
+        pager = html(page).partition('id="list-pager"')[2].partition("</nav>")[0]
+        links = re.findall(r'href="([^"]*before=[^"]*)"', pager)
+        link = links[0] if links else ""
+    of_reason = Escalation.objects.filter(reason__in=REASONS["failed"])
+    wanted = set(map(str, of_reason.values_list("pk", flat=True)))
+    assert seen == [id for id in turned if id in wanted] and len(seen) > 2
+    up = re.findall(r'href="([^"]*after=[^"]*)"', pager)[0]
+    last = len(rows(page, "esc"))
+    assert rows(browser.get(up), "esc") == seen[-last - 2 : -last]
+    opened = browser.get(f"/escalations/{turned[1]}/?state={state}&sort=oldest")
+    assert f"/escalations/{turned[0]}/?state={state}&sort=oldest" in html(opened), "rows keep it"
 
 
 def test_only_an_opened_page_is_seen(browser: Client, world: dict[str, Escalation]) -> None:
