@@ -23,6 +23,7 @@ STATES: dict[str, tuple[PatternState, ...]] = {
 KEYS: Keys = {
     "agent": Names(),
     "state": Names(tuple(STATES)),
+    "type": Names(),
     "plan": Names(),
     "pattern": Names(),
     "error": Names(),
@@ -36,6 +37,7 @@ KEYS: Keys = {
 class PatternQuery(ListQuery):
     agent: Values = ANY
     state: Values = ANY
+    type: Values = ANY  # of its failures' tasks
     plan: Values = ANY
     pattern: Values = ANY
     error: Values = ANY

@@ -85,6 +85,7 @@ def filter_patterns(query: PatternQuery, project: Project | None) -> QuerySet[Fa
     rows = of_project(FailurePattern.objects.current(), project).filter(
         match_any(query.state, lambda name: Q(state__in=STATES[name])),
         match_any(query.agent, has_agent),
+        match_any(query.type, has_task_type),
         match_any(query.plan, has_plan),
         match_any(query.pattern, named_pattern),
         match_age(query.older, "last_seen"),
@@ -104,6 +105,11 @@ def has_agent(name: str) -> Q:
     """Return the condition that a pattern has failures of an agent."""
     agents = Agent.objects.filter(name=name).values("pk")
     return Q(Exists(FailureCount.objects.filter(pattern=OuterRef("pk"), agent__in=agents)))
+
+
+def has_task_type(name: str) -> Q:
+    """Return the condition that a pattern has failures of tasks of this type."""
+    return Q(Exists(Grouped.objects.filter(pattern=OuterRef("pk"), failure__task__type=name)))
 
 
 def has_plan(ref: str) -> Q:

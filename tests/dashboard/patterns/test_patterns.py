@@ -156,6 +156,21 @@ def test_states_words_and_projects(browser: Client, agent: Agent, now: datetime)
     assert "Nothing matches state:ignored ." in words(empty)
 
 
+def test_a_type_finds_the_patterns_of_its_tasks(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    buried(agent=agent, now=now, error="disk full")
+    buried(agent=agent, now=now, error=NO_MODULE, type="review")
+    disk, module = str(of("disk").pk), str(of("Module").pk)
+    assert rows(browser.get(URL, {"q": "type:review"})) == [module]
+    assert rows(browser.get(URL, {"q": "-type:review"})) == [disk]
+    assert "Open 1 " in words(browser.get(URL, {"q": "type:review"})), "the counts keep to it"
+    wrong = browser.get(URL, {"q": "type:reviw"})
+    assert rows(wrong) == [] and "type:review" in words(wrong)
+    offered = browser.get("/complete/patterns/", {"key": "type", "prefix": "rev", "q": ""})
+    assert [each["term"] for each in offered.json()["options"]] == ["type:review"]
+
+
 def test_pattern_without_failures_is_still_listed(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
