@@ -120,11 +120,13 @@ def describe_consequence(escalation: Escalation) -> str:
 
 
 def describe_skip(escalation: Escalation) -> str:
-    """Describe what a skip did to the task's dependents."""
+    """Describe what a skip did to the task's dependents, as long as the journal tells it."""
     dependents = Need.objects.filter(need=escalation.task_id).count()
     if not dependents:
         return ""
-    chosen = fetch_event_data(escalation.pk, Kind.ESCALATION_RESOLVED, escalation)["dependents"]
+    data = fetch_event_data(escalation.pk, Kind.ESCALATION_RESOLVED, escalation)
+    if not (chosen := data.get("dependents")):
+        return ""
     one = dependents == 1
     effect = DEPENDENTS_TEXTS[Dependents(chosen)].format(was="was" if one else "were")
     return f"{dependents} dependent task{'' if one else 's'} {effect}"
@@ -143,7 +145,10 @@ def describe_abort(escalation: Escalation, plan_id: UUID) -> str:
 
 
 def fetch_event_data(subject_id: UUID, kind: Kind, escalation: Escalation) -> dict[str, Any]:
-    """Return the data of the event that the answer caused, or an empty dict if there is none."""
+    """Return the data of the event that the answer caused.
+
+    An empty dict if there is none, or none anymore: the journal may be kept for a shorter time.
+    """
     assert escalation.closed_at is not None
     rows = Event.objects.about(subject_id).since(escalation.closed_at)
     rows = rows.filter(kind=kind, at=escalation.closed_at)

@@ -1,10 +1,12 @@
 """The results of answers: the state of the task after each (issue 5)."""
 
 from datetime import datetime
+from uuid import UUID
 
 import pytest
 from django.test import Client
 
+from ledger import journal
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter
 from ledger.tokens import TrustedCaller
@@ -108,6 +110,19 @@ def test_skip_reports_what_happened_to_dependents(
     browser.post(f"{address(question)}answer/", form | {"dependents": dependents})
     assert told(question) == ""
     everywhere(browser, admin_client, question, became)
+
+
+@pytest.mark.parametrize("action", ["skip", "abort"])
+def test_an_answer_can_be_read_after_its_month_of_the_journal(
+    browser: Client, admin_client: Client, operator: Api, agent: Agent, action: str
+) -> None:
+    """By default the journal is kept for 400 days, and escalations for ever."""
+    question = asked(agent)
+    jonas_answers(question, action, NOW)
+    journal.delete_project_events(agent.project_id, after=UUID(int=0))
+    everywhere(browser, admin_client, question, "jonas")
+    assert "dependent" not in words(browser.get(address(question)))
+    assert operator("GET", f"/escalations/{question.pk}").status_code == 200
 
 
 def test_abort_reports_stopped_and_restarted_tasks(
