@@ -32,6 +32,8 @@ PAGES = page_client.PAGES | {
     "dead letters, by time": "/dead-letters/?group=time",
     "dead letters, one agent": "/dead-letters/?q=agent:agent-00007",
     "patterns": "/patterns/",
+    "patterns, one type": "/patterns/?q=type:review",
+    "activity, oldest first": "/activity/?sort=oldest",
     "sessions": "/sessions/",
     "insight": "/insight/",
     "standing instructions": "/instructions/standing/",
@@ -42,7 +44,7 @@ PAGES = page_client.PAGES | {
     "tokens": "/settings/tokens/",
     "policies": "/settings/policies/",
     "audit log": "/settings/audit/",
-    "audit log, one actor": "/settings/audit/?q=actor:admin",
+    "audit log, one actor": "/settings/audit/?q=actor:mara",
     "audit log, one agent": "/settings/audit/?q=agent:agent-00007",
 }
 

@@ -26,7 +26,7 @@ from dashboard.sorting import SortColumn, sort_rows
 from dashboard.sparklines import Bars, bars
 from dashboard.tasks.queries import HEAVY
 from ledger import sql
-from ledger.models import Agent, Project
+from ledger.models import Agent, Project, Task
 from ledger.optional_cache import get_or_compute_slow
 from ledger.states import FailureType
 from retries.failures import figures, grouping, stuck_tasks
@@ -40,6 +40,7 @@ CONSIDERED = 500  # patterns, the first in their order
 BAR_HEIGHT = 22
 DAYS = 14
 EXAMPLES = 3
+NEWEST_FAILURES = 1_000  # of a pattern, whose tasks' types find it
 FAILURES_READ = 40  # to find examples that differ
 FAILURES_SHOWN = 15
 
@@ -108,8 +109,10 @@ def has_agent(name: str) -> Q:
 
 
 def has_task_type(name: str) -> Q:
-    """Return the condition that a pattern has failures of tasks of this type."""
-    return Q(Exists(Grouped.objects.filter(pattern=OuterRef("pk"), failure__task__type=name)))
+    """Return the condition that tasks of this type are among a pattern's newest failures."""
+    newest = Grouped.objects.filter(pattern=OuterRef(OuterRef("pk"))).order_by("-at", "-failure_id")
+    tasks = newest.values("failure__task")[:NEWEST_FAILURES]
+    return Q(Exists(Task.objects.filter(type=name, pk__in=Subquery(tasks))))
 
 
 def has_plan(ref: str) -> Q:

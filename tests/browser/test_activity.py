@@ -140,6 +140,24 @@ def test_a_range_is_dragged_over_the_bars(visit: Visit, story: None) -> None:
     assert visitor.complaints == []
 
 
+def test_the_oldest_first_also_with_a_filter_and_on_a_phone(visit: Visit, story: None) -> None:
+    visitor = visit()
+    page = visitor.sign_in("/activity/")
+    expect(page.get_by_role("link", name="Newest")).to_have_attribute("aria-current", "true")
+    page.get_by_role("link", name="Oldest").click()
+    page.wait_for_url("**/activity/?sort=oldest")
+    oldest = Event.objects.order_by("id")[0]
+    assert first(page) == f"ev-{oldest.pk}"
+    page.keyboard.press("/")
+    page.keyboard.type("kind:instruction\n")
+    page.wait_for_url(re.compile(r"q=kind.*sort=oldest"))
+    assert (
+        first(page)
+        == f"ev-{Event.objects.filter(kind__startswith='instruction.').order_by('id')[0].pk}"
+    )
+    assert_whole(visitor, "/activity/?sort=oldest")
+
+
 def test_all_of_it_without_a_script(visit: Visit, story: None) -> None:
     page = visit(java_script_enabled=False).sign_in("/activity/")
     page.locator(".facet", has_text="instruction").click()

@@ -23,7 +23,7 @@ from tests.browser.conftest import (
     wait_for_boxes,
     wait_until,
 )
-from tests.dashboard.escalations.test_escalations import address, ignored
+from tests.dashboard.escalations.test_escalations import address, ignored, jonas_answers
 from tests.dashboard.escalations.test_inbox import LXML, TABLE, escalated
 from tests.dashboard.escalations.test_task_escalations import asked
 from tests.dashboard.worked import enqueued
@@ -164,6 +164,25 @@ def test_keys_go_on_beyond_the_lines_of_a_page(
     expect(page.locator("li[data-row]")).to_have_count(25)
     follow(page, "k", flat[24])
     assert visitor.complaints == []
+
+
+def test_the_answered_are_read_from_the_first_by_keys(
+    visit: Callable[..., Visitor], lxml: list[Escalation], now: datetime
+) -> None:
+    answered = [jonas_answers(each, "retry", now) for each in lxml[:4]]
+    visitor = visit()
+    page = visitor.sign_in(f"{URL}?state=answered")
+    page.get_by_role("link", name="Oldest").click()
+    page.wait_for_url("**/escalations/?*sort=oldest")
+    *_, earlier, last = Escalation.objects.exclude(state="open").order_by("-closed_at", "-id")
+    expect(page.locator("li[data-cursor]")).to_have_attribute("id", f"esc-{last.pk}")
+    follow(page, "j", earlier)
+    assert "sort=oldest" in page.url
+    expect(page.get_by_role("link", name="Oldest")).to_have_attribute("aria-current", "true")
+    page.fill("#query", "lxml")
+    page.keyboard.press("Enter")
+    expect(page.locator("#list-pager")).to_contain_text(f"{len(answered) + 1} found")
+    assert "sort=oldest" in page.url and visitor.complaints == []
 
 
 def test_one_answer_for_a_group(
