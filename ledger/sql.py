@@ -150,7 +150,7 @@ def _execute(sql: str, params: dict[str, Any]) -> list[Row]:
         return cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
 
 
-def leave_interrupted_statement() -> None:
+def drop_interrupted_connection() -> None:
     """Close the connection after an interrupt, so that the next statement opens another.
 
     An interrupt may come after a statement was sent and before its rows were read. The connection

@@ -20,7 +20,7 @@ from ledger.errors import NotFound
 from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Attempt, Project
 from ledger.models.project import DEFAULT
-from ledger.sql import leave_interrupted_statement
+from ledger.sql import drop_interrupted_connection
 from ledger.states import TaskState, Who
 from ledger.tasks import fetch_task
 from ledger.tasks.lineage import invalid_transition
@@ -225,6 +225,6 @@ def report_error(attempt_id: UUID, error: BaseException, *, actor: Actor) -> Non
         final = not isinstance(error, CircuitBreakerOpen)
         report_failure(attempt_id, error, final=final, stamp=Stamp(actor))
     else:
-        leave_interrupted_statement()
+        drop_interrupted_connection()
         reason = "user_interrupt" if isinstance(error, KeyboardInterrupt) else "shutdown"
         releases.release(attempt_id, caller=TrustedCaller(actor), reason=reason)

@@ -18,7 +18,7 @@ from tenfour import Client, TenfourError, calls
 from ledger import agents, tokens
 from ledger.journal import Actor, Stamp
 from ledger.models import Project, Token
-from ledger.sql import leave_interrupted_statement
+from ledger.sql import drop_interrupted_connection
 
 DEMO = Actor("system", "demo", "demo")
 PROJECT = "demo"
@@ -68,7 +68,7 @@ def run_stage(url: str) -> Iterator[Stage]:
             yield stage
         finally:
             stop(stage.players)
-            leave_interrupted_statement()
+            drop_interrupted_connection()
             revoke_all(project)
 
 
