@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models import Value as V
 from django.db.models.functions import Coalesce
@@ -26,7 +27,7 @@ from dashboard.sorting import SortColumn, sort_rows
 from dashboard.sparklines import Bars, bars
 from dashboard.tasks.queries import HEAVY
 from ledger import sql
-from ledger.models import Agent, Project, Task
+from ledger.models import Agent, Project
 from ledger.optional_cache import get_or_compute_slow
 from ledger.states import FailureType
 from retries.failures import figures, grouping, stuck_tasks
@@ -40,7 +41,7 @@ CONSIDERED = 500  # patterns, the first in their order
 BAR_HEIGHT = 22
 DAYS = 14
 EXAMPLES = 3
-NEWEST_FAILURES = 1_000  # of a pattern, whose tasks' types find it
+NEWEST_FAILURES = 200  # of a pattern, whose tasks' types find it
 FAILURES_READ = 40  # to find examples that differ
 FAILURES_SHOWN = 15
 
@@ -86,7 +87,6 @@ def filter_patterns(query: PatternQuery, project: Project | None) -> QuerySet[Fa
     rows = of_project(FailurePattern.objects.current(), project).filter(
         match_any(query.state, lambda name: Q(state__in=STATES[name])),
         match_any(query.agent, has_agent),
-        match_any(query.type, has_task_type),
         match_any(query.plan, has_plan),
         match_any(query.pattern, named_pattern),
         match_age(query.older, "last_seen"),
@@ -95,6 +95,8 @@ def filter_patterns(query: PatternQuery, project: Project | None) -> QuerySet[Fa
     )
     if query.state == ANY and not query.ids:
         rows = rows.filter(state__in=TROUBLING)
+    if query.type != ANY:
+        rows = rows.alias(task_types=TASK_TYPES).filter(match_any(query.type, has_task_type))
     if query.error != ANY:
         rows = rows.alias(failed_as=FAILED_AS).filter(match_any(query.error, failed_with))
     for word in query.words:
@@ -109,10 +111,11 @@ def has_agent(name: str) -> Q:
 
 
 def has_task_type(name: str) -> Q:
-    """Return the condition that tasks of this type are among a pattern's newest failures."""
-    newest = Grouped.objects.filter(pattern=OuterRef(OuterRef("pk"))).order_by("-at", "-failure_id")
-    tasks = newest.values("failure__task")[:NEWEST_FAILURES]
-    return Q(Exists(Task.objects.filter(type=name, pk__in=Subquery(tasks))))
+    """Return the condition that a task of this type is among those of a pattern's newest failures.
+
+    It needs the types as `task_types`.
+    """
+    return Q(task_types__contains=[name])
 
 
 def has_plan(ref: str) -> Q:
@@ -121,6 +124,7 @@ def has_plan(ref: str) -> Q:
 
 
 LAST_FAILURE = Grouped.objects.filter(pattern=OuterRef("pk")).order_by("-at")
+TASK_TYPES = ArraySubquery(LAST_FAILURE.values("failure__task__type")[:NEWEST_FAILURES])
 # empty for a pattern whose failures were deleted
 FAILED_AS = Coalesce(Subquery(LAST_FAILURE.values("failure__type")[:1]), V(""))
 
