@@ -181,8 +181,8 @@ def list_ids(query: PatternQuery, project: Project | None, *, sort: str) -> list
         rows = order_patterns(filter_patterns(query, project), sort)
         return list(rows.values_list("pk", flat=True)[:CONSIDERED])
 
-    # the order by failures needs the counts of all patterns
-    if sort.removeprefix("-") == "failures":
+    # the order by failures needs the counts of all patterns, and a type their newest tasks
+    if sort.removeprefix("-") == "failures" or query.type != ANY:
         where = project.id if project else "all"
         return get_or_compute_slow(f"patterns:ids:{where}:{hash_of((query, sort))}", read)
     return read()
