@@ -48,11 +48,12 @@ class TimeOrder:
     is_reversed: bool
     first: str
     second: str
+    second_sort: str = REVERSED  # the value in an address that asks for it
 
     @property
     def sort(self) -> str:
         """The value in an address, which is empty for the first direction."""
-        return REVERSED if self.is_reversed else ""
+        return self.second_sort if self.is_reversed else ""
 
 
 Columns = Mapping[str, SortColumn]

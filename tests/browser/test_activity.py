@@ -151,10 +151,8 @@ def test_the_oldest_first_also_with_a_filter_and_on_a_phone(visit: Visit, story:
     page.keyboard.press("/")
     page.keyboard.type("kind:instruction\n")
     page.wait_for_url(re.compile(r"q=kind.*sort=oldest"))
-    assert (
-        first(page)
-        == f"ev-{Event.objects.filter(kind__startswith='instruction.').order_by('id')[0].pk}"
-    )
+    sent = Event.objects.filter(kind__startswith="instruction.").order_by("id")[0]
+    assert first(page) == f"ev-{sent.pk}"
     assert_whole(visitor, "/activity/?sort=oldest")
 
 
