@@ -23,7 +23,7 @@ from dashboard.query_box import ANY
 from dashboard.shared_queries import CountOf, hash_of, match_values, of_project
 from ledger.ids import SLACK, first_id
 from ledger.models import Project, SignInOutcome, SignInRecord, Token
-from ledger.models.event import TOKEN_ACTS, EventQuerySet
+from ledger.models.event import BY_PERSON, TOKEN_ACT, EventQuerySet
 from ledger.models.token import TokenKind
 from ledger.optional_cache import get_or_compute_slow
 from ledger.people.browsers import describe_browser
@@ -57,15 +57,14 @@ class AuditRecord:
 
 def acts_of_people(events: EventQuerySet) -> EventQuerySet:
     """Return the events that people caused; a partial index has them."""
-    return events.filter(actor_type="user")
+    return events.filter(BY_PERSON)
 
 
 def acts_of_tokens(events: EventQuerySet, scope: Scope) -> EventQuerySet:
     """Return what operators' and producers' tokens did to others' work; a partial index has it."""
     agents = Token.objects.order_by().filter(kind=TokenKind.AGENT)
     own = of_project(agents, scope.project).annotate(text=Cast("pk", TextField())).values("text")
-    acts = events.filter(actor_type="token", kind__in=TOKEN_ACTS)
-    return acts.exclude(actor_id__in=own)
+    return events.filter(TOKEN_ACT).exclude(actor_id__in=own)
 
 
 def events_of_tokens(events: EventQuerySet, scope: Scope) -> EventQuerySet:

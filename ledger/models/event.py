@@ -11,11 +11,14 @@ from django.db.models import Func, Value
 
 from ledger import journal
 from ledger.ids import FIRST_ID, SLACK, first_id
-from ledger.models.fields import CurrentTransaction, TransactionId, key, stamp
+from ledger.models.fields import CurrentTransaction, IsTrue, TransactionId, key, stamp
 from ledger.principal import Principal
 
-# as plain texts, which a migration can hold
-TOKEN_ACTS = [kind.value for kind in journal.TOKEN_ACTS]
+# what the audit log lists of the journal; the kinds are plain texts, which a migration can hold
+BY_PERSON = models.Q(actor_type="user")
+TOKEN_ACT = models.Q(
+    IsTrue(models.Q(kind__in=[kind.value for kind in journal.TOKEN_ACTS])), actor_type="token"
+)
 
 
 class SubjectFloor(Func):
@@ -84,12 +87,11 @@ class Event(models.Model):
         indexes = [
             models.Index(fields=["tx", "id"], name="event_stream"),
             models.Index(fields=["subject_id", "id"], name="event_subject"),
-            # two of the audit log
-            models.Index(fields=["id"], name="event_people", condition=models.Q(actor_type="user")),
+            # three of the audit log
+            models.Index(fields=["id"], name="event_people", condition=BY_PERSON),
+            models.Index(fields=["id"], name="event_acts", condition=TOKEN_ACT),
             models.Index(
-                fields=["id"],
-                name="event_token_acts",
-                condition=models.Q(actor_type="token", kind__in=TOKEN_ACTS),
+                fields=["actor_name", "id"], name="event_actor", condition=BY_PERSON | TOKEN_ACT
             ),
             BrinIndex(fields=["at"], name="event_at", pages_per_range=32, autosummarize=True),
         ]

@@ -1,4 +1,4 @@
-"""Column types that Django lacks: ids and timestamps that PostgreSQL creates."""
+"""What Django lacks: ids and timestamps that PostgreSQL creates, and conditions of indexes."""
 
 from typing import Any
 
@@ -20,6 +20,17 @@ class CurrentTransaction(Func):
 
     function = "pg_current_xact_id"
     arity = 0
+
+
+class IsTrue(Func):
+    """`(condition) is true`, for a list of values in the condition of a partial index.
+
+    PostgreSQL proves a plain list in a query's condition member by member against the index's list,
+    for each partition. It compares these conditions as a whole.
+    """
+
+    template = "(%(expressions)s) is true"
+    output_field = models.BooleanField()
 
 
 class TransactionId(models.Field):  # type: ignore[type-arg]

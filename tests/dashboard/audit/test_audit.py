@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from io import StringIO
 from typing import Any
 
+import pytest
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
@@ -127,17 +128,35 @@ def test_members_see_their_project_and_nothing_of_the_admin(
     assert client.get(f"{URL}?project=elsewhere").status_code == 404
 
 
+# ten acts of each of 500 actors
+MANY_ACTS = """
+insert into ledger_event (project_id, kind, subject_type, subject_id, actor_type, actor_name)
+select %s, 'task.skipped', 'task', %s, %s, 'actor-' || g %% 500 from generate_series(1, 5000) g"""
+
+
 def test_the_log_is_read_through_indexes(agent: Agent, mara: User, now: datetime) -> None:
     enqueued(agent, now=now)
     with connection.cursor() as cursor:
         for way in ("seqscan", "bitmapscan", "sort"):  # whatever the tables' sizes
             cursor.execute(f"set local enable_{way} = off")
     people, acts, _ = select_events(parse("kind:task", now=now), Scope(None, []))
-    for rows, index in ((people, "_people on "), (acts, "_token_acts on ")):
+    for rows, index in ((people, "_people on "), (acts, "_acts on ")):
         plan = rows.order_by("-id")[:41].explain()
         # an empty month may be read by its primary key instead
         assert index in plan and "Seq Scan on ledger_event" not in plan
         assert plan.count("Index Scan") >= len(list_partitions())
+
+
+@pytest.mark.parametrize("type", ["user", "token"])
+def test_the_acts_of_one_actor_are_found_among_many(agent: Agent, now: datetime, type: str) -> None:
+    """The acts of others are not read."""
+    with connection.cursor() as cursor:
+        cursor.execute(MANY_ACTS, [agent.project_id, agent.pk, type])
+        cursor.execute("analyze ledger_event")
+    people, acts, _ = select_events(parse("actor:actor-7", now=now), Scope(None, []))
+    plan = (people if type == "user" else acts).order_by("-id")[:41].explain(analyze=True)
+    assert "Index Cond: ((actor_name)::text = 'actor-7'::text)" in plan
+    assert "rows=10.00" in plan and "Rows Removed by Filter" not in plan
 
 
 def test_what_tokens_do_to_the_work_of_others_is_in_the_log(
