@@ -52,6 +52,7 @@ COMMANDS: Mapping[str, Command] = {
     "enqueue": Command("Enqueue a task for an agent; prints its id.", "tenfour.work"),
     "claim": Command("Start the agent's next task; prints the attempt's id.", "tenfour.work"),
     "report": Command("Report how an attempt ended; prints the decision.", "tenfour.work"),
+    "ask": Command("Ask a person about an attempt's task; ends the attempt.", "tenfour.work"),
     "run": Command("Run a command as the attempts at a task.", "tenfour.run_commands"),
     "worker": Command("Run a command at task after task.", "tenfour.run_commands"),
     "resend": Command(

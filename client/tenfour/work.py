@@ -1,4 +1,4 @@
-"""The commands for tasks: enqueue, claim, report."""
+"""The commands for tasks: enqueue, claim, report, ask."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import sys
-from typing import Any
+from typing import Any, get_args
 
 from tenfour.arguments import add_limits
 from tenfour.claiming import why_nothing
@@ -14,6 +14,7 @@ from tenfour.client import Client
 from tenfour.models import Claimed, Decision
 from tenfour.output_buffer import OutputBuffer
 from tenfour.redaction import masked
+from tenfour.tasks import Severity
 from tenfour.terminal import (
     NOTHING,
     OK,
@@ -173,6 +174,36 @@ def _usage(argument: str | None) -> Any:
     if argument is None:
         return None
     return json_object(text_of(argument), what="--usage", hint=f"For example: {USAGE}")
+
+
+def add_ask_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "question",
+        metavar="QUESTION",
+        help="all that a person needs to know; - reads it from stdin",
+    )
+    parser.add_argument(
+        "--attempt", metavar="ID", help="the attempt; by default that of `tenfour run`"
+    )
+    parser.add_argument(
+        "--option", action="append", metavar="NAME", help="a short answer; may be repeated"
+    )
+    parser.add_argument("--severity", choices=get_args(Severity))
+    parser.add_argument("--json", action="store_true", help="print the whole escalation")
+
+
+def ask(args: argparse.Namespace) -> int:
+    """Ask a person about an attempt's task, and print the escalation's id; the attempt ends."""
+    attempt = args.attempt or os.environ.get("TENFOUR_ATTEMPT")
+    if not attempt:
+        raise wrong_usage("Name the attempt.", "For example: --attempt 0199…, which claim printed.")
+    with Client(args.url) as tenfour:
+        escalation = tenfour.tasks.ask(
+            attempt, text_of(args.question), options=args.option or (), severity=args.severity
+        )
+    say(pretty(escalation.raw) if args.json else escalation.id)
+    note(f"The attempt has ended. A person is asked: {escalation.url}")
+    return OK
 
 
 def say_nothing(claimed: Claimed) -> int:

@@ -14,7 +14,7 @@ REFERENCE = (ROOT / "docs" / "client-reference.md").read_text()
 FIRST_INSTRUCTION = (ROOT / "docs" / "first-instruction.md").read_text()
 
 
-@pytest.mark.parametrize("command", ["send", "enqueue"])
+@pytest.mark.parametrize("command", ["send", "enqueue", "ask"])
 def test_the_tables_of_options_are_those_of_the_commands(run: Run, command: str) -> None:
     _, _, rest = REFERENCE.partition(f"| option of `{command}` |")
     table = rest.partition("\n\n")[0]
@@ -23,7 +23,7 @@ def test_the_tables_of_options_are_those_of_the_commands(run: Run, command: str)
     assert {first or second for first, second in told} == known
 
 
-@pytest.mark.parametrize("command", ["claim", "report", "run", "export"])
+@pytest.mark.parametrize("command", ["claim", "report", "run", "export", "init", "hook"])
 def test_every_option_of_the_others_is_in_the_guide(run: Run, command: str) -> None:
     for option in re.findall(r"^  (--[a-z-]+)", run(command, "--help").out, re.MULTILINE):
         assert option in REFERENCE

@@ -111,7 +111,37 @@ def test_a_failure_can_be_said_in_words_or_by_an_exit_code(
     assert late.status == 1 and "reported before" in late.err
 
 
+def test_a_question_ends_the_attempt_and_is_answered_in_the_next_prompt(
+    run: Run, as_coder: dict[str, str], producer: Client, tenfour_server: Tenfour
+) -> None:
+    id = producer.tasks.enqueue("coder", "code").id
+    attempt = run("claim", env=as_coder).out.strip()
+    options = ["--option", "yes", "--option", "no", "--severity", "high"]
+    unnamed = run("ask", "Drop it?", *options, env=as_coder)
+    assert unnamed.status == 2 and "--attempt" in unnamed.err
+    asked = run("ask", "-", "--attempt", attempt, *options, stdin="Drop it?\n", env=as_coder)
+    with tenfour_server.client("operator") as operator:
+        question = operator.escalations.get(asked.out.strip())
+        assert (asked.status, question.severity) == (0, "high") and question.url in asked.err
+        assert "Drop it?" in json.dumps(question.raw)
+        assert producer.tasks.get(id).state == "escalated"
+        operator.escalations.resolve(question.id, action="answer", text="no")
+    prompt = json.loads(run("claim", "--json", env=as_coder).out)["prompt"]
+    assert "Drop it?" in prompt and "no" in prompt
+    late = run("ask", "Again?", "--attempt", attempt, env=as_coder)
+    assert late.status == 1 and late.out == ""
+
+
 # ---- run
+
+
+def test_a_command_asks_about_the_attempt_that_it_is_part_of(
+    run: Run, as_coder: dict[str, str], producer: Client
+) -> None:
+    ask = f"{shlex.quote(sys.executable)} -m tenfour ask 'Drop it?' --option yes"
+    ran = run("run", "--name", "Drop", "--", "sh", "-c", ask, env=as_coder)
+    assert ran.status == 75 and "A person is asked: http" in ran.err
+    assert the_task(producer).state == "escalated"
 
 
 def test_run_makes_a_task_and_runs_a_command_as_its_attempt(
