@@ -21,6 +21,7 @@ from config.web_threads import STOPPING
 from dashboard import replica
 from ledger.journal_months import find_missing_month
 from ledger.models import ClockRun
+from retries.stream_position import is_stream_ahead
 
 DEADLINE_S = 2
 REDIS_DEADLINE_S = 1
@@ -29,6 +30,7 @@ CLOCK_SKEW = timedelta(seconds=5)
 WRITES_FAIL = "writes fail"
 # Migrations only add, so a process of the version before still works.
 NEWER = "the tables are of a newer version"
+AHEAD = "a dump was loaded into a server with lower transaction numbers"
 APPLIED = "select app || '.' || name from django_migrations where app = any (%s)"
 PROBE_LOCK = threading.Lock()
 probe: "Future[str] | None" = None
@@ -45,7 +47,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
     """Report whether requests can be served.
 
     A missing PostgreSQL is a 503, and so is a process that is about to stop. Without Redis, with a
-    stale beat, with a journal that has no partition for the next month, with a replica that pages
+    stale beat, with a journal that new events can't follow, with a replica that pages
     can't be read from, or with a database that takes no writes or was migrated by a newer version,
     the server is degraded.
     """
@@ -134,7 +136,9 @@ def check_beat() -> str:
 
 
 def check_journal() -> str:
-    """Return "ok" if the journal has a partition for this month and one for the next."""
+    """Return "ok" if new events follow the stored ones, and their months have partitions."""
+    if is_stream_ahead():
+        return f"{AHEAD}: see the section Backup and upgrade of docs/running.md"
     month = find_missing_month(now=timezone.now())
     if month is None:
         return "ok"

@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -23,13 +24,17 @@ from config import __version__
 from config.local import places
 from config.local.commands import START_ERRORS, describe_start_error
 from config.local.embedded import Servers, postgres_answers, servers_of, wheels
-from config.local.places import PROJECT, Place, Refused
+from config.local.places import PROJECT, RESTORING, Place, Refused
 
 DUMP, MANIFEST = "database.dump", "manifest.json"
 SECRETS = ("secret_key", "credentials")
 SMALL_BYTES = 65_536  # of a manifest, or of a file of secrets
 READ_BYTES = 2**20  # at once
 START_S = 60
+# the greatest number of a transaction in the journal and in the positions of its readers
+NEWEST = """select greatest(0, (select max(tx)::text::bigint from ledger_event),
+    (select max(tx) from retries_streamcursor))"""
+PRINT_NEWEST = ("--no-psqlrc", "--tuples-only", "--no-align", f"--command={NEWEST}", "tenfour")
 USAGE = "Usage: manage.py backup FILE, or: manage.py restore FILE"
 
 
@@ -98,7 +103,7 @@ def restore(data: Path, file: Path) -> str:
     """Create the data folder from a backup; return a sentence about it.
 
     Raise Refused, with nothing left behind, if the file is not a whole backup or the folder has
-    data already.
+    data already. What an interrupted restore left is replaced.
     """
     if os.environ.get("DATABASE_URL"):
         raise Refused(
@@ -106,17 +111,27 @@ def restore(data: Path, file: Path) -> str:
         )
     if (where := places.running_address(data)) is not None:
         raise Refused(f"Tenfour is running: {where}. Stop it, and restore into another folder.")
+    if (data / RESTORING).exists():
+        places.remove(data)
     if data.exists() and any(data.iterdir()):
         raise Refused(
             f"{data} has data already. Set TENFOUR_DATA to a new folder, or run 'make clean' first."
         )
     place = places.place_of(data)
+    if place.home != data and any(place.home.iterdir()):
+        shutil.rmtree(data)
+        raise Refused(
+            f"{place.home} has the database of an earlier {data}. Start it with 'make up', or set "
+            "TENFOUR_DATA to a new folder."
+        )
     held = places.lock(data)
     if held is None:
         raise Refused(places.describe_holders(data / "lock"))
     try:
         with held:
+            (data / RESTORING).touch()
             manifest = fill(place, file)
+            (data / RESTORING).unlink()
     except BaseException:
         places.remove(data)
         raise
@@ -133,6 +148,9 @@ def fill(place: Place, file: Path) -> dict[str, Any]:
         with run_postgres(servers):
             options = ("--no-owner", "--exit-on-error", "--dbname=tenfour")
             run_tool("pg_restore", servers, *options, str(folder / DUMP))
+            newest = int(run_tool("psql", servers, *PRINT_NEWEST))
+        # New events follow the restored ones in the stream, for its readers and their positions.
+        servers.start_epoch((newest >> 32) + 1)
         for secret in SECRETS:
             if (folder / secret).exists():
                 places.write_private(place.data / secret, (folder / secret).read_text())
@@ -230,8 +248,11 @@ def run_postgres(servers: Servers) -> Iterator[None]:
 # ---- both
 
 
-def run_tool(name: str, servers: Servers, *options: str) -> None:
-    """Run one of PostgreSQL's own tools on the database; raise Refused with its output."""
+def run_tool(name: str, servers: Servers, *options: str) -> str:
+    """Run one of PostgreSQL's own tools on the database, and return its output.
+
+    Raise Refused with its errors if it fails.
+    """
     address = ["--host=127.0.0.1", f"--port={servers.postgres.port}", "--username=tenfour"]
     done = subprocess.run(
         [wheels()[0] / "bin" / name, *address, *options],
@@ -241,6 +262,7 @@ def run_tool(name: str, servers: Servers, *options: str) -> None:
     )
     if done.returncode:
         raise Refused(f"{name} failed:\n{done.stderr.strip()}")
+    return done.stdout
 
 
 def main(argv: list[str]) -> int:

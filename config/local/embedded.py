@@ -189,6 +189,12 @@ class Servers:
         argv.append(f"--pwfile={password}")  # apart: its path may hold spaces
         return Command(argv, cwd=self.place.home, env=BARE, user=self.place.user)
 
+    def start_epoch(self, epoch: int) -> None:
+        """Let the stopped database count transactions from `epoch` times 2^32 on."""
+        program = str(self.programs.postgres.with_name("pg_resetwal"))
+        argv = [program, f"--epoch={epoch}", "-D", str(self.place.home / "pg")]
+        run_once(Command(argv, cwd=self.place.home, env=BARE, user=self.place.user))
+
     def roles(self) -> str:
         """Return the SQL of Tenfour's role, which is no superuser; tests may create databases."""
         may = "createdb" if self.throwaway else "nocreatedb"

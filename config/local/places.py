@@ -15,6 +15,7 @@ from typing import IO
 
 PROJECT = Path(__file__).resolve().parents[2]
 CLOSED_HOMES = Path("/var/lib/tenfour")
+RESTORING = "restoring"  # the name of a file that a data folder has until its restore has ended
 
 
 class Refused(Exception):

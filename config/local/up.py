@@ -20,7 +20,7 @@ from typing import IO
 from config.environment import unknown_variables
 from config.local import embedded, listeners, places
 from config.local.commands import die_with
-from config.local.places import PROJECT, Refused, url_of, write_private
+from config.local.places import PROJECT, RESTORING, Refused, url_of, write_private
 from config.local.processes import GRACE
 from config.local.supervisor import has_external_servers, supervise
 
@@ -59,6 +59,11 @@ def take(data: Path) -> IO[str] | None:
 
 def up(data: Path) -> int:
     has_external_servers()
+    if (data / RESTORING).exists():
+        raise Refused(
+            f"{data} is not a whole instance: a restore into it was interrupted. "
+            f"Restore it again: TENFOUR_DATA={data} .venv/bin/python manage.py restore FILE"
+        )
     place = places.place_of(data)
     held = take(data)
     if held is None:

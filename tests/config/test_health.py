@@ -67,6 +67,10 @@ def test_probes_and_prometheus_may_use_the_address_of_a_container(settings: Any)
     assert Client().get("/sign-in/", **pod).status_code == 400
 
 
+AHEAD = """insert into ledger_event (tx, project_id, kind, subject_type, subject_id, actor_type)
+values ('9000000000', %s, 'agent.heard', 'agent', %s, 'system')"""
+
+
 def test_it_is_ready_when_the_beat_is_fresh() -> None:
     journal_months.make_months(now=timezone.now())
     assert ready()[1]["checks"]["beat"].startswith("stale: idle_check has never run")
@@ -90,6 +94,16 @@ def test_a_journal_without_the_next_month_degrades_it() -> None:
     assert body["checks"]["journal"].startswith(f"no partition for {month:%Y-%m}: run ")
     sweeps.run("journal")
     assert ready()[1]["checks"]["journal"] == "ok"
+
+
+def test_a_dump_in_a_server_with_lower_transaction_numbers_degrades_it() -> None:
+    """Readers of the journal would find no new event."""
+    agent = make_agent()
+    with connection.cursor() as cursor:
+        cursor.execute(AHEAD, [agent.project_id, agent.pk])
+    status, body = ready()
+    assert (status, body["status"]) == (200, "degraded")
+    assert body["checks"]["journal"].startswith("a dump was loaded into a server")
 
 
 def test_a_stale_beat_degrades_it() -> None:

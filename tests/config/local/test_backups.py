@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,21 +14,26 @@ from typing import Any
 
 import psycopg
 
+from config.local import places
 from config.local.places import PROJECT
 from tests.config.local.test_up import OURS, Instance
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 NOT_WHOLE = "is not a whole backup: it was cut short or changed."
+
+
+def environment(data: Path) -> dict[str, str]:
+    env = {k: v for k, v in os.environ.items() if k not in OURS and "TENFOUR_" not in k}
+    return env | {"TENFOUR_DATA": str(data)}
 
 
 def manage(
     data: Path, *argv: str | Path, most: int = resource.RLIM_INFINITY
 ) -> "subprocess.CompletedProcess[str]":
-    env = {k: v for k, v in os.environ.items() if k not in OURS and "TENFOUR_" not in k}
     return subprocess.run(
         [sys.executable, "manage.py", *argv],
         cwd=PROJECT,
-        env=env | {"TENFOUR_DATA": str(data)},
+        env=environment(data),
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
@@ -72,6 +78,13 @@ EVENTS = """insert into ledger_event (id, project_id, kind, subject_type, subjec
     select uuidv7(make_interval(days => n)), p.id, 'agent.heard', 'agent', gen_random_uuid(),
     'system' from ledger_project p, generate_series(0, 400, 15) n where p.name = 'default'"""
 
+# as a server has used after some time
+USE_NUMBERS = """do $$ begin for n in 1..20000 loop
+    perform pg_current_xact_id(); commit; end loop; end $$"""
+NEWEST = "select max(tx)::text::bigint from ledger_event"
+OF_SUBJECT = "select max(tx)::text::bigint from ledger_event where subject_id = %s"
+POSITION = "select tx from retries_streamcursor where name = 'activity'"
+
 
 def variables(instance: Instance) -> dict[str, str]:
     """Return what an instance tells its processes."""
@@ -91,7 +104,8 @@ def fill(instance: Instance) -> None:
         timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
-    with psycopg.connect(variables(instance)["DATABASE_URL"]) as conn:
+    with psycopg.connect(variables(instance)["DATABASE_URL"], autocommit=True) as conn:
+        conn.execute(USE_NUMBERS)
         conn.execute(EVENTS)
 
 
@@ -103,6 +117,26 @@ def read_rows(instance: Instance) -> set[tuple[str, str]]:
             keys = conn.execute(f"select tableoid::regclass::text, id::text from {table}")
             found |= set(keys.fetchall())
     return found
+
+
+def read_number(instance: Instance, statement: str, *values: str) -> int:
+    with psycopg.connect(variables(instance)["DATABASE_URL"]) as conn:
+        row = conn.execute(statement, values).fetchone()
+    assert row
+    return int(row[0])
+
+
+def interrupt_restore(data: Path, file: Path) -> None:
+    """Kill a restore once it has created the database."""
+    homes = (data, places.closed_home(data))
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "restore", file], cwd=PROJECT, env=environment(data)
+    )
+    try:
+        wait_until(lambda: any((home / "pg").exists() for home in homes))
+    finally:
+        process.kill()
+        process.wait()
 
 
 def check_full_disk(data: Path, verb: str, file: Path, *, most: int) -> None:
@@ -121,7 +155,7 @@ def test_a_backup_restores_the_ledger_and_the_secrets_elsewhere(tmp_path: Path) 
     try:
         sent = call(first, "/instructions", {"agent": "coder", "content": "Keep this"})
         fill(first)
-        rows = read_rows(first)
+        rows, newest = read_rows(first), read_number(first, NEWEST)
         done = manage(first.data, "backup", file)
         assert done.returncode == 0, done.stderr
         assert file.stat().st_mode & 0o777 == 0o600 and [*tmp_path.glob("*.part")] == []
@@ -150,6 +184,17 @@ def test_a_backup_restores_the_ledger_and_the_secrets_elsewhere(tmp_path: Path) 
     check_full_disk(other, "restore", file, most=8_000)
     assert not other.exists()
 
+    interrupt_restore(other, file)
+    refused = subprocess.run(
+        [sys.executable, "-m", "config.local.up"],
+        cwd=PROJECT,
+        env=environment(other),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert refused.returncode == 1 and "a restore into it was interrupted" in refused.stderr
+
     restored = manage(other, "restore", file)
     assert restored.returncode == 0, restored.stderr
     second = Instance(other).start()
@@ -161,5 +206,18 @@ def test_a_backup_restores_the_ledger_and_the_secrets_elsewhere(tmp_path: Path) 
         assert len(in_journal) >= 4 and min(in_journal.values()) > 1, "months without events"
         audit = manage(other, "audit_ledger")
         assert audit.returncode == 0, audit.stdout
+        # a reader of the journal comes to the new event after those from the backup
+        id = call(second, "/instructions", {"agent": "coder", "content": "And this"})["id"]
+        new = read_number(second, OF_SUBJECT, id)
+        assert new > newest
+        wait_until(lambda: read_number(second, POSITION) >= new)
     finally:
         second.end(signal.SIGINT)
+
+    home = places.closed_home(other)
+    if home.exists():  # root's tests are in a folder that the servers' user can't enter
+        shutil.rmtree(other)
+        lost = manage(other, "restore", file)
+        assert lost.returncode == 1 and f"{home} has the database of an earlier" in lost.stderr
+        assert (home / "pg").exists() and not other.exists()
+        places.remove(other)
