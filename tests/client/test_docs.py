@@ -61,6 +61,7 @@ def test_the_table_of_verbs_is_that_of_the_commands() -> None:
 
 
 def test_the_rule_for_instructions_has_good_and_bad_examples() -> None:
+    """S0.32"""
     assert (
         "Check if the OpenSpec CLI is available" in FIRST_INSTRUCTION
         and "Increment the counter" in FIRST_INSTRUCTION
@@ -68,6 +69,7 @@ def test_the_rule_for_instructions_has_good_and_bad_examples() -> None:
 
 
 def test_what_is_not_promised_is_said_with_the_rejected_alternatives() -> None:
+    """S0.38"""
     _, _, rest = FIRST_INSTRUCTION.partition("## What is not promised")
     for words in ("No guaranteed delivery", "timeout", "Polling for status", "An id in the text"):
         assert words in rest

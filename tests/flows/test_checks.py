@@ -21,6 +21,7 @@ COMMAND = {"command": "openspec", "line": "openspec --version", "found": True, "
 def test_the_expected_event_settles_the_check_and_its_data_is_used(
     producer: Client, agent_client: Client
 ) -> None:
+    """S0.33"""
     task = OpenSpecTask()
     task.cli_check.request(producer, "coder")
     id = task.cli_check.pending_id

@@ -70,7 +70,7 @@ def agents_of(pid: int) -> list[int]:
 def test_the_whole_ladder_and_a_persons_fixes(
     demo: Demo, web_server: str, transactional_db: None
 ) -> None:
-    """S1.47, S1.49: what failed three times for want of a fact is done by attempt 4 of 4."""
+    """S1.1, S1.37, S1.47, S1.49: what failed three times for want of a fact is done by attempt 4 of 4."""
     # It asks as soon as a question is open, and ends when everything is over.
     running = demo(web_server, "--seconds", "1", "--speed", "2.4", "--wait", str(LONGEST_S))
     open_ones = Escalation.objects.open()

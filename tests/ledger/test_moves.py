@@ -44,7 +44,7 @@ def in_state(agent: Agent, state: TaskState) -> Task:
 @pytest.mark.parametrize("to", list(S))
 @pytest.mark.parametrize("start", list(S))
 def test_a_move_is_legal_or_changes_nothing(agent: Agent, start: TaskState, to: TaskState) -> None:
-    """S3.2, S3.3: state_transitions"""
+    """S3.1, S3.2, S3.3: state_transitions"""
     task = in_state(agent, start)
     sets = {S.RUNNING: "current_attempt = uuidv7()", S.RETRY: "due_at = %(now)s"}.get(to, "")
     reason = "'reported'" if to == S.BLOCKED else "null"

@@ -168,6 +168,7 @@ def test_the_servers_run_without_rights(tenfour: Instance) -> None:
 
 
 def test_secrets_are_for_their_owner_alone(tenfour: Instance) -> None:
+    """S3.46"""
     for name in ("env", "credentials", "secret_key", "servers.json", "running.json", "lock"):
         assert stat.S_IMODE((tenfour.data / name).stat().st_mode) == 0o600, name
     assert stat.S_IMODE(tenfour.data.stat().st_mode) & 0o067 == 0

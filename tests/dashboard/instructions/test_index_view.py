@@ -202,6 +202,7 @@ def test_status_of_each_state(browser: Client, agent: Agent, now: datetime) -> N
     ],
 )
 def test_filters(browser: Client, agent: Agent, query: str, contents: str) -> None:
+    """S0.35"""
     codex = make_agent("codex")
     make_instruction(InstructionState.FAILED, agent=agent, content="thing-e", max_retries=0)
     Instruction.objects.filter(content="thing-e").update(max_retries=3, retry_count=3)

@@ -203,6 +203,7 @@ def test_what_can_not_be_started_at_all_is_not_made(coder: Api, operator: Api) -
 
 
 def test_another_s_task_is_told_from_no_unknown_one(coder: Api, operator: Api) -> None:
+    """S3.18"""
     make_agent("other")
     for id in (enqueue(operator, agent="other"), str(uuid4())):
         for told in (coder("POST", f"/tasks/{id}/start"), coder("POST", "/claims", {"task": id})):

@@ -35,7 +35,7 @@ def test_done(agent: Agent) -> None:
 
 
 def test_dead_letter_queue(agent: Agent) -> None:
-    """S3.12, S3.15, S3.20: max 2, the second failure buries it."""
+    """S3.7, S3.12, S3.15, S3.20: max 2, the second failure buries it."""
     id = make_task(agent, max_attempts=2)
     first = fail(agent, attempt_of(claim(agent)), now=NOW)
     assert first["decision"] == "wait" and first["reason"] == "attempts_left"

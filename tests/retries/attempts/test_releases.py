@@ -16,6 +16,7 @@ S = TaskState
 
 
 def test_release_does_not_count_and_the_tenth_asks_a_person(agent: Agent) -> None:
+    """S3.49"""
     id = make_task(agent)
     caller = TrustedCaller(SYSTEM, agent=agent)
     for number in range(1, 10):

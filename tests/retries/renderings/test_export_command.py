@@ -32,6 +32,7 @@ def test_the_export_equals_the_api(agent: Agent, tmp_path: Path) -> None:
 
 
 def test_only_the_owner_and_the_group_read_an_export(agent: Agent, tmp_path: Path) -> None:
+    """S3.46"""
     sample(agent, now=timezone.now() - timedelta(hours=1))
     folder = tmp_path / "a" / "b"
     call_command("export", str(folder), stdout=StringIO())

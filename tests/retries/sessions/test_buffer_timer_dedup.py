@@ -1,4 +1,4 @@
-"""One timer for each session and window, on a real Redis and with the real queue."""
+"""S2.30: One timer for each session and window, on a real Redis and with the real queue."""
 
 import os
 import subprocess

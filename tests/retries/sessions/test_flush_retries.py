@@ -1,4 +1,4 @@
-"""A flush waits for the session's lock a bounded number of tries."""
+"""S2.30: A flush waits for the session's lock a bounded number of tries."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

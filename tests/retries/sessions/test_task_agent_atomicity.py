@@ -1,4 +1,4 @@
-"""One model response is one transaction: all of its calls take effect, or none."""
+"""S2.30: One model response is one transaction: all of its calls take effect, or none."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
