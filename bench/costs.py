@@ -5,7 +5,6 @@ calculate with them.
 """
 
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -18,9 +17,10 @@ from bench.http import (
     WARM_UP_S,
     LoadTarget,
     prepare_tenfour,
+    require_wrk,
     run_web_processes,
 )
-from bench.servers import MissingDependency, Sandbox
+from bench.servers import Sandbox
 from bench.sessions import PER_SESSION, list_requests, run_session_worker
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -59,8 +59,7 @@ class Cost:
 
 def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
     """Load one web server with each operation in turn."""
-    if not shutil.which("wrk"):
-        raise MissingDependency("wrk is not installed. Install the package 'wrk'.")
+    require_wrk()
     rows = ROWS_PER_CPU_SECOND * (os.cpu_count() or 1) * (scale.rounds * scale.seconds + WARM_UP_S)
     url, acks, agents = prepare_tenfour(sandbox, rows)
     tokens = dict(reversed(line.split()) for line in agents)  # type: ignore[misc]

@@ -65,6 +65,12 @@ class LoadTarget:
         return {"requests_per_s": summarize(self.rates), **spread}
 
 
+def require_wrk() -> None:
+    """Raise MissingDependency if the load can't be made on this machine."""
+    if not shutil.which("wrk"):
+        raise MissingDependency("wrk is not installed. Install the package 'wrk'.")
+
+
 def run_wrk(url: str, script: str, lines: Path, seconds: int) -> dict[str, float]:
     env = os.environ | {"BENCH_LINES": str(lines), "BENCH_LUA": str(HERE)}
     argv = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", str(HERE / script), url]
@@ -172,8 +178,7 @@ def install_peer(sandbox: Sandbox, say: Say) -> Path | None:
 
 
 def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
-    if not shutil.which("wrk"):
-        raise MissingDependency("wrk is not installed. Install the package 'wrk'.")
+    require_wrk()
     with ExitStack() as stack:
         targets = start_targets(sandbox, scale, say, stack.enter_context)
         for target in targets:

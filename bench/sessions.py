@@ -17,6 +17,7 @@ from bench.http import (
     WARM_UP_S,
     LoadTarget,
     prepare_floor,
+    require_wrk,
     run_web_server,
 )
 from bench.idle_check import run_worker
@@ -32,6 +33,7 @@ BY_STATE = "select state, count(*) from ledger_message group by state"
 
 
 def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
+    require_wrk()
     return [
         *measure_http(sandbox, scale, say),
         *measure_buffers(sandbox, say),

@@ -63,7 +63,7 @@ def import_text(
     idempotency_key: str | None = None,
     **options: Unpack[ImportOptions],
 ) -> Call[ImportedPlan]:
-    """Import a plan, whole or not at all; the same plan again changes nothing.
+    """Import a plan, completely or not at all; the same plan again changes nothing.
 
     Options: mode (what to do with a changed plan: merge or replace), agent (the
     default, for tasks that name none), ref (of a plan that names none),

@@ -69,7 +69,7 @@ def add_ack_arguments(parser: Parser) -> None:
 
 NOUN = Noun(
     "instruction",
-    "Instructions: texts sent to agents, chased until they are acknowledged.",
+    "Instructions: texts sent to agents, with reminders until they are acknowledged.",
     {
         "list": make_list(
             KIND,
