@@ -125,7 +125,7 @@ def test_a_question_ends_the_attempt_and_is_answered_in_the_next_prompt(
         assert (asked.status, question.severity) == (0, "high") and question.url in asked.err
         assert "Drop it?" in json.dumps(question.raw)
         assert producer.tasks.get(id).state == "escalated"
-        operator.escalations.resolve(question.id, action="answer", text="no")
+        operator.escalations.resolve(question.id, text="answer: no")
     prompt = json.loads(run("claim", "--json", env=as_coder).out)["prompt"]
     assert "Drop it?" in prompt and "no" in prompt
     late = run("ask", "Again?", "--attempt", attempt, env=as_coder)
