@@ -13,7 +13,7 @@ from ledger import journal_months, sql
 from ledger.ids import FIRST_ID
 from ledger.journal_months import Busy, JournalPartition
 from ledger.models import ClockRun
-from retries.retention.archives import ArchiveBusy, Record
+from retries.retention.archives import JOURNAL, ArchiveBusy, Record
 from retries.retention.pace import Pace
 from retries.retention.row_kind import build_records, select_records
 from retries.retention.running import open_archive
@@ -43,7 +43,7 @@ def archive_month(month: JournalPartition, *, now: datetime) -> bool:
     """Archive the next events of a month; return whether the archive has all of them, or is off."""
     ends_at, pace = time.monotonic() + SLICE_SECONDS, Pace(REST_SHARE)
     try:
-        with open_archive(now) as archive:
+        with open_archive(now, JOURNAL) as archive:
             if archive is None:
                 return True
             for records, last in read_events(month, after=fetch_position(month)):
@@ -53,7 +53,7 @@ def archive_month(month: JournalPartition, *, now: datetime) -> bool:
                     return False
                 pace.rest()
     except ArchiveBusy as error:
-        raise Busy("Another run writes to the archive.") from error
+        raise Busy("Another run archives the journal.") from error
     return True
 
 
