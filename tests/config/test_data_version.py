@@ -125,11 +125,42 @@ def test_a_migration_that_was_rewritten_is_refused(migrated: Callable[[str], Non
     migrated(record(migration_digests()))
 
 
-def test_data_of_a_newer_version_is_refused(migrated: Callable[[str], None]) -> None:
+@pytest.fixture
+def newer(migrated: Callable[[str], None]) -> Iterator[None]:
+    """A newer version has migrated the database."""
     insert = "insert into django_migrations (app, name, applied)"
     migrated(f"{insert} values ('ledger', '9999_later', now())")
-    refused("A newer version of Tenfour created this data: it has applied ledger.9999_later")
+    yield
     migrated("delete from django_migrations where name = '9999_later'")
+
+
+def test_data_of_a_newer_version_is_refused(newer: None) -> None:
+    refused("A newer version of Tenfour created this data: it has applied ledger.9999_later")
+
+
+@pytest.mark.parametrize("option", ["--check", "--plan"])
+def test_a_process_may_start_again_after_a_newer_version_migrated(newer: None, option: str) -> None:
+    """The container that a worker's pod begins with asks this; `/readyz` has the same rule."""
+    done = migrate(option)
+    assert done.returncode == 0, done.stderr
+    assert "A newer version of Tenfour has migrated this database" in done.stderr
+    assert "ledger.9999_later" in done.stderr
+
+
+def test_no_process_starts_on_a_newer_database_without_its_own_tables(
+    newer: None, migrated: Callable[[str], None]
+) -> None:
+    """As when this version has a migration that the newer one, of another branch, has not."""
+    rename = "update django_migrations set name = '{}' where app = 'retries' and name = '{}'"
+    newest = max(name for name in landed() if name.startswith("retries.")).partition(".")[2]
+    migrated(rename.format("9998_other", newest))
+    done = migrate("--check")
+    assert (done.returncode, done.stderr) == (1, "")
+    migrated(rename.format(newest, "9998_other"))
+    migrated(record(migration_digests() | {"ledger.0001_initial": "0" * 64}))
+    done = migrate("--check")
+    assert done.returncode == 1 and "ledger.0001_initial differs" in done.stderr
+    migrated(record(migration_digests()))
 
 
 def test_old_data_without_digests_is_refused(migrated: Callable[[str], None]) -> None:

@@ -109,7 +109,11 @@ def test_all_of_them_run_the_same_commands() -> None:
             words = [word.strip("'") for word in command.split(" ")]
             assert container_of(part)["command"] == words
         unit = (ROOT / "deploy" / "systemd" / f"tenfour-{part}.service").read_text()
-        assert f"ExecStart=/opt/tenfour/.venv/bin/{command}\n" in unit
+        program = f"/opt/tenfour/.venv/bin/{command}"
+        if part == "migrate":
+            # A machine with an older version may start again when another has migrated.
+            program = f"/bin/sh -c '{program} --check --skip-checks || exec {program}'"
+        assert f"ExecStart={program}\n" in unit
         assert f"`{command}`" in docs
 
 
