@@ -31,8 +31,10 @@ def archive_and_drop(month: JournalPartition, *, now: datetime) -> bool:
     Return whether it is gone. Raises Busy if it has to wait, and OSError or DamagedArchive if the
     archive can't be written. A batch whose run was killed may be in the archive twice.
     """
-    # a month that is being detached is in the archive already
-    if not month.is_detaching and not archive_month(month, now=now):
+    # A month that an earlier run began to drop is in the archive already. An administrator may have
+    # begun to detach another one.
+    is_archived = month.is_detaching and month.is_marked
+    if not is_archived and not archive_month(month, now=now):
         return False
     journal_months.drop_month(month)
     store_resume_after({}, now=now)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -216,17 +217,57 @@ def test_a_month_is_dropped_beside_a_reader_and_no_move_waits(months: None, else
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_drop_that_was_killed_halfway_is_finished(months: None) -> None:
+def test_a_drop_that_was_interrupted_halfway_is_finished(months: None) -> None:
     journal_months.make_months(now=in_months(2))
-    name = names()[1]
+    month = list_partitions()[1]
     with connection.cursor() as cursor:
-        cursor.execute(f"alter table ledger_event detach partition {name} concurrently")
-    assert name not in names()
+        # With a view of the month, it can be detached and not deleted.
+        cursor.execute(f"create view month_report as select id from {month.name}")
+        try:
+            with pytest.raises(DatabaseError, match="month_report depends on"):
+                journal_months.drop_month(month)
+        finally:
+            cursor.execute("drop view month_report")
+    assert month.name not in names() and exists(month.name)
     assert journal_months.drop_detached() == 1
     assert journal_months.drop_detached() == 0
+    assert not exists(month.name)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_month_that_someone_detached_or_restored_stays(months: None, elsewhere: Any) -> None:
+    """Also after a drop of it was put off before it had detached anything."""
+    journal_months.make_months(now=in_months(2))
+    month, restored = list_partitions()[1], "ledger_event_201901"
+    with connection.cursor() as cursor, transaction.atomic():
+        cursor.execute("lock table only ledger_event in share update exclusive mode")
+
+        def drop() -> None:
+            with connection.cursor() as own:
+                own.execute("set lock_timeout = '200ms'")
+            journal_months.drop_month(month)
+
+        with pytest.raises(Busy):
+            elsewhere(drop).result(PATIENCE_S)
+    assert list_partitions()[1] == replace(month, is_marked=True)
+    assert journal_months.drop_detached() == 0
+    assert list_partitions()[1] == month
     with connection.cursor() as cursor:
-        cursor.execute("select to_regclass(%s)", [name])
-        assert cursor.fetchone() == (None,)
+        try:
+            cursor.execute(f"alter table ledger_event detach partition {month.name}")
+            cursor.execute(f"create table {restored} (like ledger_event including all)")
+            with pytest.raises(Busy):  # a run that has archived it meanwhile
+                journal_months.drop_month(month)
+            assert journal_months.drop_detached() == 0
+            assert exists(month.name) and exists(restored)
+        finally:
+            cursor.execute(f"drop table if exists {month.name}, {restored}")
+
+
+def exists(table: str) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("select to_regclass(%s) is not null", [table])
+        return bool(cursor.fetchone()[0])
 
 
 @pytest.mark.django_db(transaction=True)

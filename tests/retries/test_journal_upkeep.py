@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
 from ledger import audit
@@ -18,6 +19,7 @@ from retries import journal_upkeep, sweeps
 from retries.retention import archives, event_months, running
 from tests.factories import make_agent, make_project, send
 from tests.journal_partitions import insert_event, lay_out, own_partitions
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DAY = timedelta(days=1)
@@ -122,6 +124,28 @@ def test_a_month_that_takes_several_runs_is_archived_once(
     with path.open("rb") as file:
         records = list(archives.read_records(file, archives.read_index(path)))
     assert [record["event"]["id"] for _, record in records] == [str(id) for id in old]
+
+
+def test_a_month_that_someone_began_to_detach_is_archived_before_it_goes(
+    months: None, settings: Any, tmp_path: Path, elsewhere: Any
+) -> None:
+    folder = tmp_path / "archive"
+    old = keep_an_old_month(settings, folder)
+    name = list_partitions()[0].name
+
+    def detach() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("set lock_timeout = '200ms'")
+            cursor.execute(f"alter table ledger_event detach partition {name} concurrently")
+
+    with transaction.atomic():
+        assert Event.objects.exists()  # a reader of all partitions
+        with pytest.raises(OperationalError):
+            elsewhere(detach).result(PATIENCE_S)
+    assert list_partitions()[0].is_detaching
+    assert sweeps.run("journal")["dropped"] == 1
+    assert name not in {each.name for each in list_partitions()}
+    assert list(archives.find_records(folder, str(old)))
 
 
 def test_a_month_goes_while_retention_writes_to_the_archive(
