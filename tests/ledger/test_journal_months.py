@@ -81,7 +81,7 @@ def test_every_partition_is_like_the_first(fresh: None, agent: Agent) -> None:
     with connection.cursor() as cursor:
         set_truncate_triggers(cursor, "enable")
         first = shape_of(names()[0])
-        assert first[0] == 6 and len(first[2]) == 2 and len(first[3]) == 3
+        assert first[0] == 7 and len(first[2]) == 2 and len(first[3]) == 3
         assert [shape_of(name) for name in names()] == [first] * len(names())
         for partition in list_partitions():
             at = partition.end or (partition.start or timezone.now()) + 2 * DAY
@@ -135,7 +135,7 @@ def test_a_tail_with_events_becomes_a_partition_and_a_new_tail_follows(
     journal_months.make_months(now=start)
     end = next_month(month_of(timestamp_of(late)))
     assert partition_of(late) == journal_months.name_of(start, end) == names()[1]
-    assert shape_of(names()[1])[0] == shape_of(names()[-1])[0] == 6
+    assert shape_of(names()[1])[0] == shape_of(names()[-1])[0] == 7
     far = insert_event(agent, after=DAY * 9000)
     assert partition_of(far) == "ledger_event_tail"
     assert Event.objects.filter(pk__in=[late, far]).count() == 2
