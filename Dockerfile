@@ -13,7 +13,8 @@ RUN find /opt/venv -path '*/locale/*' -type d -not -path '*/locale/en*' -prune -
     && sed -i '/sourceMappingURL/d' /opt/venv/lib/python*/site-packages/ninja/static/ninja/*.css
 
 FROM python:${PYTHON}-slim
-# The worker archives old rows below its data folder, where a volume keeps them.
+# Old rows are archived below the data folder. Mount a volume there, as compose.yaml does: what is
+# archived into the container itself goes with it.
 RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin tenfour \
     && install --directory --owner=tenfour --mode=750 /opt/tenfour-data/archive
 COPY --from=packages /opt/venv /opt/venv

@@ -48,15 +48,28 @@ def recorded_digests(connection: BaseDatabaseWrapper) -> dict[str, str]:
     return recorded
 
 
-def refuse_unreadable(connection: BaseDatabaseWrapper) -> None:
-    """Raise Unreadable if another version's migrations made these tables."""
-    applied, ours = applied_migrations(connection), migration_digests()
-    if unknown := sorted(applied - ours.keys()):
+def list_newer(connection: BaseDatabaseWrapper) -> list[str]:
+    """Return the applied migrations that this version does not have."""
+    return sorted(applied_migrations(connection) - migration_digests().keys())
+
+
+def refuse_newer(connection: BaseDatabaseWrapper) -> None:
+    """Raise Unreadable if a newer version has migrated the database.
+
+    A process of this version can still use it, because migrations only add. To migrate it with this
+    version is to start an older version on purpose.
+    """
+    if newer := list_newer(connection):
         raise Unreadable(
-            f"A newer version of Tenfour created this data: it has applied {unknown[0]}, which "
+            f"A newer version of Tenfour created this data: it has applied {newer[0]}, which "
             f"this version does not have. {ADVICE}"
         )
-    recorded = recorded_digests(connection)
+
+
+def refuse_rewritten(connection: BaseDatabaseWrapper) -> None:
+    """Raise Unreadable if one of our migrations made other tables when it was applied."""
+    ours = migration_digests()
+    applied, recorded = applied_migrations(connection) & ours.keys(), recorded_digests(connection)
     changed = [name for name in sorted(applied) if recorded.get(name, ours[name]) != ours[name]]
     changed = changed or ([] if recorded else missing_columns(connection, applied))
     if changed:

@@ -28,9 +28,13 @@ TAIL_BOUND = f"""
 select substring(pg_get_constraintdef(oid) from '< ''([0-9a-f-]+)''') as high from pg_constraint
 where conrelid = '{TAIL}'::regclass and conname = '{BOUND}'"""
 
+# The comment on a partition that a drop is about to detach. It stays with the detached table.
+MARK = "Tenfour is deleting this month of the journal."
+IS_MARKED = f"obj_description(c.oid, 'pg_class') is not distinct from '{MARK}'"
+
 PARTITIONS = f"""
 select c.relname as name, pg_get_expr(c.relpartbound, c.oid) as bounds,
-    i.inhdetachpending as is_detaching
+    i.inhdetachpending as is_detaching, {IS_MARKED} as is_marked
 from pg_inherits i join pg_class c on c.oid = i.inhrelid
 where i.inhparent = '{PARENT}'::regclass"""
 # Partitions that an interrupted drop detached but did not delete.
@@ -38,7 +42,8 @@ DETACHED = f"""
 select c.relname as name from pg_class c
 where c.relnamespace = (select relnamespace from pg_class where oid = '{PARENT}'::regclass)
     and c.relkind = 'r' and not c.relispartition
-    and c.relname ~ '^{PARENT}_(before_)?[0-9]{{6}}(_[0-9]{{6}})?$' order by c.relname"""
+    and c.relname ~ '^{PARENT}_(before_)?[0-9]{{6}}(_[0-9]{{6}})?$' and {IS_MARKED}
+order by c.relname"""
 BOUNDS = re.compile(r"FROM \((MINVALUE|'(?P<low>[^']+)')\) TO \((MAXVALUE|'(?P<high>[^']+)')\)")
 # The planner's figures of the whole journal are out of date: autovacuum doesn't look at it.
 IS_STALE = f"""
@@ -59,6 +64,7 @@ class JournalPartition:
     start: datetime | None
     end: datetime | None
     is_detaching: bool = False
+    is_marked: bool = False
 
     def covers(self, at: datetime) -> bool:
         return (self.start is None or self.start <= at) and (self.end is None or at < self.end)
@@ -72,7 +78,8 @@ def list_partitions() -> list[JournalPartition]:
             low, high = bounds["low"], bounds["high"]
             start = timestamp_of(UUID(low)) if low else None
             end = timestamp_of(UUID(high)) if high else None
-            found.append(JournalPartition(row["name"], start, end, row["is_detaching"]))
+            state = row["is_detaching"], row["is_marked"]
+            found.append(JournalPartition(row["name"], start, end, *state))
     return sorted(found, key=lambda each: (each.start is not None, each.start))
 
 
@@ -247,23 +254,49 @@ def drop_month(partition: JournalPartition) -> None:
     """Detach a partition from the journal and delete it with its events.
 
     No move waits: the first half waits until all transactions that may read the partition have
-    ended. Raises Busy if that takes too long; the partition is detached then, and the next call
-    continues. It can't run in a transaction.
+    ended. Raises Busy if that takes too long; the next call, or `drop_detached`, continues. It
+    can't run in a transaction.
     """
     how = "finalize" if partition.is_detaching else "concurrently"
-    try:
-        run(f"alter table {PARENT} detach partition {partition.name} {how}")
-    except OperationalError as error:
-        raise Busy(str(error).strip()) from error
-    run(f"drop table {partition.name}")
+    mark_month(partition)
+    run_unless_busy(f"alter table {PARENT} detach partition {partition.name} {how}")
+    run_unless_busy(f"drop table if exists {partition.name}")
+
+
+def mark_month(partition: JournalPartition) -> None:
+    with transaction.atomic():
+        run_unless_busy(f"comment on table {partition.name} is '{MARK}'")
+        # From here on, its detachment waits for us.
+        if partition.name not in {each.name for each in list_partitions()}:
+            raise Busy(f"{partition.name} has been detached meanwhile.")
 
 
 def drop_detached() -> int:
-    """Delete the partitions that an interrupted drop detached; return how many."""
+    """Delete the partitions that an interrupted drop detached; return how many.
+
+    Other tables with such a name stay, because an administrator detached or restored them. So does
+    a month that a version without marks detached and did not delete. Raises Busy.
+    """
+    unmark_months()
     names = [row["name"] for row in sql.run_custom_plan(DETACHED)]
     for name in names:
-        run(f"drop table {name}")
+        run_unless_busy(f"drop table if exists {name}")
     return len(names)
+
+
+def unmark_months() -> None:
+    """Remove the marks of drops that were interrupted before they detached anything."""
+    # An administrator may detach such a month later, to keep it.
+    for each in list_partitions():
+        if each.is_marked and not each.is_detaching:
+            run_unless_busy(f"comment on table {each.name} is null")
+
+
+def run_unless_busy(statement: str) -> None:
+    try:
+        run(statement)
+    except OperationalError as error:
+        raise Busy(str(error).strip()) from error
 
 
 # ---- the planner's figures

@@ -21,6 +21,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any, BinaryIO
 
+# The parts of an archive. They have no kinds in common, so each has a lock of its own.
+ROWS, JOURNAL = "rows", "journal"
 FILE_MODE, FOLDER_MODE = 0o640, 0o750
 DATA, INDEX = ".jsonl.gz", ".index"
 NAME = re.compile(r"[a-z_]+-\d{4}-\d\d-\d\d", re.ASCII)
@@ -30,7 +32,7 @@ READ_BYTES = 2**20  # at a time
 
 
 class ArchiveBusy(Exception):
-    """Another run writes to the archive."""
+    """Another run writes to this part of the archive."""
 
 
 class DamagedArchive(ValueError):
@@ -96,7 +98,7 @@ def write_through(file: BinaryIO, content: bytes) -> None:
 
 @dataclass(slots=True)
 class Writer:
-    """Appends batches to the files of one day. `open_writer` makes it."""
+    """Appends batches to the files of one day and one part. `open_writer` makes it."""
 
     folder: Path
     day: date
@@ -125,16 +127,25 @@ class Writer:
 
 
 @contextmanager
-def open_writer(folder: Path, day: date) -> Iterator[Writer]:
-    """Open the archive for one run at a time; raises ArchiveBusy."""
+def open_writer(folder: Path, day: date, part: str) -> Iterator[Writer]:
+    """Open a part of the archive for one run at a time; raises ArchiveBusy.
+
+    The other part may be open: a run lasts a minute, and the clock starts both at the same time.
+    """
     make_folder(folder)
     with ExitStack() as closing:
-        lock = closing.enter_context(open_private(folder / ".lock"))
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ArchiveBusy from None
+        # A worker of the version before the parts holds this lock alone, for all kinds.
+        lock_file(closing.enter_context(open_private(folder / ".lock")), fcntl.LOCK_SH)
+        lock_file(closing.enter_context(open_private(folder / f".{part}.lock")), fcntl.LOCK_EX)
         yield Writer(folder, day, closing)
+
+
+def lock_file(file: BinaryIO, how: int) -> None:
+    """Lock a file until it is closed; raises ArchiveBusy at once if another run holds it."""
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ArchiveBusy from None
 
 
 def make_folder(folder: Path) -> None:

@@ -13,7 +13,7 @@ from ledger import journal_months, sql
 from ledger.ids import FIRST_ID
 from ledger.journal_months import Busy, JournalPartition
 from ledger.models import ClockRun
-from retries.retention.archives import ArchiveBusy, Record
+from retries.retention.archives import JOURNAL, ArchiveBusy, Record
 from retries.retention.pace import Pace
 from retries.retention.row_kind import build_records, select_records
 from retries.retention.running import open_archive
@@ -31,8 +31,10 @@ def archive_and_drop(month: JournalPartition, *, now: datetime) -> bool:
     Return whether it is gone. Raises Busy if it has to wait, and OSError or DamagedArchive if the
     archive can't be written. A batch whose run was killed may be in the archive twice.
     """
-    # a month that is being detached is in the archive already
-    if not month.is_detaching and not archive_month(month, now=now):
+    # A month that an earlier run began to drop is in the archive already. An administrator may have
+    # begun to detach another one.
+    is_archived = month.is_detaching and month.is_marked
+    if not is_archived and not archive_month(month, now=now):
         return False
     journal_months.drop_month(month)
     store_resume_after({}, now=now)
@@ -43,7 +45,7 @@ def archive_month(month: JournalPartition, *, now: datetime) -> bool:
     """Archive the next events of a month; return whether the archive has all of them, or is off."""
     ends_at, pace = time.monotonic() + SLICE_SECONDS, Pace(REST_SHARE)
     try:
-        with open_archive(now) as archive:
+        with open_archive(now, JOURNAL) as archive:
             if archive is None:
                 return True
             for records, last in read_events(month, after=fetch_position(month)):
@@ -53,7 +55,7 @@ def archive_month(month: JournalPartition, *, now: datetime) -> bool:
                     return False
                 pace.rest()
     except ArchiveBusy as error:
-        raise Busy("Another run writes to the archive.") from error
+        raise Busy("Another run archives the journal.") from error
     return True
 
 

@@ -24,7 +24,7 @@ from retries.retention import (
     session_rows,
     task_rows,
 )
-from retries.retention.archives import ArchiveBusy, DamagedArchive, Writer, open_writer
+from retries.retention.archives import ROWS, ArchiveBusy, DamagedArchive, Writer, open_writer
 from retries.retention.pace import Pace
 from retries.retention.row_kind import FIRST_ID, RowKind, Scope
 
@@ -72,7 +72,7 @@ def delete_old(*, now: datetime, project: Project | None = None) -> dict[str, An
         return did
     resume_after = {} if project else fetch_positions(bounds)
     try:
-        with open_archive(now) as archive:
+        with open_archive(now, ROWS) as archive:
             Run(bounds, archive, did, resume_after).delete_all()
     except ArchiveBusy:
         did["busy"] = 1  # another run is in progress
@@ -98,9 +98,9 @@ def fetch_positions(names: Collection[str]) -> dict[str, str]:
     return {name: id for name, id in stored.items() if name in names}
 
 
-def open_archive(now: datetime) -> AbstractContextManager[Writer | None]:
+def open_archive(now: datetime, part: str) -> AbstractContextManager[Writer | None]:
     folder = archive_folder()
-    return open_writer(folder, now.date()) if folder else nullcontext()
+    return open_writer(folder, now.date(), part) if folder else nullcontext()
 
 
 @dataclass(frozen=True, slots=True)

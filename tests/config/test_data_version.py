@@ -17,7 +17,10 @@ from django.test.utils import CaptureQueriesContext
 
 from config.data_version import migration_digests
 from config.local.places import PROJECT
+from config.management.commands.migrate import LOCK
 from ledger.states import InstructionState, TaskState
+from tests.config.web_processes import ending
+from tests.waiting import PATIENCE_S
 
 DATABASE = "data_version"
 
@@ -27,9 +30,16 @@ def url(name: str) -> str:
 
 
 def migrate(*options: str) -> "subprocess.CompletedProcess[str]":
+    with start_migrate(DATABASE, *options) as process:
+        out, err = process.communicate()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def start_migrate(database: str, *options: str) -> "subprocess.Popen[str]":
     argv = [sys.executable, "manage.py", "migrate", "--skip-checks", "-v0", *options]
-    env = os.environ | {"DATABASE_URL": url(DATABASE)}
-    return subprocess.run(argv, cwd=PROJECT, env=env, capture_output=True, text=True)
+    env = os.environ | {"DATABASE_URL": url(database)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(argv, cwd=PROJECT, env=env, **pipes)
 
 
 @pytest.fixture(scope="module")
@@ -85,13 +95,16 @@ def test_what_only_asks_sets_nothing(option: str) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_migration_may_take_longer_than_a_request() -> None:
-    """An index of a table with millions of rows takes minutes."""
-    limits = []
+    """An index of a table with millions of rows takes minutes. No other migrates meanwhile."""
+    found = []
 
     def look(**_: Any) -> None:
         with connection.cursor() as cursor:
-            cursor.execute("show statement_timeout")
-            limits.append(cursor.fetchone()[0])
+            cursor.execute(
+                "select current_setting('statement_timeout'), count(*) from pg_locks"
+                " where locktype = 'advisory' and pid = pg_backend_pid()"
+            )
+            found.append(cursor.fetchone())
 
     pre_migrate.connect(look)
     try:
@@ -99,8 +112,8 @@ def test_a_migration_may_take_longer_than_a_request() -> None:
     finally:
         pre_migrate.disconnect(look)
     look()
-    *during, after = limits
-    assert set(during) == {"0"} and after == "1min"
+    *during, after = found
+    assert set(during) == {("0", 1)} and after == ("1min", 0)
 
 
 def test_data_of_before_digests_were_recorded_goes_on(migrated: Callable[[str], None]) -> None:
@@ -125,11 +138,78 @@ def test_a_migration_that_was_rewritten_is_refused(migrated: Callable[[str], Non
     migrated(record(migration_digests()))
 
 
-def test_data_of_a_newer_version_is_refused(migrated: Callable[[str], None]) -> None:
+@pytest.fixture
+def newer(migrated: Callable[[str], None]) -> Iterator[None]:
+    """A newer version has migrated the database."""
     insert = "insert into django_migrations (app, name, applied)"
     migrated(f"{insert} values ('ledger', '9999_later', now())")
-    refused("A newer version of Tenfour created this data: it has applied ledger.9999_later")
+    yield
     migrated("delete from django_migrations where name = '9999_later'")
+
+
+def test_data_of_a_newer_version_is_refused(newer: None) -> None:
+    refused("A newer version of Tenfour created this data: it has applied ledger.9999_later")
+
+
+@pytest.mark.parametrize("option", ["--check", "--plan"])
+def test_a_process_may_start_again_after_a_newer_version_migrated(newer: None, option: str) -> None:
+    """The container that a worker's pod begins with asks this; `/readyz` has the same rule."""
+    done = migrate(option)
+    assert done.returncode == 0, done.stderr
+    assert "A newer version of Tenfour has migrated this database" in done.stderr
+    assert "ledger.9999_later" in done.stderr
+
+
+def test_no_process_starts_on_a_newer_database_without_its_own_tables(
+    newer: None, migrated: Callable[[str], None]
+) -> None:
+    """As when this version has a migration that the newer one, of another branch, has not."""
+    rename = "update django_migrations set name = '{}' where app = 'retries' and name = '{}'"
+    newest = max(name for name in landed() if name.startswith("retries.")).partition(".")[2]
+    migrated(rename.format("9998_other", newest))
+    done = migrate("--check")
+    assert (done.returncode, done.stderr) == (1, "")
+    migrated(rename.format(newest, "9998_other"))
+    migrated(record(migration_digests() | {"ledger.0001_initial": "0" * 64}))
+    done = migrate("--check")
+    assert done.returncode == 1 and "ledger.0001_initial differs" in done.stderr
+    migrated(record(migration_digests()))
+
+
+@pytest.fixture
+def empty() -> Iterator[str]:
+    """The name of a database without tables."""
+    name = f"{DATABASE}_empty"
+    with psycopg.connect(url("postgres"), autocommit=True) as conn:
+        conn.execute(f"create database {name}")
+        yield name
+        conn.execute(f"drop database {name} with (force)")
+
+
+def test_two_migrations_at_once_run_one_after_the_other(empty: str) -> None:
+    """Two machines may start a new version at the same time."""
+    with ending(start_migrate(empty)) as one, ending(start_migrate(empty)) as other:
+        for process in (one, other):
+            _, errors = process.communicate(timeout=PATIENCE_S)
+            assert process.returncode == 0, errors
+
+
+def test_a_migration_waits_for_another_and_never_holds_it_up(empty: str) -> None:
+    with psycopg.connect(url(empty), autocommit=True) as other:
+        other.execute(f"set statement_timeout = '{PATIENCE_S}s'")
+        other.execute(f"select pg_advisory_lock({LOCK})")
+        with ending(start_migrate(empty)) as process:
+            assert process.stderr
+            line = process.stderr.readline()
+            assert f"another migrate, which PostgreSQL's process {other.info.backend_pid}" in line
+            assert other.execute("select to_regclass('django_migrations')").fetchone() == (None,)
+            # this waits for all snapshots
+            other.execute("create table built (id int)")
+            other.execute("create index concurrently on built (id)")
+            assert process.poll() is None
+            other.execute(f"select pg_advisory_unlock({LOCK})")
+            _, errors = process.communicate(timeout=PATIENCE_S)
+            assert process.returncode == 0, errors
 
 
 def test_old_data_without_digests_is_refused(migrated: Callable[[str], None]) -> None:

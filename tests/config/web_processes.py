@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import AnyStr
 
 import pytest
 
@@ -66,7 +67,7 @@ def start_web_server(*argv: str, **env: str) -> "subprocess.Popen[bytes]":
 
 
 @contextmanager
-def ending(process: "subprocess.Popen[bytes]") -> Iterator["subprocess.Popen[bytes]"]:
+def ending(process: "subprocess.Popen[AnyStr]") -> Iterator["subprocess.Popen[AnyStr]"]:
     """Kill the process at the end of the block."""
     with process:  # at its end it waits for the process
         try:

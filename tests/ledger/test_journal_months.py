@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -80,7 +81,7 @@ def test_every_partition_is_like_the_first(fresh: None, agent: Agent) -> None:
     with connection.cursor() as cursor:
         set_truncate_triggers(cursor, "enable")
         first = shape_of(names()[0])
-        assert first[0] == 6 and len(first[2]) == 2 and len(first[3]) == 3
+        assert first[0] == 7 and len(first[2]) == 2 and len(first[3]) == 3
         assert [shape_of(name) for name in names()] == [first] * len(names())
         for partition in list_partitions():
             at = partition.end or (partition.start or timezone.now()) + 2 * DAY
@@ -134,7 +135,7 @@ def test_a_tail_with_events_becomes_a_partition_and_a_new_tail_follows(
     journal_months.make_months(now=start)
     end = next_month(month_of(timestamp_of(late)))
     assert partition_of(late) == journal_months.name_of(start, end) == names()[1]
-    assert shape_of(names()[1])[0] == shape_of(names()[-1])[0] == 6
+    assert shape_of(names()[1])[0] == shape_of(names()[-1])[0] == 7
     far = insert_event(agent, after=DAY * 9000)
     assert partition_of(far) == "ledger_event_tail"
     assert Event.objects.filter(pk__in=[late, far]).count() == 2
@@ -216,17 +217,57 @@ def test_a_month_is_dropped_beside_a_reader_and_no_move_waits(months: None, else
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_drop_that_was_killed_halfway_is_finished(months: None) -> None:
+def test_a_drop_that_was_interrupted_halfway_is_finished(months: None) -> None:
     journal_months.make_months(now=in_months(2))
-    name = names()[1]
+    month = list_partitions()[1]
     with connection.cursor() as cursor:
-        cursor.execute(f"alter table ledger_event detach partition {name} concurrently")
-    assert name not in names()
+        # With a view of the month, it can be detached and not deleted.
+        cursor.execute(f"create view month_report as select id from {month.name}")
+        try:
+            with pytest.raises(DatabaseError, match="month_report depends on"):
+                journal_months.drop_month(month)
+        finally:
+            cursor.execute("drop view month_report")
+    assert month.name not in names() and exists(month.name)
     assert journal_months.drop_detached() == 1
     assert journal_months.drop_detached() == 0
+    assert not exists(month.name)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_month_that_someone_detached_or_restored_stays(months: None, elsewhere: Any) -> None:
+    """Also after a drop of it was put off before it had detached anything."""
+    journal_months.make_months(now=in_months(2))
+    month, restored = list_partitions()[1], "ledger_event_201901"
+    with connection.cursor() as cursor, transaction.atomic():
+        cursor.execute("lock table only ledger_event in share update exclusive mode")
+
+        def drop() -> None:
+            with connection.cursor() as own:
+                own.execute("set lock_timeout = '200ms'")
+            journal_months.drop_month(month)
+
+        with pytest.raises(Busy):
+            elsewhere(drop).result(PATIENCE_S)
+    assert list_partitions()[1] == replace(month, is_marked=True)
+    assert journal_months.drop_detached() == 0
+    assert list_partitions()[1] == month
     with connection.cursor() as cursor:
-        cursor.execute("select to_regclass(%s)", [name])
-        assert cursor.fetchone() == (None,)
+        try:
+            cursor.execute(f"alter table ledger_event detach partition {month.name}")
+            cursor.execute(f"create table {restored} (like ledger_event including all)")
+            with pytest.raises(Busy):  # a run that has archived it meanwhile
+                journal_months.drop_month(month)
+            assert journal_months.drop_detached() == 0
+            assert exists(month.name) and exists(restored)
+        finally:
+            cursor.execute(f"drop table if exists {month.name}, {restored}")
+
+
+def exists(table: str) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("select to_regclass(%s) is not null", [table])
+        return bool(cursor.fetchone()[0])
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,11 +1,14 @@
 """The clock's entry `journal`: months ahead, and months that are past."""
 
+import fcntl
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
+from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
 from ledger import audit
@@ -13,9 +16,10 @@ from ledger.ids import first_id
 from ledger.journal_months import AHEAD, list_partitions, month_of
 from ledger.models import Event, SignInRecord
 from retries import journal_upkeep, sweeps
-from retries.retention import archives, event_months
+from retries.retention import archives, event_months, running
 from tests.factories import make_agent, make_project, send
 from tests.journal_partitions import insert_event, lay_out, own_partitions
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DAY = timedelta(days=1)
@@ -120,3 +124,61 @@ def test_a_month_that_takes_several_runs_is_archived_once(
     with path.open("rb") as file:
         records = list(archives.read_records(file, archives.read_index(path)))
     assert [record["event"]["id"] for _, record in records] == [str(id) for id in old]
+
+
+def test_a_month_that_someone_began_to_detach_is_archived_before_it_goes(
+    months: None, settings: Any, tmp_path: Path, elsewhere: Any
+) -> None:
+    folder = tmp_path / "archive"
+    old = keep_an_old_month(settings, folder)
+    name = list_partitions()[0].name
+
+    def detach() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("set lock_timeout = '200ms'")
+            cursor.execute(f"alter table ledger_event detach partition {name} concurrently")
+
+    with transaction.atomic():
+        assert Event.objects.exists()  # a reader of all partitions
+        with pytest.raises(OperationalError):
+            elsewhere(detach).result(PATIENCE_S)
+    assert list_partitions()[0].is_detaching
+    assert sweeps.run("journal")["dropped"] == 1
+    assert name not in {each.name for each in list_partitions()}
+    assert list(archives.find_records(folder, str(old)))
+
+
+def test_a_month_goes_while_retention_writes_to_the_archive(
+    months: None, settings: Any, tmp_path: Path
+) -> None:
+    """The clock starts both at once, and a run of retention with many rows lasts a minute."""
+    now, folder = timezone.now(), tmp_path / "archive"
+    old = keep_an_old_month(settings, folder)
+    with archives.open_writer(folder, now.date(), archives.ROWS):
+        did = sweeps.run("journal", now=now)
+    assert (did["dropped"], did["put_off"]) == (1, 0)
+    assert list(archives.find_records(folder, str(old)))
+
+
+def test_two_runs_never_write_to_the_same_part_of_the_archive(
+    months: None, settings: Any, tmp_path: Path
+) -> None:
+    now, folder = timezone.now(), tmp_path / "archive"
+    keep_an_old_month(settings, folder)
+    settings.TENFOUR = settings.TENFOUR | {"TASK_DAYS": 30}
+    with archives.open_writer(folder, now.date(), archives.JOURNAL):
+        assert sweeps.run("journal", now=now)["put_off"] == 1
+        assert "busy" not in running.delete_old(now=now)
+    with (folder / ".lock").open("r+b") as lock:
+        # as a worker of the version does that had one lock for all
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert sweeps.run("journal", now=now)["put_off"] == 1
+        assert running.delete_old(now=now)["busy"] == 1
+    assert sweeps.run("journal", now=now)["dropped"] == 1
+
+
+def keep_an_old_month(settings: Any, folder: Path) -> UUID:
+    """Lay out a journal whose oldest month is past its time; return its event's id."""
+    settings.TENFOUR = settings.TENFOUR | {"EVENT_DAYS": 395, "ARCHIVE": str(folder)}
+    lay_out(month_of(timezone.now() - 450 * DAY), months=14)
+    return insert_event(make_agent(), after=-900 * DAY)

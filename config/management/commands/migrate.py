@@ -1,29 +1,92 @@
 """Migrates the database, unless it holds data that this version can't read."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from time import sleep
 from typing import Any
 
 from django.core.management.base import CommandError
 from django.core.management.commands import migrate
-from django.db import connections
+from django.db import Error, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
-from config.data_version import Unreadable, record_digests, refuse_unreadable
+from config.data_version import (
+    Unreadable,
+    list_newer,
+    record_digests,
+    refuse_newer,
+    refuse_rewritten,
+)
+
+LOCK = "hashtext('tenfour.migrate')"
+HOLDER = f"""
+select pid from pg_locks where locktype = 'advisory' and granted and objsubid = 1
+    and database = (select oid from pg_database where datname = current_database())
+    and (classid::bigint << 32 | objid::bigint) = {LOCK}"""
+PAUSE_S = 0.5
 
 
 class Command(migrate.Command):
     def handle(self, *args: Any, **options: Any) -> None:
         connection = connections[options["database"]]
         try:
-            refuse_unreadable(connection)
+            if options["plan"] or options["check_unapplied"]:
+                refuse_rewritten(connection)
+                super().handle(*args, **options)
+                self.report_newer(connection)
+                return
+            with hold_database(connection, self.warn):
+                refuse_newer(connection)
+                refuse_rewritten(connection)
+                super().handle(*args, **options)
+                record_digests(connection)
         except Unreadable as error:
             raise CommandError(str(error)) from error
-        if options["plan"] or options["check_unapplied"]:
-            # These may go through PgBouncer, where a limit would stay with another's connection.
-            super().handle(*args, **options)
-            return
+
+    def report_newer(self, connection: BaseDatabaseWrapper) -> None:
+        if newer := list_newer(connection):
+            self.warn(
+                f"A newer version of Tenfour has migrated this database: it has applied {newer[0]}."
+                " Processes of this version can use it until they are replaced."
+            )
+
+    def warn(self, text: str) -> None:
+        self.stderr.write(text, self.style.WARNING)
+
+
+@contextmanager
+def hold_database(connection: BaseDatabaseWrapper, report: Callable[[str], None]) -> Iterator[None]:
+    """Let one `migrate` at a time change the database, without a limit for its statements.
+
+    The connection must be one to PostgreSQL itself: with PgBouncer, the limit and the lock would
+    stay with another's connection.
+    """
+    with connection.cursor() as cursor:
         # An index of a large table takes longer than any statement of a request may.
-        with connection.cursor() as cursor:
-            cursor.execute("set statement_timeout = 0")
-        super().handle(*args, **options)
-        record_digests(connection)
-        with connection.cursor() as cursor:
+        cursor.execute("set statement_timeout = 0")
+        wait_for_lock(cursor, report)
+    try:
+        yield
+    finally:
+        with suppress(Error), connection.cursor() as cursor:  # the session's end does both, too
+            cursor.execute(f"select pg_advisory_unlock({LOCK})")
             cursor.execute("reset statement_timeout")
+
+
+def wait_for_lock(cursor: Any, report: Callable[[str], None]) -> None:
+    """Take the lock of this session, once no other session has it."""
+    is_reported = False
+    # A statement that waited for the lock would have a snapshot. The other `migrate` would wait for
+    # that while it builds an index concurrently, and PostgreSQL would end one of the two.
+    while not fetch_value(cursor, f"select pg_try_advisory_lock({LOCK})"):
+        if not is_reported and (pid := fetch_value(cursor, HOLDER)):
+            report(f"Waiting for another migrate, which PostgreSQL's process {pid} runs.")
+            is_reported = True
+        sleep(PAUSE_S)
+
+
+def fetch_value(cursor: Any, query: str) -> Any:
+    """Return the first column of the first row, or None without a row."""
+    cursor.execute(query)
+    row = cursor.fetchone()
+    return row[0] if row else None

@@ -22,7 +22,7 @@ MOST_BYTES = 2 * 2**20
 def folder(tmp_path: Path) -> Path:
     """Return an archive with 300,000 names in its index, which take 30 MB in memory."""
     folder = tmp_path / "archive"
-    with open_writer(folder, DAY) as writer:
+    with open_writer(folder, DAY, archives.JOURNAL) as writer:
         for number in range(BATCHES):
             names = tuple(f"{number:08}-0000-7000-8000-{name:012}" for name in range(NAMES))
             writer.append("event", [Record(json.dumps({"names": [names[0]]}), names)])
@@ -43,7 +43,7 @@ def test_a_day_with_many_names_takes_little_memory(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (path,) = archives.list_files(folder)
-    with little_memory(), open_writer(folder, DAY) as writer:
+    with little_memory(), open_writer(folder, DAY, archives.JOURNAL) as writer:
         end = writer.open("event").end
     assert end == path.stat().st_size
     with little_memory():

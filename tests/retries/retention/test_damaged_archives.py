@@ -27,7 +27,7 @@ def test_odd_names_and_damaged_files_are_clear_errors(
 ) -> None:
     folder = tmp_path / "archive"
     assert "There are no archives" in run(folder, "show", "03-01:task-3")
-    with open_writer(folder, date(2026, 11, 1)) as writer:
+    with open_writer(folder, date(2026, 11, 1), archives.ROWS) as writer:
         writer.append("tasks", [Record('{"names": ["03-01:task-3"]}', ("03-01:task-3",))])
     for name in ("", "*", "../../etc/passwd", "\0", "\udcff", "03-01:task-", "x" * 10_000):
         error = run(folder, "show", name)
@@ -56,7 +56,7 @@ NESTED = b"[" * 100_000
 def folder(tmp_path: Path) -> Path:
     """Return an archive with two batches of one record each."""
     folder = tmp_path / "archive"
-    with open_writer(folder, DAY) as writer:
+    with open_writer(folder, DAY, archives.ROWS) as writer:
         for number in range(2):
             text = json.dumps({"names": [REF], "number": number})
             writer.append("task", [Record(text, (REF,))])
@@ -176,7 +176,10 @@ def test_a_file_that_lost_its_index_is_not_written_over(folder: Path) -> None:
     data, index = files_of(folder)
     content = data.read_bytes()
     index.unlink()
-    with open_writer(folder, DAY) as writer, pytest.raises(DamagedArchive, match="is missing"):
+    with (
+        open_writer(folder, DAY, archives.ROWS) as writer,
+        pytest.raises(DamagedArchive, match="is missing"),
+    ):
         writer.append("task", [Record('{"names": []}', ())])
     assert data.read_bytes() == content and not index.exists()
 

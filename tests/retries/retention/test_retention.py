@@ -286,7 +286,7 @@ def in_thread(call: Any) -> Any:
 
 def test_two_runs_at_once_do_no_harm(agent: Agent, folder: Path, settings: Any) -> None:
     ids = [finish(agent) for _ in range(30)]
-    with archives.open_writer(folder, OLD.date()):
+    with archives.open_writer(folder, OLD.date(), archives.ROWS):
         assert running.delete_old(now=LATER)["busy"] == 1
     assert Task.objects.count() == 30
     settings.TENFOUR = settings.TENFOUR | {"ARCHIVE": "off"}
