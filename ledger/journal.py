@@ -334,7 +334,11 @@ class Cursor:
     id: str = "00000000-0000-0000-0000-000000000000"
 
 
-STREAM = f"""select e.*, e.tx::text as tx from ledger_event e
+# All columns by their names: a statement that was prepared with `*` fails on its connection once a
+# later version's migration has added a column.
+STREAM = f"""select id, e.tx::text as tx, at, project_id, kind, subject_type, subject_id, agent_id,
+    from_state, to_state, actor_type, actor_id, actor_name, data, request_id
+from ledger_event e
 where {SETTLED} and (tx, id) > (%(tx)s::text::xid8, %(id)s::uuid)
     and id >= {since_position("%(id)s::uuid")}
     and (%(project)s::uuid is null or project_id = %(project)s)
