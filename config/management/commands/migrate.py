@@ -7,6 +7,7 @@ from django.core.management.commands import migrate
 from django.db import connections
 
 from config.data_version import Unreadable, record_digests, refuse_unreadable
+from ledger.time_limit import session_without_limit
 
 
 class Command(migrate.Command):
@@ -21,9 +22,6 @@ class Command(migrate.Command):
             super().handle(*args, **options)
             return
         # An index of a large table takes longer than any statement of a request may.
-        with connection.cursor() as cursor:
-            cursor.execute("set statement_timeout = 0")
-        super().handle(*args, **options)
-        record_digests(connection)
-        with connection.cursor() as cursor:
-            cursor.execute("reset statement_timeout")
+        with session_without_limit(connection):
+            super().handle(*args, **options)
+            record_digests(connection)

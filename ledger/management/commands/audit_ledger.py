@@ -6,11 +6,13 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from ledger import audit
+from ledger.time_limit import without_time_limit
 
 
 class Command(BaseCommand):
     help = "Check the journal against the tables; print inconsistencies and exit with 1 if any."
 
+    @without_time_limit()
     def handle(self, **_: Any) -> None:
         findings = 0
         for finding in audit.audit():

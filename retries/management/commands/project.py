@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from ledger.models import Project
+from ledger.time_limit import without_time_limit
 from retries.retention import project_deletion, project_export
 
 FILE_MODE = 0o600
@@ -30,6 +31,7 @@ class Command(BaseCommand):
             "--yes-delete", metavar="NAME", help="the project's name again: there is no undo"
         )
 
+    @without_time_limit()
     def handle(
         self, *, verb: str, name: str, file: str = "", yes_delete: str | None = None, **_: Any
     ) -> None:
