@@ -10,6 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from ledger.journal import SHELL, Stamp
 from ledger.models import Project
 from ledger.time_limit import without_time_limit
 from retries.retention import project_deletion, project_export
@@ -77,7 +78,7 @@ class Command(BaseCommand):
                 f"add --yes-delete {project.name}."
             )
         try:
-            project_deletion.delete_project(project)
+            project_deletion.delete_project(project, stamp=Stamp(SHELL))
         except project_deletion.ProjectInUse as refusal:
             raise CommandError(f"Nothing was deleted. {refusal}") from refusal
         self.stdout.write(f"Deleted the project '{project.name}' with everything in it.")
