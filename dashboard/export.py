@@ -2,20 +2,32 @@
 
 A page that exports its list has a view that hands its filtered rows to `export_list`. A list whose
 rows are more than columns of a table hands records to `export_records`.
+
+What fails before the first byte is sent is answered like any page: by the primary if a replica was
+read, or with an error. Later, a last line says that the file is incomplete.
 """
 
 import csv
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import connections, transaction
 from django.db.models import QuerySet
 from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
 
+from ledger.databases import REPLICA, source
+
+logger = logging.getLogger(__name__)
+
 CHUNK = 500  # rows that are read and sent at once
+# The web server reads more than this before it sends the first byte: see `config.web_threads`.
+UNSENT = 4 * 1024 * 1024
+INCOMPLETE = "This file is incomplete: an error ended the export. Export the list again."
 MEDIA = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson; charset=utf-8"}
 # the beginnings of texts that a spreadsheet would run as a formula
 FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # the wide signs count in Japan and China
@@ -62,18 +74,55 @@ def export_records(
     if problems:
         text = f"Nothing was exported. {' '.join(problems)}"
         return HttpResponse(text, status=400, content_type="text/plain; charset=utf-8")
-    write = write_csv if form == "csv" else write_json_lines
-    response = StreamingHttpResponse(write(names, records), content_type=MEDIA[form])
+    is_csv = form == "csv"
+    write = write_csv if is_csv else write_json_lines
+    chunks: Iterator[bytes] = (text.encode() for text in write(names, records))
+    if source.get() == REPLICA:
+        # An error here goes to `replica.read_page`. An open cursor on the primary would be in the
+        # way of what else this request still does there.
+        chunks = read_ahead(chunks)
+    last_line = f"{INCOMPLETE}\r\n" if is_csv else json.dumps({"error": INCOMPLETE}) + "\n"
+    response = StreamingHttpResponse(
+        mark_incomplete(chunks, last_line.encode()), content_type=MEDIA[form]
+    )
     response["Content-Disposition"] = f'attachment; filename="{name}.{form}"'
     return response
 
 
+def read_ahead(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Read what precedes the first byte that is sent; return an iterator over all chunks."""
+    unsent, size = [], 0
+    for chunk in chunks:
+        unsent.append(chunk)
+        size += len(chunk)
+        if size > UNSENT:
+            break
+    return chain(unsent, chunks)
+
+
+def mark_incomplete(chunks: Iterator[bytes], last_line: bytes) -> Iterator[bytes]:
+    """Yield the chunks, and the last line if an error ends them after the first bytes were sent.
+
+    The web server can only end the response then, as it ends a whole one.
+    """
+    size = 0
+    try:
+        for chunk in chunks:
+            size += len(chunk)
+            yield chunk
+    except Exception:
+        if size <= UNSENT:
+            raise
+        logger.exception("an export ended in its middle")
+        yield last_line
+
+
 def read_values(rows: QuerySet[Any], columns: Iterable[str]) -> Iterator[Sequence[Any]]:
     """Yield the values of the rows from a cursor of the server."""
-    values = rows.values_list(*columns)
+    values, alias = rows.values_list(*columns), rows.db
     # a transaction pooler keeps a cursor only as long as a transaction
-    is_pooled = bool(connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS"))
-    with transaction.atomic() if is_pooled else nullcontext():
+    is_pooled = bool(connections[alias].settings_dict.get("DISABLE_SERVER_SIDE_CURSORS"))
+    with transaction.atomic(using=alias) if is_pooled else nullcontext():
         yield from values._iterator(use_chunked_fetch=True, chunk_size=CHUNK)  # type: ignore[attr-defined]
 
 

@@ -184,7 +184,8 @@ def read_page(request: HttpRequest, answer: Callable[[], HttpResponseBase]) -> H
     """Answer a request from the replica if its page may, or else from the primary.
 
     Requests that fail on the replica are answered from the primary, too: for a row that has not
-    arrived there, or a statement that it cancels or refuses.
+    arrived there, or a statement that it cancels or refuses. Exports read ahead, so that this is
+    true of them as long as no byte was sent.
     """
     match = request.resolver_match
     if not is_configured() or request.method not in SAFE or not match:
@@ -215,7 +216,7 @@ def read_page(request: HttpRequest, answer: Callable[[], HttpResponseBase]) -> H
 
 
 def read_chunks(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the chunks of an export, whose rows are read while it is sent."""
+    """Yield the chunks of an export, most of whose rows are read while it is sent."""
     rest = iter(chunks)
     while True:
         with reading_from(REPLICA):

@@ -1,4 +1,7 @@
-"""Check that every history in the journal is a legal path and that every row agrees with it."""
+"""Check that every history in the journal is a legal path and that every row agrees with it.
+
+The rows of a project that is being deleted agree with nothing, and are left out.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,6 +11,7 @@ from uuid import UUID
 from ledger import sql
 from ledger.ids import FIRST_ID, first_id
 from ledger.journal import Kind, since_subject
+from ledger.journal_deletion import MARKED
 from ledger.journal_months import list_partitions
 from ledger.moves import FINAL_STATES, need_is_met
 from ledger.states import INSTRUCTION_MOVES, TASK_MOVES, TaskState
@@ -37,8 +41,21 @@ def audit() -> Iterator[Finding]:
         "instruction", "ledger_instruction", legal_moves(INSTRUCTION_MOVES), kept
     )
     for what, (detail, statement) in CHECKS.items():
-        for row in sql.run(statement, kept=kept):
+        for row in find_rows(statement, kept=kept):
             yield Finding(what, str(row["id"]), detail.format(**row))
+
+
+def find_rows(statement: str, **params: Any) -> list[sql.Row]:
+    """Return what a check finds, but for the projects that are being deleted.
+
+    A deletion commits its mark before it deletes a row, so one statement sees both or neither.
+    """
+    return sql.run(
+        f"""with deleted as materialized ({MARKED})
+        select found.* from ({statement}) found
+        where found.project_id is null or found.project_id not in (select id from deleted)""",
+        **params,
+    )
 
 
 def legal_moves(table: Any) -> list[str]:
@@ -50,11 +67,11 @@ IS_MOVE = f"to_state is not null and kind <> '{Kind.INSTRUCTION_ACKNOWLEDGED_LAT
 
 # Each move of a subject starts where the previous one ended, and is legal.
 PATHS = f"""with moves as (
-    select subject_id as id, from_state, to_state,
+    select subject_id as id, project_id, from_state, to_state,
         lag(to_state) over (partition by subject_id order by id) as before
     from ledger_event where subject_type = %(subject)s and {IS_MOVE}
 )
-select id, coalesce(from_state, 'nothing') || ' → ' || to_state as move,
+select id, project_id, coalesce(from_state, 'nothing') || ' → ' || to_state as move,
     case when from_state is not null and from_state || '>' || to_state <> all(%(legal)s)
         then 'is not legal'
     else 'does not follow ' || coalesce(before, 'nothing') end as why
@@ -67,26 +84,26 @@ LAST = """with last as (
     where subject_type = %(subject)s and {is_move}
     order by subject_id, ledger_event.id desc
 )
-select r.id, r.state, coalesce(l.to_state, 'nothing') as journaled
+select r.id, r.project_id, r.state, coalesce(l.to_state, 'nothing') as journaled
 from {table} r left join last l on l.id = r.id
 where l.to_state is distinct from r.state and (l.id is not null or r.id >= %(kept)s)
 """
 
 
 def check_paths(subject: str, table: str, moves: list[str], kept: UUID) -> Iterator[Finding]:
-    for row in sql.run(PATHS, subject=subject, legal=moves, kept=kept):
+    for row in find_rows(PATHS, subject=subject, legal=moves, kept=kept):
         yield Finding(subject, str(row["id"]), f"{row['move']} {row['why']}")
-    for row in sql.run(LAST.format(table=table, is_move=IS_MOVE), subject=subject, kept=kept):
+    for row in find_rows(LAST.format(table=table, is_move=IS_MOVE), subject=subject, kept=kept):
         yield Finding(
             subject, str(row["id"]), f"is {row['state']}, the journal says {row['journaled']}"
         )
 
 
-# name of the check -> the detail of a finding, and the query that finds its rows
+# name of the check -> the detail of a finding, and the query that finds its rows with their project
 CHECKS: dict[str, tuple[str, str]] = {
     "needs": (
         "unmet is {unmet}, {counted} needs are not met",
-        f"""select t.id, t.unmet, n.counted from ledger_task t, lateral (
+        f"""select t.id, t.project_id, t.unmet, n.counted from ledger_task t, lateral (
             select count(*) + (select count(*) from ledger_missingneed m where m.task_id = t.id)
                 as counted from ledger_need d join ledger_task n on n.id = d.need_id
             where d.task_id = t.id and not {need_is_met("n")}
@@ -95,80 +112,85 @@ CHECKS: dict[str, tuple[str, str]] = {
     ),
     "needed": (
         "needed_by is {needed_by}, {counted} tasks need it",
-        f"""select t.id, t.needed_by, n.counted from ledger_task t, lateral (
+        f"""select t.id, t.project_id, t.needed_by, n.counted from ledger_task t, lateral (
             select count(*) as counted from ledger_need d where d.need_id = t.id
         ) n where t.state not in ({FINAL_STATES}) and t.needed_by <> n.counted""",
     ),
     "dead letter": (
         "failed without a dead letter",
-        f"""select t.id from ledger_task t where t.state = '{TaskState.FAILED}'
+        f"""select t.id, t.project_id from ledger_task t where t.state = '{TaskState.FAILED}'
             and not exists (select from ledger_deadletter l where l.task_id = t.id)""",
     ),
     "dead letter of": (
         "has a dead letter and is {state}",
-        f"""select t.id, t.state from ledger_deadletter l join ledger_task t on t.id = l.task_id
+        f"""select t.id, t.project_id, t.state
+            from ledger_deadletter l join ledger_task t on t.id = l.task_id
             where t.state <> '{TaskState.FAILED}'""",
     ),
     "attempt": (
         "is live while its task is {state}",
-        f"""select a.id, t.state from ledger_attempt a join ledger_task t on t.id = a.task_id
+        f"""select a.id, t.project_id, t.state
+            from ledger_attempt a join ledger_task t on t.id = a.task_id
             where a.outcome is null and (t.state <> '{TaskState.RUNNING}'
                 or t.current_attempt is distinct from a.id)""",
     ),
     "attempt of": (
         "is of task {task_id}, which is not there",
-        """select a.id, a.task_id from ledger_attempt a
+        """select a.id, null::uuid as project_id, a.task_id from ledger_attempt a
             where not exists (select from ledger_task t where t.id = a.task_id)""",
     ),
     "running": (
         "runs without a live attempt",
-        f"""select t.id from ledger_task t where t.state = '{TaskState.RUNNING}'
+        f"""select t.id, t.project_id from ledger_task t where t.state = '{TaskState.RUNNING}'
             and not exists (select from ledger_attempt a
                 where a.id = t.current_attempt and a.outcome is null)""",
     ),
     "agent": (
         "is of an agent that its project does not have",
-        """select t.id from ledger_task t where not exists (select from ledger_agent a
-            where a.id = t.agent_id and a.project_id = t.project_id)""",
+        """select t.id, t.project_id from ledger_task t
+            where not exists (select from ledger_agent a
+                where a.id = t.agent_id and a.project_id = t.project_id)""",
     ),
     "place": (
         "{ref} of run {run} stands in plan {plan}, which is at run {now}",
-        """select t.id, t.ref, t.run, p.ref as plan, p.run as now
+        """select t.id, t.project_id, t.ref, t.run, p.ref as plan, p.run as now
             from ledger_task t join ledger_plan p on p.id = t.plan_id
             where t.run > p.run or t.project_id <> p.project_id
                 or t.ref !~ ('^' || replace(p.ref, '.', '[.]') || ':task-[0-9]+$')""",
     ),
     "ref": (
         "{ref} is current {count} times",
-        """select p.id, t.ref, count(*) as count
+        """select p.id, p.project_id, t.ref, count(*) as count
             from ledger_plan p join ledger_task t on t.plan_id = p.id
             where t.replaced_by_id is null group by p.id, t.ref having count(*) > 1""",
     ),
     "replaced": (
         "is {state} though another took its place",
-        f"""select id, state from ledger_task
+        f"""select id, project_id, state from ledger_task
             where replaced_by_id is not null and state not in ({FINAL_STATES})""",
     ),
     "needs of a plan": (
         "waits for {ref}, which another took the place of",
-        f"""select t.id, coalesce(n.ref, n.id::text) as ref from ledger_task t
+        f"""select t.id, t.project_id, coalesce(n.ref, n.id::text) as ref from ledger_task t
             join ledger_need d on d.task_id = t.id join ledger_task n on n.id = d.need_id
             where t.state not in ({FINAL_STATES}) and n.replaced_by_id is not null
                 and not {need_is_met("n")}""",
     ),
     "aborted plan": (
         "is {state} in a plan that was aborted",
-        f"""select t.id, t.state from ledger_task t join ledger_plan p on p.id = t.plan_id
+        f"""select t.id, t.project_id, t.state
+            from ledger_task t join ledger_plan p on p.id = t.plan_id
             where p.aborted_at is not null
                 and t.state not in ('{TaskState.RUNNING}', {FINAL_STATES})
                 and t.created_at <= p.aborted_at""",
     ),
     "rule": (
         "is {state}, the journal says {journaled}",
-        f"""with stands as (select r.id, case when r.retired_at is not null then 'retired'
+        f"""with stands as (select r.id, r.project_id,
+                case when r.retired_at is not null then 'retired'
                 when r.activated_at is null then 'draft' when r.paused then 'paused'
                 else 'active' end as state from ledger_standinginstruction r)
-            select s.id, s.state, coalesce(l.to_state, 'nothing') as journaled
+            select s.id, s.project_id, s.state, coalesce(l.to_state, 'nothing') as journaled
             from stands s left join lateral (
                 select e.to_state from ledger_event e
                 where e.subject_id = s.id and e.id >= {since_subject("s.id")}
@@ -179,20 +201,20 @@ CHECKS: dict[str, tuple[str, str]] = {
     ),
     "instruction of a rule": (
         "was sent by the rule {rule} of another project",
-        """select i.id, r.id as rule from ledger_instruction i
+        """select i.id, i.project_id, r.id as rule from ledger_instruction i
             join ledger_standinginstruction r on r.id = i.rule_id
             where r.project_id <> i.project_id""",
     ),
     "scope of a rule": (
         "is for an agent or a plan that its project does not have",
-        """select r.id from ledger_standinginstruction r
+        """select r.id, r.project_id from ledger_standinginstruction r
             left join ledger_agent a on a.id = r.agent_id
             left join ledger_plan p on p.id = r.plan_id
             where a.project_id <> r.project_id or p.project_id <> r.project_id""",
     ),
     "holds": (
         "held the stop {holds} times, the journal says {journaled}",
-        f"""select i.id, i.holds, n.journaled from ledger_instruction i, lateral (
+        f"""select i.id, i.project_id, i.holds, n.journaled from ledger_instruction i, lateral (
             select count(*) as journaled from ledger_event e
             where e.subject_id = i.id and e.id >= {since_subject("i.id")}
                 and e.kind = '{Kind.INSTRUCTION_HELD}'
@@ -200,8 +222,8 @@ CHECKS: dict[str, tuple[str, str]] = {
     ),
     "breaker of": (
         "has a breaker that is {state}, the journal says {told}",
-        f"""select b.agent_id as id, b.state, coalesce(l.to_state, 'closed') as told
-            from ledger_breaker b left join lateral (
+        f"""select b.agent_id as id, a.project_id, b.state, coalesce(l.to_state, 'closed') as told
+            from ledger_breaker b join ledger_agent a on a.id = b.agent_id left join lateral (
                 select e.to_state from ledger_event e
                 where e.subject_id = b.agent_id and e.id >= {since_subject("b.agent_id")}
                     and e.kind like 'agent.breaker_%%'
@@ -211,7 +233,8 @@ CHECKS: dict[str, tuple[str, str]] = {
     ),
     "breaker": (
         "blocks tasks of an agent whose breaker is {state}",
-        """select b.agent_id as id, b.state from ledger_breaker b where b.state = 'closed'
+        """select b.agent_id as id, a.project_id, b.state
+            from ledger_breaker b join ledger_agent a on a.id = b.agent_id where b.state = 'closed'
             and exists (select from ledger_task t where t.agent_id = b.agent_id
                 and t.blocked_reason = 'breaker_open'
                 and t.updated_at < now() - interval '1 hour')""",

@@ -94,6 +94,7 @@ class Kind(TextChoices):
     PROJECT_POLICIES_CHANGED = "project.policies_changed"
     PROJECT_EXPERIMENT_STARTED = "project.experiment_started"
     PROJECT_EXPERIMENT_ENDED = "project.experiment_ended"
+    PROJECT_DELETION_STARTED = "project.deletion_started"
     TOKEN_CREATED = "token.created"
     TOKEN_REVOKED = "token.revoked"
     TOKEN_ROTATED = "token.rotated"
@@ -202,6 +203,7 @@ class Actor:
 
 
 SYSTEM = Actor("system", "", "tenfour")
+SHELL = Actor("system", "manage.py", "manage.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +336,11 @@ class Cursor:
     id: str = "00000000-0000-0000-0000-000000000000"
 
 
-STREAM = f"""select e.*, e.tx::text as tx from ledger_event e
+# All columns by their names: a statement that was prepared with `*` fails on its connection once a
+# later version's migration has added a column.
+STREAM = f"""select id, e.tx::text as tx, at, project_id, kind, subject_type, subject_id, agent_id,
+    from_state, to_state, actor_type, actor_id, actor_name, data, request_id
+from ledger_event e
 where {SETTLED} and (tx, id) > (%(tx)s::text::xid8, %(id)s::uuid)
     and id >= {since_position("%(id)s::uuid")}
     and (%(project)s::uuid is null or project_id = %(project)s)
@@ -367,30 +373,3 @@ def fetch_head() -> Cursor:
     """Return the newest settled position; while it stays the same, nothing new has happened."""
     rows = sql.run(HEAD) or sql.run(NEWEST.format(SETTLED))
     return Cursor(int(rows[0]["tx"]), rows[0]["id"]) if rows else Cursor()
-
-
-# ---- the end of a project
-
-EVENTS_SEARCHED = 5_000
-# There is no index on a project's events: the whole journal is searched, piece by piece.
-NEXT = f"""select id as last from (
-    select id from ledger_event where id > %(after)s order by id limit {EVENTS_SEARCHED}
-) searched order by id desc limit 1"""
-# The journal's guard asks for it; it ends with the transaction.
-OPEN_GUARD = "select set_config('tenfour.deleted_project', %(project)s::uuid::text, true)"
-DELETE = """delete from ledger_event
-where id > %(after)s and id <= %(last)s and project_id = %(project)s"""
-
-
-def delete_project_events(project_id: UUID, *, after: UUID) -> UUID | None:
-    """Delete a project's events among the next ones; return where to continue, or None at the end.
-
-    Only the deletion of the whole project may do it. Call it in a transaction.
-    """
-    found = sql.run(NEXT, after=after)
-    if not found:
-        return None
-    sql.run(OPEN_GUARD, project=project_id)
-    sql.run(DELETE, project=project_id, after=after, last=found[0]["last"])
-    last: UUID = found[0]["last"]
-    return last

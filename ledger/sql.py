@@ -17,6 +17,7 @@ from psycopg.types.json import set_json_dumps, set_json_loads
 from pydantic_core import from_json, to_json
 
 from ledger.databases import source
+from ledger.time_limit import is_lifted, transaction_without_limit
 
 Row = dict[str, Any]
 PLACE = re.compile(r"%(?:\((\w+)\)s|%)")
@@ -142,6 +143,13 @@ def _execute(sql: str, params: dict[str, Any]) -> list[Row]:
     db = connections[source.get()]  # faster: `connection` looks it up for every attribute
     db.close_if_health_check_failed()
     db.ensure_connection()
+    if not PREPARE and is_lifted(db):
+        with transaction_without_limit(db):
+            return _execute_on(db, sql, params)
+    return _execute_on(db, sql, params)
+
+
+def _execute_on(db: BaseDatabaseWrapper, sql: str, params: dict[str, Any]) -> list[Row]:
     with db.wrap_database_errors:
         cursor = _cursor(db, sql)
         query, names = numbered(sql)

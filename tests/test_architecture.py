@@ -37,7 +37,12 @@ def test_imports_point_one_way() -> None:
 
 
 def test_one_module_writes_events() -> None:
-    assert modules_that_write("Event", "ledger_event") == {"ledger/journal.py"}
+    """Another one deletes those of a project that is deleted."""
+    assert modules_that_write("Event", "ledger_event") == {
+        "ledger/journal.py",
+        "ledger/journal_deletion.py",
+    }
+    assert modules_with_sql(r"\binsert into ledger_event\b") == {"ledger/journal.py"}
 
 
 def test_one_module_writes_states() -> None:

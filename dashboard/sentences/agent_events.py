@@ -101,6 +101,8 @@ def describe_project_event(event: Event) -> EventSentence:
     match event.kind:
         case Kind.PROJECT_CREATED:
             return plain("project", actor, f"created the project {data.get('name', '')}".rstrip())
+        case Kind.PROJECT_DELETION_STARTED:
+            return plain("project", actor, "started to delete the project")
         case Kind.PROJECT_POLICIES_CHANGED:
             changed = ", ".join(
                 f"{name} to {value}".replace("_", " ")

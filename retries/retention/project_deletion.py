@@ -1,7 +1,7 @@
 """Delete a project whole, in small batches.
 
 It can be killed and run again: the project's own row goes last. Until then the rest of it may be
-inconsistent.
+inconsistent, and the journal has an event that says so to `audit_ledger`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,8 @@ from uuid import UUID
 
 from django.db import transaction
 
-from ledger import journal, sql
+from ledger import journal_deletion, sql
+from ledger.journal import Stamp
 from ledger.models import Project
 from ledger.models.project import DEFAULT
 from retries.models.operation import UNDER_WAY
@@ -81,10 +82,11 @@ def refuse_in_use(project: Project) -> None:
             )
 
 
-def delete_project(project: Project) -> None:
+def delete_project(project: Project, *, stamp: Stamp) -> None:
     """Delete a project with all its rows, and its events. Raises ProjectInUse."""
     refuse_in_use(project)
     with transaction.atomic():
+        journal_deletion.mark_project(project.pk, stamp=stamp)
         for table in DOORS:
             sql.run(f"delete from {table} where {TABLES[table]}", project=project.pk)
     for statement in task_rows.UNTIE:
@@ -128,7 +130,7 @@ def delete_events(project: Project) -> None:
     after: UUID | None = FIRST_ID
     while after:
         with transaction.atomic():
-            after = journal.delete_project_events(project.pk, after=after)
+            after = journal_deletion.delete_project_events(project.pk, after=after)
 
 
 @transaction.atomic
@@ -136,13 +138,14 @@ def delete_last(project: Project) -> None:
     """Delete the project, and what the clock has written about it in the meantime.
 
     The counts of a batch of events that is under way commit before the readers' cursors are locked.
-    The events are gone, so the next batches count none of them.
+    The events are gone, and the last one goes here, so the next batches count none of them.
     """
     sql.run("select name from retries_streamcursor order by name for update")
     sql.run("select id from ledger_project where id = %(project)s for update", project=project.pk)
     for table in reversed(list(TABLES)):
         if table != "ledger_event":
             sql.run(f"delete from {table} where {TABLES[table]}", project=project.pk)
+    journal_deletion.delete_mark(project.pk)
 
 
 # tables with rows of several tables below them -> what deletes some of their rows whole

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -86,6 +87,7 @@ def replicate() -> Iterator[Replica]:
         with suppress(KeyError):
             replica.runs.stop_all()
         connections.close_all()
+        shutil.rmtree(home)
 
 
 def single_user(servers: Servers) -> Command:

@@ -4,21 +4,24 @@ import csv
 import io
 import json
 import tracemalloc
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
+from django.db import DatabaseError
 from django.test import Client
 from django.urls import reverse
 
+from config.web_threads import WHOLE_RESPONSE
+from dashboard import export as exports
 from dashboard.access import REQUIRED
 from dashboard.completion import lists as completion
 from dashboard.escalations import export_views
 from dashboard.saved_views.strip import BUILT_IN
 from ledger.journal import SYSTEM
-from ledger.models import Agent, DeadLetter, Task
+from ledger.models import Agent, DeadLetter
 from ledger.signal_matching import report_signal
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
@@ -26,7 +29,7 @@ from retries.models import Escalation
 from tests.dashboard.notifications.deliveries import make_channel, make_delivery
 from tests.dashboard.seen import html, rows
 from tests.dashboard.sessions.conversations import make_busy_session
-from tests.dashboard.worked import buried, make_plan, make_task
+from tests.dashboard.worked import buried, copy_task, make_plan, make_task
 from tests.factories import make_agent, make_project, send
 from tests.ledger.standing_instructions.rules import make_rule
 from tests.retries.operations.worlds import make_person
@@ -193,13 +196,7 @@ def test_a_long_list_is_exported_in_constant_memory(
 ) -> None:
     """No more than a few chunks of the rows are in memory at once."""
     make_task(TaskState.FAILED, agent=agent, now=now, why={"message": "x" * 2_000})
-    columns = [field.column for field in Task._meta.local_fields if field.column != "id"]
-    names = ", ".join(f'"{column}"' for column in columns)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"insert into ledger_task (id, {names}) select gen_random_uuid(), {names}"
-            f" from ledger_task, generate_series(2, {ROWS})"
-        )
+    copy_task(ROWS - 1)
     response = browser.get("/tasks/export/csv/", {"q": "agent:coder"})
     lines = length = 0
     tracemalloc.start()
@@ -212,3 +209,17 @@ def test_a_long_list_is_exported_in_constant_memory(
         tracemalloc.stop()
     assert lines == ROWS + 1 and length > 3 * MOST_BYTES
     assert most < MOST_BYTES
+
+
+def test_an_error_before_the_first_byte_is_an_error() -> None:
+    """The web server sends nothing before that, and answers with a 500."""
+    assert exports.UNSENT == WHOLE_RESPONSE
+
+    def read(size: int) -> Iterator[bytes]:
+        yield b"x" * size
+        raise DatabaseError("the connection is gone")
+
+    with pytest.raises(DatabaseError):
+        list(exports.mark_incomplete(read(WHOLE_RESPONSE), b"cut"))
+    *_, last = exports.mark_incomplete(read(WHOLE_RESPONSE + 1), b"cut")
+    assert last == b"cut"

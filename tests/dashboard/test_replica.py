@@ -4,25 +4,31 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx2
+import psycopg
 import pytest
 from django.contrib.auth.models import User
-from django.db import connections
+from django.db import connection, connections, transaction
 from django.test import Client
 
 from config.local.listeners import open_listener
 from config.local.places import PROJECT
 from dashboard import replica
 from dashboard.access import REQUIRED
+from dashboard.export import INCOMPLETE
 from dashboard.replica import Monitor
 from ledger.models import Task
+from ledger.states import TaskState
 from tests.config.replicas import Replica, replicate
 from tests.config.web_processes import Served, ending
-from tests.factories import make_agent
+from tests.dashboard.worked import copy_task
+from tests.dashboard.worked import make_task as make_worked_task
+from tests.factories import NOW, make_agent
 from tests.retries.moves import make_task
-from tests.serving import serve
+from tests.serving import database_of_tests, serve
 from tests.waiting import PATIENCE_S, wait_until
 
 LIMIT_S = 3
@@ -69,7 +75,7 @@ def standby(transactional_db: None) -> Iterator[Replica]:
 
 
 @pytest.fixture
-def person(standby: Replica) -> Iterator[Person]:
+def person(request: pytest.FixtureRequest, standby: Replica) -> Iterator[Person]:
     """Someone signed in to a web server whose pages may read the standby."""
     mara = User.objects.create_superuser("mara")
     client = Client()
@@ -79,6 +85,7 @@ def person(standby: Replica) -> Iterator[Person]:
         "TENFOUR_REPLICA_URL": standby.url,
         "TENFOUR_REPLICA_LAG_SECONDS": str(LIMIT_S),
         "TENFOUR_METRICS_ALLOW": "127.0.0.1",
+        **getattr(request, "param", {}),
     }
     collect = [sys.executable, "manage.py", "collectstatic", "--noinput", "--skip-checks", "-v0"]
     subprocess.run(collect, cwd=PROJECT, check=True)
@@ -161,6 +168,81 @@ def check_absence(person: Person, standby: Replica) -> None:
     assert person.is_read_from("primary") and person.lag() == -1
     standby.start()
     wait_until(lambda: not person.notice())
+
+
+EXPORT = "/tasks/export/csv/"
+# more than the web server reads ahead, and more than its connection buffers
+ROWS, ROW_BYTES = 20_000, 2_000
+# what runs on the replica for pages
+WAITS = """from pg_stat_activity
+    where application_name = 'tenfour' and wait_event_type = 'Lock'"""
+FETCHES = "from pg_stat_activity where application_name = 'tenfour' and query ilike 'fetch%'"
+
+
+PREPARE = {"direct": "1", "pooled": "0"}
+
+
+@pytest.mark.parametrize(
+    "person", [{"TENFOUR_PREPARE": each} for each in PREPARE.values()], ids=PREPARE, indirect=True
+)
+def test_an_export_that_fails_on_the_replica_is_whole_or_says_so(
+    person: Person, standby: Replica, request: pytest.FixtureRequest
+) -> None:
+    make_worked_task(
+        TaskState.FAILED,
+        "First task",
+        agent=make_agent(),
+        now=NOW,
+        why={"message": "x" * ROW_BYTES},
+    )
+    wait_until(lambda: "First task" in person.get(EXPORT))
+    wait_until(lambda: person.is_read_from("replica", EXPORT))
+    check_failure_before_the_first_byte(person, standby)
+    wait_until(lambda: person.is_read_from("replica", EXPORT))
+    copy_task(ROWS)
+    wait_until(lambda: person.get(EXPORT).count("First task") == ROWS + 1)
+    wait_until(lambda: person.is_read_from("replica", EXPORT))
+    is_pooled = "pooled" in request.node.name
+    check_failure_in_the_middle(person, standby, "idle in transaction" if is_pooled else "idle")
+
+
+def check_failure_before_the_first_byte(person: Person, standby: Replica) -> None:
+    """The rows are read again from the primary."""
+    before = person.reads()
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("lock table ledger_task in access exclusive mode")
+            with psycopg.connect(database_of_tests()) as other:
+                # a commit sends the lock to the replica, too
+                other.execute("select pg_logical_emit_message(true, '', '')")
+            locks = "select count(*) from pg_locks where mode = 'AccessExclusiveLock'"
+            wait_until(lambda: standby.ask(f"{locks} and locktype = 'relation'"))
+            answer = pool.submit(person.get, EXPORT)
+            wait_until(lambda: standby.ask(f"select count(*) {WAITS}"))
+            assert standby.ask(f"select count(pg_terminate_backend(pid)) {WAITS}") == 1
+        assert "First task" in answer.result(PATIENCE_S)
+    after = person.reads()
+    assert after["primary"] == before["primary"] + 1 and after["replica"] == before["replica"]
+
+
+def check_failure_in_the_middle(person: Person, standby: Replica, state: str) -> None:
+    """The last line says that the file is incomplete."""
+    plain = {"Accept-Encoding": "identity"}
+    with person.http.stream("GET", EXPORT, headers=plain) as answer:
+        assert answer.status_code == 200
+        pieces = answer.iter_raw()
+        assert next(pieces).startswith(b"id,project,")
+        # the server waits for this reader, and its transaction is where its cursor is
+        wait_until(lambda: standby.ask(f"select state {FETCHES}") == state)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "select count(*) from pg_stat_activity where state = 'idle in transaction'"
+                " and datname = current_database()"
+            )
+            assert cursor.fetchone()[0] == 0
+        assert standby.ask(f"select count(pg_terminate_backend(pid)) {FETCHES}") == 1
+        text = b"".join(pieces).decode()
+    assert text.endswith(f"\r\n{INCOMPLETE}\r\n") and text.count("First task") < ROWS
 
 
 def test_a_server_that_takes_writes_is_no_replica(

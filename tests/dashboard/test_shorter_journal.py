@@ -8,7 +8,7 @@ import pytest
 from django.contrib import admin
 from django.test import Client
 
-from ledger import journal
+from ledger import journal_deletion
 from ledger.models import Agent, Event
 from tests.access_world import World, make_world
 from tests.dashboard.test_roles import NEEDS, call, list_forms, path_of, sign_in
@@ -20,7 +20,7 @@ from tests.ledger.api.test_access import list_calls, send
 def world(agent: Agent, now: datetime) -> World:
     """Return one of everything, about which the journal has no events anymore."""
     found = make_world(agent, now)
-    journal.delete_project_events(agent.project_id, after=UUID(int=0))
+    journal_deletion.delete_project_events(agent.project_id, after=UUID(int=0))
     assert not Event.objects.filter(project_id=agent.project_id).exists()
     return found
 

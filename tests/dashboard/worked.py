@@ -5,6 +5,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.db import connection
+
 from ledger import tasks
 from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Agent, DeadLetter, Plan, Task
@@ -74,6 +76,17 @@ def make_task(
     made = Task.objects.get(pk=id)
     assert made.state == state
     return made
+
+
+def copy_task(count: int) -> None:
+    """Insert copies of the only task, faster than its verbs would."""
+    columns = [field.column for field in Task._meta.local_fields if field.column != "id"]
+    names = ", ".join(f'"{column}"' for column in columns)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"insert into ledger_task (id, {names}) select gen_random_uuid(), {names}"
+            f" from ledger_task, generate_series(1, {count})"
+        )
 
 
 def buried(title: str = "", *, agent: Agent, now: datetime, **more: Any) -> DeadLetter:

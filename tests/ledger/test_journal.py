@@ -110,3 +110,20 @@ def test_a_stream_goes_on_exactly_where_it_stopped() -> None:
         pieces += [row["id"] for row in rows]
         at = journal.Cursor(int(rows[-1]["tx"]), str(rows[-1]["id"]))
     assert pieces == whole and len(whole) >= 7
+
+
+@pytest.mark.django_db
+def test_the_stream_is_read_on_while_a_newer_version_adds_a_column(agent: Agent) -> None:
+    """Processes of the former version serve while the next one migrates the database."""
+    assert Event.objects.exists()
+    journal.fetch_stream(journal.Cursor())
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "select statement from pg_prepared_statements where statement like %s",
+            ["%from ledger_event e%"],
+        )
+        assert cursor.fetchall(), "it is not prepared"
+    # Below psycopg, which forgets what it has prepared when it sends such a statement itself.
+    done = connection.connection.pgconn.exec_(b"alter table ledger_event add column later integer")
+    assert done.command_status == b"ALTER TABLE"
+    journal.fetch_stream(journal.Cursor())

@@ -17,6 +17,7 @@ from config.data_version import (
     refuse_newer,
     refuse_rewritten,
 )
+from ledger.time_limit import session_without_limit
 
 LOCK = "hashtext('tenfour.migrate')"
 HOLDER = f"""
@@ -35,7 +36,8 @@ class Command(migrate.Command):
                 super().handle(*args, **options)
                 self.report_newer(connection)
                 return
-            with hold_database(connection, self.warn):
+            # An index of a large table takes longer than any statement of a request may.
+            with session_without_limit(connection), hold_database(connection, self.warn):
                 refuse_newer(connection)
                 refuse_rewritten(connection)
                 super().handle(*args, **options)
@@ -56,21 +58,18 @@ class Command(migrate.Command):
 
 @contextmanager
 def hold_database(connection: BaseDatabaseWrapper, report: Callable[[str], None]) -> Iterator[None]:
-    """Let one `migrate` at a time change the database, without a limit for its statements.
+    """Let one `migrate` at a time change the database.
 
-    The connection must be one to PostgreSQL itself: with PgBouncer, the limit and the lock would
-    stay with another's connection.
+    The connection must be one to PostgreSQL itself: with PgBouncer, the lock would stay with
+    another's connection.
     """
     with connection.cursor() as cursor:
-        # An index of a large table takes longer than any statement of a request may.
-        cursor.execute("set statement_timeout = 0")
         wait_for_lock(cursor, report)
     try:
         yield
     finally:
-        with suppress(Error), connection.cursor() as cursor:  # the session's end does both, too
+        with suppress(Error), connection.cursor() as cursor:  # the session's end does it, too
             cursor.execute(f"select pg_advisory_unlock({LOCK})")
-            cursor.execute("reset statement_timeout")
 
 
 def wait_for_lock(cursor: Any, report: Callable[[str], None]) -> None:

@@ -7,12 +7,10 @@ from django.core.management.base import BaseCommand, CommandError
 
 from ledger import agents, tokens
 from ledger.errors import Refusal
-from ledger.journal import Actor, Stamp
+from ledger.journal import SHELL, Stamp
 from ledger.models import Project
 from ledger.models.project import DEFAULT
 from ledger.models.token import TokenKind
-
-SHELL = Actor("system", "manage.py", "manage.py")
 
 
 class Command(BaseCommand):

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from ledger.models import Plan, Project
 from ledger.models.project import DEFAULT
+from ledger.time_limit import without_time_limit
 from retries.renderings import documents, retry_jsonl
 from retries.renderings.scope import RenderingScope
 
@@ -25,6 +26,7 @@ class Command(BaseCommand):
         parser.add_argument("--project", default=DEFAULT)
         parser.add_argument("--plan", metavar="REF", help="only this plan")
 
+    @without_time_limit()
     def handle(self, *, folder: str, project: str, plan: str | None, **_: Any) -> None:
         found = Project.objects.filter(name=project).first()
         if found is None:

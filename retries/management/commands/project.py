@@ -10,7 +10,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from ledger.journal import SHELL, Stamp
 from ledger.models import Project
+from ledger.time_limit import without_time_limit
 from retries.retention import project_deletion, project_export
 
 FILE_MODE = 0o600
@@ -30,6 +32,7 @@ class Command(BaseCommand):
             "--yes-delete", metavar="NAME", help="the project's name again: there is no undo"
         )
 
+    @without_time_limit()
     def handle(
         self, *, verb: str, name: str, file: str = "", yes_delete: str | None = None, **_: Any
     ) -> None:
@@ -75,7 +78,7 @@ class Command(BaseCommand):
                 f"add --yes-delete {project.name}."
             )
         try:
-            project_deletion.delete_project(project)
+            project_deletion.delete_project(project, stamp=Stamp(SHELL))
         except project_deletion.ProjectInUse as refusal:
             raise CommandError(f"Nothing was deleted. {refusal}") from refusal
         self.stdout.write(f"Deleted the project '{project.name}' with everything in it.")

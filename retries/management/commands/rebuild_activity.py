@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from ledger.time_limit import without_time_limit
 from retries.activity_horizon import BEGINNING
 from retries.activity_rebuild import RebuildReplaced, rebuild_activity
 
@@ -16,6 +17,7 @@ class Command(BaseCommand):
         "keep their counts."
     )
 
+    @without_time_limit()
     def handle(self, **_: Any) -> None:
         try:
             result = rebuild_activity(now=timezone.now())

@@ -11,6 +11,7 @@ from django.utils import timezone
 from ledger.api.responses import encode_value
 from ledger.models import Project
 from ledger.models.project import DEFAULT
+from ledger.time_limit import without_time_limit
 from retries.policies.editing import NAMES
 from retries.policies.replay import DAYS, Replay, ReplayedTask, replay_policy
 from retries.states import PolicyScope
@@ -31,6 +32,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
+    @without_time_limit()
     def handle(
         self, *, policy: str, project: str, days: int, scope: str, json: bool, **_: Any
     ) -> None:

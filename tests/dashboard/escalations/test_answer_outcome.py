@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 from django.test import Client
 
-from ledger import journal
+from ledger import journal_deletion
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter
 from ledger.tokens import TrustedCaller
@@ -119,7 +119,7 @@ def test_an_answer_can_be_read_after_its_month_of_the_journal(
     """By default the journal is kept for 400 days, and escalations for ever."""
     question = asked(agent)
     jonas_answers(question, action, NOW)
-    journal.delete_project_events(agent.project_id, after=UUID(int=0))
+    journal_deletion.delete_project_events(agent.project_id, after=UUID(int=0))
     everywhere(browser, admin_client, question, "jonas")
     assert "dependent" not in words(browser.get(address(question)))
     assert operator("GET", f"/escalations/{question.pk}").status_code == 200

@@ -13,11 +13,12 @@ from uuid import UUID
 import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, OperationalError, connection, transaction
 
-from ledger import audit
+from ledger import audit, journal_deletion, sql
+from ledger.ids import FIRST_ID
 from ledger.journal import SYSTEM, Stamp
-from ledger.models import Agent, DeadLetter, Event, Project
+from ledger.models import Agent, DeadLetter, Event, Project, Task
 from retries import activity_counts, deadletters, in_process, metric_totals
 from retries.models import ActivityCount, MetricTotal, StreamCursor
 from retries.retention import project_deletion
@@ -164,7 +165,7 @@ def test_the_clock_counts_before_each_step_of_a_deletion(monkeypatch: pytest.Mon
     for name in ("delete_rest", "delete_events", "delete_last"):
         step = getattr(project_deletion, name)
         monkeypatch.setattr(project_deletion, name, after_counting(step))
-    project_deletion.delete_project(project)
+    project_deletion.delete_project(project, stamp=Stamp(SYSTEM, NOW))
     assert not any(count_all(project.pk).values())
 
 
@@ -176,8 +177,71 @@ def test_a_deletion_waits_for_a_count_that_is_under_way(elsewhere: Any) -> None:
     with ExitStack() as stack:
         with transaction.atomic():
             assert count_from_the_start(project)
-            deleted = elsewhere(lambda: project_deletion.delete_project(project))
+            deleted = elsewhere(
+                lambda: project_deletion.delete_project(project, stamp=Stamp(SYSTEM, NOW))
+            )
             stack.enter_context(blocked(deleted))
-            assert not Event.objects.filter(project_id=project.pk).exists()
+            left = Event.objects.filter(project_id=project.pk)
+            assert set(left.values_list("kind", flat=True)) == {"project.deletion_started"}
         deleted.result(PATIENCE_S)
     assert not any(count_all(project.pk).values())
+
+
+def audited() -> str:
+    out = StringIO()
+    call_command("audit_ledger", stdout=out)
+    return out.getvalue()
+
+
+def interrupt_deletion(elsewhere: Any, locked: str, id: UUID) -> None:
+    """Delete the project `mine` until it waits for a row, and end its connection there."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"select from {locked} where id = %s for update", [id])
+        deleted = elsewhere(lambda: run("delete", "mine", "--yes-delete", "mine"))
+        with blocked(deleted):
+            cursor.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where wait_event_type = 'Lock' and datname = current_database()"
+            )
+        with pytest.raises(OperationalError):
+            deleted.result(PATIENCE_S)
+
+
+def test_the_audit_leaves_out_a_project_until_it_is_deleted(
+    elsewhere: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(project_deletion, "BATCH", 1)
+    monkeypatch.setattr(journal_deletion, "EVENTS_SEARCHED", 1)
+    mine, other = make_project("mine"), make_project("other")
+    for each in (mine, other):
+        make_world(each)
+    sound = "The ledger is consistent.\n"
+    unfinished = (
+        "The deletion of the project 'mine' has not finished; its rows were not checked. If it was "
+        "interrupted, continue it: manage.py project delete mine --yes-delete mine\n"
+    )
+    assert audited() == sound
+
+    # a task that waited for another, which is gone
+    tasks = Task.objects.filter(project=mine).order_by("id")
+    interrupt_deletion(elsewhere, "ledger_task", tasks.latest("id").pk)
+    assert tasks.get().unmet == 1 and sql.run(audit.CHECKS["needs"][1])
+    assert audited() == unfinished + sound
+
+    # histories without their beginnings
+    moves = Event.objects.filter(project_id=mine.pk, subject_type="task", from_state__isnull=False)
+    interrupt_deletion(elsewhere, "ledger_event", moves.latest("id").pk)
+    assert not tasks.exists() and moves.count() == 1
+    legal = audit.legal_moves(audit.TASK_MOVES)
+    assert sql.run(audit.PATHS, subject="task", legal=legal, kept=FIRST_ID)
+    assert audited() == unfinished + sound
+
+    # what is wrong with another project is still found
+    broken = Task.objects.filter(project=other).latest("id")
+    Task.objects.filter(pk=broken.pk).update(unmet=2)
+    found = [str(each) for each in audit.audit()]
+    assert found == [f"needs {broken.pk}: unmet is 2, 1 needs are not met"]
+    Task.objects.filter(pk=broken.pk).update(unmet=1)
+
+    run("delete", "mine", "--yes-delete", "mine")
+    assert audited() == sound and not any(count_all(mine.pk).values())
