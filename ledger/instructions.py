@@ -18,7 +18,7 @@ from ledger.journal import SYSTEM, Actor, Kind, Stamp
 from ledger.models import Agent, Instruction, Project, Task
 from ledger.models.instruction import OnFailed
 from ledger.moves import instruction_to
-from ledger.notes import noted
+from ledger.notes import clean_note, noted
 from ledger.sql import Row
 from ledger.states import INSTRUCTION_MOVES, UNSETTLED, InstructionState
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
@@ -258,7 +258,7 @@ def acknowledge(
         ACKNOWLEDGE[type(caller)],
         ids=list(ids),
         outcome=outcome,
-        note=note,
+        note=clean_note(note) if note else "",
         kind=kind.value,
         now=now,
         **caller.params,

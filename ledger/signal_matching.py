@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +14,7 @@ from ledger.ids import LAST_ID, first_id
 from ledger.instructions import insert_event
 from ledger.journal import Kind
 from ledger.moves import instruction_to
+from ledger.redaction import redacted
 from ledger.sql import Row
 from ledger.standing_instructions.firing import fire_signal, has_rule_for_signal
 from ledger.standing_instructions.matching import PATH, comparable
@@ -28,6 +30,10 @@ class SignalResult:
     sent: list[UUID] = field(default_factory=list)
 
 
+# The data without its secrets; null where it has none, so that it is not sent twice.
+STORED = "coalesce(%(masked)s::jsonb, %(data)s::jsonb)"
+
+
 def signal_statement(caller: type[Caller]) -> str:
     """Return the statement that acknowledges what expects a signal.
 
@@ -38,7 +44,7 @@ def signal_statement(caller: type[Caller]) -> str:
         InstructionState.ACKNOWLEDGED,
         where="i.id = any(array(select id from matched))",
         sets="outcome = 'done', acknowledged_by = jsonb_build_object("
-        "'signal', (select id from matching), 'type', %(type)s::text, 'data', %(data)s::jsonb)",
+        f"'signal', (select id from matching), 'type', %(type)s::text, 'data', {STORED})",
     )
     event = journal.insert(
         "matching",
@@ -47,7 +53,7 @@ def signal_statement(caller: type[Caller]) -> str:
         subject_id="m.agent_id",
         from_state="null",
         to_state="null",
-        data="jsonb_build_object('signal', m.id, 'type', %(type)s::text, 'data', %(data)s::jsonb)",
+        data=f"jsonb_build_object('signal', m.id, 'type', %(type)s::text, 'data', {STORED})",
     )
     ack_data = (
         "jsonb_build_object('retry_count', m.retry_count, 'signal', m.acknowledged_by->'signal', "
@@ -100,17 +106,20 @@ def report_signal(
     A signal that is reported late, with `happened_at`, leaves instructions alone that were sent
     after that.
 
-    The data is stored with each instruction. A signal that no instruction expects is not stored.
+    The data is compared as it is, and stored without secrets with each instruction. A signal that
+    no instruction expects is not stored.
     A path is also compared in its form relative to the folder that `cwd` in the data names.
     """
     now = now or timezone.now()
     last = first_id(happened_at) if happened_at else LAST_ID
-    rows = run_signal(type, data, caller=caller, ruled=False, last=last, now=now)
+    masked = redacted(data)
+    run = partial(run_signal, type, data, masked=masked, caller=caller, last=last, now=now)
+    rows = run(ruled=False)
     if not rows[0]["rule"]:
         return SignalResult(ids_of(rows))
 
     def report() -> SignalResult:
-        acknowledged = run_signal(type, data, caller=caller, ruled=True, last=last, now=now)
+        acknowledged = run(ruled=True)
         sent = fire_signal(type, data, caller=caller, session=session, attempt=attempt, now=now)
         return SignalResult(ids_of(acknowledged), sent)
 
@@ -118,7 +127,14 @@ def report_signal(
 
 
 def run_signal(
-    type: str, data: dict[str, Any], *, caller: Caller, ruled: bool, last: UUID, now: datetime
+    type: str,
+    data: dict[str, Any],
+    *,
+    masked: dict[str, Any],
+    caller: Caller,
+    ruled: bool,
+    last: UUID,
+    now: datetime,
 ) -> list[Row]:
     """Run the statement; return its rows, of which the only one may have no id."""
     seen = comparable(data)
@@ -127,6 +143,7 @@ def run_signal(
         SIGNAL[caller.__class__],
         type=type,
         data=Jsonb(data),
+        masked=None if masked is data else Jsonb(masked),
         normalized=normalized,
         ruled=ruled,
         last=last,

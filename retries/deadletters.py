@@ -8,9 +8,8 @@ from ledger import journal, sql
 from ledger.journal import Kind, Stamp
 from ledger.models import DeadLetter
 from ledger.models.dead_letter import DeadLetterQuerySet
-from ledger.notes import noted
+from ledger.notes import clean_note, noted
 from ledger.plans.editing import lock_plans
-from ledger.redaction import redacted, stripped
 from ledger.tasks import enqueue_many
 from ledger.tasks.replacing import release_ref, take_places
 from ledger.tasks.spec import spec_of_task
@@ -79,7 +78,7 @@ def dismiss(
     Dependents of their tasks continue as if these were done (`continue`), stay blocked (`block`),
     or are skipped (`skip`).
     """
-    note = stripped(redacted(note))[:NOTE_LENGTH]
+    note = clean_note(note)
     found = lock_letters(ids, among.open())
     for letter in found:
         close(letter, "dismissed", stamp=stamp, note=note)

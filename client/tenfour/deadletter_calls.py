@@ -55,7 +55,10 @@ def close_many(
     dependents: Dependents | None = None,
     dry_run: bool | None = None,
 ) -> Call[Mapping[str, Any]]:
-    """Replay or dismiss up to 100 ids, or all that match; `dry_run` only counts them."""
+    """Replay or dismiss at most 100: these ids, or the oldest that match; `dry_run` only counts.
+
+    `left` in the response says how many more match: repeat the call to close them.
+    """
     options = {
         "ids": None if ids is None else list(ids),
         "agent": agent,

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpResponse
 from django.utils import timezone
@@ -15,7 +15,7 @@ from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_
 from ledger.api.cursors import read_page
 from ledger.api.parameters import filter_by_id, find_by_id
 from ledger.api.responses import json_response, page_body
-from ledger.models import Agent, Attempt, Project, Task
+from ledger.models import Agent, Attempt, Instruction, Project, Task
 from ledger.models.agent import AgentQuerySet
 from ledger.principal import Principal
 from ledger.schemas.agents import AgentIn, AgentList, AgentOut, AgentPatch, ResetOut, agent_out
@@ -100,6 +100,11 @@ def find_agent(request: PrincipalRequest, id: str) -> Any:
     return agent
 
 
+# each with the condition of a partial index, so that no settled row is read
+WAITING = Instruction.objects.filter(agent=OuterRef("pk"), state=InstructionState.QUEUED)
+AWAITING_ACK = Instruction.objects.filter(
+    agent=OuterRef("pk"), state=InstructionState.DELIVERED, tracked=True
+)
 RUNNING = Attempt.objects.filter(agent=OuterRef("pk"), outcome=None)
 HELD = Task.objects.filter(
     agent=OuterRef("pk"), state=TaskState.BLOCKED, blocked_reason=BlockedReason.BREAKER_OPEN
@@ -108,21 +113,20 @@ HELD = Task.objects.filter(
 
 def with_counts(principal: Principal) -> AgentQuerySet:
     """Return the agents that the caller may see, with the counts that `agent_out` needs."""
-    state = "instruction__state"
     agents = Agent.objects.visible_to(principal).select_related("breaker")
     return agents.annotate(
-        waiting=Count("instruction", filter=Q(**{state: InstructionState.QUEUED})),
-        awaiting_ack=Count(
-            "instruction",
-            filter=Q(**{state: InstructionState.DELIVERED}, instruction__tracked=True),
-        ),
+        waiting=count_per_agent(WAITING),
+        awaiting_ack=count_per_agent(AWAITING_ACK),
         running=count_per_agent(RUNNING),
         held=count_per_agent(HELD),
     )
 
 
 def count_per_agent(rows: QuerySet[Any]) -> Coalesce:
-    """Return a subquery that counts `rows` per agent; a join would multiply the other counts."""
+    """Return a subquery that counts `rows` per agent.
+
+    A join would read all rows of the agents, and multiply the other counts.
+    """
     counts = rows.order_by().values("agent").annotate(number=Count("pk")).values("number")
     return Coalesce(Subquery(counts), 0)
 

@@ -173,8 +173,8 @@ def signals_create(request: BearerRequest, body: schemas.SignalIn) -> HttpRespon
     """Report something the agent did or saw.
 
     The signal acknowledges each of the agent's unsettled instructions that expects its type and
-    whose match is contained in its data. The data is stored with the instruction. Standing
-    instructions that wait for the signal are sent.
+    whose match is contained in its data. The data is stored with the instruction, without secrets.
+    Standing instructions that wait for the signal are sent.
     """
     reported = signal_matching.report_signal(
         body.type,

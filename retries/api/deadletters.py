@@ -13,6 +13,7 @@ from ledger.api.responses import json_response, page_body, respond_once
 from ledger.errors import Invalid, InvalidTransition
 from ledger.models import DeadLetter
 from ledger.models.dead_letter import DeadLetterQuerySet
+from ledger.schemas.shared import MOST_ROWS
 from ledger.tokens import record_bulk_use
 from retries import deadletters
 from retries.schemas import deadletters as schemas
@@ -123,26 +124,29 @@ def closed_body(closed: list[DeadLetter], request: PrincipalRequest, id: UUID) -
     openapi_extra={"x-idempotent": True},
 )
 def dead_letters_close_many(request: PrincipalRequest, body: schemas.BulkIn) -> HttpResponse:
-    """Replay or dismiss several dead letters.
+    """Replay or dismiss several dead letters, at most 100 per call.
 
-    Give their ids, a filter by agent or type, or `all: true`.
+    Give their ids, a filter by agent or type, or `all: true`. Of more that match, the oldest are
+    closed, and `left` says how many another call can close.
     """
     check_selection(body)
 
     def close() -> tuple[int, object]:
         rows = select_letters(request, body)
         able = rows.replayable() if body.action == "replay" else rows.open()
-        ids = list(able.order_by("id").values_list("pk", flat=True))
+        matched = able.count()
+        ids = list(able.order_by("id").values_list("pk", flat=True)[:MOST_ROWS])
         closed = [] if body.dry_run else close_letters(ids, request, body)
         if closed:
             verb = "replayed" if body.action == "replay" else "dismissed"
             record_bulk_use(request.auth, verb, len(closed), stamp=stamp_of(request))
         done = set(ids) if body.dry_run else {letter.pk for letter in closed}
         return 200, {
-            "matched": len(ids),
+            "matched": matched,
             "changed": len(closed),
+            "left": matched - len(ids),
             "ids": [letter.pk for letter in closed],
-            "not_done": explain_rest(rows, done, body),
+            "not_done": explain_rest(rows, able, done, body),
         }
 
     return respond_once(request, close)
@@ -170,11 +174,15 @@ def select_letters(request: PrincipalRequest, body: schemas.BulkIn) -> DeadLette
 
 
 def explain_rest(
-    rows: DeadLetterQuerySet, done: set[UUID], body: schemas.BulkIn
+    rows: DeadLetterQuerySet, able: DeadLetterQuerySet, done: set[UUID], body: schemas.BulkIn
 ) -> list[dict[str, Any]]:
-    """Return each requested dead letter that was not closed, with the reason."""
-    found = {letter.pk: letter for letter in rows.exclude(pk__in=done).order_by("id")}
-    # Without ids, `rows` are the open ones: what was just closed is not among them.
+    """Return each requested dead letter that can't be closed, with the reason.
+
+    Without ids, these are the oldest that match and that the action is not `able` to close.
+    """
+    is_filter = body.ids is None
+    left = rows.exclude(pk__in=able.values("pk")) if is_filter else rows.exclude(pk__in=done)
+    found = {letter.pk: letter for letter in left.order_by("id")[:MOST_ROWS]}
     rest = list(found) if body.ids is None else [id for id in body.ids if id not in done]
     return [{"id": id, "reason": reason_left(found.get(id))} for id in dict.fromkeys(rest)]
 

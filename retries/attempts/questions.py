@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -145,12 +146,24 @@ def clean_question(question: Question) -> Question:
     return Question(
         text=clean(redacted(question.text), limit_bytes=4 * QUESTION_LENGTH),
         choices=redacted(question.choices),
-        response_schema=question.response_schema,
+        response_schema=mask_texts(question.response_schema),
         severity=question.severity,
         client_state=redacted(question.client_state),
         expires_at=question.expires_at,
         on_expiry=question.on_expiry,
     )
+
+
+def mask_texts(schema: Any) -> Any:
+    """Return a response schema without the secrets in its texts.
+
+    A property may have the name of a secret, but what describes it is not secret.
+    """
+    if isinstance(schema, dict):
+        return {name: mask_texts(part) for name, part in schema.items()}
+    if isinstance(schema, list):
+        return [mask_texts(part) for part in schema]
+    return redacted(schema) if isinstance(schema, str) else schema
 
 
 @transaction.atomic

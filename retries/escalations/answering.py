@@ -14,7 +14,7 @@ from ledger.errors import Invalid, InvalidTransition, Refusal, VersionMismatch
 from ledger.instructions import Expect
 from ledger.journal import Stamp
 from ledger.models import Instruction
-from ledger.notes import noted
+from ledger.notes import clean_note, noted
 from ledger.spans import Value, start_span
 from ledger.sql import Row
 from ledger.states import InstructionState
@@ -114,7 +114,7 @@ def answer_untraced(
         action=choice.action,
         fix=text,
         response=choice.response,
-        note=choice.note.strip(),
+        note=clean_note(choice.note),
         answered_by_type=stamp.actor.type,
         answered_by_id=stamp.actor.id,
         answered_by_name=stamp.actor.name,

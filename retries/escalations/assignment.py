@@ -8,6 +8,7 @@ from django.db import transaction
 from ledger.errors import Invalid
 from ledger.journal import Kind, Stamp
 from ledger.permissions import may
+from ledger.redaction import redacted
 from retries.escalations import choices, lifecycle
 from retries.escalations.choices import NOTE_LENGTH
 from retries.models import Escalation, EscalationQuerySet
@@ -44,7 +45,7 @@ def assign(
 def comment(
     escalation_id: UUID, text: str, *, among: EscalationQuerySet, stamp: Stamp
 ) -> Escalation:
-    """Store a comment on the escalation; its state does not change."""
+    """Store a comment on the escalation, without secrets; its state does not change."""
     text = text.strip()
     if not 1 <= len(text) <= NOTE_LENGTH:
         raise Invalid("/text", f"A comment has 1 to {NOTE_LENGTH} characters.")
@@ -55,6 +56,6 @@ def comment(
         escalation,
         Kind.ESCALATION_COMMENTED,
         stamp=stamp,
-        data={"text": text},
+        data={"text": redacted(text)},
     )
     return escalation

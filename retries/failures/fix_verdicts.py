@@ -5,9 +5,9 @@ from typing import Any
 from ledger import journal, sql
 from ledger.errors import NotFound
 from ledger.journal import Kind, Stamp
+from ledger.notes import clean_note
 from retries.failures import fixes
 from retries.failures.fixes import LearnedFix
-from retries.failures.grouping import NOTE_LENGTH
 from retries.models import FailurePattern, FixVerdict
 from retries.states import Verdict
 
@@ -44,7 +44,7 @@ def judge(
     found = find_fix(pattern, signature=signature, key=key)
     before = found.verdict.verdict if found.verdict else None
     chosen: dict[str, Any] = {"pattern": pattern, "signature": signature, "fix_key": key}
-    note = note.strip()[:NOTE_LENGTH]
+    note = clean_note(note)
     if verdict is None:
         FixVerdict.objects.filter(**chosen).delete()
     else:

@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 from ledger import journal, sql
 from ledger.journal import Kind, Stamp
 from ledger.models import Failure
+from ledger.notes import clean_note
 from ledger.states import Who
 from ledger.tokens import TrustedCaller
 from retries.failures import known_errors, pattern_merging
@@ -177,7 +178,7 @@ def move(
         MOVES[to],
         ids=list(ids),
         until=until,
-        note=note.strip()[:NOTE_LENGTH],
+        note=clean_note(note),
         now=stamp.at,
         **TrustedCaller(stamp.actor, request_id=stamp.request_id).params,
     )

@@ -77,13 +77,17 @@ def read_batch(now: datetime) -> tuple[int, bool]:
 
 
 def fetch_audience() -> Audience:
-    """Return what may be told: also channels that gave up, whose deliveries are kept unsent."""
+    """Return what may be told: also channels that gave up, whose deliveries are kept unsent.
+
+    In the order of their ids: of two rules that tell a channel the same, the older one does.
+    """
     webhooks = Channel.objects.filter(kind=ChannelKind.WEBHOOK).exclude(
         disabled_because=DisabledBecause.BY_HAND
     )
-    rules = NotificationRule.objects.filter(enabled=True)
+    rules = NotificationRule.objects.filter(enabled=True).order_by("id")
     return Audience(
-        list(webhooks), list(rules.select_related("channel__person", "second_channel__person"))
+        list(webhooks.order_by("id")),
+        list(rules.select_related("channel__person", "second_channel__person")),
     )
 
 
@@ -113,7 +117,8 @@ def write_deliveries(events: list[Row], audience: Audience, *, now: datetime) ->
     ]
     batch = RuleBatch(audience.rules, about, now=now)
     deliveries += batch.process(events)
-    # An event that was read before, by a reader that died, has its deliveries already.
+    # An event that was read before has its deliveries already. They stay: all rules of an event are
+    # applied in one batch, so no later rule can find that an earlier batch has held its message.
     Delivery.objects.bulk_create(deliveries, batch_size=50, ignore_conflicts=True)
     return len(deliveries)
 

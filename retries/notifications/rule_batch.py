@@ -60,10 +60,15 @@ class RuleBatch:
         self.holding = Holding(rules, now=now)
         self.threads: dict[tuple[UUID, str], NotificationThread] = {}
         self.changed: dict[UUID, NotificationThread] = {}
-        self.deliveries: list[Delivery] = []
+        # by channel and message: two rules may tell one channel of the same event
+        self.deliveries: dict[tuple[UUID, str], Delivery] = {}
 
     def process(self, events: list[Row]) -> list[Delivery]:
-        """Return the deliveries of these events, in their order."""
+        """Return the deliveries of these events, in their order.
+
+        A channel gets one message of an event: that of the rule that sends it soonest, or that of
+        the first of several such rules.
+        """
         matches = [
             match
             for event in events
@@ -74,7 +79,7 @@ class RuleBatch:
         for match in matches:
             self.apply(match)
         self.save_threads()
-        return self.deliveries
+        return list(self.deliveries.values())
 
     def is_of_plan_and_severity(self, match: Match) -> bool:
         rule, event = match.rule, match.event
@@ -188,8 +193,17 @@ class RuleBatch:
         channel: Channel,
         thread: NotificationThread | None,
     ) -> None:
-        """Add a delivery: due now, held back, or not sent because the channel is off."""
+        """Add a delivery: due now, held back, or not sent because the channel is off.
+
+        It takes the place of another rule's that goes out later, or is left out.
+        """
         rule, event = match.rule, match.event
+        key = channel.pk, f"evt-{event['id']}"
+        other = self.deliveries.get(key)
+        if other is not None and other.state == DeliveryState.PENDING:
+            # This rule's cap is not used. Its reminders and replies may follow that message.
+            count_message(thread, other.body["subject"])
+            return
         if not channel.is_on:
             state, held_until = DeliveryState.NOT_SENT, None
             if thread is not None and thread.second_at:
@@ -200,25 +214,24 @@ class RuleBatch:
             )
             state = DeliveryState.HELD if held_until else DeliveryState.PENDING
         is_due = state == DeliveryState.PENDING
+        if other is not None and not is_due and not ends_before(held_until, other.held_until):
+            return
         is_first = role == DeliveryRole.NEW
         message = self.word(match, channel, thread, is_first=is_first, is_due=is_due)
-        if thread is not None and is_due:
-            thread.messages += 1
-            thread.title = thread.title or message.subject[:200]
-        self.deliveries.append(
-            Delivery(
-                channel=channel,
-                rule=rule,
-                thread=thread,
-                message_id=f"evt-{event['id']}",
-                role=role,
-                body=asdict(message),
-                state=state,
-                next_try_at=self.now if is_due else None,
-                held_until=held_until,
-                created_at=self.now,
-                **subject_columns(event, self.about),
-            )
+        if is_due:
+            count_message(thread, message.subject)
+        self.deliveries[key] = Delivery(
+            channel=channel,
+            rule=rule,
+            thread=thread,
+            message_id=key[1],
+            role=role,
+            body=asdict(message),
+            state=state,
+            next_try_at=self.now if is_due else None,
+            held_until=held_until,
+            created_at=self.now,
+            **subject_columns(event, self.about),
         )
 
     def word(
@@ -239,6 +252,18 @@ class RuleBatch:
         reply_to = "" if is_first else thread.title
         closes = match.event["kind"] in match.condition.ends
         return replace(message, thread=str(thread.pk), reply_to=reply_to, closes=closes)
+
+
+def count_message(thread: NotificationThread | None, subject: str) -> None:
+    """Count a message that a thread's channel gets now."""
+    if thread is not None:
+        thread.messages += 1
+        thread.title = thread.title or subject[:200]
+
+
+def ends_before(held_until: datetime | None, other: datetime | None) -> bool:
+    """Return whether a message is held back for a shorter time than another one."""
+    return held_until is not None and other is not None and held_until < other
 
 
 def footer_of(rule: NotificationRule, facts: Facts) -> str:

@@ -9,26 +9,68 @@ from django.db import transaction
 from ledger import agents, journal, sql
 from ledger.journal import Kind, Stamp, clock
 from ledger.models import Agent, Instruction, Plan, Project, Task
-from ledger.moves import FINAL_STATES
+from ledger.moves import FINAL_STATES, need_is_met
 from ledger.states import BlockedReason, InstructionState, TaskState
 from retries.models import OngoingCondition
+from retries.states import EscalationState
 
 CLOCK = clock("conditions")
 SILENT, STUCK = "agent_silent", "plan_stuck"
-MOST = 500
+MOST = 500  # events of one run; the next run notes the others
 MOST_COUNTED = 10_000  # instructions or tasks that wait for an agent
-# An active plan none of whose tasks can start, run again or be answered.
-STUCK_PLANS = f"""select p.id, p.project_id from ledger_plan p
+LIVE_STATES = sql.quoted(
+    (TaskState.QUEUED, TaskState.RUNNING, TaskState.RETRY, TaskState.ESCALATED)
+)
+LOCK = "select pg_advisory_xact_lock(hashtext('tenfour.conditions'))"
+OPEN = f"t.replaced_by_id is null and t.state not in ({FINAL_STATES})"
+
+
+def is_live(task: str) -> str:
+    """Return the condition that a task can start, runs, or waits for a person who was asked."""
+    asked = f"""(select true from retries_escalation e
+                    where e.task_id = {task}.id and e.state = '{EscalationState.OPEN}')"""
+    return f"""({task}.state in ({LIVE_STATES}) or {task}.state = '{TaskState.BLOCKED}'
+            and ({task}.blocked_reason = '{BlockedReason.BREAKER_OPEN}'
+                or {task}.blocked_reason = '{BlockedReason.REPORTED}'
+                and coalesce({asked}, false)))"""
+
+
+def is_waiting(task: str) -> str:
+    """Return the condition that a task waits for others."""
+    return f"""({task}.state = '{TaskState.BLOCKED}'
+            and {task}.blocked_reason = '{BlockedReason.DEPENDENCY}')"""
+
+
+# The active plans whose open tasks are all halted: such a task is not live and waits for no others,
+# or one of those that it waits for is halted, in its own plan or another one. A task that waits for
+# a plan that is not imported yet is not halted, because the import can queue it.
+# A subquery per row, where a join would do, keeps to the indexes, however many tasks there are.
+STUCK_PLANS = f"""with recursive idle as materialized (
+    select p.id, p.project_id from ledger_plan p
     where p.completed_at is null and p.aborted_at is null and p.paused_at is null
         and (%(of)s::uuid is null or p.project_id = %(of)s)
-        and exists (select from ledger_task t where t.plan_id = p.id
-            and t.replaced_by_id is null and t.state not in ({FINAL_STATES}))
-        and not exists (select from ledger_task t where t.plan_id = p.id
-            and t.replaced_by_id is null and (t.state in ('{TaskState.QUEUED}',
-                '{TaskState.RUNNING}', '{TaskState.RETRY}', '{TaskState.ESCALATED}')
-                or t.state = '{TaskState.BLOCKED}'
-                    and t.blocked_reason = '{BlockedReason.BREAKER_OPEN}'))
-    order by p.id limit {MOST}"""
+        and (select true from ledger_task t
+            where t.plan_id = p.id and {OPEN} and {is_live("t")} limit 1) is null
+), own as materialized (
+    select i.id as plan_id, i.project_id, t.id from idle i cross join lateral (
+        select t.id from ledger_task t where t.plan_id = i.id and {OPEN} offset 0) t
+), seen (id) as (
+    select id from own
+    union
+    select d.need_id from seen s cross join lateral (
+        select d.need_id from ledger_task t join ledger_need d on d.task_id = t.id
+        where t.id = s.id and {is_waiting("t")} offset 0) d
+), halted (id) as (
+    select s.id from seen s cross join lateral (
+        select true from ledger_task t where t.id = s.id and not {need_is_met("t")}
+            and not {is_live("t")} and not {is_waiting("t")} offset 0) t
+    union
+    select t.id from halted x cross join lateral (
+        select t.id from ledger_need d join ledger_task t on t.id = d.task_id
+        where d.need_id = x.id and {is_waiting("t")} offset 0) t
+)
+select o.plan_id as id, o.project_id from own o left join halted x on x.id = o.id
+group by 1, 2 having bool_and(x.id is not null)"""
 
 
 def watch_conditions(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
@@ -37,16 +79,14 @@ def watch_conditions(*, now: datetime, project: Project | None = None) -> dict[s
     return {"silent": silent, "heard": heard, "stuck": watch_plans(now, project)}
 
 
+@transaction.atomic
 def watch_silence(now: datetime, project: Project | None) -> tuple[int, int]:
     found = agents.find_silent(now)
     found = found.filter(project=project) if project else found
-    silent = {agent.pk: agent for agent in found.order_by("pk")[:MOST]}
-    begun, ended = update_ongoing(
-        SILENT, {id: agent.project_id for id, agent in silent.items()}, now, project
-    )
-    for id in begun:
-        note_agent(Kind.AGENT_SILENT, silent[id], now, count_waiting(id))
-    for agent in Agent.objects.filter(pk__in=ended):
+    begun, ended = update_ongoing(SILENT, dict(found.values_list("pk", "project_id")), now, project)
+    for agent in Agent.objects.filter(pk__in=begun).order_by("pk"):
+        note_agent(Kind.AGENT_SILENT, agent, now, count_waiting(agent.pk))
+    for agent in Agent.objects.filter(pk__in=ended).order_by("pk"):
         note_agent(Kind.AGENT_HEARD, agent, now, {})
     return len(begun), len(ended)
 
@@ -74,10 +114,11 @@ def note_agent(kind: Kind, agent: Agent, now: datetime, data: dict[str, Any]) ->
     )
 
 
+@transaction.atomic
 def watch_plans(now: datetime, project: Project | None) -> int:
     rows = sql.run(STUCK_PLANS, of=project.pk if project else None)
     begun, _ = update_ongoing(STUCK, {row["id"]: row["project_id"] for row in rows}, now, project)
-    for plan in Plan.objects.filter(pk__in=begun):
+    for plan in Plan.objects.filter(pk__in=begun).order_by("pk"):
         journal.record(
             Kind.PLAN_STUCK,
             subject_type="plan",
@@ -89,22 +130,22 @@ def watch_plans(now: datetime, project: Project | None) -> int:
     return len(begun)
 
 
-@transaction.atomic
 def update_ongoing(
     condition: str, found: dict[UUID, UUID], now: datetime, project: Project | None
-) -> tuple[set[UUID], set[UUID]]:
-    """Store the subjects for which a condition holds; return those that begin and those that end.
+) -> tuple[list[UUID], list[UUID]]:
+    """Store all subjects for which a condition holds; return some that begin and some that end.
 
-    Two clocks may run at once: the database lets only one of them begin a condition.
+    Call it in the transaction that journals them: without its event, a condition that is stored
+    would never be told. Of more than MOST, the next run finds the others.
     """
-    stored = OngoingCondition.objects.select_for_update().filter(condition=condition)
+    sql.run(LOCK)  # two clocks may run at once
+    stored = OngoingCondition.objects.filter(condition=condition)
     stored = stored.filter(project=project) if project else stored
     known = set(stored.values_list("subject_id", flat=True))
-    ended = known - set(found)
-    begun = set(found) - known
+    begun, ended = sorted(found.keys() - known)[:MOST], sorted(known - found.keys())[:MOST]
     OngoingCondition.objects.filter(condition=condition, subject_id__in=ended).delete()
     OngoingCondition.objects.bulk_create(
         OngoingCondition(condition=condition, subject_id=id, project_id=found[id], since=now)
-        for id in sorted(begun)
+        for id in begun
     )
     return begun, ended

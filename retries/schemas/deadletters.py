@@ -8,7 +8,16 @@ from ninja import Schema
 from pydantic import ConfigDict, Field, StrictBool
 
 from ledger.models import DeadLetter
-from ledger.schemas.shared import AGENT_ID, AGENT_ID_OR_NAME, AT, ID, In, Listed, ListQuery
+from ledger.schemas.shared import (
+    AGENT_ID,
+    AGENT_ID_OR_NAME,
+    AT,
+    ID,
+    MOST_ROWS,
+    In,
+    Listed,
+    ListQuery,
+)
 
 DEAD_LETTER: dict[str, Any] = {
     "id": ID,
@@ -77,16 +86,20 @@ class DismissIn(In):
 
 
 class BulkIn(In):
-    """Close dead letters: give ids, a filter, or `all`."""
+    """Close at most 100 dead letters: give ids, a filter, or `all`."""
 
     action: Literal["replay", "dismiss"] = Field(
         description="replay them as new tasks, or dismiss them"
     )
-    ids: list[UUID] | None = Field(None, max_length=100, description="the dead letters to close")
+    ids: list[UUID] | None = Field(
+        None, max_length=MOST_ROWS, description="the dead letters to close"
+    )
     agent: str = Field("", description="only open dead letters of this agent, by id or name")
     type: str = Field("", description="only open dead letters of this type")
     all_: StrictBool = Field(
-        False, alias="all", description="true to close every open dead letter of the project"
+        False,
+        alias="all",
+        description="true for every open dead letter of the project, the oldest 100 per call",
     )
     note: str = Field("", max_length=2000, description="a note for the journal")
     dependents: Literal["continue", "block", "skip"] = Field(
@@ -107,9 +120,14 @@ class NotDoneOut(Schema):
 class BulkOut(Schema):
     matched: int = Field(description="number of matching dead letters that the action can close")
     changed: int = Field(description="number of dead letters replayed or dismissed")
+    left: int = Field(
+        description="number of matching dead letters beyond the 100 of this call; repeat the call "
+        "to close them"
+    )
     ids: list[UUID] = Field(description="the dead letters that were replayed or dismissed")
     not_done: list[NotDoneOut] = Field(
-        description="requested dead letters that the action can't close, with the reason"
+        description="requested dead letters that the action can't close, at most 100, with the "
+        "reason"
     )
 
     model_config = ConfigDict(
@@ -117,6 +135,7 @@ class BulkOut(Schema):
             "example": {
                 "matched": 1,
                 "changed": 1,
+                "left": 0,
                 "ids": [ID],
                 "not_done": [{"id": AGENT_ID, "reason": "It is already dismissed."}],
             }

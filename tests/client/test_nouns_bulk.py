@@ -66,6 +66,15 @@ def test_dead_letters_are_counted_before_many_are_closed(run: Run, world: World)
     assert run("dead-letter", "list", "--state", "open", env=env).out == ""
 
 
+def test_more_dead_letters_than_one_call_closes_are_closed_in_turns(run: Run, world: World) -> None:
+    env, ids = world.env(), make_dead_letters(world, 101)
+    done = run("dead-letter", "dismiss", "--type", "test", "--yes", env=env)
+    assert (done.status, done.err) == (0, "") and len(set(done.out.split())) == 101
+    with world.client() as operator:
+        left = [letter.id for letter in operator.dead_letters.list(state="open")]
+    assert left == [world.ids["dead-letter"]] and set(ids) == {*left, *done.out.split()}
+
+
 def test_a_plan_is_renamed_and_its_commands_are_confirmed(
     run: Run, world: World, tmp_path: Path
 ) -> None:

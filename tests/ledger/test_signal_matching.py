@@ -33,6 +33,27 @@ def test_the_expected_event_acknowledges_and_its_data_is_kept(agent: Agent) -> N
     assert heard.data["signal"] == row.acknowledged_by["signal"]
 
 
+SECRET = "hunter2" + "hunter2"
+
+
+def test_a_secret_in_the_data_is_matched_and_not_stored(agent: Agent) -> None:
+    """S3.47: in a value of a telling name, and in a text."""
+    expected = Expect("login", {"password": SECRET})
+    send(agent, "Sign in", expect=expected, stamp=Stamp(SYSTEM))
+    send(agent, "Push", expect=OPENSPEC, stamp=Stamp(SYSTEM))
+    assert len(signal(agent, "login", password=SECRET, user="mara")) == 1
+    assert len(signal(agent, command="openspec", line=f"openspec --password={SECRET}")) == 1
+    masked = [
+        {"password": "[redacted:secret]", "user": "mara"},
+        {"command": "openspec", "line": "openspec --password=[redacted:secret]"},
+    ]
+    rows = Instruction.objects.order_by("id").values_list("acknowledged_by", flat=True)
+    assert [row["data"] for row in rows if row] == masked
+    heard = Event.objects.filter(kind="signal.matched").order_by("id")
+    assert [event.data["data"] for event in heard] == masked
+    assert SECRET not in str([event.data for event in Event.objects.all()])
+
+
 @pytest.mark.parametrize(
     ("type", "data"),
     [

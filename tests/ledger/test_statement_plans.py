@@ -31,7 +31,14 @@ SENT: dict[str, Any] = {
     "task": None,
 }
 ACKED = {"ids": [uuid4()], "outcome": "done", "note": "", "kind": "k"}
-HEARD = {"type": "t", "data": Jsonb({}), "normalized": None, "ruled": False, "last": LAST_ID}
+HEARD = {
+    "type": "t",
+    "data": Jsonb({}),
+    "masked": None,
+    "normalized": None,
+    "ruled": False,
+    "last": LAST_ID,
+}
 
 
 def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -84,9 +84,10 @@ def close_many(
         return OK
     if not is_confirmed(args, f"{body['action'].capitalize()} {counted} {plural}?"):
         return REFUSED
-    answers = [act(client, path, each) for each in parts]
+    answers = [answer for each in parts for answer in close_in_turns(client, path, each, counted)]
     done = [id for each in answers for id in each["ids"]]
-    not_done = [row for each in answers for row in each["not_done"]]
+    # each call for a filter names them again
+    not_done = list({row["id"]: row for each in answers for row in each["not_done"]}.values())
     if args.json:
         say(pretty({"ids": done, "not_done": not_done}))
     for id in [] if args.json else done:
@@ -94,6 +95,23 @@ def close_many(
     for row in not_done:
         note(f"{row['id']}: {row['reason']}")
     return REFUSED if not_done else OK
+
+
+def close_in_turns(
+    client: Client, path: str, body: Mapping[str, Any], counted: int
+) -> Iterator[Row]:
+    """Repeat the call until nothing that matches is left; yield each answer.
+
+    Ends after as many as were counted: a replayed task may fail again meanwhile, and would match.
+    """
+    closed = 0
+    while True:
+        answer = act(client, path, body)
+        closed += answer["changed"]
+        yield answer
+        # an older server closes all at once, and does not name what is left
+        if not (answer.get("left") and answer["changed"] and closed < counted):
+            return
 
 
 def split_ids(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:

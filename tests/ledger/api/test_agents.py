@@ -1,12 +1,17 @@
 """Agents over HTTP."""
 
+from uuid import uuid4
+
 import pytest
 
+from ledger.api.agents import with_counts
 from ledger.models import Agent, Event
+from ledger.principal import Principal
 from ledger.states import InstructionState
 from tests.conftest import Api
 from tests.factories import make_instruction
 from tests.ledger.api.test_instructions import problem
+from tests.statement_plans import prepared
 
 pytestmark = pytest.mark.django_db
 
@@ -25,6 +30,41 @@ def test_agents_can_be_read_paused_and_reset(operator: Api, agent: Agent) -> Non
     assert operator("PATCH", f"/agents/{agent.id}", {"paused": True}).body["paused"] is True
     assert operator("POST", f"/agents/{agent.id}/reset").body == {"cancelled": 1}
     assert operator("GET", "/agents").body["data"][0]["awaiting_ack"] == 0
+
+
+# An agent's settled instructions: most are acknowledged, and a few are plain ones.
+SETTLED = """
+insert into ledger_instruction (project_id, agent_id, content, content_sha256, tracked, state,
+    max_retries, on_failed, position, sent_by_type, sent_by_id, sent_by_name, queued_at, updated_at,
+    delivered_at, acknowledged_at)
+select project_id, agent_id, content || g, sha256(g::text::bytea), g % 50 > 0,
+    case g % 50 when 0 then 'delivered' else 'acknowledged' end, 0, on_failed, position + g,
+    sent_by_type, sent_by_id, sent_by_name, queued_at, updated_at, queued_at,
+    case when g % 50 > 0 then queued_at end
+from ledger_instruction, generate_series(1, 3000) g where state = 'queued'
+"""
+
+
+def test_the_counts_of_agents_do_not_read_what_is_settled(operator: Api, agent: Agent) -> None:
+    for state in (InstructionState.DELIVERED, InstructionState.QUEUED):
+        make_instruction(state, agent=agent)
+    seen = Principal(
+        token_id=uuid4(),
+        kind="operator",
+        name="mara",
+        project_id=agent.project_id,
+        project_name="default",
+        agent_id=None,
+        agent_name=None,
+        scopes=frozenset(),
+    )
+    with prepared("ledger_instruction", fill=SETTLED):
+        plan = with_counts(seen).order_by("-pk")[:51].explain()
+    read = [line for line in plan.splitlines() if " on ledger_instruction" in line]
+    assert len(read) == 2, plan
+    assert "instruction_queue" in read[0] and "instruction_idle_check" in read[1], plan
+    row = operator("GET", "/agents").body["data"][0]
+    assert (row["waiting"], row["awaiting_ack"], row["running"]) == (1, 1, 0)
 
 
 def test_a_limit_of_attempts_is_set_and_lifted(operator: Api, agent: Agent) -> None:

@@ -51,6 +51,17 @@ def test_the_main_job(operator: Api, coder: Api) -> None:
     assert coder("POST", "/instructions/pull", {"limit": 1}).body["data"] == []
 
 
+def test_the_note_of_an_ack_is_stored_without_secrets_and_unseen_characters(
+    operator: Api, coder: Api
+) -> None:
+    """S3.47"""
+    id = sent(operator).body["id"]
+    note = " Signed in\x07 with password=" + "hunter2" + "hunter2\u202e "
+    acked = coder("POST", f"/instructions/{id}/ack", {"outcome": "accepted", "note": note}).body
+    assert acked["note"] == "Signed in with password=[redacted:secret]"
+    assert operator("GET", f"/instructions/{id}").body["note"] == acked["note"]
+
+
 def test_the_same_content_answers_200_deduplicated(operator: Api, coder: Api) -> None:
     first, second = sent(operator), sent(operator)
     assert (first.status_code, second.status_code) == (201, 200)

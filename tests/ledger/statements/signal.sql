@@ -28,7 +28,7 @@ with caller as materialized (
     ), moved as (update ledger_instruction i
     set state = 'acknowledged', acknowledged_at = %(now)s, outcome = 'done', acknowledged_by =
         jsonb_build_object('signal', (select id from matching), 'type', %(type)s::text, 'data',
-        %(data)s::jsonb), updated_at = %(now)s
+        coalesce(%(masked)s::jsonb, %(data)s::jsonb)), updated_at = %(now)s
     from caller c where i.id = any(array(select id from matched)) and i.state in ('queued',
         'delivered')
     returning i.id, i.project_id, i.agent_id, i.content, i.tracked, i.state, i.retry_count,
@@ -41,7 +41,7 @@ with caller as materialized (
         from_state, to_state, actor_type, actor_id, actor_name, data, request_id)
     select uuidv7(), %(now)s, m.project_id, 'signal.matched', 'agent', m.agent_id, m.agent_id, null,
         null, c.actor_type, c.actor_id, c.actor_name, jsonb_build_object('signal', m.id, 'type',
-            %(type)s::text, 'data', %(data)s::jsonb), %(request_id)s
+            %(type)s::text, 'data', coalesce(%(masked)s::jsonb, %(data)s::jsonb)), %(request_id)s
     from matching m, caller c),
     journaled as (
     insert into ledger_event (id, at, project_id, kind, subject_type, subject_id, agent_id,

@@ -10,6 +10,7 @@ from django.conf import settings
 
 from ledger.models import Agent, DeadLetter, Event, Task
 from ledger.redaction import DEEPEST
+from retries.models import Escalation, FailurePattern
 from tests.conftest import Api
 from tests.factories import make_agent, make_project
 from tests.ledger.api.test_instructions import problem
@@ -73,6 +74,29 @@ def test_a_note_hides_its_secrets(coder: Api, operator: Api) -> None:
     body = {"note": f"wrong password={secret}{TO_THE_LEFT}"}
     note = operator("POST", f"/dead-letters/{letter.pk}/dismiss", body).body["note"]
     assert note == "wrong password=[redacted:secret]"
+
+
+def test_what_people_note_about_questions_and_patterns_hides_its_secrets(
+    coder: Api, operator: Api
+) -> None:
+    """S3.47: in the row, and in the journal, which keeps what it has got."""
+    enqueue(operator, max_attempts=1, on_exhausted="escalate")
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    report = {"status": "failure", "failure": {"type": "verification_failed", "message": "Oh no"}}
+    coder("POST", f"/attempts/{at}/result", report)
+    asked = f"/escalations/{Escalation.objects.get().pk}"
+    pattern = f"/patterns/{FailurePattern.objects.get().pk}"
+    secret, masked = "hunter2" + "hunter2", "password=[redacted:secret]"
+    said = f"password={secret}"
+    assert operator("POST", f"{asked}/comment", {"text": said}).status_code == 200
+    answer = {"action": "skip", "note": said}
+    resolved = operator("POST", f"{asked}/resolve", answer).body["escalation"]["resolution"]
+    assert resolved["note"] == masked
+    for verb in ("ignore", "resolve"):
+        assert operator("POST", f"{pattern}/{verb}", {"note": said}).body["note"] == masked
+    told = [str(event.data) for event in Event.objects.all()]
+    assert sum(masked in each for each in told) == 4
+    assert not [each for each in told if secret in each]
 
 
 @pytest.mark.parametrize("running", [False, True])

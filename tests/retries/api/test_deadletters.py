@@ -5,7 +5,9 @@ from uuid import uuid4
 
 import pytest
 
-from ledger.models import DeadLetter, Task
+from ledger.models import Agent, DeadLetter, Task
+from tests.factories import NOW
+from tests.retries import moves
 from tests.retries.api.calls import claim, enqueue
 
 pytestmark = pytest.mark.django_db
@@ -68,3 +70,21 @@ def test_dead_letters_in_bulk(coder: Any, operator: Any) -> None:
     rest = operator("POST", bulk, {"action": "dismiss", "all": True}).body
     assert (rest["changed"], rest["not_done"]) == (1, [])
     assert Task.objects.filter(state="queued").count() == 2
+
+
+def test_one_call_closes_the_oldest_hundred(operator: Any, agent: Agent) -> None:
+    for _ in range(102):
+        moves.make_task(agent, max_attempts=1)
+        attempt = moves.attempt_of(moves.claim(agent))
+        moves.fail(agent, attempt, now=NOW, type="verification_failed")
+    ids = [str(id) for id in DeadLetter.objects.order_by("id").values_list("pk", flat=True)]
+    bulk, everything = "/dead-letters/bulk", {"action": "replay", "all": True}
+    counted = operator("POST", bulk, everything | {"dry_run": True}).body
+    assert (counted["matched"], counted["changed"], counted["left"]) == (102, 0, 2)
+    first = operator("POST", bulk, everything).body
+    assert (first["matched"], first["changed"], first["left"]) == (102, 100, 2)
+    assert first["ids"] == ids[:100] and first["not_done"] == []
+    assert Task.objects.filter(state="queued").count() == 100
+    second = operator("POST", bulk, everything).body
+    assert (second["matched"], second["changed"], second["left"]) == (2, 2, 0)
+    assert second["ids"] == ids[100:] and not DeadLetter.objects.open().exists()

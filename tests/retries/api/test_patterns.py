@@ -128,7 +128,13 @@ def test_people_judge_fixes_by_signature(operator: Api, coder: Api, agent: Agent
     chosen = {"signature": fix["signature"]["key"], "key": fix["key"], "note": "checked"}
     promoted = operator("POST", f"{at}/promote", chosen).body
     assert (promoted["state"], promoted["verdict"]["note"]) == ("promoted", "checked")
-    assert operator("POST", f"{at}/retire", chosen).body["state"] == "retired"
+    secret = chosen | {"note": "password=" + "hunter2" + "hunter2"}
+    retired = operator("POST", f"{at}/retire", secret).body
+    assert (retired["state"], retired["verdict"]["note"]) == (
+        "retired",
+        "password=[redacted:secret]",
+    )
+    assert not Event.objects.filter(data__note=secret["note"]).exists()
     assert operator("GET", at).body["data"][0]["state"] == "retired"
     assert operator("POST", f"{at}/reset", chosen).body == fix
     problem(operator("POST", f"{at}/retire", chosen | {"key": "gone"}), 404, "not_found")

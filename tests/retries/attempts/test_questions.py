@@ -97,6 +97,23 @@ def test_a_question_ends_the_attempt_and_costs_none(agent: Agent) -> None:
     assert list(audit()) == []
 
 
+def test_a_form_that_asks_for_a_secret_stays_usable_and_shows_none(agent: Agent) -> None:
+    """S3.47: a property's name says what is asked for; its description must not tell it."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "api_token": {"type": "string", "description": "not password=" + "hunter2hunter"}
+        },
+        "required": ["api_token"],
+    }
+    asks = asked(agent, response_schema=schema).response_schema
+    assert asks is not None and asks["required"] == ["api_token"]
+    assert asks["properties"]["api_token"] == {
+        "type": "string",
+        "description": "not password=[redacted:secret]",
+    }
+
+
 def test_who_asks_again_or_too_late_has_lost_it(agent: Agent) -> None:
     found = asked(agent)
     attempt = Attempt.objects.get().pk

@@ -1,4 +1,5 @@
-"""Receivers of notifications: a real HTTP server whose answers a test chooses, and the clock."""
+"""Receivers of notifications: a real HTTP server whose answers a test chooses, the clock, and a
+question to notify of."""
 
 import json
 import threading
@@ -12,12 +13,13 @@ from typing import Any
 from django.utils import timezone
 
 from ledger.journal import SYSTEM, Actor, Stamp
-from ledger.models import Project
-from retries.models import Channel
+from ledger.models import Agent, Project
+from retries.models import Channel, Escalation
 from retries.models.notification_channel import ChannelKind
 from retries.notifications import channels, sending, tick
 from retries.notifications.channels import ChannelSpec, Created
 from tests.journal_partitions import settle
+from tests.retries.moves import attempt_of, claim, fail, make_task
 
 MARA = Actor("user", "7", "mara")
 
@@ -114,3 +116,30 @@ def run_clock(now: datetime | None = None) -> dict[str, Any]:
         while sending.send_to_channel(channel_id):
             pass
     return did
+
+
+def ntfy(receiver: Receiver, topic: str = "oncall") -> str:
+    return f"ntfy://127.0.0.1:{receiver.port}/{topic}"
+
+
+def told(receiver: Receiver) -> list[tuple[str, str]]:
+    """Return the topics and titles of the messages that have arrived, and forget them."""
+    found = [(each.json["topic"], each.json["title"]) for each in receiver.received]
+    receiver.received.clear()
+    return found
+
+
+def escalate(
+    agent: Agent, title: str = "Rename the column", *, message: str = "KeyError: total\nsecret text"
+) -> Escalation:
+    """Let a task fail until a person is asked."""
+    now = timezone.now()
+    task = make_task(agent, now=now, title=title, max_attempts=1, on_exhausted="escalate")
+    fail(
+        agent,
+        attempt_of(claim(agent, now=now)),
+        now=now,
+        type="verification_failed",
+        message=message,
+    )
+    return Escalation.objects.get(task=task)

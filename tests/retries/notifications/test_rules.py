@@ -33,43 +33,19 @@ from retries.states import Answer
 from tests.dashboard.worked import make_plan
 from tests.elsewhere import blocked
 from tests.factories import make_agent, make_project, send
-from tests.retries.moves import attempt_of, claim, fail, make_task
+from tests.retries.moves import attempt_of, claim, fail
 from tests.retries.notifications.receivers import (
     MARA,
     Receiver,
+    escalate,
     make_person_channel,
+    ntfy,
     run_clock,
+    told,
 )
 from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def ntfy(receiver: Receiver, topic: str = "oncall") -> str:
-    return f"ntfy://127.0.0.1:{receiver.port}/{topic}"
-
-
-def told(receiver: Receiver) -> list[tuple[str, str]]:
-    """Return the topics and titles of the messages that have arrived, and forget them."""
-    found = [(each.json["topic"], each.json["title"]) for each in receiver.received]
-    receiver.received.clear()
-    return found
-
-
-def escalate(
-    agent: Agent, title: str = "Rename the column", *, message: str = "KeyError: total\nsecret text"
-) -> Escalation:
-    """Let a task fail until a person is asked."""
-    now = timezone.now()
-    task = make_task(agent, now=now, title=title, max_attempts=1, on_exhausted="escalate")
-    fail(
-        agent,
-        attempt_of(claim(agent, now=now)),
-        now=now,
-        type="verification_failed",
-        message=message,
-    )
-    return Escalation.objects.get(task=task)
 
 
 def set_rule(**changes: Any) -> None:
