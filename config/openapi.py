@@ -150,6 +150,7 @@ WAITING = {
     "temporarily_unavailable",
     "breaker_open",
     "concurrency_limit",
+    "task_locked",
     "flush_exhausted",
     "session_locked",
 }

@@ -114,7 +114,7 @@ OPERATIONS: dict[str, set[str]] = {
     "tasks_create_many": IDEMPOTENT | {"unknown_agent", "unknown_dependency"},
     "tasks_list_events": LIST,
     "tasks_list": FILTERED,
-    "tasks_start": {"breaker_open", "concurrency_limit", "invalid_transition"},
+    "tasks_start": {"breaker_open", "concurrency_limit", "invalid_transition", "task_locked"},
     "tasks_unblock": {"human_required", "invalid_transition"},
     "tokens_create": {"unknown_agent"},
     "tokens_list": LIST,

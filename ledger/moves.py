@@ -250,6 +250,20 @@ def recount_needs() -> str:
     returning {task_columns("t")}, old.state as from_state"""
 
 
+def hold_checkpoints() -> str:
+    """Return the UPDATE by which tasks `t` of %(ids)s that became checkpoints wait for their needs.
+
+    No agent may start one before a person has answered, so `recount_needs` runs next: it escalates
+    those without unmet needs. The UPDATE returns the new rows with `from_state`.
+    """
+    return f"""update ledger_task t
+    set state = '{TaskState.BLOCKED}', blocked_reason = '{BlockedReason.DEPENDENCY}',
+        version = t.version + 1, updated_at = %(now)s
+    where t.id = any(%(ids)s) and (t.state = '{TaskState.QUEUED}'
+        or t.blocked_reason = '{BlockedReason.BREAKER_OPEN}')
+    returning {task_columns("t")}, old.state as from_state"""
+
+
 def resume_skipped() -> str:
     """Return the UPDATE by which tasks `t` of %(ids)s no longer wait for a person.
 

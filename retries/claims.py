@@ -36,6 +36,9 @@ MOST_PENDING = 100
 AGENT_PAUSED = "agent_paused"
 BREAKER_OPEN = "breaker_open"
 CONCURRENCY_LIMIT = "concurrency_limit"
+NO_TASK = "no_task"
+# Moves of a task take milliseconds; only an import locks a plan's tasks for longer.
+LOCKED_RETRY_S = 1
 
 
 class ConcurrencyLimit(Refusal):
@@ -44,6 +47,14 @@ class ConcurrencyLimit(Refusal):
     code = "concurrency_limit"
     retryable = True
     hint = "Ask again when one of them has ended, or raise the agent's 'concurrency'."
+
+
+class TaskLocked(Refusal):
+    """The task is being changed"""
+
+    code = "task_locked"
+    retryable = True
+    hint = "Nothing was changed. Start the task again after 'retry_after_s' seconds."
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +87,8 @@ def claim(
 
     With `resume` (the default for one task and a named worker) a worker gets its live attempts
     again. Raises InvalidTransition where `task` can't be started; an open breaker blocks that task
-    instead, and the result is empty. An agent never runs more attempts than its limit.
+    instead, and the result is empty, as it is while another transaction holds that task's row. An
+    agent never runs more attempts than its limit.
     """
     with start_span("tenfour.claim") as span:
         result = claim_untraced(
@@ -184,7 +196,7 @@ def resolve_claim(caller: Caller, request: dict[str, Any], rows: list[Row]) -> C
     if is_empty and rows[0]["gate"]:
         return claim_past_breaker(caller, request, rows[0])
     if is_empty and task and not rows[0]["plan_paused"]:
-        refuse_task(task, rows[0]["caller_agent"])
+        return locked_result(rows[0], task, now=request["now"])
     return result_of(rows, now=request["now"])
 
 
@@ -225,7 +237,7 @@ def claim_past_breaker(caller: Caller, request: dict[str, Any], why: Row) -> Cla
         if gate.probe and rows[0]["id"] is not None and not rows[0]["resumed"]:
             breaker.take_probe(agent_id, rows[0]["attempt_id"], now=now)
         if task and rows[0]["id"] is None and not rows[0]["plan_paused"]:
-            refuse_task(task, agent_id)
+            return locked_result(rows[0], task, now=now)
         return result_of(rows, now=now)
 
 
@@ -256,7 +268,7 @@ def empty_result(why: Row, reason: str, *, retry_after_s: int) -> ClaimResult:
 def empty_reason(why: Row) -> str:
     if why["paused"]:
         return AGENT_PAUSED
-    return "plan_paused" if why["plan_paused"] else "no_task"
+    return "plan_paused" if why["plan_paused"] else NO_TASK
 
 
 def count_pending(agent: Agent) -> int:
@@ -265,11 +277,18 @@ def count_pending(agent: Agent) -> int:
     return count
 
 
-def refuse_task(task: UUID, agent_id: UUID) -> None:
-    """Raise the reason why the agent can't start this task."""
+def locked_result(why: Row, task: UUID, *, now: datetime) -> ClaimResult:
+    """Return the empty result for a task that its agent may start, but whose row was locked.
+
+    Raises the reason where the agent can't start it. A claim does not wait for the row: whatever
+    holds it, such as an import of its plan, could wait for rows that the claim holds.
+    """
     row = fetch_task(task)
-    if row["agent_id"] != agent_id:
+    if row["agent_id"] != why["caller_agent"]:
         raise NotFound(f"There is no task {task}.")
+    is_due = row["state"] == TaskState.RETRY and row["due_at"] <= now
+    if row["state"] == TaskState.QUEUED or is_due:
+        return empty_result(why, NO_TASK, retry_after_s=LOCKED_RETRY_S)
     if row["state"] == TaskState.RETRY:
         raise InvalidTransition(
             f"The task will be retried at {row['due_at']:%FT%TZ}, and not before.",
@@ -317,7 +336,8 @@ def start(
 ) -> UUID:
     """Start one task for its agent and return the attempt's id.
 
-    Raises InvalidTransition, ConcurrencyLimit, and CircuitBreakerOpen after blocking the task.
+    Raises InvalidTransition, ConcurrencyLimit, TaskLocked, and CircuitBreakerOpen after blocking
+    the task.
     """
     agent = Agent.objects.filter(task__pk=task_id).first()
     if agent is None:
@@ -337,6 +357,8 @@ def require_attempt(result: ClaimResult, agent_name: str, task_id: UUID) -> UUID
             f"The agent {agent_name} already runs as many attempts at once as it may.",
             retry_after_s=result.retry_after_s,
         )
+    if result.reason == NO_TASK:
+        raise TaskLocked("The task is being changed.", retry_after_s=result.retry_after_s)
     if not result.rows:
         raise paused_error(task_id, result.reason)
     attempt_id: UUID = result.rows[0]["attempt_id"]

@@ -27,7 +27,9 @@ from retries.states import Dependents
 ASKED = Q(state=TaskState.ESCALATED) | Q(blocked_reason=BlockedReason.REPORTED)
 
 RETRY_NOW = f"""with {TrustedCaller.cte}, made_due as (
-    update ledger_task t set due_at = %(now)s, updated_at = %(now)s, version = t.version + 1
+    -- noted here, so that the clock does not journal it a second time
+    update ledger_task t set due_at = %(now)s, due_noted_at = %(now)s, updated_at = %(now)s,
+        version = t.version + 1
     where t.id = any(%(ids)s) and t.state = 'retry' and t.due_at > %(now)s
     returning t.id, t.project_id, t.agent_id, t.attempts
 ), journaled as ({

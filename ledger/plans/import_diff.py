@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ledger.models import Plan
+from ledger.moves import CHECKPOINT
 from ledger.planfile import PlanFile, PlanTask
 from ledger.redaction import redacted
 from ledger.sql import Row
@@ -109,6 +110,11 @@ def can_change(row: Row) -> bool:
         row["state"] == TaskState.BLOCKED and row["blocked_reason"] != BlockedReason.REPORTED
     )
     return waits and not row["attempts"]
+
+
+def becomes_checkpoint(row: Row, task: PlanTask) -> bool:
+    """Whether an import turns a task into a checkpoint, which it was not before."""
+    return task.type.startswith(CHECKPOINT) and not row["type"].startswith(CHECKPOINT)
 
 
 def can_abort(row: Row) -> bool:

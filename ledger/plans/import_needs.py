@@ -154,6 +154,24 @@ def refuse_cycles(plan_id: UUID) -> None:
         raise refusal_at(DependencyCycle, cycle_detail(refs), "/tasks", cycle=refs)
 
 
+HOLD = f"""with {TrustedCaller.cte}, held as ({moves.hold_checkpoints()}), events as ({
+    journal.insert(
+        "held",
+        kind=f"'{Kind.TASK_BLOCKED}'",
+        subject="task",
+        from_state="case when m.state <> m.from_state then m.from_state end",
+        to_state="case when m.state <> m.from_state then m.state end",
+        data="jsonb_build_object('reason', 'became_checkpoint')",
+    )
+}) select id from held"""
+
+
+def hold_checkpoints(task_ids: Sequence[UUID], *, caller: TrustedCaller, now: datetime) -> None:
+    """Block unstarted tasks that became checkpoints; `recount` then asks those without needs."""
+    if task_ids:
+        sql.run(HOLD, ids=list(task_ids), now=now, **caller.params)
+
+
 RECOUNT = f"""with {TrustedCaller.cte}, moved as ({moves.recount_needs()}), events as ({
     journal.insert(
         "moved",

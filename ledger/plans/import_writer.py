@@ -20,6 +20,7 @@ from ledger.plans.import_diff import (
     Diff,
     ImportOptions,
     ImportResult,
+    becomes_checkpoint,
     compare,
     to_json,
 )
@@ -28,6 +29,7 @@ from ledger.plans.import_needs import (
     add_missing_needs,
     check_missing,
     find_tasks,
+    hold_checkpoints,
     recount,
     refuse_cycles,
     resolve_needs,
@@ -224,6 +226,12 @@ class PlanImport:
             if "needs" in fields:
                 added = [ids[diff.added[n]] for n in needs[ref].places]
                 self.replace_needs(ids[ref], needs[ref], added)
+        asking = [
+            ids[ref]
+            for ref in diff.changed
+            if becomes_checkpoint(rows[ref], self.file.tasks[places[ref]])
+        ]
+        hold_checkpoints(asking, caller=self.caller, now=self.stamp.at)
         self.recount([ids[ref] for ref in diff.changed])
         if diff.aborted:
             tasks.abort(
@@ -323,10 +331,13 @@ class PlanImport:
         self.recount(sorted({each.task_id for each in placeholders}))
 
     def recount(self, task_ids: Sequence[UUID]) -> None:
-        caller = TrustedCaller(
+        recount(task_ids, self.rewired, caller=self.caller, now=self.stamp.at)
+
+    @property
+    def caller(self) -> TrustedCaller:
+        return TrustedCaller(
             self.stamp.actor, project_id=self.project.pk, request_id=self.stamp.request_id
         )
-        recount(task_ids, self.rewired, caller=caller, now=self.stamp.at)
 
 
 def plan_spec(task: PlanTask, **more: Any) -> Spec:

@@ -107,7 +107,8 @@ class TaskPatch(In):
         None,
         ge=1,
         le=MAX_ATTEMPTS,
-        description="attempts in a round; moves attempt_limit by the difference",
+        description="attempts in a round; moves attempt_limit by the difference, but not below "
+        "the last attempt, or below the next one of a task that waits for it",
     )
     backoff: BackoffIn | None = Field(None, description="the delays before retries")
 

@@ -13,7 +13,7 @@ from ledger.journal import Kind, Stamp
 from ledger.models import Agent
 from ledger.notes import noted
 from ledger.sql import Row
-from ledger.states import TaskState
+from ledger.states import BlockedReason, TaskState
 from ledger.tasks.lineage import fetch_at_version
 from ledger.tasks.spec import BACKOFF, Backoff, clean_payload
 from ledger.tokens import TrustedCaller
@@ -23,13 +23,18 @@ REASSIGNED = """coalesce((select jsonb_build_object('from_agent', f.name, 'to_ag
             from ledger_agent f, ledger_agent g
             where f.id = m.from_agent_id and g.id = m.agent_id and f.id <> g.id), '{}')"""
 
+# The least attempt limit: one more attempt is granted already unless the task runs or a person is
+# asked, whose answer grants it.
+LEAST_LIMIT = f"""t.attempts + case when t.state in ('{TaskState.RUNNING}', '{TaskState.ESCALATED}')
+            or t.blocked_reason = '{BlockedReason.REPORTED}' then 0 else 1 end"""
+
 CHANGE = f"""with {TrustedCaller.cte}, changed as (
     update ledger_task t set priority = coalesce(%(priority)s, t.priority),
         agent_id = coalesce(%(to_agent)s, t.agent_id),
         payload = coalesce(%(payload)s, t.payload),
         redactions = coalesce(%(redactions)s, t.redactions),
         max_attempts = coalesce(%(max_attempts)s, t.max_attempts),
-        attempt_limit = greatest(t.attempts,
+        attempt_limit = greatest({LEAST_LIMIT},
             t.attempt_limit + coalesce(%(max_attempts)s, t.max_attempts) - t.max_attempts),
         base_delay_ms = coalesce(%(base_delay_ms)s, t.base_delay_ms),
         max_delay_ms = coalesce(%(max_delay_ms)s, t.max_delay_ms),
@@ -69,8 +74,8 @@ def change(task_id: UUID, asked: Change, *, version: int, note: str = "", stamp:
     """Change a task that is not over and still at `version`; return its new row.
 
     A new `max_attempts` moves the attempt limit by the difference, but never below the last
-    attempt. Payload and agent change only while no attempt is running. Raises VersionMismatch and
-    InvalidTransition.
+    attempt, nor below the next one of a task that waits for it. Payload and agent change only while
+    no attempt is running. Raises VersionMismatch and InvalidTransition.
     """
     if not asked.names:
         return fetch_at_version(task_id, version=version)

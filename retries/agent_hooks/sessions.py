@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
 from ledger.api.parameters import find_by_id
 from ledger.errors import InvalidTransition, NotFound
@@ -100,7 +100,9 @@ def take_task(caller: HookCaller, *, task: str, now: datetime) -> Given | None:
 
 def find_task_id(caller: HookCaller, id_or_ref: str) -> UUID:
     own = Task.objects.visible_to(caller.principal)
-    found = find_by_id(own, id_or_ref, ref=id_or_ref)
+    # A task that a restart or a replay has replaced keeps its ref, and comes last.
+    current_first = own.order_by(F("replaced_by").asc(nulls_first=True))
+    found = find_by_id(current_first, id_or_ref, ref=id_or_ref)
     if found is None:
         raise NotFound(f"No task with the id or ref '{id_or_ref}' is visible to this token.")
     id: UUID = found.id

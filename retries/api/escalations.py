@@ -170,7 +170,11 @@ def escalations_undo(request: PrincipalRequest, id: UUID) -> HttpResponse:
     response=schemas.EscalationOut,
 )
 def escalations_withdraw(request: PrincipalRequest, id: UUID) -> HttpResponse:
-    """Withdraw a question that no longer needs an answer; the task is queued again."""
+    """Withdraw a question that no longer needs an answer; the task is queued again.
+
+    An agent can withdraw its own questions. After several without an answer, only a person can
+    close the next one, whose reason is `questions_exhausted`.
+    """
     principal = request.auth
     by_person = may(principal, "escalations:resolve")
     if not by_person and not principal.is_agent:

@@ -176,11 +176,16 @@ def withdraw(
 ) -> Escalation:
     """Close a question that needs no answer any more; its task is queued again.
 
-    An agent may withdraw its own questions and no others (HumanRequired).
+    An agent may withdraw its own questions and no others (HumanRequired), and not the question
+    that it asked after several without an answer: it could ask and withdraw forever.
     """
     escalation = lifecycle.lock(escalation_id, among)
     if not by_person and not escalation.is_of_agent:
         raise HumanRequired("The agent did not ask this question: a person answers it.")
+    if not by_person and escalation.reason != Reason.AGENT_QUESTION:
+        raise HumanRequired(
+            "The agent has asked several questions without an answer: a person closes this one."
+        )
     if not escalation.is_question:
         raise InvalidTransition(
             "This is not an agent's question: answer it with retry, fix, skip or abort.",

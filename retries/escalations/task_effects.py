@@ -23,11 +23,13 @@ WAITS_FOR_ANSWER = f"""t.id = %(id)s
     and (t.state = '{TaskState.ESCALATED}' or t.blocked_reason = '{BlockedReason.REPORTED}')"""
 
 # The attempts that an answer grants: a new round, one guided attempt, or the one that the
-# question used.
+# question used. Only the first two begin a round: an agent that withdraws its questions, or lets
+# them expire, must not release its task without end. A checkpoint's question used no attempt, but
+# `max_attempts` may have been lowered while it was open.
 GRANTS = {
-    Answer.RETRY: "retry_count = 0, attempt_limit = t.attempts + t.max_attempts",
-    Answer.FIX: "attempt_limit = t.attempts + 1",
-    Answer.ANSWER: "attempt_limit = t.attempt_limit + %(cost)s::int",
+    Answer.RETRY: "releases = 0, retry_count = 0, attempt_limit = t.attempts + t.max_attempts",
+    Answer.FIX: "releases = 0, attempt_limit = t.attempts + 1",
+    Answer.ANSWER: "attempt_limit = greatest(t.attempts + 1, t.attempt_limit + %(cost)s::int)",
 }
 UNDOABLE = (Answer.RETRY, Answer.FIX)
 ENDS = {
@@ -45,20 +47,15 @@ def move_statement(
     return f"with {TrustedCaller.cte}, moved as ({moved}), events as ({events}) select * from moved"
 
 
-def grant_columns(grant: str) -> str:
-    """Return the SQL that sets the columns of a grant."""
-    return f"releases = 0, {grant}"
-
-
 REQUEUE_NOW = {
-    action: move_statement(TaskState.QUEUED, Kind.TASK_REQUEUED, sets=grant_columns(grant))
+    action: move_statement(TaskState.QUEUED, Kind.TASK_REQUEUED, sets=grant)
     for action, grant in GRANTS.items()
 }
 REQUEUE_LATER = {
     action: move_statement(
         TaskState.RETRY,
         Kind.TASK_REQUEUED,
-        sets=f"due_at = %(due_at)s, due_noted_at = null, {grant_columns(grant)}",
+        sets=f"due_at = %(due_at)s, due_noted_at = null, {grant}",
     )
     for action, grant in GRANTS.items()
     if action in UNDOABLE

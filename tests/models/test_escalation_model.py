@@ -510,12 +510,14 @@ class EscalationMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.escalations)
     @rule(data=st.data(), by_person=st.booleans())
     def withdraw(self, data: Any, by_person: bool) -> None:
-        """An agent takes back what it asked, and nothing else."""
+        """An agent takes back what it asked, but not after several questions."""
         is_open = data.draw(st.booleans()) if self.open and self.closed else bool(self.open)
         id, each = self.pick(data, is_open=is_open)
         refusal: type[Exception] | None = None
-        if not each.is_question:
-            refusal = InvalidTransition if by_person else HumanRequired
+        if not by_person and each.reason != Reason.AGENT_QUESTION:
+            refusal = HumanRequired
+        elif not each.is_question:
+            refusal = InvalidTransition
         elif each.state != OPEN:
             refusal = each.refusal
         if refusal:

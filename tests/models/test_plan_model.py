@@ -328,6 +328,9 @@ class Model:
             row = rows.get(each.ref)
             if row and source.get(each.ref) != each and row.can_change():
                 rewired = each.ref not in source or source[each.ref].needs != each.needs
+                is_new = each.type == CHECKPOINT != row.file.type
+                if is_new and row.state == TaskState.QUEUED:
+                    row.move(TaskState.BLOCKED, NEED)
                 row.file, row.limit = each, each.max_attempts
                 changed.append(row)
                 if not rewired:

@@ -14,6 +14,7 @@ from django.db import transaction
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
+    initialize,
     invariant,
     precondition,
     rule,
@@ -23,6 +24,7 @@ from ledger import audit
 from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Attempt, Breaker, DeadLetter, Task
 from ledger.states import FailureType, TaskState
+from ledger.tasks import Change
 from ledger.tasks.spec import Backoff
 from ledger.tokens import TrustedCaller
 from retries import breaker, breaker_actions, deadletters, task_actions
@@ -153,6 +155,11 @@ class TaskMachine(RuleBasedStateMachine):
 
     # ---- what happens to tasks
 
+    @initialize(attempts=st.integers(1, 3), escalates=st.booleans())
+    def enqueue_first(self, attempts: int, escalates: bool) -> None:
+        """Most examples leave some rules out, among them the one that enqueues."""
+        self.enqueue(attempts, escalates)
+
     @rule(attempts=st.integers(1, 3), escalates=st.booleans())
     def enqueue(self, attempts: int, escalates: bool) -> None:
         id = make_task(
@@ -257,6 +264,25 @@ class TaskMachine(RuleBasedStateMachine):
             task.should_stop = True
         else:
             task.state = TaskState.ABORTED
+
+    @precondition(lambda self: self.has(TaskState.RUNNING, *WAITING, *ASKED))
+    @rule(data=st.data(), attempts=st.integers(1, 3))
+    def change_max_attempts(self, data: Any, attempts: int) -> None:
+        self.set_max_attempts(self.pick(data, TaskState.RUNNING, *WAITING, *ASKED), attempts)
+
+    @precondition(lambda self: self.has(TaskState.RETRY))
+    @rule(data=st.data())
+    def lower_max_attempts(self, data: Any) -> None:
+        self.set_max_attempts(self.pick(data, TaskState.RETRY), 1)
+
+    def set_max_attempts(self, id: UUID, attempts: int) -> None:
+        """Expect the limit to move along; an attempt that was begun or granted stays."""
+        version = Task.objects.get(pk=id).version
+        task_actions.change(id, Change(max_attempts=attempts), version=version, stamp=self.stamp)
+        task = self.model.tasks[id]
+        least = task.attempts + (task.state in WAITING)
+        task.limit = max(least, task.limit + attempts - task.round)
+        task.round = attempts
 
     @precondition(lambda self: self.has(TaskState.FAILED))
     @rule(data=st.data())

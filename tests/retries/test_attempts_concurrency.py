@@ -9,6 +9,7 @@ import pytest
 from django.db import transaction
 
 from ledger.audit import audit
+from ledger.errors import InvalidTransition
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Attempt, Breaker, DeadLetter, Event, Task
 from ledger.states import TaskState
@@ -48,6 +49,43 @@ def test_a_claim_passes_over_a_row_that_somebody_holds(agent: Agent) -> None:
         Task.objects.select_for_update().get(pk=first)
         (found,) = at_once(1, lambda _: claim(agent))
         assert found.rows[0]["id"] == second
+
+
+@pytest.mark.parametrize("state", [TaskState.QUEUED, TaskState.RETRY])
+@pytest.mark.parametrize("gate", ["closed", "half_open"])
+def test_a_named_task_that_somebody_holds_is_claimed_later(
+    agent: Agent, elsewhere: Callable[..., Any], state: TaskState, gate: str
+) -> None:
+    """The claim does not wait, and does not say that the task can't be started."""
+    id = make_task(agent)
+    Task.objects.filter(pk=id).update(state=state, due_at=NOW)
+    Breaker.objects.create(agent=agent, state=gate, opened_at=NOW, updated_at=NOW)
+    with transaction.atomic():
+        Task.objects.select_for_update().get(pk=id)
+        found = elsewhere(lambda: claim(agent, task=id, worker_id="one")).result(PATIENCE_S)
+        assert (found.rows, found.reason, found.retry_after_s) == ([], "no_task", 1)
+        started = elsewhere(lambda: claims.start(id, stamp=Stamp(SYSTEM, NOW)))
+        with pytest.raises(claims.TaskLocked):
+            started.result(PATIENCE_S)
+    assert claim(agent, task=id, worker_id="one").rows[0]["id"] == id
+
+
+@pytest.mark.parametrize("state", [TaskState.RUNNING, TaskState.RETRY])
+def test_a_named_task_that_cannot_start_is_refused_although_somebody_holds_it(
+    agent: Agent, elsewhere: Callable[..., Any], state: TaskState
+) -> None:
+    id = make_task(agent)
+    claim(agent)
+    if state == TaskState.RETRY:
+        in_process.report_failure(
+            Attempt.objects.get().pk, "it broke", stamp=Stamp(SYSTEM, NOW + MINUTE)
+        )
+    with transaction.atomic():
+        Task.objects.select_for_update().get(pk=id)
+        refused = elsewhere(lambda: claim(agent, task=id))
+        with pytest.raises(InvalidTransition) as problem:
+            refused.result(PATIENCE_S)
+    assert problem.value.more["current"] == state
 
 
 def test_a_retry_is_claimed_although_a_task_before_it_is_held(agent: Agent) -> None:

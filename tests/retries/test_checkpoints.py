@@ -8,8 +8,9 @@ from ledger.audit import audit
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter, Task
 from ledger.states import TaskState
+from ledger.tasks import Change
 from ledger.tokens import TrustedCaller
-from retries import deadletters, task_actions
+from retries import breaker_actions, claims, deadletters, task_actions
 from retries.attempts import finishing
 from retries.attempts.report_fields import Report
 from retries.escalations import answering, expiry
@@ -130,6 +131,77 @@ def test_a_checkpoint_that_a_merge_frees_asks_once(agent: Agent) -> None:
     imported({}, {**CHECKPOINT, "needs": "task-1"}, mode="merge")
     assert Escalation.objects.open().count() == 1
     assert list(audit()) == []
+
+
+@pytest.mark.parametrize("reason", ["queued", "dependency", "breaker_open"])
+def test_a_task_that_a_merge_turns_into_a_checkpoint_asks(agent: Agent, reason: str) -> None:
+    """No agent gets it before a person has answered."""
+    rest: list[Any] = [{}] if reason == "dependency" else []
+    imported({}, *rest)
+    id = task("03-01:task-1").pk
+    if reason == "breaker_open":
+        breaker_actions.trip([agent], reason="Look", stamp=Stamp(MARA, NOW))
+        assert claim(agent, task=id).reason == "breaker_open"
+        assert task("03-01:task-1").blocked_reason == "breaker_open"
+    needs = {"needs": "task-2"} if rest else {}
+    done = imported({**CHECKPOINT, **needs}, *rest, mode="merge")
+    assert "type" in done.diff.changed["03-01:task-1"]
+    breaker_actions.reset([agent], stamp=Stamp(MARA, NOW))
+    assert claims.unblock_tasks(stamp=Stamp(SYSTEM, NOW)) == 0
+    if rest:
+        assert task("03-01:task-1").blocked_reason == "dependency"
+        assert not Escalation.objects.exists()
+        do(agent, "03-01:task-2")
+    asked = Escalation.objects.get()
+    assert (asked.task_id, asked.reason, asked.question) == (id, "agent_question", "Which one?")
+    assert task("03-01:task-1").state == TaskState.ESCALATED and claim(agent).rows == []
+    assert kinds(id)[-2:] == ["task.blocked", "task.escalated"]
+    assert list(audit()) == []
+    answer(Answer.ANSWER, "a")
+    assert claim(agent).rows[0]["id"] == id
+
+
+def test_a_dry_run_shows_that_a_task_becomes_a_checkpoint(agent: Agent) -> None:
+    imported({})
+    done = imported(CHECKPOINT, mode="merge", dry_run=True)
+    assert done.tasks[0]["state"] == TaskState.ESCALATED
+    assert task("03-01:task-1").state == TaskState.QUEUED and not Escalation.objects.exists()
+
+
+def test_a_merge_leaves_an_open_question_and_asks_no_answered_one_again(agent: Agent) -> None:
+    imported(CHECKPOINT)
+    done = imported({}, mode="merge")
+    assert done.diff.untouched == ["03-01:task-1"]
+    assert task("03-01:task-1").type == CHECKPOINT["type"]
+    answer(Answer.ANSWER, "a")
+    imported({**CHECKPOINT, "type": "checkpoint:human-action"}, mode="merge")
+    assert task("03-01:task-1").state == TaskState.QUEUED
+    assert not Escalation.objects.open().exists()
+    assert list(audit()) == []
+
+
+def test_a_checkpoint_that_a_merge_turns_into_a_task_asks_nobody(agent: Agent) -> None:
+    imported({}, {**CHECKPOINT, "needs": "task-1"})
+    imported({}, {"needs": "task-1"}, mode="merge")
+    do(agent, "03-01:task-1")
+    assert task("03-01:task-2").state == TaskState.QUEUED and not Escalation.objects.exists()
+    assert list(audit()) == []
+
+
+def test_a_checkpoint_keeps_an_attempt_for_its_answer(agent: Agent) -> None:
+    """It carries on an attempt, its question costs none, and its budget is lowered meanwhile."""
+    imported(CHECKPOINT)
+    answer(Answer.RETRY)
+    ask(agent, attempt_of(claim(agent)))
+    aborting.abort([plan().pk], stamp=Stamp(MARA, NOW))
+    restarting.restart(plan().pk, carry_over=NOW, stamp=Stamp(SYSTEM, NOW))
+    row = task("03-01:task-1")
+    change = Change(max_attempts=1)
+    task_actions.change(row.pk, change, version=row.version, stamp=Stamp(MARA, NOW))
+    row.refresh_from_db()
+    assert (row.state, row.attempts, row.attempt_limit) == (TaskState.ESCALATED, 1, 1)
+    answer(Answer.ANSWER, "a")
+    assert claim(agent).rows[0]["attempt_limit"] == 2
 
 
 def test_a_type_of_a_task_on_its_own_is_only_a_word(agent: Agent) -> None:

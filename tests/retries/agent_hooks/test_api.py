@@ -12,16 +12,20 @@ from django.utils import timezone
 from ledger.ids import first_id
 from ledger.instructions import Expect, cancel_all
 from ledger.journal import SYSTEM, Stamp
-from ledger.models import Agent, Attempt, Event, Instruction, Task
+from ledger.models import Agent, Attempt, DeadLetter, Event, Instruction, Task
 from ledger.standing_instructions.editing import SESSION_START, On, RuleSpec, create_rule
 from ledger.states import TaskState
-from ledger.tasks import enqueue
+from ledger.tasks import Change, enqueue
 from ledger.tokens import TrustedCaller
+from retries import deadletters, task_actions
 from retries.agent_hooks import stops
 from retries.agent_hooks.sessions import attempts_of
 from retries.models import Escalation
+from retries.plans import aborting, restarting
 from tests.conftest import Api
-from tests.factories import make_agent, send, state_of
+from tests.factories import NOW, make_agent, send, state_of
+from tests.ledger.plans.test_import_writer import imported
+from tests.retries.moves import attempt_of, claim, fail
 
 pytestmark = pytest.mark.django_db
 
@@ -353,6 +357,26 @@ def test_a_session_is_started_for_a_named_task(agent: Agent, hook: Hook) -> None
     second = make_task(agent)
     hook("SessionStart", local={"task": str(second.id)})
     assert Attempt.objects.get().task_id == second.id
+
+
+@pytest.mark.parametrize("how", ["restart", "replay"])
+def test_a_ref_names_the_task_that_has_taken_its_place(agent: Agent, hook: Hook, how: str) -> None:
+    stamp = Stamp(SYSTEM, NOW)
+    imported({"max_attempts": 1, "on_exhausted": "dead_letter"})
+    old = Task.objects.get()
+    if how == "restart":
+        aborting.abort([old.plan_id or old.pk], stamp=stamp)
+        restarting.restart(old.plan_id or old.pk, stamp=stamp)
+    else:
+        fail(agent, attempt_of(claim(agent)), now=NOW)
+        letters = DeadLetter.objects.all()
+        deadletters.replay([letters.get().pk], among=letters, stamp=stamp)
+    new = Task.objects.current().get()
+    assert new.ref == old.ref and new != old
+    # PostgreSQL returns a row that has changed since after the others
+    task_actions.change(new.pk, Change(priority=1), version=new.version, stamp=stamp)
+    hook("SessionStart", local={"task": new.ref})
+    assert Attempt.objects.get(outcome=None).task_id == new.pk
 
 
 # ---- bad input

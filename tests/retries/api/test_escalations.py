@@ -275,6 +275,21 @@ def test_a_question_is_withdrawn_by_its_agent_alone(
     problem(operator("POST", f"/escalations/{theirs.pk}/withdraw"), 409, "invalid_transition")
 
 
+def test_an_agent_that_keeps_asking_withdraws_no_more(
+    coder: Api, operator: Api, agent: Agent
+) -> None:
+    """api.md §5.3: only an `agent_question` that it asked."""
+    make_task(agent)
+    for _ in range(3):
+        asked = coder("POST", f"/attempts/{begun(coder)}/escalate", ASK).body
+        assert coder("POST", f"/escalations/{asked['id']}/withdraw").status_code == 200
+    asked = coder("POST", f"/attempts/{begun(coder)}/escalate", ASK).body
+    path = f"/escalations/{asked['id']}/withdraw"
+    problem(coder("POST", path), 403, "human_required")
+    assert Escalation.objects.open().get().reason == "questions_exhausted"
+    assert operator("POST", path).body["state"] == "withdrawn"
+
+
 def test_no_agent_passes_a_checkpoint(operator: Api, coder: Api, agent: Agent) -> None:
     """api.md §5.3: only a question that it asked; the plan asks this one."""
     imported({"type": "checkpoint:human-action", "action": "Log in at the registry"})

@@ -94,6 +94,23 @@ def test_a_producers_abort_waits_for_a_concurrent_escalation(
     assert Task.objects.get().state == "escalated" and Escalation.objects.open().count() == 1
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_task_that_is_being_changed_is_claimed_and_started_a_second_later(
+    coder: Any, operator: Any, elsewhere: Callable[..., Any]
+) -> None:
+    id = enqueue(operator)
+    with transaction.atomic():
+        Task.objects.select_for_update().get(pk=id)
+        empty = elsewhere(lambda: coder("POST", "/claims", {"task": id})).result(PATIENCE_S)
+        refused = elsewhere(lambda: coder("POST", f"/tasks/{id}/start")).result(PATIENCE_S)
+    assert empty.status_code == 200, empty.body
+    assert (empty.body["data"], empty.body["reason"]) == ([], "no_task")
+    assert empty.body["retry_after_s"] == 1
+    assert (refused.status_code, refused.body["code"]) == (409, "task_locked")
+    assert refused.body["retryable"] and refused["Retry-After"] == "1"
+    assert coder("POST", f"/tasks/{id}/start").body["data"][0]["task"]["id"] == id
+
+
 def test_enqueue_and_claim_in_one_call(coder: Any) -> None:
     response = coder("POST", "/tasks?claim=true", {"type": "shell", "title": "make test"})
     assert response.status_code == 201
@@ -265,6 +282,23 @@ def test_a_running_task_keeps_its_payload_and_its_attempts(coder: Any, operator:
     assert (refused.status_code, refused.body["code"]) == (409, "invalid_transition")
     changed = operator("PATCH", f"/tasks/{id}", {"max_attempts": 1}, If_Match='"v2"').body
     assert (changed["attempt_limit"], changed["max_attempts"]) == (1, 1)
+
+
+def test_a_retry_keeps_its_next_attempt_when_its_budget_is_lowered(
+    coder: Any, operator: Any
+) -> None:
+    id = enqueue(operator, max_attempts=3, backoff={"base_delay_ms": 0})
+    for _ in range(2):
+        at = claim(coder, task=id)["data"][0]["attempt"]["id"]
+        coder("POST", f"/attempts/{at}/result", {"status": "failure"})
+    got = operator("GET", f"/tasks/{id}")
+    assert (got.body["state"], got.body["attempts"], got.body["attempt_limit"]) == ("retry", 2, 3)
+    changed = operator("PATCH", f"/tasks/{id}", {"max_attempts": 2}, If_Match=got["ETag"]).body
+    assert (changed["state"], changed["max_attempts"], changed["attempt_limit"]) == ("retry", 2, 3)
+    last = claim(coder)["data"][0]
+    assert (last["attempt"]["number"], last["attempt"]["attempt_limit"]) == (3, 3)
+    coder("POST", f"/attempts/{last['attempt']['id']}/result", {"status": "failure"})
+    assert operator("GET", f"/tasks/{id}").body["state"] == "failed"
 
 
 def test_a_tasks_attempts_and_events_are_paged(coder: Any, operator: Any) -> None:

@@ -8,12 +8,13 @@ import pytest
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Failure, Task
 from ledger.states import TaskState
+from ledger.tasks import Backoff
 from ledger.tokens import TrustedCaller
-from retries import in_process, sweeps
+from retries import in_process, sweeps, task_actions
 from retries.attempts import heartbeats, leases
 from retries.attempts.live_attempt import LeaseLost
 from tests.factories import MINUTE, NOW
-from tests.retries.moves import attempt_of, claim, make_task
+from tests.retries.moves import attempt_of, claim, fail, kinds, make_task
 
 pytestmark = pytest.mark.django_db
 S = TaskState
@@ -37,6 +38,23 @@ def test_an_expired_lease_is_a_timeout_and_its_report_is_too_late(agent: Agent) 
         )
     task.refresh_from_db()
     assert task.state == S.RETRY
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_a_retry_that_comes_due_is_journaled_once(agent: Agent, by_hand: bool) -> None:
+    id = make_task(agent, backoff=Backoff(base_delay_ms=60_000, max_delay_ms=60_000, jitter=False))
+    fail(agent, attempt_of(claim(agent)), now=NOW)
+    due = NOW if by_hand else NOW + MINUTE
+    assert leases.note_due_retries(now=NOW) == {"due": 0}
+    if by_hand:
+        assert task_actions.retry_now([id], stamp=Stamp(SYSTEM, due)) == [id]
+    for expected in (0 if by_hand else 1, 0):
+        assert leases.note_due_retries(now=due) == {"due": expected}
+    assert kinds(id)[-2:] == ["task.retry_scheduled", "task.due"]
+    # the next retry is noted, too
+    fail(agent, attempt_of(claim(agent, now=due)), now=due)
+    assert leases.note_due_retries(now=due + 2 * MINUTE) == {"due": 1}
+    assert kinds(id).count("task.due") == 2
 
 
 def test_an_outage_of_the_sweep_expires_no_lease(agent: Agent) -> None:

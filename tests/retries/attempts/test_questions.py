@@ -13,7 +13,7 @@ from ledger.models import Agent, Attempt, DeadLetter, Event, Plan, Task
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
 from retries import sweeps
-from retries.attempts import finishing, questions
+from retries.attempts import finishing, questions, releases
 from retries.attempts.live_attempt import LeaseLost
 from retries.attempts.report_fields import Report
 from retries.escalations import answering, assignment, expiry
@@ -189,8 +189,8 @@ def test_the_fourth_question_of_a_round_does_not_expire(agent: Agent) -> None:
     """Otherwise an agent could ask, and get its attempt back, forever."""
     expires = {"expires_at": NOW + HOUR, "on_expiry": "retry"}
     found = asked(agent, **expires)
-    for n in range(2, 6):
-        assert found.reason == "agent_question" if n < 5 else "questions_exhausted"
+    for n in range(2, 5):
+        assert found.reason == "agent_question"
         withdraw(found)
         found = ask(agent, attempt_of(claim(agent)), f"Number {n}?", **expires)
     assert (found.reason, found.expires_at, found.on_expiry) == ("questions_exhausted", None, None)
@@ -199,6 +199,46 @@ def test_the_fourth_question_of_a_round_does_not_expire(agent: Agent) -> None:
     answer(found, "answer", "Yes")
     found = ask(agent, attempt_of(claim(agent, now=NOW + MINUTE)), "And now?", **expires)
     assert (found.reason, found.on_expiry) == ("agent_question", "retry")
+    assert list(audit()) == []
+
+
+def test_only_a_person_withdraws_a_question_after_several(agent: Agent) -> None:
+    """Otherwise an agent could ask, and withdraw, forever."""
+    found = asked(agent)
+    for n in range(2, 5):
+        withdraw(found)
+        found = ask(agent, attempt_of(claim(agent)), f"Number {n}?")
+    with pytest.raises(HumanRequired, match="several questions without an answer"):
+        withdraw(found)
+    assert found.reason == "questions_exhausted" and Escalation.objects.open().get() == found
+    withdraw(found, by_person=True)
+    assert stands(found.task_id)[0] == S.QUEUED
+    # that was no answer
+    assert ask(agent, attempt_of(claim(agent)), "Number 5?").reason == "questions_exhausted"
+    assert list(audit()) == []
+
+
+@pytest.mark.parametrize("how", ["withdraw", "expire", "answer"])
+def test_a_question_does_not_reset_the_releases(agent: Agent, how: str) -> None:
+    """Only a retry or a fix begins a round."""
+    make_task(agent)
+    caller, later = TrustedCaller(SYSTEM, agent=agent), NOW + 2 * HOUR
+    for _ in range(9):
+        releases.release(attempt_of(claim(agent)), caller=caller, now=NOW)
+    found = ask(agent, attempt_of(claim(agent)), expires_at=NOW + HOUR, on_expiry="retry")
+    match how:
+        case "withdraw":
+            withdraw(found)
+        case "expire":
+            assert expiry.process_due(now=NOW + HOUR)["expired"] == 1
+        case "answer":
+            answer(found, "answer", "Yes")
+    releases.release(attempt_of(claim(agent, now=later)), caller=caller, now=later)
+    tenth = Escalation.objects.open().get()
+    assert tenth.reason == "releases_exhausted"
+    answer(tenth, "retry", now=later)
+    releases.release(attempt_of(claim(agent, now=later)), caller=caller, now=later)
+    assert stands(found.task_id)[0] == S.QUEUED
     assert list(audit()) == []
 
 

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from django.db import transaction
 
+from ledger import tasks as facts
 from ledger.audit import audit
 from ledger.errors import Invalid, InvalidTransition
 from ledger.journal import SYSTEM, Actor, Stamp
@@ -16,7 +17,7 @@ from ledger.models import Agent, DeadLetter, Event, Need, Task
 from ledger.states import TaskState
 from ledger.tasks import Backoff
 from ledger.tokens import TrustedCaller
-from retries import deadletters, in_process, task_actions
+from retries import breaker_actions, claims, deadletters, in_process, task_actions
 from retries.attempts import finishing
 from retries.attempts.report_fields import Report
 from retries.escalations import answering
@@ -126,6 +127,35 @@ def test_over_the_api_it_is_queued_at_once(
     assert stands(asked.task_id) == (S.QUEUED, None, *expected) and done.undo_until is None
     assert claim(agent, now=LATER).rows[0]["attempt_number"] == 4
     assert list(audit()) == []
+
+
+def lower_attempts(id: UUID | None, most: int) -> None:
+    task = Task.objects.get(pk=id)
+    asked = facts.Change(max_attempts=most)
+    facts.change(task.pk, asked, version=task.version, stamp=Stamp(MARA, LATER))
+
+
+def test_a_lower_budget_leaves_the_attempt_that_an_answer_granted(agent: Agent) -> None:
+    asked = escalated(agent)
+    lower_attempts(asked.task_id, 2)
+    assert stands(asked.task_id) == (S.ESCALATED, None, 3, 3)
+    answer(asked, "fix", "Trim first", channel="api")
+    lower_attempts(asked.task_id, 1)
+    assert stands(asked.task_id) == (S.QUEUED, None, 3, 4)
+    assert claim(agent, now=LATER).rows[0]["attempt_limit"] == 4
+
+
+def test_a_lower_budget_leaves_a_blocked_task_its_next_attempt(agent: Agent) -> None:
+    id = make_task(agent, backoff=Backoff(base_delay_ms=0, jitter=False))
+    for _ in range(2):
+        fail(agent, attempt_of(claim(agent)), now=NOW)
+    breaker_actions.trip([agent], reason="Look", stamp=Stamp(MARA, LATER))
+    assert claim(agent, task=id, now=LATER).reason == "breaker_open"
+    lower_attempts(id, 2)
+    assert stands(id) == (S.BLOCKED, "breaker_open", 2, 3)
+    breaker_actions.reset([agent], stamp=Stamp(MARA, LATER))
+    assert claims.unblock_tasks(stamp=Stamp(SYSTEM, LATER)) == 1
+    assert claim(agent, now=LATER).rows[0]["attempt_number"] == 3
 
 
 def test_an_answer_needs_a_task_that_waits_for_it(agent: Agent) -> None:
