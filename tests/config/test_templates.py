@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.http import QueryDict
 from django.template import Context, Engine, Template
 from django.template.context import RequestContext
 from django.test import RequestFactory
@@ -113,3 +114,32 @@ def test_the_shortcuts_render_what_django_renders(monkeypatch: pytest.MonkeyPatc
 def test_a_property_that_fails_is_reported() -> None:
     with pytest.raises(AttributeError, match="in a property"):
         Template("{{ thing.broken }}").render(Context(VALUES))
+
+
+LINKS = (
+    "{% querystring %}",
+    "{% querystring q='state:failed agent:\"a b\"' %}",
+    "{% querystring before=None page=id %}",
+    "{% querystring given a=None %}",
+    "{% querystring given a=number b=items %}",
+    "{% querystring given q='' as link %}{{ link }}",
+)
+
+
+@pytest.mark.parametrize("query", ["", "q=a%26b&q=c&before=1", "page=%C3%A4"])
+@pytest.mark.parametrize("given", ["", "a=1&a=2&c=<"])
+@pytest.mark.parametrize("link", LINKS)
+def test_links_have_the_query_of_djangos_tag(link: str, given: str, query: str) -> None:
+    request = RequestFactory().get(f"/?{query}")
+    values = {
+        "request": request,
+        "given": QueryDict(given),
+        "id": UUID(int=7),
+        "number": 3,
+        "items": ["x y", "<z>"],
+    }
+    ours, theirs = (
+        Template(f"{load}{link}").render(RequestContext(request, values))
+        for load in ("{% load tenfour %}", "")
+    )
+    assert ours == theirs
