@@ -47,6 +47,9 @@ def backup(data: Path, file: Path) -> str:
         raise Refused("DATABASE_URL names a server of your own. Back it up with its own pg_dump.")
     if places.running_address(data) is None:
         raise Refused(f"Tenfour is not running in {data}. Start it with 'make up', then try again.")
+    # A device would be replaced, too.
+    if file.exists() and not file.is_file():
+        raise Refused(f"{file} is not a regular file. Name one that may be replaced.")
     servers = servers_in_use(places.place_of(data))
     part = file.with_name(f"{file.name}.part")
     with tempfile.TemporaryDirectory(prefix="backup-", dir=data) as folder:

@@ -112,12 +112,13 @@ def show_limit(url: str) -> str:
 
 @pytest.mark.parametrize(
     "argv",
-    [("audit_ledger",), ("project", "export", "mine", "/dev/null"), ("project", "delete", *MINE)],
+    [("audit_ledger",), ("project", "export", "mine", "FILE"), ("project", "delete", *MINE)],
 )
 def test_a_command_leaves_no_other_client_of_pgbouncer_without_a_limit(
-    pgbouncer: str, argv: tuple[str, ...]
+    pgbouncer: str, argv: tuple[str, ...], tmp_path: Path
 ) -> None:
     make_task(make_agent(project=make_project("mine")))
+    argv = tuple(each.replace("FILE", str(tmp_path / "mine.jsonl")) for each in argv)
     env = os.environ | {"DATABASE_URL": pgbouncer, "TENFOUR_PREPARE": "0"}
     command = [sys.executable, "manage.py", *argv]
     with transaction.atomic(), connection.cursor() as cursor:

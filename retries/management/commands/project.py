@@ -45,6 +45,9 @@ class Command(BaseCommand):
             self.delete(project, yes_delete)
 
     def export(self, project: Project, file: Path) -> None:
+        # A device would be replaced, too.
+        if file.exists() and not file.is_file():
+            raise CommandError(f"{file} is not a regular file. Name one that may be replaced.")
         draft = file.with_name(f"{file.name}.part")
         rows = -2  # the heading and the last line
         try:

@@ -159,6 +159,9 @@ def test_a_backup_restores_the_ledger_and_the_secrets_elsewhere(tmp_path: Path) 
         done = manage(first.data, "backup", file)
         assert done.returncode == 0, done.stderr
         assert file.stat().st_mode & 0o777 == 0o600 and [*tmp_path.glob("*.part")] == []
+        os.mkfifo(tmp_path / "pipe")
+        assert "is not a regular file" in manage(first.data, "backup", tmp_path / "pipe").stderr
+        assert (tmp_path / "pipe").is_fifo()
         less = file.stat().st_size - 2_000  # enough for the dump alone
         check_full_disk(first.data, "backup", tmp_path / "second.backup", most=less)
         assert [*tmp_path.glob("second*")] == []

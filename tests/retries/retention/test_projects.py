@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -93,6 +94,15 @@ def count_all(project_id: UUID) -> dict[str, int]:
             )
             found[table] = cursor.fetchone()[0]
     return found
+
+
+def test_an_export_replaces_no_device(tmp_path: Path) -> None:
+    make_project("mine")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(CommandError, match="is not a regular file"):
+        run("export", "mine", str(pipe))
+    assert pipe.is_fifo()
 
 
 def test_a_project_is_exported_and_deleted_whole(tmp_path: Path) -> None:
