@@ -7,10 +7,9 @@ from datetime import datetime, timedelta
 from functools import cache
 from html import escape
 from typing import Any
-from urllib.parse import urlencode
 
 from django import template
-from django.http import HttpRequest, QueryDict
+from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.html import conditional_escape, format_html
@@ -22,7 +21,7 @@ from dashboard.access import describe_missing, may_open
 from dashboard.agents.presence import describe_counts, trip_badge
 from dashboard.completion.lists import LISTS
 from dashboard.instructions.actions import allowed_actions
-from dashboard.navigation import Scope
+from dashboard.navigation import Scope, querystring
 from dashboard.notifications.sentences import Part
 from dashboard.patterns import queries as pattern_queries
 from dashboard.plans import rows as plan_rows
@@ -56,6 +55,7 @@ register.filter("wordy", describe_status)
 register.filter("suggested", suggestions.suggest)
 register.filter("inline", render_inline)
 register.filter("params_of", Scope.params_of)
+register.simple_tag(querystring, takes_context=True)
 
 
 @register.filter
@@ -68,18 +68,6 @@ def may_use(request: HttpRequest, name: str) -> bool:
 def answer_or_open(request: HttpRequest) -> str:
     """Return the text of a link to an open escalation for this person."""
     return "Answer" if may_use(request, "escalation_answer") else "Open"
-
-
-@register.simple_tag(takes_context=True)
-def querystring(context: template.Context, params: QueryDict | None = None, **changes: Any) -> str:
-    """Return what Django's tag of this name does, without its deep copy of the parameters.
-
-    A list of agents has hundreds of such links.
-    """
-    given = context["request"].GET if params is None else params
-    changed = dict(given.lists()) | changes
-    kept = {name: value for name, value in changed.items() if value is not None}
-    return f"?{urlencode(kept, doseq=True)}" if kept or given else ""
 
 
 @register.simple_tag(takes_context=True)
