@@ -2,13 +2,13 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from ledger.redaction import redacted
 from ledger.secret_forms import LONGEST_SECRET
 from retries.failures.long_lines import LONG_LENGTH, break_long_lines
-from retries.failures.salience import rank_lines
+from retries.failures.salience import Line, rank_lines
 from retries.failures.salience_rules import LINE_LENGTH, WEAK
 from retries.failures.text_lines import TextLines
 
@@ -40,19 +40,20 @@ def shorten(
     *,
     edges: tuple[int, int] | None = None,
     around: tuple[int, int] = AROUND,
+    ranked: Sequence[Line] | None = None,
 ) -> str:
     """Return the text in at most `most` characters, with a mark at each cut.
 
     What the telling lines leave is filled from the start and the end of the text; `edges` says how
     many lines of each there are at most, and shortens a text that would fit, too; `around` is how
-    many lines before and after a telling one are kept. It cuts between lines and never within a
-    key's block, so that a secret stays whole and can be found; of a very long line it keeps whole
-    words.
+    many lines before and after a telling one are kept, and `ranked` is what `rank_lines` returns, if
+    it is known. It cuts between lines and never within a key's block, so that a secret stays whole
+    and can be found; of a very long line it keeps whole words.
     """
     if len(text) <= most and not edges:
         return text
     selection = Selection(text, most)
-    telling = selection.find_telling()
+    telling = selection.find_telling(ranked)
     if not telling:
         edges = None
         if len(text) <= most:
@@ -82,16 +83,17 @@ class Selection:
         # by long line, where its telling pieces begin and end
         self.pieces: dict[int, list[list[int]]] = {}
 
-    def find_telling(self) -> list[int]:
+    def find_telling(self, ranked: Sequence[Line] | None) -> list[int]:
         """Return the numbers of the telling lines, the best first, and note their pieces."""
         text = self.lines.text
         broken = break_long_lines(text)
+        pieces = self.lines if broken is text else TextLines(broken)
+        if ranked is None:
+            ranked = rank_lines(broken, pieces)
         if broken is text:
-            ranked = rank_lines(text, self.lines)
             return [line.number for line in ranked if line.score >= WEAK]
-        pieces = TextLines(broken)
         found, room = [], min(MOST_PIECES, max(1, self.most // ROOM_OF_A_PIECE))
-        for line in rank_lines(broken, pieces):
+        for line in ranked:
             if line.score < WEAK:
                 break
             number = self.lines.number_at(pieces.start_of(line.number))

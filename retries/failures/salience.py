@@ -43,6 +43,8 @@ CACHED_TEXT = 65_536
 # the lines that are scored for one stem: this many from the start, and as many from the end
 MOST_OF_A_STEM = 400
 MOST_TRIES = 20_000
+# the lines of each of several texts that are ranked together: more have no room in an excerpt
+MOST_OF_A_TEXT = 400
 # lines that differ in digits alone count from the third on as repeated
 MOST_ALIKE = 2
 MOST_TRACE_LINES = 500
@@ -69,6 +71,7 @@ LONG_TEXT, LONG_START, LONG_END = 1_048_576, 131_072, 524_288
 NAME_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_./-")
 COUNT_BYTES = frozenset(b"s=_(/-")  # after one: `errors=0`, `error_log`
 NEWLINE = 10
+BETWEEN_TEXTS = "\n\n"
 ECHO_START, ECHO_END = "<retry_context ", "</retry_context>"
 TRACEBACK = "Traceback (most recent call last)"
 CAUSED_BY = re.compile(r"^(?:Caused by:? |\[cause\]: )(?=\S)")
@@ -96,7 +99,31 @@ def rank_lines(text: str, lines: Sequence[str] | None = None) -> list[Line]:
     return rank_all(broken, (lines if broken is text else None) or split_lines(broken))
 
 
-@lru_cache(maxsize=8)
+def rank_texts(texts: Sequence[str]) -> list[Line]:
+    """Return the lines that may tell the cause, the best first, of texts that are joined.
+
+    An empty line separates them, and counts. Each text is ranked by itself, because its ranked
+    lines may be cached; a line that is often enough in an earlier text is left out of a later one.
+    """
+    if len(texts) == 1:
+        return rank_lines(texts[0])
+    alike: Counter[str] = Counter()
+    found: list[Line] = []
+    first = 0
+    for text in texts:
+        ranked = rank_lines(text)[:MOST_OF_A_TEXT]
+        shapes = [line.text.translate(NO_DIGITS) for line in ranked]
+        found += [
+            Line(first + number, said, score)
+            for (number, said, score), shape in zip(ranked, shapes, strict=True)
+            if alike[shape] < MOST_ALIKE
+        ]
+        alike.update(shapes)
+        first += break_long_lines(text).count("\n") + len(BETWEEN_TEXTS)
+    return sorted(found, key=rank)
+
+
+@lru_cache(maxsize=16)
 def rank_stored(text: str) -> tuple[Line, ...]:
     """Return the ranked lines of a text that is stored: each of its readers needs them."""
     broken = break_long_lines(text)

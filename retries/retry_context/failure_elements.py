@@ -10,7 +10,7 @@ from typing import Any
 from ledger.text import describe_exit
 from retries.failures import known_errors
 from retries.failures.excerpts import shorten
-from retries.failures.salience import find_headline
+from retries.failures.salience import BETWEEN_TEXTS, Line, find_headline, rank_texts
 from retries.failures.salience_rules import WEAK
 from retries.failures.signatures import Signature, sign
 from retries.retry_context.elements import element, one_line
@@ -56,6 +56,25 @@ class FailureRecord:
     def texts(self) -> tuple[str, str, str]:
         """The texts that may state the cause; a verification's output comes first."""
         return self.output, self.details, self.message
+
+    @cached_property
+    def told(self) -> tuple[str, ...]:
+        """The agent's details and the output of its verification, each once.
+
+        Without either it is the message, if that is too long for the summary.
+        """
+        output = self.output
+        texts = [self.details] if self.details.strip() else []
+        if output.strip() and output not in self.details:
+            texts.append(output)
+        if not texts and len(self.message) > SUMMARY_LENGTH:
+            texts.append(self.message)
+        return tuple(texts)
+
+    @cached_property
+    def ranked(self) -> list[Line]:
+        """The lines of `told` that may tell the cause, the best first."""
+        return rank_texts(self.told)
 
     @cached_property
     def signature(self) -> Signature:
@@ -224,7 +243,7 @@ def is_part_of(message: str, output: str) -> bool:
 
 def render_details(failure: FailureRecord, most: int, repeats: Repeats, *, is_newest: bool) -> str:
     """Render the telling lines of a failure with what is around them."""
-    text = join_details(failure)
+    text = BETWEEN_TEXTS.join(failure.told)
     if failure.attempt in repeats:
         text = f"Same as attempt {repeats[failure.attempt].attempt}."
     whole = WHOLE_LENGTH if is_newest else OLDER_WHOLE_LENGTH
@@ -233,7 +252,8 @@ def render_details(failure: FailureRecord, most: int, repeats: Repeats, *, is_ne
     edges, around = NEWEST_EDGES, NEWEST_AROUND
     if not is_newest:
         edges, around = OLDER_EDGES, OLDER_AROUND
-    short = shorten(text, most, edges=edges, around=around)
+    ranked = None if failure.attempt in repeats else failure.ranked
+    short = shorten(text, most, edges=edges, around=around, ranked=ranked)
     if not failure.has_windows:
         short = cut_middle(text, len(short))
     cut = len(text) - len(short)
@@ -248,20 +268,6 @@ def cut_middle(text: str, most: int) -> str:
     return (
         f"{text[:half]}\n[… {left:,} characters left out …]\n{text[-half:]}" if left > 0 else text
     )
-
-
-def join_details(failure: FailureRecord) -> str:
-    """Return the agent's details and the output of its verification, each once.
-
-    Without either, return the message if it is too long for the summary.
-    """
-    output = failure.output
-    texts = [failure.details] if failure.details.strip() else []
-    if output.strip() and output not in failure.details:
-        texts.append(output)
-    if not texts and len(failure.message) > SUMMARY_LENGTH:
-        return failure.message
-    return "\n\n".join(texts)
 
 
 def render_files(files: Sequence[Mapping[str, Any]], most: int) -> str:

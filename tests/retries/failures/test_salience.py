@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retries.failures.salience import find_headline, rank_lines
+from retries.failures.long_lines import break_long_lines
+from retries.failures.salience import BETWEEN_TEXTS, find_headline, rank_lines, rank_texts
 
 TRACE = """Traceback (most recent call last):
   File "/srv/app/run.py", line 3, in <module>
@@ -177,3 +178,18 @@ def test_any_text_has_a_headline_of_its_own_words(text: str) -> None:
     cause = find_headline(text).cause
     assert cause in text or "\x1b" in text
     assert bool(cause) == bool(text.strip()) or not text.isprintable() or "E" in text
+
+
+def test_lines_of_joined_texts_count_on_from_one_text_to_the_next() -> None:
+    """A very long line of an earlier text counts as its pieces, as in the joined text."""
+    texts = ["step one; " * 300 + "\nerror: disk full", "ok\nerror: no route", "E   assert 3 == 4"]
+    lines = break_long_lines(BETWEEN_TEXTS.join(texts)).split("\n")
+    ranked = rank_texts(texts)
+    told = ["assert 3 == 4", "error: disk full", "error: no route"]
+    assert [line.text for line in ranked[:3]] == told
+    assert all(line.text in lines[line.number] for line in ranked)
+
+
+def test_a_line_that_an_earlier_text_repeats_is_left_out_of_the_later_one() -> None:
+    ranked = rank_texts(["error: no route to 1\nerror: no route to 2", "error: no route to 3"])
+    assert [line.number for line in ranked] == [0, 1]
