@@ -203,6 +203,14 @@ def may_open(user: AbstractBaseUser | AnonymousUser, name: str) -> bool:
     return may(user, REQUIRED[name], project.pk if project else None)
 
 
+def may_use(request: HttpRequest, name: str) -> bool:
+    """Return what `may_open` does for the person of a request, which may ask it for each row."""
+    known: dict[str, bool] = vars(request).setdefault("known_permissions", {})
+    if name not in known:
+        known[name] = may_open(request.user, name)
+    return known[name]
+
+
 def describe_missing(user: AbstractBaseUser | AnonymousUser, names: Collection[str]) -> list[str]:
     """Return the permissions that a user lacks for the URL patterns with these names."""
     verbs = dict.fromkeys(REQUIRED[name] for name in names if not may_open(user, name))

@@ -135,17 +135,14 @@ class Scope:
         """The query string that keeps the project on a link to another page."""
         return f"?{self.params.urlencode()}" if self.params else ""
 
-    @property
+    @cached_property
     def params(self) -> QueryDict:
         """The parameters that keep the project, for links that add their own."""
         return self.params_of(self.project.name if self.project else "")
 
     def params_of(self, project: str) -> QueryDict:
         """Return the parameters of a link to what is in one project, such as a pattern's rows."""
-        params = QueryDict(mutable=True)
-        if project and self.is_choice:
-            params["project"] = project
-        return params
+        return QueryDict(urlencode({"project": project}) if project and self.is_choice else "")
 
 
 @dataclass(frozen=True, slots=True)

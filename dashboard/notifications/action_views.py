@@ -96,7 +96,7 @@ def act_on_rule(request: HtmxRequest, rule_id: UUID, verb: str) -> HttpResponse:
 
 def confirm_deletion(visit: Visit, noun: str, id: UUID) -> HttpResponse:
     """Show the page's question before something is deleted."""
-    query = visit.scope.params
+    query = visit.scope.params.copy()
     query["delete"] = f"{noun}:{id}"
     return redirect(f"{reverse('dashboard:notifications')}?{query.urlencode()}")
 

@@ -31,7 +31,7 @@ def redeliver(request: HtmxRequest) -> HttpResponse:
         messages.warning(request, f"{said} Nothing was changed.")
         return redirect(page)
     if done and "to" in request.POST:  # the page shows what becomes of a range
-        query = scope.params
+        query = scope.params.copy()
         query["again"] = now.isoformat()
         return redirect(f"{reverse('dashboard:deliveries')}?{query.urlencode()}")
     if done:

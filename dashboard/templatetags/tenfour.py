@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 
 from dashboard import badges, dependencies, formatting, query_box, toasts
-from dashboard.access import describe_missing, may_open
+from dashboard.access import describe_missing, may_use
 from dashboard.agents.presence import describe_counts, trip_badge
 from dashboard.completion.lists import LISTS
 from dashboard.instructions.actions import allowed_actions
@@ -55,13 +55,8 @@ register.filter("wordy", describe_status)
 register.filter("suggested", suggestions.suggest)
 register.filter("inline", render_inline)
 register.filter("params_of", Scope.params_of)
+register.filter("may_use", may_use)
 register.simple_tag(querystring, takes_context=True)
-
-
-@register.filter
-def may_use(request: HttpRequest, name: str) -> bool:
-    """Return whether the person may use the URL pattern with this name."""
-    return may_open(request.user, name)
 
 
 @register.filter

@@ -213,7 +213,7 @@ def act(request: HtmxRequest, token_id: UUID, verb: str) -> HttpResponse:
         raise Http404(f"There is no token {token_id} with such an action.")
     page = reverse("dashboard:tokens")
     if "confirmed" not in request.POST:
-        query = visit.scope.params
+        query = visit.scope.params.copy()
         query[verb] = str(token_id)
         return redirect(f"{page}?{query.urlencode()}#asked")
     try:

@@ -46,9 +46,9 @@ def shorten(
 
     What the telling lines leave is filled from the start and the end of the text; `edges` says how
     many lines of each there are at most, and shortens a text that would fit, too; `around` is how
-    many lines before and after a telling one are kept, and `ranked` is what `rank_lines` returns, if
-    it is known. It cuts between lines and never within a key's block, so that a secret stays whole
-    and can be found; of a very long line it keeps whole words.
+    many lines before and after a telling one are kept; `ranked` is what `rank_lines` returns, if it
+    is known. It cuts between lines and never within a key's block, so that a secret stays whole and
+    can be found; of a very long line it keeps whole words.
     """
     if len(text) <= most and not edges:
         return text
