@@ -5,7 +5,7 @@ import re
 import statistics
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -16,8 +16,9 @@ from ledger import redaction
 from ledger.redaction import redact
 from ledger.secret_patterns import FORMS
 from retries.attempts.report_fields import Report, clean_report
-from retries.failures import fingerprints, known_errors, masks, salience_rules
-from retries.failures.salience import rank_stored
+from retries.failures import fingerprints, known_errors, masks
+from retries.failures.long_lines import break_long_lines
+from retries.failures.salience import rank_all, rank_stored, split_lines
 from retries.retry_context.block import FailureRecord, History, render_retry_context
 
 OUTPUT = 65_536
@@ -141,9 +142,12 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
         Figure("redaction of 64 KiB of test output: p95", test_output_ms, unit="ms"),
         *measure_long_output(scale.rounds),
         *(
-            measure_growth(name, patterns, scale.rounds)
+            measure_growth(
+                name, {each.pattern: partial(time_search, each) for each in patterns}, scale.rounds
+            )
             for name, patterns in list_patterns().items()
         ),
+        measure_growth("ranking", {"": time_ranking}, scale.rounds),
     ]
 
 
@@ -205,27 +209,27 @@ def list_patterns() -> dict[str, list[re.Pattern[Any]]]:
             if isinstance(value, re.Pattern)
         ],
         "known errors": [error.pattern for error in known_errors.KNOWN_ERRORS],
-        "salience": [
-            *(value for value in vars(salience_rules).values() if isinstance(value, re.Pattern)),
-            *(pattern for _, pattern in salience_rules.FORMS),
-        ],
     }
 
 
-def measure_growth(name: str, patterns: list[re.Pattern[Any]], rounds: int) -> Figure:
-    """Compare 256 KiB with 64 KiB for the worst pattern on its worst unit."""
+def measure_growth(
+    name: str, searches: Mapping[Any, Callable[[str, int], float]], rounds: int
+) -> Figure:
+    """Compare 256 KiB with 64 KiB for the worst search on its worst unit.
+
+    `searches` return by name the milliseconds that a unit takes when it is repeated to a length.
+    """
     worst: tuple[list[float], str, str] = ([], "", "")
-    for pattern in patterns:
-        small = {unit: time_search(pattern, unit, SCREENED) for unit in UNITS}
+    for pattern, search in searches.items():
+        small = {unit: search(unit, SCREENED) for unit in UNITS}
         unit = max(small, key=small.__getitem__)
         ratios = [
             # shorter times measure the clock rather than the pattern
-            time_search(pattern, unit, LARGER * OUTPUT)
-            / max(time_search(pattern, unit, OUTPUT), MEASURABLE_MS)
+            search(unit, LARGER * OUTPUT) / max(search(unit, OUTPUT), MEASURABLE_MS)
             for _ in range(rounds)
         ]
         if not worst[0] or statistics.median(ratios) > statistics.median(worst[0]):
-            worst = ratios, str(pattern.pattern), unit
+            worst = ratios, str(pattern), unit
     return Figure(
         f"{name}: 256 KiB of the worst repeat / 64 KiB",
         worst[0],
@@ -241,6 +245,16 @@ def time_search(pattern: re.Pattern[Any], unit: str, length: int) -> float:
         data = text.encode()
         return measure_ms(lambda: pattern.sub(b"", data))
     return measure_ms(lambda: pattern.sub("", text))
+
+
+def time_ranking(unit: str, length: int) -> float:
+    """Return the milliseconds to rank the lines of `unit` repeated to `length`.
+
+    Most patterns of the ranking are matched at the start of lines that are cut, so that the time of
+    searching a whole text with them would say nothing.
+    """
+    text = repeat(unit, length)
+    return measure_ms(lambda: rank_all(broken := break_long_lines(text), split_lines(broken)))
 
 
 def build_rendering(seed: int) -> Callable[[], Any]:

@@ -129,9 +129,10 @@ HINTS = lower_alternatives(
     r"(?:you (?:can|may|might|should)|please|if you|this (?:may|might|is usually)|to \w+ \w+, )\b",
     r"npm warn",
 )
-# a setting that is echoed, such as `fail_on_error = true` or `"strict": false`
+# a setting that is echoed, such as `fail_on_error = true` or `"strict": false`; possessive
+# quantifiers, because a long name with many marks would be tried at each of them
 SETTING = alternatives(
-    r"[-+\"']{0,3}(?:[a-z][\w-]*[._-][\w.-]*|(?:errors?|fail|warnings?|exceptions?)\w*)[\"']?"
+    r"[-+\"']{0,3}(?:[a-z][^\W_]*+[._-][\w.-]*+|(?:errors?|fail|warnings?|exceptions?)\w*+)[\"']?"
     r"\s{0,9}[=:]\s{0,9}[\"']?(?:(?i:true|false|null|none|on|off|yes|no|continue|ignore|warn|stderr)"
     r"|\d+|/[\w./-]+)[\"']?,?$",
 )

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from retries.failures.long_lines import break_long_lines
 from retries.failures.salience import BETWEEN_TEXTS, find_headline, rank_lines, rank_texts
+from retries.failures.salience_rules import SETTING
 
 TRACE = """Traceback (most recent call last):
   File "/srv/app/run.py", line 3, in <module>
@@ -193,3 +194,10 @@ def test_lines_of_joined_texts_count_on_from_one_text_to_the_next() -> None:
 def test_a_line_that_an_earlier_text_repeats_is_left_out_of_the_later_one() -> None:
     ranked = rank_texts(["error: no route to 1\nerror: no route to 2", "error: no route to 3"])
     assert [line.number for line in ranked] == [0, 1]
+
+
+def test_a_long_name_of_a_setting_is_read_once() -> None:
+    start = time.process_time()
+    assert not SETTING.match("a-" * 20_000)
+    assert time.process_time() - start < 1
+    assert SETTING.match("fail_on_error = true") and SETTING.match('"strict.mode": false')
