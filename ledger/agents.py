@@ -101,12 +101,16 @@ def find_silent(now: datetime) -> QuerySet[Agent]:
     waiting = Instruction.objects.filter(
         agent=OuterRef("pk"), state=InstructionState.QUEUED, queued_at__lt=limit
     )
-    tasks = Task.objects.filter(agent=OuterRef("pk"))
-    queue = tasks.filter(state=TaskState.QUEUED).order_by("-priority", "id")
-    retries = tasks.filter(state=TaskState.RETRY).order_by("due_at")
+    queue = Task.objects.filter(agent=OuterRef("pk"), state=TaskState.QUEUED)
+    # Written as a range of one agent, so that only the index of agents' retries has the order. With
+    # an agent alone, PostgreSQL may read the retries of all agents for each, by the index of times.
+    retries = Task.objects.filter(
+        agent__gte=OuterRef("pk"), agent__lte=OuterRef("pk"), state=TaskState.RETRY
+    )
     running = Attempt.objects.filter(agent=OuterRef("pk"), outcome=None, lease_expires_at__gt=now)
     found = unseen.alias(
-        queued_since=earliest_of(queue, "updated_at"), due_since=earliest_of(retries, "due_at")
+        queued_since=earliest_of(queue.order_by("-priority", "id"), "updated_at"),
+        due_since=earliest_of(retries.order_by("agent_id", "due_at"), "due_at"),
     )
     has_tasks = Q(queued_since__lt=limit) | Q(due_since__lt=limit)
     return found.filter(Exists(waiting) | Q(paused=False) & ~Exists(running) & has_tasks)
