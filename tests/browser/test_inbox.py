@@ -120,8 +120,10 @@ def test_seventy_questions_are_worked_by_keys(
     page.keyboard.press("z")
     page.wait_for_url(re.compile(str(lxml[10].pk)))
     expect(page.locator(".answer")).to_contain_text("Answer undone.")
+    page.wait_for_load_state()
     # a filter narrows the groups, and each count leaves out its own
     page.keyboard.press("/")
+    expect(page.locator("input[name=q]:focus")).to_have_count(1)
     page.keyboard.type("agent:tester reason:failed")
     page.keyboard.press("Enter")
     page.wait_for_url("**/escalations/?q=agent*")
