@@ -292,9 +292,8 @@ def test_the_audit_begins_where_the_journal_does(months: None) -> None:
 
 def test_the_planner_hears_of_growth_once(fresh: None, agent: Agent) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"analyze {journal_months.PARENT}"
-        )  # another test's figures are never undone
+        # what other tests left there: the planner's figures are not rolled back
+        cursor.execute(f"analyze {journal_months.PARENT}")
         cursor.execute(
             "insert into ledger_event (project_id, kind, subject_type, subject_id, actor_type)"
             " select %s, 'agent.heard', 'agent', %s, 'system' from generate_series(1, 5000)",
