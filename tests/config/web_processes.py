@@ -31,6 +31,19 @@ class Served:
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return [int(pid) for pid in path.read_text().split()]
 
+    def started_workers(self, count: int = 2) -> list[int]:
+        """Wait until all workers have started, and return their process IDs.
+
+        The first one may respond before the next one is forked. A worker that has threads has
+        already asked to end with the main process.
+        """
+
+        def find() -> list[int]:
+            workers = self.workers()
+            return workers if len(workers) == count and all(map(has_threads, workers)) else []
+
+        return wait_until(find)
+
     def connect(self) -> socket.socket:
         return socket.create_connection(self.address, timeout=PATIENCE_S)
 
@@ -45,6 +58,10 @@ class Served:
             return self.ask(HEALTH).startswith(b"HTTP/1.1 200 ")
         except OSError:
             return False
+
+
+def has_threads(pid: int) -> bool:
+    return len(list(Path(f"/proc/{pid}/task").glob("*"))) > 1
 
 
 @pytest.fixture
