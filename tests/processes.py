@@ -20,6 +20,11 @@ def is_stopped(pid: int) -> bool:
     return {read_state(thread) for thread in Path(f"/proc/{pid}/task").iterdir()} == {"T"}
 
 
+def has_threads(pid: int) -> bool:
+    """Return whether a process exists and has started threads besides its main one."""
+    return len(list(Path(f"/proc/{pid}/task").glob("*"))) > 1
+
+
 def is_running(pid: int) -> bool:
     """Return whether a process exists and has not ended; init may not have noticed its end yet."""
     return read_state(Path(f"/proc/{pid}")) not in ("", "Z")

@@ -14,6 +14,7 @@ import pytest
 
 from config.local.commands import Command
 from config.local.listeners import open_listener
+from tests.processes import has_threads
 from tests.serving import serve
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -31,16 +32,16 @@ class Served:
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return [int(pid) for pid in path.read_text().split()]
 
-    def started_workers(self, count: int = 2) -> list[int]:
-        """Wait until all workers have started, and return their process IDs.
+    def started_workers(self) -> list[int]:
+        """Wait until both workers have started, and return their process IDs.
 
-        The first one may respond before the next one is forked. A worker that has threads has
+        The first one may respond before the second one is forked. A worker that has threads has
         already asked to end with the main process.
         """
 
         def find() -> list[int]:
             workers = self.workers()
-            return workers if len(workers) == count and all(map(has_threads, workers)) else []
+            return workers if len(workers) == 2 and all(map(has_threads, workers)) else []
 
         return wait_until(find)
 
@@ -58,10 +59,6 @@ class Served:
             return self.ask(HEALTH).startswith(b"HTTP/1.1 200 ")
         except OSError:
             return False
-
-
-def has_threads(pid: int) -> bool:
-    return len(list(Path(f"/proc/{pid}/task").glob("*"))) > 1
 
 
 @pytest.fixture
