@@ -5,10 +5,14 @@ from typing import Any, Literal
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import QuerySet
 from pydantic import Field, StrictInt
 
-from config.mcp.tools import Reply, Tool, join, perform, select
+from config.mcp.tools import Reply, Tool, identify, join, perform, select
+from ledger.errors import Invalid, NotFound
+from ledger.models import Attempt
 from ledger.schemas.shared import In
+from retries.agent_hooks.sessions import WORKER as HOOKED
 from retries.api import attempts, claims, escalations, questions
 from retries.attempts.questions import QUESTION_LENGTH
 from retries.claims import WORKER_LENGTH
@@ -20,7 +24,7 @@ from retries.schemas.attempts import (
 )
 from retries.schemas.claims import ClaimIn
 
-ATTEMPT = "the attempt's id, from claim_task or report_result"
+ATTEMPT = "the attempt's id, from claim_task or report_result; by default your only open one"
 # Sessions that name no worker share this one, so a repeated claim returns the open attempt.
 WORKER = "mcp"
 
@@ -48,7 +52,11 @@ def claim_task(request: Any, given: ClaimArguments) -> Reply:
 
     Call this when you have no task, or when another tool says so.
     """
-    query = ClaimIn.model_validate(given.model_dump() | {"resume": True})
+    # A hook has claimed for the session already: its attempt is this session's, too.
+    worker = (given.task is None and given.worker_id == WORKER and hooked_worker(request)) or ""
+    query = ClaimIn.model_validate(
+        given.model_dump() | {"resume": True} | ({"worker_id": worker} if worker else {})
+    )
     claim = perform(claims.claims_create, request, query)
     waiting = describe_waiting(claim["pending_instructions"])
     if not claim["data"]:
@@ -72,6 +80,31 @@ def claim_task(request: Any, given: ClaimArguments) -> Reply:
         },
         shown=claimed["prompt"],
     )
+
+
+def hooked_worker(request: Any) -> str:
+    """Return the worker of the agent's only live attempt that a hook has claimed; else empty."""
+    rows = live_attempts(request)
+    found = rows.filter(worker_id__startswith=HOOKED).values_list("worker_id", flat=True)[:2]
+    return str(found[0]) if len(found) == 1 else ""
+
+
+def live_attempts(request: Any) -> QuerySet[Attempt]:
+    """Return the live attempts of the token's agent."""
+    return Attempt.objects.filter(agent_id=identify(request).agent_id, ended_at=None)
+
+
+def find_attempt(request: Any, given: UUID | None) -> UUID:
+    """Return the attempt that a tool is about; without an id, the agent's only live one."""
+    if given is not None:
+        return given
+    found = [*live_attempts(request).values_list("id", flat=True)[:2]]
+    if not found:
+        raise NotFound("You have no open attempt. Call claim_task first.")
+    if len(found) > 1:
+        raise Invalid("/attempt", "You have several open attempts: name the one that you mean.")
+    id: UUID = found[0]
+    return id
 
 
 def describe_work(task: dict[str, Any], attempt: dict[str, Any]) -> str:
@@ -115,7 +148,7 @@ def describe_waiting(count: int) -> str:
 
 
 class HeartbeatArguments(In):
-    attempt: UUID = Field(description=ATTEMPT)
+    attempt: UUID | None = Field(None, description=ATTEMPT)
     message: str = Field(
         "", max_length=2000, description="what you are doing, for people who watch"
     )
@@ -129,7 +162,7 @@ def heartbeat(request: Any, given: HeartbeatArguments) -> Reply:
     """
     progress = select(given.model_dump(), "message", "percent")
     body = HeartbeatIn(progress=progress or None, output=None, extend_s=None)
-    beat = perform(attempts.attempts_heartbeat, request, given.attempt, body)
+    beat = perform(attempts.attempts_heartbeat, request, find_attempt(request, given.attempt), body)
     if beat["abort_requested"]:
         text = (
             "A person asked you to stop. Stop now and call report_result with status 'failure' "
@@ -142,7 +175,7 @@ def heartbeat(request: Any, given: HeartbeatArguments) -> Reply:
 
 
 class ReportArguments(In):
-    attempt: UUID = Field(description=ATTEMPT)
+    attempt: UUID | None = Field(None, description=ATTEMPT)
     status: Literal["success", "failure", "blocked"] = Field(
         description="'blocked' if you can't continue without a person"
     )
@@ -171,7 +204,8 @@ def report_result(request: Any, given: ReportArguments) -> Reply:
 
     Call this once when you finish or give up, after you ran the verify command if there is one.
     """
-    decision = perform(attempts.attempts_report_result, request, given.attempt, result_of(given))
+    attempt = find_attempt(request, given.attempt)
+    decision = perform(attempts.attempts_report_result, request, attempt, result_of(given))
     names = (
         "decision",
         "reason",
@@ -242,7 +276,7 @@ def next_step(decision: dict[str, Any]) -> str:
 
 
 class ReleaseArguments(In):
-    attempt: UUID = Field(description=ATTEMPT)
+    attempt: UUID | None = Field(None, description=ATTEMPT)
     reason: Literal["shutdown", "wrong_agent", "user_interrupt"] = "shutdown"
     note: str = Field("", max_length=2000, description="what the next agent should know")
 
@@ -253,12 +287,12 @@ def release_task(request: Any, given: ReleaseArguments) -> Reply:
     Call this if you have to stop, or if the task is not for you.
     """
     body = ReleaseIn(reason=given.reason, note=given.note)
-    task = perform(attempts.attempts_release, request, given.attempt, body)
+    task = perform(attempts.attempts_release, request, find_attempt(request, given.attempt), body)
     return Reply(f"The task is {task['state']} again. Stop working on it.", outline_task(task))
 
 
 class AskArguments(In):
-    attempt: UUID = Field(description=ATTEMPT)
+    attempt: UUID | None = Field(None, description=ATTEMPT)
     question: str = Field(
         min_length=1, max_length=QUESTION_LENGTH, description="with all that a person needs to know"
     )
@@ -274,7 +308,9 @@ def ask_human(request: Any, given: AskArguments) -> Reply:
     """
     options = [{"name": name} for name in given.options]
     body = AskIn.model_validate({"question": given.question, "options": options})
-    asked = perform(questions.attempts_escalate, request, given.attempt, body)
+    asked = perform(
+        questions.attempts_escalate, request, find_attempt(request, given.attempt), body
+    )
     text = (
         f"A person was asked: {asked['url']} The attempt is over, so don't report it. Call "
         f"get_escalation with id {asked['id']} for the answer, every "

@@ -21,7 +21,8 @@ LOOP = """\
 Tenfour hands you tasks and instructions and keeps track of them.
 
 1. Call get_instructions. Follow each instruction, then call ack_instruction with its id.
-2. Call claim_task. If there is no task, stop.
+2. Call claim_task. It returns the task that your session has already, if it has one. If there is \
+no task, stop.
 3. Do the task as its prompt says. A retry context in the prompt tells what went wrong before: fix \
 that cause first. Call heartbeat while you work, and stop if it says so.
 4. Run the task's verify command if it has one, and call report_result with its exit code and \

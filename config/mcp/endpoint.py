@@ -14,8 +14,8 @@ from config.api import api, mark_logged
 from config.json_bodies import clean_body, parse_body
 from config.mcp import catalog, protocol
 from config.mcp.protocol import Headers, Message, ProtocolError
-from config.mcp.tools import Reply
-from ledger.api.auth import BearerAuth, PrincipalAuth
+from config.mcp.tools import Reply, identify
+from ledger.api.auth import BearerAuth
 from ledger.api.responses import JSON, encode
 from ledger.errors import BadRequest, Invalid
 from ledger.spans import continue_trace
@@ -29,7 +29,6 @@ CAPABILITIES: dict[str, Any] = {"tools": {}, "prompts": {}}
 
 # The tool that is called may allow less.
 authenticate = BearerAuth("", body_bytes=MOST_RESULT_BYTES)
-identify = PrincipalAuth("", body_bytes=MOST_RESULT_BYTES)
 
 
 @csrf_exempt

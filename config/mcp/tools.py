@@ -10,12 +10,16 @@ from pydantic import BaseModel
 from pydantic import ValidationError as ArgumentError
 
 from config.api import MESSAGES, ROUTERS
-from ledger.api.auth import BearerAuth
+from ledger.api.auth import BearerAuth, PrincipalAuth
 from ledger.api.responses import JSON
 from ledger.permissions import may
 from ledger.principal import Principal
+from retries.api.attempts import MOST_RESULT_BYTES
 
 A = TypeVar("A", bound=BaseModel)
+
+# Looks the token up; the operation that a tool performs checks its scope.
+identify = PrincipalAuth("", body_bytes=MOST_RESULT_BYTES)
 
 # Operations with these scopes act on an agent's own queue.
 AGENT_SCOPES = {"tasks:work", "instructions:ack"}

@@ -181,6 +181,24 @@ def test_an_agent_asks_and_reads_the_answer(coder: Mcp, mcp: Callable[..., Mcp])
     assert "keep a copy" in coder.done("claim_task")["prompt"]
 
 
+def test_a_hooked_session_has_one_task_whichever_way_it_asks(coder: Mcp, lead: Mcp) -> None:
+    """AGT-2, AGT-5: `tenfour init` installs hooks and MCP together."""
+    queued = [lead.done("create_task", agent="coder", title=each, action="Do it") for each in "AB"]
+    event = {"hook_event_name": "UserPromptSubmit", "session_id": "s-1", "prompt": "Work."}
+    given = coder.http.post("/v1/hooks/agent", json=event, headers=coder.headers)
+    claimed = coder.done("claim_task")["attempt"]
+    assert (
+        f"Your attempt is {claimed['id']}"
+        in given.json()["hookSpecificOutput"]["additionalContext"]
+    )
+    assert claimed["resumed"]
+    coder.done("heartbeat", message="half done")
+    coder.done("ask_human", question="Which format?")
+    states = [lead.done("get_task", id=each["id"])["state"] for each in queued]
+    assert states == ["escalated", "queued"]
+    assert "no open attempt" in coder.refused("report_result", status="success")
+
+
 def test_an_instruction_is_pulled_and_acknowledged(coder: Mcp, lead: Mcp) -> None:
     assert "no new instructions" in text_of(coder.call("get_instructions"))
     assert "waits for an acknowledgment" in coder.refused("ack_instruction")
