@@ -72,6 +72,11 @@ def prefixed(content: str, retry_count: int) -> str:
     return PREFIXES.get(urgency_of(retry_count), "") + content
 
 
+def count_reminders(retry_count: int, holds: int | None) -> int:
+    """Return how often an agent was reminded: by requeues, or by holding its stop."""
+    return max(retry_count, (holds or 1) - 1)
+
+
 # ---- tasks
 
 

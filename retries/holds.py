@@ -10,7 +10,7 @@ from ledger.journal import Kind, Stamp
 from ledger.models import Agent
 from ledger.moves import instruction_columns, instruction_to
 from ledger.sql import Row
-from ledger.states import InstructionState, prefixed
+from ledger.states import InstructionState, count_reminders, prefixed
 from ledger.tokens import TrustedCaller
 from retries.escalations import lifecycle
 
@@ -31,8 +31,33 @@ class Hold:
 
     @property
     def text(self) -> str:
-        """The text for the agent: each instruction at its urgency."""
-        return "\n\n".join(prefixed(row["content"], row["retry_count"]) for row in self.held)
+        """The text for the agent: each instruction at its urgency, and what releases it."""
+        return "\n\n".join(describe_hold(row) for row in self.held)
+
+
+def describe_hold(row: Row) -> str:
+    """Return an instruction that holds the stop; holds make it as urgent as reminders do."""
+    text = prefixed(row["content"], count_reminders(row["retry_count"], row["holds"]))
+    return f"{text}\n(Tenfour lets you stop {describe_release(row)}.)"
+
+
+def describe_release(row: Row) -> str:
+    """Return when an instruction no longer holds the stop.
+
+    >>> match = {"line": "make test", "exit_code": 0}
+    >>> describe_release({"expect_type": "fs_command", "expect_match": match})
+    "after you have run 'make test' with exit code 0"
+    """
+    match = dict(row["expect_match"] or {})
+    if row["expect_type"] is None:
+        return "after this instruction is acknowledged"
+    if row["expect_type"] == "fs_command" and match.keys() & {"line", "command"}:
+        code = f" with exit code {match['exit_code']}" if "exit_code" in match else ""
+        return f"after you have run '{match.get('line') or match['command']}'{code}"
+    if row["expect_type"] == "fs_write" and "path" in match:
+        return f"after you have changed '{match['path']}'"
+    named = ", ".join(f"{name} {value}" for name, value in match.items())
+    return f"after the signal {row['expect_type']}" + (f" with {named}" if named else "")
 
 
 # In id order: two hooks that ask at once wait for each other, and each counts.
@@ -41,12 +66,11 @@ where i.agent_id = %(agent)s and i.holds is not null and i.tracked
     and i.state in ('{InstructionState.QUEUED}', '{InstructionState.DELIVERED}')
 order by i.id for update"""
 
-# The answer is a delivery: it carries the text.
+# The hold that follows counts as the delivery: its answer carries the text.
 DELIVER = f"""with {TrustedCaller.cte}, moved as ({
     instruction_to(
         InstructionState.DELIVERED,
         where="i.id = any(%(ids)s)",
-        sets="deliveries = i.deliveries + 1",
     )
 }), journaled as ({insert_event("moved", Kind.INSTRUCTION_DELIVERED)})
 select m.id from moved m"""
@@ -62,7 +86,8 @@ HELD_EVENT = journal.insert(
     "'session', nullif(%(session)s::text, '')))",
 )
 COUNT = f"""with {TrustedCaller.cte}, held as (
-    update ledger_instruction i set holds = i.holds + 1, updated_at = %(now)s
+    update ledger_instruction i set holds = i.holds + 1, deliveries = i.deliveries + 1,
+        updated_at = %(now)s
     where i.id = any(%(ids)s)
     returning {instruction_columns("i")}
 ), journaled as ({HELD_EVENT})

@@ -19,7 +19,7 @@ from ledger.schemas.shared import (
     Listed,
     ListQuery,
 )
-from ledger.states import TaskState, urgency_of
+from ledger.states import TaskState, count_reminders, urgency_of
 from retries.escalations import answer_outcome
 from retries.escalations.answer_outcome import TaskOutcome
 from retries.escalations.choices import FIX_LENGTH, NOTE_LENGTH
@@ -240,7 +240,8 @@ def title(escalation: Escalation) -> str:
         return f"{task}: {escalation.reason.replace('_', ' ')}"
     row = escalation.instruction
     times = row.deliveries if row else 0
-    last = f", the last time as {urgency_of(row.retry_count).upper()}" if row else ""
+    reminders = count_reminders(row.retry_count, row.holds) if row else 0
+    last = f", the last time as {urgency_of(reminders).upper()}" if row else ""
     said = f"after {times} deliveries{last}" if times != 1 else "after one delivery"
     return f"{escalation.agent.name} has not acknowledged an instruction {said}"
 

@@ -46,7 +46,8 @@ def test_the_stop_is_held_until_the_instruction_is_followed(agent: Agent) -> Non
     pull(agent, now=NOW + MINUTE)
     tick(NOW + 2 * MINUTE)
     pause_rules([rule.id], stamp=STAMP)
-    assert hold(agent).text == f"**IMPORTANT:** {rule.content}"
+    release = "(Tenfour lets you stop after you have run 'make test'.)"
+    assert hold(agent).text == f"**IMPORTANT:** {rule.content}\n{release}"
     assert hold(make_agent("codex")) == Hold()
     caller = TrustedCaller(SYSTEM, agent=agent)
     report_signal("fs_command", {"line": "make test"}, caller=caller, now=NOW)
