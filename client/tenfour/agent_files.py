@@ -15,7 +15,7 @@ NAME = "tenfour"
 HOOK = "tenfour hook"
 HTTP_PATH = "/v1/hooks/agent"
 # A check runs inside the Stop hook.
-TIMEOUTS_S = {"Stop": 900}
+TIMEOUTS_S = {"Stop": 900, "SessionEnd": 3}  # Codex allows no more at its end
 TIMEOUT_S = 30
 HTTP_TIMEOUT_S = 5
 EVENTS = {

@@ -21,7 +21,7 @@ from tenfour import settings
 from tenfour.connections import shares_transcripts, state_folder
 from tenfour.core import Call, Core
 from tenfour.drivers import Driver
-from tenfour.hook_events import EVENTS, TOOL_EVENTS, is_reported, reduce_event
+from tenfour.hook_events import EVENTS, TOOL_EVENTS, has_news, reduce_event
 from tenfour.hook_store import HookStore
 from tenfour.problems import ServerAway, TenfourError
 from tenfour.terminal import OK, USAGE, complain, note, say
@@ -57,7 +57,7 @@ def hook(args: argparse.Namespace) -> int:
     if event is None:
         return OK
     try:
-        call = HookCall(settings.read(args.url), event, os.environ)
+        call = HookCall(settings.read(args.url), event, os.environ, program=args.agent or "")
     except TenfourError as error:
         complain(error)
         return OK
@@ -103,9 +103,14 @@ class HookCall:
     """One event on its way to the server, and the handling of the answer."""
 
     def __init__(
-        self, given: settings.Settings, event: Mapping[str, Any], environ: Mapping[str, str]
+        self,
+        given: settings.Settings,
+        event: Mapping[str, Any],
+        environ: Mapping[str, str],
+        *,
+        program: str = "",
     ) -> None:
-        self.event = reduce_event(event, environ)
+        self.event = reduce_event(event, environ) | ({"program": program} if program else {})
         self.name: str = self.event["hook_event_name"]
         self.session: str = self.event.get("session_id", "")
         self.environ = environ
@@ -137,13 +142,15 @@ class HookCall:
         """Return the server's answer; raises ServerAway after storing what must not be lost."""
         # The end of the session forgets it, and its last lines belong to it all the same.
         self.held = self.held or self.store.session(self.session).get("attempt", "")
-        if not is_reported(self.event):
+        if not has_news(self.event) and (self.store.is_away() or self.store.has_asked()):
             return {}
         try:
             if self.store.is_away() and self.name in TOOL_EVENTS:
                 raise ServerAway("Tenfour did not answer a moment ago.", code="server_away")
             self.resend()
             answer = self.send(self.event | {"tenfour": self.local()})
+            if self.name in TOOL_EVENTS:
+                self.store.note_asked()
             self.remember(answer)
             if self.name == "Stop" and "decision" not in answer:
                 answer = self.check(answer) or answer
@@ -224,8 +231,15 @@ class HookCall:
             is_known = known.get("attempt") == held.get("attempt") and "since" in known
             since = known["since"] if is_known else time.time()
             self.store.save_session(self.session, {**held, "since": since})
-        elif self.name in {"Stop", "SessionEnd"} and "decision" not in answer:
+        elif self.name == "SessionEnd" or (self.name == "Stop" and self.is_over(answer)):
             self.store.forget_session(self.session)
+
+    def is_over(self, answer: Mapping[str, Any]) -> bool:
+        """Return whether a Stop has ended the attempt: nothing holds it, or runs on."""
+        tasks = self.event.get("background_tasks", [])
+        return "decision" not in answer and not any(
+            task.get("status") == "running" for task in tasks
+        )
 
     def check(self, answer: Mapping[str, Any]) -> dict[str, Any] | None:
         """Run the check that the server asked for, and return its decision; None without one."""
@@ -247,7 +261,7 @@ class HookCall:
         """Store an event that must reach the server later."""
         if "timed out" in away.detail:
             self.store.note_away()
-        if self.name in TOOL_EVENTS:
+        if self.name in TOOL_EVENTS and has_news(self.event):
             self.store.add_event(self.event | {"tenfour": self.local(late=True)})
         held = {} if self.is_managed else self.store.session(self.session)
         if held and self.name == "Stop":

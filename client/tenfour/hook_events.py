@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tenfour.redaction import masked
@@ -18,7 +18,7 @@ EVENTS = {
     "SessionEnd",
 }
 TOOL_EVENTS = {"PostToolUse", "PostToolUseFailure"}
-# Tools that run commands or change files: only these are reported.
+# Tools that run commands or change files: their calls are always reported.
 TOOLS = {"Bash", "apply_patch", "Write", "Edit", "MultiEdit", "NotebookEdit"}
 GIVEN = ("command", "file_path", "notebook_path", "path")
 LENGTHS = {
@@ -31,7 +31,14 @@ LENGTHS = {
     "source": 64,
     "message": 2000,
     "notification_type": 64,
+    "tool_use_id": 128,
+    "agent_id": 128,
 }
+# What a shell call's response says about its end; its output stays here.
+ENDINGS = ("interrupted", "backgroundTaskId", "returnCodeInterpretation")
+# Claude Code tells its model as a prompt that background work has ended.
+NOTICE = "<task-notification>"
+MOST_BACKGROUND = 50
 COMMAND_LENGTH = 16_000
 PATCH_MARK = "*** "
 
@@ -54,10 +61,32 @@ def reduce_event(event: Mapping[str, Any], environ: Mapping[str, str]) -> dict[s
             for name in GIVEN
             if isinstance(value := given.get(name), str)
         }
-    if isinstance(event.get("tool_response"), Mapping):
-        # Only Claude Code sends an object, and only for a command that exits with 0.
-        found["tool_response"] = {}
+        if given.get("run_in_background") is True:
+            found["tool_input"]["run_in_background"] = True
+    response = event.get("tool_response")
+    if isinstance(response, Mapping):
+        # Only Claude Code sends an object. Of its texts, only whether there is one is sent.
+        found["tool_response"] = {name: True for name in ENDINGS if response.get(name)}
+    if event.get("is_interrupt") is True:
+        found["is_interrupt"] = True
+    tasks = event.get("background_tasks")
+    if isinstance(tasks, list):
+        found["background_tasks"] = [*_reduce_tasks(tasks[:MOST_BACKGROUND])]
+    prompt = event.get("prompt")
+    if isinstance(prompt, str) and prompt.startswith(NOTICE):
+        found["prompt"] = masked(prompt[:4000], environ)
     return found
+
+
+def _reduce_tasks(tasks: list[Any]) -> Iterator[dict[str, str]]:
+    """Yield the type and the status of subagents and commands that run in the background."""
+    for task in tasks:
+        if isinstance(task, Mapping):
+            yield {
+                name: value[:64]
+                for name in ("type", "status")
+                if isinstance(value := task.get(name), str)
+            }
 
 
 def _shorten(text: str, is_patch: bool) -> str:
@@ -68,8 +97,6 @@ def _shorten(text: str, is_patch: bool) -> str:
     return text[:COMMAND_LENGTH]
 
 
-def is_reported(event: Mapping[str, Any]) -> bool:
-    """Return whether an event must reach the server."""
-    if event.get("hook_event_name") in TOOL_EVENTS:
-        return event.get("tool_name") in TOOLS
-    return event.get("hook_event_name") in EVENTS
+def has_news(event: Mapping[str, Any]) -> bool:
+    """Return whether an event must reach the server; others only ask what waits for the agent."""
+    return event.get("hook_event_name") not in TOOL_EVENTS or event.get("tool_name") in TOOLS

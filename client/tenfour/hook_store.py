@@ -17,6 +17,21 @@ from tenfour.connections import write_private
 MOST_STORED = 1000
 SESSION_DAYS = 30
 AWAY_S = 15.0
+# A step of the agent that is no news asks at most this often what waits for it.
+ASK_EVERY_S = 2.0
+
+
+# The shells of Claude Code and Codex have their session's id.
+SESSIONS = ("CLAUDE_CODE_SESSION_ID", "CODEX_SESSION_ID")
+
+
+def find_held_attempt(folder: Path, environ: Mapping[str, str], *, url: str, token: str) -> str:
+    """Return the attempt that this shell's `tenfour run` or agent session holds; else empty."""
+    if held := environ.get("TENFOUR_ATTEMPT"):
+        return held
+    store = HookStore(folder, url=url, token=token)
+    found = (store.session(id).get("attempt") for name in SESSIONS if (id := environ.get(name)))
+    return next((str(attempt) for attempt in found if attempt), "")
 
 
 class HookStore:
@@ -62,12 +77,24 @@ class HookStore:
 
     def is_away(self) -> bool:
         """Return whether the server let a call time out a few seconds ago."""
-        with suppress(OSError):
-            return 0 <= time.time() - (self.folder / "away").stat().st_mtime < AWAY_S
-        return False
+        return self._is_younger("away", AWAY_S)
 
     def note_away(self) -> None:
         _write(self.folder / "away", {})
+
+    # ---- what waits for the agent
+
+    def has_asked(self) -> bool:
+        """Return whether an event has just reached the server, whose answer has what waits."""
+        return self._is_younger("asked", ASK_EVERY_S)
+
+    def note_asked(self) -> None:
+        _write(self.folder / "asked", {})
+
+    def _is_younger(self, name: str, seconds: float) -> bool:
+        with suppress(OSError):
+            return 0 <= time.time() - (self.folder / name).stat().st_mtime < seconds
+        return False
 
 
 def _names(folder: Path) -> list[str]:

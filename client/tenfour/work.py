@@ -11,6 +11,8 @@ from typing import Any, get_args
 from tenfour.arguments import add_limits
 from tenfour.claiming import why_nothing
 from tenfour.client import Client
+from tenfour.connections import state_folder
+from tenfour.hook_store import find_held_attempt
 from tenfour.models import Claimed, Decision
 from tenfour.output_buffer import OutputBuffer
 from tenfour.redaction import masked
@@ -95,7 +97,12 @@ def claim(args: argparse.Namespace) -> int:
 
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("attempt", metavar="ATTEMPT")
+    parser.add_argument(
+        "attempt",
+        metavar="ATTEMPT",
+        nargs="?",
+        help="by default the attempt of `tenfour run`, or of the agent's session",
+    )
     how = parser.add_mutually_exclusive_group(required=True)
     how.add_argument("--status", choices=["success", "failure", "blocked"])
     how.add_argument(
@@ -128,6 +135,9 @@ def add_report_arguments(parser: argparse.ArgumentParser) -> None:
 def report(args: argparse.Namespace) -> int:
     """Report an attempt and print the decision and its reason."""
     with Client(args.url) as tenfour:
+        args.attempt = args.attempt or held_attempt(
+            tenfour, "tenfour report 0199… --status blocked"
+        )
         decision = (
             _report_exit(tenfour, args) if args.exit is not None else _report_status(tenfour, args)
         )
@@ -183,7 +193,9 @@ def add_ask_arguments(parser: argparse.ArgumentParser) -> None:
         help="all that a person needs to know; - reads it from stdin",
     )
     parser.add_argument(
-        "--attempt", metavar="ID", help="the attempt; by default that of `tenfour run`"
+        "--attempt",
+        metavar="ID",
+        help="the attempt; by default that of `tenfour run`, or of the agent's session",
     )
     parser.add_argument(
         "--option", action="append", metavar="NAME", help="a short answer; may be repeated"
@@ -194,16 +206,25 @@ def add_ask_arguments(parser: argparse.ArgumentParser) -> None:
 
 def ask(args: argparse.Namespace) -> int:
     """Ask a person about an attempt's task, and print the escalation's id; the attempt ends."""
-    attempt = args.attempt or os.environ.get("TENFOUR_ATTEMPT")
-    if not attempt:
-        raise wrong_usage("Name the attempt.", "For example: --attempt 0199…, which claim printed.")
     with Client(args.url) as tenfour:
+        attempt = args.attempt or held_attempt(tenfour, "--attempt 0199…")
         escalation = tenfour.tasks.ask(
             attempt, text_of(args.question), options=args.option or (), severity=args.severity
         )
     say(pretty(escalation.raw) if args.json else escalation.id)
     note(f"The attempt has ended. A person is asked: {escalation.url}")
     return OK
+
+
+def held_attempt(tenfour: Client, example: str) -> str:
+    """Return the attempt that this shell's agent works on; raise without one."""
+    known = tenfour.settings
+    found = find_held_attempt(
+        state_folder(os.environ), os.environ, url=known.url, token=known.token
+    )
+    if not found:
+        raise wrong_usage("Name the attempt.", f"For example: {example}, which claim printed.")
+    return found
 
 
 def say_nothing(claimed: Claimed) -> int:

@@ -21,6 +21,11 @@ def block(reason: str) -> Answer:
     return {"decision": "block", "reason": reason}
 
 
+def end_turn_at_once(reason: str) -> Answer:
+    """Return the answer that ends Claude Code's turn; its person reads the reason."""
+    return {"continue": False, "stopReason": reason}
+
+
 def show_message(message: str) -> Answer:
     """Return the answer that shows a message to the person and lets the agent stop."""
     return {"systemMessage": message}

@@ -71,6 +71,10 @@ class HookOut(Schema):
     decision: str | None = Field(None, description="block: the agent must not stop")
     reason: str | None = Field(None, description="what the agent reads if it is blocked")
     systemMessage: str | None = Field(None, description="what the person at the agent reads")
+    continue_: bool | None = Field(
+        None, alias="continue", description="false: the agent's turn ends at once"
+    )
+    stopReason: str | None = Field(None, description="why the turn ends, for the person")
     hookSpecificOutput: dict[str, Any] | None = Field(
         None, description="with additionalContext, a text for the agent"
     )

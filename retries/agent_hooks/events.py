@@ -5,12 +5,13 @@ and a new one is ignored.
 """
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from ledger.redaction import redacted, stripped
+from retries.agent_hooks.shell_lines import ShellCommand, read_commands
 
 SHELL_TOOL = "Bash"
 PATCH_TOOL = "apply_patch"
@@ -18,16 +19,66 @@ WRITING_TOOLS = {"Write", "Edit", "MultiEdit", "NotebookEdit"}
 PATH_KEYS = ("file_path", "notebook_path", "path")
 PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$", re.M)
 EXIT_CODE = re.compile(r"Exit code (\d{1,3})\b")
-
-# The shell's syntax: redirections of streams, and the operators between two commands.
-REDIRECTED = re.compile(r"\s*\d*>&\d")
-SEPARATORS = ";&|\n"
-ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
+# States of background work that has not ended.
+UNFINISHED = {"running", "pending", "queued", "in_progress"}
+NOTICE = "<task-notification>"
+NOTICE_FIELD = re.compile(r"<(task-id|tool-use-id|status|summary)>([^<]{0,500})</")
+NOTICE_CODE = re.compile(r"\bexit code (\d{1,3})\b")
 
 MOST_SIGNALS = 20
 LINE_LENGTH = 1000
 PATH_LENGTH = 1024
-TEXT_LENGTH = 500
+TEXT_LENGTH = 4000
+
+
+class Unknown(StrEnum):
+    """Why the exit code of a command is not known."""
+
+    BACKGROUND = "background"
+    MOVED_TO_BACKGROUND = "moved_to_background"
+    INTERRUPTED = "interrupted"
+    NOT_REPORTED = "not_reported"
+    # the line that ran it ends with the code of something else, as in `make test | tail`
+    HIDDEN = "hidden"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end of a shell call: its exit code, or why that is not known."""
+
+    exit_code: int | None = None
+    unknown: Unknown | None = None
+
+    @property
+    def is_later(self) -> bool:
+        """Return whether the command still runs."""
+        return self.unknown in (Unknown.BACKGROUND, Unknown.MOVED_TO_BACKGROUND)
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundTask:
+    """A subagent or a command that still runs."""
+
+    type: str
+    status: str
+
+    @property
+    def is_running(self) -> bool:
+        return self.status in UNFINISHED
+
+    @property
+    def is_command(self) -> bool:
+        return self.type == "shell"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """The end of background work, with its exit code where it is known."""
+
+    task: str
+    call: str
+    status: str
+    exit_code: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +86,8 @@ class HookEvent:
     """One event of an agent's session."""
 
     name: str
+    # the agent's program, which `tenfour hook` names; only Claude Code sends hooks itself
+    program: str = "claude"
     session: str = ""
     cwd: str = ""
     tool: str = ""
@@ -46,6 +99,14 @@ class HookEvent:
     message: str = ""
     # a notification's type, such as permission_prompt; older programs send none
     type: str = ""
+    is_interrupted: bool = False
+    # the call's id, which a later notice names
+    call: str = ""
+    # the subagent that makes the call; empty for the session's own agent
+    subagent: str = ""
+    prompt: str = ""
+    # what still runs when the agent's turn ends
+    background: tuple[BackgroundTask, ...] = ()
 
     @property
     def has_failed(self) -> bool:
@@ -61,19 +122,12 @@ class ToolSignal:
     data: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ShellCommand:
-    """One command of a shell line, with its exit code where that is known."""
-
-    line: str
-    exit_code: int | None = None
-
-
 def read_event(body: Mapping[str, Any]) -> HookEvent:
     """Return the event that an agent's hook sent."""
     given = body.get("tool_input")
     return HookEvent(
         name=text_in(body, "hook_event_name"),
+        program=text_in(body, "program") or "claude",
         session=text_in(body, "session_id"),
         cwd=text_in(body, "cwd"),
         tool=text_in(body, "tool_name"),
@@ -84,7 +138,18 @@ def read_event(body: Mapping[str, Any]) -> HookEvent:
         source=text_in(body, "source"),
         message=text_in(body, "message"),
         type=text_in(body, "notification_type"),
+        is_interrupted=body.get("is_interrupt") is True,
+        call=text_in(body, "tool_use_id"),
+        subagent=text_in(body, "agent_id"),
+        prompt=text_in(body, "prompt"),
+        background=tuple(read_background(body.get("background_tasks"))),
     )
+
+
+def read_background(given: Any) -> Iterator[BackgroundTask]:
+    for each in given if isinstance(given, list) else []:
+        if isinstance(each, Mapping):
+            yield BackgroundTask(text_in(each, "type"), text_in(each, "status"))
 
 
 def text_in(values: Mapping[str, Any], name: str) -> str:
@@ -122,54 +187,34 @@ def command_signal(command: ShellCommand) -> ToolSignal:
 
 def commands_of(event: HookEvent) -> list[ShellCommand]:
     """Return the commands of a shell call, such as two for `cd app && make test`."""
-    code = exit_code_of(event)
-    parts = list(split_line(text_in(event.input, "command")))
-    found: list[ShellCommand] = []
-    # The exit code is that of the last command, and of those before it that had to succeed.
-    for line, follows in reversed(parts):
-        code = code if not follows or (follows == "&&" and code == 0) else None
-        if line:
-            found.append(ShellCommand(line, code))
-    return found[::-1]
+    return read_commands(text_in(event.input, "command"), ending_of(event).exit_code)
 
 
-def exit_code_of(event: HookEvent) -> int | None:
-    """Return the exit code of a shell call; None where the agent's program does not report it.
+def ending_of(event: HookEvent) -> Ending:
+    """Return how a shell call ended, as far as the agent's program reports it.
 
-    Claude Code sends PostToolUse for 0 alone. Codex sends it for every end, without the code: its
-    response is a text, where Claude Code's is an object.
+    Claude Code sends PostToolUse for an exit code of 0, and for a command that did not end in the
+    foreground: then its response says so. Codex sends it for every end, with a text as response
+    and without the code.
     """
     if event.has_failed:
         found = EXIT_CODE.match(event.error)
-        return int(found[1]) if found else None
-    return 0 if isinstance(event.response, Mapping) else None
-
-
-def split_line(line: str) -> Iterator[tuple[str, str]]:
-    """Yield each command of a shell line with the operator after it.
-
-    >>> list(split_line("cd app && CI=1 make  test 2>&1 | tail -3"))
-    [('cd app', '&&'), ('make test', '|'), ('tail -3', '')]
-    """
-    lexer = shlex.shlex(REDIRECTED.sub("", line), posix=False, punctuation_chars=SEPARATORS)
-    lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
-    words: list[str] = []
-    try:
-        for token in lexer:
-            if token.strip(SEPARATORS):
-                words.append(token)
-            else:
-                yield join_command(words), token.strip("\n") or ";"
-                words = []
-    except ValueError:  # a quotation without an end, as in some here-documents
-        words = line.split()
-    yield join_command(words), ""
-
-
-def join_command(words: list[str]) -> str:
-    """Return a command's words without the variables that are set for it."""
-    first = next((n for n, word in enumerate(words) if not ASSIGNED.match(word)), len(words))
-    return " ".join(words[first:])
+        if event.is_interrupted or found is None:
+            return Ending(unknown=Unknown.INTERRUPTED)
+        return Ending(int(found[1]))
+    response = event.response
+    if not isinstance(response, Mapping):
+        return Ending(unknown=Unknown.NOT_REPORTED)
+    if response.get("backgroundTaskId"):
+        is_asked = event.input.get("run_in_background") is True
+        return Ending(unknown=Unknown.BACKGROUND if is_asked else Unknown.MOVED_TO_BACKGROUND)
+    if event.input.get("run_in_background") is True:
+        return Ending(unknown=Unknown.BACKGROUND)
+    if response.get("interrupted"):
+        return Ending(unknown=Unknown.INTERRUPTED)
+    if response.get("returnCodeInterpretation"):
+        return Ending(unknown=Unknown.NOT_REPORTED)  # such as 1 of a search that found nothing
+    return Ending(0)
 
 
 def paths_of(event: HookEvent) -> list[str]:
@@ -185,10 +230,30 @@ def paths_of(event: HookEvent) -> list[str]:
 
 def has_run(event: HookEvent, command: str) -> ShellCommand | None:
     """Return how the given command ended, if the shell call ran it."""
-    wanted = [line for line, _ in split_line(command)]
+    given = text_in(event.input, "command")
+    if given.split() == command.split():  # also where several commands share one exit code
+        return ShellCommand(command, ending_of(event).exit_code)
+    wanted = [each.line for each in read_commands(command)]
     ran = commands_of(event)
     lines = [each.line for each in ran]
-    for start in range(len(lines) - len(wanted) + 1):
-        if lines[start : start + len(wanted)] == wanted:
+    for start in reversed(range(len(lines) - len(wanted) + 1)):
+        if wanted and lines[start : start + len(wanted)] == wanted:
             return ran[start + len(wanted) - 1]
     return None
+
+
+# ---- background work
+
+
+def read_notice(event: HookEvent) -> Notice | None:
+    """Return the end of background work that Claude Code tells its model as a prompt.
+
+    None where a person wrote the prompt.
+    """
+    if not event.prompt.startswith(NOTICE):
+        return None
+    found = {name: text.strip() for name, text in NOTICE_FIELD.findall(event.prompt[:TEXT_LENGTH])}
+    code = NOTICE_CODE.search(found.get("summary", ""))
+    status = found.get("status", "")
+    exit_code = int(code[1]) if code else 0 if status == "completed" else None
+    return Notice(found.get("task-id", ""), found.get("tool-use-id", ""), status, exit_code)

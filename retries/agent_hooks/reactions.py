@@ -1,6 +1,6 @@
 """The rules: what each event of an agent's session causes, and the answer of its hook."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,41 +8,50 @@ from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
-from ledger import instructions, journal, optional_cache
+from ledger import journal, optional_cache
 from ledger.api.auth import actor
 from ledger.journal import Kind, Stamp
-from ledger.models import Attempt, Instruction
+from ledger.models import Attempt
 from ledger.redaction import redacted, stripped
-from ledger.schemas.instructions import instruction_out
 from ledger.signal_matching import report_signal
 from ledger.standing_instructions.editing import SESSION_START
-from ledger.states import InstructionState
 from ledger.text import truncate
 from retries.agent_hooks import stops
 from retries.agent_hooks.answers import TEXT_LENGTH, Answer, add_context
-from retries.agent_hooks.events import HookEvent, ShellCommand, has_run, signals_of, text_in
+from retries.agent_hooks.events import (
+    HookEvent,
+    Notice,
+    ToolSignal,
+    Unknown,
+    command_signal,
+    ending_of,
+    has_run,
+    read_notice,
+    signals_of,
+    text_in,
+)
+from retries.agent_hooks.reaching import GAP, SESSION_LENGTH, deliver, reach
 from retries.agent_hooks.sessions import (
     HEARTBEAT_EVERY,
     HookCaller,
     describe_check,
+    find_attempt,
     find_live_attempt,
     take_task,
 )
+from retries.agent_hooks.shell_lines import LINE_LENGTH, ShellCommand, read_commands
 from retries.attempts import heartbeats, releases
 from retries.attempts.live_attempt import LeaseLost
 
-MOST_INSTRUCTIONS = 10
-# In front of an instruction's content, where it is urgent.
-PREFIX_LENGTH = 20
-GAP = "\n\n"
 MESSAGE_LENGTH = 200
 OUTPUT_LENGTH = 4000
 # Notifications that ask for nothing.
 QUIET = {"auth_success", "elicitation_complete", "elicitation_response"}
 # A waiting agent sends its notification repeatedly.
 ATTENTION_SECONDS = 60
-TYPE_LENGTH, SESSION_LENGTH = 64, 128
+TYPE_LENGTH = 64
 SESSION_SECONDS = 7 * 24 * 3600
+BACKGROUND_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +101,17 @@ def react(happening: Happening) -> Answer:
 
 
 def begin_session(happening: Happening) -> Answer:
-    """Claim the session's task. Claude Code's HTTP hooks never send this event."""
+    """Give the session the task that it was started for, or that it has already.
+
+    Another one is claimed at its first prompt. Claude Code's HTTP hooks never send this event.
+    """
     local = happening.local
     if local and local.is_late:
         return {}
     report_session(happening)
-    if not happening.works:
+    # A session that is only opened claims nothing: no prompt may ever follow.
+    is_named = local is not None and local.task
+    if not happening.works or not (is_named or find_live_attempt(happening.caller)):
         return {}
     prompt, held = take_prompt(happening)
     return add_context(happening.event.name, prompt) | held
@@ -136,81 +150,100 @@ def begin_turn(happening: Happening) -> Answer:
     local, caller = happening.local, happening.caller
     if local and local.is_late:
         return {}
-    stops.forget_blocks(caller)
+    if notice := read_notice(happening.event):
+        note_end(notice, happening)
+    else:
+        stops.forget_blocks(caller)
     if local is None and is_first_turn(caller):
         report_session(happening)
     prompt, held = "", Answer()
     if happening.works and find_live_attempt(caller) is None:
         prompt, held = take_prompt(happening)
-    texts = [prompt, *deliver(happening, room=TEXT_LENGTH - len(prompt))]
+    texts = [prompt, *deliver(caller, room=TEXT_LENGTH - len(prompt), now=happening.now)]
     return add_context(happening.event.name, GAP.join(filter(None, texts))) | held
 
 
-def deliver(happening: Happening, *, room: int) -> list[str]:
-    """Deliver the instructions at the head of the queue that fit into `room` characters."""
+def note_end(notice: Notice, happening: Happening) -> None:
+    """Report a background command that has ended, with the exit code that is known now."""
     caller = happening.caller
-    limit = count_fitting(caller.agent_id, room=room)
-    if not limit or not caller.may("instructions:ack"):
-        return []
-    rows = instructions.pull(
-        caller.scoped("instructions:ack"),
-        limit=limit,
-        session=stripped(happening.event.session)[:SESSION_LENGTH] or None,
-        now=happening.now,
-    )
-    return [instruction_out(row)["text"] for row in rows]
+    attempt = find_live_attempt(caller) if happening.works else None
+    started = optional_cache.read(background_key(caller, notice.call))
+    if isinstance(started, str) and notice.exit_code is not None:
+        found = read_commands(started, notice.exit_code)
+        report_signals(map(command_signal, found), happening, attempt)
+    seen = stops.last_check(attempt) if attempt else None
+    if attempt and seen and seen.get("call") == notice.call and notice.exit_code is not None:
+        check = {"command": seen["command"], "exit_code": notice.exit_code, "output": ""}
+        with suppress(LeaseLost):  # the next event tells it
+            heartbeats.renew_lease(
+                attempt.id,
+                caller=caller.scoped("tasks:work"),
+                progress=attempt.progress | {stops.CHECK: check},
+                now=happening.now,
+            )
 
 
-def count_fitting(agent_id: UUID, *, room: int) -> int:
-    """Return how many instructions at the head of the queue have room in a hook's text."""
-    rows = Instruction.objects.filter(agent_id=agent_id, state=InstructionState.QUEUED)
-    count = 0
-    for content in rows.order_by("position").values_list("content", flat=True)[:MOST_INSTRUCTIONS]:
-        room -= len(content) + PREFIX_LENGTH + len(GAP)
-        if room < 0:
-            break
-        count += 1
-    return count
+def background_key(caller: HookCaller, call: str) -> str:
+    return f"hook-background:{caller.agent_id}:{caller.worker_id}:{call}"
 
 
 def end_tool(happening: Happening) -> Answer:
-    """Report the agent's actions as signals, and renew the lease of its attempt."""
+    """Report what the agent did, renew its lease, and tell it what waits for it."""
     event, caller, local = happening.event, happening.caller, happening.local
-    attempt = find_live_attempt(caller) if happening.works else None
-    attempt_id = local.attempt if local else None
-    age = timedelta(seconds=local.age_s) if local and local.is_late else None
-    for each in signals_of(event, folder=local.folder if local else ""):
+    attempt = find_attempt(caller) if happening.works else None
+    live = attempt if attempt and attempt.outcome is None else None
+    if ending_of(event).is_later:
+        line = redacted(text_in(event.input, "command"))[:LINE_LENGTH]
+        key = background_key(caller, event.call)
+        optional_cache.write(key, line, seconds=BACKGROUND_SECONDS)
+    report_signals(signals_of(event, folder=local.folder if local else ""), happening, live)
+    if local and local.is_late:
+        return {}
+    if live:
+        beat(live, happening)
+    if event.subagent:
+        return {}  # what it is told does not reach the session's own agent
+    is_claude = event.program == "claude"
+    return reach(caller, event.name, attempt, is_claude=is_claude, now=happening.now)
+
+
+def report_signals(
+    found: Iterable[ToolSignal], happening: Happening, attempt: Attempt | None
+) -> None:
+    """Report the agent's actions, at the time when they happened."""
+    local, now = happening.local, happening.now
+    is_late = local is not None and local.is_late
+    for each in found:
         report_signal(
             each.type,
             each.data,
-            caller=caller.scoped("signals:write"),
-            session=event.session,
-            attempt=attempt.id if attempt else attempt_id,
-            happened_at=None if age is None else happening.now - age,
-            now=happening.now,
+            caller=happening.caller.scoped("signals:write"),
+            session=happening.event.session,
+            attempt=attempt.id if attempt else local.attempt if local else None,
+            happened_at=now - timedelta(seconds=local.age_s) if local and is_late else None,
+            now=now,
         )
-    if attempt and age is None:
-        beat(attempt, happening)
-    return {}
 
 
 def beat(attempt: Attempt, happening: Happening) -> None:
-    """Renew the lease at most every 30 seconds, and note at once how the task's check ended."""
+    """Renew the lease at most every 30 seconds, and note at once what decides about the result."""
     event, now = happening.event, happening.now
-    check = describe_check(attempt.task.payload) if happening.local is None else None
+    check = describe_check(attempt.task.payload)
     ran = has_run(event, check["command"]) if check else None
     progress = dict(attempt.progress) if isinstance(attempt.progress, dict) else {}
+    wrote = has_written(event)
     # A check is valid only for the files as they were.
-    is_outdated = stops.CHECK in progress and has_written(event)
+    is_news = wrote and (stops.CHECK in progress or stops.CHANGED not in progress)
     last = attempt.heartbeat_at or attempt.started_at
-    if not (ran or is_outdated) and now - last < HEARTBEAT_EVERY:
+    if not (ran or is_news) and now - last < HEARTBEAT_EVERY:
         return
     progress["message"] = describe_call(event)
-    if is_outdated:
-        del progress[stops.CHECK]
+    if wrote:
+        progress.pop(stops.CHECK, None)
+        progress[stops.CHANGED] = True
     if check and ran:
         progress[stops.CHECK] = note_check(check["command"], ran, event)
-    with suppress(LeaseLost):  # the agent learns of it when it stops
+    with suppress(LeaseLost):  # the next event tells it
         heartbeats.renew_lease(
             attempt.id, caller=happening.caller.scoped("tasks:work"), progress=progress, now=now
         )
@@ -221,14 +254,18 @@ def has_written(event: HookEvent) -> bool:
 
 
 def note_check(command: str, ran: ShellCommand, event: HookEvent) -> dict[str, Any]:
-    """Return how the check ended that the agent ran by itself, as a report contains it."""
+    """Return how the check ended that the agent ran by itself, as a report contains it.
+
+    Where its exit code is not known, `unknown` says why, and `call` finds its end later.
+    """
     response = event.response if isinstance(event.response, Mapping) else {}
     output = event.error or "\n".join(
         filter(None, (text_in(response, "stdout"), text_in(response, "stderr")))
     )
-    # Without an exit code from the agent's program, it is not a success.
-    code = 1 if ran.exit_code is None else ran.exit_code
-    return {"command": command, "exit_code": code, "output": redacted(output)[-OUTPUT_LENGTH:]}
+    found = {"command": command, "exit_code": ran.exit_code}
+    if ran.exit_code is None:
+        return found | {"unknown": ending_of(event).unknown or Unknown.HIDDEN, "call": event.call}
+    return found | {"output": redacted(output)[-OUTPUT_LENGTH:]}
 
 
 def describe_call(event: HookEvent) -> str:
@@ -240,7 +277,7 @@ def describe_call(event: HookEvent) -> str:
 
 def end_turn(happening: Happening) -> Answer:
     """Hold the agent while its work is not done: see `stops`."""
-    local, caller = happening.local, happening.caller
+    event, local, caller = happening.event, happening.local, happening.caller
     if local and local.is_late:
         if local.attempt is None or not happening.works:
             return {}
@@ -251,17 +288,18 @@ def end_turn(happening: Happening) -> Answer:
             usage=local.usage,
             now=happening.now,
         )
-    if (local is None or local.verification is None) and (
-        held := stops.hold(caller, happening.now)
-    ):
+    # An agent that waits for its subagents and commands is not held.
+    is_waiting = any(task.is_running for task in event.background)
+    is_asked = local is not None and local.verification is not None
+    if not is_waiting and not is_asked and (held := stops.hold(caller, happening.now)):
         return held
     if not happening.works:
         return {}
     return stops.stop(
         caller,
+        event,
         verification=local.verification if local else None,
         usage=local.usage if local else None,
-        summary=happening.event.last_message,
         can_check=local is not None,
         now=happening.now,
     )

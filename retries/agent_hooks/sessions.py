@@ -26,6 +26,8 @@ from retries.retry_context.storing import store_contexts
 LEASE_S = 1800
 HEARTBEAT_EVERY = timedelta(seconds=30)
 WORKER = "session:"
+# The agent needs the id to ask a person, or to report that it is blocked.
+NAME = "\n\n(Your attempt is {id}. Tenfour reports it when you stop.)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,10 @@ def give(claimed: ClaimResult) -> Given | None:
             break
     store_contexts([(row, history, context)], budget=budget)
     rest = f"the rest is in 'tenfour task show {row['id']}'"
-    return Given(row["attempt_id"], row, fit(prompt, rest=rest), fit(context, rest=rest))
+    name = NAME.format(id=row["attempt_id"])
+    length = TEXT_LENGTH - len(name)
+    texts = [fit(text, length=length, rest=rest) + name for text in (prompt, context) if text]
+    return Given(row["attempt_id"], row, texts[0], texts[1] if context else "")
 
 
 def describe_check(payload: Any) -> dict[str, Any] | None:

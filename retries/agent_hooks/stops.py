@@ -1,5 +1,6 @@
 """Decide whether an agent may stop: by its check; a retry makes it continue."""
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -9,23 +10,30 @@ from uuid import UUID
 
 from ledger import optional_cache
 from ledger.api.auth import actor
-from ledger.errors import NotFound
+from ledger.errors import InvalidTransition, NotFound
 from ledger.journal import Stamp
 from ledger.models import Agent, Attempt
 from ledger.states import FailureType
-from ledger.text import describe_exit
-from retries.agent_hooks.answers import Answer, block, show_message
+from ledger.text import describe_exit, truncate
+from ledger.tokens import TrustedCaller
+from retries.agent_hooks.answers import TEXT_LENGTH, Answer, block, show_message
+from retries.agent_hooks.events import HookEvent, Unknown
+from retries.agent_hooks.reaching import GAP, deliver, describe_loss, tell_loss
 from retries.agent_hooks.sessions import (
     HookCaller,
     describe_check,
-    find_live_attempt,
+    find_attempt,
     give,
+    take_task,
 )
 from retries.api.attempts import claim_next_attempt
+from retries.attempts import heartbeats
 from retries.attempts.exit_codes import last_lines
 from retries.attempts.finishing import Reply, finish_attempt
 from retries.attempts.live_attempt import LeaseLost
+from retries.attempts.questions import QUESTION_LENGTH, ask
 from retries.attempts.report_fields import Report
+from retries.escalations.lifecycle import Question
 from retries.holds import hold_stop
 
 # Claude Code stops after eight consecutive blocks, whatever its hooks answer.
@@ -33,6 +41,25 @@ MOST_BLOCKS = 7
 BLOCKS_SECONDS = 24 * 3600
 # The key of an attempt's progress that holds how its check ended, as the agent ran it.
 CHECK = "check"
+# Another key: whether the session has changed a file.
+CHANGED = "changed_files"
+
+# Why the result of the check is not known.
+UNKNOWN = {
+    Unknown.BACKGROUND: "The check of your task was started in the background, and its result is "
+    "not known. Wait until it ends and read its result, or run it in the foreground. ",
+    Unknown.INTERRUPTED: "The check of your task was interrupted. ",
+    Unknown.NOT_REPORTED: "The result of your task's check was not reported. ",
+    Unknown.HIDDEN: "The exit code of your task's check was hidden by the rest of the line that "
+    "ran it. Run the check by itself. ",
+}
+UNKNOWN[Unknown.MOVED_TO_BACKGROUND] = UNKNOWN[Unknown.BACKGROUND]
+# A fenced block, and a sentence that asks.
+CODE = re.compile(r"```[^`]{0,4000}```")
+QUESTION = re.compile(r"[^.!?\n]{2,300}\?(?=[\s)\"'*]|$)")
+COURTESY = re.compile(r"\b(?:anything|something) else\b", re.I)
+ASKED = "Tenfour: the question is in the inbox: {url}"
+AGAIN = "Attempt {number} of your task had ended without its result, and the task is yours again."
 
 ENDINGS = {
     "wait": "Tenfour: the task will be retried at {not_before}.",
@@ -45,43 +72,106 @@ ENDINGS = {
 
 def stop(
     caller: HookCaller,
+    event: HookEvent,
     *,
     verification: Mapping[str, Any] | None,
     usage: dict[str, Any] | None,
-    summary: str,
     can_check: bool,
     now: datetime,
 ) -> Answer:
     """Return whether the agent may stop; its attempt is reported with the check's result.
 
     With `can_check`, the agent's side runs the check and asks again. Otherwise, the check is what
-    the agent itself ran last.
+    the agent itself ran last. While something runs in the background, a turn's end is no result. A
+    turn that ends with a question, and changed no file, asks a person.
     """
-    attempt = find_live_attempt(caller)
-    if attempt is None:
-        return {}
+    attempt = find_attempt(caller)
+    if attempt is None or attempt.outcome is not None:
+        return continue_lost(caller, attempt, now=now) if attempt else {}
     check = describe_check(attempt.task.payload)
+    seen = last_check(attempt)
+    if waits_for_background(event, check, seen):
+        with suppress(LeaseLost):  # the next event tells it
+            heartbeats.renew_lease(attempt.id, caller=caller.scoped("tasks:work"), now=now)
+        return {}
+    question = "" if has_changed_files(attempt) else find_question(event.last_message)
     if check and verification is None:
         if can_check:
             return {"tenfour": {"attempt": str(attempt.id), "verify": check}}
-        verification = last_check(attempt)
+        verification = seen if seen and seen.get("exit_code") is not None else None
         # Without Redis blocks are not counted, and nothing else would end them.
-        if verification is None and 0 < count_block(caller) <= MOST_BLOCKS:
-            return block(f"Before you stop, run the check of your task: {check['command']}")
-    report = replace(report_of(check, verification, summary=summary), usage=usage)
+        if verification is None and not question and 0 < count_block(caller) <= MOST_BLOCKS:
+            return block(ask_for_check(check, seen))
+    report = replace(report_of(check, verification, summary=event.last_message), usage=usage)
+    if question and (verification is None or report.message):
+        return ask_person(caller, attempt, event.last_message, now=now)
     reply = finish_attempt(attempt.id, report, caller=caller.scoped("tasks:work"), now=now)
     return follow(caller, attempt.id, reply)
 
 
+def waits_for_background(
+    event: HookEvent, check: Mapping[str, Any] | None, seen: Mapping[str, Any] | None
+) -> bool:
+    """Return whether a result is still to come from what the agent left running.
+
+    A command may run for as long as the session, as a server does, once the check has passed.
+    """
+    running = [task for task in event.background if task.is_running]
+    if check and seen and seen.get("exit_code") == check.get("expect_exit", 0):
+        running = [task for task in running if not task.is_command]
+    return bool(running)
+
+
+def ask_for_check(check: Mapping[str, Any], seen: Mapping[str, Any] | None) -> str:
+    """Return the text for an agent that stops before its check's result is known."""
+    unknown = str(seen.get("unknown") or "") if seen else ""
+    why = UNKNOWN.get(unknown, "")
+    return f"{why}Before you stop, run the check of your task: {check['command']}"
+
+
+def ask_person(caller: HookCaller, attempt: Attempt, message: str, *, now: datetime) -> Answer:
+    """Open the question that an agent's turn ends with; the answer comes with the next prompt."""
+    agent = Agent.objects.get(pk=caller.agent_id)
+    trusted = TrustedCaller(
+        actor(caller.principal), agent=agent, request_id=caller.bearer.request_id
+    )
+    question = Question(text=truncate(message, QUESTION_LENGTH), choices=[])
+    try:
+        opened = ask(attempt.id, question, caller=trusted, now=now)
+    except (LeaseLost, InvalidTransition):
+        return {}  # it ended meanwhile, or a person has aborted it: the next event tells it
+    return show_message(ASKED.format(url=f"{caller.base_url}/escalations/{opened.id}/"))
+
+
+def continue_lost(caller: HookCaller, attempt: Attempt, *, now: datetime) -> Answer:
+    """Give the session its task again whose attempt was taken away, so that its work counts."""
+    if describe_loss(attempt) is None:
+        return {}
+    given = take_task(caller, task="", now=now)
+    if given is None:
+        loss = tell_loss(attempt)
+        return show_message(f"Tenfour: {loss}") if loss else {}
+    check = describe_check(given.task["payload"])
+    held = {"tenfour": {"attempt": str(given.attempt_id), "verify": check}}
+    text = given.retry_context or given.prompt
+    return block(f"{AGAIN.format(number=attempt.number)}\n\n{text}") | held
+
+
 def hold(caller: HookCaller, now: datetime) -> Answer:
-    """Return what keeps the agent from stopping: instructions whose rules hold the stop."""
+    """Return what keeps the agent from stopping.
+
+    These are instructions whose rules hold the stop, and those that have not reached the agent.
+    """
     agent = Agent.objects.get(pk=caller.agent_id)
     stamp = Stamp(actor(caller.principal), now, caller.bearer.request_id)
     found = hold_stop(agent, session=caller.session, stamp=stamp)
-    if found.held:
-        count_block(caller)
-        return block(found.text)
-    return {}
+    texts = [found.text] if found.held else []
+    if count_blocks(caller) < MOST_BLOCKS:
+        texts += deliver(caller, room=TEXT_LENGTH - sum(map(len, texts)), now=now)
+    if not texts:
+        return {}
+    count_block(caller)
+    return block(GAP.join(texts))
 
 
 def report_late(
@@ -104,9 +194,27 @@ def report_late(
 
 
 def last_check(attempt: Attempt) -> Mapping[str, Any] | None:
-    """Return the check's result that `note_check` stored."""
+    """Return the check's result that `note_check` stored; its exit code may be unknown."""
     found = attempt.progress.get(CHECK) if isinstance(attempt.progress, dict) else None
     return found if isinstance(found, dict) else None
+
+
+def has_changed_files(attempt: Attempt) -> bool:
+    return isinstance(attempt.progress, dict) and bool(attempt.progress.get(CHANGED))
+
+
+def find_question(message: str) -> str:
+    """Return the question to a person in a message's last paragraph; empty without one.
+
+    >>> find_question("I looked around.\\n\\nWhich database should I use? I have not started yet.")
+    'Which database should I use?'
+    >>> find_question("Done. Is there anything else?")
+    ''
+    """
+    paragraphs = [text for text in CODE.sub("", message).split("\n\n") if text.strip()]
+    found = QUESTION.findall(paragraphs[-1]) if paragraphs else []
+    asked = [text.strip() for text in found if not COURTESY.search(text)]
+    return asked[-1] if asked else ""
 
 
 def report_of(
@@ -167,6 +275,11 @@ def follow(caller: HookCaller, attempt_id: UUID, reply: Reply) -> Answer:
 def count_block(caller: HookCaller) -> int:
     """Count this block; return how many there were since the last prompt."""
     return optional_cache.increment(block_key(caller), seconds=BLOCKS_SECONDS)
+
+
+def count_blocks(caller: HookCaller) -> int:
+    """Return how many blocks there were since the last prompt; 0 without Redis."""
+    return optional_cache.read(block_key(caller)) or 0
 
 
 def forget_blocks(caller: HookCaller) -> None:

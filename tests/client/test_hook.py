@@ -135,7 +135,7 @@ def test_a_report_survives_and_is_sent_with_the_next_event(
     payload = {"action": "Write", "verify": {"command": "echo FAIL; exit 3"}}
     producer.tasks.enqueue("coder", "implementation", payload=payload)
     through = {"TENFOUR_URL": line.url}
-    assert "Write" in hook("SessionStart", source="startup", env=through).out
+    assert "Write" in hook("UserPromptSubmit", env=through).out
     line.faults.extend([DROPPED] * 100)
     stopped = hook("Stop", env=through)
     assert (stopped.status, stopped.out) == (0, "")

@@ -240,7 +240,8 @@ def test_the_end_of_a_session_releases_its_attempt(agent: Agent, hook: Hook) -> 
 
 def test_a_resumed_session_is_given_its_task_again(agent: Agent, hook: Hook) -> None:
     make_task(agent)
-    first = context(hook("SessionStart", source="startup"))
+    assert hook("SessionStart", source="startup") == {}
+    first = context(hook("UserPromptSubmit"))
     assert "Write a parser" in first
     assert context(hook("SessionStart", source="compact")) == first
     assert Attempt.objects.count() == 1
@@ -249,7 +250,7 @@ def test_a_resumed_session_is_given_its_task_again(agent: Agent, hook: Hook) -> 
 
 def test_a_long_prompt_fits_and_says_where_the_rest_is(agent: Agent, hook: Hook) -> None:
     id = enqueue(agent, "implementation", {"action": "long " * 5000})
-    text = context(hook("SessionStart"))
+    text = context(hook("UserPromptSubmit"))
     assert len(text) <= 9500
     assert f"tenfour task show {id}" in text
 
@@ -272,7 +273,8 @@ def test_an_agent_is_held_until_it_did_what_its_change_asked_for(
     hook("PostToolUse", tool_name="Write", tool_input={"file_path": "/app/docs/a.md"})
     assert Instruction.objects.count() == 0
     hook("PostToolUse", tool_name="Write", tool_input={"file_path": "/app/src/a.py"})
-    assert hook("Stop") == {"decision": "block", "reason": "Run the tests: make test"}
+    reason = "Run the tests: make test\n(Tenfour lets you stop after you have run 'make test'.)"
+    assert hook("Stop") == {"decision": "block", "reason": reason}
     task.refresh_from_db()
     assert task.state == "running"  # it is not reported before the agent may stop
     ran("cd app && make test")
@@ -300,7 +302,7 @@ def test_a_rule_can_wait_for_the_start_of_a_session(agent: Agent, hook: Hook) ->
 
 def test_the_agents_side_is_asked_to_run_the_check(agent: Agent, hook: Hook) -> None:
     make_task(agent)
-    given = hook("SessionStart", local={"folder": "/app"})["tenfour"]
+    given = hook("UserPromptSubmit", local={"folder": "/app"})["tenfour"]
     assert given["verify"] == {"command": "make test"}
     asked = hook("Stop", local={"folder": "/app"})
     assert asked == {"tenfour": given}
@@ -314,7 +316,7 @@ def test_the_agents_side_is_asked_to_run_the_check(agent: Agent, hook: Hook) -> 
 
 def test_a_late_report_ends_the_attempt_and_opens_no_other(agent: Agent, hook: Hook) -> None:
     make_task(agent)
-    attempt = hook("SessionStart", local={"folder": "/app"})["tenfour"]["attempt"]
+    attempt = hook("UserPromptSubmit", local={"folder": "/app"})["tenfour"]["attempt"]
     late = {"late": True, "attempt": attempt, "verification": {"exit_code": 2, "output": "FAIL"}}
     assert hook("Stop", local=late) == {}
     assert hook("Stop", local=late) == {}  # sent twice
@@ -416,7 +418,7 @@ def test_another_agents_session_is_not_touched(
     agent: Agent, hook: Hook, api: Callable[..., Api]
 ) -> None:
     make_task(agent)
-    hook("SessionStart")
+    hook("UserPromptSubmit")
     other = api("agent", agent=make_agent("other"))
     body = {"hook_event_name": "SessionEnd", "session_id": "s-1"}
     assert other("POST", "/hooks/agent", body).body == {}
@@ -428,7 +430,7 @@ def test_another_agents_session_is_not_touched(
 
 def test_the_ledger_says_that_the_agent_did_it(agent: Agent, hook: Hook) -> None:
     make_task(agent)
-    hook("SessionStart")
+    hook("UserPromptSubmit")
     claimed = Event.objects.get(kind="task.claimed")
     assert (claimed.actor_type, claimed.actor_name) == ("token", "coder")
     assert Instruction.objects.count() == 0

@@ -1,0 +1,361 @@
+"""Small cases after reports of users, over HTTP and through the command `tenfour hook`."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from tenfour.hook_events import reduce_event
+
+from ledger.instructions import Expect
+from ledger.journal import SYSTEM, Stamp
+from ledger.models import Agent, Attempt, Event, Instruction, Task
+from ledger.standing_instructions.editing import On, RuleSpec, create_rule
+from ledger.tokens import TrustedCaller
+from retries import task_actions
+from retries.attempts import leases, releases
+from retries.models import Escalation
+from tests.conftest import Api
+from tests.factories import send, state_of
+from tests.retries.agent_hooks.test_api import context, make_task
+
+pytestmark = pytest.mark.django_db
+
+SHELL = {"stdout": "", "stderr": "", "interrupted": False}
+RUNNING = [{"id": "a1", "type": "subagent", "status": "running"}]
+COMMAND_RUNS = [{"id": "b1", "type": "shell", "status": "running"}]
+Hook = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(params=["http", "command"])
+def hook(request: pytest.FixtureRequest, coder: Api) -> Hook:
+    """Sends an event of the session `s-1`, as Claude Code does or as `tenfour hook` does."""
+
+    def hook(event: str, *, session: str = "s-1", checked: int | None = None, **fields: Any) -> Any:
+        body = {"hook_event_name": event, "session_id": session, "cwd": "/app", **fields}
+        if request.param == "command":
+            local: dict[str, Any] = {"folder": "/app"}
+            if checked is not None:
+                local["verification"] = {"command": "make test", "exit_code": checked}
+            body = reduce_event(body, {}) | {"program": "claude", "tenfour": local}
+        response = coder("POST", "/hooks/agent", body)
+        assert response.status_code == 200, response.body
+        return response.body
+
+    hook.is_http = request.param == "http"  # type: ignore[attr-defined]
+    return hook
+
+
+def ran(hook: Hook, command: str, *, response: Any = None, **more: Any) -> dict[str, Any]:
+    given = {"command": command} | more.pop("input", {})
+    answer = {**SHELL, **(response or {})}
+    return hook("PostToolUse", tool_name="Bash", tool_input=given, tool_response=answer, **more)
+
+
+def wrote(hook: Hook, path: str = "/app/src/a.py") -> dict[str, Any]:
+    given = {"file_path": path, "content": "x"}
+    return hook(
+        "PostToolUse", tool_name="Write", tool_input=given, tool_response={"type": "create"}
+    )
+
+
+# ---- what is not known to have passed
+
+
+@pytest.mark.parametrize(
+    ("given", "response"),
+    [
+        ({"run_in_background": True}, {"backgroundTaskId": "b1"}),
+        ({"run_in_background": True}, {}),
+        ({}, {"backgroundTaskId": "b1"}),
+        ({}, {"interrupted": True}),
+        ({}, {"returnCodeInterpretation": "No matches found"}),
+    ],
+    ids=["background", "asked", "moved", "interrupted", "interpreted"],
+)
+def test_a_check_without_a_known_end_proves_nothing(
+    agent: Agent, hook: Hook, given: dict[str, Any], response: dict[str, Any]
+) -> None:
+    """F02, AGT-1: a check that was only started, or was interrupted, has no exit code."""
+    task = make_task(agent)
+    expect = Expect("fs_command", {"line": "make test", "exit_code": 0})
+    waiting = send(agent, "Run the tests", expect=expect)
+    hook("UserPromptSubmit", prompt="go")
+    ran(hook, "make test", input=given, response=response, tool_use_id="t1")
+    assert hook("Stop", last_assistant_message="It runs.", background_tasks=COMMAND_RUNS) == {}
+    task.refresh_from_db()
+    assert task.state == "running"
+    asked = hook("Stop", last_assistant_message="It ran.", background_tasks=[])
+    if hook.is_http:  # type: ignore[attr-defined]
+        assert asked["decision"] == "block" and "make test" in asked["reason"]
+    else:
+        assert asked["tenfour"]["verify"] == {"command": "make test"}
+    assert state_of(waiting) == "delivered"
+    task.refresh_from_db()
+    assert task.state == "running"
+
+
+@pytest.mark.parametrize(
+    "line", ["make test | tail -3", "make test || true", "make test; echo ok", "make test &"]
+)
+def test_a_hidden_exit_code_is_neither_a_success_nor_a_failure(
+    agent: Agent, hook: Hook, line: str
+) -> None:
+    task = make_task(agent)
+    hook("UserPromptSubmit", prompt="go")
+    ran(hook, line)
+    answer = hook("Stop", last_assistant_message="Passed.")
+    if hook.is_http:  # type: ignore[attr-defined]
+        assert "was hidden by the rest of the line" in answer["reason"]
+    task.refresh_from_db()
+    assert (task.state, Attempt.objects.count()) == ("running", 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "summary", "code"),
+    [
+        ("failed", 'Background command "bg" failed with exit code 7', 7),
+        ("completed", 'Background command "bg" completed (exit code 0)', 0),
+        ("completed", "Background command completed", 0),
+        ("killed", "Background command was stopped", None),
+    ],
+)
+def test_the_end_of_a_background_command_is_known_later(
+    agent: Agent, hook: Hook, status: str, summary: str, code: int | None
+) -> None:
+    make_task(agent)
+    expect = Expect("fs_command", {"line": "make test", "exit_code": 0})
+    waiting = send(agent, "Run the tests", expect=expect)
+    hook("UserPromptSubmit", prompt="go")
+    ran(hook, "make test", response={"backgroundTaskId": "b1"}, tool_use_id="t1")
+    notice = (
+        f"<task-notification>\n<task-id>b1</task-id>\n<tool-use-id>t1</tool-use-id>\n"
+        f"<status>{status}</status>\n<summary>{summary}</summary>\n</task-notification>"
+    )
+    hook("UserPromptSubmit", prompt=notice)
+    assert Attempt.objects.get().progress["check"].get("exit_code") == code
+    assert state_of(waiting) == ("acknowledged" if code == 0 else "delivered")
+    if hook.is_http:  # type: ignore[attr-defined]
+        hook("Stop", last_assistant_message="Passed.")
+        assert Task.objects.get().state == ("done" if code == 0 else "running")
+
+
+def test_a_turn_that_leaves_work_running_is_no_result(agent: Agent, hook: Hook) -> None:
+    """F03, AGT-3: the Stop after the last subagent reports."""
+    task = make_task(agent, verify="")
+    hook("UserPromptSubmit", prompt="go")
+    wrote(hook)
+    lease = Attempt.objects.get().lease_expires_at
+    for tasks in (RUNNING, COMMAND_RUNS):
+        assert hook("Stop", last_assistant_message="I wait.", background_tasks=tasks) == {}
+    attempt = Attempt.objects.get()
+    assert attempt.outcome is None and attempt.lease_expires_at > lease
+    ended = [RUNNING[0] | {"status": "completed"}]
+    assert hook("Stop", last_assistant_message="Done.", background_tasks=ended) == {}
+    task.refresh_from_db()
+    assert task.state == "done"
+
+
+def test_a_server_that_runs_on_does_not_hold_back_a_proven_result(agent: Agent, hook: Hook) -> None:
+    task = make_task(agent)
+    hook("UserPromptSubmit", prompt="go")
+    wrote(hook)
+    ran(hook, "make test")
+    hook("Stop", last_assistant_message="Done.", background_tasks=COMMAND_RUNS, checked=0)
+    task.refresh_from_db()
+    assert task.state == "done"
+
+
+def test_an_agent_that_waits_is_not_held(agent: Agent, hook: Hook) -> None:
+    """F31: no block, and none is counted, while a subagent runs."""
+    rule = RuleSpec(
+        on=On(event="signal", type="fs_write", match={"path": {"glob": "src/**"}}),
+        content="Run the tests after changing code.",
+        expect=Expect("fs_command", {"line": "make test"}),
+        hold_stop=True,
+    )
+    create_rule(rule, project=agent.project, stamp=Stamp(SYSTEM))
+    wrote(hook)
+    for _ in range(10):
+        assert hook("Stop", last_assistant_message="waiting", background_tasks=RUNNING) == {}
+    assert Instruction.objects.get().holds == 0
+    reasons = [hook("Stop", last_assistant_message="Done.")["reason"] for _ in range(4)]
+    assert [text[:13] for text in reasons] == [
+        "Run the tests",
+        "Run the tests",
+        "**IMPORTANT:*",
+        "**URGENT:** R",
+    ]
+    assert all("after you have run 'make test'" in text for text in reasons)
+    assert Instruction.objects.get().deliveries == 5  # one with the write, and four at Stop
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Which database should I use, PostgreSQL or SQLite? I have not started yet.",
+        "I looked at the code.\n\nShould I delete the old parser?",
+        "**Do you want the JSON or the YAML form?**",
+    ],
+)
+def test_a_turn_that_ends_with_a_question_asks_a_person(
+    agent: Agent, hook: Hook, operator: Api, message: str
+) -> None:
+    """F30, AGT-12: nothing was done, so it is no success."""
+    task = make_task(agent, verify="")
+    hook("UserPromptSubmit", prompt="go")
+    shown = hook("Stop", last_assistant_message=message)["systemMessage"]
+    escalation = Escalation.objects.get()
+    assert shown.endswith(f"/escalations/{escalation.id}/")
+    assert (escalation.question, escalation.reason) == (message, "agent_question")
+    task.refresh_from_db()
+    assert task.state == "escalated"
+    body = {"text": "answer: PostgreSQL"}
+    assert operator("POST", f"/escalations/{escalation.id}/resolve", body).status_code == 200
+    assert "PostgreSQL" in context(hook("UserPromptSubmit", prompt="Go on"))
+
+
+@pytest.mark.parametrize(
+    ("message", "writes"),
+    [
+        ("Parser written. Should I also write the docs?", True),
+        ("The disk is half full.", False),
+        ("Is it broken? No: the disk is half full.\n\nNothing to do.", False),
+        ("The report is in the chat. Is there anything else I can do?", False),
+        ("```\nwhy?\n```", False),
+    ],
+)
+def test_a_turn_that_ends_without_a_question_is_reported(
+    agent: Agent, hook: Hook, message: str, writes: bool
+) -> None:
+    task = make_task(agent, verify="")
+    hook("UserPromptSubmit", prompt="go")
+    if writes:
+        wrote(hook)
+    assert hook("Stop", last_assistant_message=message) == {}
+    task.refresh_from_db()
+    assert task.state == "done"
+
+
+# ---- what is a command
+
+
+def test_a_text_in_a_here_document_is_no_command(agent: Agent, hook: Hook) -> None:
+    """F11, AGT-9."""
+    id = send(agent, "Run the tests", expect=Expect("fs_command", {"line": "make test"}))
+    hook("UserPromptSubmit", prompt="go")
+    ran(hook, "cat > GUIDE.md <<'EOF'\nRun this:\nmake test\nEOF")
+    assert state_of(id) == "delivered"
+
+
+@pytest.mark.parametrize("line", ["make test > out.txt 2>&1", "timeout 300 make test"])
+def test_redirections_and_launchers_are_no_part_of_a_command(
+    agent: Agent, hook: Hook, line: str
+) -> None:
+    """F12, AGT-10."""
+    id = send(agent, "Run the tests", expect=Expect("fs_command", {"line": "make test"}))
+    hook("UserPromptSubmit", prompt="go")
+    ran(hook, line)
+    assert state_of(id) == "acknowledged"
+
+
+# ---- who has a task
+
+
+def test_a_session_that_is_only_opened_claims_nothing(agent: Agent, hook: Hook) -> None:
+    """F20, AGT-13."""
+    make_task(agent)
+    for session, source in (("orig", "resume"), ("phantom", "startup")):
+        assert hook("SessionStart", session=session, source=source) == {}
+    assert Attempt.objects.count() == 0
+    assert "Write a parser" in context(hook("UserPromptSubmit", session="orig", prompt="go"))
+
+
+def lose(agent: Agent, how: str) -> None:
+    attempt = Attempt.objects.get(outcome=None)
+    if how == "released":
+        releases.release(attempt.id, caller=TrustedCaller(SYSTEM, agent=agent), reason="shutdown")
+    else:
+        leases.expire(now=attempt.lease_expires_at + timedelta(seconds=1))
+        Task.objects.update(due_at=timezone.now())
+
+
+@pytest.mark.parametrize("how", ["released", "expired"])
+def test_a_lost_attempt_is_told_once_and_given_again_at_stop(
+    agent: Agent, hook: Hook, how: str
+) -> None:
+    """F28, AGT-11: the session hears that its attempt is over, and its work is recorded."""
+    task = make_task(agent, verify="", title="Parser", max_attempts=3)
+    hook("UserPromptSubmit", prompt="go")
+    lose(agent, how)
+    told = context(ran(hook, "ls"))
+    assert told.startswith("Attempt 1 of the task 'Parser' is over: ")
+    assert ("given back" if how == "released" else "its lease expired") in told
+    assert ran(hook, "ls") == {}
+    again = hook("Stop", last_assistant_message="All done.")
+    assert again["decision"] == "block" and "the task is yours again" in again["reason"]
+    assert hook("Stop", last_assistant_message="All done.") == {}
+    task.refresh_from_db()
+    assert (task.state, task.attempts) == ("done", 2)
+
+
+def test_a_reported_attempt_is_not_lost(agent: Agent, hook: Hook) -> None:
+    make_task(agent, verify="")
+    hook("UserPromptSubmit", prompt="go")
+    hook("Stop", last_assistant_message="Done.")
+    assert ran(hook, "ls") == {}
+    assert hook("Stop", last_assistant_message="Yes.") == {}
+
+
+def test_an_abort_ends_the_turn_at_the_next_call(agent: Agent, hook: Hook) -> None:
+    """AGT-11: people press abort because the agent does damage now."""
+    task = make_task(agent, verify="")
+    hook("UserPromptSubmit", prompt="go")
+    task_actions.abort([task.pk], stamp=Stamp(SYSTEM))
+    answer = ran(hook, "rm -rf build")
+    assert answer["continue"] is False and "aborted" in answer["stopReason"]
+    task.refresh_from_db()
+    assert task.state == "aborted"
+    assert Attempt.objects.get().outcome == "aborted"
+
+
+# ---- what waits reaches the agent
+
+
+def test_an_instruction_reaches_a_working_agent_at_its_next_call(agent: Agent, hook: Hook) -> None:
+    """F29, AGT-4."""
+    hook("SessionStart", source="startup")
+    id = send(agent, "Stop after the parser", priority=True)
+    assert context(ran(hook, "ls")) == "Stop after the parser"
+    row = Instruction.objects.get(pk=id)
+    assert (row.state, row.deliveries, row.delivered_to) == ("delivered", 1, "s-1")
+    assert ran(hook, "ls") == {}
+
+
+def test_an_instruction_holds_the_stop_once(agent: Agent, hook: Hook) -> None:
+    task = make_task(agent, verify="")
+    hook("UserPromptSubmit", prompt="go")
+    id = send(agent, "Write the docs, too")
+    held = hook("Stop", last_assistant_message="Done.")
+    assert held == {"decision": "block", "reason": "Write the docs, too"}
+    assert state_of(id) == "delivered"
+    task.refresh_from_db()
+    assert task.state == "running"
+    assert hook("Stop", last_assistant_message="Done.") == {}
+    task.refresh_from_db()
+    assert task.state == "done"
+
+
+def test_a_subagent_is_not_told_what_is_meant_for_its_session(agent: Agent, hook: Hook) -> None:
+    id = send(agent, "Stop after the parser")
+    assert ran(hook, "ls", agent_id="sub-1") == {}
+    assert state_of(id) == "queued"
+    assert context(ran(hook, "ls")) == "Stop after the parser"
+
+
+def test_a_tool_that_only_reads_asks_what_waits(agent: Agent, hook: Hook) -> None:
+    send(agent, "Stop after the parser")
+    read = hook("PostToolUse", tool_name="Read", tool_input={"file_path": "/a"}, tool_response={})
+    assert context(read) == "Stop after the parser"
+    assert Event.objects.filter(kind="signal.received").count() == 0
