@@ -5,14 +5,11 @@ from typing import Any, Literal
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import QuerySet
 from pydantic import Field, StrictInt
 
-from config.mcp.tools import Reply, Tool, identify, join, perform, select
-from ledger.errors import Invalid, NotFound
-from ledger.models import Attempt
+from config.mcp.open_attempts import find_attempt, hooked_worker
+from config.mcp.tools import Reply, Tool, join, perform, select
 from ledger.schemas.shared import In
-from retries.agent_hooks.sessions import WORKER as HOOKED
 from retries.api import attempts, claims, escalations, questions
 from retries.attempts.questions import QUESTION_LENGTH
 from retries.claims import WORKER_LENGTH
@@ -80,31 +77,6 @@ def claim_task(request: Any, given: ClaimArguments) -> Reply:
         },
         shown=claimed["prompt"],
     )
-
-
-def hooked_worker(request: Any) -> str:
-    """Return the worker of the agent's only live attempt that a hook has claimed; else empty."""
-    rows = live_attempts(request)
-    found = rows.filter(worker_id__startswith=HOOKED).values_list("worker_id", flat=True)[:2]
-    return str(found[0]) if len(found) == 1 else ""
-
-
-def live_attempts(request: Any) -> QuerySet[Attempt]:
-    """Return the live attempts of the token's agent."""
-    return Attempt.objects.filter(agent_id=identify(request).agent_id, ended_at=None)
-
-
-def find_attempt(request: Any, given: UUID | None) -> UUID:
-    """Return the attempt that a tool is about; without an id, the agent's only live one."""
-    if given is not None:
-        return given
-    found = [*live_attempts(request).values_list("id", flat=True)[:2]]
-    if not found:
-        raise NotFound("You have no open attempt. Call claim_task first.")
-    if len(found) > 1:
-        raise Invalid("/attempt", "You have several open attempts: name the one that you mean.")
-    id: UUID = found[0]
-    return id
 
 
 def describe_work(task: dict[str, Any], attempt: dict[str, Any]) -> str:

@@ -178,7 +178,7 @@ def note_end(notice: Notice, happening: Happening) -> None:
             heartbeats.renew_lease(
                 attempt.id,
                 caller=caller.scoped("tasks:work"),
-                progress=attempt.progress | {stops.CHECK: check},
+                progress=dict(attempt.progress or {}) | {stops.CHECK: check},
                 now=happening.now,
             )
 

@@ -125,7 +125,7 @@ def waits_for_background(
 def ask_for_check(check: Mapping[str, Any], seen: Mapping[str, Any] | None) -> str:
     """Return the text for an agent that stops before its check's result is known."""
     unknown = str(seen.get("unknown") or "") if seen else ""
-    why = UNKNOWN.get(unknown, "")
+    why = UNKNOWN[Unknown(unknown)] if unknown else ""
     return f"{why}Before you stop, run the check of your task: {check['command']}"
 
 

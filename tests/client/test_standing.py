@@ -32,7 +32,7 @@ def test_a_rule_from_its_creation_to_its_end(producer: Client, agent_client: Cli
     assert rules.resume(made.id).state == "active"
     agent_client.signal("fs_write", {"path": "src/a.py"})
     held = agent_client.standing_instructions.hold("one")
-    assert (held.hold, held.text) == (True, made.content)
+    assert held.hold and held.text.startswith(made.content)
     [acknowledged] = agent_client.signal("fs_command", {"line": "make test"})
     assert not agent_client.standing_instructions.hold().hold
     assert producer.instructions.get(acknowledged).raw["rule"] == made.id

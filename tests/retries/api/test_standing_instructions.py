@@ -161,7 +161,7 @@ def test_the_stop_hook_asks_whether_the_agent_may_stop(operator: Api, coder: Api
     assert coder("POST", hold).body == free
     [sent] = write(coder)["sent"]
     held = coder("POST", hold, {"session": "one"}).body
-    assert (held["hold"], held["text"]) == (True, RULE["content"])
+    assert held["hold"] and held["text"].startswith(RULE["content"])
     [row] = held["instructions"]
     assert (row["id"], row["holds"], row["holds_left"]) == (sent, 1, 6)
     done = {"type": "fs_command", "data": {"line": "make test", "command": "make"}}
