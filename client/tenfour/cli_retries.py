@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import re
 import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tenfour.cli_reports import Reports, Try, choose_reports
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 MAX_CLI_RETRIES = 3
 # Words at the start of the arguments that say what a command does: `issue list`.
 VERB_WORDS = 2
+# A word of this form may name another command; 12, a path or a reference is an argument.
+COMMAND_WORD = re.compile("[A-Za-z][A-Za-z_-]*")
 
 NOT_REPEATED = "It was not repeated: it may have taken effect, and it is not idempotent."
 
@@ -44,6 +48,9 @@ def run_cli(
     confirm: Callable[[list[str]], bool] | None = None,
     idempotent: bool = True,
     verb_words: int = VERB_WORDS,
+    queries: Sequence[str] | None = None,
+    only_reads: bool = False,
+    max_tries: int | None = None,
     on_try: Callable[[Try], object] | None = None,
     client: Client | None = None,
     attempt: LiveAttempt | None = None,
@@ -51,23 +58,33 @@ def run_cli(
 ) -> Result[Any]:
     """Return Ok with a command's data, or Err with the error of its last try.
 
-    `fix` corrects the arguments between tries; without it, or when it can't, the same ones run
-    again. A fix that changes the verb, the first `verb_words` words, runs only if `confirm` says
-    so; else the result is ChangedVerb. A command that is not `idempotent` is not repeated after a
-    timeout.
+    There are at most `max_tries`, by default MAX_CLI_RETRIES. `fix` corrects the arguments between
+    tries; without it, or when it can't, the same ones run again. A fix that changes the verb, the
+    first `verb_words` words, runs only if `confirm` says so, unless its verb is one of `queries` or
+    the command `only_reads`; else the result is ChangedVerb. A command that is not `idempotent` is
+    not repeated after a timeout.
 
     Each try is passed to `on_try`. With `client`, the command is a task of the token's agent, and
     each try is reported as an attempt. With `attempt`, the tries are the progress of an attempt
     that is live.
     """
-    rules = Rules(fix, confirm, idempotent=idempotent, verb_words=verb_words, on_try=on_try)
+    rules = Rules(
+        fix,
+        confirm,
+        idempotent=idempotent,
+        verb_words=verb_words,
+        queries=queries or (),
+        only_reads=only_reads,
+        max_tries=max_tries,
+        on_try=on_try,
+    )
     program = Program(cli) if isinstance(cli, str) else cli
     reports = choose_reports(
         client,
         attempt,
         name_of(program),
         idempotent=idempotent,
-        most_tries=max(MAX_CLI_RETRIES, 1),
+        most_tries=max(rules.tries, 1),
     )
     return run_with_reports(program, list(args), rules, reports, should_stop)
 
@@ -95,13 +112,28 @@ async def run_cli_async(cli: CommandLine | str, args: Sequence[str], **options: 
 
 @dataclass(frozen=True)
 class Rules:
-    """What may happen between the tries of a command."""
+    """What may happen between the tries of a command.
+
+    `is_confirmed` says that a person has confirmed the command: then no fix may change its verb.
+    """
 
     fix: Fix | None = None
     confirm: Callable[[list[str]], bool] | None = None
     idempotent: bool = True
     verb_words: int = VERB_WORDS
+    queries: Sequence[str] = ()
+    only_reads: bool = False
+    is_confirmed: bool = False
+    max_tries: int | None = None
     on_try: Callable[[Try], object] | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_tries is not None and self.max_tries < 0:
+            raise ValueError("max_tries is 0 or more.")
+
+    @property
+    def tries(self) -> int:
+        return MAX_CLI_RETRIES if self.max_tries is None else self.max_tries
 
 
 def run_with_reports(
@@ -130,13 +162,13 @@ def _run_cli_with_retry(
     should_stop: Callable[[], bool],
 ) -> Result[Any]:
     help: str | None = None
-    for number in range(1, MAX_CLI_RETRIES + 1):
+    for number in range(1, rules.tries + 1):
         reports.begin(args)
         result = _try_and_tell(cli, args, number, rules, reports, should_stop)
         match result:
             case Ok():
                 return result
-            case Err() if number == MAX_CLI_RETRIES or is_stopped(result, should_stop):
+            case Err() if number == rules.tries or is_stopped(result, should_stop):
                 return result
             case Err(error) if is_timeout(result.cause) and not rules.idempotent:
                 return Err(f"{error}. {NOT_REPEATED}", cause=result.cause)
@@ -224,9 +256,43 @@ def is_stopped(result: Err, should_stop: Callable[[], bool]) -> bool:
 def may_run(fixed: list[str], *, instead_of: list[str], rules: Rules) -> bool:
     """Return whether a fix needs no confirmation, or was confirmed."""
     words = rules.verb_words
-    if verb_of(fixed, words) == verb_of(instead_of, words):
-        return True
-    return rules.confirm is not None and rules.confirm(list(fixed))
+    if rules.is_confirmed:
+        is_harmless = verb_of(fixed, words) == verb_of(instead_of, words)
+    elif rules.only_reads or is_query(fixed, rules.queries):
+        is_harmless = True
+    else:
+        # A query may become another query alone.
+        is_harmless = not is_query(instead_of, rules.queries) and keeps_verb(
+            fixed, instead_of, words
+        )
+    return is_harmless or (rules.confirm is not None and rules.confirm(list(fixed)))
+
+
+def is_query(args: Sequence[str], queries: Sequence[str]) -> bool:
+    """Return whether a command's verb is one of those that only read, such as `issue view`."""
+    verbs = [verb.split() for verb in queries]
+    return any(list(args[: len(verb)]) == verb for verb in verbs)
+
+
+def keeps_verb(fixed: Sequence[str], original: Sequence[str], words: int = VERB_WORDS) -> bool:
+    """Return whether a fix does what the original command does.
+
+    The first word must be the same. A later word counts as part of the verb where both commands
+    have the same one, and where the fix has one that may name another command.
+
+    >>> keeps_verb(["show", "12"], ["show", "12x"]), keeps_verb(["list"], ["list", "open"])
+    (True, True)
+    >>> keeps_verb(["issue", "delete"], ["issue", "list"]), keeps_verb(["list"], ["lst"])
+    (False, False)
+    """
+    first = verb_of(original, 1)
+    if verb_of(fixed, 1) != first:
+        return False
+    later = (verb_of(args, words)[len(first) :] for args in (fixed, original))
+    for new, old in zip_longest(*later):
+        if new != old:
+            return new is None or not COMMAND_WORD.fullmatch(new)
+    return True
 
 
 def verb_of(args: Sequence[str], words: int = VERB_WORDS) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tenfour.cli_reports import Reports, TaskReports, Try
 from tenfour.cli_retries import (
-    MAX_CLI_RETRIES,
     VERB_WORDS,
     CommandLine,
     Rules,
+    is_query,
     name_of,
     read_help,
     run_with_reports,
 )
-from tenfour.command_fixing import ArgumentFixer, Fix, are_arguments
+from tenfour.command_fixing import ArgumentFixer, Fix, are_arguments, fix_args
 from tenfour.conversations import Conversation, Conversations, Pending
 from tenfour.model_endpoint import ModelEndpoint, ModelError
 from tenfour.problems import TenfourError
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 HELP_LENGTH, DATA_LENGTH = 12_000, 20_000
 SESSION = "default"
+# the words of a program's help that may be names of commands
+COMMAND_NAMES = re.compile(r"[\w-]+")
+UNKNOWN_VERB = "unknown command: {}"
 
 
 class Action(Enum):
@@ -117,6 +121,7 @@ class CommandAgent:
         queries: Sequence[str] | None = None,
         idempotent: bool = True,
         verb_words: int = VERB_WORDS,
+        max_tries: int | None = None,
         fix: Fix | None = None,
         conversations: Conversations | None = None,
     ) -> None:
@@ -128,7 +133,11 @@ class CommandAgent:
         self._client = client
         self._queries = queries
         self._rules = Rules(
-            fix or ArgumentFixer(model), idempotent=idempotent, verb_words=verb_words
+            fix or ArgumentFixer(model),
+            idempotent=idempotent,
+            verb_words=verb_words,
+            queries=queries or (),
+            max_tries=max_tries,
         )
         self._conversations = conversations or Conversations()
         self._help: str | None = None
@@ -178,10 +187,11 @@ class CommandAgent:
     def _query(self, output: Output, state: Conversation) -> AgentResponse:
         if not output.cli_args:
             return AgentResponse(output.response, Action.QUERY)
-        if not self._only_reads(output.cli_args):
+        args = self._correct_verb(output.cli_args)
+        if not self._only_reads(args):
             return self._propose(output.cli_args, output.response, state)
-        state.last_command = output.cli_args
-        result, tries = self._run(output.cli_args, Reports())
+        state.last_command = args
+        result, tries = self._run(args, self._rules, Reports())
         match result:
             case Ok(data):
                 state.last_result = data
@@ -216,7 +226,7 @@ class CommandAgent:
             return AgentResponse("Nothing to confirm.", Action.CONFIRM)
         if not pending.escalation:
             self._take(state, session)
-            result, tries = self._run(pending.args, self._chat_reports())
+            result, tries = self._run(pending.args, self._confirmed_rules, self._chat_reports())
             if isinstance(result, ChangedVerb):
                 state.pending = Pending(list(result.args))
             return self._conclude(result, output.response, tries)
@@ -252,9 +262,11 @@ class CommandAgent:
         state.pending = None
         self._conversations.save(session, state)
 
-    def _run(self, args: list[str], reports: Reports) -> tuple[Result[Any], tuple[Try, ...]]:
+    def _run(
+        self, args: list[str], rules: Rules, reports: Reports
+    ) -> tuple[Result[Any], tuple[Try, ...]]:
         made: list[Try] = []
-        rules = replace(self._rules, on_try=made.append)
+        rules = replace(rules, on_try=made.append)
         return run_with_reports(self._cli, args, rules, reports), tuple(made)
 
     def _conclude(
@@ -273,7 +285,7 @@ class CommandAgent:
         return TaskReports(
             name_of(self._cli),
             client=self._client,
-            most_tries=max(MAX_CLI_RETRIES, 1),
+            most_tries=max(self._rules.tries, 1),
             idempotent=self._rules.idempotent,
         )
 
@@ -282,7 +294,11 @@ class CommandAgent:
 
         assert self._client is not None
         on_try = None if made is None else made.append
-        return CommandInbox(self._client, self._cli, replace(self._rules, on_try=on_try))
+        return CommandInbox(self._client, self._cli, replace(self._confirmed_rules, on_try=on_try))
+
+    @property
+    def _confirmed_rules(self) -> Rules:
+        return replace(self._rules, is_confirmed=True)
 
     def _withdraw(self, state: Conversation) -> None:
         """Drop the pending command, and its question in Tenfour."""
@@ -291,17 +307,28 @@ class CommandAgent:
             self._inbox().withdraw(pending)
 
     def _only_reads(self, args: list[str]) -> bool:
-        if self._queries is None:
-            return True
-        verbs = [verb.split() for verb in self._queries]
-        return any(args[: len(verb)] == verb for verb in verbs)
+        return self._queries is None or is_query(args, self._queries)
+
+    def _correct_verb(self, args: list[str]) -> list[str]:
+        """Return a query whose verb the program does not know with a verb that was declared.
+
+        Such a query can't run as it is: a program may know more verbs than its help names.
+        """
+        help = self._read_help()
+        if not help or self._only_reads(args) or args[0] in COMMAND_NAMES.findall(help):
+            return args
+        return fix_args(self._rules.fix, args, UNKNOWN_VERB.format(args[0]), help)
 
     # ---- the model
 
-    def _decide(self, message: str, state: Conversation) -> Output:
+    def _read_help(self) -> str:
         if self._help is None:
             self._help = read_help(self._cli)
-        task = TASK.format(name=name_of(self._cli), help=self._help[:HELP_LENGTH])
+        return self._help
+
+    def _decide(self, message: str, state: Conversation) -> Output:
+        help = self._read_help()[:HELP_LENGTH]
+        task = TASK.format(name=name_of(self._cli), help=help)
         known = {
             "pending_command": state.pending.args if state.pending else None,
             "last_command": state.last_command,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenfour.claiming import NoWork
 from tenfour.cli_reports import TaskReports, create_task
-from tenfour.cli_retries import MAX_CLI_RETRIES, CommandLine, Rules, name_of, run_with_reports
+from tenfour.cli_retries import CommandLine, Rules, name_of, run_with_reports
 from tenfour.conversations import Pending
 from tenfour.log import log
 from tenfour.problems import TenfourError
@@ -38,7 +38,7 @@ class CommandInbox:
     def ask(self, args: Sequence[str], why: str) -> Pending:
         """Ask whether a command may run; raises TenfourError if a person can't be asked now."""
         argv = [name_of(self._cli), *args]
-        tries = max(MAX_CLI_RETRIES, 1)
+        tries = max(self._rules.tries, 1)
         live = create_task(self._client, argv, most_tries=tries, idempotent=self._rules.idempotent)
         if live is None:
             raise TenfourError("The agent may not work now, so its command can't be confirmed.")
@@ -95,7 +95,7 @@ class CommandInbox:
         reports = TaskReports(
             name_of(self._cli),
             live=live,
-            most_tries=max(MAX_CLI_RETRIES, 1),
+            most_tries=max(self._rules.tries, 1),
             idempotent=self._rules.idempotent,
             asks_again=True,
         )

@@ -219,6 +219,71 @@ def test_an_endpoint_needs_an_address(monkeypatch: pytest.MonkeyPatch, model: Mo
     assert model.asked[0].headers["Authorization"] == "Bearer from-the-environment"
 
 
+def run_shelf(*args: str) -> str:
+    """Run a command of one word, as SED-1 has it: `list`, or `show` with a number."""
+    if args == ("list",) or (args[0] == "show" and args[-1].isdigit()):
+        return "a"
+    raise ValueError(f"unknown {' '.join(args)}")
+
+
+def try_once_more(args: list[str], fixed: list[str], **options: Any) -> tuple[Result[Any], int]:
+    """Return the result of a command that is fixed once, and the number of its executions."""
+    made: list[Try] = []
+    result = run_cli(OwnCli(run_shelf), args, fix=lambda *_: fixed, on_try=made.append, **options)
+    return result, len(made)
+
+
+@pytest.mark.parametrize(
+    ("args", "fixed", "options"),
+    [
+        (["show", "12x"], ["show", "12"], {}),
+        (["list", "open"], ["list"], {}),
+        (["show", "12x"], ["show", "12"], {"queries": ("list", "show")}),
+        (["lst"], ["list"], {"queries": ("list", "show")}),
+        (["list", "12"], ["show", "12"], {"queries": ("list", "show")}),
+        (["lst"], ["list"], {"only_reads": True}),
+        (["lst", "open"], ["list"], {"only_reads": True}),
+    ],
+)
+def test_a_fix_that_only_reads_or_keeps_the_verb_runs_by_itself(
+    args: list[str], fixed: list[str], options: dict[str, Any]
+) -> None:
+    """SED-1, S4.5, S4.9: no person has confirmed anything."""
+    assert try_once_more(args, fixed, **options) == (Ok("a"), 2)
+
+
+@pytest.mark.parametrize(
+    ("args", "fixed", "options"),
+    [
+        (["lst"], ["list"], {}),
+        (["issue", "list"], ["issue", "delete"], {}),
+        (["issue", "list"], ["issue", "delete", "12"], {}),
+        (["issue"], ["issue", "delete"], {}),
+        (["issue", "list"], ["issue", "delete"], {"queries": ("issue list", "issue view")}),
+        (["list", "open"], ["delete"], {"queries": ("list",)}),
+        (["show", "12x"], ["-C", "elsewhere", "show", "12"], {}),
+        (["issue", "list", "12x"], ["issue", "close", "12"], {"verb_words": 3}),
+    ],
+)
+def test_a_fix_that_may_do_something_else_needs_a_confirmation(
+    args: list[str], fixed: list[str], options: dict[str, Any]
+) -> None:
+    """SED-1"""
+    result, tries = try_once_more(args, fixed, **options)
+    assert isinstance(result, ChangedVerb) and result.args == tuple(fixed) and tries == 1
+
+
+def test_the_number_of_tries_is_an_argument(shelves: Shelves) -> None:
+    """SED-9"""
+    made: list[Try] = []
+    refused = run_cli(shelves.program, ["list", "--a"], max_tries=5, on_try=made.append)
+    assert isinstance(refused, Err) and len(made) == shelves.executions == 5
+    assert run_cli(shelves.program, ["list"], max_tries=0) == Err("Max retries exceeded")
+    assert shelves.executions == 5
+    with pytest.raises(ValueError, match="0 or more"):
+        run_cli(shelves.program, ["list"], max_tries=-1)
+
+
 def test_a_fix_that_changes_the_verb_asks_again(shelves: Shelves, model: ModelServer) -> None:
     model.replies.append(say("delete", "a"))
     result = run_cli(shelves.program, ["list", "--a"], fix=fixer(model), verb_words=1)

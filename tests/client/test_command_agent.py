@@ -174,6 +174,60 @@ def test_a_fix_with_another_verb_is_confirmed_again(
     assert agent.handle("Yes").text == "Deleted." and shelves.lines[-1] == '["delete", "b"]'
 
 
+def test_a_fix_of_a_query_runs_where_its_verb_is_declared(
+    make: Make, model: ModelServer, shelves: Shelves
+) -> None:
+    """SED-1: also where it is another one of the declared verbs."""
+    model.replies.extend(
+        [
+            decide("query", "list", "opn"),
+            fixed("show", "12"),
+            fixed("list", "open"),
+            {"summary": "One shelf: a."},
+        ]
+    )
+    agent = make(queries=("list", "show"), verb_words=2)
+    assert agent.handle("Which are open?").text == "One shelf: a."
+    assert shelves.lines[-2:] == ['["show", "12"]', '["list", "open"]']
+
+
+def test_a_misspelt_query_becomes_a_declared_one(
+    make: Make, model: ModelServer, shelves: Shelves
+) -> None:
+    """SED-1: what was not declared never runs, so the verb is fixed before the first try."""
+    model.replies.extend([decide("query", "lst"), fixed("list"), {"summary": "One shelf: a."}])
+    agent = make(queries=("list", "show"), verb_words=2)
+    assert agent.handle("List them").text == "One shelf: a."
+    assert shelves.lines[1:] == ['["list"]']
+    assert model.asked[1].question["error"] == "unknown command: lst"
+    model.replies.clear()
+    model.replies.extend([decide("query", "dlete", "a"), fixed("delete", "a")])
+    proposed = agent.handle("Delete a")
+    assert proposed.action == Action.PROPOSE and "dlete a`?" in proposed.text
+    assert shelves.executions == 1
+
+
+def test_a_confirmed_command_keeps_its_verb_though_queries_are_declared(
+    make: Make, model: ModelServer, shelves: Shelves
+) -> None:
+    """SED-1: its second word, too, was confirmed."""
+    model.replies.extend(
+        [
+            decide("propose", "delete", "b", "c"),
+            decide("confirm"),
+            fixed("list"),
+            decide("propose", "add", "12", "c"),
+            decide("confirm"),
+            fixed("add", "13"),
+        ]
+    )
+    agent = make(queries=("list",), verb_words=2)
+    for words, command in (("Delete b", ["list"]), ("Add 12", ["add", "13"])):
+        agent.handle(words)
+        assert shelves.command(*command) in agent.handle("Yes").text
+    assert shelves.executions == 2
+
+
 def test_a_query_never_becomes_another_command(
     make: Make, model: ModelServer, shelves: Shelves
 ) -> None:
@@ -183,8 +237,10 @@ def test_a_query_never_becomes_another_command(
     assert asked.text.startswith("Couldn't fetch tasks: ") and "delete a" in asked.text
     model.replies.clear()
     model.replies.append(decide("query", "delete", "b", say="I look."))
+    before = len(model.asked)
     asked = make(queries=("list", "show all")).handle("Look")
     assert asked.action == Action.PROPOSE and asked.text.endswith("delete b`?")
+    assert len(model.asked) == before + 1  # its help names the verb, which needs no fix
     assert not any("delete" in line for line in shelves.lines)
 
 
