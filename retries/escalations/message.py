@@ -33,15 +33,14 @@ SENTENCES = {
 # the notes on files whose status does not read as one
 NOTES = {"partially_modified": "Modified but incomplete"}
 
-OPTIONS = """### Suggested Actions
+SUGGESTIONS = """### Suggested Actions
 
 1. **Review task definition** - Is <done> criteria achievable?
 2. **Check test expectations** - Are tests correct?
 3. **Manual intervention** - Fix the specific issue
 4. **Skip task** - Mark as skipped and continue
-5. **Abort plan** - Stop execution entirely
-
----
+5. **Abort plan** - Stop execution entirely"""
+OPTIONS = """---
 
 **Your options:**
 {answers}- `retry` - Try one more time (resets counter)
@@ -109,24 +108,31 @@ class Facts:
 
 
 def render_message(facts: Facts) -> str:
-    """Render the message (S1.38 to S1.43)."""
+    """Render the message (S1.38 to S1.43).
+
+    A question about a task tells of failures only if there were any, and suggests nothing else.
+    """
+    asks = facts.answers is not None
     parts = [
         "## Task Escalation Required",
         f"**Task:** {inert_line(facts.name)}\n**Plan:** {facts.plan or 'none'}\n"
         f"**Attempts:** {facts.attempts} of {facts.limit}",
-        "### Failure Summary",
+        "### Question" if asks else "### Failure Summary",
         render_summary(facts),
-        "### Attempt History",
-        render_table(facts.rows),
-        "### Last Error Details",
-        code_block(facts.details),
-        "### Files Modified (Partial State)",
-        render_files(facts.files),
-        OPTIONS.format(
-            answers=list_answers(facts.answers), waiting=describe_dependents(facts.dependents)
-        ),
     ]
-    return "\n\n".join(parts)
+    if facts.failed or not asks:
+        parts += [
+            "### Attempt History",
+            render_table(facts.rows),
+            "### Last Error Details",
+            code_block(facts.details),
+            "### Files Modified (Partial State)",
+            render_files(facts.files),
+        ]
+    options = OPTIONS.format(
+        answers=list_answers(facts.answers), waiting=describe_dependents(facts.dependents)
+    )
+    return "\n\n".join([*parts, options] if asks else [*parts, SUGGESTIONS, options])
 
 
 def render_summary(facts: Facts) -> str:

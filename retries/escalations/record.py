@@ -1,12 +1,13 @@
 """Load the record of an escalation's task and render the escalation's message."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 from uuid import UUID
 
 from ledger.models import Attempt, Failure, Task
-from ledger.states import FINAL
+from ledger.states import FINAL, Outcome
 from ledger.tasks.lineage import fetch_lineage
 from retries import dependents
 from retries.escalations.message import (
@@ -70,6 +71,11 @@ class Record:
         return read_escalations(self.line)
 
     @property
+    def blockers(self) -> dict[int, str]:
+        """What its attempts reported themselves blocked by, by their numbers."""
+        return {row["attempts"]: row["blocker"] for row in self.escalations if row["blocker"]}
+
+    @property
     def advice(self) -> dict[UUID, LearnedFix]:
         """The fix for the next attempt's context, by the failure that it follows."""
         if not self.learned_fixes or not self.learned_fixes[0].is_advice:
@@ -98,6 +104,8 @@ def build_facts(escalation: Escalation, record: Record) -> Facts:
     """Return the facts of the message: the task as it was at the time of the escalation."""
     task = record.task
     attempts = record.until(escalation)[-MOST_ATTEMPTS:]
+    if escalation.is_question:
+        attempts = [attempt for attempt in attempts if failure_of(attempt)]
     failures = [failure for attempt in attempts if (failure := failure_of(attempt))]
     waiting = record.waiting if escalation.is_open else []
     return Facts(
@@ -107,7 +115,7 @@ def build_facts(escalation: Escalation, record: Record) -> Facts:
         limit=escalation.attempt_limit or 0,
         failed=len(failures),
         reason="checkpoint" if escalation.is_of_checkpoint else escalation.reason,
-        rows=[build_row(attempt) for attempt in attempts],
+        rows=[build_row(attempt, record.blockers) for attempt in attempts],
         details=find_details(failures, task),
         files=collect_files(failures),
         question=escalation.question,
@@ -154,11 +162,12 @@ def failure_of(attempt: Attempt) -> Failure | None:
     return getattr(attempt, "failure", None)
 
 
-def build_row(attempt: Attempt) -> AttemptRow:
-    """Return the row of an attempt in the history."""
+def build_row(attempt: Attempt, blockers: Mapping[int, str]) -> AttemptRow:
+    """Return the row of an attempt in the history: its failure, or what blocked it."""
     failure, at = failure_of(attempt), attempt.ended_at or attempt.started_at
     if failure is None:
-        return AttemptRow(attempt.number, at, attempt.outcome or "", "")
+        blocker = blockers.get(attempt.number, "") if attempt.outcome == Outcome.BLOCKED else ""
+        return AttemptRow(attempt.number, at, attempt.outcome or "", blocker)
     return AttemptRow(attempt.number, failure.at, failure.type, failure.message)
 
 

@@ -112,7 +112,9 @@ def find_repeats(failures: Sequence[FailureRecord]) -> Repeats:
 
 
 def failures_element(failures: str) -> str:
-    """Render all failures; what an agent wrote in them says so."""
+    """Render all failures, if there are any; what an agent wrote in them says so."""
+    if not failures:
+        return ""
     return f'<previous_failures trust="untrusted">\n{failures}</previous_failures>\n'
 
 

@@ -1,12 +1,13 @@
 """Load the history of a task's attempts and render it for the next one."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
 from ledger import sql
-from ledger.models import Attempt
+from ledger.journal import Kind
+from ledger.models import Attempt, Event
 from ledger.moves import CHECKPOINT
 from ledger.sql import Row
 from ledger.tasks.lineage import fetch_lineages
@@ -15,6 +16,7 @@ from retries.failures import fixes
 from retries.models import Escalation
 from retries.retry_context.block import (
     BUDGET,
+    Blocker,
     Guidance,
     History,
     KnownFix,
@@ -24,7 +26,7 @@ from retries.retry_context.failure_elements import FailureRecord
 from retries.retry_context.prompt import join_prompt, render_task
 from retries.retry_context.standing import Closing, describe_ending
 from retries.retry_context.trials import Trial, is_without
-from retries.states import QUESTIONS, TEXT_ANSWERS, Answer, EscalationState
+from retries.states import QUESTIONS, TEXT_ANSWERS, Answer, EscalationState, Reason
 
 EMPTY_HISTORY = History()
 NO_GUIDANCE = Guidance("")
@@ -46,17 +48,19 @@ FAILURE_COLUMNS = [f"{FAILURE_PREFIX}{name}" for name in ("id", *FAILURE_FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What people said about a task: the answers that are still valid, oldest first, and how the
-    escalations were closed, by the number of the attempt before each."""
+    """What people said about a task: the answers that are still valid, oldest first, how the
+    escalations were closed, by the number of the attempt before each, and the cleared blockers."""
 
     guidance: list[Guidance] = field(default_factory=list)
+    blockers: list[Blocker] = field(default_factory=list)
     closings: dict[int, Closing] = field(default_factory=dict)
 
 
 def load_histories(task_ids: Iterable[UUID]) -> dict[UUID, History]:
     """Return the history of each task, in six queries for any number of tasks.
 
-    Where a fix worked for the newest failures before, some more read its counts.
+    Where a fix worked for the newest failures before, some more read its counts; where an attempt
+    was blocked, one more reads by what.
     """
     ids = list(task_ids)
     if not ids:
@@ -134,6 +138,7 @@ def build_history(
         fix=last.text,
         question=last.question,
         earlier=earlier,
+        blockers=answers.blockers,
         progress=progress,
         standing=describe_last_ending(ended, answers),
         trial=trial,
@@ -181,10 +186,27 @@ def build_failure(row: Mapping[str, Any]) -> FailureRecord:
 
 
 def read_escalations(task_ids: Iterable[UUID]) -> list[dict[str, Any]]:
-    """Return what the escalations of tasks asked and were answered, oldest first."""
+    """Return what the escalations of tasks asked and were answered, oldest first.
+
+    That of a blocked attempt has what blocked it as `blocker`.
+    """
     rows = Escalation.objects.filter(task_id__in=task_ids).order_by("id")
     columns = ("task_id", "attempts", "state", "reason", "action", "fix", "question")
-    return list(rows.values(*columns))
+    found = list(rows.values(*columns))
+    blocked = {row["task_id"] for row in found if row["reason"] == Reason.BLOCKED}
+    texts = find_blockers(blocked) if blocked else {}
+    return [row | {"blocker": texts.get((row["task_id"], row["attempts"]), "")} for row in found]
+
+
+def find_blockers(task_ids: Collection[UUID]) -> dict[tuple[UUID, int], str]:
+    """Return what attempts of tasks reported themselves blocked by, by task and number."""
+    events = Event.objects.about_any(task_ids).filter(
+        kind=Kind.TASK_BLOCKED, data__has_keys=["attempt", "error"]
+    )
+    return {
+        (task_id, data["attempt"]): data["error"]
+        for task_id, data in events.values_list("subject_id", "data")
+    }
 
 
 def find_answers(
@@ -202,6 +224,8 @@ def find_answers(
         answers = by_task.setdefault(owners[row["task_id"]], Answers())
         guidance = answers.guidance
         answers.closings[row["attempts"]] = Closing(row["reason"], row["state"])
+        if row["reason"] == Reason.BLOCKED:
+            answers.blockers.append(Blocker(row["attempts"], row["blocker"]))
         if row["action"] is None and (
             row["state"] != EscalationState.OPEN or row["reason"] in QUESTIONS
         ):

@@ -111,7 +111,7 @@ def test_it_is_whole(visit: Visit, coder: Agent, now: datetime) -> None:
     for one in (long, question):
         page = assert_whole(visitor, address(one))
     page.fill("#fix", "yes")
-    expect(page.locator("#told")).to_contain_text("User provided fix: yes")
+    expect(page.locator("#told")).to_contain_text("User answered: yes")
     page.fill("#response-c", "7.5")
     expect(page.locator("#told")).to_contain_text("c: 7.5")
     page.fill("#response-c", "seven")

@@ -515,7 +515,7 @@ def test_question_is_answered_with_text(browser: Client, agent: Agent, now: date
     assert told.count("Drop the table?") == 3  # in the list and in the message, too
     assert 'data-suggest="Drop it"' in html(page) and "high" in told
     shown = plain(browser.post(f"{address(question)}preview/", {"fix": "Drop it"}, headers=PART))
-    assert "User provided fix: Drop it</instruction>" in shown
+    assert "User answered: Drop it</instruction>" in shown
     assert '<question trust="agent">Drop the table?</question>' in shown
     assert 'attempt="2" max_attempts="4"' in shown
     done = post(browser, question, "answer", fix="Drop it", headers=PART)

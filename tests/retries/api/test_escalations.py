@@ -317,7 +317,7 @@ def test_the_answer_to_a_checkpoint_is_told_to_its_first_attempt(
     assert (claimed["attempt"]["number"], claimed["attempt"]["attempt_limit"]) == (1, 3)
     context = claimed["retry_context"]
     assert before == b"" and told == context and claimed["prompt"].startswith(context)
-    assert "User provided fix: Take &lt;b&gt;, it is ours</instruction>" in context
+    assert "User answered: Take &lt;b&gt;, it is ours</instruction>" in context
     assert '<question trust="agent">Which one?</question>' in context
     assert "This is attempt 1 of 3." in context and "retry attempt" not in context
 

@@ -81,7 +81,11 @@ def test_a_question_ends_the_attempt_and_costs_none(agent: Agent) -> None:
     assert attempt.outcome == "escalated" and not hasattr(attempt, "failure")
     offered = [option.name for option in list_options(found)]
     assert offered == [Answer.ANSWER, Answer.FIX, Answer.RETRY, Answer.SKIP, Answer.ABORT]
-    assert "Its agent asks a question.\n\n> Drop the table?\n" in render_escalation(found)
+    message = render_escalation(found)
+    assert "Its agent asks a question.\n\n> Drop the table?\n" in message
+    failure_noise = ("Last Error", "Attempt History", "Files Modified", "Suggested Actions")
+    assert not any(heading in message for heading in failure_noise)  # RTY-12
+    assert "- `answer: yes` - " in message and "- `fix: <instruction>` - " in message
     done = answer(found, "answer", "Yes, but keep a copy")
     assert done.fix == "Yes, but keep a copy"
     assert stands(found.task_id) == (S.QUEUED, None, 0, 2)
@@ -91,7 +95,8 @@ def test_a_question_ends_the_attempt_and_costs_none(agent: Agent) -> None:
     assert (past.fix, past.question) == ("Yes, but keep a copy", "Drop the table?")
     block = render_retry_context(past, attempt=2, max_attempts=2)
     person, _, rest = block.partition("</user_intervention>")
-    assert "User provided fix: Yes, but keep a copy</instruction>" in person
+    assert "User answered: Yes, but keep a copy</instruction>" in person
+    assert "fail" not in block and "Review" not in block  # RTY-11
     assert "Drop the table?" not in person  # an agent's words are no person's
     assert '<question trust="agent">Drop the table?</question>' in rest
     assert list(audit()) == []

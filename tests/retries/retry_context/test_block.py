@@ -15,11 +15,16 @@ from ledger.redaction import stripped
 from retries.attempts.report_fields import Report, clean_report
 from retries.retry_context.block import (
     ADVICE,
+    ANSWER_AUTHORITY,
+    AUTHORITY,
     BUDGET,
     GUIDED_ADVICE,
     LEARNING_LENGTH,
     LEAST_BUDGET,
     MOST_BUDGET,
+    RULES,
+    UNASKED_AUTHORITY,
+    Blocker,
     History,
     render_retry_context,
 )
@@ -28,13 +33,15 @@ from retries.retry_context.failure_elements import (
     OLDER_DETAILS_LENGTH,
     SUMMARY_LENGTH,
     FailureRecord,
+    failures_element,
 )
 from tests.ledger.test_redaction import WHOLE
 from tests.serving import ROOT
 
 AT = datetime(2026, 1, 26, 14, 30, tzinfo=UTC)
-# A block without a failure has the shorter advice.
-REVIEW_LENGTH = len(ADVICE) - len(GUIDED_ADVICE)
+# A block without a failure has the shorter advice and context, and no reading rules.
+REVIEW_LENGTH = len(ADVICE) - len(GUIDED_ADVICE) + len(AUTHORITY) - len(UNASKED_AUTHORITY)
+REVIEW_LENGTH += len(f"<reading_rules>{RULES}</reading_rules>\n")
 FILES = [{"path": "src/domain/PlannerId.ts", "status": "partially_modified", "lines_changed": 15}]
 FIX = "Check for whitespace using .trim() before UUID validation"
 PARTS = [
@@ -161,6 +168,8 @@ def test_there_is_no_intervention_without_a_fix_and_no_block_for_a_first_attempt
         "accumulated_learnings",
         "instruction",
     ]
+    dull = render_retry_context(History(failures=[failed(1)]), attempt=2, max_attempts=3)
+    assert "accumulated_learnings" not in dull and "<suggested_fix/>" in dull  # RTY-16
     assert read(block).attrib == {"attempt": "2", "max_attempts": "3"}
     assert render_retry_context(History(failures=THREE), attempt=1, max_attempts=3) == ""
 
@@ -182,8 +191,7 @@ def test_each_block_has_one_failure_more() -> None:
 
 def test_a_release_adds_no_failure_but_the_next_attempt_has_a_block() -> None:
     block = render_retry_context(History(), attempt=2, max_attempts=4)
-    assert len(read(block).findall("previous_failures")) == 1
-    assert read(block).findall("previous_failures/*") == []
+    assert [each.tag for each in read(block)] == ["instruction"]  # RTY-16
     assert "attempt 2 of 4" in texts(block, "instruction")[0]
     assert "previous failure" not in texts(block, "instruction")[0]
 
@@ -192,7 +200,8 @@ def test_a_block_without_a_failure_says_what_happened_instead() -> None:
     answered = History(fix="Take b.", question="a or b?", standing="Attempt 1 asked a question.")
     block = render_retry_context(answered, attempt=2, max_attempts=4)
     tags = [each.tag for each in read(block)]
-    assert tags[:3] == ["user_intervention", "standing", "question"]
+    assert tags == ["user_intervention", "standing", "question", "instruction"]
+    assert texts(block, "user_intervention/*") == ["User answered: Take b.", ANSWER_AUTHORITY]
     assert texts(block, "standing") == ["Attempt 1 asked a question."]
     assert "previous failure" not in texts(block, "instruction")[0]
     assert "Follow the user's instruction above." in texts(block, "instruction")[0]
@@ -200,6 +209,22 @@ def test_a_block_without_a_failure_says_what_happened_instead() -> None:
     block = render_retry_context(failed_too, attempt=3, max_attempts=4)
     assert "Review the previous failure(s) above." in texts(block, "instruction")[0]
     assert texts(block, "standing") == ["Attempt 1 asked a question."]
+    assert texts(block, "user_intervention/*") == ["User answered: Take b.", ANSWER_AUTHORITY]
+
+
+def test_a_cleared_blocker_is_told_in_the_words_of_its_agent() -> None:
+    """RTY-5, RTY-11"""
+    blockers = [Blocker(1, "I need the <password> rotated"), Blocker(2, "")]
+    past = History(blockers=blockers, fix="It is rotated.", standing="Attempt 1 was blocked.")
+    block = render_retry_context(past, attempt=2, max_attempts=3)
+    assert [each.tag for each in read(block)][2:] == ["blocker", "instruction"]
+    assert (
+        '<blocker attempt="1" trust="agent">I need the &lt;password&gt; rotated</blocker>' in block
+    )
+    assert texts(block, "user_intervention/*") == [
+        "User provided fix: It is rotated.",
+        "This instruction comes from the user. Treat this as authoritative guidance.",
+    ]
 
 
 # ---- limits
@@ -371,7 +396,8 @@ def test_guidance_is_never_cut_and_may_exceed_the_budget() -> None:
     assert texts(block, "user_intervention/instruction") == [f"User provided fix: {fix}"]
     assert [each.attrib for each in read(block).findall("previous_failures/*")] == [{"count": "3"}]
     bare = render_retry_context(History(fix=fix), attempt=4, max_attempts=4, budget=6_000)
-    assert len(block) - len(bare) == len('<omitted count="3"/>\n') + REVIEW_LENGTH
+    omitted = failures_element('<omitted count="3"/>\n')
+    assert len(block) - len(bare) == len(omitted) + REVIEW_LENGTH
 
 
 # ---- whatever it is fed
@@ -427,12 +453,7 @@ PASTS = st.builds(
     | st.builds(lambda text: {"message": text, "percent": 3, "details": [text]}, LONG),
 )
 BUDGETS = st.sampled_from([LEAST_BUDGET, 9_500, BUDGET, MOST_BUDGET])
-PRINTED = {
-    "reading_rules",
-    "previous_failures",
-    "accumulated_learnings",
-    "instruction",
-}
+PRINTED = {"reading_rules", "previous_failures", "instruction"}
 
 
 def test_a_question_makes_room_for_the_answer_and_the_newest_failure() -> None:
@@ -453,8 +474,9 @@ def test_the_block_keeps_its_form_and_budget_for_any_history(past: History, budg
     root = read(block)
     tags = [each.tag for each in root]
     has_fix = "user_intervention" in tags
-    optional = {"user_intervention", "question", "last_progress"}
-    assert set(tags) - optional == PRINTED and len(tags) == len(set(tags))
+    optional = {"user_intervention", "question", "accumulated_learnings", "last_progress"}
+    printed = PRINTED if past.failures else {"instruction"}
+    assert set(tags) - optional == printed and len(tags) == len(set(tags))
 
     # the person's words: as much of them as fits, before everything else
     kept = [
@@ -465,7 +487,9 @@ def test_the_block_keeps_its_form_and_budget_for_any_history(past: History, budg
         assert tags[0] == "user_intervention"
         assert [each.tag for each in root[0]] == ["instruction", "context"]
         said = "".join((root[0][0].text or "").split())
-        assert said == "Userprovidedfix:" + "".join("".join(kept).split())
+        has_question = bool(History(fix="x", question=past.question).guidance[0].question)
+        begin = "Useranswered:" if has_question else "Userprovidedfix:"
+        assert said == begin + "".join("".join(kept).split())
 
     # every failure, in its order, whole or short; what is left out is the oldest and is counted
     told = list(root.iterfind("previous_failures/*"))
@@ -482,9 +506,9 @@ def test_the_block_keeps_its_form_and_budget_for_any_history(past: History, budg
     assert shape[:-1] == sorted(shape[:-1])  # the older ones shrink first
 
     bare = render_retry_context(History(fix=past.fix), attempt=7, max_attempts=9, budget=budget)
-    least = len(bare) + len('    <omitted count="9"/>\n') + REVIEW_LENGTH
+    least = len(bare) + len(failures_element('    <omitted count="9"/>\n')) + REVIEW_LENGTH
     # learnings that had to go are still counted
-    assert len(block) <= max(budget, least + len(' omitted="99"'))
+    assert len(block) <= max(budget, least + len('<accumulated_learnings omitted="99"/>\n'))
     assert not any(char in block for char in "\x1b\x00\ud800\ufffe")
 
 

@@ -17,6 +17,7 @@ from retries.attempts.report_fields import Report
 from retries.escalations import answering, lifecycle
 from retries.escalations.choices import Choice
 from retries.escalations.lifecycle import Question
+from retries.escalations.record import render_escalation
 from retries.models import Escalation
 from retries.retry_context import history
 from retries.retry_context.block import render_retry_context
@@ -30,7 +31,8 @@ MARA = Actor("user", "1", "mara")
 def work(agent: Agent, *, now: Any = NOW, **said: Any) -> UUID:
     """Claim the agent's next task and report how it went; the task's id."""
     row = claims.claim(TrustedCaller(SYSTEM, agent=agent), now=now).rows[0]
-    report = Report(status="failure", type=FailureType.VERIFICATION_FAILED, **said)
+    said = {"status": "failure", "type": FailureType.VERIFICATION_FAILED, **said}
+    report = Report(**said)
     finishing.finish_attempt(
         row["attempt_id"], report, caller=TrustedCaller(SYSTEM, agent=agent), now=now
     )
@@ -90,6 +92,23 @@ def test_a_fix_is_valid_until_the_next_escalation(agent: Agent) -> None:
     assert [f"failure {n}" in block for n in range(1, 5)] == [True] * 4
 
 
+@pytest.mark.parametrize("answer", [Answer.RETRY, Answer.FIX])
+def test_a_cleared_blocker_is_told_to_the_next_attempt(agent: Agent, answer: Answer) -> None:
+    """RTY-5: another worker can check it; a person reads it in the history of attempts."""
+    id = tasks.enqueue(agent, "code", now=NOW)
+    blocked = "I need the database password rotated"
+    work(agent, status="blocked", message=blocked)
+    (asked,) = Escalation.objects.open()
+    assert f" | blocked | {blocked} |\n" in render_escalation(asked)
+    settle(id, answer, "It is rotated." if answer == Answer.FIX else "")
+    block = told(id)
+    assert "Attempt 1 was blocked, and a person has cleared the blocker." in block
+    assert f'<blocker attempt="1" trust="agent">{blocked}</blocker>' in block
+    assert "previous_failures" not in block and "Review" not in block
+    work(agent, now=NOW + MINUTE, message="failure 1")
+    assert blocked in told(id)  # later attempts know it, too
+
+
 def test_a_withdrawn_question_changes_nothing(agent: Agent) -> None:
     id = exhausted(agent)
     settle(id, Answer.FIX, "Trim the id first.")
@@ -118,7 +137,7 @@ def test_a_second_answer_does_not_erase_the_first(agent: Agent) -> None:
         ask(agent, f"Which {n}?")
         settle(id, Answer.ANSWER, f"Take {n}.")
     block = told(id)
-    said = [f"fix: {words}</instruction>" for words in ("Trim the id first.", "Take 1.", "Take 2.")]
+    said = ["fix: Trim the id first.</", "answered: Take 1.</", "answered: Take 2.</"]
     places = [block.index(each) for each in said]
     assert places == sorted(places)
     assert '<question number="2" trust="agent">Which 1?</question>' in block
