@@ -4,26 +4,29 @@ import logging
 import re
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from django.conf import settings
 from django.db import DataError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from ninja import NinjaAPI, Router
-from ninja.errors import HttpError, ValidationError
+from ninja.errors import HttpError, ValidationError, ValidationErrorContext
 from ninja.operation import Operation
 from ninja.parser import Parser
+from pydantic import BaseModel
 
 from config import __version__
 from config.database_errors import describe, is_disk_full
 from config.introduction import INTRODUCTION
-from config.json_bodies import clean_body, parse_body
+from config.json_bodies import clean_body, convert_yaml, parse_body
 from config.openapi import complete_schema, scopes_of
 from config.problems import STATUS, count_auth_failure, problem_response, refusal_response
 from ledger import auth_failures
 from ledger.api import agents, events, instructions, me, standing_instructions, stats, tokens
 from ledger.api.cursors import BadCursor
 from ledger.errors import Invalid, Refusal, UnsupportedMediaType
+from ledger.planfile.canonical import suggest_key
+from ledger.planfile.reading import MEDIA
 from retries.agent_hooks import api as agent_hooks
 from retries.api import (
     attempt_reads,
@@ -56,6 +59,8 @@ logger = logging.getLogger(__name__)
 CLEANED_PATHS = re.compile(
     r"/v1/(attempts/[^/]+/(result|heartbeat)|hooks/agent|sessions/[^/]+/messages)"
 )
+# These bodies may be YAML: executors of plans write their results in it.
+YAML_PATHS = re.compile(r"/v1/attempts/[^/]+/result")
 # Query parameters that contain a cursor.
 CURSORS = ("cursor", "after")
 
@@ -64,12 +69,15 @@ class StrictParser(Parser):
     """Read JSON that PostgreSQL can store: no NaN, no NUL, no lone surrogates, no repeated keys."""
 
     def parse_body(self, request: HttpRequest) -> Any:
-        if request.content_type != "application/json":
-            raise UnsupportedMediaType(
-                f"The body's content type is '{request.content_type}', not application/json."
-            )
+        raw, media = request.body, request.content_type
+        if media != "application/json":
+            if MEDIA.get(media) != "yaml" or not YAML_PATHS.fullmatch(request.path_info):
+                raise UnsupportedMediaType(
+                    f"The body's content type is '{media}', not application/json."
+                )
+            raw = convert_yaml(raw)
         cleaned = bool(CLEANED_PATHS.fullmatch(request.path_info))
-        return clean_body(parse_body(request.body), request.body, cleaned=cleaned)
+        return clean_body(parse_body(raw), raw, cleaned=cleaned)
 
     def parse_querydict(self, data: Any, list_fields: list[str], request: HttpRequest) -> Any:
         for name, values in data.lists():
@@ -171,6 +179,21 @@ class TenfourAPI(NinjaAPI):
         """
         return cast(HttpResponse, None)
 
+    def validation_error_from_error_contexts(
+        self, error_contexts: list[ValidationErrorContext]
+    ) -> ValidationError:
+        """Return the errors of a request; that of an unknown key names the nearest known one."""
+        error = super().validation_error_from_error_contexts(error_contexts)
+        found = (
+            (context.model, each)
+            for context in error_contexts
+            for each in context.pydantic_validation_error.errors(include_url=False)
+        )
+        for told, (model, each) in zip(error.errors, found, strict=True):
+            if each["type"] == "extra_forbidden" and (known := known_keys(model, each["loc"])):
+                told["msg"] = suggest_key(str(each["loc"][-1]), known)
+        return error
+
     def get_openapi_operation_id(self, operation: Operation) -> str:
         return operation.view_func.__name__
 
@@ -222,6 +245,22 @@ def on_invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
     ]
     first = f"{errors[0]['pointer']}: {errors[0]['detail']}" if errors else "A value is invalid."
     return problem_response(request, "validation_error", first, errors=errors)
+
+
+def known_keys(model: Any, loc: tuple[int | str, ...]) -> list[str]:
+    """Return the keys that are known beside the last one of a location in a model."""
+    for part in loc[:-1]:
+        if isinstance(part, str):
+            fields = model.model_fields if model else {}
+            model = find_model(fields[part].annotation) if part in fields else None
+    return [field.alias or name for name, field in model.model_fields.items()] if model else []
+
+
+def find_model(annotation: Any) -> type[BaseModel] | None:
+    """Return the model in a field's type, such as that of a list's items."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(find_model, get_args(annotation))), None)
 
 
 def json_pointer(loc: tuple[Any, ...]) -> str:

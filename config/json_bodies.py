@@ -1,4 +1,4 @@
-"""Read JSON bodies that can be stored: no NaN, NUL, lone surrogates, or repeated keys."""
+"""Read JSON and YAML bodies that can be stored: no NaN, NUL, lone surrogates, or repeated keys."""
 
 import json
 import math
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ledger.errors import BadRequest, Invalid
+from ledger.planfile.values import load_yaml
 from ledger.redaction import DEEPEST
 
 # NUL and lone surrogates; the latter also as bytes, which UTF-8 does not allow.
@@ -27,6 +28,14 @@ def parse_body(raw: bytes) -> Any:
     if raw.count(b"[") + raw.count(b"{") > DEEPEST and is_deep(body):
         raise BadRequest(too_deep)
     return body
+
+
+def convert_yaml(raw: bytes) -> bytes:
+    """Return a body in YAML as JSON, to which the same rules apply; raise BadRequest."""
+    try:
+        return json.dumps(load_yaml(raw.decode("utf-8-sig"), what="body")).encode()
+    except (UnicodeDecodeError, TypeError) as error:
+        raise BadRequest(f"The body is not valid YAML: {error}") from error
 
 
 def clean_body(body: Any, raw: bytes, *, cleaned: bool) -> Any:

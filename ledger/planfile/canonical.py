@@ -302,9 +302,18 @@ def check_needs(plan: PlanFile) -> None:
 def refuse_unknown_keys(values: Mapping[Any, Any], known: Sequence[str], at: str) -> None:
     for key in values:
         if key not in known:
-            near = difflib.get_close_matches(str(key), known, n=1)
-            meant = f"Did you mean '{near[0]}'?" if near else f"Use one of: {', '.join(known)}."
-            raise Invalid(f"{at}/{key}", f"Unknown key '{key}'. {meant}")
+            raise Invalid(f"{at}/{key}", suggest_key(str(key), known))
+
+
+def suggest_key(key: str, known: Sequence[str]) -> str:
+    """Return the sentences about an unknown key, with the nearest known one.
+
+    >>> suggest_key("verfy", ["verify", "done"])
+    "Unknown key 'verfy'. Did you mean 'verify'?"
+    """
+    near = difflib.get_close_matches(key, known, n=1)
+    meant = f"Did you mean '{near[0]}'?" if near else f"Use one of: {', '.join(known)}."
+    return f"Unknown key '{key}'. {meant}"
 
 
 def read_value(values: Mapping[str, Any], name: str, kind: type, default: Any, at: str = "") -> Any:

@@ -92,37 +92,37 @@ def read_front_values(text: str) -> tuple[Any, Any]:
     return load_yaml(text, Loader), load_yaml(text, yaml.CBaseLoader)
 
 
-def load_yaml(text: str, kind: Any) -> Any:
-    """Return the values of one YAML document; raise BadRequest if it is invalid."""
+def load_yaml(text: str, kind: Any = Loader, *, what: str = "plan") -> Any:
+    """Return the values of one YAML document; raise BadRequest, which says `what` is invalid."""
     try:
-        check_events(text)
+        check_events(text, what)
         loader = kind(text)
         try:
             root = loader.get_single_node()
             if root is None:
-                raise BadRequest("The plan is empty.")
-            check_nodes(root)
+                raise BadRequest(f"The {what} is empty.")
+            check_nodes(root, what)
             value = loader.construct_document(root)
         finally:
             loader.dispose()
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         message = " ".join(str(error).split())
-        raise BadRequest(f"The plan is not valid YAML: {message[:500]}") from error
+        raise BadRequest(f"The {what} is not valid YAML: {message[:500]}") from error
     return value
 
 
-def check_events(text: str) -> None:
+def check_events(text: str, what: str) -> None:
     """Refuse deep nesting before anything recurses into it, and tags that name a type."""
     if len(DIRECTIVE.findall(text)) > MOST_DIRECTIVES:  # libyaml compares each one with all others
-        raise BadRequest("The plan declares too many YAML tags. A plan needs none.")
+        raise BadRequest(f"The {what} declares too many YAML tags. It needs none.")
     depth = 0
     for count, event in enumerate(yaml.parse(text, Loader=Loader)):
         if count > 4 * MOST_NODES:  # a value has a key, and a collection has a start and an end
-            raise BadRequest(f"The plan has more than {MOST_NODES} values.")
+            raise BadRequest(f"The {what} has more than {MOST_NODES} values.")
         tag = getattr(event, "tag", None)
         if tag and tag not in STRING_TAGS:
             raise BadRequest(
-                f"A plan can't contain the YAML tag '{tag[:80]}' ({place(event)}).",
+                f"A {what} can't contain the YAML tag '{tag[:80]}' ({place(event)}).",
                 hint="Remove the tag. Plain YAML values need none.",
             )
         if isinstance(event, yaml.CollectionStartEvent):
@@ -130,10 +130,10 @@ def check_events(text: str) -> None:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > DEEPEST:
-            raise BadRequest(f"The plan is nested more than {DEEPEST} levels deep.")
+            raise BadRequest(f"The {what} is nested more than {DEEPEST} levels deep.")
 
 
-def check_nodes(root: yaml.Node) -> None:
+def check_nodes(root: yaml.Node, what: str) -> None:
     """Refuse aliases that expand to too many values, and duplicate keys."""
     sizes: dict[int, int] = {}
     open_: set[int] = set()
@@ -149,7 +149,7 @@ def check_nodes(root: yaml.Node) -> None:
             total += size(child)
             if total > MOST_NODES:
                 raise BadRequest(
-                    f"The plan has more than {MOST_NODES} values with its aliases expanded.",
+                    f"The {what} has more than {MOST_NODES} values with its aliases expanded.",
                     hint="Use fewer YAML aliases.",
                 )
         open_.discard(id(node))

@@ -41,6 +41,16 @@ router = Router(tags=["attempts"])
 # Output beyond what is stored is dropped, not refused; this limit only bounds the work.
 MOST_RESULT_BYTES = 4 * 1024 * 1024
 MOST_OUTPUT_BYTES = 8 * 1024 * 1024
+# beside the JSON that ninja describes
+RESULT_BODY: dict[str, Any] = {
+    "content": {
+        "application/yaml": {
+            "schema": {"type": "string"},
+            "example": "status: failure\nverification:\n  command: npm test\n  exit_code: 1\n"
+            "  output_summary: 1 passed, 2 failed\nerror: Cannot find module 'uuid'\n",
+        }
+    }
+}
 # Read as raw bytes, so ninja can't describe it.
 OUTPUT_BODY: dict[str, Any] = {
     "required": False,
@@ -74,10 +84,14 @@ def attempts_heartbeat(
     "/attempts/{id}/result",
     auth=BearerAuth("tasks:work", body_bytes=MOST_RESULT_BYTES),
     response=DecisionOut,
-    openapi_extra=text_content(TEXT, XML),
+    openapi_extra=text_content(TEXT, XML) | {"requestBody": RESULT_BODY},
 )
 def attempts_report_result(request: BearerRequest, id: UUID, body: ResultIn) -> HttpResponse:
     """Report an attempt's result and get the decision.
+
+    The body is JSON or YAML. It may also have the keys that an executor of a plan writes: `error`,
+    `failure_type`, `root_cause_guess`, `suggested_fix`, `files_state`, `files_modified` as paths,
+    and `output_summary` in `verification`.
 
     Repeating a report returns the same response. With `Accept: text/plain`, the response is what
     the next attempt is told; it is empty if none follows.

@@ -4,11 +4,12 @@ from datetime import datetime
 from typing import Any, Literal
 
 from ninja import Schema
-from pydantic import ConfigDict, Field, StrictBool, StrictInt
+from pydantic import ConfigDict, Field, StrictBool, StrictInt, model_validator
 
 from ledger.schemas.shared import AT, ID, In
 from ledger.states import FailureType
 from ledger.tasks.spec import LEASE_S
+from retries.attempts.executor_results import read_result
 from retries.attempts.exit_codes import ExitOf
 from retries.attempts.questions import QUESTION_LENGTH
 from retries.attempts.report_fields import (
@@ -148,6 +149,11 @@ class ResultIn(In):
             }
         },
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def read_executor_keys(cls, body: Any) -> Any:
+        return read_result(body)
 
 
 class ExitQuery(UsageFields):

@@ -1,9 +1,11 @@
 """Heartbeats, reports, exit codes, and releases over HTTP."""
 
+import json
 import re
 from typing import Any
 
 import pytest
+import yaml
 
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Attempt, Breaker, Event, Failure, Token
@@ -345,3 +347,86 @@ def test_a_failure_tells_its_cause_to_an_orchestrator(coder: Any, operator: Any)
     assert [of_pattern[name] for name in names] == [failure[name] for name in names]
     pattern = operator("GET", f"/patterns/{failure['pattern']}").body
     assert [pattern[name] for name in ("headline", "known_error")] == [line, known]
+
+
+EXECUTOR = """\
+status: "failure"
+files_modified: ["src/domain/PlannerId.ts", "src/index.ts"]
+verification:
+  command: "npm test -- PlannerId"
+  exit_code: 1
+  output_summary: "1 passed, 2 failed"
+error: "Cannot find module 'uuid'"
+failure_type: "verification_failed"
+root_cause_guess: "Missing dependency"
+suggested_fix: "Run npm install uuid"
+files_state:
+  - path: "src/domain/PlannerId.ts"
+    status: "partially_modified"
+    lines_changed: 15
+"""
+
+
+@pytest.mark.parametrize("media", ["application/yaml", "text/x-yaml", "application/json"])
+def test_an_executors_result_is_taken_as_it_is(coder: Any, operator: Any, media: str) -> None:
+    """SED-2, S1.13, S1.14, S1.15"""
+    enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    body = EXECUTOR if media != "application/json" else json.dumps(yaml.safe_load(EXECUTOR))
+    for _ in range(2):
+        response = coder("POST", f"/attempts/{at}/result", body.encode(), Content_Type=media)
+        assert response.body["decision"] == "wait", response.body
+    failure = Failure.objects.get()
+    assert (failure.type, failure.message) == ("verification_failed", "Cannot find module 'uuid'")
+    assert failure.verification["output"] == "1 passed, 2 failed"
+    assert failure.root_cause_guess == "Missing dependency"
+    assert failure.suggested_fix == "Run npm install uuid"
+    assert failure.files_modified == [
+        {"path": "src/domain/PlannerId.ts", "status": "partially_modified", "lines_changed": 15},
+        {"path": "src/index.ts", "status": "modified", "lines_changed": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "place", "said"),
+    [
+        ({"stauts": "success"}, "/stauts", "Unknown key 'stauts'. Did you mean 'status'?"),
+        ({"verification": {"exit_code": 1, "outputs": ""}}, "/verification/outputs", "'output'?"),
+        ({"files_modified": [{"path": "a", "stat": 1}]}, "/files_modified/0/stat", "'status'?"),
+        ({"failure": {"zzz": 1}}, "/failure/zzz", "Use one of: type, code, message"),
+        ({"error": "a", "failure": {"message": "b"}}, "/error", "another name"),
+        ({"error": 7}, "/failure/message", "string"),
+    ],
+)
+def test_an_unknown_key_names_the_nearest_known_one(
+    coder: Any, operator: Any, body: dict[str, Any], place: str, said: str
+) -> None:
+    """SED-2"""
+    enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    response = coder("POST", f"/attempts/{at}/result", {"status": "failure"} | body)
+    assert response.status_code == 422
+    told = {each["pointer"]: each["detail"] for each in response.body["errors"]}
+    assert said in told[place]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        (b"status: [", 400, "The body is not valid YAML"),
+        (b"\xff", 400, "The body is not valid YAML"),
+        (b"status: &a success\nresult: !!python/name:os.system 1\n", 400, "A body can't contain"),
+        (b"status: failure\nresult: .nan\n", 400, "not a JSON number"),
+        (b"status: failure\nerror: 'a\\0'\nlearnings: ['x: \xe2\x82\xac']\n", 200, ""),
+        (b"status: success\nerror: null\nresult: {1: 2026-01-26}\n", 200, ""),
+    ],
+)
+def test_a_result_in_yaml_follows_the_rules_of_json(
+    coder: Any, operator: Any, body: bytes, status: int, said: str
+) -> None:
+    enqueue(operator)
+    at = claim(coder)["data"][0]["attempt"]["id"]
+    response = coder("POST", f"/attempts/{at}/result", body, Content_Type="application/yaml")
+    assert response.status_code == status and said in response.body.get("detail", "")
+    other = coder("POST", f"/attempts/{at}/release", b"{}", Content_Type="application/yaml")
+    assert other.status_code == 415
