@@ -8,8 +8,9 @@ from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 from tenfour.core import Call
+from tenfour.exchange import Answer
 from tenfour.models import Acked, Instruction, Me, Pulled, Stats
-from tenfour.values import Page
+from tenfour.values import LogPiece, Page
 
 T = TypeVar("T")
 
@@ -113,7 +114,8 @@ def stats(window: str = "24h") -> Call[Stats]:
 
 
 def document(name: str, *, plan: str | None = None, tail: int | None = None) -> Call[str]:
-    """Get the text of retry-state.json, retry.log, retry.jsonl, state.md or a plan's summary.
+    """Get the text of a rendering: retry-state.json, retry.log, retry.jsonl, state.md,
+    failure-records.yaml, or a plan's summary.
 
     It covers the whole project, or one plan by its ref or id; `tail` limits a log to its last
     lines.
@@ -121,6 +123,21 @@ def document(name: str, *, plan: str | None = None, tail: int | None = None) -> 
     path = f"/v1/plans/{part(plan)}/{part(name)}" if plan else f"/v1/{part(name)}"
     params = given({"tail": None if tail is None else str(tail)})
     return Call("GET", path, str, params=params, accept="text/markdown, */*;q=0.5")
+
+
+def log_piece(name: str, after: str = "", *, plan: str | None = None) -> Call[LogPiece]:
+    """Get the lines of retry.log or retry.jsonl after a position; without it, all of its window.
+
+    The piece's `cursor` is where to read on, later too: no line is missed or read twice.
+    """
+    path = f"/v1/plans/{part(plan)}/{part(name)}" if plan else f"/v1/{part(name)}"
+    params = {"after": after}
+    return Call("GET", path, _log_piece, params=params, accept="*/*", reads_answer=True)
+
+
+def _log_piece(answer: Answer) -> LogPiece:
+    headers = answer.headers
+    return LogPiece(answer.text(), headers["next-cursor"], headers["has-more"] == "true")
 
 
 def next_page(call: Call[Page[T]], page: Page[T]) -> Call[Page[T]] | None:

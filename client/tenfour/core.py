@@ -47,6 +47,8 @@ class Call(Generic[T]):
     media: str = "text/plain"
     headers: Mapping[str, str] = field(default_factory=dict)
     accept: str = JSON
+    # whether `read` gets the whole answer, because it needs headers
+    reads_answer: bool = False
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,8 @@ def result_of(call: Call[T], reply: Answer | NoAnswer, *, url: str) -> T:
     if not 200 <= reply.status < 300:
         raise refusal(reply, url=url)
     try:
+        if call.reads_answer:
+            return call.read(reply)
         return call.read(reply.json() if call.accept == JSON else reply.text())
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise _not_tenfour(reply, url) from error

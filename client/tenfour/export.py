@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import Path
 
 from tenfour.client import Client
-from tenfour.terminal import OK, say, wrong_usage
+from tenfour.export_files import replace_file
+from tenfour.terminal import OK, say
 
-FILES = ("retry-state.json", "retry.log", "retry.jsonl", "state.md")
+FILES = ("retry-state.json", "retry.log", "retry.jsonl", "state.md", "failure-records.yaml")
 # a task's ref in a plan; the plan's ref is before the colon, and safe as a folder's name
 IN_PLAN = re.compile(r"([A-Za-z0-9.]+-[A-Za-z0-9.]+):.+")
 
@@ -21,12 +20,25 @@ IN_PLAN = re.compile(r"([A-Za-z0-9.]+-[A-Za-z0-9.]+):.+")
 def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="DIR", help="created if missing")
     parser.add_argument("--plan", metavar="REF", help="this plan only")
+    parser.add_argument(
+        "--follow",
+        "-f",
+        action="store_true",
+        help="keep state/, logs/ and STATE.md below DIR current until interrupted",
+    )
 
 
 def export(args: argparse.Namespace) -> int:
-    """Write the files and print their names; each plan in the project's files gets a folder."""
+    """Write the files and print their names; each plan in the project's files gets a folder.
+
+    With --follow, keep one set of files current instead.
+    """
     folder = Path(args.folder)
     with Client(args.url) as tenfour:
+        if args.follow:
+            from tenfour.export_following import follow_documents
+
+            follow_documents(tenfour, folder, args.plan)
         texts = _texts(tenfour, args.plan)
         _write(folder, texts)
         for ref in [] if args.plan else _plans(texts):
@@ -48,20 +60,6 @@ def _plans(texts: Mapping[str, str]) -> list[str]:
 
 
 def _write(folder: Path, texts: Mapping[str, str]) -> None:
-    for path in _write_files(folder, texts):
-        say(str(path))
-
-
-def _write_files(folder: Path, texts: Mapping[str, str]) -> Iterator[Path]:
     for name, text in texts.items():
-        path, draft = folder / name, folder / f".{name}.{os.getpid()}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            draft.write_text(text, encoding="utf-8", newline="\n")
-            # A concurrent reader sees the old file or the new one, never a part.
-            draft.replace(path)
-        except OSError as error:
-            with suppress(OSError):
-                draft.unlink(missing_ok=True)
-            raise wrong_usage(f"{path} can't be written: {error.strerror}.") from error
-        yield path
+        replace_file(folder / name, text)
+        say(str(folder / name))

@@ -50,6 +50,15 @@ def _identity(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class LogPiece:
+    """The lines that were added to a log, where they end, and whether there are more now."""
+
+    text: str
+    cursor: str
+    has_more: bool
+
+
+@dataclass(frozen=True)
 class Page(Generic[T]):
     """One page of a list."""
 

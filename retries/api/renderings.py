@@ -1,25 +1,28 @@
 """The ledger in the file formats of earlier systems, for the project and for each plan."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from django.http import HttpResponse, StreamingHttpResponse
+from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
 from ledger.api.auth import PrincipalAuth, PrincipalRequest
+from ledger.api.events import parse_cursor, write_cursor
 from ledger.api.parameters import find_plan
 from ledger.api.responses import json_response
+from ledger.errors import Invalid
 from retries.renderings import documents, plan_summary, schemas, state_queries
 from retries.renderings.scope import RenderingScope
 
 router = Router(tags=["renderings"])
 
-JSON, TEXT, LINES, MARKDOWN = (
+JSON, TEXT, LINES, MARKDOWN, YAML = (
     "application/json",
     "text/plain",
     "application/x-ndjson",
     "text/markdown",
+    "application/yaml",
 )
 
 
@@ -29,9 +32,12 @@ def text_content(media: str, example: str) -> dict[str, Any]:
     return {"responses": {200: {"description": "OK", "content": content}}}
 
 
+LOG_RENDERERS = (TEXT, documents.render_log, documents.follow_log)
+JSONL_RENDERERS = (LINES, documents.render_jsonl, documents.follow_jsonl)
 LOG = text_content(TEXT, schemas.LOG)
 JSONL = text_content(LINES, schemas.JSONL)
 STATE = text_content(MARKDOWN, schemas.STATE)
+RECORDS = text_content(YAML, schemas.RECORDS)
 
 
 def stream(pieces: Iterable[str], media: str) -> StreamingHttpResponse:
@@ -48,6 +54,30 @@ def plan_scope(request: PrincipalRequest, id: str) -> RenderingScope:
     return RenderingScope(request.auth.project_id, find_plan(request.auth, id))
 
 
+def send_log(
+    scope: RenderingScope,
+    query: schemas.LogQuery,
+    media: str,
+    render: Callable[..., Iterator[str]],
+    follow: Callable[..., documents.Piece],
+) -> HttpResponseBase:
+    """Return a log, or what was added to it after a position."""
+    now = timezone.now()
+    if query.after is None:
+        return stream(render(scope, now=now, tail=query.tail), media)
+    if query.tail is not None:
+        raise Invalid("/tail", "'after' can't be combined with 'tail'.")
+    piece = follow(scope, parse_cursor(query.after) if query.after else None, now=now)
+    response = HttpResponse(piece.text, content_type=f"{media}; charset=utf-8")
+    response["Next-Cursor"] = write_cursor(piece.end) or ""
+    response["Has-More"] = "true" if piece.has_more else "false"
+    return response
+
+
+def send_records(scope: RenderingScope, query: schemas.TailQuery) -> StreamingHttpResponse:
+    return stream(documents.render_records(scope, now=timezone.now(), tail=query.tail), YAML)
+
+
 # ---- the project
 
 
@@ -62,20 +92,33 @@ def renderings_get_retry_state(request: PrincipalRequest) -> StreamingHttpRespon
 
 @router.get("/retry.log", auth=PrincipalAuth("events:read"), openapi_extra=LOG)
 def renderings_get_retry_log(
-    request: PrincipalRequest, query: Query[schemas.TailQuery]
-) -> StreamingHttpResponse:
-    """Get the last 7 days of attempts, feedback, questions, and answers as lines of text."""
-    lines = documents.render_log(project_scope(request), now=timezone.now(), tail=query.tail)
-    return stream(lines, TEXT)
+    request: PrincipalRequest, query: Query[schemas.LogQuery]
+) -> HttpResponseBase:
+    """Get the last 7 days of attempts, feedback, questions, and answers as lines of text.
+
+    With `after`, get what was added since: the header Next-Cursor is the next `after`, and Has-More
+    says whether more lines are there already. No line is missed or comes twice.
+    """
+    return send_log(project_scope(request), query, *LOG_RENDERERS)
 
 
 @router.get("/retry.jsonl", auth=PrincipalAuth("events:read"), openapi_extra=JSONL)
 def renderings_get_retry_jsonl(
+    request: PrincipalRequest, query: Query[schemas.LogQuery]
+) -> HttpResponseBase:
+    """Get the last 30 days of attempts, feedback, questions, and answers as JSON lines.
+
+    `after` is as for retry.log.
+    """
+    return send_log(project_scope(request), query, *JSONL_RENDERERS)
+
+
+@router.get("/failure-records.yaml", auth=PrincipalAuth("events:read"), openapi_extra=RECORDS)
+def renderings_get_failure_records(
     request: PrincipalRequest, query: Query[schemas.TailQuery]
 ) -> StreamingHttpResponse:
-    """Get the last 30 days of attempts, feedback, questions, and answers as JSON lines."""
-    lines = documents.render_jsonl(project_scope(request), now=timezone.now(), tail=query.tail)
-    return stream(lines, LINES)
+    """Get the failures of the last 30 days, each as a YAML document."""
+    return send_records(project_scope(request), query)
 
 
 @router.get("/state.md", auth=PrincipalAuth("events:read"), openapi_extra=STATE)
@@ -97,20 +140,34 @@ def plans_get_retry_state(request: PrincipalRequest, id: str) -> StreamingHttpRe
 
 @router.get("/plans/{id}/retry.log", auth=PrincipalAuth("events:read"), openapi_extra=LOG)
 def plans_get_retry_log(
-    request: PrincipalRequest, id: str, query: Query[schemas.TailQuery]
-) -> StreamingHttpResponse:
-    """Get the last 7 days of a plan, by id or ref, as lines of text."""
-    lines = documents.render_log(plan_scope(request, id), now=timezone.now(), tail=query.tail)
-    return stream(lines, TEXT)
+    request: PrincipalRequest, id: str, query: Query[schemas.LogQuery]
+) -> HttpResponseBase:
+    """Get the last 7 days of a plan, by id or ref, as lines of text.
+
+    `after` is as for the project's retry.log.
+    """
+    return send_log(plan_scope(request, id), query, *LOG_RENDERERS)
 
 
 @router.get("/plans/{id}/retry.jsonl", auth=PrincipalAuth("events:read"), openapi_extra=JSONL)
 def plans_get_retry_jsonl(
+    request: PrincipalRequest, id: str, query: Query[schemas.LogQuery]
+) -> HttpResponseBase:
+    """Get the last 30 days of a plan, by id or ref, as JSON lines.
+
+    `after` is as for the project's retry.log.
+    """
+    return send_log(plan_scope(request, id), query, *JSONL_RENDERERS)
+
+
+@router.get(
+    "/plans/{id}/failure-records.yaml", auth=PrincipalAuth("events:read"), openapi_extra=RECORDS
+)
+def plans_get_failure_records(
     request: PrincipalRequest, id: str, query: Query[schemas.TailQuery]
 ) -> StreamingHttpResponse:
-    """Get the last 30 days of a plan, by id or ref, as JSON lines."""
-    lines = documents.render_jsonl(plan_scope(request, id), now=timezone.now(), tail=query.tail)
-    return stream(lines, LINES)
+    """Get the failures of a plan, by id or ref, of the last 30 days, each as a YAML document."""
+    return send_records(plan_scope(request, id), query)
 
 
 @router.get("/plans/{id}/state.md", auth=PrincipalAuth("events:read"), openapi_extra=STATE)

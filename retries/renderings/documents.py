@@ -2,9 +2,12 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 
+from ledger.journal import Cursor
 from retries.renderings import (
+    failure_records,
     log_queries,
     plan_summary,
     retry_jsonl,
@@ -15,6 +18,15 @@ from retries.renderings import (
 )
 from retries.renderings.log_entries import LogEntry
 from retries.renderings.scope import RenderingScope
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The lines of a followed log that came next, where they end, and if there are more now."""
+
+    text: str
+    end: Cursor
+    has_more: bool
 
 
 def render_log(scope: RenderingScope, *, now: datetime, tail: int | None = None) -> Iterator[str]:
@@ -39,6 +51,29 @@ def render_jsonl(scope: RenderingScope, *, now: datetime, tail: int | None = Non
         return iter(render_last_entries(last, retry_jsonl.render_lines, tail))
     entries = log_queries.read_entries(scope, since=now - window, with_answers=False)
     return render_entries(entries, retry_jsonl.render_lines)
+
+
+def follow_log(scope: RenderingScope, after: Cursor | None, *, now: datetime) -> Piece:
+    """Render what was added to `retry.log` after a position; without one, its whole window."""
+    start = after or log_queries.find_start(now - retry_log.WINDOW)
+    return render_piece(scope, start, retry_log.render_lines, with_answers=True)
+
+
+def follow_jsonl(scope: RenderingScope, after: Cursor | None, *, now: datetime) -> Piece:
+    """Render what was added to `retry.jsonl` after a position; without one, its whole window."""
+    start = after or log_queries.find_start(now - retry_jsonl.WINDOW)
+    return render_piece(scope, start, retry_jsonl.render_lines, with_answers=False)
+
+
+def render_piece(
+    scope: RenderingScope,
+    after: Cursor,
+    render_lines: Callable[[LogEntry], list[str]],
+    *,
+    with_answers: bool,
+) -> Piece:
+    entries, end, has_more = log_queries.read_stream(scope, after, with_answers=with_answers)
+    return Piece("".join(render_entries(iter(entries), render_lines)), end, has_more)
 
 
 def render_entries(
@@ -68,6 +103,15 @@ def render_skips(scope: RenderingScope) -> Iterator[str]:
     return state_md.render_document(state_queries.list_skipped_tasks(scope))
 
 
+def render_records(
+    scope: RenderingScope, *, now: datetime, tail: int | None = None
+) -> Iterator[str]:
+    """Render `failure-records.yaml`, or its last `tail` records."""
+    since = now - failure_records.WINDOW
+    failed = state_queries.read_failures(scope, since=since, most=tail)
+    return map(failure_records.render_record, failed)
+
+
 def render_files(scope: RenderingScope, *, now: datetime) -> dict[str, Iterator[str]]:
     """Render every file of an export, by name."""
     files = {
@@ -75,6 +119,7 @@ def render_files(scope: RenderingScope, *, now: datetime) -> dict[str, Iterator[
         "retry.log": render_log(scope, now=now),
         "retry.jsonl": render_jsonl(scope, now=now),
         "state.md": render_skips(scope),
+        "failure-records.yaml": render_records(scope, now=now),
     }
     if scope.plan:
         summary = state_queries.build_summary(scope.plan)

@@ -1,11 +1,14 @@
 """Format the names of tasks, timestamps and texts for every rendering (pure)."""
 
+import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
 NUMBERED = re.compile(r"task-(\d+)")
+# JSON allows these characters in a string, but YAML does not, or ends a line at them.
+NOT_PLAIN = {n: f"\\u{n:04x}" for n in (*range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,11 @@ class TaskName:
 def format_timestamp(at: datetime) -> str:
     """Format a time in UTC to the second: 2026-01-26T14:30:00Z."""
     return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def quote(text: str) -> str:
+    """Return the text in double quotes, which YAML and JSON both read."""
+    return json.dumps(text, ensure_ascii=False).translate(NOT_PLAIN)
 
 
 def one_line(text: str, most: int | None = None) -> str:

@@ -9,7 +9,8 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from ledger.journal import Kind
+from ledger import journal
+from ledger.journal import Cursor, Kind
 from ledger.models import Attempt, Event, Task
 from ledger.models.event import EventQuerySet
 from ledger.states import Outcome
@@ -76,6 +77,10 @@ ATTEMPT_FIELDS = (
 # The last entries of a long journal are usually found without reading the whole window.
 SHORT_WINDOWS = (timedelta(hours=1), timedelta(days=1))
 
+# the events that one piece of a followed log is read from
+STREAM_SIZE = 1_000
+LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+
 # the attempts of a task, by number
 Attempts = dict[int, dict[str, Any]]
 
@@ -115,6 +120,31 @@ def read_last_entries(
             break
     for chunk in split_chunks(last[::-1]):
         yield from build_entries(chunk)
+
+
+def read_stream(
+    scope: RenderingScope, after: Cursor, *, with_answers: bool
+) -> tuple[list[LogEntry], Cursor, bool]:
+    """Return the entries of the next events of the stream, where they end, and if there are more.
+
+    The stream has the order in which transactions settle, so no event appears before `after` later.
+    """
+    rows = journal.fetch_stream(after, project_id=scope.project_id, limit=STREAM_SIZE)
+    if not rows:
+        return [], after, False
+    since = min(row["at"] for row in rows)
+    events = select_events(scope, since=since, with_answers=with_answers)
+    found = events.filter(id__in=[row["id"] for row in rows]).values(*EVENT_FIELDS)
+    logged = {event["id"]: event for event in found}
+    chunk = [logged[row["id"]] for row in rows if row["id"] in logged]
+    end = Cursor(int(rows[-1]["tx"]), str(rows[-1]["id"]))
+    return list(build_entries(chunk)), end, len(rows) == STREAM_SIZE
+
+
+def find_start(since: datetime) -> Cursor:
+    """Return the position in the stream before the first event since a time."""
+    first = Event.objects.since(since).order_by("tx", "id").values_list("tx", flat=True).first()
+    return journal.fetch_head() if first is None else Cursor(int(first) - 1, LAST_ID)
 
 
 def build_entries(chunk: list[dict[str, Any]]) -> Iterator[LogEntry]:

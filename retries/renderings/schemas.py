@@ -19,13 +19,26 @@ JSONL = (
     f'{{"timestamp":"{AT}","event":"escalated","task_id":"{TASK_ID}","attempts":3,'
     '"reason":"max_retries_exceeded"}\n'
 )
+RECORDS = (
+    f'---\ntask_id: "{TASK_ID}"\nfailure_record:\n  attempt: 1\n  timestamp: "{AT}"\n'
+    '  failure_type: "verification_failed"\n'
+)
 STATE = "# State\n\n```yaml\nskipped_tasks: []\n```\n"
 SUMMARY = "## Retry Summary for Plan 03-01\n\n| Metric | Value |\n|--------|-------|\n"
 
 
 class TailQuery(Schema):
     tail: int | None = Field(
-        None, ge=1, le=10_000, description="return only the last lines, up to this number"
+        None, ge=1, le=10_000, description="return only the last lines or records, at most so many"
+    )
+
+
+class LogQuery(TailQuery):
+    after: str | None = Field(
+        None,
+        max_length=64,
+        description="return only the lines after this position: the header Next-Cursor of the "
+        "last response, or nothing to begin with the window",
     )
 
 

@@ -1,11 +1,10 @@
 """Render `state.md` (pure): the skipped tasks, and the dependents that this may affect."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from retries.renderings.labels import format_timestamp
+from retries.renderings.labels import format_timestamp, quote
 
 EXHAUSTED = "max_retries_exceeded"
 # the reason if the escalation expired and its `on_expiry` skipped the task
@@ -55,11 +54,6 @@ def render_record(skipped: Sequence[SkippedTask]) -> str:
         f"    timestamp: {quote(format_timestamp(each.at))}\n"
         for each in skipped
     )
-
-
-def quote(text: str) -> str:
-    """Return the text in double quotes, which YAML and JSON both read."""
-    return json.dumps(text, ensure_ascii=False)
 
 
 def render_entry(skipped: SkippedTask) -> str:

@@ -12,6 +12,7 @@ from ledger.models import Attempt, Failure, Need, Plan
 from ledger.states import FINAL, Outcome, TaskState
 from ledger.tasks.lineage import fetch_lineages
 from retries.models import Escalation
+from retries.renderings.failure_records import FailedAttempt
 from retries.renderings.labels import one_line
 from retries.renderings.plan_summary import Summary, TaskSummary
 from retries.renderings.retry_state import ActiveTask, AttemptFailure, GlobalStats, status_of
@@ -26,6 +27,15 @@ from retries.renderings.state_md import NO_ANSWER, SkippedTask
 from retries.states import Answer, EscalationState, OnExpiry
 
 MOST_PATTERNS = 10
+FAILURE_FIELDS = (
+    "at",
+    "type",
+    "message",
+    "verification",
+    "root_cause_guess",
+    "suggested_fix",
+    "files_modified",
+)
 PATTERN_LENGTH = 120
 
 
@@ -123,6 +133,28 @@ def find_continued_rows(scope: RenderingScope) -> dict[UUID, UUID]:
     """Return the rows of earlier runs that current tasks continue, each with its task."""
     ids = list(scope.current.filter(carries__isnull=False).values_list("id", flat=True))
     return {row: task for row, task in fetch_lineages(ids).items() if row != task} if ids else {}
+
+
+# ---- failures
+
+
+def read_failures(
+    scope: RenderingScope, *, since: datetime, most: int | None = None
+) -> Iterator[FailedAttempt]:
+    """Yield the failures since a time, or the last `most` of them, oldest first."""
+    rows = Failure.objects.filter(task__in=scope.tasks, at__gte=since)
+    fields = (*(f"task__{name}" for name in NAME_FIELDS), "attempt__number", *FAILURE_FIELDS)
+    if most is None:
+        found: Iterable[Any] = rows.order_by("at", "id").values(*fields).iterator(CHUNK_SIZE)
+    else:
+        found = list(rows.order_by("-at", "-id").values(*fields)[:most])[::-1]
+    for row in found:
+        yield FailedAttempt(
+            task_id=name_task({name: row[f"task__{name}"] for name in NAME_FIELDS}).task_id,
+            attempt=row["attempt__number"],
+            files=row["files_modified"],
+            **{name: row[name] for name in FAILURE_FIELDS if name != "files_modified"},
+        )
 
 
 # ---- skipped tasks

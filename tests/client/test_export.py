@@ -3,21 +3,30 @@
 import json
 import re
 import shutil
+import signal
 import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.utils import timezone
 from tenfour import Client, TenfourError
+from tenfour.export_files import append_file
+from tenfour.export_following import FollowedLog, Position
 
 from ledger import agents
 from ledger.journal import SYSTEM, Stamp
+from ledger.models import Agent, Plan
 from tests.client.conftest import Run
 from tests.retries.renderings.stories import add, attempt, make_plan, sample
-from tests.serving import Tenfour
+from tests.serving import Tenfour, environment
+from tests.waiting import PATIENCE_S, wait_until
 
-FILES = {"retry-state.json", "retry.log", "retry.jsonl", "state.md"}
+FILES = {"retry-state.json", "retry.log", "retry.jsonl", "state.md", "failure-records.yaml"}
 
 
 @pytest.fixture
@@ -132,3 +141,118 @@ def test_documents_in_python(tenfour_server: Tenfour, as_reader: dict[str, str])
         assert tenfour.document("summary", plan="03-01").startswith("## Retry Summary")
         with pytest.raises(TenfourError, match="No plan"):
             tenfour.document("state.md", plan="09-09")
+
+
+# ---- kept current
+
+
+@contextmanager
+def followed(folder: Path, *args: str, env: dict[str, str]) -> Iterator["subprocess.Popen[str]"]:
+    """Run `tenfour export --follow`; interrupt it at the end, as Ctrl-C does."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tenfour", "export", "--follow", str(folder), *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(env),
+    )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode in (130, -signal.SIGKILL) and "Traceback" not in err
+
+
+def document(env: dict[str, str], name: str, plan: str | None = None) -> str:
+    with Client(env["TENFOUR_URL"], env["TENFOUR_TOKEN"]) as tenfour:
+        return tenfour.document(name, plan=plan)
+
+
+def is_current(folder: Path, env: dict[str, str]) -> bool:
+    """Whether the logs have the lines of the server's, each once, and the states are equal."""
+    logs = all(
+        (folder / "logs" / name).exists()
+        and sorted((folder / "logs" / name).read_text().splitlines())
+        == sorted(document(env, name).splitlines())
+        for name in ("retry.log", "retry.jsonl")
+    )
+    states = {"state/retry-state.json": "retry-state.json", "STATE.md": "state.md"}
+    states["state/failure-records.yaml"] = "failure-records.yaml"
+    return logs and all(
+        (folder / path).exists() and (folder / path).read_text() == document(env, name)
+        for path, name in states.items()
+    )
+
+
+def fail_again(tenfour_server: Tenfour, number: int) -> None:
+    agent = Agent.objects.get(project=tenfour_server.project)
+    plan = Plan.objects.get(project=tenfour_server.project, ref="03-02")
+    now = timezone.now() - timedelta(minutes=5)
+    attempt(agent, add(plan, agent, number, now=now), now=now, error=f"no {number}\n" * 3)
+
+
+def test_a_followed_folder_stays_current_over_restarts(
+    as_reader: dict[str, str], tenfour_server: Tenfour, tmp_path: Path
+) -> None:
+    """SED-3: one is killed, one is interrupted; `tail -f` reads every line once."""
+    folder = tmp_path / ".ultraplan"
+    log = folder / "logs" / "retry.log"
+    with followed(folder, env=as_reader):
+        wait_until(lambda: is_current(folder, as_reader))
+        inode, tail = log.stat().st_ino, log.open()
+        heard = tail.read()
+        fail_again(tenfour_server, 2)
+        wait_until(lambda: is_current(folder, as_reader))
+        again = subprocess.run(
+            [sys.executable, "-m", "tenfour", "export", "--follow", str(folder)],
+            env=environment(as_reader),
+            capture_output=True,
+            text=True,
+        )
+        assert again.returncode == 2 and "another process" in again.stderr
+    fail_again(tenfour_server, 3)
+    with followed(folder, env=as_reader) as process:
+        wait_until(lambda: is_current(folder, as_reader))
+        process.kill()
+    fail_again(tenfour_server, 4)
+    with followed(folder, env=as_reader):
+        wait_until(lambda: is_current(folder, as_reader))
+    with tail:
+        heard += tail.read()
+    assert log.stat().st_ino == inode and heard == log.read_text()
+    modes = {path.stat().st_mode & 0o777 for path in folder.rglob("*") if path.is_file()}
+    assert modes <= {0o640, 0o600}
+    assert {path.stat().st_mode & 0o777 for path in folder.rglob("*") if path.is_dir()} == {0o750}
+
+
+@pytest.mark.parametrize("written", [0, 1, 40, -1])
+def test_what_a_killed_follower_began_is_added_by_the_next(written: int, tmp_path: Path) -> None:
+    """SED-3: not a character is lost or doubled, wherever it was killed."""
+    path, pending = tmp_path / "retry.log", "[x] attempt=1 status=failed é\n" * 3
+    path.write_text("before\n")
+    position = Position("project p", "7.x", len("before\n"), pending)
+    (tmp_path / ".retry.log.position").write_text(json.dumps(asdict(position)))
+    data = pending.encode()
+    append_file(path, data if written == -1 else data[:written])
+    FollowedLog(path, "project p")
+    FollowedLog(path, "project p")
+    assert path.read_text() == "before\n" + pending
+    path.write_text("")  # rotated, as copytruncate does
+    FollowedLog(path, "project p")
+    assert path.read_text() == ""
+
+
+def test_a_log_of_another_origin_is_left_alone(
+    run: Run, as_reader: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "retry.log").write_text("mine\n")
+    refused = run("export", "--follow", str(tmp_path), env=as_reader)
+    assert refused.status == 2 and "Move it away" in refused.err
+    other = tmp_path / "b"
+    with followed(other, "--plan", "03-02", env=as_reader):
+        wait_until(lambda: (other / "SUMMARY.md").exists())
+        assert "03-01" not in (other / "logs" / "retry.log").read_text()
+    refused = run("export", "--follow", str(other), env=as_reader)
+    assert refused.status == 2 and "is of plan 03-02" in refused.err

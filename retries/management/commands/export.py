@@ -19,7 +19,7 @@ FILE_MODE, FOLDER_MODE = 0o640, 0o750
 
 
 class Command(BaseCommand):
-    help = "Writes retry-state.json, retry.log, retry.jsonl and state.md, as 'tenfour export' does."
+    help = "Writes the retry state, logs and failure records, as 'tenfour export' does."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("folder", metavar="DIR", help="created if it is missing")

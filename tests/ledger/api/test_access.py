@@ -49,6 +49,7 @@ MAY = {
         *("agents_list", "agents_get", "policies_get", "patterns_list", "patterns_get"),
         *("patterns_list_failures", "patterns_list_fixes", "renderings_get_retry_state"),
         *("renderings_get_retry_log", "renderings_get_retry_jsonl", "renderings_get_state"),
+        *("renderings_get_failure_records", "plans_get_failure_records"),
         *("plans_get_retry_state", "plans_get_retry_log", "plans_get_retry_jsonl"),
         *("plans_get_state", "operations_list", "operations_get", "events_list", "stats_get"),
     ),

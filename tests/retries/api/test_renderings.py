@@ -9,6 +9,7 @@ import pytest
 from django.utils import timezone
 
 from ledger.models import Agent, Plan
+from retries.renderings import log_queries
 from tests.conftest import Api
 from tests.factories import make_agent, make_project
 from tests.ledger.api.test_instructions import problem
@@ -21,6 +22,7 @@ FILES = {
     "retry.log": "text/plain; charset=utf-8",
     "retry.jsonl": "application/x-ndjson; charset=utf-8",
     "state.md": "text/markdown; charset=utf-8",
+    "failure-records.yaml": "application/yaml; charset=utf-8",
 }
 
 
@@ -51,6 +53,33 @@ def test_every_file_of_project_and_plan(api: Callable[..., Api], plan: Plan, kin
         assert text(caller, f"/plans/{plan.pk}/{name}") == said
         assert text(caller, f"/plans/03-01/{name}") == said
     assert set(json.loads(text(caller, "/retry-state.json"))) == {"task_retries", "global_stats"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_log_is_followed_without_a_gap_or_a_repetition(
+    operator: Api, agent: Agent, plan: Plan, monkeypatch: pytest.MonkeyPatch, now: datetime
+) -> None:
+    """SED-3: piece by piece it is the whole log, and then what is new."""
+    monkeypatch.setattr(log_queries, "STREAM_SIZE", 7)
+
+    def read_pieces(path: str, cursor: str) -> tuple[str, str]:
+        told, more = "", True
+        while more:
+            response = operator.client.get(f"/v1{path}?after={cursor}", headers=operator.headers)
+            told += response.content.decode()
+            cursor, more = response["Next-Cursor"], response["Has-More"] == "true"
+        return told, cursor
+
+    for path in ("/retry.log", "/retry.jsonl", f"/plans/{plan.ref}/retry.log"):
+        told, cursor = read_pieces(path, "")
+        assert sorted(told.splitlines()) == sorted(text(operator, path).splitlines()) != []
+        assert read_pieces(path, cursor) == ("", cursor)
+        attempt(agent, add(plan, agent, 70 + len(path), now=now), now=now, error="no")
+        news, _ = read_pieces(path, cursor)
+        assert sorted((told + news).splitlines()) == sorted(text(operator, path).splitlines())
+        assert f"task-{70 + len(path)}" in news
+    assert problem(operator("GET", "/retry.log?after=&tail=3"), 422, "validation_error")
+    assert problem(operator("GET", "/retry.log?after=x"), 400, "bad_cursor")
 
 
 def test_a_plan_s_files_tell_of_it_alone(operator: Api, agent: Agent, now: datetime) -> None:

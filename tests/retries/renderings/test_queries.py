@@ -6,11 +6,12 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+import yaml
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from ledger.journal import SYSTEM, Stamp
-from ledger.models import Agent, Need, Plan, Task
+from ledger.models import Agent, Failure, Need, Plan, Task
 from ledger.tokens import TrustedCaller
 from retries import claims
 from retries import task_actions as people
@@ -62,6 +63,72 @@ def state(plan: Plan) -> dict[str, Any]:
 def the_entry(plan: Plan) -> dict[str, Any]:
     (entry,) = state(plan)["task_retries"].values()
     return dict(entry)
+
+
+# ---- the failure records
+
+RECORD = """\
+---
+task_id: "03-01:task-1"
+failure_record:
+  attempt: 1
+  timestamp: "2026-11-21T12:00:45Z"
+  failure_type: "verification_failed"
+
+  # From executor result
+  executor_output:
+    status: "failure"
+    files_modified: ["src/domain/PlannerId.ts"]
+    verification:
+      command: "npm test -- PlannerId"
+      exit_code: 1
+      output_summary: "1 passed, 2 failed"
+    error: "Cannot find module 'uuid'"
+
+  # Analysis
+  root_cause_guess: "Missing dependency"
+  suggested_fix: "Run npm install uuid"
+
+  # Context for next attempt
+  files_state:
+    - path: "src/domain/PlannerId.ts"
+      status: "partially_modified"
+      lines_changed: 15
+"""
+
+
+def records(plan: Plan, *, now: datetime = NOW + HOUR, **more: Any) -> str:
+    return "".join(documents.render_records(RenderingScope(plan.project_id, plan), now=now, **more))
+
+
+def test_a_failure_record_has_the_form_of_the_sample(agent: Agent) -> None:
+    """SED-2, S1.12, S1.13, S1.14, S1.15"""
+    plan = make_plan(agent)
+    id = add(plan, agent, 1)
+    output = {"command": "npm test -- PlannerId", "exit_code": 1, "output": "1 passed, 2 failed\n"}
+    path = "src/domain/PlannerId.ts"
+    attempt(
+        agent,
+        id,
+        now=NOW,
+        error="Cannot find module 'uuid'",
+        exit_code=1,
+        verification=output,
+        root_cause_guess="Missing dependency",
+        suggested_fix="Run npm install uuid",
+        files_modified=[{"path": path, "status": "partially_modified", "lines_changed": 15}],
+    )
+    assert records(plan) == RECORD
+    hostile = 'a: "b"\n--- \x85\u2028\ufeff\x7f € 😀 # c'
+    attempt(agent, id, now=NOW + MINUTE, error=hostile)
+    first, second = yaml.safe_load_all(records(plan))
+    assert first["failure_record"]["executor_output"]["verification"]["exit_code"] == 1
+    told = second["failure_record"]
+    assert told["executor_output"]["error"] == Failure.objects.get(attempt__number=2).message
+    assert (told["files_state"], told["executor_output"]["verification"]) == ([], None)
+    assert records(plan, tail=1) == records(plan).removeprefix(RECORD)
+    assert records(plan, now=NOW + 30 * DAY + MINUTE).startswith('---\ntask_id: "03-01:task-1"')
+    assert records(plan, now=NOW + 31 * DAY) == ""  # S1.63
 
 
 # ---- the logs
