@@ -28,6 +28,10 @@ CLOSED = {"already_resolved", "escalation_expired"}
 OPERATIONS: dict[str, set[str]] = {
     "agents_keep_breaker_open": {"invalid_transition"},
     "agents_list": LIST,
+    "plans_get_retry_jsonl": LIST,
+    "plans_get_retry_log": LIST,
+    "renderings_get_retry_jsonl": LIST,
+    "renderings_get_retry_log": LIST,
     "attempts_escalate": IDEMPOTENT | {"invalid_transition", "lease_lost"},
     "attempts_report_exit": REPORT | {"payload_too_large"},
     "attempts_heartbeat": {"lease_lost"},
