@@ -69,7 +69,7 @@ class StrictParser(Parser):
     """Read JSON that PostgreSQL can store: no NaN, no NUL, no lone surrogates, no repeated keys."""
 
     def parse_body(self, request: HttpRequest) -> Any:
-        raw, media = request.body, request.content_type
+        raw, media = request.body, request.content_type or ""
         if media != "application/json":
             if MEDIA.get(media) != "yaml" or not YAML_PATHS.fullmatch(request.path_info):
                 raise UnsupportedMediaType(
@@ -180,7 +180,7 @@ class TenfourAPI(NinjaAPI):
         return cast(HttpResponse, None)
 
     def validation_error_from_error_contexts(
-        self, error_contexts: list[ValidationErrorContext]
+        self, error_contexts: list[ValidationErrorContext[Any]]
     ) -> ValidationError:
         """Return the errors of a request; that of an unknown key names the nearest known one."""
         error = super().validation_error_from_error_contexts(error_contexts)
