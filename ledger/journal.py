@@ -12,6 +12,7 @@ from django.utils import timezone
 from psycopg.types.json import Jsonb
 
 from ledger import sql
+from ledger.ids import LAST_ID, SLACK, first_id
 
 
 class Kind(TextChoices):
@@ -358,6 +359,17 @@ def fetch_stream(
         project=project_id,
         limit=limit,
     )
+
+
+# A transaction that is still running may have a lower number than a settled one.
+START = f"""select e.tx::text as tx from ledger_event e
+where {SETTLED} and id >= %(floor)s and at >= %(since)s order by e.tx, e.id limit 1"""
+
+
+def fetch_start(since: datetime) -> Cursor:
+    """Return the position in the stream before the first event since a time."""
+    rows = sql.run(START, floor=first_id(since - SLACK), since=since)
+    return Cursor(int(rows[0]["tx"]) - 1, str(LAST_ID)) if rows else fetch_head()
 
 
 # Bare column names in ORDER BY would mean the texts of the select list.

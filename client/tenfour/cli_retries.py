@@ -261,7 +261,7 @@ def may_run(fixed: list[str], *, instead_of: list[str], rules: Rules) -> bool:
     elif rules.only_reads or is_query(fixed, rules.queries):
         is_harmless = True
     else:
-        # A query may become another query alone.
+        # A declared query may only become another declared one.
         is_harmless = not is_query(instead_of, rules.queries) and keeps_verb(
             fixed, instead_of, words
         )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from ledger import journal
 from ledger.journal import Cursor
 from retries.renderings import (
     failure_records,
@@ -55,13 +56,13 @@ def render_jsonl(scope: RenderingScope, *, now: datetime, tail: int | None = Non
 
 def follow_log(scope: RenderingScope, after: Cursor | None, *, now: datetime) -> Piece:
     """Render what was added to `retry.log` after a position; without one, its whole window."""
-    start = after or log_queries.find_start(now - retry_log.WINDOW)
+    start = after or journal.fetch_start(now - retry_log.WINDOW)
     return render_piece(scope, start, retry_log.render_lines, with_answers=True)
 
 
 def follow_jsonl(scope: RenderingScope, after: Cursor | None, *, now: datetime) -> Piece:
     """Render what was added to `retry.jsonl` after a position; without one, its whole window."""
-    start = after or log_queries.find_start(now - retry_jsonl.WINDOW)
+    start = after or journal.fetch_start(now - retry_jsonl.WINDOW)
     return render_piece(scope, start, retry_jsonl.render_lines, with_answers=False)
 
 

@@ -79,7 +79,6 @@ SHORT_WINDOWS = (timedelta(hours=1), timedelta(days=1))
 
 # the events that one piece of a followed log is read from
 STREAM_SIZE = 1_000
-LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 # the attempts of a task, by number
 Attempts = dict[int, dict[str, Any]]
@@ -127,7 +126,7 @@ def read_stream(
 ) -> tuple[list[LogEntry], Cursor, bool]:
     """Return the entries of the next events of the stream, where they end, and if there are more.
 
-    The stream has the order in which transactions settle, so no event appears before `after` later.
+    No event can appear before `after` later: see `ledger.journal.SETTLED`.
     """
     rows = journal.fetch_stream(after, project_id=scope.project_id, limit=STREAM_SIZE)
     if not rows:
@@ -139,12 +138,6 @@ def read_stream(
     chunk = [logged[row["id"]] for row in rows if row["id"] in logged]
     end = Cursor(int(rows[-1]["tx"]), str(rows[-1]["id"]))
     return list(build_entries(chunk)), end, len(rows) == STREAM_SIZE
-
-
-def find_start(since: datetime) -> Cursor:
-    """Return the position in the stream before the first event since a time."""
-    first = Event.objects.since(since).order_by("tx", "id").values_list("tx", flat=True).first()
-    return journal.fetch_head() if first is None else Cursor(int(first) - 1, LAST_ID)
 
 
 def build_entries(chunk: list[dict[str, Any]]) -> Iterator[LogEntry]:
