@@ -12,11 +12,12 @@ from ledger import journal
 from ledger.journal_months import list_partitions
 from ledger.models import Agent, Event
 from ledger.states import InstructionState
-from tests.factories import make_agent, make_instruction, send
+from tests.factories import MINUTE, NOW, make_agent, make_instruction, send
 from tests.journal_partitions import set_truncate_triggers, settle
 from tests.waiting import PATIENCE_S
 
 Kind = journal.Kind
+LATER = NOW + MINUTE
 
 
 @pytest.mark.django_db
@@ -72,7 +73,7 @@ def test_a_reader_never_passes_a_transaction_that_is_still_running() -> None:
     def slow() -> None:
         try:
             with transaction.atomic():
-                send(agent, "slow")
+                send(agent, "slow", now=LATER)
                 begun.set()
                 assert may_commit.wait(PATIENCE_S)
         finally:
@@ -83,13 +84,15 @@ def test_a_reader_never_passes_a_transaction_that_is_still_running() -> None:
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(slow)
         assert begun.wait(PATIENCE_S)
-        send(agent, "quick")
+        send(agent, "quick", now=LATER)
         assert Event.objects.filter(kind=Kind.INSTRUCTION_QUEUED).count() == 1
         assert journal.fetch_stream(start) == [] and journal.fetch_head() == start
+        assert journal.fetch_start(LATER) == start
         may_commit.set()
         running.result(PATIENCE_S)
     settle()
     seen = journal.fetch_stream(start)
+    assert journal.fetch_stream(journal.fetch_start(LATER)) == seen
     assert [row["kind"] for row in seen] == ["instruction.queued"] * 2
     assert [str(row["tx"]) for row in seen] == sorted(str(row["tx"]) for row in seen)
     last = seen[-1]

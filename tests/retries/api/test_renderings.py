@@ -12,6 +12,7 @@ from ledger.models import Agent, Plan
 from retries.renderings import log_queries
 from tests.conftest import Api
 from tests.factories import make_agent, make_project
+from tests.journal_partitions import settle
 from tests.ledger.api.test_instructions import problem
 from tests.retries.renderings.stories import add, attempt, make_plan, sample
 
@@ -71,10 +72,12 @@ def test_a_log_is_followed_without_a_gap_or_a_repetition(
         return told, cursor
 
     for path in ("/retry.log", "/retry.jsonl", f"/plans/{plan.ref}/retry.log"):
+        settle()
         told, cursor = read_pieces(path, "")
         assert sorted(told.splitlines()) == sorted(text(operator, path).splitlines()) != []
         assert read_pieces(path, cursor) == ("", cursor)
         attempt(agent, add(plan, agent, 70 + len(path), now=now), now=now, error="no")
+        settle()
         news, _ = read_pieces(path, cursor)
         assert sorted((told + news).splitlines()) == sorted(text(operator, path).splitlines())
         assert f"task-{70 + len(path)}" in news

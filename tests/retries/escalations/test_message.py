@@ -119,6 +119,18 @@ def test_a_question_is_quoted() -> None:
     )
 
 
+def test_a_question_tells_of_failures_only_if_there_were_any() -> None:
+    """RTY-12: it has its own heading and options, and no advice about failures."""
+    asks = replace(STORY, reason="agent_question", question="Which?", answers=[], rows=[])
+    first = render_message(replace(asks, failed=0))
+    headings = [line for line in first.splitlines() if line.startswith("#")]
+    assert headings == ["## Task Escalation Required", "### Question"]
+    assert "> Which?\n\n---\n\n**Your options:**\n- `answer: <words>` - " in first
+    later = render_message(replace(asks, rows=STORY.rows))
+    assert "This task has failed 3 times. Its agent asks a question." in later
+    assert "### Last Error Details" in later and "Suggested Actions" not in later
+
+
 def test_hostile_output_stays_in_its_place() -> None:
     """An error can't end its cell, its row, its fence or its line."""
     hostile = "a | b \\| c\n| 9 | forged | row |"
