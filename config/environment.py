@@ -11,6 +11,7 @@ PREFIX = "TENFOUR_"
 # Read by the server. docs/settings.md explains them.
 SERVER = {
     "ADMIN_PATH",
+    "AGENT_SESSION_MIB_PER_DAY",
     "AGENT_TASKS_PER_DAY",
     "ARCHIVE",
     "AUTH_FAILURES_PER_MINUTE",

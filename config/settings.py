@@ -122,6 +122,7 @@ TENFOUR = {
     "TOKEN_DAYS": number("TOKEN_DAYS", 90, low=1),
     "AUTH_FAILURES_PER_MINUTE": number("AUTH_FAILURES_PER_MINUTE", 10, low=1),
     "AGENT_TASKS_PER_DAY": number("AGENT_TASKS_PER_DAY", 500),
+    "AGENT_SESSION_MIB_PER_DAY": number("AGENT_SESSION_MIB_PER_DAY", 256),
     "BODY_BYTES": number("BODY_BYTES", 262_144, low=1024),
     "LLM_URL": os.environ.get("TENFOUR_LLM_URL", "").strip(),
     "LLM_MODEL": os.environ.get("TENFOUR_LLM_MODEL", "").strip(),

@@ -29,6 +29,7 @@ VOLATILE = re.compile(
     """,
     re.VERBOSE,
 )
+# reads no text from outside: text in a page is escaped, and has no quotation mark
 COUNTDOWN = re.compile(
     rb'data-countdown="(?P<text>\d+)"[^<]*|data-cool="(?P<ring>\d+)".*?</(?:g|svg)>', re.DOTALL
 )

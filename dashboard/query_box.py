@@ -20,10 +20,10 @@ MAX_CHARACTERS = 300
 MAX_WORDS = 8
 
 TOKEN = re.compile(
-    r"""(?P<minus>-)?(?P<key>[A-Za-z]+):(?!//)(?P<value>(?:"[^"]*"|\S)+)"""
+    r"""(?P<minus>-)?(?P<key>[A-Za-z]+):(?!//)(?P<value>(?:"[^"]*"|\S)++)"""
     r"""|"(?P<words>[^"]*)"|\S+"""
 )
-VALUE = re.compile(r'(?:"[^"]*"|[^,])+')
+VALUE = re.compile(r'(?:"[^"]*"|[^,])++')
 ID = re.compile(
     r"(?:urn:uuid:)?\{?(?P<id>[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12})\}?",
     re.IGNORECASE | re.ASCII,

@@ -33,8 +33,8 @@ EVENTS = {
 # Claude Code does not send SessionStart over HTTP.
 HTTP_EVENTS = EVENTS["claude"][1:]
 INDENT = re.compile(r'^[{\[]\r?\n([ \t]+)["{\[]')
-TABLE = re.compile(r"^[ \t]*\[{1,2}[ \t]*([^\]\n]+?)[ \t]*\]{1,2}[ \t]*(?:#.*)?$", re.M)
-OURS = re.compile(r'mcp_servers[ \t]*\.[ \t]*"?tenfour"?(?:[ \t]*\..*)?')
+TABLE = re.compile(r"^[ \t]*+\[{1,2}+[ \t]*+([^\]\n]++)\]{1,2}+[ \t]*+(?:#.*)?$", re.M)
+OURS = re.compile(r'mcp_servers[ \t]*\.[ \t]*"?tenfour"?[ \t]*(?:\..*)?')
 
 
 class Unreadable(ValueError):

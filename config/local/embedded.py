@@ -40,7 +40,8 @@ PG_SETTINGS = {
     "log_min_messages": "log",
     "log_checkpoints": "off",
 }
-# Output of every start and stop, and warnings that don't concern a loopback server.
+# Output of every start and stop, and warnings that don't concern a loopback server; it reads no
+# text from outside.
 ROUTINE = re.compile(
     r"LOG:  (starting PostgreSQL|listening on|database system (was|is) (shut down|ready)"
     r"|shutting down|received fast shutdown|aborting any active"

@@ -95,7 +95,9 @@ class CreateArguments(In):
         default_factory=list, max_length=MAX_NEEDS, description="ids of tasks that come first"
     )
     max_attempts: StrictInt | None = Field(None, ge=1, le=MAX_ATTEMPTS)
-    priority: StrictInt = Field(0, description="higher comes first")
+    priority: StrictInt = Field(
+        0, description="higher comes first; an agent's own token can set at most 0"
+    )
 
 
 def create_task(request: Any, given: CreateArguments) -> Reply:

@@ -6,7 +6,7 @@ The renderer escapes all text, so `<` and `>` occur only in tags.
 import re
 from dataclasses import dataclass
 
-TAG = re.compile(r"(</?[a-z_]+|<!--)([^<>]*)(>)")
+TAG = re.compile(r"(</?[a-z_]++|<!--)([^<>]*+)(>)")
 USER_TAGS = ("<user_intervention>", "</user_intervention>")
 
 

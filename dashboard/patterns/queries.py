@@ -45,7 +45,7 @@ NEWEST_FAILURES = 200  # of a pattern, whose tasks' types find it
 FAILURES_READ = 40  # to find examples that differ
 FAILURES_SHOWN = 15
 
-MARK = re.compile(r"(‹[^›]*›)")
+MARK = re.compile(r"(‹[^‹›]*›)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -350,6 +350,11 @@ GROUPS = (
                 "500",
                 "tasks that an agent's own tokens can create in a day (UTC); 0 for no limit",
             ),
+            Setting(
+                "AGENT_SESSION_MIB_PER_DAY",
+                "256",
+                "MiB that an agent's own tokens can store in sessions in a day (UTC); 0 for no limit",
+            ),
             Setting("TOKEN_DAYS", "90", "default lifetime of a new token"),
             Setting(
                 "AUTH_FAILURES_PER_MINUTE",

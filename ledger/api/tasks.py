@@ -21,6 +21,7 @@ from ledger import agents, sql, tasks
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
 from ledger.api.responses import json_response, page_body, respond_once
+from ledger.daily_limits import count_tasks
 from ledger.errors import Invalid, Refusal
 from ledger.models import Agent, Attempt, Event, Need, Project, Task
 from ledger.models.task import TaskQuerySet
@@ -34,9 +35,8 @@ from ledger.schemas.tasks import task_out
 from ledger.sql import Row
 from ledger.states import Who
 from ledger.tasks import Spec
-from ledger.tasks.daily_limit import count_tasks
 from ledger.tasks.enqueuing import task_pointers
-from ledger.tasks.spec import backoff_of, spec_of
+from ledger.tasks.spec import USUAL_PRIORITY, backoff_of, spec_of
 from ledger.tokens import ScopeMissing
 
 router = Router(tags=["tasks"])
@@ -117,13 +117,15 @@ def enqueue(request: PrincipalRequest, bodies: list[schemas.TaskIn]) -> list[Row
 
 
 def check_own_budget(specs: list[Spec], pointers: list[str]) -> None:
-    """Refuse an agent that grants its own task more attempts than the project does."""
-    most = settings.TENFOUR["TASK_MAX_ATTEMPTS"]
+    """Refuse an agent that gives its own task more than other tasks get by default."""
+    limits = {
+        "max_attempts": settings.TENFOUR["TASK_MAX_ATTEMPTS"],
+        "priority": USUAL_PRIORITY,  # a higher one would overtake what producers have sent
+    }
     for spec, at in zip(specs, pointers, strict=True):
-        if (spec.max_attempts or 0) > most:
-            raise Invalid(
-                f"{at}/max_attempts", f"An agent's token can set max_attempts to at most {most}."
-            )
+        for name, most in limits.items():
+            if (getattr(spec, name) or 0) > most:
+                raise Invalid(f"{at}/{name}", f"An agent's token can set {name} to at most {most}.")
 
 
 def find_or_register_agent(

@@ -52,11 +52,13 @@ class Agent(models.Model):
 
 
 class DailyTaskCount(models.Model):
-    """The number of tasks that an agent's own tokens created on one day, the latest."""
+    """What an agent's own tokens created and stored on one day, the latest."""
 
     agent = models.OneToOneField(Agent, models.CASCADE, primary_key=True)
     day = models.DateField()
     tasks = models.IntegerField()
+    # of sessions and their messages
+    session_bytes = models.BigIntegerField(db_default=0)
 
     def __str__(self) -> str:
         return f"{self.tasks} on {self.day}"

@@ -329,6 +329,7 @@ def read_options(text: str) -> list[dict[str, str]]:
     for each in choices:
         opening, _, rest = each.partition(">")
         body = rest.partition("</option>")[0][:OPTION_LENGTH]
+        # reads at most OPTION_LENGTH characters
         parts = dict(re.findall(r"<(name|pros|cons|description)>(.*?)</\1>", body, re.S))
         title = " ".join(parts.get("name", body if not parts else "").split())
         name = parse_attributes(opening).get("id") or title

@@ -98,7 +98,10 @@ def detect_format(text: str) -> str:
     plain = [line for line, inside in zip(lines, fenced, strict=True) if not inside]
     if any(TASK_LIST.match(line) for line in plain):
         return "yaml"  # its texts may contain checklists, and its comments look like headings
-    if any(form.match(line) for line in plain for form in (TASK_ELEMENT, CHECKBOX, TASK_HEADING)):
+    if any(
+        TASK_ELEMENT.match(line) or CHECKBOX.match(line) or TASK_HEADING.match(line)
+        for line in plain
+    ):
         return "markdown"
     return "yaml"
 

@@ -54,7 +54,11 @@ class TaskIn(Registering):
     payload: Any = Field(
         None, description="any JSON; known keys: action, files, context, verify, done"
     )
-    priority: StrictInt = Field(0, description="higher goes first; 0 is usual")
+    priority: StrictInt = Field(
+        0,
+        description="higher goes first; 0 is usual, and the highest that an agent's own token can"
+        " set",
+    )
     needs: list[UUID] = Field(
         default_factory=list,
         max_length=MAX_NEEDS,

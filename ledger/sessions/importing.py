@@ -47,6 +47,7 @@ def import_transcript(
     external_id: str | None = None,
     tracker: str = TrackerName.TODO.value,
     attempt_id: UUID | None = None,
+    is_own: bool = False,
     stamp: Stamp,
 ) -> Imported:
     """Store a transcript in the agent's session with its id, completely or not at all.
@@ -58,6 +59,7 @@ def import_transcript(
         agent,
         external_id=external_id or session_id_of(transcript),
         tracker=tracker,
+        is_own=is_own,
         stamp=stamp,
     )
     if attempt_id:
@@ -70,6 +72,7 @@ def import_transcript(
             [new_message(message) for message in chunk],
             caller=caller,
             attempt_id=attempt_id,
+            is_own=is_own,
             now=stamp.at,
         )
         stored = replace(

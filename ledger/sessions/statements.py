@@ -5,6 +5,7 @@ session's row, whose lock token it compares, so a worker that has lost its lock 
 """
 
 from ledger import journal
+from ledger.daily_limits import count_statement
 from ledger.journal import Kind
 from ledger.models.session import TrackerName
 from ledger.states import MESSAGE_MOVES, BatchOutcome, MessageState, SessionTaskState
@@ -43,6 +44,14 @@ CREATE = f"""with {TrustedCaller.cte}, made as (
 select id from made"""
 
 
+# What an agent's own token stores counts for its day; the count's row is locked before the session's.
+COUNTED = f"""counting as (
+        select c.agent_id from caller c join ledger_session s
+            on s.id = %(session)s and s.project_id = c.project_id and s.agent_id = c.agent_id
+    ), counted as ({count_statement("session_bytes", "counting")}),"""
+IS_OVER = "exists (select from counting) and not exists (select from counted)"
+
+
 def store_statement(caller: type[Caller], stored: str, ids: str) -> str:
     """Return the statement that appends messages to a session that the caller may write to.
 
@@ -52,7 +61,8 @@ def store_statement(caller: type[Caller], stored: str, ids: str) -> str:
     the same order. Messages that arrive in a buffer with others need no timer: the timer of the
     first one is running, unless a worker has just taken them.
     """
-    return f"""with {caller.cte}, bumped as (
+    is_token = caller is Bearer
+    return f"""with {caller.cte}, {COUNTED if is_token else ""} bumped as (
         update ledger_session s
         set message_count = s.message_count + %(count)s,
             pending_count = s.pending_count + case when s.disable_task_tracking
@@ -61,15 +71,15 @@ def store_statement(caller: type[Caller], stored: str, ids: str) -> str:
             last_message_at = case when s.last_message_at < %(now)s::timestamptz - {SLACK}
                 then %(now)s::timestamptz else s.last_message_at end, version = s.version + 1,
             updated_at = %(now)s
-        from caller c
+        from caller c {"left join counted k on true" if is_token else ""}
         where s.id = %(session)s and s.project_id = c.project_id
-            and (c.agent_id is null or s.agent_id = c.agent_id)
+            and (c.agent_id is null or s.agent_id = {"k" if is_token else "c"}.agent_id)
         returning s.id, s.project_id, s.message_count - %(count)s as before, s.tracker,
             s.disable_task_tracking, s.pending_count,
             s.pending_count = %(count)s or s.lock_token is not null as needs_timer
     ), {stored}
     select b.id, b.project_id, b.pending_count, b.before, b.needs_timer, c.unseen,
-        {ids} as message_ids
+        {IS_OVER if is_token else "false"} as is_over, {ids} as message_ids
     from caller c left join bumped b on true"""
 
 

@@ -11,6 +11,12 @@ from psycopg.types.json import Jsonb
 from pydantic_core import to_json
 
 from ledger import sql
+from ledger.daily_limits import (
+    ROW_BYTES,
+    count_session_bytes,
+    session_refusal,
+    session_values,
+)
 from ledger.errors import Invalid, NotFound, PayloadTooLarge
 from ledger.journal import Stamp
 from ledger.models import Agent, Attempt, Message, Session
@@ -19,7 +25,7 @@ from ledger.redaction import redact, redacted, titled
 from ledger.sessions.message_parts import Part, Text, parts_as_json
 from ledger.sessions.statements import CREATE, STORE, STORE_SINGLE
 from ledger.text import truncate
-from ledger.tokens import Caller, TrustedCaller, require_caller
+from ledger.tokens import Bearer, Caller, TrustedCaller, require_caller
 
 MOST_MESSAGES = 100
 MESSAGE_BYTES = 1024 * 1024
@@ -51,6 +57,7 @@ class Stored:
     needs_timer: bool = True
 
 
+@sql.atomic
 def create_session(
     agent: Agent,
     *,
@@ -59,19 +66,24 @@ def create_session(
     disable_task_tracking: bool = False,
     metadata: dict[str, Any] | None = None,
     title: str = "",
+    is_own: bool = False,
     stamp: Stamp,
 ) -> tuple[Session, bool]:
     """Return the agent's session with this external id, and whether this call created it.
 
-    Without an external id, every call creates a session.
+    Without an external id, every call creates a session. `is_own` says that the agent's own token
+    asks; what it stores counts for its day.
     """
     if tracker not in TrackerName.values:
         raise Invalid("/tracker", f"tracker is one of: {', '.join(TrackerName.values)}.")
     check_external_id(external_id)
     hidden = redacted(metadata or {})
-    if len(to_json(hidden)) > METADATA_BYTES:
+    size = len(to_json(hidden))
+    if size > METADATA_BYTES:
         raise Invalid("/metadata", f"metadata may have at most {METADATA_BYTES} bytes.")
     caller = TrustedCaller(stamp.actor, agent=agent, request_id=stamp.request_id)
+    if is_own:
+        count_session_bytes(agent, 0, now=stamp.at)  # locks the count before the session
     rows = sql.run(
         CREATE,
         external_id=external_id,
@@ -84,6 +96,8 @@ def create_session(
     )
     sessions = Session.objects.select_related("agent")
     if rows:
+        if is_own:
+            count_session_bytes(agent, ROW_BYTES + size, now=stamp.at)
         return sessions.get(pk=rows[0]["id"]), True
     return sessions.get(agent=agent, external_id=external_id), False
 
@@ -119,22 +133,20 @@ def store_messages(
     """
     now = now or timezone.now()
     given = [message_row(message) for message in messages]
-    rows = require_caller(
-        sql.run(
-            (STORE_SINGLE if len(given) == 1 else STORE)[caller.__class__],
-            session=session_id,
-            **(single_values(given[0]) if len(given) == 1 else {"messages": Jsonb(given)}),
-            count=len(given),
-            title=title_of(messages),
-            attempt=attempt_id,
-            now=now,
-            **caller.params,
-        ),
-        caller,
-        now,
+    found = sql.run(
+        (STORE_SINGLE if len(given) == 1 else STORE)[caller.__class__],
+        session=session_id,
+        **(single_values(given[0]) if len(given) == 1 else {"messages": Jsonb(given)}),
+        **(session_values(size_of(given), now=now) if isinstance(caller, Bearer) else {}),
+        count=len(given),
+        title=title_of(messages),
+        attempt=attempt_id,
+        now=now,
+        **caller.params,
     )
+    rows = require_caller(found, caller, now)
     if not rows:
-        raise session_not_visible(session_id)
+        raise session_refusal(now) if found[0]["is_over"] else session_not_visible(session_id)
     row = rows[0]
     return Stored(
         row["id"],
@@ -153,9 +165,16 @@ def store_new_messages(
     *,
     caller: TrustedCaller,
     attempt_id: UUID | None = None,
+    is_own: bool = False,
     now: datetime | None = None,
 ) -> Stored:
-    """Append those messages whose digest the session does not have yet."""
+    """Append those messages whose digest the session does not have yet.
+
+    `is_own` says that the agent's own token stores them, as in `create_session`.
+    """
+    now = now or timezone.now()
+    if is_own:
+        count_session_bytes(session.agent, 0, now=now)  # locks the count before the session
     # Locks the row first: a concurrent import of the same file waits here, and then sees them.
     locked = Session.objects.select_for_update().filter(
         pk=session.pk, project_id=caller.params["project"]
@@ -176,8 +195,16 @@ def store_new_messages(
                 known |= {message.digest} if message.digest else set()
         if not new:
             return Stored(found.pk, found.project_id, [], found.pending_count, 0)
+        if is_own:
+            more = size_of([message_row(message) for message in new])
+            count_session_bytes(session.agent, more, now=now)
         return store_messages(found.pk, new, caller=caller, attempt_id=attempt_id, now=now)
     raise session_not_visible(session.pk)
+
+
+def size_of(given: Sequence[dict[str, Any]]) -> int:
+    """Return the bytes that messages count for an agent's day."""
+    return sum(ROW_BYTES + len(to_json(row["content"])) for row in given)
 
 
 def message_row(message: NewMessage) -> dict[str, Any]:

@@ -19,6 +19,7 @@ TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 TITLE_LENGTH = 200
 PAYLOAD_BYTES = 262_144
 PRIORITIES = INT4 = (-(2**31), 2**31 - 1)
+USUAL_PRIORITY = 0
 MAX_ATTEMPTS = 100
 LEASE_S = (5, 86_400)
 TIMEOUT_S = (1, 604_800)
@@ -46,7 +47,7 @@ class Spec:
     type: str
     payload: Any = None
     title: str = ""
-    priority: int = 0
+    priority: int = USUAL_PRIORITY
     needs: Sequence[UUID] = ()
     after: Sequence[int] = ()  # indexes of needed tasks in the same call
     missing: int = 0  # number of further needs that do not exist yet

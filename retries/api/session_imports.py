@@ -61,6 +61,7 @@ def sessions_import(request: PrincipalRequest, query: Query[SessionImportQuery])
         external_id=query.external_id,
         tracker=query.tracker,
         attempt_id=query.attempt,
+        is_own=request.auth.is_agent,
         stamp=stamp_of(request),
     )
     buffering.announce(imported.stored)

@@ -65,6 +65,7 @@ def sessions_create(request: PrincipalRequest, body: schemas.SessionIn) -> HttpR
         disable_task_tracking=body.disable_task_tracking,
         metadata=body.metadata,
         title=body.title,
+        is_own=request.auth.is_agent,
         stamp=stamp_of(request),
     )
     return json_response(session_out(session, now=timezone.now()), 201 if created else 200)

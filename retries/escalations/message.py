@@ -213,7 +213,7 @@ def describe_dependents(names: Sequence[str]) -> str:
 
 
 # the start of a tag or a link, which a page that shows Markdown would render
-MARKUP = re.compile(r"(\\*)(<|(?<=\])\()")
+MARKUP = re.compile(r"(?<!\\)(\\*)(<|(?<=\])\()")
 
 
 def one_line(text: str) -> str:

@@ -21,8 +21,8 @@ FIRST, TELLING, NEAR, START = 0.9, 0.4, 0.65, 0.15
 # A longer line than an eighth of the room is cut, between these two lengths.
 SHORT_LINE, LONG_LINE = 400, 4_000
 WORDS_DROPPED = 4
-# what may be a secret where a line without spaces is cut
-UNBROKEN = re.compile(r"[\w+/=.-]{16,}$")
+# what may be a secret where a line without spaces is cut; a run of such characters has one start
+UNBROKEN = re.compile(r"(?<![\w+/=.-])[\w+/=.-]{16,}$")
 KEY_START = "-----BEGIN "
 KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{1,60}-----")
 KEY_END = "-----END "

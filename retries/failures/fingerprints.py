@@ -13,7 +13,7 @@ from retries.failures.salience import find_headline
 
 FINGERPRINT_LENGTH = 16
 MARKS = re.compile(r"‹[^›]{0,400}›(?:[\s,;:/.|#_+-]{0,400}‹[^›]{0,400}›)*")
-mask_line = build_make_template()
+mask_line = build_make_template()  # reads at most 400 characters
 
 
 @dataclass(frozen=True, slots=True)

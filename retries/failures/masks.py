@@ -1,7 +1,7 @@
 """Mask the parts of an error line that differ between cases (pure).
 
 Every rule is of a general form, such as a path or a date, and stands alone: a measurement can drop
-any of them and see what the others make of its lines.
+any of them and see what the others make of its lines. Each reads at most LINE_LENGTH characters.
 """
 
 import re

@@ -8,9 +8,9 @@ from django.conf import settings as django_settings
 from django.db import transaction
 from pytest_django import Settings
 
+from ledger.daily_limits import count_tasks
 from ledger.errors import RateLimited
 from ledger.models import Agent, DailyTaskCount, Task, Token
-from ledger.tasks.daily_limit import count_tasks
 from tests.conftest import Api
 from tests.elsewhere import at_once, blocked
 from tests.factories import NOW, make_agent, make_token
