@@ -353,7 +353,8 @@ GROUPS = (
             Setting(
                 "AGENT_SESSION_MIB_PER_DAY",
                 "256",
-                "MiB that an agent's own tokens can store in sessions in a day (UTC); 0 for no limit",
+                "MiB that an agent's own tokens can store in sessions in a day (UTC); 0 for no "
+                "limit",
             ),
             Setting("TOKEN_DAYS", "90", "default lifetime of a new token"),
             Setting(

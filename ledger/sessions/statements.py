@@ -44,7 +44,8 @@ CREATE = f"""with {TrustedCaller.cte}, made as (
 select id from made"""
 
 
-# What an agent's own token stores counts for its day; the count's row is locked before the session's.
+# What an agent's own token stores counts for its day. The count's row is locked first, then the
+# session's.
 COUNTED = f"""counting as (
         select c.agent_id from caller c join ledger_session s
             on s.id = %(session)s and s.project_id = c.project_id and s.agent_id = c.agent_id

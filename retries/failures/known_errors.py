@@ -1,6 +1,6 @@
 """Find a common error in a text (pure), with its usual cause and a fix.
 
-The table is `known_errors.toml`. A pattern reads at most 400 characters, the length of a scored line.
+The table is `known_errors.toml`. A pattern reads at most 400 characters: a scored line is cut.
 """
 
 import re

@@ -1,8 +1,8 @@
 """The rules by which one line of a program's output is scored (pure).
 
 The rules describe forms that many tools share, such as `file:line: error:`; none is for one error.
-The first rule that matches wins. Each reads at most LINE_LENGTH characters, which also bounds every
-repetition in the patterns.
+The first rule that matches wins. Each is matched at the start of a line, and reads at most
+LINE_LENGTH characters, which also bounds every repetition in the patterns.
 """
 
 import re

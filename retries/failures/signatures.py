@@ -1,7 +1,7 @@
 """Compute the signature of a failure (pure): its pattern, and what its cause names.
 
 A pattern groups failures for people; a signature tells apart failures of one pattern that need
-different fixes, such as two missing modules.
+different fixes, such as two missing modules. A pattern reads at most 400 characters, a headline.
 """
 
 import re

@@ -28,7 +28,7 @@ FIELD = re.compile(
 # "resets at 15:30 UTC" and "reset: 1792567680"; a time without a zone says nothing
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 STAMP = re.compile(
-    r"(?:resets?|retry[-_ ]?after|try again|available)(?: (?:again|at|on|after))*[\"']?\s*:?\s*"
+    r"(?:resets?|retry[-_ ]?after|try again|available)(?: (?:again|at|on|after))*[\"']?\s*+:?\s*+"
     r"[\"']?(?:(?P<iso>\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d{1,9})?"
     r"(?:Z| ?UTC|[+-]\d\d:\d\d))"
     r"|[a-z]{3}, (?P<day>\d\d) (?P<month>[a-z]{3}) (?P<year>\d{4}) (?P<time>\d\d:\d\d:\d\d) GMT"
