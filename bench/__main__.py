@@ -25,6 +25,7 @@ from bench import (
     escalations,
     failures,
     frames,
+    hooks,
     http,
     idle_check,
     notifications,
@@ -49,6 +50,7 @@ from config.local.places import PROJECT, Refused
 SUITES: dict[str, Callable[[Sandbox, Scale, Say], list[Figure]]] = {
     "http": http.run,
     "costs": costs.run,
+    "hooks": hooks.run,
     "idle_check": idle_check.run,
     "sending": sending.run,
     "pages": pages.run,

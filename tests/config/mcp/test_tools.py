@@ -133,6 +133,12 @@ def test_a_verification_that_is_required_can_not_be_left_out(coder: Mcp) -> None
         assert "verif" in text_of(reported)
 
 
+def test_an_agent_sets_no_higher_priority_than_the_usual_one(coder: Mcp) -> None:
+    refused = coder.refused("create_task", title="Add ids", action="add them", priority=1)
+    assert "set priority to at most 0" in refused
+    coder.done("create_task", title="Add ids", action="add them", priority=-1)
+
+
 def test_an_attempt_that_is_over_is_fenced(coder: Mcp) -> None:
     coder.done("create_task", title="Add ids", action="add them")
     attempt = coder.done("claim_task")["attempt"]["id"]
