@@ -38,6 +38,13 @@ returning agent_id"""
 
 COUNT_TASKS = count_statement("tasks", "(select %(agent)s::uuid as agent_id)")
 COUNT_SESSION_BYTES = count_statement("session_bytes", "(select %(agent)s::uuid as agent_id)")
+# What an agent's own token stores counts for its day. The count's row is locked first, then the
+# session's.
+COUNTED = f"""counting as (
+        select c.agent_id from caller c join ledger_session s
+            on s.id = %(session)s and s.project_id = c.project_id and s.agent_id = c.agent_id
+    ), counted as ({count_statement("session_bytes", "counting")}),"""
+IS_OVER = "exists (select from counting) and not exists (select from counted)"
 
 
 def count_tasks(agent: Agent, more: int, *, now: datetime) -> None:

@@ -5,7 +5,7 @@ session's row, whose lock token it compares, so a worker that has lost its lock 
 """
 
 from ledger import journal
-from ledger.daily_limits import count_statement
+from ledger.daily_limits import COUNTED, IS_OVER
 from ledger.journal import Kind
 from ledger.models.session import TrackerName
 from ledger.states import MESSAGE_MOVES, BatchOutcome, MessageState, SessionTaskState
@@ -42,15 +42,6 @@ CREATE = f"""with {TrustedCaller.cte}, made as (
     )
 })
 select id from made"""
-
-
-# What an agent's own token stores counts for its day. The count's row is locked first, then the
-# session's.
-COUNTED = f"""counting as (
-        select c.agent_id from caller c join ledger_session s
-            on s.id = %(session)s and s.project_id = c.project_id and s.agent_id = c.agent_id
-    ), counted as ({count_statement("session_bytes", "counting")}),"""
-IS_OVER = "exists (select from counting) and not exists (select from counted)"
 
 
 def store_statement(caller: type[Caller], stored: str, ids: str) -> str:
