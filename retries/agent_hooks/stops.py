@@ -54,9 +54,12 @@ UNKNOWN = {
     "ran it. Run the check by itself. ",
 }
 UNKNOWN[Unknown.MOVED_TO_BACKGROUND] = UNKNOWN[Unknown.BACKGROUND]
-# A fenced block, and a sentence that asks.
-CODE = re.compile(r"```[^`]{0,4000}```")
+MESSAGE_LENGTH = 2000
+# A fenced block; reads at most MESSAGE_LENGTH characters.
+CODE = re.compile(r"```[^`]{0,2000}```")
+# A sentence that asks; reads at most MESSAGE_LENGTH characters.
 QUESTION = re.compile(r"[^.!?\n]{2,300}\?(?=[\s)\"'*]|$)")
+# Reads at most MESSAGE_LENGTH characters.
 COURTESY = re.compile(r"\b(?:anything|something) else\b", re.I)
 ASKED = "Tenfour: the question is in the inbox: {url}"
 AGAIN = "Attempt {number} of your task had ended without its result, and the task is yours again."
@@ -211,7 +214,8 @@ def find_question(message: str) -> str:
     >>> find_question("Done. Is there anything else?")
     ''
     """
-    paragraphs = [text for text in CODE.sub("", message).split("\n\n") if text.strip()]
+    last = message[-MESSAGE_LENGTH:]
+    paragraphs = [text for text in CODE.sub("", last).split("\n\n") if text.strip()]
     found = QUESTION.findall(paragraphs[-1]) if paragraphs else []
     asked = [text.strip() for text in found if not COURTESY.search(text)]
     return asked[-1] if asked else ""
