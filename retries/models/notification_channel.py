@@ -59,7 +59,10 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
 
 
 class Channel(models.Model):
-    """A target of notifications. `address` and `signing_secrets` are encrypted, never shown."""
+    """A target of notifications. `address` and `signing_secrets` are encrypted, never shown.
+
+    `shown_address` is the scheme, the host and the first path segment of the address.
+    """
 
     id = key()
     project = models.ForeignKey(

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -30,6 +29,7 @@ from retries.notifications import (
 )
 from retries.notifications.attempt_names import ATTEMPT_NAMES
 from retries.notifications.outbox import begin_reading
+from retries.notifications.shown_addresses import shorten_address
 
 NAME_LENGTH = 64
 URL_LENGTH = 2000
@@ -286,9 +286,7 @@ def describe_address(kind: ChannelKind, url: str) -> tuple[str, str]:
         service = person_services.read_service(url)
         return service.name, service.shown
     addresses.check_url(url)
-    parts = urlsplit(url)
-    query = "?…" if parts.query else ""
-    return "Webhook", truncate(f"{parts.scheme}://{parts.netloc}{parts.path}{query}", 200)
+    return "Webhook", shorten_address(url)
 
 
 @contextmanager

@@ -12,13 +12,13 @@ from concurrent.futures import TimeoutError as Late
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
-from urllib.parse import parse_qsl
 
 from ledger.errors import Invalid
 from ledger.text import truncate
 from retries.notifications import addresses, mails, ntfy_posts, slack_posts
 from retries.notifications.addresses import ForbiddenAddress
 from retries.notifications.connect_guard import Connections, guard_connections
+from retries.notifications.file_guard import refuse_files
 from retries.notifications.http_post import (
     DEADLINE_SECONDS,
     ERROR_LENGTH,
@@ -28,8 +28,8 @@ from retries.notifications.http_post import (
 )
 from retries.notifications.messages import Message
 from retries.notifications.service_plugins import find_plugin, index_schemes, make_plugin
+from retries.notifications.shown_addresses import shorten_address
 
-SHOWN_LENGTH = 200
 # services of the computer that Tenfour runs on, not of a person
 LOCAL = {
     "dbus", "gio", "glib", "gnome", "kde", "macosx", "qt", "syslog", "windows",
@@ -48,8 +48,7 @@ class Service:
 def read_service(url: str, *, pointer: str = "/url") -> Service:
     """Return the service of an apprise URL; raise Invalid with the reason if it can't be used."""
     check_scheme(url, pointer=pointer)
-    check_files(url, pointer=pointer)
-    plugin = make_plugin(url)
+    plugin = make_plugin(url, pointer=pointer)
     if plugin is None:
         scheme = url.partition("://")[0].lower()
         raise Invalid(
@@ -58,7 +57,7 @@ def read_service(url: str, *, pointer: str = "/url") -> Service:
             f"See https://appriseit.com/services/ for its form.",
         )
     check_host(plugin, pointer=pointer)
-    return Service(name_of(plugin), shown_address(plugin))
+    return Service(name_of(plugin), shorten_address(str(plugin.url(privacy=True))))
 
 
 def check_scheme(url: str, *, pointer: str) -> None:
@@ -84,13 +83,6 @@ def described(schemes: Any) -> str:
     return ", ".join(f"{each}://" for each in schemes)
 
 
-def check_files(url: str, *, pointer: str) -> None:
-    """Raise Invalid if a parameter names a file, which the service would read on the server."""
-    for name, value in parse_qsl(url.partition("?")[2], keep_blank_values=True):
-        if value.startswith(("/", "~", ".", "\\")) or value.lower().startswith("file:"):
-            raise Invalid(pointer, f"The parameter '{name}' must not name a file of the server.")
-
-
 def check_host(plugin: Any, *, pointer: str) -> None:
     """Raise Invalid if the service's own host has an address that is not allowed.
 
@@ -111,11 +103,6 @@ def check_host(plugin: Any, *, pointer: str) -> None:
         return
 
 
-def shown_address(plugin: Any) -> str:
-    """Return the address without its secrets and parameters."""
-    return truncate(str(plugin.url(privacy=True)).partition("?")[0], SHOWN_LENGTH)
-
-
 def name_of(plugin: Any) -> str:
     name = str(plugin.service_name or "Service")
     if slack_posts.is_slack_app(plugin):
@@ -128,7 +115,12 @@ def send(url: str, message: Message, *, root: str = "") -> Answer:
 
     `root` is the receipt of the message that it replies to, where the service gave one.
     """
-    plugin = make_plugin(url)
+    try:
+        plugin = make_plugin(url)
+    except Invalid as error:
+        return Answer(None, error=f"{error.detail} Enter the channel's address again.")
+    if plugin is None:
+        return Answer(None, error="The address is not valid any more.")
     if slack_posts.is_slack_app(plugin):
         return slack_posts.send(plugin, message, root=root)
     if ntfy_posts.is_ntfy(plugin):
@@ -137,7 +129,7 @@ def send(url: str, message: Message, *, root: str = "") -> Answer:
     connections = Connections()
     pool = ThreadPoolExecutor(1, thread_name_prefix="notify")
     try:
-        answer = pool.submit(send_guarded, url, message, connections).result(DEADLINE_SECONDS)
+        answer = pool.submit(send_guarded, plugin, message, connections).result(DEADLINE_SECONDS)
     except Late:
         connections.cut()
         answer = Answer(None, error=f"no answer within {DEADLINE_SECONDS} s")
@@ -147,12 +139,10 @@ def send(url: str, message: Message, *, root: str = "") -> Answer:
     return Answer(answer.code, answer.text, answer.error[:ERROR_LENGTH], took)
 
 
-def send_guarded(url: str, message: Message, connections: Connections) -> Answer:
-    with guard_connections(connections), listen() as heard:
+def send_guarded(plugin: Any, message: Message, connections: Connections) -> Answer:
+    """Send a message by a plugin, which reaches public addresses only and opens no files."""
+    with guard_connections(connections), refuse_files(), listen() as heard:
         try:
-            plugin = make_plugin(url)
-            if plugin is None:
-                return Answer(None, error="The address is not valid any more.")
             if mails.is_plain_mail(plugin):
                 sent = mails.send(plugin, message)
             else:

@@ -9,6 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from retries.notifications.address_parameters import check_parameters
+from retries.notifications.file_guard import refuse_files
+
 # What a plugin's class says of its schemes, on one line or in a tuple of several. Some name them by
 # attributes such as `kodi_protocol`.
 SCHEMES = re.compile(r"^    \w*protocol\s*=\s*(\([^)]*\)|.*)", re.MULTILINE)
@@ -48,23 +51,26 @@ def schemes_of(found: Any) -> set[str]:
     return set(found.schemas(found)) if is_plugin else set()
 
 
-def make_plugin(url: str) -> Any:
+def make_plugin(url: str, *, pointer: str = "/url") -> Any:
     """Return apprise's plugin for a URL, or None if it can't be one.
 
-    `Apprise.instantiate` does the same after it has loaded every plugin.
+    It raises Invalid for a parameter that is not allowed. `Apprise.instantiate` makes plugins too,
+    after it has loaded all of them.
     """
     plugin = find_plugin(url.partition("://")[0].strip().lower())
     # a plugin is off where a library or a program is missing that it needs
     if plugin is None or not plugin.enabled:
         return None
-    # a channel such as `#agents` is a part of the path here, and no fragment
-    parts = plugin.parse_url(url.replace("/#", "/%23"))
-    if not parts:
-        return None
-    try:
-        made = plugin(**parts | {"tag": set(), "asset": make_asset()})
-    except Exception:  # a plugin may raise anything
-        return None
+    with refuse_files():
+        # a channel such as `#agents` is a part of the path here, and no fragment
+        parts = plugin.parse_url(url.replace("/#", "/%23"))
+        if not parts:
+            return None
+        check_parameters(plugin, parts.get("qsd", {}), pointer=pointer)
+        try:
+            made = plugin(**parts | {"tag": set(), "asset": make_asset()})
+        except Exception:  # a plugin may raise anything
+            return None
     return made if made.enabled else None
 
 
@@ -79,5 +85,7 @@ def make_asset() -> Any:
         http_redirects=False,
         image_url_mask="",
         image_url_logo="",
+        pem_autogen=False,
+        pgp_autogen=False,
         plugin_paths=[],
     )

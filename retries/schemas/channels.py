@@ -91,7 +91,9 @@ class PersonChannelOut(Schema):
     id: UUID = Field(description="the channel's id")
     name: str = Field(description="the channel's name")
     service: str = Field(description="such as Webhook, Email or Slack")
-    address: str = Field(description="the address without its secrets, which are never shown")
+    address: str = Field(
+        description="the scheme, host and first path segment; the rest is never shown"
+    )
     include_details: bool = Field(description="true if titles and error texts are sent")
     state: ChannelStateName = Field(description="active, failing, or disabled")
     disabled_because: str | None = Field(
