@@ -89,11 +89,22 @@ def state_folder(environ: Mapping[str, str]) -> Path:
     return Path(base) / "tenfour"
 
 
-def write_private(path: Path, text: str, *, mode: int = 0o600) -> None:
-    """Write a file in one step; a new folder and the file are for this user alone."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+def write_private(path: Path, text: str, *, mode: int = 0o600, folder_mode: int = 0o700) -> None:
+    """Write a file in one step; by default, new folders and the file are for this user alone.
+
+    The modes hold whatever the umask is, and also where an earlier version wrote the file.
+    """
+    for folder in (*reversed(path.parent.parents), path.parent):
+        if not folder.is_dir():
+            folder.mkdir(mode=folder_mode, exist_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}")
-    opened = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(opened, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
-    aside.replace(path)
+    try:
+        opened = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(opened, "w", encoding="utf-8", newline="") as file:
+            os.fchmod(opened, mode)
+            file.write(text)
+        aside.replace(path)
+    except OSError:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+        raise

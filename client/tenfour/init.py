@@ -71,7 +71,6 @@ class Edit:
         if not path.parent.exists():
             path.parent.mkdir(parents=True)
         write_private(path, self.new, mode=mode)
-        path.chmod(mode)
 
 
 def add_init_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,6 +1,7 @@
 """`tenfour export`, and the debugging commands of the seed document on what it writes."""
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -119,6 +120,24 @@ def test_one_plan_alone_replaces_what_was_there(
     assert run("export", str(tmp_path), "--plan", "03-02", env=as_reader).status == 0
     assert names(tmp_path) == FILES | {"summary.md"}
     assert set(re.findall(r"\[(\d+-\d+):", (tmp_path / "retry.log").read_text())) == {"03-02"}
+
+
+def test_the_files_are_closed_to_other_users(
+    run: Run, as_reader: dict[str, str], tmp_path: Path
+) -> None:
+    """As those of `manage.py export`, also where an earlier version wrote the files (SEC-9)."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    (folder / "retry.log").write_text("old")
+    before = os.umask(0)
+    try:
+        assert run("export", str(folder), env=as_reader).status == 0
+    finally:
+        os.umask(before)
+    modes = {path.is_file(): set[int]() for path in folder.rglob("*")}
+    for path in folder.rglob("*"):
+        modes[path.is_file()].add(path.stat().st_mode & 0o777)
+    assert modes == {True: {0o640}, False: {0o750}}
 
 
 def test_an_export_that_can_not_be_made_changes_nothing(
