@@ -46,11 +46,12 @@ class Place:
         return path
 
     def adopt(self, name: str) -> None:
-        """Give a folder of the servers that another user had before to their user now."""
+        """Give what another user has in a folder of the servers to their user now."""
         path = self.home / name
-        if self.user and path.exists() and path.stat().st_uid != self.user.uid:
+        if self.user and path.exists():
             for each in (path, *path.rglob("*")):
-                os.lchown(each, self.user.uid, self.user.gid)
+                if each.lstat().st_uid != self.user.uid:
+                    os.lchown(each, self.user.uid, self.user.gid)
 
     def folder(self, name: str) -> Path:
         """Create a folder of the servers below `home`, closed to other users."""

@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from config.local import embedded
+from config.local import embedded, unprivileged
 from config.local.commands import START_ERRORS, Command, describe_start_error
 from config.local.embedded import Servers
-from config.local.places import PROJECT, Place, Refused, url_of, write_private
+from config.local.places import PROJECT, Place, Refused, User, url_of, write_private
 from config.local.processes import Process, Terminal, how_it_ended
 
 STARTED = time.monotonic()
@@ -36,6 +36,8 @@ class Supervisor:
         self.url = url_of(listener)
         self.env = dict(os.environ)
         self.servers: Servers | None = None
+        self.user: User | None = None
+        self.own_env: dict[str, str] = {}
 
     # -- start
 
@@ -43,23 +45,41 @@ class Supervisor:
         """Start everything, each process as soon as its dependencies are ready."""
         if not has_external_servers():
             self.servers = await asyncio.to_thread(embedded.servers_of, self.place)
+        await asyncio.to_thread(self.choose_account)
         self.write_env()
         first = not (self.place.data / "credentials").exists()
         async with asyncio.TaskGroup() as group:
+            if self.user:
+                group.create_task(asyncio.to_thread(unprivileged.compile_code))
             group.create_task(self.start_pages())
             group.create_task(self.start_facts(first))
         await self.first_response()
         self.announce(first)
 
+    def choose_account(self) -> None:
+        """Decide as which user the processes of Tenfour itself run."""
+        account = unprivileged.choose_account(self.place)
+        for warning in account.warnings:
+            self.terminal.say("tenfour", warning)
+        self.user = account.user
+        if self.user:
+            unprivileged.prepare_folders(self.place)
+            self.own_env = unprivileged.list_variables(self.place, self.env)
+
     async def start_facts(self, first: bool) -> None:
         """Start the servers, migrate, create the first login; then worker and clock."""
         await self.start_servers()
-        await self.run_step("migrate", python("manage.py", "migrate", "--skip-checks", "-v0"))
-        if first:
+        migrate = python("manage.py", "migrate", "--skip-checks", "-v0")
+        await self.run_step("migrate", self.own(migrate))
+        if first:  # the user who started it owns the credentials
             await self.run_step("first_run", python("manage.py", "first_run", "--skip-checks"))
         os.close(self.open_gate)
-        self.keep("worker", replace(celery_worker(), env=self.env | {"TENFOUR_DB_POOL": "1"}))
-        self.keep("beat", celery_beat())
+        self.keep("worker", self.own(celery_worker(), TENFOUR_DB_POOL="1"))
+        self.keep("beat", self.own(celery_beat()))
+
+    def own(self, command: Command, **env: str) -> Command:
+        """Return a command of Tenfour itself, for its user."""
+        return replace(command, env=self.env | self.own_env | env, user=self.user)
 
     async def start_servers(self) -> None:
         if self.servers is None:
@@ -77,13 +97,13 @@ class Supervisor:
     async def start_pages(self) -> None:
         """Collect static files, then start the web server, which reads their list at the start."""
         collect = python("manage.py", "collectstatic", "--noinput", "--skip-checks", "-v0")
-        await self.run_step("static", collect)
+        await self.run_step("static", self.own(collect))
         self.keep("web", self.web())
 
     def web(self) -> Command:
         bind = {"TENFOUR_BIND": f"fd://{self.listener.fileno()}", "TENFOUR_GATE": str(self.gate)}
         fds = (self.listener.fileno(), self.gate)
-        return replace(python("-m", "config.web_server"), env=self.env | bind, fds=fds)
+        return replace(self.own(python("-m", "config.web_server"), **bind), fds=fds)
 
     async def first_response(self) -> None:
         while not await responds(self.url):
@@ -116,6 +136,8 @@ class Supervisor:
             "TENFOUR_PORT": str(self.listener.getsockname()[1]),
             "TENFOUR_LOCAL_URL": self.url,
         }
+        if self.user and self.place.home != self.place.data and not is_set("TENFOUR_ARCHIVE"):
+            values["TENFOUR_ARCHIVE"] = str(self.place.home / "archive")
         if not is_set("TENFOUR_SECRET_KEY"):
             values["TENFOUR_SECRET_KEY"] = secret_key(self.place.data / "secret_key")
         lines = "".join(f"{name}={value}\n" for name, value in values.items())

@@ -36,11 +36,12 @@ class Instance:
         inherited = {k: v for k, v in os.environ.items() if k not in OURS and "TENFOUR_" not in k}
         self.env = inherited | env | {"TENFOUR_DATA": str(data)}
         self.process: subprocess.Popen[bytes] | None = None
+        self.python = sys.executable
 
     def start(self) -> "Instance":
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "config.local.up"],
+                [self.python, "-m", "config.local.up"],
                 cwd=PROJECT,
                 env=self.env,
                 stdout=log,
