@@ -50,7 +50,8 @@ def bind_listener(host: str, port: int) -> socket.socket:
 def open_more_listeners(listener: socket.socket, count: int) -> list[socket.socket]:
     """Return `count` more sockets on the listener's port; the kernel spreads connections over all.
 
-    None are returned for a socket from another program that does not allow it.
+    None are returned for a socket from another program that does not allow it, or on a port below
+    1024 that root has opened for another user.
     """
     listeners: list[socket.socket] = []
     if not listener.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT):
@@ -58,7 +59,11 @@ def open_more_listeners(listener: socket.socket, count: int) -> list[socket.sock
     for _ in range(count):
         beside = create_socket(listener.family)
         beside.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        beside.bind(listener.getsockname())
+        try:
+            beside.bind(listener.getsockname())
+        except PermissionError:
+            beside.close()
+            break
         beside.listen(BACKLOG)
         listeners.append(beside)
     return listeners
@@ -72,7 +77,8 @@ def hold_new_connections(listener: socket.socket) -> None:
     """
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in DROP_SYN))
     program = struct.pack("HL", len(DROP_SYN), ctypes.addressof(code))
-    listener.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
+    with suppress(PermissionError):  # some kernels allow it to root alone
+        listener.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
 
 
 def admit_new_connections(listener: socket.socket) -> None:

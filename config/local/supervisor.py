@@ -63,6 +63,8 @@ class Supervisor:
             self.terminal.say("tenfour", warning)
         self.user = account.user
         if self.user:
+            # Only sockets of one owner may share a port.
+            os.fchown(self.listener.fileno(), self.user.uid, self.user.gid)
             unprivileged.prepare_folders(self.place)
             self.own_env = unprivileged.list_variables(self.place, self.env)
 

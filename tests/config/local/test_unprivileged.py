@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from config.local import places, unprivileged
+from config.local import listeners, places, unprivileged
+from config.local.commands import Command
 from config.local.places import Place
 from tests.config.local.test_up import Instance, data_folder
 from tests.waiting import wait_until
@@ -28,13 +29,19 @@ def open_python(folder: Path) -> tuple[str, dict[str, str]]:
     if places.enterable(python.parent, user):
         return sys.executable, {}
     library = Path(sysconfig.get_path("stdlib"))
-    ignored = shutil.ignore_patterns("site-packages", "test", "config-*", "__pycache__")
+    unused = ("site-packages", "test", "config-*", "idlelib", "tkinter", "ensurepip", "lib2to3")
+    ignored = shutil.ignore_patterns(*unused)
     shutil.copytree(library, folder / "lib" / library.name, ignore=ignored)
     (folder / "bin").mkdir()
     shutil.copy(python, folder / "bin" / python.name)
+    for shared in library.parent.glob("libpython*.so.*"):
+        shutil.copy(shared, folder / "lib")
     for each in (folder, *folder.rglob("*")):
         each.chmod(each.stat().st_mode | (0o555 if each.is_dir() else 0o444))
-    return str(folder / "bin" / python.name), {"PYTHONHOME": str(folder)}
+    return str(folder / "bin" / python.name), {
+        "PYTHONHOME": str(folder),
+        "LD_LIBRARY_PATH": str(folder / "lib"),
+    }
 
 
 @pytest.fixture(scope="module")
@@ -79,28 +86,54 @@ def test_the_processes_own_what_they_write(instance: Instance) -> None:
     assert any((data / "run").glob("metrics-*")) and any((data / "static").iterdir())
 
 
-def test_commands_of_root_still_work(instance: Instance) -> None:
-    """`manage.py` reads root's files, and what it writes is taken over at the next start."""
-    env = instance.env | {"DJANGO_SETTINGS_MODULE": "config.settings"}
-    for argv in (("archive",), ("backup", str(instance.data.with_name("a backup")))):
-        done = subprocess.run(
-            [instance.python, "manage.py", *argv],
-            cwd=places.PROJECT,
-            env=env,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
+def test_a_command_of_root_still_works(instance: Instance) -> None:
+    """`manage.py` reads root's files and the servers' data."""
+    file = instance.data.with_name("a backup")
+    done = subprocess.run(
+        [instance.python, "manage.py", "backup", str(file)],
+        cwd=places.PROJECT,
+        env=instance.env,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (file.stat().st_uid, stat.S_IMODE(file.stat().st_mode)) == (0, 0o600)
 
 
-def test_a_project_that_the_user_cannot_run_is_named_at_the_start(tmp_path: Path) -> None:
-    """Root runs it all the same, and says so."""
+def test_a_python_that_the_user_cannot_run_is_named_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root runs Tenfour all the same, and the start says what to do."""
+    monkeypatch.delenv("TENFOUR_RUN_AS", raising=False)
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    (closed / "python").symlink_to(sys.executable)
+    monkeypatch.setattr(sys, "executable", str(closed / "python"))
+    account = unprivileged.choose_account(Place(tmp_path, tmp_path, places.unprivileged()))
+    assert account.user is None
+    (warning,) = account.warnings
+    assert "run as ROOT" in warning and str(closed) in warning and str(places.PROJECT) in warning
+
+
+def test_a_port_below_1024_has_one_listener_for_another_user() -> None:
+    """The user of the web server can't bind such a port again; a higher one is shared."""
     user = places.unprivileged()
     assert user
-    problem = unprivileged.try_python(user, "raise SystemExit('no module')")
-    assert problem
-    warning = unprivileged.describe_root(user, problem)
-    assert "run as ROOT" in warning and str(places.PROJECT) in warning
+    for low, port in ((True, 783), (False, 0)):
+        with listeners.open_listener("127.0.0.1", port) as listener:
+            os.fchown(listener.fileno(), user.uid, user.gid)
+            code = (
+                "import socket, sys; from config.local import listeners\n"
+                "found = listeners.open_more_listeners(socket.socket(fileno=int(sys.argv[1])), 1)\n"
+                "sys.exit(len(found))"
+            )
+            command = Command(
+                ["/usr/bin/python3", "-c", code, str(listener.fileno())],
+                user=user,
+                fds=(listener.fileno(),),
+            )
+            done = subprocess.run(command.argv, **command.options(), capture_output=True)
+            assert done.returncode == (0 if low else 1), done.stderr
 
 
 def test_secrets_from_files_are_handed_over(tmp_path: Path) -> None:
