@@ -6,6 +6,8 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
+from dashboard.sign_in.provider_addresses import is_protected
+
 APPS = [
     "allauth",
     "allauth.account",
@@ -28,6 +30,11 @@ def build_settings(
     issuer, client = tenfour["OIDC_ISSUER"], tenfour["OIDC_CLIENT_ID"]
     if bool(issuer) != bool(client):
         raise ImproperlyConfigured("Set both TENFOUR_OIDC_ISSUER and TENFOUR_OIDC_CLIENT_ID.")
+    if issuer and not is_protected(issuer):
+        raise ImproperlyConfigured(
+            f"TENFOUR_OIDC_ISSUER must begin with https://, not {issuer}. "
+            "Only a provider on this machine may be reached by http://."
+        )
     app = issuer and {
         "provider_id": "sso",
         "name": tenfour["OIDC_NAME"],

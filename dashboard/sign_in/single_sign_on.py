@@ -5,21 +5,25 @@ gets into an account by an address. A new identity gets an account only if its g
 here, or on the way to an invitation.
 """
 
+import logging
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
-from allauth.socialaccount.providers.openid_connect import views as openid_connect
+from allauth.socialaccount.providers.oauth2.client import OAuth2Error
+from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView, OAuth2LoginView
 from django.conf import settings
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
+from requests import RequestException
 
 from dashboard.access import may_enter
+from dashboard.sign_in.provider import Provider
 from dashboard.sign_in.signed_in import record_attempt, start_session
 from dashboard.sign_in.throttle import WINDOW_SECONDS, count_attempt
 from ledger.journal import Actor, Stamp, person
@@ -27,7 +31,12 @@ from ledger.models import SignInMethod, SignInOutcome
 from ledger.people.groups import GroupRole, follow_groups, parse_group_roles, roles_given
 from ledger.people.invitations import find_invitation
 
+logger = logging.getLogger(__name__)
 PROVIDER = "sso"
+# what allauth raises where a provider's answer is not as it must be, or does not come
+UNEXPECTED = (
+    OAuth2Error, RequestException, LookupError, TypeError, ValueError, AttributeError, OverflowError
+)  # fmt: skip
 NO_PROJECT = "Your account has no access to a project. Ask an admin for an invitation."
 FAILED = "Signing in did not work. Try again."
 
@@ -47,8 +56,12 @@ def start(request: HttpRequest, provider_id: str) -> HttpResponseBase:
         response = redirect("dashboard:sign_in")
         response["Retry-After"] = str(WINDOW_SECONDS)
         return response
-    answer: HttpResponseBase = openid_connect.login(request, provider_id)
-    return answer
+    # Nothing else is taken, such as `process`, which would connect the identity to an account.
+    query = QueryDict(mutable=True)
+    if "next" in request.GET:
+        query["next"] = request.GET["next"]
+    request.GET = query
+    return run_view(OAuth2LoginView, request, provider_id)
 
 
 @never_cache
@@ -57,8 +70,17 @@ def callback(request: HttpRequest, provider_id: str) -> HttpResponseBase:
     """Sign in a person whom the provider sent back."""
     if provider_id != PROVIDER or not is_configured():
         raise Http404("There is no such way to sign in.")
-    answer: HttpResponseBase = openid_connect.callback(request, provider_id)
-    return answer
+    return run_view(OAuth2CallbackView, request, provider_id)
+
+
+def run_view(view: Any, request: HttpRequest, provider_id: str) -> HttpResponseBase:
+    """Run a view of allauth; what the provider says must never end in an error."""
+    try:
+        answer: HttpResponseBase = view.adapter_view(Provider(request, provider_id))(request)
+        return answer
+    except UNEXPECTED as error:
+        logger.warning("single sign-on failed: %s", f"{type(error).__name__}: {error}"[:200])
+        return refuse(request, FAILED)
 
 
 class Accounts(DefaultAccountAdapter):  # type: ignore[misc]
@@ -115,14 +137,14 @@ def refuse(request: HttpRequest, why: str, *, username: str = "") -> HttpRespons
 
 def claims_of(sociallogin: Any) -> dict[str, Any]:
     data: dict[str, Any] = sociallogin.account.extra_data or {}
-    return {**(data.get("id_token") or {}), **(data.get("userinfo") or {})}
+    userinfo = {name: value for name, value in data.get("userinfo", {}).items() if value}
+    return {**data.get("id_token", {}), **userinfo}
 
 
 def given_to(sociallogin: Any) -> dict[str, GroupRole]:
     """Return the roles that an identity's groups have here, by project."""
     groups = claims_of(sociallogin).get(settings.TENFOUR["OIDC_GROUPS_CLAIM"]) or []
-    names = [groups] if isinstance(groups, str) else [str(each) for each in groups]
-    return roles_given(names, parse_group_roles(settings.TENFOUR["OIDC_GROUPS"]))
+    return roles_given(groups, parse_group_roles(settings.TENFOUR["OIDC_GROUPS"]))
 
 
 def give_roles(sociallogin: Any, user: Any, request: HttpRequest) -> None:
