@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
+from dashboard.sign_in.throttle import network_of
 from ledger import auth_failures, optional_cache
 from ledger.errors import Refusal
 from ledger.process_counters import AUTH_FAILURES, RATE_LIMITED
@@ -135,7 +136,8 @@ def refusal_response(request: HttpRequest, refusal: Refusal) -> HttpResponse:
 def count_auth_failure(request: HttpRequest, refusal: Refusal) -> int:
     """Count and note a failed authentication; return the seconds to wait if there were too many."""
     AUTH_FAILURES.labels(refusal.code).inc()
-    count = optional_cache.increment(f"auth-failures:{request.META.get('REMOTE_ADDR')}", seconds=60)
+    network = network_of(request.META.get("REMOTE_ADDR", ""))
+    count = optional_cache.increment(f"auth-failures:{network}", seconds=60)
     if count > settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"]:
         RATE_LIMITED.labels("failed_token").inc()
         return 60

@@ -13,8 +13,15 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.access import may_enter
+from dashboard.sign_in.known_browsers import is_known, remember_browser
 from dashboard.sign_in.signed_in import record_attempt, sso_name, start_session
-from dashboard.sign_in.throttle import WINDOW_SECONDS, count_attempt, reset_attempts
+from dashboard.sign_in.throttle import (
+    STRANGERS_SECONDS,
+    WINDOW_SECONDS,
+    count_attempt,
+    count_stranger,
+    reset_attempts,
+)
 from ledger.models import SignIn, SignInOutcome
 from ledger.people.browsers import end_browsers
 
@@ -44,16 +51,26 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         return render_form(request, SignInForm(request), target)
     address, username = request.META.get("REMOTE_ADDR", ""), request.POST.get("username", "")
     if not count_attempt(address, username):
-        response = render_form(request, SignInForm(request), target, throttled=True, status=429)
-        response["Retry-After"] = str(WINDOW_SECONDS)
-        return response
+        return refuse_for(WINDOW_SECONDS, request, target)
+    if not count_stranger(username, lambda: is_known(request, username)):
+        return refuse_for(STRANGERS_SECONDS, request, target)
     form = SignInForm(request, data=request.POST)
     if not form.is_valid():
         record_attempt(request, SignInOutcome.REFUSED, username)
         return render_form(request, form, target, status=422)
     reset_attempts(address, username)
-    start_session(request, form.get_user())
-    return redirect(target)
+    user = form.get_user()
+    start_session(request, user)
+    response = redirect(target)
+    remember_browser(request, response, user.get_username())
+    return response
+
+
+def refuse_for(seconds: int, request: HttpRequest, target: str) -> HttpResponse:
+    form = SignInForm(request)
+    response = render_form(request, form, target, throttled=seconds // 60, status=429)
+    response["Retry-After"] = str(seconds)
+    return response
 
 
 def render_form(
@@ -61,7 +78,7 @@ def render_form(
     form: SignInForm,
     target: str,
     *,
-    throttled: bool = False,
+    throttled: int = 0,
     status: int = 200,
 ) -> HttpResponse:
     context = {"form": form, "next": target, "throttled": throttled, "sso": sso_name()}

@@ -22,6 +22,23 @@ CARRIERS = [
     ipaddress.ip_network(each)
     for each in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96")
 ]
+# networks of IANA's registries of special purposes that `is_global` of some versions does not know
+SPECIAL = [
+    ipaddress.ip_network(each)
+    for each in (
+        "192.0.0.0/24",
+        "192.31.196.0/24",
+        "192.52.193.0/24",
+        "192.88.99.0/24",
+        "192.175.48.0/24",
+        "100:0:0:1::/64",
+        "2001::/23",
+        "2620:4f:8000::/48",
+        "3fff::/20",
+        "5f00::/16",
+        "fec0::/10",
+    )
+]
 
 
 class ForbiddenAddress(OSError):
@@ -90,6 +107,8 @@ def is_public(address: Address) -> bool:
             return is_public(address.ipv4_mapped)
         if any(address in network for network in CARRIERS):
             return False
+    if any(address in network for network in SPECIAL):
+        return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 

@@ -76,6 +76,65 @@ def test_the_attempts_of_an_address_are_limited(client: Client, mara: User) -> N
     assert sign_in(Client(REMOTE_ADDR="192.0.2.7")).status_code == 302
 
 
+def guess_from_many(count: int = 50) -> None:
+    """Guess mara's password from as many networks as it needs (SEC-19)."""
+    for number in range(count):
+        address = f"2001:db8:0:{number:x}::1" if number % 2 else f"198.51.100.{number}"
+        assert sign_in(Client(REMOTE_ADDR=address), "wrong").status_code == 422
+
+
+def test_one_name_is_not_guessed_from_many_addresses(mara: User) -> None:
+    """Strangers may guess 50 times in an hour; other names are free."""
+    User.objects.create_user("jonas", password="tenfour-tenfour-tenfour", is_staff=True)
+    guess_from_many()
+    refused = sign_in(Client(REMOTE_ADDR="203.0.113.9"))
+    assert (refused.status_code, refused["Retry-After"]) == (429, "3600")
+    assert "Sign in with a browser that you have used here before" in text(refused)
+    assert sign_in(Client(REMOTE_ADDR="203.0.113.9"), username="jonas").status_code == 302
+
+
+def test_strangers_lock_no_person_out(mara: User) -> None:
+    """A browser or a network from which a person has signed in is never limited by strangers."""
+    browser = Client(REMOTE_ADDR="203.0.113.9")
+    assert sign_in(browser).status_code == 302
+    at_home = Client(REMOTE_ADDR="2001:db8:7:7::1")
+    assert sign_in(at_home).status_code == 302
+    browser.post("/sign-out/")
+    guess_from_many(48)
+    assert sign_in(Client(REMOTE_ADDR="203.0.113.10")).status_code == 429
+    elsewhere = Client(REMOTE_ADDR="203.0.113.77")
+    elsewhere.cookies = browser.cookies
+    assert sign_in(elsewhere).status_code == 302, "the browser is known"
+    assert sign_in(Client(REMOTE_ADDR="203.0.113.9")).status_code == 302, "the address is known"
+    assert sign_in(Client(REMOTE_ADDR="2001:db8:7:7:ffff::2")).status_code == 302, "its network is"
+    assert sign_in(Client(REMOTE_ADDR="2001:db8:7:8::1")).status_code == 429
+
+
+def test_only_a_right_password_makes_a_browser_known(mara: User) -> None:
+    """The mark is signed, names no one, and is good for its own person."""
+    jonas = User.objects.create_user("jonas", password="tenfour-tenfour-tenfour", is_staff=True)
+    browser = Client(REMOTE_ADDR="203.0.113.9")
+    sign_in(browser, "wrong")
+    assert "tenfour_known" not in browser.cookies
+    sign_in(browser, username="jonas")
+    mark = browser.cookies["tenfour_known"]
+    assert (mark["httponly"], mark["samesite"], mark["path"]) == (True, "Lax", "/sign-in/")
+    assert jonas.username not in mark.value
+    browser.post("/sign-out/")
+    guess_from_many(49)
+    assert sign_in(browser).status_code == 429
+    browser.cookies["tenfour_known"] = f"{mark.value}x"
+    assert sign_in(browser).status_code == 429
+
+
+def test_the_addresses_of_an_ipv6_network_are_one(mara: User) -> None:
+    for number in range(10):
+        guess = sign_in(Client(REMOTE_ADDR=f"2001:db8::{number:x}"), "wrong")
+        assert guess.status_code == 422
+    assert sign_in(Client(REMOTE_ADDR="2001:db8::ffff")).status_code == 429
+    assert sign_in(Client(REMOTE_ADDR="2001:db8:0:1::1")).status_code == 302
+
+
 def test_right_password_resets_the_count(client: Client, mara: User) -> None:
     for _ in range(9):
         sign_in(client, "wrong")

@@ -18,7 +18,9 @@ SPECIAL = (
     "0.0.0.0", "224.0.0.1", "240.0.0.1", "255.255.255.255", "192.0.2.1", "198.18.0.1",
     "::1", "::", "fe80::1", "fc00::1", "ff02::1", "2001:db8::1", "::ffff:127.0.0.1",
     "::ffff:10.0.0.1", "::127.0.0.1", "64:ff9b::7f00:1", "64:ff9b:1::1", "2002:7f00:1::",
-    "2001::1", "fe80::1%lo", "100::1",
+    "2001::1", "fe80::1%lo", "100::1", "192.88.99.1", "192.31.196.1", "192.52.193.1",
+    "192.175.48.1", "192.0.0.9", "3fff::1", "3fff:fff::1", "5f00::1", "2001:2::1", "2001:20::1",
+    "2620:4f:8000::1", "fec0::1", "100:0:0:1::1", "::ffff:192.88.99.1", "2001:10::1",
 )  # fmt: skip
 
 
@@ -27,7 +29,10 @@ def test_only_public_addresses_are_allowed(monkeypatch: pytest.MonkeyPatch) -> N
     for address in SPECIAL:
         with pytest.raises(ForbiddenAddress, match="not a public address"):
             addresses.check_address(address, host="h.example", port=443)
-    for address in ("1.1.1.1", "8.8.8.8", "2606:4700:4700::1111", "::ffff:8.8.8.8"):
+    for address in (
+        "1.1.1.1", "8.8.8.8", "2606:4700:4700::1111", "::ffff:8.8.8.8", "192.31.197.1", "192.88.98.1",
+        "2001:4860:4860::8888", "2620:4f:8001::1", "3fff:1000::1",
+    ):  # fmt: skip
         addresses.check_address(address, host="h.example", port=443)
     named = ["10.0.0.5:3000", "ntfy.lan", "fd00::/8", "192.168.0.0/16:8080"]
     monkeypatch.setitem(settings.TENFOUR, "WEBHOOK_ALLOW", named)
