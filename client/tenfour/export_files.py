@@ -47,6 +47,7 @@ def make_folder(folder: Path) -> None:
 def write(path: Path, data: bytes, flag: int) -> None:
     opened = os.open(path, os.O_WRONLY | os.O_CREAT | flag, FILE_MODE)
     with os.fdopen(opened, "wb") as file:
+        os.fchmod(opened, FILE_MODE)  # whatever the umask is
         file.write(data)
 
 

@@ -327,7 +327,12 @@ GROUPS = (
     Group(
         "Single sign-on",
         (
-            Setting("OIDC_ISSUER", "", "address of an OpenID Connect provider to sign in with"),
+            Setting(
+                "OIDC_ISSUER",
+                "",
+                "address of an OpenID Connect provider to sign in with: https://, or http:// on "
+                "this machine",
+            ),
             Setting("OIDC_CLIENT_ID", "", "Tenfour's client ID at that provider"),
             Setting("OIDC_NAME", "single sign-on", "the provider's name on the sign-in page"),
             Setting("OIDC_GROUPS_CLAIM", "groups", "the claim that holds a person's groups"),

@@ -7,6 +7,7 @@ here, or on the way to an invitation.
 
 import logging
 from typing import Any
+from urllib.parse import urlencode
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.core.exceptions import ImmediateHttpResponse
@@ -57,10 +58,8 @@ def start(request: HttpRequest, provider_id: str) -> HttpResponseBase:
         response["Retry-After"] = str(WINDOW_SECONDS)
         return response
     # Nothing else is taken, such as `process`, which would connect the identity to an account.
-    query = QueryDict(mutable=True)
-    if "next" in request.GET:
-        query["next"] = request.GET["next"]
-    request.GET = query
+    kept = {name: request.GET[name] for name in ("next",) if name in request.GET}
+    request.GET = QueryDict(urlencode(kept))
     return run_view(OAuth2LoginView, request, provider_id)
 
 
