@@ -7,10 +7,11 @@ from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 from pytest_django import Settings
 
+from dashboard.sign_in.throttle import count_stranger
 from ledger.models import Agent, Membership, SignIn
 from ledger.roles import Role
 from tests import services
-from tests.browser.conftest import PASSWORD, Visitor, assert_whole, assert_whole_as_it_is
+from tests.browser.conftest import PASSWORD, Visitor, assert_whole, assert_whole_as_it_is, shoot
 
 # more fields than the server reads
 POST = """([path, count]) => {
@@ -65,6 +66,20 @@ def test_too_many_attempts_to_sign_in(
         expect(page.get_by_role("alert")).to_be_visible()
     expect(page.get_by_role("alert")).to_contain_text("Too many sign-in attempts. Wait a minute")
     expect(page.locator("#username")).to_have_value("")
+    assert_whole_as_it_is(page)
+    assert not SignIn.objects.exists()
+
+
+def test_too_many_guesses_of_a_name(visit: Callable[..., Visitor], mara: User) -> None:
+    for _ in range(50):
+        count_stranger("mara", lambda: False)
+    page = visit().open("/sign-in/")
+    page.fill("#username", "mara")
+    page.fill("#password", PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("Sign in with a browser that you have used here before")
+    shoot(page, "too_many_guesses")
     assert_whole_as_it_is(page)
     assert not SignIn.objects.exists()
 
