@@ -7,6 +7,7 @@ import os
 import pwd
 import shutil
 import socket
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -42,20 +43,30 @@ class Place:
     def own(self, path: Path) -> Path:
         """Give a file or folder to the user of the servers."""
         if self.user:
-            os.chown(path, self.user.uid, self.user.gid)
+            os.lchown(path, self.user.uid, self.user.gid)
         return path
 
     def adopt(self, name: str) -> None:
         """Give what another user has in a folder of the servers to their user now."""
-        path = self.home / name
+        path = self.path_of(name)
         if self.user and path.exists():
             for each in (path, *path.rglob("*")):
-                if each.lstat().st_uid != self.user.uid:
+                known = each.lstat()
+                # A second name of a file may be one that is not theirs.
+                is_theirs = stat.S_ISDIR(known.st_mode) or known.st_nlink == 1
+                if known.st_uid != self.user.uid and is_theirs:
                     os.lchown(each, self.user.uid, self.user.gid)
+
+    def path_of(self, name: str) -> Path:
+        """Return a path below `home`; raise Refused for a link, which may lead anywhere."""
+        path = self.home / name
+        if path.is_symlink():
+            raise Refused(f"{path} is a link. Remove it, then try again.")
+        return path
 
     def folder(self, name: str) -> Path:
         """Create a folder of the servers below `home`, closed to other users."""
-        path = self.home / name
+        path = self.path_of(name)
         path.mkdir(mode=0o700, exist_ok=True)
         return self.own(path)
 

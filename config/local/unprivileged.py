@@ -12,11 +12,13 @@ from config.environment import PREFIX, SERVER
 from config.local.commands import START_ERRORS, Command
 from config.local.places import PROJECT, Place, User
 
-# Reads one file of each kind that the processes need: packages, code and templates.
+# Reads a file of each kind that the processes need, without loading what takes seconds.
 TRIAL = """
-import celery, django, granian
+from importlib.util import find_spec
 from config.local.places import PROJECT
-(PROJECT / "templates" / "agent_guide.md").read_bytes()
+for name in ("celery", "django", "granian", "retries"):
+    open(find_spec(name).origin).close()
+open(PROJECT / "templates" / "agent_guide.md").close()
 """
 WRITABLE = "import os, sys; sys.exit(not os.access(sys.argv[1], os.W_OK))"
 CODE = ("config", "dashboard", "ledger", "retries")

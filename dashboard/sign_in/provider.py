@@ -71,7 +71,8 @@ class Provider(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
             response = session.get(self.openid_config["jwks_uri"])
             response.raise_for_status()
         keys = jwt.PyJWKSet.from_dict(response.json()).keys
-        found = [each for each in keys if kid is None or each.key_id == kid]
+        signing = [each for each in keys if each.public_key_use in (None, "sig")]
+        found = [each for each in signing if kid is None or each.key_id == kid]
         if len(found) != 1:
             raise OAuth2Error(f"{len(found)} of the provider's keys could have signed the token.")
         return found[0]

@@ -14,7 +14,7 @@ import pytest
 
 from config.local import listeners, places, unprivileged
 from config.local.commands import Command
-from config.local.places import Place
+from config.local.places import Place, Refused
 from tests.config.local.test_up import Instance, data_folder
 from tests.waiting import wait_until
 
@@ -134,6 +134,25 @@ def test_a_port_below_1024_has_one_listener_for_another_user() -> None:
             )
             done = subprocess.run(command.argv, **command.options(), capture_output=True)
             assert done.returncode == (0 if low else 1), done.stderr
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    """The user of the processes may own the folder, and what a link names is not theirs."""
+    place = Place(tmp_path, tmp_path, places.unprivileged())
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("root's")
+    (tmp_path / "run").symlink_to(outside)
+    for change in (place.folder, place.adopt):
+        with pytest.raises(Refused, match="is a link"):
+            change("run")
+    inside = place.folder("static")
+    (inside / "link").symlink_to(outside / "file")
+    (inside / "second name").hardlink_to(outside / "file")
+    (inside / "own").write_text("")
+    place.adopt("static")
+    assert place.user and (inside / "own").stat().st_uid == place.user.uid
+    assert {each.stat().st_uid for each in (outside, outside / "file")} == {0}
 
 
 def test_secrets_from_files_are_handed_over(tmp_path: Path) -> None:
