@@ -1,11 +1,9 @@
 """Middleware: request ids, the content security policy, and problems for the API's own errors."""
 
-import ipaddress
 import logging
 import re
 import uuid
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 
@@ -23,8 +21,10 @@ from django.middleware.common import CommonMiddleware
 from django.shortcuts import render
 from redis.exceptions import RedisError
 
+from config.client_addresses import find_client_address
 from config.content_types import UTF_8
 from config.problems import PROBLEM, problem_kinds, problem_response, refusal_response
+from config.web_threads import REFUSED, takes_tokens
 from ledger.errors import Refusal
 from ledger.trace_context import parse_traceparent, received
 
@@ -72,11 +72,7 @@ class ClientAddress:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if proxies := settings.TENFOUR["TRUSTED_PROXIES"]:
-            # Each proxy appends the address that it saw, so the client can forge all but the last.
-            seen = request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")
-            address = seen[-proxies].strip() if len(seen) >= proxies else ""
-            with suppress(ValueError):  # else keep the address of the connection
-                request.META["REMOTE_ADDR"] = str(ipaddress.ip_address(address))
+            request.META["REMOTE_ADDR"] = find_client_address(request.META, proxies=proxies)
         return self.get_response(request)
 
 
@@ -122,15 +118,44 @@ class Utf8Only:
         return self.get_response(request)
 
 
+class UnreadBodies:
+    """Refuse the requests whose bodies the web server has not read: see `config.web_threads`."""
+
+    DETAILS = {
+        "bad_request": "The request's body ended before its declared length.",
+        "request_timeout": "The request's body did not arrive in time.",
+        "length_required": "The request has no Content-Length, or also a Transfer-Encoding.",
+        "temporarily_unavailable": "Too many requests wait for their bodies to arrive.",
+    }
+    HINT = "Retry the request, and send its whole body without a pause."
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        code = request.META.get(REFUSED)
+        if not code:
+            return self.get_response(request)
+        kind, detail = problem_kinds()[code], self.DETAILS[code]
+        more = {"retry_after_s": 1} if kind.retryable else {}
+        if takes_tokens(request.path_info):
+            hint = "" if code == "length_required" else self.HINT
+            detail = f"{detail} It has not taken effect."
+            response = problem_response(request, code, detail, hint=hint, **more)
+        else:
+            response = page_refusal(request, kind.title, detail, status=kind.status)
+            for seconds in more.values():
+                response["Retry-After"] = str(seconds)
+        response._has_been_logged = True  # type: ignore[attr-defined]
+        return response
+
+
 class ApiProblems:
     """Turn the framework's own 404, 405, and 400 under /v1 into problems.
 
-    It answers requests whose body the web server could not wait for. It also gives views
-    `request.refusal_response`, because `ledger` can't import this package.
+    It also gives views `request.refusal_response`, because `ledger` can't import this package.
     """
 
-    BUSY = "Too many requests wait for their bodies to arrive. This one has not taken effect."
-    LATER = "Retry the request, and send its body without a pause."
     ALL = "GET /v1/docs lists all operations."
     AS_JSON = "Send the body as JSON in UTF-8."
     CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed"}
@@ -139,12 +164,6 @@ class ApiProblems:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        if "tenfour.busy" in request.META:  # set by config.web_threads
-            busy = problem_response(
-                request, "temporarily_unavailable", self.BUSY, hint=self.LATER, retry_after_s=1
-            )
-            busy._has_been_logged = True  # type: ignore[attr-defined]
-            return busy
         request.refusal_response = partial(refusal_response, request)  # type: ignore[attr-defined]
         response = self.get_response(request)
         code = self.CODES.get(response.status_code)
@@ -183,11 +202,15 @@ class PageProblems:
         if not isinstance(exception, Refusal) or not is_page(request):
             return None
         status = problem_kinds()[exception.code].status
-        if request.headers.get("HX-Request") == "true":
-            text = f"{exception.detail} Nothing was changed."
-            return HttpResponse(text, status=status, content_type="text/plain; charset=utf-8")
-        context = {"title": exception.title(), "detail": exception.detail}
-        return render(request, "refused.html", context, status=status)
+        return page_refusal(request, exception.title(), exception.detail, status=status)
+
+
+def page_refusal(request: HttpRequest, title: str, detail: str, *, status: int) -> HttpResponse:
+    """Say on a page that an action was refused, or in one line to the script that sent it."""
+    if request.headers.get("HX-Request") == "true":
+        text = f"{detail} Nothing was changed."
+        return HttpResponse(text, status=status, content_type="text/plain; charset=utf-8")
+    return render(request, "refused.html", {"title": title, "detail": detail}, status=status)
 
 
 def is_page(request: HttpRequest) -> bool:

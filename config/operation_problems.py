@@ -15,7 +15,9 @@ ALWAYS = {
 }
 WITH_BODY = {
     "bad_request",
+    "length_required",
     "payload_too_large",
+    "request_timeout",
     "unsupported_media_type",
 }
 LIST = {"bad_cursor"}

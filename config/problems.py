@@ -72,6 +72,15 @@ FRAMEWORK_PROBLEMS = {
     "method_not_allowed": ProblemKind(
         405, "Method not allowed", False, "Use one of the methods in the Allow header."
     ),
+    "request_timeout": ProblemKind(
+        408, "Request timeout", True, "Retry the request, and send its body without a pause."
+    ),
+    "length_required": ProblemKind(
+        411,
+        "Length required",
+        False,
+        "Send Content-Length instead of Transfer-Encoding. With curl, use --data-binary @FILE.",
+    ),
     "internal_error": ProblemKind(
         500, "Internal server error", True, "Report the request_id to the operator."
     ),

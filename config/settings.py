@@ -219,6 +219,7 @@ MIDDLEWARE = [
     "config.middleware.RequestId",
     "config.middleware.ClientAddress",
     "config.middleware.ContentSecurityPolicy",
+    "config.middleware.UnreadBodies",
     "config.middleware.ApiProblems",
     "config.middleware.Utf8Only",
     "django.middleware.security.SecurityMiddleware",

@@ -1,8 +1,9 @@
 """A worker's threads: many that receive bodies, a few that run the application.
 
-granian calls `receive` in one of its own threads, which only wait: for a body, or for a token to be
-checked before its body is read. The application runs in as many threads as there are database
-connections, and gets a body only when all of it has arrived, so no client can hold one of them.
+granian calls `receive` in one of its own threads, which only wait: for a body, or for a token or a
+session to be checked before its body is read. The application runs in as many threads as there are
+database connections, and gets a body only when all of it has arrived, so no client can hold one of
+them. A body of unknown length is refused: granian can't tell its end from a broken connection.
 """
 
 import hashlib
@@ -19,16 +20,27 @@ from queue import SimpleQueue
 from threading import BoundedSemaphore, Lock, Thread
 from typing import Any
 
+from config.body_deadlines import BODY_S, BYTES_PER_S, CLOSE, AwaitedBody, BodyDeadlines, Reply
 from config.body_slots import BodySlots
+from config.client_addresses import find_client_address, find_client_network
 
 logger = logging.getLogger(__name__)
 
-# Threads of granian for each thread of the application, started on demand. A quarter of them may
-# wait for bodies, another quarter for their turn to do so, and a third for tokens to be checked.
-RECEIVERS, SMALL_SLOTS, LARGE_SLOTS, REFUSED_SLOTS, CHECKS = 24, 4, 1, 1, 8
+# Slots for bodies, for each thread of the application: callers with a token, people who are signed
+# in, and all others, such as people who sign in, have slots of their own. Bodies of the last are
+# small, and most of theirs that wait are an attacker's.
+SMALL_SLOTS, LARGE_SLOTS, PERSON_SLOTS, STRANGER_SLOTS, REFUSED_SLOTS, CHECKS = 4, 1, 2, 8, 1, 8
+# Threads of granian for each thread of the application, started on demand: one for each slot, and
+# another one that waits for it.
+RECEIVERS = (
+    2 * (SMALL_SLOTS + LARGE_SLOTS + PERSON_SLOTS + LARGE_SLOTS + STRANGER_SLOTS)
+    + REFUSED_SLOTS
+    + CHECKS
+)
 SMALL_BODY = 65_536
 DRAINED = 1024 * 1024
 BODY_CAP = max(8 * 1024 * 1024, int(os.environ.get("TENFOUR_BODY_BYTES") or 0))
+PROXIES = int(os.environ.get("TENFOUR_TRUSTED_PROXIES") or 0)
 # Up to this size, the reader of a stream holds no thread, and an error in its middle is a 500:
 # granian ends a stream that raised like any other. `dashboard.export` relies on it.
 WHOLE_RESPONSE = 4 * 1024 * 1024
@@ -45,8 +57,11 @@ BASE_ENVIRON = {
 
 # Set in the requests of a server that is about to stop.
 STOPPING = "tenfour.stopping"
-# The client opens its next connection elsewhere, rather than write to one that is about to close.
-CLOSE = ("Connection", "close")
+# Set in a request whose body is not read: the code of the problem that the application responds.
+REFUSED = "tenfour.refused"
+# Set in a request for its caller to be checked before its body is read, and then by the
+# application: that its token is valid, or the name of the person whose session it has.
+UNREAD, TOKEN_CHECKED, PERSON = "tenfour.unread", "tenfour.token_checked", "tenfour.person"
 
 Environ = dict[str, Any]
 
@@ -68,6 +83,14 @@ class Job:
     environ: Environ
     done: Callable[[], None] | None = None
     needs_body: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sends a body: the holder of a token, a person who is signed in, or a stranger."""
+
+    name: str
+    kind: str
 
 
 class BodyNotRead(BaseException):
@@ -98,9 +121,17 @@ class WebThreads:
     ) -> None:
         self.application = application
         self.draining = draining  # not 0 once the server is about to stop
-        self.small = BodySlots(SMALL_SLOTS * threads)
+        strangers = BodySlots(STRANGER_SLOTS * threads, most=threads // 2)
         # Large bodies are kept in memory until they are handled.
-        self.large = BodySlots(LARGE_SLOTS * threads)
+        large = LARGE_SLOTS * threads
+        self.slots = {
+            kind: (BodySlots(small, most=small // 2), BodySlots(large, most=large // 2))
+            for kind, small in (
+                ("token", SMALL_SLOTS * threads),
+                ("person", PERSON_SLOTS * threads),
+            )
+        } | {"stranger": (strangers, strangers)}
+        self.deadlines = BodyDeadlines(self.respond_late)
         self.refused = BoundedSemaphore(REFUSED_SLOTS * threads)
         self.checks = BoundedSemaphore(CHECKS * threads)
         self.warned = -WARN_S
@@ -119,76 +150,115 @@ class WebThreads:
         """Take a request from granian; the response may be sent after the return."""
         environ |= BASE_ENVIRON
         length = environ.get("CONTENT_LENGTH")
-        if length in (None, "0", "") and "HTTP_TRANSFER_ENCODING" not in environ:
+        if "HTTP_TRANSFER_ENCODING" in environ:
+            environ["wsgi.input"] = BytesIO()
+            self.refuse(proto, environ, "length_required")
+        elif length in (None, "0", "") or environ["REQUEST_METHOD"] == "HEAD":
             environ["wsgi.input"] = BytesIO()
             self.jobs.put(Job(proto, environ))
         else:
-            self.receive_with_body(proto, environ)
+            self.receive_with_body(proto, environ, int(length))
 
-    def receive_with_body(self, proto: Any, environ: Environ) -> None:
-        source, size = environ["wsgi.input"], declared_size(environ)
+    def receive_with_body(self, proto: Any, environ: Environ, size: int) -> None:
+        source = environ["wsgi.input"]
         environ["wsgi.input"] = UnreadBody()
-        caller = ""
-        if takes_tokens(environ["PATH_INFO"]):
-            caller = caller_of(environ)
-            if not self.callers.is_known(caller):
-                if not self.check_token(proto, environ):
-                    self.drain(source)
-                    return
-                self.callers.add(caller)
-        if size is not None and size > BODY_CAP:
+        caller = self.find_caller(proto, environ, source)
+        if caller is None:
+            return
+        if size > BODY_CAP:
             self.jobs.put(Job(proto, environ))  # refused for its size
             return
-        slots = self.small if size is not None and size <= SMALL_BODY else self.large
-        if not slots.take(caller):
+        is_small = size <= SMALL_BODY
+        slots = self.slots[caller.kind][not is_small]
+        if not slots.take(caller.name):
             self.refuse_busy(proto, environ)
             return
         done: Callable[[], None] | None = None
         try:
-            body = source.read(BODY_CAP + 1 if size is None else size)
-            if size is not None and len(body) < size:
-                proto.response_bytes(400, [], b"")  # the client is gone
+            is_stranger = caller.kind == "stranger"
+            seconds = BODY_S if is_stranger else BODY_S + size / BYTES_PER_S
+            awaited = AwaitedBody(proto, environ, seconds, crowd=slots if is_stranger else None)
+            body = self.deadlines.read(source, size, awaited)
+            if body is None:
                 return
-            environ["CONTENT_LENGTH"] = str(len(body))
+            if len(body) < size:
+                self.refuse(proto, environ, "bad_request")
+                return
             environ["wsgi.input"] = BytesIO(body)
-            if slots is self.large:
-                done = partial(slots.give_back, caller)
+            if not is_small:
+                done = partial(slots.give_back, caller.name)
             self.jobs.put(Job(proto, environ, done))
         finally:
             if done is None:
-                slots.give_back(caller)
+                slots.give_back(caller.name)
 
-    def check_token(self, proto: Any, environ: Environ) -> bool:
-        """Return whether the token is valid; otherwise the request is answered without its body."""
+    def find_caller(self, proto: Any, environ: Environ, source: Any) -> Caller | None:
+        """Return who sends a body; None if the request was answered without it."""
+        has_token = takes_tokens(environ["PATH_INFO"])
+        known_by = digest_of(environ.get("HTTP_AUTHORIZATION" if has_token else "HTTP_COOKIE", ""))
+        if caller := self.callers.find(known_by):
+            return caller
+        if has_token or known_by:
+            reply = Reply()
+            job = self.check_caller(reply, environ)
+            if job is None:
+                self.refuse_busy(proto, environ)
+                return None
+            if has_token and not job.needs_body:
+                self.drain(proto, environ, source, reply)
+                return None
+            person = job.environ.get(PERSON)
+            if has_token or person:
+                caller = Caller(known_by, "token") if has_token else Caller(person, "person")
+                self.callers.add(known_by, caller)
+                return caller
+        address = find_client_address(environ, proxies=PROXIES)
+        return Caller(find_client_network(address), "stranger")
+
+    def check_caller(self, reply: Reply, environ: Environ) -> Job | None:
+        """Have the application check a token or a session, and maybe respond without the body.
+
+        None is returned if too many wait for that.
+        """
         if not self.checks.acquire(blocking=False):
-            self.refuse_busy(proto, environ)
-            return False
+            return None
         try:
             checked = Lock()
             checked.acquire()
-            length = environ.get("CONTENT_LENGTH")
-            environ["CONTENT_LENGTH"] = length or "1"  # Django reads nothing without a length
-            job = Job(proto, environ | {"tenfour.unread": True}, checked.release)
+            job = Job(reply, environ | {UNREAD: True}, checked.release)
             self.strangers.put(job)
             checked.acquire()
         finally:
             self.checks.release()
-        return job.needs_body
+        return job
 
-    def drain(self, source: Any) -> None:
-        """Read a moderate body that was refused: a sender still writing would not see why."""
-        if self.refused.acquire(blocking=False):
+    def drain(self, proto: Any, environ: Environ, source: Any, reply: Reply) -> None:
+        """Send a response; first read a moderate body: a sender still writing would not see it."""
+        waits = reply.status >= 400 and "HTTP_EXPECT" not in environ
+        if waits and self.refused.acquire(blocking=False):
             try:
-                source.read(DRAINED)
+                awaited = AwaitedBody(proto, environ, BODY_S, reply=reply)
+                self.deadlines.read(source, DRAINED, awaited)
             finally:
                 self.refused.release()
+        proto.response_bytes(reply.status, reply.headers, reply.content)
 
     def refuse_busy(self, proto: Any, environ: Environ) -> None:
         """Have the application answer that too many bodies are awaited, before reading this one."""
         if (now := time.monotonic()) > self.warned + WARN_S:
             self.warned = now
             logger.warning("too many requests wait for their bodies; the next ones get a 503")
-        self.strangers.put(Job(proto, environ | {"tenfour.busy": True}))
+        self.refuse(proto, environ, "temporarily_unavailable")
+
+    def refuse(self, proto: Any, environ: Environ, code: str) -> None:
+        """Have the application respond with a problem, without the body."""
+        self.strangers.put(Job(proto, environ | {REFUSED: code}))
+
+    def respond_late(self, awaited: AwaitedBody) -> Reply:
+        """Return the response to a request whose body has missed its deadline."""
+        reply = Reply()
+        self.run(Job(reply, awaited.environ | {REFUSED: "request_timeout"}))
+        return reply
 
     # -- in the application's threads
 
@@ -196,17 +266,23 @@ class WebThreads:
         while True:
             job = jobs.get()
             try:
-                self.respond(job)
-            except BodyNotRead:
-                job.needs_body = job.environ.keys() >= {"tenfour.unread", "tenfour.token_checked"}
-                if not job.needs_body:
-                    job.proto.response_bytes(413, [], b"")
-            except BaseException:
-                logger.exception("the response could not be sent")
-                job.proto.response_bytes(500, [], b"")
+                self.run(job)
             finally:
                 if job.done:
                     job.done()
+
+    def run(self, job: Job) -> None:
+        """Respond to a request, whatever the application raises."""
+        try:
+            self.respond(job)
+        except BodyNotRead:
+            is_checked = TOKEN_CHECKED in job.environ or PERSON in job.environ
+            job.needs_body = UNREAD in job.environ and is_checked
+            if not job.needs_body:
+                job.proto.response_bytes(413, [], b"")
+        except BaseException:
+            logger.exception("the response could not be sent")
+            job.proto.response_bytes(500, [], b"")
 
     def respond(self, job: Job) -> None:
         response = Response()
@@ -239,17 +315,18 @@ class Chunks:
 
 @dataclass
 class KnownCallers:
-    """Callers whose token was valid a moment ago: their bodies are read before it is checked."""
+    """Callers whose token or session was valid recently: their bodies are read at once."""
 
-    until: dict[str, float] = field(default_factory=dict)
+    until: dict[str, tuple[float, Caller]] = field(default_factory=dict)
 
-    def is_known(self, caller: str) -> bool:
-        return self.until.get(caller, 0) > time.monotonic()
+    def find(self, known_by: str) -> Caller | None:
+        until, caller = self.until.get(known_by, (0, None))
+        return caller if until > time.monotonic() else None
 
-    def add(self, caller: str) -> None:
+    def add(self, known_by: str, caller: Caller) -> None:
         if len(self.until) >= KNOWN_CALLERS:
             self.until = {}
-        self.until[caller] = time.monotonic() + KNOWN_S
+        self.until[known_by] = time.monotonic() + KNOWN_S, caller
 
 
 def takes_tokens(path: str) -> bool:
@@ -257,16 +334,9 @@ def takes_tokens(path: str) -> bool:
     return path.startswith("/v1/") or path == "/mcp"
 
 
-def caller_of(environ: Environ) -> str:
-    """Return a digest of the request's token, or nothing."""
-    header = environ.get("HTTP_AUTHORIZATION", "")
+def digest_of(header: str) -> str:
+    """Return a digest of a header that holds a token or a session, or nothing without one."""
     return hashlib.sha256(header.encode()).hexdigest() if header else ""
-
-
-def declared_size(environ: Environ) -> int | None:
-    """Return the length of the body, or None if it arrives in chunks."""
-    length = environ.get("CONTENT_LENGTH")
-    return int(length) if length else None
 
 
 def read_start(body: Any) -> tuple[bytes, Iterator[bytes] | None]:

@@ -7,14 +7,18 @@ from typing import Any
 
 import django
 from django.conf import settings
-from django.core.handlers.wsgi import WSGIHandler
+from django.contrib.auth import get_user
+from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.http import HttpResponse
 from django.template.loader import get_template
 
+from config.browser_sessions import SessionStore
 from config.content_types import read_content_type
+from config.database_errors import OUTAGES
 from config.frame_memory import in_one_block
-from config.web_threads import takes_tokens
+from config.session_signatures import renew_signature
+from config.web_threads import PERSON, UNREAD, BodyNotRead, takes_tokens
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup(set_prefix=False)
@@ -68,5 +72,26 @@ load()
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
     if ";" in (text := environ.get("CONTENT_TYPE") or ""):
         environ["CONTENT_TYPE"] = read_content_type(text)
-    handler = api if takes_tokens(environ["PATH_INFO"]) else pages
-    return handler(environ, start_response)
+    if takes_tokens(environ["PATH_INFO"]):
+        return api(environ, start_response)
+    if UNREAD in environ:
+        if person := find_person(environ):
+            environ[PERSON] = person
+        raise BodyNotRead
+    return pages(environ, start_response)
+
+
+def find_person(environ: dict[str, Any]) -> str:
+    """Return the ID of the person whose session a request has, or nothing."""
+    request = WSGIRequest(environ)
+    key = request.COOKIES.get(settings.SESSION_COOKIE_NAME)
+    if not key:
+        return ""
+    connections[DEFAULT_DB_ALIAS].close_if_unusable_or_obsolete()
+    request.session = SessionStore(key)
+    try:
+        renew_signature(request.session)
+        user = get_user(request)
+    except OUTAGES:  # the page says so, once it has its body
+        return ""
+    return f"person:{user.pk}" if user.is_authenticated else ""

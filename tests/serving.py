@@ -8,6 +8,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -69,6 +70,13 @@ def serve(fd: int, *, workers: int = 1, **env: str) -> "subprocess.Popen[bytes]"
         [sys.executable, "-m", "config.web_server"], env=os.environ | own | env, fds=(fd,)
     )
     return subprocess.Popen(command.argv, **command.options())
+
+
+@cache
+def collect_static_files() -> None:
+    """Let servers that tests start render pages."""
+    collect = [sys.executable, "manage.py", "collectstatic", "--noinput", "--skip-checks", "-v0"]
+    subprocess.run(collect, cwd=ROOT, check=True)
 
 
 def database_of_tests() -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from ledger import tokens
 from ledger.models.token import TokenKind
-from tests.config.web_processes import Served, read_all
+from tests.config.web_processes import HEALTH, Served, read_all
 from tests.config.web_processes import served as served
 from tests.serving import Tenfour
 from tests.waiting import wait_until
@@ -103,6 +103,32 @@ def test_beyond_a_quarter_of_the_threads_bodies_are_refused(
     assert all(answer.startswith(b"HTTP/1.1 503 ") for answer in refused)
     assert all(b"retry-after: 1\r\n" in answer.lower() for answer in refused)
     assert all(b'"code": "temporarily_unavailable"' in answer for answer in refused)
+
+
+def test_a_half_sent_body_is_gone_after_its_deadline(
+    served: Served, tenfour_server: Tenfour
+) -> None:
+    """Each client gets a response and the end of the connection, and the server frees a thread."""
+    requests = unfinished_requests(tenfour_server.token("agent", "coder"))
+    del requests["headers"]
+    idle = served.connect()
+    with ExitStack() as stack:
+        stack.enter_context(idle)
+        idle.sendall(HEALTH.replace(b"Connection: close\r\n", b""))
+        stalled = {}
+        for kind, request in requests.items():
+            stalled[kind] = stack.enter_context(served.connect())
+            stalled[kind].sendall(request)
+        for kind, connection in stalled.items():
+            print("DBG", time.monotonic(), kind, flush=True)
+            head, _, body = read_all(connection).partition(b"\r\n\r\n")
+            refused = b"401" if "token" in kind else b"408"
+            assert head.startswith(b"HTTP/1.1 " + refused), kind
+            assert body.startswith(b"<!" if kind == "a sign-in" else b"{"), kind
+        assert read_available(idle).startswith(b"HTTP/1.1 200 ")
+        idle.setblocking(True)
+        idle.sendall(HEALTH)  # a connection that only waits stays
+        assert read_all(idle).startswith(b"HTTP/1.1 200 ")
 
 
 def test_a_body_that_ends_too_early_takes_no_effect(

@@ -15,7 +15,7 @@ import pytest
 from config.local.commands import Command
 from config.local.listeners import open_listener
 from tests.processes import has_threads
-from tests.serving import serve
+from tests.serving import collect_static_files, serve
 from tests.waiting import PATIENCE_S, wait_until
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: tenfour\r\nConnection: close\r\n\r\n"
@@ -64,6 +64,7 @@ class Served:
 @pytest.fixture
 def served(transactional_db: None) -> Iterator[Served]:
     """Tenfour on the test database, with as many workers as an installation has."""
+    collect_static_files()
     with (
         open_listener("127.0.0.1", 0) as listener,
         ending(serve(listener.fileno(), workers=2)) as process,

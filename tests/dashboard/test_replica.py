@@ -1,8 +1,6 @@
 """Pages read from a streaming replica while it keeps up, and say so when they don't."""
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,7 +13,6 @@ from django.db import connection, connections, transaction
 from django.test import Client
 
 from config.local.listeners import open_listener
-from config.local.places import PROJECT
 from dashboard import replica
 from dashboard.access import REQUIRED
 from dashboard.export import INCOMPLETE
@@ -28,7 +25,7 @@ from tests.dashboard.worked import copy_task
 from tests.dashboard.worked import make_task as make_worked_task
 from tests.factories import NOW, make_agent
 from tests.retries.moves import make_task
-from tests.serving import database_of_tests, serve
+from tests.serving import collect_static_files, database_of_tests, serve
 from tests.waiting import PATIENCE_S, wait_until
 
 LIMIT_S = 3
@@ -87,8 +84,7 @@ def person(request: pytest.FixtureRequest, standby: Replica) -> Iterator[Person]
         "TENFOUR_METRICS_ALLOW": "127.0.0.1",
         **getattr(request, "param", {}),
     }
-    collect = [sys.executable, "manage.py", "collectstatic", "--noinput", "--skip-checks", "-v0"]
-    subprocess.run(collect, cwd=PROJECT, check=True)
+    collect_static_files()
     with (
         open_listener("127.0.0.1", 0) as listener,
         ending(serve(listener.fileno(), **env)) as process,
