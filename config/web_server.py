@@ -117,13 +117,14 @@ class Server(mp.MPServer):  # type: ignore[misc]
         """
         self.draining[0] = 1
         time.sleep(DRAIN_S if self.is_own else 0)
-        for listener in self.listeners:
-            listeners.hold_new_connections(listener)
+        self.held = listeners.hold_new_connections(self.listeners)
         time.sleep(SETTLE_S)
         try:
             super().shutdown(exit_code)
         finally:
             if not self.is_own:
+                for each in self.held:
+                    each.close()
                 listeners.admit_new_connections(self.listeners[0])
 
 

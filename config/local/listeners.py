@@ -11,15 +11,18 @@ from contextlib import suppress
 
 BACKLOG = 2048
 SO_ATTACH_FILTER, SO_DETACH_FILTER = 26, 27
+SO_ATTACH_REUSEPORT_CBPF, SO_DETACH_REUSEPORT_BPF = 51, 68
 SYN, SYN_ACK = 0x02, 0x12
+RETURN = 0x06
+FILL_S = 0.2
 # A filter of the kernel's: code, jump if true, jump if false, operand. It drops the first packet of
 # a connection and nothing else.
 DROP_SYN = (
     (0x30, 0, 0, 13),  # load the flags of the TCP header
     (0x54, 0, 0, SYN_ACK),
     (0x15, 0, 1, SYN),
-    (0x06, 0, 0, 0),  # drop
-    (0x06, 0, 0, 0xFFFFFFFF),  # keep
+    (RETURN, 0, 0, 0),  # drop
+    (RETURN, 0, 0, 0xFFFFFFFF),  # keep
 )
 
 
@@ -47,7 +50,9 @@ def bind_listener(host: str, port: int) -> socket.socket:
     return listener
 
 
-def open_more_listeners(listener: socket.socket, count: int) -> list[socket.socket]:
+def open_more_listeners(
+    listener: socket.socket, count: int, *, backlog: int = BACKLOG
+) -> list[socket.socket]:
     """Return `count` more sockets on the listener's port; the kernel spreads connections over all.
 
     None are returned for a socket from another program that does not allow it, or on a port below
@@ -64,27 +69,58 @@ def open_more_listeners(listener: socket.socket, count: int) -> list[socket.sock
         except PermissionError:
             beside.close()
             break
-        beside.listen(BACKLOG)
+        beside.listen(backlog)
         listeners.append(beside)
     return listeners
 
 
-def hold_new_connections(listener: socket.socket) -> None:
-    """Let no new connection arrive at a listening socket; waiting ones can still be accepted.
+def hold_new_connections(listeners: list[socket.socket]) -> list[socket.socket]:
+    """Let no new connection arrive at a port; those that wait at `listeners` can be accepted.
 
     Closing a socket resets the connections that wait there. The sender of a dropped packet repeats
-    it after a second, when the socket is closed or another server listens on the port.
+    it after a second, when the sockets are closed or another server listens on the port. It lasts
+    until the sockets that are returned are closed, too.
     """
-    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in DROP_SYN))
-    program = struct.pack("HL", len(DROP_SYN), ctypes.addressof(code))
-    with suppress(PermissionError):  # some kernels allow it to root alone
-        listener.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
+    try:
+        for listener in listeners:
+            attach_program(listener, SO_ATTACH_FILTER, DROP_SYN)
+    except PermissionError:  # newer kernels allow it to root only
+        return divert_new_connections(listeners)
+    return []
+
+
+def divert_new_connections(listeners: list[socket.socket]) -> list[socket.socket]:
+    """Send the first packets of new connections to a socket that drops them: its queue is full.
+
+    Return that socket and the connection in its queue, or nothing where a socket can't be shared.
+    """
+    if not listeners[0].getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT):
+        return []
+    choose = (RETURN, 0, 0, len(listeners))  # the index of the socket that is opened next
+    attach_program(listeners[0], SO_ATTACH_REUSEPORT_CBPF, (choose,))
+    full = open_more_listeners(listeners[0], 1, backlog=0)
+    if not full:
+        return []
+    filling = create_socket(listeners[0].family)
+    filling.settimeout(FILL_S)
+    with suppress(TimeoutError):  # another connection was faster
+        filling.connect(listeners[0].getsockname()[:2])
+    return [*full, filling]
 
 
 def admit_new_connections(listener: socket.socket) -> None:
     """Accept connections again that `hold_new_connections` has kept waiting."""
-    with suppress(FileNotFoundError):  # there is no filter
-        listener.setsockopt(socket.SOL_SOCKET, SO_DETACH_FILTER, 0)
+    for detach in (SO_DETACH_FILTER, SO_DETACH_REUSEPORT_BPF):
+        with suppress(OSError):  # there is none
+            listener.setsockopt(socket.SOL_SOCKET, detach, 0)
+
+
+def attach_program(
+    listener: socket.socket, option: int, steps: tuple[tuple[int, int, int, int], ...]
+) -> None:
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in steps))
+    program = struct.pack("HL", len(steps), ctypes.addressof(code))
+    listener.setsockopt(socket.SOL_SOCKET, option, program)
 
 
 def create_socket(family: int) -> socket.socket:

@@ -4,7 +4,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,8 +74,11 @@ def served(transactional_db: None) -> Iterator[Served]:
         yield running
 
 
-def start_web_server(*argv: str, **env: str) -> "subprocess.Popen[bytes]":
-    command = Command([sys.executable, "-m", "config.web_server", *argv], env=os.environ | env)
+def start_web_server(
+    *argv: str, prefix: Sequence[str] = (), **env: str
+) -> "subprocess.Popen[bytes]":
+    server = [*prefix, sys.executable, "-m", "config.web_server"]
+    command = Command([*server, *argv], env=os.environ | env)
     return subprocess.Popen(
         command.argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **command.options()
     )
