@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 import structlog
 from django.conf import settings
-from django.core.exceptions import BadRequest
+from django.core.exceptions import BadRequest, DisallowedHost
 from django.http import (
     HttpRequest,
     HttpResponse,
@@ -19,6 +19,7 @@ from django.http import (
 from django.http.response import HttpResponseBase
 from django.middleware.common import CommonMiddleware
 from django.shortcuts import render
+from django.views.defaults import bad_request
 from redis.exceptions import RedisError
 
 from config.client_addresses import find_client_address
@@ -79,10 +80,18 @@ class ClientAddress:
 class HostNames(CommonMiddleware):
     """Refuse a host name that is not in TENFOUR_HOSTS, but not from probes and Prometheus."""
 
-    def process_request(self, request: HttpRequest) -> HttpResponsePermanentRedirect | None:
+    def process_request(self, request: HttpRequest) -> HttpResponseBase | None:
         if request.path in FOR_ANY_HOST:
             return None
-        return super().process_request(request)
+        try:
+            redirect: HttpResponsePermanentRedirect | None = super().process_request(request)
+        except DisallowedHost as error:
+            # Django would log a traceback, and strangers could fill the log with them.
+            logger.warning("refused: %s", error)
+            response = bad_request(request, error)
+            response._has_been_logged = True
+            return response
+        return redirect
 
 
 class ContentSecurityPolicy:

@@ -1,0 +1,42 @@
+"""nginx in front of web servers, with the configuration in `deploy/nginx`."""
+
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from config.local.embedded import free_port
+from tests.programs import require_program
+from tests.serving import ROOT
+from tests.waiting import PATIENCE_S, wait_until
+
+
+@contextmanager
+def run_nginx(folder: Path, *ports: int, option: str = "") -> Iterator[int]:
+    """Run nginx in front of web servers at ports; yield its own, and end it with the block."""
+    program = require_program("nginx")
+    port, log = free_port(), folder / "log"
+    text = (ROOT / "deploy" / "nginx" / "tenfour.conf").read_text()
+    [line] = [each for each in text.splitlines() if each.strip().startswith("server web:8000")]
+    servers = [line.replace("web:8000", f"127.0.0.1:{each}") for each in ports]
+    text = text.replace(line, "\n".join(servers))
+    text = text.replace("listen 8000;", f"listen {port};\n{option}")
+    (folder / "tenfour.conf").write_text(text)
+    (folder / "nginx.conf").write_text(
+        f'daemon off; master_process off; pid "{folder}/pid"; error_log "{log}";\n'
+        f'events {{}} http {{ access_log off; include "{folder}/tenfour.conf"; }}\n'
+    )
+    nginx = subprocess.Popen([program, "-e", log, "-p", folder, "-c", folder / "nginx.conf"])
+    try:
+
+        def is_up() -> bool:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                return True
+            return False
+
+        wait_until(is_up, log.read_text)
+        yield port
+    finally:
+        nginx.terminate()
+        nginx.wait(PATIENCE_S)
