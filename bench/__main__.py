@@ -37,6 +37,7 @@ from bench import (
     rolling,
     sending,
     sessions,
+    slow_bodies,
     stress,
     tabs,
     tasks,
@@ -61,6 +62,7 @@ SUITES: dict[str, Callable[[Sandbox, Scale, Say], list[Figure]]] = {
     "tasks": tasks.run,
     "churn": churn.run,
     "retention": retention.run,
+    "slow_bodies": slow_bodies.run,
     "stress": stress.run,
     "chaos": chaos.run,
     "rolling": rolling.run,
@@ -144,7 +146,7 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
         "--quick", action="store_true", help="run short rounds; results are not reliable figures"
     )
     parser.add_argument(
-        "--against", default="", metavar="REV", help="compare the pages with those of a revision"
+        "--against", default="", metavar="REV", help="compare pages and http with a revision"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every round to a file")
     parser.add_argument(

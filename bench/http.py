@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,18 @@ import psycopg
 
 from bench.figures import Figure, Say, Scale, at_least, ratios, summarize
 from bench.floor import sql as floor_sql
+from bench.page_comparison import check_out
 from bench.servers import MissingDependency, Sandbox, install_packages, run_program, wait_until
 from config.local.commands import Command
 from config.local.embedded import free_port
+from config.local.places import PROJECT
 
 HERE = Path(__file__).resolve().parent
 CONNECTIONS = 16
 AGENTS = 50
 WARM_UP_S = 2
 ROWS_PER_CPU_SECOND = 3000  # more than one processor serves
+AGAINST = ", other revision"
 PEER_PACKAGES = ["fastapi", "asyncpg", "uvicorn", "uvloop", "httptools"]
 
 
@@ -85,21 +88,24 @@ def run_wrk(url: str, script: str, lines: Path, seconds: int) -> dict[str, float
 
 
 @contextmanager
-def run_web_server(sandbox: Sandbox, application: str, database_url: str) -> Iterator[str]:
-    """Serve an application as `make up` does."""
-    with run_web_processes(sandbox, application, database_url) as (url, _):
+def run_web_server(
+    sandbox: Sandbox, application: str, database_url: str, *, folder: Path = PROJECT
+) -> Iterator[str]:
+    """Serve an application of a folder as `make up` does."""
+    with run_web_processes(sandbox, application, database_url, folder=folder) as (url, _):
         yield url
 
 
 @contextmanager
 def run_web_processes(
-    sandbox: Sandbox, application: str, database_url: str
+    sandbox: Sandbox, application: str, database_url: str, *, folder: Path = PROJECT
 ) -> Iterator[tuple[str, int]]:
     """Serve an application; yield its URL and the ID of the process that has the others."""
     port = free_port()
     argv = [sys.executable, "-m", "config.web_server", application]
     env = sandbox.env(database_url) | {"TENFOUR_BIND": f"127.0.0.1:{port}"}
-    with run_program(Command(argv, env=env)) as pid:
+    env["PYTHONPATH"] = str(folder)
+    with run_program(Command(argv, cwd=folder, env=env)) as pid:
         wait_until(lambda: is_listening(port), application)
         yield f"http://127.0.0.1:{port}", pid
 
@@ -189,7 +195,13 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
             for target in targets[first:] + targets[:first]:
                 target.measure(scale.seconds, sandbox.folder)
             say(", ".join(f"{target.name} {target.rates[-1]:,.0f}/s" for target in targets))
-    return build_figures({target.name: target for target in targets})
+    by_name = {target.name: target for target in targets}
+    compared = [
+        Figure(f"{name} / {scale.against}", ratios(target.rates, other.rates))
+        for name, target in by_name.items()
+        if (other := by_name.get(f"{name}{AGAINST}"))
+    ]
+    return build_figures(by_name) + compared
 
 
 def start_targets(
@@ -197,6 +209,7 @@ def start_targets(
 ) -> list[LoadTarget]:
     """Start all servers and return the targets to load in turn."""
     rows = ROWS_PER_CPU_SECOND * (os.cpu_count() or 1) * (scale.rounds * scale.seconds + WARM_UP_S)
+    rows *= 2 if scale.against else 1
     python = install_peer(sandbox, say)
     floor_url, floor = prepare_floor(sandbox, "floor_http", 2 * rows)
     tenfour_url, acks, agents = prepare_tenfour(sandbox, rows)
@@ -208,6 +221,14 @@ def start_targets(
         LoadTarget("tenfour pull + ack", tenfour, "pulls.lua", agents, uses_line_once=False),
         LoadTarget("tenfour claim + result", tenfour, "claims.lua", agents, uses_line_once=False),
     ]
+    if scale.against:
+        folder = check_out(sandbox, scale.against)
+        url = enter(run_web_server(sandbox, "config.wsgi:application", tenfour_url, folder=folder))
+        targets += [
+            replace(target, name=f"{target.name}{AGAINST}", url=url, rounds=[])
+            for target in targets[1:]
+        ]
+        targets[1].lines, targets[4].lines = acks[: len(acks) // 2], acks[len(acks) // 2 :]
     if python:
         peer = enter(run_uvicorn(sandbox, python, floor_url))
         targets.append(LoadTarget("FastAPI + asyncpg", peer, "acks.lua", floor[rows:]))

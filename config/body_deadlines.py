@@ -65,6 +65,7 @@ class AwaitedBody:
     crowd: BodySlots | None = None  # while these are crowded, it has less time
     reply: Reply | None = None  # the response if it is known before the body
     since: float = field(default_factory=time.monotonic)
+    has_ended: bool = False  # by its last byte, or with its connection
 
     def is_late(self, now: float) -> bool:
         is_crowded = self.crowd is not None and self.crowd.is_crowded()
@@ -113,6 +114,7 @@ class BodyDeadlines:
         try:
             body: bytes = source.read(size)
         finally:
+            awaited.has_ended = True
             # Only one of two threads gets it: this one, or the one that sends the response.
             own = self.awaited.pop(key, None)
         return body if own else None
@@ -144,25 +146,26 @@ class BodyDeadlines:
             content = reply.content + padding
             each.proto.response_bytes(reply.status, [*reply.headers, CLOSE], content)
             sizes.add(len(content))
-        close_connections(candidates, sizes, count=len(late))
+        close_connections(candidates, sizes, late)
 
 
-def close_connections(candidates: list[Connection], sizes: set[int], *, count: int) -> None:
-    """Close `count` connections for reading: those that were sent a response of one of the sizes.
+def close_connections(
+    candidates: list[Connection], sizes: set[int], late: list[AwaitedBody]
+) -> None:
+    """Close the connections for reading that were sent a response of one of the sizes.
 
     Others are the client's as well, or, behind a proxy that does not buffer, other clients'.
     """
     until = time.monotonic() + FOUND_WITHIN_S
-    while count and candidates and time.monotonic() < until:
+    while (left := sum(not each.has_ended for each in late)) and time.monotonic() < until:
         for each in list(candidates):
             grown = each.count_sent() - each.sent
             if any(size < grown <= size + HEAD for size in sizes):
                 each.end_reading()
                 candidates.remove(each)
-                count -= 1
         time.sleep(0.005)
-    if count:  # unless their clients have left
-        logger.warning("%d connections with late bodies were not found", count)
+    if left:
+        logger.warning("%d connections with late bodies were not found", left)
 
 
 def list_connections() -> list[Connection]:

@@ -146,6 +146,7 @@ WITH_ATTEMPT = {
 WITH_OUTPUT_LIMIT = {"attempts_report_exit"}
 # Error codes whose responses say when to retry.
 WAITING = {
+    "request_timeout",
     "rate_limited",
     "temporarily_unavailable",
     "breaker_open",

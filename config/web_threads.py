@@ -12,6 +12,7 @@ import mmap
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
@@ -27,15 +28,13 @@ from config.client_addresses import find_client_address, find_client_network
 logger = logging.getLogger(__name__)
 
 # Slots for bodies, for each thread of the application: callers with a token, people who are signed
-# in, and all others, such as people who sign in, have slots of their own. Bodies of the last are
-# small, and most of theirs that wait are an attacker's.
+# in, and all others, such as people who sign in, have slots of their own. The last have many,
+# because an attacker has many addresses, but few for large bodies.
 SMALL_SLOTS, LARGE_SLOTS, PERSON_SLOTS, STRANGER_SLOTS, REFUSED_SLOTS, CHECKS = 4, 1, 2, 8, 1, 8
 # Threads of granian for each thread of the application, started on demand: one for each slot, and
 # another one that waits for it.
 RECEIVERS = (
-    2 * (SMALL_SLOTS + LARGE_SLOTS + PERSON_SLOTS + LARGE_SLOTS + STRANGER_SLOTS)
-    + REFUSED_SLOTS
-    + CHECKS
+    2 * (SMALL_SLOTS + PERSON_SLOTS + STRANGER_SLOTS + 3 * LARGE_SLOTS) + REFUSED_SLOTS + CHECKS
 )
 SMALL_BODY = 65_536
 DRAINED = 1024 * 1024
@@ -121,16 +120,15 @@ class WebThreads:
     ) -> None:
         self.application = application
         self.draining = draining  # not 0 once the server is about to stop
-        strangers = BodySlots(STRANGER_SLOTS * threads, most=threads // 2)
         # Large bodies are kept in memory until they are handled.
-        large = LARGE_SLOTS * threads
+        small, large, people, strangers = (
+            each * threads for each in (SMALL_SLOTS, LARGE_SLOTS, PERSON_SLOTS, STRANGER_SLOTS)
+        )
         self.slots = {
-            kind: (BodySlots(small, most=small // 2), BodySlots(large, most=large // 2))
-            for kind, small in (
-                ("token", SMALL_SLOTS * threads),
-                ("person", PERSON_SLOTS * threads),
-            )
-        } | {"stranger": (strangers, strangers)}
+            "token": (BodySlots(small, most=small // 2), BodySlots(large, most=large // 2)),
+            "person": (BodySlots(people, most=people // 2), BodySlots(large, most=large // 2)),
+            "stranger": (BodySlots(strangers, most=threads // 2), BodySlots(large // 4, most=1)),
+        }
         self.deadlines = BodyDeadlines(self.respond_late)
         self.refused = BoundedSemaphore(REFUSED_SLOTS * threads)
         self.checks = BoundedSemaphore(CHECKS * threads)
@@ -257,7 +255,8 @@ class WebThreads:
     def respond_late(self, awaited: AwaitedBody) -> Reply:
         """Return the response to a request whose body has missed its deadline."""
         reply = Reply()
-        self.run(Job(reply, awaited.environ | {REFUSED: "request_timeout"}))
+        job = Job(reply, awaited.environ | {REFUSED: "request_timeout"})
+        copy_context().run(self.run, job)  # without the request's ID in later log lines
         return reply
 
     # -- in the application's threads

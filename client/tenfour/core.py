@@ -172,7 +172,7 @@ def _not_tenfour(answer: Answer, url: str) -> TenfourError:
         code="not_tenfour",
         title="Not an answer of Tenfour",
         hint="Look at TENFOUR_URL: it is the address of the server alone, without a path.",
-        retryable=answer.status == 429 or answer.status >= 500,
+        retryable=answer.status in (408, 429) or answer.status >= 500,
         request_id=answer.headers.get("x-request-id", ""),
         retry_after_s=retry_after(answer),
     )

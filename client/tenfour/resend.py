@@ -33,7 +33,7 @@ def worth_resending(reply: Answer | NoAnswer) -> bool:
         return not reply.connected
     if reply.status == 409:
         return reply.problem().get("code") == "idempotency_in_progress"
-    return reply.status == 429 or reply.status >= 500
+    return reply.status in (408, 429) or reply.status >= 500
 
 
 def retry_after(answer: Answer) -> float | None:

@@ -37,6 +37,8 @@ CASES = [
     (answer(429, "rate_limited", retry_after="soon"), 1, 0.25),
     (answer(500), 1, 0.25),
     (answer(502), 2, 0.5),
+    (answer(408, "request_timeout", retry_after="1"), 1, 1),
+    (answer(411, "length_required"), 1, None),
     (answer(503, "temporarily_unavailable", retry_after="2"), 2, 2),
     (answer(503, "temporarily_unavailable", retry_after="2"), 3, None),
     (Answer(409, {}, b"<html>"), 1, None),

@@ -83,6 +83,8 @@ def list_operations(server: Tenfour) -> Iterator[Operation]:
                 id = ids.get(path.split("/")[2], uuid.uuid4())
                 concrete = path.replace("{id}", str(id)).replace("{code}", "0")
                 concrete = concrete.replace("{order}", "1")
+                if path == "/v1/plans":
+                    concrete += "?agent=coder"
                 text = TEXTS.get(media) or json.dumps(example_of(schema))
                 yield Operation(f"{method.upper()} {path} {media}", concrete, media, text, bearers)
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
@@ -212,8 +214,14 @@ def test_a_buffering_proxy_sends_a_length(
     served: Served, tenfour_server: Tenfour, tmp_path: Path
 ) -> None:
     """Behind nginx, chunks arrive whole, or not at all."""
+    tenfour_server.token("agent", "coder")
     bearer = f"Authorization: Bearer {tenfour_server.token('orchestrator')}"
-    head = ["POST /v1/plans HTTP/1.1", "Host: tenfour", bearer, "Content-Type: text/markdown"]
+    head = [
+        "POST /v1/plans?agent=coder HTTP/1.1",
+        "Host: tenfour",
+        bearer,
+        "Content-Type: text/markdown",
+    ]
     chunk = f"{len(PLAN):x}\r\n{PLAN}\r\n"
     before = count_rows()
     with run_nginx(tmp_path, served.address[1]) as port:
