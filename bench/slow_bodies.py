@@ -68,7 +68,7 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
     (name, value), *_ = sandbox.seed(url, ("session_cookie", {"name": OPERATOR}))
     with psycopg.connect(url) as conn:
         row = conn.execute(
-            "select id from retries_escalation where resolved_at is null limit 1"
+            "select id from retries_escalation where state = 'open' limit 1"
         ).fetchone()
     assert row
     path = f"/escalations/{row[0]}/remark/"
