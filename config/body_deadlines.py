@@ -144,7 +144,8 @@ class BodyDeadlines:
         for each in late:
             reply = each.reply or self.respond(each)
             content = reply.content + padding
-            each.proto.response_bytes(reply.status, [*reply.headers, CLOSE], content)
+            headers = [pair for pair in reply.headers if pair[0].lower() != "content-length"]
+            each.proto.response_bytes(reply.status, [*headers, CLOSE], content)
             sizes.add(len(content))
         close_connections(candidates, sizes, late)
 
@@ -182,7 +183,7 @@ def list_connections() -> list[Connection]:
                 continue
             with opened:
                 if opened.family in (socket.AF_INET, socket.AF_INET6):
-                    peer = opened.getpeername()[0]
+                    peer = opened.getpeername()[0].partition("%")[0]
                     found.append(Connection(fd, status.st_ino, peer, *read_tcp_info(opened)))
     return found
 
