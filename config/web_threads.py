@@ -205,7 +205,7 @@ class WebThreads:
             if has_token and not job.needs_body:
                 self.drain(proto, environ, source, reply)
                 return None
-            person = job.environ.get(PERSON)
+            person: str = job.environ.get(PERSON, "")
             if has_token or person:
                 caller = Caller(known_by, "token") if has_token else Caller(person, "person")
                 self.callers.add(known_by, caller)
