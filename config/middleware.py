@@ -152,7 +152,7 @@ class UnreadBodies:
             detail = f"{detail} It has not taken effect."
             response = problem_response(request, code, detail, hint=hint, **more)
         else:
-            response = page_refusal(request, kind.title, detail, status=kind.status)
+            response = render_refusal(request, kind.title, detail, status=kind.status)
             for seconds in more.values():
                 response["Retry-After"] = str(seconds)
         response._has_been_logged = True  # type: ignore[attr-defined]
@@ -211,10 +211,10 @@ class PageProblems:
         if not isinstance(exception, Refusal) or not is_page(request):
             return None
         status = problem_kinds()[exception.code].status
-        return page_refusal(request, exception.title(), exception.detail, status=status)
+        return render_refusal(request, exception.title(), exception.detail, status=status)
 
 
-def page_refusal(request: HttpRequest, title: str, detail: str, *, status: int) -> HttpResponse:
+def render_refusal(request: HttpRequest, title: str, detail: str, *, status: int) -> HttpResponse:
     """Say on a page that an action was refused, or in one line to the script that sent it."""
     if request.headers.get("HX-Request") == "true":
         text = f"{detail} Nothing was changed."

@@ -85,7 +85,8 @@ def hold_new_connections(listeners: list[socket.socket]) -> list[socket.socket]:
         for listener in listeners:
             attach_program(listener, SO_ATTACH_FILTER, DROP_SYN)
     except PermissionError:  # newer kernels allow it to root only
-        return divert_new_connections(listeners)
+        with suppress(OSError):
+            return divert_new_connections(listeners)
     return []
 
 
