@@ -72,13 +72,13 @@ load()
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
     if ";" in (text := environ.get("CONTENT_TYPE") or ""):
         environ["CONTENT_TYPE"] = read_content_type(text)
-    if takes_tokens(environ["PATH_INFO"]):
-        return api(environ, start_response)
-    if UNREAD in environ:
+    has_token = takes_tokens(environ["PATH_INFO"])
+    if UNREAD in environ and not has_token:
         if person := find_person(environ):
             environ[PERSON] = person
         raise BodyNotRead
-    return pages(environ, start_response)
+    handler = api if has_token else pages
+    return handler(environ, start_response)
 
 
 def find_person(environ: dict[str, Any]) -> str:
