@@ -80,7 +80,9 @@ class ClientAddress:
 class HostNames(CommonMiddleware):
     """Refuse a host name that is not in TENFOUR_HOSTS, but not from probes and Prometheus."""
 
-    def process_request(self, request: HttpRequest) -> HttpResponseBase | None:
+    def process_request(  # type: ignore[override]
+        self, request: HttpRequest
+    ) -> HttpResponseBase | None:
         if request.path in FOR_ANY_HOST:
             return None
         try:
@@ -89,7 +91,7 @@ class HostNames(CommonMiddleware):
             # Django would log a traceback, and strangers could fill the log with them.
             logger.warning("refused: %s", error)
             response = bad_request(request, error)
-            response._has_been_logged = True
+            response._has_been_logged = True  # type: ignore[attr-defined]
             return response
         return redirect
 
