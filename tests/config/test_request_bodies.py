@@ -139,8 +139,9 @@ def test_a_body_without_a_length_is_refused(served: Served, operations: list[Ope
     for operation in operations:
         for end in ("0\r\n\r\n", "", "zz\r\n", "fffffffffffffffff\r\n"):
             request = operation.start(operation.credentials[0], "chunked") + end
-            if (status := status_of(served, request)) != b"411":
-                wrong[operation.name, end] = status
+            answer = served.ask(request.encode())
+            if not answer.startswith(b"HTTP/1.1 411 "):
+                wrong[operation.name, end] = answer[:100]
     assert not wrong
     assert count_rows() == before
 
