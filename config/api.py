@@ -24,7 +24,7 @@ from config.problems import STATUS, count_auth_failure, problem_response, refusa
 from ledger import auth_failures
 from ledger.api import agents, events, instructions, me, standing_instructions, stats, tokens
 from ledger.api.cursors import BadCursor
-from ledger.errors import Invalid, Refusal, UnsupportedMediaType
+from ledger.errors import Invalid, Refusal, TooManyAuthFailures, UnsupportedMediaType
 from ledger.planfile.canonical import suggest_key
 from ledger.planfile.reading import MEDIA
 from retries.agent_hooks import api as agent_hooks
@@ -221,13 +221,8 @@ for router in ROUTERS:
 @api.exception_handler(Refusal)
 def on_refusal(request: HttpRequest, refusal: Refusal) -> HttpResponse:
     if STATUS[refusal.code] == 401 and (wait := count_auth_failure(request, refusal)):
-        return problem_response(
-            request,
-            "rate_limited",
-            "Too many requests with an invalid token came from this address.",
-            hint="Fix the token and retry. Requests with a valid token are not limited.",
-            retry_after_s=wait,
-        )
+        detail = f"{refusal.detail} Too many such requests came from this address."
+        return refusal_response(request, TooManyAuthFailures(detail, retry_after_s=wait))
     if refusal.code == "scope_missing":
         auth_failures.note_failure(request.META, refusal)
     return refusal_response(request, refusal)

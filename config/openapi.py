@@ -148,6 +148,7 @@ WITH_OUTPUT_LIMIT = {"attempts_report_exit"}
 WAITING = {
     "request_timeout",
     "rate_limited",
+    "too_many_auth_failures",
     "temporarily_unavailable",
     "breaker_open",
     "concurrency_limit",

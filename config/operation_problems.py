@@ -9,6 +9,7 @@ ALWAYS = {
     "token_expired",
     "token_revoked",
     "rate_limited",
+    "too_many_auth_failures",
     "internal_error",
     "temporarily_unavailable",
     "validation_error",

@@ -53,6 +53,7 @@ STATUS = {
     "idempotency_key_reused": 422,
     "if_match_required": 428,
     "rate_limited": 429,
+    "too_many_auth_failures": 429,
     "flush_exhausted": 503,
 }
 

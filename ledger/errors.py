@@ -76,6 +76,14 @@ class RateLimited(Refusal):
     hint = "Wait as long as the Retry-After header says and send the request again."
 
 
+class TooManyAuthFailures(Refusal):
+    """Too many failed authentications"""
+
+    code = "too_many_auth_failures"
+    # No wait makes a wrong token valid, so clients must not repeat the request.
+    hint = "Fix the token and retry. Requests with a valid token are not limited."
+
+
 class PayloadTooLarge(Refusal):
     """Payload too large"""
 

@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 JSON = "application/json"
 TRACEPARENT = re.compile("[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+# A longer wait is logged, so that it does not look like a program that hangs.
+LONGEST_SILENCE_S = 8.0
 OLDER_SERVER = (
     "The server is older than this client and does not know an attempt's tokens and cost. "
     "They are left out."
@@ -78,6 +80,8 @@ class Core:
             wait = wait_before_next(reply, sent=sent, retries=self.retries, rand=self.rand())
             if wait is None:
                 return result_of(call, reply, url=self.settings.url)
+            if wait > LONGEST_SILENCE_S and isinstance(reply, Answer):
+                log.warning("The server answered %d. Retrying in %.0f s.", reply.status, wait)
             yield Wait(wait)
 
 

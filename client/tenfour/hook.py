@@ -39,7 +39,7 @@ TIMEOUT_S = 8.0
 # The time for stored events in front of the agent's own.
 RESEND_S = 2.0
 LONGEST_INPUT = 64 * 1024 * 1024
-BUSY = {408, 425, 429}
+BUSY = {408, 425}
 
 
 def add_hook_arguments(parser: argparse.ArgumentParser) -> None:
@@ -169,7 +169,8 @@ class HookCall:
         except ServerAway:
             raise
         except TenfourError as error:
-            if error.status in BUSY or error.status >= 500:
+            is_limited = error.status == 429 and error.retryable
+            if is_limited or error.status in BUSY or error.status >= 500:
                 raise ServerAway(error.sentence, code=error.code, hint=error.hint) from error
             raise
 

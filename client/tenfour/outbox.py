@@ -25,8 +25,9 @@ from tenfour.settings import Settings
 WAITING, REFUSED = ".json", ".refused"
 # Refused reports are kept for a person to read, the newest ones.
 MOST_REFUSED = 100
-# The server knows the attempt, but not this token: another token may be the right one.
-NOT_OURS = {401, 403, 404}
+# The server knows the attempt, but not this token: another token may be the right one. 429 is
+# among them, because that is the status after too many wrong tokens.
+NOT_OURS = {401, 403, 404, 429}
 
 
 @dataclass(frozen=True)

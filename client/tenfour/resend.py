@@ -33,7 +33,10 @@ def worth_resending(reply: Answer | NoAnswer) -> bool:
         return not reply.connected
     if reply.status == 409:
         return reply.problem().get("code") == "idempotency_in_progress"
-    return reply.status in (408, 429) or reply.status >= 500
+    if reply.status not in (408, 429) and reply.status < 500:
+        return False
+    # Waiting does not help where the server says so, such as after too many wrong tokens.
+    return reply.problem().get("retryable") is not False
 
 
 def retry_after(answer: Answer) -> float | None:

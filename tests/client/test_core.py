@@ -43,6 +43,16 @@ def test_the_same_request_with_the_same_key_goes_out_again() -> None:
     assert sent == Instruction("1")
 
 
+def test_a_long_wait_is_logged_and_a_short_one_is_not(caplog: pytest.LogCaptureFixture) -> None:
+    """AGT-23"""
+    body = b'{"code": "rate_limited", "retryable": true}'
+    with caplog.at_level("WARNING", logger="tenfour"):
+        play(calls.stats(), Answer(429, {"retry-after": "5"}, body), ok({}))
+        assert caplog.messages == []
+        play(calls.stats(), Answer(429, {"retry-after": "40"}, body), ok({}))
+    assert caplog.messages == ["The server answered 429. Retrying in 40 s."]
+
+
 def test_two_sends_have_two_keys_but_a_given_key_is_kept() -> None:
     keys = {
         request_for(calls.send("a", "b", idempotency_key=key), SETTINGS).headers["Idempotency-Key"]

@@ -9,9 +9,10 @@ from tenfour.resend import retry_after, wait_before_next
 DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
 
 
-def answer(status: int, code: str = "", **headers: str) -> Answer:
+def answer(status: int, code: str = "", *, retryable: bool | None = None, **headers: str) -> Answer:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(status, named, json.dumps({"code": code}).encode())
+    body = {"code": code} | ({} if retryable is None else {"retryable": retryable})
+    return Answer(status, named, json.dumps(body).encode())
 
 
 CASES = [
@@ -35,6 +36,8 @@ CASES = [
     (answer(429, "rate_limited", retry_after="61"), 1, None),
     (answer(429, "rate_limited", retry_after="0"), 1, 0.25),
     (answer(429, "rate_limited", retry_after="soon"), 1, 0.25),
+    (answer(429, "rate_limited", retryable=True, retry_after="7"), 1, 7),
+    (answer(429, "too_many_auth_failures", retryable=False, retry_after="60"), 1, None),
     (answer(500), 1, 0.25),
     (answer(502), 2, 0.5),
     (answer(408, "request_timeout", retry_after="1"), 1, 1),

@@ -82,8 +82,11 @@ def test_failed_authentications_are_limited_but_right_tokens_never(operator: Api
     for _ in range(10):
         problem(Api("wrong")("GET", "/me"), 401, "token_invalid")
     limited = Api("wrong")("GET", "/me")
-    problem(limited, 429, "rate_limited")
+    problem(limited, 429, "too_many_auth_failures")
     assert limited["Retry-After"] == "60"
+    # the reason first: a wait does not make the token valid
+    assert limited.body["detail"].startswith("This is not a Tenfour token: ")
+    assert limited.body["retryable"] is False
     assert operator("GET", "/me").status_code == 200
 
 
