@@ -6,6 +6,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,12 @@ RUNTIME = "requirements.lock"
 EMBEDDED = "requirements-embedded.lock"
 INSTALLER = "requirements-uv.lock"
 CLIENT = "client/pyproject.toml"
+# The client's folder becomes a path entry. The default, an import hook, is asked after all paths:
+# a clone in a folder named tenfour would hide the package from scripts beside that folder.
+CLIENT_MODE = "editable_mode=compat"
+
+# what pip and uv say, each in its own way
+UNREACHABLE = re.compile("connection broken by|error sending request|Failed to (connect|fetch)")
 
 # Caches stay in the folder too, and certificates are those that the machine trusts.
 TOOL_ENVIRONMENT = {
@@ -48,9 +55,12 @@ def pins(name: str) -> set[str]:
 def installed_lists(lock: str) -> dict[str, str]:
     """Return the digests of the lists that .venv satisfies once `lock` is installed."""
     contained = {name for name in (RUNTIME, EMBEDDED) if pins(name) <= pins(lock)}
-    return {name: digest(name) for name in sorted(contained | {lock, CLIENT})} | {
-        "folder": str(PROJECT)
-    }
+    return {name: digest(name) for name in sorted(contained | {lock, CLIENT})} | place()
+
+
+def place() -> dict[str, str]:
+    """Return the folder that .venv is made for, and how the client in it is installed."""
+    return {"folder": str(PROJECT), "client": CLIENT_MODE}
 
 
 def read_note() -> dict[str, Any]:
@@ -59,48 +69,64 @@ def read_note() -> dict[str, Any]:
 
 def is_current(lock: str) -> bool:
     """Return whether .venv was made for this folder and satisfies `lock`."""
-    wanted = {lock: digest(lock), CLIENT: digest(CLIENT), "folder": str(PROJECT)}
+    wanted = {lock: digest(lock), CLIENT: digest(CLIENT)} | place()
     return sys.prefix == str(VENV) and wanted.items() <= read_note().items()
 
 
-def run(*argv: str | Path, quiet: bool = False) -> bool:
-    out = subprocess.DEVNULL if quiet else None
+def run(*argv: str | Path) -> str:
+    """Run a program; return what it printed if it failed, and nothing if it succeeded."""
     done = subprocess.run(
         [str(word) for word in argv],
         cwd=PROJECT,
         env=os.environ | TOOL_ENVIRONMENT,
-        stdout=out,
-        stderr=out,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
     )
-    return done.returncode == 0
+    if not done.returncode:
+        return ""
+    return done.stdout.strip() or f"{argv[0]} exited with {done.returncode}."
 
 
 def make_venv() -> None:
     """Create .venv, again if it is broken or was made for a folder of another name."""
     moved = read_note().get("folder", str(PROJECT)) != str(PROJECT)
-    if not moved and PYTHON.exists() and run(PYTHON, "-c", "import pip", quiet=True):
+    if not moved and PYTHON.exists() and not run(PYTHON, "-c", "import pip"):
         return
     base = getattr(sys, "_base_executable", sys.executable)
-    if not run(base, "-m", "venv", "--clear", VENV):
+    if problem := run(base, "-m", "venv", "--clear", VENV):
+        print(f"\n{problem}", file=sys.stderr)
         sys.exit("Python could not create a virtual environment (on Debian: install python3-venv).")
 
 
 PIP: tuple[str | Path, ...] = (PYTHON, "-m", "pip", "install", "--quiet")
 
 
-def install_packages(lock: str) -> bool:
-    """Install with uv, which takes seconds, or else with pip from the same list."""
+def install_packages(lock: str) -> str:
+    """Install with uv, which takes seconds, or else with pip; return why that failed."""
     pinned = ("--require-hashes", "-r", lock)
-    if UV.exists() or run(*PIP, "--require-hashes", "-r", INSTALLER, quiet=True):
+    if UV.exists() or not run(*PIP, "--require-hashes", "-r", INSTALLER):
         options = ("--quiet", "--python", PYTHON, "--compile-bytecode")
-        if run(UV, "pip", "install", *options, *pinned):
-            return True
+        if not run(UV, "pip", "install", *options, *pinned):
+            return ""
     return run(*PIP, *pinned)
 
 
-def install_client() -> bool:
+def install_client() -> str:
     """Install the command `tenfour` from its source, so that it is never older than the server."""
-    return run(*PIP, "--no-build-isolation", "--no-deps", "--editable", "./client")
+    how = ("--no-build-isolation", "--no-deps", "--config-settings", CLIENT_MODE)
+    return run(*PIP, *how, "--editable", "./client")
+
+
+def describe_failure(lock: str, problem: str) -> str:
+    """Return what to do about a failed install; pip repeats the same warning when it is offline."""
+    if UNREACHABLE.search(problem):
+        return (
+            f"{lock} could not be installed: the package index can't be reached. Connect this "
+            "machine to it, or name a copy in PIP_INDEX_URL or PIP_FIND_LINKS. Then try again."
+        )
+    return f"{problem}\n{lock} could not be installed: the lines above say why."
 
 
 @contextmanager
@@ -120,11 +146,12 @@ def main(lock: str) -> None:
         make_venv()
     NOTE.unlink(missing_ok=True)
     with step(f"installing {len(pins(lock))} packages from {lock}"):
-        installed = install_packages(lock)
-    with step("installing the command `tenfour`"):
-        installed = installed and install_client()
-    if not installed:
-        sys.exit(f"{lock} could not be installed: the lines above say why.")
+        problem = install_packages(lock)
+    if not problem:
+        with step("installing the command `tenfour`"):
+            problem = install_client()
+    if problem:
+        sys.exit(describe_failure(lock, problem))
     shutil.rmtree(VENV / ".cache", ignore_errors=True)
     NOTE.write_text(json.dumps(installed_lists(lock), indent=1) + "\n")
 

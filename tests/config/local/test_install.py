@@ -1,12 +1,18 @@
 """What is pinned, and when it is installed again."""
 
 import json
+import os
+import shutil
+import subprocess
 import sys
+import sysconfig
+import venv
 from pathlib import Path
 
 import pytest
 
 from config.local import install
+from tests.waiting import PATIENCE_S
 
 TESTS = "tests/requirements.lock"
 
@@ -78,3 +84,70 @@ def test_a_folder_that_was_moved_is_installed_again(
     installed(install.RUNTIME)
     monkeypatch.setattr(install, "PROJECT", project / "tests" / "..")
     assert not install.is_current(install.RUNTIME)
+
+
+@pytest.mark.usefixtures("project")
+def test_a_client_that_was_installed_in_another_way_is_installed_again() -> None:
+    before = install.installed_lists(install.RUNTIME)
+    del before["client"]  # as it was noted before
+    install.NOTE.write_text(json.dumps(before))
+    assert not install.is_current(install.RUNTIME)
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A clone in a folder named tenfour, with a virtual environment in which nothing is noted."""
+    clone = tmp_path / "code" / "tenfour"
+    for folder in ("client", "config/local"):
+        shutil.copytree(install.PROJECT / folder, clone / folder)
+    shutil.copy(install.PROJECT / install.INSTALLER, clone)
+    venv.create(clone / ".venv", with_pip=False)
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(clone / ".venv")}))
+    for name in ("pip*", "setuptools*", "_distutils_hack"):
+        for path in Path(sysconfig.get_path("purelib")).glob(name):
+            (packages / path.name).symlink_to(path)
+    return clone
+
+
+def run_python(
+    clone: Path, *argv: str | Path, cwd: Path, **env: str
+) -> "subprocess.CompletedProcess[str]":
+    python = clone / ".venv" / "bin" / "python"
+    options = {"capture_output": True, "text": True, "timeout": PATIENCE_S}
+    return subprocess.run([python, *argv], cwd=cwd, env=os.environ | env, **options)
+
+
+def test_a_script_beside_a_clone_named_tenfour_imports_the_client(clone: Path) -> None:
+    """AGT-8"""
+    code = "from config.local.install import install_client; print(install_client())"
+    done = run_python(clone, "-c", code, cwd=clone)
+    assert (done.returncode, done.stdout) == (0, "\n"), done
+    (clone.parent / "agent.py").write_text("from tenfour import Client\nprint(Client.__module__)\n")
+    where = "import tenfour; print(tenfour.__file__)"
+    for argv, cwd, printed in [
+        ([clone.parent / "agent.py"], clone.parents[1], "tenfour.client"),
+        (["agent.py"], clone.parent, "tenfour.client"),
+        # its own source, so that an update of the clone is an update of the client
+        (["-c", where], clone.parent, str(clone / "client/tenfour/__init__.py")),
+    ]:
+        done = run_python(clone, *argv, cwd=cwd)
+        assert (done.returncode, done.stdout.strip()) == (0, printed), done.stderr
+
+
+def test_an_install_without_a_network_says_so_in_one_sentence(clone: Path) -> None:
+    """AGT-33"""
+    nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:1/simple", "PIP_CONFIG_FILE": os.devnull}
+    nowhere |= {"PIP_FIND_LINKS": "", "PIP_RETRIES": "1"}
+    argv = ("-m", "config.local.install", install.INSTALLER)
+    done = run_python(clone, *argv, cwd=clone, **nowhere)
+    assert done.returncode == 1 and "the command `tenfour`" not in done.stdout
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert f"{install.INSTALLER} could not be installed: the package index can't be" in done.stderr
+
+
+def test_an_install_that_fails_otherwise_shows_what_pip_says(clone: Path) -> None:
+    lock = clone / "broken.lock"
+    lock.write_text("no-such-package ==\n")
+    done = run_python(clone, "-m", "config.local.install", lock.name, cwd=clone, PIP_NO_INDEX="1")
+    assert done.returncode == 1 and "broken.lock could not be installed: the lines" in done.stderr
+    assert "no-such-package" in done.stderr
