@@ -11,6 +11,8 @@ REQUIRED_BY = {
     "promtool": "TENFOUR_REQUIRE_PROMTOOL",
     "nginx": "TENFOUR_REQUIRE_PROXIES",
     "pgbouncer": "TENFOUR_REQUIRE_PROXIES",
+    "podman": "TENFOUR_REQUIRE_IMAGE",
+    "debootstrap": "TENFOUR_REQUIRE_IMAGE",
 }
 PACKAGES = {"promtool": "prometheus"}
 MISSING = "NO PROGRAM"

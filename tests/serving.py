@@ -81,7 +81,10 @@ def collect_static_files() -> None:
 
 def database_of_tests() -> str:
     """The URL of the database that the tests write to."""
-    name = connection.settings_dict["NAME"]
+    return url_of_database(connection.settings_dict["NAME"])
+
+
+def url_of_database(name: str) -> str:
     return urlunsplit(urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{name}"))
 
 

@@ -126,8 +126,8 @@ def test_a_worker_or_a_clock_that_stalls_is_noticed_everywhere() -> None:
 
 
 def test_an_update_waits_for_web_processes_that_reach_the_database() -> None:
-    [*_, code] = compose()["services"]["web"]["healthcheck"]["test"]
-    assert "/readyz" in code and compile(code, "compose.yaml", "exec")
+    test = compose()["services"]["web"]["healthcheck"]["test"]
+    assert test == ["CMD", "python", "-m", "config.probe", "/readyz"]
     assert container_of("web")["readinessProbe"]["httpGet"]["path"] == "/readyz"
 
 
@@ -207,12 +207,40 @@ def test_a_pooler_takes_no_limits_away() -> None:
 
 def test_no_process_runs_with_more_rights_than_it_needs() -> None:
     assert re.findall(r"^USER (.+)$", (ROOT / "Dockerfile").read_text(), re.M) == ["10001"]
+    for name, service in compose()["services"].items():
+        assert service["read_only"] and service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"] and "/tmp" in service["tmpfs"]
+        assert "cap_add" not in service or name == "postgres"
     for part in COMMANDS:
         pod = pod_of(part)
+        assert pod["automountServiceAccountToken"] is False
         for container in (*pod["containers"], *pod.get("initContainers", [])):
             security = container["securityContext"]
             assert security["readOnlyRootFilesystem"] and not security["allowPrivilegeEscalation"]
+            assert security["capabilities"] == {"drop": ["ALL"]}
         unit = (ROOT / "deploy" / "systemd" / f"tenfour-{part}.service").read_text()
         assert {"User=tenfour", "NoNewPrivileges=true", "ProtectSystem=strict"} <= set(
             unit.splitlines()
         )
+
+
+def test_no_password_is_an_argument() -> None:
+    """SEC-15: every user of a machine can read the arguments of its processes."""
+    for name, service in compose()["services"].items():
+        assert not re.search(r"(?<!\$)\$\{?\w", str(service.get("command", ""))), name
+        assert not re.search(r"(?<!\$)\$\{?\w", str(service.get("healthcheck", ""))), name
+
+
+def test_only_the_web_pods_accept_connections() -> None:
+    policies = {
+        each["metadata"]["name"]: each["spec"]
+        for each in manifests()
+        if each["kind"] == "NetworkPolicy"
+    }
+    for spec in policies.values():
+        assert spec["policyTypes"] == ["Ingress"]
+    assert policies["tenfour"]["podSelector"] == {"matchLabels": {"app": "tenfour"}}
+    assert "ingress" not in policies["tenfour"]
+    assert policies["tenfour-web"]["podSelector"]["matchLabels"]["part"] == "web"
+    assert policies["tenfour-web"]["ingress"] == [{"ports": [{"port": "http"}]}]
+    assert [each["name"] for each in container_of("web")["ports"]] == ["http"]
