@@ -12,12 +12,14 @@ from celery.signals import (
     beat_init,
     heartbeat_sent,
     setup_logging,
+    task_revoked,
     worker_init,
+    worker_shutdown,
 )
 from django.conf import settings
 from kombu import Exchange, Queue
 
-from config import heartbeat
+from config import expired_jobs, heartbeat
 from config.environment import unknown_variables
 
 logger = logging.getLogger(__name__)
@@ -28,6 +30,9 @@ if not settings.configured:
 # Django's checks load all pages and API operations, which take 27 MB in a worker that needs none of
 # them. Every manage.py command runs the checks.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
+
+# how long the end of a worker waits for its last line
+LAST_LINE_S = 2
 
 # of glibc's malloc.h
 M_ARENA_MAX, ARENAS = -8, 2
@@ -89,6 +94,23 @@ def warn_about_environment(**_: Any) -> None:
 @heartbeat_sent.connect
 def show_life(**_: Any) -> None:
     heartbeat.touch()
+
+
+@task_revoked.connect
+def count_expired_job(*, expired: bool, **_: Any) -> None:
+    if expired:
+        expired_jobs.note_expired_job()
+
+
+@heartbeat_sent.connect
+def log_expired_jobs(**_: Any) -> None:
+    expired_jobs.log_expired_jobs()
+
+
+@worker_shutdown.connect
+def log_last_expired_jobs(**_: Any) -> None:
+    if logging_thread := expired_jobs.log_expired_jobs(after_s=0):
+        logging_thread.join(LAST_LINE_S)
 
 
 @beat_init.connect

@@ -397,5 +397,7 @@ LOGGING = {
         "celery.beat": {"handlers": [], "level": "WARNING"},  # it tells of every tick
         "celery.app.trace": {"handlers": [], "level": "WARNING"},
         "celery.worker.strategy": {"handlers": [], "level": "WARNING"},
+        # It calls each expired job revoked; config/expired_jobs.py counts them.
+        "celery.worker.request": {"handlers": [], "level": "WARNING"},
     },
 }

@@ -157,10 +157,9 @@ class Supervisor:
             hint = ".venv/bin/python manage.py token --kind agent --agent coder"
             place = f"make a token at {self.url}/agents/connect/ or with: {hint}"
             self.terminal.say("tenfour", f"there is no credentials file; {place}")
-        elif first:
-            self.terminal.say("tenfour", welcome(credentials, self.url, self.terminal.is_terminal))
         else:
-            self.terminal.say("tenfour", f"credentials are in {shown(credentials)}")
+            shows_password = first and self.terminal.is_terminal
+            self.terminal.say("tenfour", welcome(credentials, self.url, shows_password))
 
     # -- stop
 
@@ -278,14 +277,17 @@ async def responds(url: str) -> bool:
     return False
 
 
-def welcome(credentials: Path, url: str, is_terminal: bool) -> str:
-    """Return how to sign in and how to connect, printed once.
+def welcome(credentials: Path, url: str, shows_password: bool) -> str:
+    """Return how to sign in and how to connect.
 
-    The password is only for a terminal: where output is collected, many people read it.
+    The password is only for a terminal: where output is collected, many people read it. After the
+    first start, the person may have changed it.
     """
     lines = (line for line in credentials.read_text().splitlines() if not line.startswith("#"))
     known = dict(line.split("=", 1) for line in lines if "=" in line)
-    secret = known["TENFOUR_PASSWORD"] if is_terminal else f"in {shown(credentials)}"
+    if not {"TENFOUR_LOGIN", "TENFOUR_PASSWORD", "TENFOUR_AGENT"} <= known.keys():
+        return f"credentials are in {shown(credentials)}"  # a person has edited the file
+    secret = known["TENFOUR_PASSWORD"] if shows_password else f"in {shown(credentials)}"
     return f"""
 Sign in at {url}/ as {known["TENFOUR_LOGIN"]} with the password {secret}
 

@@ -184,7 +184,7 @@ def test_no_secret_stands_in_a_command_line(tenfour: Instance) -> None:
     assert servers["redis"]["password"] not in commands
 
 
-def test_the_first_start_says_once_how_to_connect(tenfour: Instance) -> None:
+def test_a_start_says_how_to_connect(tenfour: Instance) -> None:
     kept = dict(
         line.split("=", 1)
         for line in (tenfour.data / "credentials").read_text().splitlines()
@@ -308,7 +308,10 @@ def test_a_killed_supervisor_takes_all_with_it_and_the_next_start_goes_on() -> N
     instance.end(signal.SIGKILL)
     instance.start()
     assert (instance.data / "credentials").read_text() == kept
-    assert "credentials are in" in instance.said()
+    # the next start says again how to sign in and connect (AGT-33)
+    assert "as operator with the password in .tenfour/" in instance.said()
+    assert "/agents/connect/\n" in instance.said() and "tenfour send coder" in instance.said()
+    assert "revoked" not in instance.said()
     instance.end(signal.SIGTERM)
 
 
