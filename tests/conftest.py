@@ -18,7 +18,7 @@ from tests import programs, services
 from tests.chromium import browser_process as browser_process
 from tests.elsewhere import elsewhere as elsewhere
 from tests.factories import make_agent, make_project, make_token
-from tests.journal_partitions import flush_journal_too
+from tests.flush import flush_quickly
 from tests.serving import agent_client as agent_client
 from tests.serving import producer as producer
 from tests.serving import tenfour_server as tenfour_server
@@ -60,7 +60,7 @@ if services.running:
     def django_db_setup() -> Iterator[None]:
         """Use the migrated database of the copied cluster instead of making one."""
         connection.settings_dict["NAME"] = services.DATABASE
-        flush_journal_too()
+        flush_quickly()
         yield
         connections.close_all()
 

@@ -41,8 +41,9 @@ PASSED_ON = {
 }
 # Tells the workers of pytest-xdist which folder is the project's: TENFOUR_DATA is a run's own.
 OUTER_DATA = "TEST_DATA"
-# The migrated database of a copied cluster.
+# The migrated database of a copied cluster, and one for tests that copy it.
 DATABASE = "test_tenfour"
+MIGRATED = "migrated"
 # More than this many workers start more servers and browsers than they save time.
 MOST_WORKERS = 8
 
@@ -180,7 +181,11 @@ def build_template(outer: Place, target: Path) -> None:
     finally:
         made.stop_all()
     # Commands that tests start find an empty database under the name that the URL gives.
-    swap = f"alter database tenfour rename to {DATABASE};\ncreate database tenfour owner tenfour;\n"
+    swap = f"""alter database tenfour rename to {DATABASE};
+create database tenfour owner tenfour;
+create database {MIGRATED} template {DATABASE} owner tenfour;
+grant set on parameter session_replication_role to tenfour;
+"""  # the last, so that rows can be deleted between tests without triggers
     single = made.servers.postgres_program("--single", "-D", str(aside / "pg"), "postgres")
     run_once(single, swap)
     aside.rename(target)
