@@ -1,19 +1,16 @@
 """The command as a process, and a faulty line to put in between."""
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from config.local.client_wheel import build_wheel
+from tests.client.command import Ran, run_command
 from tests.client.faulty import FaultyLine
 from tests.client.model_server import ModelServer
 from tests.client.shelves import Shelves
-from tests.serving import Tenfour, environment
-from tests.waiting import PATIENCE_S
+from tests.serving import Tenfour
 
 
 @pytest.fixture
@@ -33,31 +30,13 @@ def model() -> Iterator[ModelServer]:
         yield model
 
 
-@dataclass(frozen=True)
-class Ran:
-    status: int
-    out: str
-    err: str
-
-
 Run = Callable[..., Ran]
 
 
 @pytest.fixture
 def run() -> Run:
     """Runs the command `tenfour` as a process of its own."""
-
-    def run(*args: str, stdin: str = "", env: dict[str, str] | None = None) -> Ran:
-        done = subprocess.run(
-            [sys.executable, "-m", "tenfour", *args],
-            input=stdin.encode(),
-            capture_output=True,
-            timeout=PATIENCE_S,
-            env=environment(env or {}),
-        )
-        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
-
-    return run
+    return run_command
 
 
 @pytest.fixture(scope="session")

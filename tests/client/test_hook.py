@@ -4,8 +4,6 @@ import json
 import os
 import socket
 import stat
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -17,10 +15,9 @@ from tenfour import Client
 from tenfour.hook_events import reduce_event
 
 from ledger.models import Attempt, Event, Instruction, Task
-from tests.client.conftest import Ran
+from tests.client.command import Ran, run_command
 from tests.client.faulty import DROPPED, Fault, FaultyLine
-from tests.client.patient import PATIENT
-from tests.serving import Tenfour, environment
+from tests.serving import Tenfour
 from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,7 +28,7 @@ Hook = Callable[..., Ran]
 
 @pytest.fixture
 def hook(tenfour_server: Tenfour, tmp_path: Path) -> Hook:
-    """Runs `tenfour hook` with an event of the session s-1 on stdin; `program` is the command."""
+    """Runs `tenfour hook` with an event of the session s-1 on stdin."""
     known = {
         "TENFOUR_URL": tenfour_server.url,
         "TENFOUR_TOKEN": tenfour_server.token("agent", "coder"),
@@ -42,21 +39,16 @@ def hook(tenfour_server: Tenfour, tmp_path: Path) -> Hook:
     def hook(
         event: Any,
         *args: str,
-        program: tuple[str, ...] = PATIENT,
+        timeout_s: float | None = PATIENCE_S,
         env: dict[str, str] | None = None,
         **fields: Any,
     ) -> Ran:
         body = {"hook_event_name": event, "session_id": "s-1", "cwd": str(tmp_path), **fields}
         raw = event if isinstance(event, bytes) else json.dumps(body).encode()
-        done = subprocess.run(
-            [*program, "hook", *args],
-            cwd=tmp_path,
-            env=environment(known | (env or {})),
-            input=raw,
-            capture_output=True,
-            timeout=PATIENCE_S,
+        more = known | (env or {})
+        return run_command(
+            "hook", *args, stdin=raw, env=more, cwd=tmp_path, hook_timeout_s=timeout_s
         )
-        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     return hook
 
@@ -119,12 +111,11 @@ def deaf() -> Iterator[socket.socket]:
 def test_a_server_that_does_not_answer_costs_seconds_once(hook: Hook, deaf: socket.socket) -> None:
     """The next event does not even connect."""
     env = {"TENFOUR_URL": f"http://127.0.0.1:{deaf.getsockname()[1]}"}
-    usual = (sys.executable, "-m", "tenfour")
     began = time.monotonic()
-    assert hook("PostToolUse", **SHELL, program=usual, env=env).status == 0
+    assert hook("PostToolUse", **SHELL, timeout_s=None, env=env).status == 0
     assert time.monotonic() - began >= 3
     deaf.accept()[0].close()
-    assert hook("PostToolUse", **SHELL, program=usual, env=env).status == 0
+    assert hook("PostToolUse", **SHELL, timeout_s=None, env=env).status == 0
     with pytest.raises(BlockingIOError):
         deaf.accept()
 
@@ -160,15 +151,8 @@ def test_resend_sends_what_hooks_stored(
     assert hook("PostToolUse", **SHELL, env=env).status == 0
     assert Instruction.objects.get().state == "queued"
     state = {"TENFOUR_STATE": str(tmp_path / "state"), "HOME": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-m", "tenfour", "resend"],
-        env=environment(env | state),
-        capture_output=True,
-        timeout=PATIENCE_S,
-    )
-    assert done.returncode == 0 and b"Events of hooks that were sent: 1." in done.stderr, (
-        done.stderr
-    )
+    done = run_command("resend", env=env | state)
+    assert done.status == 0 and "Events of hooks that were sent: 1." in done.err, done.err
     assert Instruction.objects.get().state == "acknowledged"
 
 

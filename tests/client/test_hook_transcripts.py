@@ -2,7 +2,6 @@
 
 import json
 import stat
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,16 +16,15 @@ from tenfour.hook_transcripts import (
 )
 
 from ledger.models import Attempt, Message, Session
-from tests.client.conftest import Ran
+from tests.client.command import Ran, run_command
 from tests.client.faulty import DROPPED, FaultyLine
-from tests.client.patient import PATIENT
 from tests.ledger.sessions.transcript_files import (
     CLAUDE_SESSION,
     as_lines,
     claude_line,
     recorded,
 )
-from tests.serving import Tenfour, environment
+from tests.serving import Tenfour
 from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -63,15 +61,13 @@ def tenfour(tenfour_server: Tenfour, tmp_path: Path, path: Path) -> Hook:
             "cwd": str(tmp_path),
             **more,
         }
-        done = subprocess.run(
-            [*PATIENT, *args],
+        return run_command(
+            *args,
+            stdin=json.dumps(body),
+            env=known | (env or {}),
             cwd=tmp_path,
-            env=environment(known | (env or {})),
-            input=json.dumps(body).encode(),
-            capture_output=True,
-            timeout=PATIENCE_S,
+            hook_timeout_s=PATIENCE_S,
         )
-        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     return run
 

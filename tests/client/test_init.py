@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from tenfour.agent_files import our_events, with_hooks, with_mcp_json, with_mcp_toml
 
-from tests.client.conftest import Ran
-from tests.serving import Tenfour, environment
-from tests.waiting import PATIENCE_S
+from tests.client.command import Ran, run_command
+from tests.serving import Tenfour
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -50,9 +49,6 @@ Init = Callable[..., Ran]
 @pytest.fixture
 def init(tenfour_server: Tenfour, tmp_path: Path) -> Init:
     """Runs `tenfour` in a project's folder, with an empty home."""
-    import subprocess
-    import sys
-
     folders = {"HOME": str(tmp_path / "home"), "XDG_CONFIG_HOME": "", "CODEX_HOME": ""}
     known = {
         "TENFOUR_URL": tenfour_server.url,
@@ -62,15 +58,8 @@ def init(tenfour_server: Tenfour, tmp_path: Path) -> Init:
         (tmp_path / name).mkdir()
 
     def run(*args: str, env: dict[str, str] | None = None, stdin: str = "") -> Ran:
-        done = subprocess.run(
-            [sys.executable, "-m", "tenfour", *args],
-            cwd=tmp_path / "app",
-            env=environment(folders | (known if env is None else env)),
-            input=stdin.encode(),
-            capture_output=True,
-            timeout=PATIENCE_S,
-        )
-        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+        more = folders | (known if env is None else env)
+        return run_command(*args, stdin=stdin, env=more, cwd=tmp_path / "app")
 
     return run
 

@@ -11,8 +11,9 @@ from tenfour.display import UNSAFE, width_of
 from tenfour.nouns.noun import HOLDERS
 
 from ledger.scopes import PRESETS, SCOPES, TOKENS_WRITE
+from tests.client.command import run_on_terminal
 from tests.client.conftest import Run
-from tests.client.worlds import World, make_world, rows, run_on_terminal
+from tests.client.worlds import World, make_world, rows
 from tests.serving import Tenfour
 
 # Colors are the only escapes on a terminal.

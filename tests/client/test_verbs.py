@@ -16,7 +16,8 @@ from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.models import Escalation
 from retries.states import Answer
-from tests.client.conftest import Ran, Run
+from tests.client.command import Ran
+from tests.client.conftest import Run
 from tests.client.worlds import PLAN, RULE, World, make_world
 from tests.ledger.sessions.transcript_files import as_lines, claude_line
 from tests.serving import Tenfour

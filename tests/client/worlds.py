@@ -1,12 +1,5 @@
-"""A project with a row of every noun, and ways to run the command on a terminal and in a pipe."""
+"""A project with a row of every noun."""
 
-import fcntl
-import os
-import pty
-import struct
-import subprocess
-import sys
-import termios
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +11,7 @@ from tenfour.transcripts import Part, import_part
 from ledger import tokens
 from ledger.journal import SYSTEM, Stamp
 from tests.ledger.sessions.transcript_files import as_lines, claude_line, todo_write
-from tests.serving import Tenfour, environment
-from tests.waiting import PATIENCE_S
+from tests.serving import Tenfour
 
 # The server refuses escapes in instructions and titles, not what else misleads a reader.
 BIDI = "Look \u202eevil\u2066 日本語\nagain"
@@ -100,31 +92,3 @@ def import_talk(agent: Client) -> str:
 def rows(client: Client, path: str, **params: str) -> list[Any]:
     """Return the rows of a list as the API has them."""
     return list(client.perform(Call("GET", path, lambda data: data["data"], params=params)))
-
-
-def run_on_terminal(
-    *args: str, env: dict[str, str], width: int = 100, more: dict[str, str] | None = None
-) -> tuple[int, str]:
-    """Run the command on a terminal of this width; return its status and what it shows."""
-    controller, terminal = pty.openpty()
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tenfour", *args],
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-        env=environment(env | {"TERM": "xterm-256color"} | (more or {})),
-    )
-    os.close(terminal)
-    shown = b""
-    while chunk := _read(controller):
-        shown += chunk
-    os.close(controller)
-    return process.wait(timeout=PATIENCE_S), shown.decode().replace("\r\n", "\n")
-
-
-def _read(controller: int) -> bytes:
-    try:
-        return os.read(controller, 65536)
-    except OSError:  # the last process has closed the terminal
-        return b""
