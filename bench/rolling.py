@@ -20,6 +20,8 @@ from bench.servers import Sandbox, wait_until
 
 AGENTS, QUICK_AGENTS = 8, 2
 ROUNDS, QUICK_ROUNDS = 3, 1
+# A short run leaves the processor to the processes that start.
+PAUSE_S, QUICK_PAUSE_S = 0.0, 0.02
 REST_S = 2.0  # nginx tries a server again a second after it refused
 TIMEOUT_S = 30
 LONGEST_S = 5.0
@@ -64,7 +66,7 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
             if cluster.is_apart
             else "on one network: no right to make others"
         )
-        with send_traffic(cluster, tokens) as traffic:
+        with send_traffic(cluster, tokens, QUICK_PAUSE_S if scale.quick else PAUSE_S) as traffic:
             time.sleep(REST_S)
             for _ in range(QUICK_ROUNDS if scale.quick else ROUNDS):
                 for machine in cluster.machines:
@@ -93,11 +95,11 @@ def restart(machine: Machine, traffic: Traffic, say: Say) -> None:
 
 
 @contextmanager
-def send_traffic(cluster: Cluster, tokens: list[str]) -> Iterator[Traffic]:
+def send_traffic(cluster: Cluster, tokens: list[str], pause_s: float) -> Iterator[Traffic]:
     """Let agents work until the end of the block: each enqueues a task, claims it, reports it."""
     traffic, stop = Traffic(), threading.Event()
     threads = [
-        threading.Thread(target=work, args=(cluster.url, token, traffic, stop, n % 2 == 0))
+        threading.Thread(target=work, args=(cluster.url, token, traffic, stop, pause_s, n % 2 == 0))
         for n, token in enumerate(tokens)
     ]
     for thread in threads:
@@ -110,14 +112,16 @@ def send_traffic(cluster: Cluster, tokens: list[str]) -> Iterator[Traffic]:
             thread.join()
 
 
-def work(url: str, token: str, traffic: Traffic, stop: threading.Event, keeps: bool) -> None:
+def work(
+    url: str, token: str, traffic: Traffic, stop: threading.Event, pause_s: float, keeps: bool
+) -> None:
     """Work as one agent; half of them open a connection for each request."""
     headers = {"Authorization": f"Bearer {token}"}
     limits = httpx2.Limits(max_keepalive_connections=1 if keeps else 0)
     with httpx2.Client(
         base_url=f"{url}/v1", headers=headers, timeout=TIMEOUT_S, limits=limits
     ) as http:
-        while not stop.is_set():
+        while not stop.wait(pause_s):
             if made := traffic.send(http, "/tasks", {"type": "rolling"}):
                 with traffic.lock:
                     traffic.tasks.add(made["id"])

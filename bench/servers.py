@@ -33,6 +33,7 @@ class Sandbox:
 
     folder: Path
     urls: dict[str, str]
+    migrated: str = ""  # the name of a database to copy instead of migrating a new one
 
     def database(self, name: str) -> str:
         """Return the URL of the database called `name`."""
@@ -62,6 +63,8 @@ class Sandbox:
 
     def create_migrated(self, name: str) -> str:
         """Create a database with Tenfour's tables and return its URL."""
+        if self.migrated:
+            return self.create(name, template=self.migrated)
         url = self.create(name)
         argv = ["manage.py", "migrate", "--skip-checks", "-v0"]
         subprocess.run([sys.executable, *argv], env=self.env(url), cwd=PROJECT, check=True)
@@ -95,19 +98,27 @@ def install_packages(sandbox: Sandbox, name: str, packages: list[str]) -> Path:
 @contextmanager
 def run_sandbox() -> Iterator[Sandbox]:
     """Start both servers; stop them and remove their data on exit."""
+    with make_folder() as folder:
+        try:
+            servers = embedded.servers_of(places.place_of(folder / "data"))
+            # Create them as tests do, so Tenfour's role may create databases; run them durably.
+            replace(servers, throwaway=True).create()
+            with run_servers(servers):
+                yield Sandbox(folder, servers.urls)
+        finally:
+            with suppress(places.Refused):
+                places.remove(folder / "data")
+
+
+@contextmanager
+def make_folder() -> Iterator[Path]:
     # The default temporary folder is often in memory, where fsync costs nothing.
     on_disk = "/var/tmp" if Path("/var/tmp").is_dir() else None
     folder = Path(tempfile.mkdtemp(prefix="tenfour-bench-", dir=on_disk))
     folder.chmod(0o711)  # the servers' user can reach its own folders
     try:
-        servers = embedded.servers_of(places.place_of(folder / "data"))
-        # Create them as tests do, so Tenfour's role may create databases; run them durably.
-        replace(servers, throwaway=True).create()
-        with run_servers(servers):
-            yield Sandbox(folder, servers.urls)
+        yield folder
     finally:
-        with suppress(places.Refused):
-            places.remove(folder / "data")
         shutil.rmtree(folder, ignore_errors=True)
 
 
