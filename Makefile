@@ -1,6 +1,6 @@
 # Needs Python 3.11 or newer and nothing else. 'make help' lists what there is.
 
-.PHONY: help up demo test check check-with-servers docs openapi lock clean
+.PHONY: help up demo test check check-files check-types check-deployment docs openapi lock clean
 .DEFAULT_GOAL := help
 
 python := .venv/bin/python
@@ -32,18 +32,26 @@ build-docs := NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet --strict --co
 
 check: ## format, lint, templates, import direction, docs, types, migrations, deployment
 	@$(some-python) -m config.local.install tests/requirements.lock
+	@$(MAKE) --no-print-directory --jobs=2 check-types check-files check-deployment
+
+with-servers := $(python) -m tests.services --
+
+# It takes longer than all others.
+check-types:
+	$(with-servers) .venv/bin/mypy
+
+check-files:
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	find templates dashboard -name '*.html' | xargs -r .venv/bin/djade --check --target-version 5.2
 	.venv/bin/lint-imports
 	$(build-docs)
 	$(python) -m config.local.supply_chain
-	@$(python) -m tests.services -- $(MAKE) --no-print-directory check-with-servers
 
-check-with-servers:
-	.venv/bin/mypy
-	$(python) manage.py makemigrations --check --dry-run
-	TENFOUR_URL=https://tenfour.example.org $(python) manage.py check --deploy --fail-level WARNING
+check-deployment:
+	$(with-servers) $(python) manage.py makemigrations --check --dry-run
+	$(with-servers) env TENFOUR_URL=https://tenfour.example.org \
+		$(python) manage.py check --deploy --fail-level WARNING
 
 docs: ## draw the modules, and build the docs as a site in site/
 	@$(some-python) -m config.local.install tests/requirements.lock

@@ -19,6 +19,7 @@ from tests.chromium import browser_process as browser_process
 from tests.elsewhere import elsewhere as elsewhere
 from tests.factories import make_agent, make_project, make_token
 from tests.flush import flush_quickly
+from tests.long_tests import pytest_collection_modifyitems as pytest_collection_modifyitems
 from tests.serving import agent_client as agent_client
 from tests.serving import producer as producer
 from tests.serving import tenfour_server as tenfour_server
