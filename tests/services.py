@@ -7,6 +7,7 @@ servers of its own: with pytest-xdist every worker, so that a test may restart t
 import atexit
 import fcntl
 import hashlib
+import json
 import os
 import secrets
 import shutil
@@ -200,6 +201,24 @@ def copied_servers(outer: Place, place: Place) -> Servers:
     return Servers(
         place, embedded.binaries(outer), postgres, embedded.stored_server({}), throwaway=True
     )
+
+
+def copy_migrated(data: Path) -> None:
+    """Give a new data folder a migrated database, as an instance that ran once has left it."""
+    if not running:
+        return
+    source = template(places.place_of(Path(os.environ[OUTER_DATA])))
+    place = places.place_of(data)
+    subprocess.run(["cp", "-a", str(source / "pg"), str(place.home / "pg")], check=True)
+    known = {"postgres": {"password": (source / "password").read_text()}}
+    places.write_private(place.home / "servers.json", json.dumps(known))
+    statements = f"""drop database {DATABASE};
+drop database tenfour;
+alter database {MIGRATED} rename to tenfour;
+"""
+    servers = embedded.servers_of(place)
+    folder = str(place.home / "pg")
+    run_once(servers.postgres_program("--single", "-D", folder, "postgres"), statements)
 
 
 # ---- boot

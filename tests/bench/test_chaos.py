@@ -9,6 +9,7 @@ from bench import chaos
 from bench.chaos_faults import KILLS, OTHER, Fault, Instance, fill_disk, mount_small_disk
 from bench.chaos_traffic import IS_OVER, NO_ANSWER, Record
 from tests.config.local.test_up import data_folder
+from tests.services import copy_migrated
 
 # One of each kind; the benchmark repeats the kills and stalls every part.
 KILLED = ("web worker", "worker", "beat", "redis", "backend", "postmaster", "everything")
@@ -26,6 +27,7 @@ def can_fill() -> Iterator[bool]:
 @pytest.fixture
 def instance(can_fill: bool, request: pytest.FixtureRequest) -> Instance:
     instance = Instance(data_folder("chaos") / "data")
+    copy_migrated(instance.data)
     request.addfinalizer(instance.end)
     instance.start()
     return instance

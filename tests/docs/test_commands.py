@@ -14,6 +14,7 @@ import pytest
 from config.local.embedded import free_port
 from config.local.places import PROJECT
 from tests.docs.pages import blocks, pages, script
+from tests.services import copy_migrated
 from tests.serving import ROOT
 from tests.waiting import PATIENCE_S
 
@@ -32,7 +33,10 @@ class Instance:
 
 @pytest.fixture(scope="module")
 def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    """Start Tenfour as the README says; its folder looks like the project's, with fresh data."""
+    """Start Tenfour as the README says; its folder looks like the project's, with fresh data.
+
+    A test of `make up` itself begins without a database.
+    """
     folder = tmp_path_factory.mktemp("docs")
     for entry in ROOT.iterdir():
         if entry.name not in (".tenfour", ".git"):
@@ -47,6 +51,7 @@ def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
         "PYTHONUNBUFFERED": "1",  # so that a program's text is seen as soon as it is printed
         "TENFOUR_BIND": "127.0.0.1:0",  # for a second web server beside the first
     }
+    copy_migrated(folder / ".tenfour")
     log = folder / "make-up.log"
     with log.open("wb") as out:
         process = subprocess.Popen(

@@ -22,6 +22,7 @@ from config.local.commands import Command, run_once
 from config.local.places import PROJECT, Place, Refused
 from tests.loops import run_coroutine
 from tests.processes import stop_process
+from tests.services import copy_migrated
 from tests.waiting import PATIENCE_S, wait_until
 
 OURS = {"DATABASE_URL", "REDIS_URL"}
@@ -300,7 +301,9 @@ def test_a_killed_web_server_takes_its_workers_with_it(tenfour: Instance) -> Non
 
 
 def test_a_killed_supervisor_takes_all_with_it_and_the_next_start_goes_on() -> None:
-    instance = Instance(data_folder('killed, with "quotes" and spaces')).start()
+    data = data_folder('killed, with "quotes" and spaces')
+    copy_migrated(data)
+    instance = Instance(data).start()
     kept = (instance.data / "credentials").read_text()
     # SIGINT would hang a PostgreSQL that recovers from the death of one of its processes.
     # The oldest one stays; the newest may end before the signal.
