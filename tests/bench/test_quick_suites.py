@@ -6,6 +6,7 @@ that are not here take minutes, or need programs or data that Tenfour does not i
 
 import json
 import math
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -40,9 +41,19 @@ def sandbox() -> Iterator[Sandbox]:
             yield sandbox
         return
     urls = services.running.servers.urls
-    with make_folder() as folder, drop_new_databases(urls["DATABASE_URL"]):
+    with end_in_order(), make_folder() as folder, drop_new_databases(urls["DATABASE_URL"]):
         (folder / "data").mkdir()
-        yield Sandbox(folder, urls, services.MIGRATED)
+        # Its workers must take no job of other tests.
+        redis = urls["REDIS_URL"].removesuffix("/0") + "/1"
+        yield Sandbox(folder, urls | {"REDIS_URL": redis}, services.MIGRATED)
+
+
+@contextmanager
+def end_in_order() -> Iterator[None]:
+    """Let a run that is ended from outside remove processes and networks, as the command does."""
+    before = signal.signal(signal.SIGTERM, lambda *_: pytest.exit("ended from outside"))
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
