@@ -56,12 +56,17 @@ SENTENCE = (
     r"|it|your|please|expected|got|received|required|requires|missing|invalid|incorrect|wrong|empty"
     r"|expired|denied|permission|failed|mismatch|unset|prompt|changed|unchanged|updated|hidden"
     r"|masked|redacted|unknown|too|minimum|contains?|needs?|found|exists?|field|value|string"
-    r"|authentication|accepted|rejected|rotated|reset|stored|set)(?=[\s.,;:!?)\"'\]]|$)"
+    r"|authentication|accepted|rejected|rotated|reset|stored|set)(?=[\s.,;:!?)\"'\]]|$)(?!''\w)"
 )
 NO_VALUE = rf"""(?!=|\\?["'`]?(?:{PLACEHOLDER}{ENDS}|{CODE}|{SENTENCE}))"""
 
 # a value after a name: in quotes, or up to the end of a word in shell, URLs, JSON and code
-QUOTED = r"""(?P<quote>\\?["'`])(?!\[redacted:)(?P<quoted>[^"'`\\\n]{{{least},4096}})"""
+# A doubled quote stands for one quote inside of quotes, as in SQL, CSV and YAML; where the opening
+# one is doubled itself, the next one ends the value.
+QUOTED = (
+    r"""(?:\\?(?P<quote>["'`])|["'`]{{2,3}}(?=[\w-]))(?!\[redacted:)"""
+    r"""(?P<quoted>(?:[^"'`\\\n]|(?(quote)(?:''|""|``)|(?!))){{{least},4096}})"""
+)
 BARE = r"""(?P<bare>[^\s"'`,;<>(){{}}\[\]&|\\]{{{least},4096}})"""
 # "unexpected token: something" is not a token: tokens are long or have a digit
 LIKE_A_TOKEN = r"""(?=["'`\\]{0,2}(?:[\w.+/=~:%-]{0,64}\d|[\w.+/=~:%-]{20}))(?!\d{1,9}(?!\w))"""
@@ -84,13 +89,33 @@ def _is_value(match: re.Match[str]) -> bool:
     return not (match["rest"] and ABOUT_REST.search(match["rest"]))
 
 
+# a name in a program, such as IDENTIFIER_EXPECTED
+CONSTANT = re.compile(r"[A-Z]{1,64}(?:_[A-Z]{1,64}){1,16}")
+
+
+def _is_token(match: re.Match[str]) -> bool:
+    """Return whether the value is the secret: neither the name nor the value says otherwise."""
+    value = match["bare"] or match["quoted"]
+    return _is_value(match) and not CONSTANT.fullmatch(value)
+
+
 def _is_basic(match: re.Match[str]) -> bool:
     """Return whether the value is a user and a password in base64."""
-    text = match["bare"]
+    return b":" in _decoded(match["bare"])
+
+
+def _is_sasl(match: re.Match[str]) -> bool:
+    """Return whether the value is the base64 of a password or token for a mail server."""
+    value = _decoded(match["bare"])
+    return value.count(b"\0") == 2 or b"auth=" in value
+
+
+def _decoded(text: str) -> bytes:
+    """Return the bytes that a text is the base64 of; empty if it is none."""
     try:
-        return b":" in b64decode(text + "=" * (-len(text) % 4), validate=True)
+        return b64decode(text + "=" * (-len(text) % 4), validate=True)
     except ValueError:
-        return False
+        return b""
 
 
 # ---- secrets that only their context shows
@@ -192,6 +217,13 @@ BY_CONTEXT = (
         accepts=_is_basic,
     ),
     form(
+        "authorization",
+        "auth",
+        r"(?i)\bauth(?:enticate)?[ \t]{1,4}(?:plain|xoauth2|oauthbearer)[ \t]{1,4}"
+        r"(?P<bare>[A-Za-z0-9+/]{8,4096}={0,2})(?![\w+/=])",
+        accepts=_is_sasl,
+    ),
+    form(
         "secret",
         "passw passphrase pwd pass secret",
         "(?i)" + SAFE + NAME_ENDS + SETS + r"(?!(?<=pwd[=:])[/~])" + NO_VALUE + _value(4),
@@ -201,7 +233,16 @@ BY_CONTEXT = (
         "secret",
         "token key credential sessionid",
         "(?i)" + TOKEN + NAME_ENDS + SETS + NO_VALUE + LIKE_A_TOKEN + _value(8),
-        accepts=_is_value,
+        accepts=_is_token,
+    ),
+    # "pass: hunter2" in a sentence; programs write "pass: 12 of 12" and "pass: tests/test_1.py" of
+    # something else
+    form(
+        "secret",
+        "pass",
+        r"(?<![A-Za-z0-9_.-])[Pp]ass\\?[\"'`]?[ \t]{0,2}[:=][ \t]{0,4}\\?[\"'`]?(?!\[redacted:)"
+        r"(?=\d{0,32}[^\s\w]{0,4}[A-Za-z][A-Za-z!-.:-@^~]{0,64}\d)(?!tests?(?![a-z]))"
+        r"(?P<bare>[^\s\"'`,;<>(){}\[\]&|\\/]{6,4096})(?![/(\[\\])",
     ),
     form(
         "secret",

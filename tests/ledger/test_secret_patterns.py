@@ -12,6 +12,7 @@ from tests.ledger.gitleaks_rules import ALNUM, HEX, join
 
 SECRET = join("correct", "Horse7")
 LOGIN = base64.b64encode(f"ann:{SECRET}".encode()).decode()
+PLAIN_LOGIN = base64.b64encode(f"\0ann\0{SECRET}".encode()).decode()
 
 # Text with a secret between double braces: that and nothing else is masked.
 MASKED = [
@@ -69,6 +70,18 @@ MASKED = [
     "deploy --token {{S}} --dry-run",
     "login --db-password {{S}}",
     "tool --password={{S}}",
+    # prose, and quotes inside of quotes
+    "log in as ann, pass: {{S}}",
+    "user ann pass={{S}} works",
+    "Pass: {{S}}",
+    '{"user": "ann", "pass": "{{S}}"}',
+    "password='{{it''s-" + SECRET + " and words}}', host='db'",
+    "password=''{{S}}'' and host = ''db''",
+    'a,"password=""{{S}}"", host"',
+    "password: '{{''quoted'' " + SECRET + "}}'",
+    # mail servers
+    "C: AUTH PLAIN {{P}}",
+    "A1 AUTHENTICATE PLAIN {{P}}",
     # files of clients
     "machine example.org login ann password {{S}}",
     "machine example.org\n  login ann\n  password {{S}}",
@@ -168,7 +181,23 @@ LEFT_ALONE = [
     "CACHE_KEY=node-modules-linux-8f3a",
     "PRIMARY_KEY=user_id_1",
     "<secretName>app-db-1</secretName>",
+    # names in capitals
+    'error: unexpected token: "IDENTIFIER_EXPECTED_HERE"',
+    "token: IDENTIFIER_EXPECTED_HERE,",
+    "credentials = NO_CREDENTIALS_FOUND_HERE",
+    "250-AUTH PLAIN OAUTHBEARER XOAUTH2",
+    # quotes of empty values
+    "password='' and name='annabel7'",
+    "{'password':'','name':'annabel7'}",
+    "password = ''  # 'annabel7' has none",
     # numbers and other words
+    "pass: tests/test_first1.py",
+    "pass: test_1",
+    "first pass: 3.2s, second pass: 41ms",
+    "pass: 12/14",
+    "pass: 12.345s",
+    "pass: true",
+    "Pass: every check (3 ms)",
     "PASS src/app.test.ts (5.12 s)",
     "pass: 12 of 12, all_passed=12",
     "first_pass: compile",
@@ -203,6 +232,7 @@ def fill(text: str) -> str:
         "A90": ALNUM[:90],
         "H32": HEX[:32],
         "{{L}}": "{{" + LOGIN + "}}",
+        "{{P}}": "{{" + PLAIN_LOGIN + "}}",
     }.items():
         text = text.replace(mark, value)
     return text.replace("{{S}}", "{{" + SECRET + "}}").replace("sid=S", f"sid={SECRET}")
