@@ -13,7 +13,8 @@ from ledger.errors import Invalid, Refusal
 from ledger.journal import Kind, Stamp
 from ledger.models import Agent, Attempt, Instruction, Project, Task
 from ledger.models.agent import CONCURRENCY, SYSTEM_TEXT_LENGTH
-from ledger.redaction import redacted, titled
+from ledger.notes import clean_title
+from ledger.redaction import redacted
 from ledger.states import InstructionState, TaskState
 from ledger.text import find_similar
 from ledger.tokens import TrustedCaller
@@ -54,6 +55,8 @@ def find_or_create(name: str, *, project: Project, stamp: Stamp) -> tuple[Agent,
     check_name(name)
     agent, created = Agent.objects.get_or_create(project=project, name=name)
     if created:
+        if redacted(name) != name:
+            raise Invalid("/name", "An agent's name must not contain a secret. Choose another.")
         journal.record(
             Kind.AGENT_REGISTERED,
             subject_type="agent",
@@ -157,7 +160,7 @@ def brief(agents: Iterable[Agent], *, system_text: str, stamp: Stamp) -> list[Ag
         raise Invalid(
             "/system_text", f"system_text must have at most {SYSTEM_TEXT_LENGTH:,} characters."
         )
-    text = titled(redacted(system_text)).strip()
+    text = clean_title(system_text)
     return update_agents(
         agents,
         "system_text",

@@ -15,6 +15,7 @@ from django.db import OperationalError, connection
 
 from ledger import sql
 from ledger.errors import Invalid, Refusal
+from ledger.notes import mask_key
 
 RETENTION = timedelta(hours=24)
 KEY_LENGTH = 255
@@ -73,6 +74,8 @@ def run_once(
         raise Invalid(
             "/Idempotency-Key", f"A key must have 1 to {KEY_LENGTH} printable characters."
         )
+
+    key = mask_key(key, limit=KEY_LENGTH)
 
     @sql.atomic
     def run() -> StoredResponse:

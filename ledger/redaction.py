@@ -114,6 +114,13 @@ def redacted(value: T) -> T:
     return redact(value)[0]
 
 
+def holds_secret(value: Any) -> bool:
+    """Return whether text or JSON contains a secret."""
+    found: Counter[str] = Counter()
+    _deep(value, found, 0)
+    return bool(found)
+
+
 def redact(value: T, *, as_json: bytes | None = None) -> tuple[T, Counter[str]]:
     """Return text or JSON with every secret masked, and the number of secrets of each kind.
 

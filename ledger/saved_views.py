@@ -6,8 +6,11 @@ from ledger import journal
 from ledger.errors import Invalid, InvalidTransition
 from ledger.journal import Kind, Stamp
 from ledger.models import Project, SavedView
+from ledger.notes import clean_title
+from ledger.redaction import redacted
 
 MOST = 20  # of a list in a project
+NAME_LENGTH = 40
 
 
 @transaction.atomic
@@ -20,8 +23,8 @@ def save_view(
     list has MOST views.
     """
     name = " ".join(name.replace("\0", "").split())
-    if not name or len(name) > 40:
-        raise Invalid("/name", "Enter a name of at most 40 characters.")
+    if not name or len(name) > NAME_LENGTH:
+        raise Invalid("/name", f"Enter a name of at most {NAME_LENGTH} characters.")
     if not query and not sort:
         raise Invalid("/query", "Filter or sort the list first, then save the view.")
     # One view after the other, so that the number is exact.
@@ -36,8 +39,8 @@ def save_view(
             view = SavedView.objects.create(
                 project=project,
                 list=listed,
-                name=name,
-                query=query,
+                name=clean_title(name, limit=NAME_LENGTH),
+                query=redacted(query),
                 sort=sort,
                 created_by=stamp.actor.name,
             )

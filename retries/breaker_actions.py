@@ -8,16 +8,20 @@ from django.db.models import QuerySet
 
 from ledger.journal import Stamp
 from ledger.models import Agent, Breaker
+from ledger.notes import clean_note
 from ledger.states import BreakerState
 from retries import breaker
 
+REASON_LENGTH = 500
+
 
 @transaction.atomic
-def trip(agents: Iterable[Agent], *, reason: str, stamp: Stamp) -> list[Agent]:
+def trip(agents: Iterable[Agent], *, reason: str = "", stamp: Stamp) -> list[Agent]:
     """Open the breakers of these agents; return the agents whose breaker was not open yet."""
     asked = {agent.pk: agent for agent in agents}
     breaker.insert_missing(asked, now=stamp.at)
     found = lock_chosen(asked).exclude(state=BreakerState.OPEN)
+    reason = clean_note(reason, limit=REASON_LENGTH)
     for each in found:
         columns = {"reason": reason, "failures": each.failures}
         breaker.move(each, BreakerState.OPEN, columns, stamp=stamp)
@@ -38,7 +42,7 @@ def keep_open(agents: Iterable[Agent], *, reason: str = "", stamp: Stamp) -> lis
             columns = {"reason": each.reason, "failures": each.failures}
             breaker.move(each, BreakerState.OPEN, columns, stamp=stamp)
             each.refresh_from_db(fields=["state"])
-        breaker.keep(each, reason=reason, stamp=stamp)
+        breaker.keep(each, reason=clean_note(reason, limit=REASON_LENGTH), stamp=stamp)
     return [asked[each.pk] for each in found]
 
 

@@ -16,6 +16,7 @@ from ledger.errors import Invalid, InvalidTransition, NotFound, Refusal
 from ledger.journal import Stamp
 from ledger.models import Agent, Attempt
 from ledger.needs import fetch_skipped_needs
+from ledger.notes import mask_key
 from ledger.process_counters import CLAIMS
 from ledger.spans import start_span
 from ledger.sql import Row
@@ -303,7 +304,7 @@ def check_worker(worker_id: str) -> str:
         raise Invalid(
             "/worker_id", f"A worker's id has at most {WORKER_LENGTH} printable characters."
         )
-    return worker_id
+    return mask_key(worker_id, limit=WORKER_LENGTH)
 
 
 def check_lease(lease_s: int | None) -> int | None:

@@ -18,8 +18,6 @@ from retries.dependents import settle_dependents
 from retries.escalations import lifecycle
 from retries.states import Dependents
 
-NOTE_LENGTH = 2000
-
 
 def lock_letters(ids: Iterable[UUID], among: DeadLetterQuerySet) -> list[DeadLetter]:
     """Lock and return dead letters with their tasks, in the order of their ids."""

@@ -14,6 +14,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models import Model
 
+from ledger import encryption
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import (
     Agent,
@@ -42,7 +43,7 @@ from retries.models import (
     NotificationRule,
     StreamCursor,
 )
-from retries.notifications import encryption, signatures
+from retries.notifications import signatures
 from retries.states import Answer
 from tests.conftest import Api
 from tests.dashboard.notifications.deliveries import (

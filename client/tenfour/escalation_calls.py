@@ -101,4 +101,4 @@ def _path(id: str) -> str:
 
 
 def _resolved(answer: Any) -> Escalation:
-    return Escalation.read(answer["escalation"])
+    return Escalation.read(answer["escalation"] | {"warnings": answer.get("warnings", ())})

@@ -307,6 +307,7 @@ class Escalation(Value):
     expires_at: datetime | None = None
     snoozed_until: datetime | None = None
     notify_again_at: datetime | None = None
+    warnings: tuple[str, ...] = field(default=(), metadata={"read": tuple})
 
     @property
     def is_open(self) -> bool:

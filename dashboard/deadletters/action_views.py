@@ -50,7 +50,7 @@ def replay(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
 def dismiss(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
     wanted = request.POST.get("dependents", "")
     dependents = wanted if wanted in DEPENDENTS else DEPENDENTS[0]
-    note = request.POST.get("note", "").replace("\r\n", "\n").replace("\0", "").strip()
+    note = request.POST.get("note", "")
     stamp, letters = stamp_of(request), DeadLetter.objects.all()
     done = len(
         deadletters.dismiss(ids, among=letters, dependents=dependents, note=note, stamp=stamp)

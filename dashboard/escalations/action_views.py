@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -27,7 +28,7 @@ from dashboard.escalations.evidence import preview_context
 from dashboard.escalations.inbox import find_next
 from dashboard.escalations.inbox_address import read_address
 from dashboard.escalations.outcome import confirm_answer
-from dashboard.escalations.panel import build_form, describe_answer
+from dashboard.escalations.panel import build_form, describe_answer, warn_of_secret
 from dashboard.escalations.snooze_times import read_snooze_time
 from dashboard.escalations.views import PART, TEMPLATE, build_page, escalation_url, read_key
 from dashboard.form_values import quote_typed
@@ -57,13 +58,19 @@ def undo(request: HtmxRequest, escalation_id: UUID) -> HttpResponseBase:
 @require_POST
 @operators_only
 def preview(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
-    """Return the next attempt's context with the message as typed so far."""
+    """Return the next attempt's context with the message as typed so far.
+
+    The response also has the warning about a secret in the message; an instruction has only that.
+    """
     escalation = queries.find_escalation(escalation_id, None, now=timezone.now())
-    if escalation is None or escalation.task is None or not escalation.is_open:
+    if escalation is None or not escalation.is_open:
         return HttpResponse(status=204)
-    record, message = Record(escalation.task), compose_message(request, escalation)
-    context = {"preview": preview_context(escalation, record, message)}
-    return render(request, "escalations/_preview.html", context)
+    message = compose_message(request, escalation)
+    context: dict[str, Any] = {"warning": warn_of_secret(escalation, message), "swapped": True}
+    if escalation.task is None:
+        return render(request, "escalations/_secret.html", context)
+    context["preview"] = preview_context(escalation, Record(escalation.task), message)
+    return render(request, "escalations/_typed.html", context)
 
 
 @require_POST

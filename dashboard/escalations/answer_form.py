@@ -9,7 +9,7 @@ from django.http import HttpRequest
 
 from ledger.errors import Invalid, InvalidTransition, VersionMismatch
 from ledger.journal import person, stamp_of
-from retries.escalations import answering, choices
+from retries.escalations import answering, choices, typed_answers
 from retries.escalations.answering import UndoTooLate
 from retries.escalations.choices import Choice
 from retries.escalations.lifecycle import AlreadyResolved, EscalationExpired
@@ -93,6 +93,8 @@ def undo_answer(request: HttpRequest, escalation: Escalation, *, now: datetime) 
         answering.undo(escalation.pk, among=Escalation.objects.all(), stamp=stamp_of(request, now))
     except UndoTooLate:
         return Reply(409, warning="Too late to undo: the task has already continued.")
+    if escalation.answered_by_id == person(request.user).id:
+        escalation = typed_answers.reveal(escalation)
     return Reply(message=escalation.fix, warning="Answer undone. The escalation is open again.")
 
 

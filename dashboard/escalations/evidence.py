@@ -315,12 +315,14 @@ def render_context(escalation: Escalation, record: Record, message: str) -> str:
         record.line, record.attempts, trial, record.advice, record.escalations
     )
     if message and escalation.is_question:
-        past = replace(past, fix=message, question=escalation.question, earlier=past.guidance)
+        past = replace(
+            past, fix=message, masked="", question=escalation.question, earlier=past.guidance
+        )
         limit = task.attempt_limit + (1 if task.attempts else 0)
         return render_for_limit(task, past, limit=limit)
     if message:
         return render_for_limit(task, past, limit=task.attempt_limit, fix=message)
-    past = replace(past, fix="", question="", earlier=())
+    past = replace(past, fix="", masked="", question="", earlier=())
     return render_for_limit(task, past, limit=task.attempts + task.max_attempts)
 
 

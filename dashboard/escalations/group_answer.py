@@ -16,6 +16,7 @@ from dashboard.query_box import as_id
 from dashboard.rendering import Visit
 from ledger.models import Failure
 from ledger.states import BreakerState
+from retries.escalations import typed_answers
 from retries.failures.fixes import FixState, LearnedFix, find_learned_fixes
 from retries.models import FailurePattern
 from retries.states import Answer
@@ -81,6 +82,10 @@ class GroupAnswer:
     @property
     def picked(self) -> list[UUID]:
         return [each.row.pk for each in self.rows if each.picked]
+
+    @property
+    def secret_warning(self) -> str:
+        return typed_answers.find_warning(self.fix, about="tasks")
 
     @property
     def is_filled(self) -> bool:

@@ -42,7 +42,7 @@ def list_group(rows: QuerySet[Escalation]) -> list[Any]:
         signature=Subquery(LAST_GROUPED.values("signature")[:1]),
         waiting=CountOf(WAITING.order_by().values("pk")),
     )
-    heavy = ("fix", "note", "question", "choices", "response_schema", "client_state")
+    heavy = ("fix", "sealed", "note", "question", "choices", "response_schema", "client_state")
     tasks = ("task__payload", "task__result", "task__error", "task__plan__source")
     return list(found.defer(*heavy, *tasks).order_by("-waiting", "id")[:MOST])
 

@@ -10,7 +10,7 @@ from dashboard.escalations.outcome import AnswerOutcome, confirm_answer, describ
 from dashboard.escalations.queries import find_listed, read_aftermaths
 from dashboard.query_box import as_id
 from dashboard.rendering import Visit
-from retries.escalations import answer_outcome
+from retries.escalations import answer_outcome, typed_answers
 from retries.escalations.choices import FIX_LENGTH
 from retries.escalations.options import Option, list_options
 from retries.escalations.record import Record
@@ -50,6 +50,7 @@ class AnswerForm:
     fields: list[Field]
     text: str  # as typed, or the known fix
     filled: LearnedFix | None  # the known fix, where it is filled in
+    secret_warning: str  # about a secret in the text
     max_length: int = FIX_LENGTH
 
 
@@ -82,7 +83,14 @@ def build_form(escalation: Escalation, record: Record | None, reply: Reply) -> A
         fields=list_fields(escalation.response_schema or {}, reply.values),
         text=filled.fix if filled else reply.message,
         filled=filled,
+        secret_warning=warn_of_secret(escalation, reply.message),
     )
+
+
+def warn_of_secret(escalation: Escalation, text: str) -> str:
+    """Return the warning about a secret in the text for an answer; empty without one."""
+    about = "task" if escalation.task_id else "instruction"
+    return typed_answers.find_warning(text, about=about)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ PEOPLE_SHOWN = 30
 HEAVY_OF_INSTRUCTION = ("content", "content_sha256", "expect_match", "acknowledged_by", "note")
 HEAVY = (
     "fix",
+    "sealed",
     "note",
     *(f"instruction__{name}" for name in HEAVY_OF_INSTRUCTION),
     *(f"resent_as__{name}" for name in HEAVY_OF_INSTRUCTION),

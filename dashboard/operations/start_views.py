@@ -31,6 +31,7 @@ from dashboard.toasts import SHOWN_S, add_message
 from ledger.errors import Invalid, Refusal
 from ledger.journal import stamp_of
 from ledger.permissions import may
+from retries.escalations import typed_answers
 from retries.escalations.choices import FIX_LENGTH
 from retries.models import Operation
 from retries.operations.bulk_verb import BulkVerb
@@ -207,4 +208,5 @@ def describe_start(operation: Operation) -> str:
     wait = int(undo_time().total_seconds())
     when = f"in {wait} s" if wait else "now"
     nouns = counted(operation.total, words.noun)
-    return f"{nouns} will be {words.done}{words.tail} {when}."
+    warning = typed_answers.WARNINGS["tasks"] if operation.sealed else ""
+    return f"{nouns} will be {words.done}{words.tail} {when}. {warning}".rstrip()

@@ -72,7 +72,7 @@ def resume(request: HtmxRequest, plan: Plan) -> str:
 
 
 def abort(request: HtmxRequest, plan: Plan) -> str:
-    reason = request.POST.get("reason", "").replace("\0", "")
+    reason = request.POST.get("reason", "")
     require_change(aborting.abort([plan.pk], reason=reason, stamp=stamp_of(request)))
     return "Plan aborted. Running tasks were told to stop."
 

@@ -19,7 +19,6 @@ from ledger.journal import stamp_of
 from retries import task_actions
 from retries.states import Dependents
 
-REASON_LENGTH = 500
 DEPENDENTS = tuple(Dependents.values)
 
 
@@ -71,7 +70,7 @@ def skip(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
 
 
 def abort(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    reason = request.POST.get("reason", "")[:REASON_LENGTH]
+    reason = request.POST.get("reason", "")
     stopped = task_actions.abort(ids, reason=reason, stamp=stamp_of(request))
     now, later = sum(stopped.values()), len(stopped) - sum(stopped.values())
     said = [f"{counted(now, 'task')} aborted."] if now else []

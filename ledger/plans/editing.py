@@ -12,13 +12,11 @@ from ledger import journal, moves, sql
 from ledger.errors import Invalid, NotFound, VersionMismatch
 from ledger.journal import Kind, Stamp
 from ledger.models import Plan, PlanState, Task
-from ledger.redaction import redacted, stripped, titled
+from ledger.notes import clean_title, noted
 from ledger.sql import Row
 from ledger.states import FINAL, TaskState
 from ledger.tasks.spec import TITLE_LENGTH
 from ledger.tokens import TrustedCaller
-
-REASON_LENGTH = 2000
 
 # State -> number of tasks; every state is present.
 StateCounts = dict[str, int]
@@ -91,7 +89,7 @@ def set_paused(plan_ids: Iterable[UUID], paused: bool, *, reason: str, stamp: St
             stamp=stamp,
             from_state=before,
             to_state=plan.state,
-            data=reason_data(reason),
+            data=noted(reason, name="reason"),
         )
     return changed
 
@@ -108,12 +106,6 @@ def update_columns(plan: Plan, *, now: datetime, **columns: Any) -> None:
     Plan.objects.filter(pk=plan.pk).update(**columns)
     for name, value in columns.items():
         setattr(plan, name, value)
-
-
-def reason_data(reason: str) -> dict[str, Any]:
-    """Return the event data for a reason; empty without one."""
-    text = stripped(redacted(reason)).strip()
-    return {"reason": text[:REASON_LENGTH]} if text else {}
 
 
 def record_event(
@@ -153,7 +145,7 @@ def change(plan_id: UUID, *, title: str | None = None, version: int, stamp: Stam
         return plan
     if len(title) > TITLE_LENGTH:
         raise Invalid("/title", f"A title must have at most {TITLE_LENGTH} characters.")
-    update_columns(plan, title=titled(redacted(title)), now=stamp.at)
+    update_columns(plan, title=clean_title(title), now=stamp.at)
     record_event(
         plan,
         Kind.PLAN_UPDATED,

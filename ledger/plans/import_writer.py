@@ -11,6 +11,7 @@ from ledger import agents, journal, tasks
 from ledger.errors import Invalid, InvalidTransition, Refusal
 from ledger.journal import Kind, Stamp
 from ledger.models import Agent, MissingNeed, Need, Plan, PlanState, Project, Task
+from ledger.notes import clean_title
 from ledger.planfile import PlanFile, PlanTask
 from ledger.plans.editing import list_tasks, record_event
 from ledger.plans.import_diff import (
@@ -34,7 +35,7 @@ from ledger.plans.import_needs import (
     refuse_cycles,
     resolve_needs,
 )
-from ledger.redaction import redacted, titled
+from ledger.redaction import redacted
 from ledger.sql import Row
 from ledger.tasks.enqueuing import prepare_columns
 from ledger.tasks.spec import BACKOFF, Backoff, Spec, spec_of
@@ -164,8 +165,8 @@ class PlanImport:
     @property
     def columns(self) -> dict[str, Any]:
         return {
-            "title": titled(redacted(self.file.title)),
-            "objective": titled(redacted(self.file.objective)),
+            "title": clean_title(self.file.title),
+            "objective": clean_title(self.file.objective),
             "source": redacted(to_json(self.file)),
             "content_hash": self.file.content_hash,
         }

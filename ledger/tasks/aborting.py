@@ -8,7 +8,7 @@ from psycopg.types.json import Jsonb
 from ledger import journal, sql
 from ledger.journal import Kind, Stamp
 from ledger.moves import task_to
-from ledger.redaction import redacted, stripped
+from ledger.notes import noted
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
 
@@ -38,11 +38,10 @@ def abort(ids: Iterable[UUID], *, reason: str = "", stamp: Stamp) -> dict[UUID, 
 
     Final tasks are left out. A running task ends when its agent reports or its lease expires.
     """
-    note = stripped(redacted(reason)).strip()
     rows = sql.run(
         ABORT,
         ids=list(ids),
-        data=Jsonb({"note": note} if note else {}),
+        data=Jsonb(noted(reason)),
         now=stamp.at,
         **TrustedCaller(stamp.actor, request_id=stamp.request_id).params,
     )

@@ -11,6 +11,7 @@ from django.db.models import F, QuerySet
 from ledger.api.parameters import find_by_id
 from ledger.errors import InvalidTransition, NotFound
 from ledger.models import Attempt, Task
+from ledger.notes import mask_key
 from ledger.permissions import may
 from ledger.principal import Principal
 from ledger.tokens import Bearer
@@ -52,7 +53,7 @@ class HookCaller:
     def worker_id(self) -> str:
         """Return the name under which the session holds attempts; empty without a session."""
         name = self.session if self.session.isprintable() else ""
-        return f"{WORKER}{name}"[:WORKER_LENGTH] if name else ""
+        return mask_key(f"{WORKER}{name}", limit=WORKER_LENGTH)[:WORKER_LENGTH] if name else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ def give(claimed: ClaimResult) -> Given | None:
     if not claimed.rows:
         return None
     row = claimed.rows[0]
-    history = load_histories([row["id"]])[row["id"]]
+    history = load_histories([row["id"]], typed=True)[row["id"]]
     prompt = context = ""
     for budget in (BUDGET, LEAST_BUDGET):
         context = render_retry_context(

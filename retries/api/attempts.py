@@ -186,7 +186,7 @@ def decision_body(
 def retry_fields(claimed: ClaimResult, decision: dict[str, Any]) -> dict[str, Any]:
     """Return the decision's fields about the next attempt, which is open."""
     row = claimed.rows[0]
-    history = load_histories([row["id"]])[row["id"]]
+    history = load_histories([row["id"]], typed=True)[row["id"]]
     body = claimed_out(row, history, system=claimed.system_text)
     store_contexts([(row, history, body["retry_context"])])
     return {

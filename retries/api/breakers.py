@@ -7,11 +7,10 @@ from ledger.api.agents import agent_response, find_agent
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
 from ledger.errors import InvalidTransition
 from ledger.models import Agent, Breaker
-from ledger.redaction import clean, redacted
 from ledger.schemas.agents import AgentOut
 from ledger.states import BreakerState
 from retries import breaker_actions
-from retries.schemas.operator_actions import REASON_BYTES, KeepOpenIn, TripIn
+from retries.schemas.operator_actions import KeepOpenIn, TripIn
 
 router = Router(tags=["agents"])
 
@@ -21,10 +20,8 @@ def agents_trip_breaker(
     request: PrincipalRequest, id: str, body: Body[TripIn | None] = None
 ) -> HttpResponse:
     """Open the agent's breaker: the agent gets no tasks until the breaker lets a probe through."""
-    reason = clean(redacted(body.reason), limit_bytes=REASON_BYTES) if body else ""
-    breaker_actions.trip(
-        [find_agent(request, id)], reason=reason or "by hand", stamp=stamp_of(request)
-    )
+    reason = (body.reason if body else "").strip() or "by hand"
+    breaker_actions.trip([find_agent(request, id)], reason=reason, stamp=stamp_of(request))
     return agent_response(request, id)
 
 
@@ -39,7 +36,7 @@ def agents_keep_breaker_open(
     A half-open breaker opens again. A closed one is refused with `invalid_transition`.
     """
     agent = find_agent(request, id)
-    reason = clean(redacted(body.reason), limit_bytes=REASON_BYTES) if body else ""
+    reason = body.reason if body else ""
     if not breaker_actions.keep_open([agent], reason=reason, stamp=stamp_of(request)):
         check_kept_open(agent)
     return agent_response(request, id)

@@ -54,7 +54,7 @@ def claim_body(claimed: ClaimResult) -> dict[str, Any]:
     ids = [
         row["id"] for row in claimed.rows if may_have_history(row["type"], row["attempt_number"])
     ]
-    histories = load_histories(ids)
+    histories = load_histories(ids, typed=True)
     body = claim_out(claimed, histories=histories, now=timezone.now())
     store_contexts(
         (row, histories.get(row["id"], EMPTY_HISTORY), each["retry_context"])

@@ -15,7 +15,14 @@ from ledger.permissions import may
 from ledger.principal import Principal
 from retries.api.diagnosis_filters import filter_escalations
 from retries.attempts import questions
-from retries.escalations import answering, assignment, choices, lifecycle, snoozing
+from retries.escalations import (
+    answering,
+    assignment,
+    choices,
+    lifecycle,
+    snoozing,
+    typed_answers,
+)
 from retries.escalations.answering import HumanRequired
 from retries.escalations.choices import Choice
 from retries.models import Escalation, EscalationQuerySet
@@ -50,7 +57,7 @@ def escalations_list(
     )
     rows = filter_by_id(filter_escalations(rows, query), query.id)
     page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
-    data = (complete_url(body) for body in escalations_out(page.rows))
+    data = (complete_url(body) for body in escalations_out(revealed(request, page.rows)))
     return json_response(page_body(page, data))
 
 
@@ -75,8 +82,13 @@ def find_escalation(request: PrincipalRequest, id: UUID) -> Escalation:
     return escalation
 
 
+def revealed(request: PrincipalRequest, rows: list[Escalation]) -> list[Escalation]:
+    """Return the escalations with answers as people typed them, if the caller is their agent."""
+    return [typed_answers.reveal(each) for each in rows] if request.auth.is_agent else rows
+
+
 def escalation_body(request: PrincipalRequest, escalation: Escalation) -> dict[str, Any]:
-    return complete_url(escalation_out(escalation))
+    return complete_url(escalation_out(*revealed(request, [escalation])))
 
 
 def escalation_response(request: PrincipalRequest, escalation: Escalation) -> HttpResponse:
@@ -103,9 +115,10 @@ def escalations_resolve(
     version = parse_if_match(request) if has_etag else body.version
 
     def resolve() -> tuple[int, Any]:
+        choice = choice_of(body)
         escalation = answering.answer(
             id,
-            choice_of(body),
+            choice,
             among=Escalation.objects.visible_to(request.auth),
             stamp=stamp_of(request),
             channel="api",
@@ -115,6 +128,7 @@ def escalations_resolve(
             "escalation": escalation_body(request, escalation),
             "task": reload_task(escalation),
             "decision": lifecycle.resolution(escalation),
+            "warnings": typed_answers.list_warnings(choice, escalation),
         }
 
     return respond_once(request, resolve)

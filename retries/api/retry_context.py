@@ -33,9 +33,10 @@ def tasks_get_retry_context(
     """Get the retry context of a task's next attempt, as XML.
 
     Before the first attempt it is empty, unless a person has given instructions. Those are always
-    included in full.
+    included in full; a secret in them is shown to the task's agent alone.
     """
-    context = render_next_context(find_task(request, id), budget=query.budget)
+    row, typed = find_task(request, id), request.auth.is_agent
+    context = render_next_context(row, typed=typed, budget=query.budget)
     return text_response(context, preferred_type(request, TEXT_XML, XML, TEXT))
 
 
@@ -51,5 +52,5 @@ def tasks_get_prompt(
     """
     row = find_task(request, id)
     system = Agent.objects.values_list("system_text", flat=True).get(pk=row["agent_id"])
-    context = render_next_context(row, budget=query.budget)
+    context = render_next_context(row, typed=request.auth.is_agent, budget=query.budget)
     return text_response(render_prompt(row, context, system=system), TEXT)

@@ -53,7 +53,7 @@ def decision_response(request: Request, decision: dict[str, Any]) -> HttpRespons
     row = fetch_task(UUID(decision["task"]["id"])) if decision["decision"] == "wait" else None
     # If another worker has the task by now, the retry context is not for this one.
     waits = row is not None and row["state"] == TaskState.RETRY
-    return text_response(render_next_context(row) if row and waits else "", media)
+    return text_response(render_next_context(row, typed=True) if row and waits else "", media)
 
 
 def preferred_type(request: Request, default: str, *others: str) -> str:

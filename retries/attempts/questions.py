@@ -14,7 +14,8 @@ from psycopg.types.json import Jsonb
 from ledger import sql
 from ledger.errors import Invalid, InvalidTransition
 from ledger.journal import Stamp
-from ledger.redaction import clean, redacted
+from ledger.notes import clean_message
+from ledger.redaction import redacted
 from ledger.sql import Row
 from ledger.states import Outcome, TaskState
 from ledger.tokens import TrustedCaller
@@ -144,7 +145,7 @@ def check_question(question: Question, *, now: datetime) -> Question:
 def clean_question(question: Question) -> Question:
     """Return the question without secrets and control characters."""
     return Question(
-        text=clean(redacted(question.text), limit_bytes=4 * QUESTION_LENGTH),
+        text=clean_message(question.text, limit_bytes=4 * QUESTION_LENGTH),
         choices=redacted(question.choices),
         response_schema=mask_texts(question.response_schema),
         severity=question.severity,

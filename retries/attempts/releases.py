@@ -5,7 +5,7 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from ledger.redaction import clean, redacted
+from ledger.notes import clean_message
 from ledger.sql import Row
 from ledger.states import Outcome, TaskState
 from ledger.tokens import Caller
@@ -35,7 +35,8 @@ def release(
     The tenth release of a round asks a person. Releasing twice returns the same answer.
     """
     now = now or timezone.now()
-    report = Report(status="released", message=clean(redacted(note), limit_bytes=MESSAGE_LENGTH))
+    message = clean_message(note, limit_bytes=MESSAGE_LENGTH)
+    report = Report(status="released", message=message)
     for _ in range(TRIES):
         row = read_attempt(attempt_id, caller=caller, now=now)
         if row["outcome"] == Outcome.RELEASED:

@@ -19,7 +19,7 @@ from ledger.spans import Value, start_span
 from ledger.sql import Row
 from ledger.states import InstructionState
 from ledger.tokens import TrustedCaller
-from retries.escalations import choices, lifecycle, task_effects
+from retries.escalations import choices, lifecycle, task_effects, typed_answers
 from retries.escalations.choices import Choice
 from retries.models import Escalation, EscalationQuerySet
 from retries.plans import aborting
@@ -101,7 +101,8 @@ def answer_untraced(
     if choice.action == Answer.ANSWER:
         choice = complete_response(escalation, choice)
     effects = act(escalation, choice, undo_for=undo_for, stamp=stamp)
-    text = choice.fix.strip()
+    answer = typed_answers.build_columns(choice.fix.strip(), choice.response)
+    text = answer["fix"]
     lifecycle.close(
         escalation,
         EscalationState.RESOLVED,
@@ -112,13 +113,12 @@ def answer_untraced(
         | ({"dependents": choice.dependents} if choice.action == Answer.SKIP else {})
         | {name: str(value) for name, value in effects.items()},
         action=choice.action,
-        fix=text,
-        response=choice.response,
         note=clean_note(choice.note),
         answered_by_type=stamp.actor.type,
         answered_by_id=stamp.actor.id,
         answered_by_name=stamp.actor.name,
         channel=channel,
+        **answer,
         **effects,
     )
     escalation.refresh_from_db()

@@ -7,8 +7,8 @@ from django.db import transaction
 
 from ledger.errors import Invalid
 from ledger.journal import Kind, Stamp
+from ledger.notes import clean_note
 from ledger.permissions import may
-from ledger.redaction import redacted
 from retries.escalations import choices, lifecycle
 from retries.escalations.choices import NOTE_LENGTH
 from retries.models import Escalation, EscalationQuerySet
@@ -56,6 +56,6 @@ def comment(
         escalation,
         Kind.ESCALATION_COMMENTED,
         stamp=stamp,
-        data={"text": redacted(text)},
+        data={"text": clean_note(text)},
     )
     return escalation

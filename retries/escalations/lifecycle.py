@@ -22,6 +22,7 @@ UNANSWERED: dict[str, Any] = {
     "action": None,
     "fix": "",
     "response": None,
+    "sealed": "",
     "note": "",
     "answered_by_type": "",
     "answered_by_id": "",

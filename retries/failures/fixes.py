@@ -9,11 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import sha256
 from uuid import UUID
 
 from ledger import sql
 from ledger.models import Failure
+from ledger.redaction import MASKED, holds_secret
 from ledger.sql import Row
 from ledger.states import Outcome
 from ledger.tasks.lineage import lineage_cte
@@ -283,7 +285,17 @@ where failure_id = any(%(failures)s)"""
 def fetch_outcomes(pattern_ids: Iterable[UUID]) -> list[Row]:
     """Return the fixes of patterns with the outcome of the next attempt, oldest first."""
     ids = list(pattern_ids)
-    return sql.run(OF_PATTERNS, patterns=ids) if ids else []
+    return list_learnable(sql.run(OF_PATTERNS, patterns=ids)) if ids else []
+
+
+@lru_cache(maxsize=4096)
+def is_learnable(fix: str) -> bool:
+    """Return whether other tasks may be told a fix: none that held a secret, even a masked one."""
+    return not MASKED.search(fix) and not holds_secret(fix)
+
+
+def list_learnable(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if is_learnable(row["fix"])]
 
 
 # ---- learned fixes
@@ -307,7 +319,7 @@ def find_learned_fixes(failure_ids: Iterable[UUID]) -> dict[Signed, list[Learned
     """Return the fixes for the signatures of failures, the most reliable first."""
     ids = list(failure_ids)
     found: dict[Signed, list[LearnedFix]] = {}
-    for each in learn(sql.run(OF_FAILURES, failures=ids) if ids else []).values():
+    for each in learn(list_learnable(sql.run(OF_FAILURES, failures=ids)) if ids else []).values():
         found.setdefault((each.pattern_id, each.signature), []).append(each)
     return {key: sorted(each, key=reliability, reverse=True) for key, each in found.items()}
 

@@ -13,6 +13,7 @@ from retries.failures.fixes import (
     PLAIN_RETRY,
     TOLD_TRIES,
     key_of,
+    list_learnable,
     outcomes_statement,
     select_answers,
 )
@@ -42,7 +43,8 @@ def keep_counts(task_ids: Sequence[UUID]) -> None:
     """Add up the failures and fixes of these tasks; delete the tasks in the same transaction."""
     tasks = list(task_ids)
     sql.run(HOLD_PATTERNS, tasks=tasks)
-    given, told = sql.run(GIVEN, tasks=tasks), sql.run(TOLD, tasks=tasks)
+    given = list_learnable(sql.run(GIVEN, tasks=tasks))
+    told = sql.run(TOLD, tasks=tasks)
     sql.run(COUNT_FAILURES, tasks=tasks)
     rows = [{**row, "fix_key": key_of(row["fix"])} for row in given] + told
     PastFixTry.objects.bulk_create(build_try(row) for row in rows if row["signature"])

@@ -10,6 +10,7 @@ from ledger import journal, sql
 from ledger.errors import Invalid, InvalidTransition
 from ledger.journal import Kind, Stamp
 from ledger.models import Project
+from ledger.notes import clean_note
 from retries.insight.intervals import Difference, newcombe_difference
 from retries.models import ContextExperiment
 from retries.states import ContextElement
@@ -61,10 +62,11 @@ def end_experiment(id: UUID, *, reason: str, stamp: Stamp) -> ContextExperiment:
 
 
 def check_reason(reason: str) -> str:
-    reason = reason.replace("\0", "").strip()
-    if not reason or len(reason) > REASON_LENGTH:
+    """Return the reason for storage, or raise Invalid."""
+    text = clean_note(reason, limit=REASON_LENGTH)
+    if not text or len(reason.strip()) > REASON_LENGTH:
         raise Invalid("/reason", f"Give a reason of 1 to {REASON_LENGTH} characters.")
-    return reason
+    return text
 
 
 def record(kind: Kind, experiment: ContextExperiment, reason: str, stamp: Stamp) -> None:

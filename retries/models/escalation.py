@@ -84,6 +84,11 @@ class Escalation(models.Model):
     action = models.CharField(max_length=8, null=True)  # noqa: DJ001 - null: not answered
     fix = models.TextField(db_default="")
     response = models.JSONField(null=True, help_text="the answer, shaped by response_schema")
+    sealed = models.TextField(
+        db_default="",
+        editable=False,
+        help_text="an answer with a secret, as typed, encrypted; the others are masked",
+    )
     note = models.TextField(db_default="")
     answered_by_type = models.CharField(max_length=12, db_default="")
     answered_by_id = models.CharField(max_length=64, db_default="")

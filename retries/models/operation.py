@@ -54,6 +54,11 @@ class Operation(models.Model):
     verb = models.CharField(max_length=40, help_text="such as task.retry")
     noun = models.CharField(max_length=16, help_text="what the rows are, such as task")
     options = models.JSONField(db_default={}, help_text="arguments of the verb")
+    sealed = models.TextField(
+        db_default="",
+        editable=False,
+        help_text="options with a secret, as typed, encrypted; the others are masked",
+    )
     query = models.TextField(db_default="", help_text="the filter that chose the rows, if any")
     reason = models.TextField(db_default="")
     # An array instead of a foreign key: a person's list can span projects.

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
-from ledger import sql
+from ledger import encryption, sql
 from ledger.errors import Invalid, NotFound, VersionMismatch
 from ledger.journal import Kind, Stamp
 from ledger.models import Project
@@ -21,7 +21,6 @@ from retries.models.notification_channel import ChannelKind, ChannelState, Disab
 from retries.models.notification_delivery import DeliveryState
 from retries.notifications import (
     addresses,
-    encryption,
     journaling,
     person_services,
     rule_defaults,

@@ -12,11 +12,11 @@ from uuid import UUID, uuid4
 from django.db.models import Q
 from django.utils import timezone
 
+from ledger.encryption import Unreadable
 from retries.models import Channel, Delivery
 from retries.models.notification_channel import ChannelQuerySet, ChannelState
 from retries.models.notification_delivery import UNSETTLED, DeliveryRole
 from retries.notifications import channels, http_post, person_services, recording, signatures
-from retries.notifications.encryption import Unreadable
 from retries.notifications.http_post import Answer
 from retries.notifications.messages import Message
 

@@ -4,6 +4,7 @@ from uuid import UUID
 
 from ledger.journal import Stamp
 from ledger.models import DeadLetter
+from ledger.notes import clean_note
 from retries import deadletters
 from retries.operations.bulk_verb import (
     BulkVerb,
@@ -43,8 +44,7 @@ def narrow_to_open(rows: Rows) -> Rows:
 
 
 def check_dismissal(options: Options) -> Options:
-    note = str(options.get("note", ""))[: deadletters.NOTE_LENGTH]
-    return check_dependents(options) | {"note": note}
+    return check_dependents(options) | {"note": clean_note(str(options.get("note", "")))}
 
 
 def dismiss(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, Left]:

@@ -4,6 +4,7 @@ from uuid import UUID
 
 from ledger.errors import Invalid
 from ledger.journal import Stamp
+from ledger.notes import clean_note
 from retries.escalations import answering, choices
 from retries.escalations.choices import Choice
 from retries.models import Escalation
@@ -34,7 +35,7 @@ def check_choice(options: Options) -> Options:
     return {
         "action": str(choice.action),
         "fix": choice.fix,
-        "note": choice.note,
+        "note": clean_note(choice.note),
         "dependents": str(choice.dependents),
     }
 

@@ -21,6 +21,7 @@ from ledger.errors import Refusal
 from ledger.journal import Actor, Kind, Stamp
 from ledger.models import Project
 from ledger.permissions import may
+from ledger.sealing import unseal
 from retries.models import Operation, OperationItem
 from retries.models.operation import ItemState, OperationState
 from retries.operations.bulk_verb import BulkVerb, Left
@@ -125,7 +126,8 @@ def run_batch(operation_id: UUID, *, now: datetime) -> bool:
     if items:
         actor = Actor(operation.actor_type, operation.actor_id, operation.actor_name)
         stamp = Stamp(actor, now, operation.request_id)
-        left = apply_to(verb, [subject for _, subject in items], operation.options, stamp)
+        options = unseal(operation.options, operation.sealed)
+        left = apply_to(verb, [subject for _, subject in items], options, stamp)
         record_results(operation, items, left, now=now)
         return True
     end(operation, OperationState.DONE, now=now)

@@ -11,7 +11,8 @@ from django.db.models import QuerySet
 from ledger import sql
 from ledger.errors import Invalid, Refusal
 from ledger.journal import Kind, Stamp
-from ledger.redaction import redacted, stripped
+from ledger.notes import clean_note
+from ledger.sealing import seal
 from retries.models import Operation
 from retries.operations.bulk_verb import BulkVerb, Options
 from retries.operations.recording import record_event
@@ -71,7 +72,7 @@ def start_operation(
     """
     verb = find_verb(verb_name)
     options = verb.check(options or {})
-    reason = stripped(redacted(reason)).strip()[:REASON_LENGTH]
+    reason = clean_note(reason, limit=REASON_LENGTH)
     operation = create_operation(
         verb, options, query=query, reason=reason, counted_at=counted_at or stamp.at, stamp=stamp
     )
@@ -100,11 +101,13 @@ def create_operation(
     verb: BulkVerb, options: Options, *, query: str, reason: str, counted_at: datetime, stamp: Stamp
 ) -> Operation:
     """Store an operation that has no rows yet."""
+    masked, sealed = seal(options | ({"reason": reason} if reason else {}))
     return Operation.objects.create(
         verb=verb.name,
         noun=verb.noun,
-        options=options | ({"reason": reason} if reason else {}),
-        query=query[:QUERY_LENGTH],
+        options=masked,
+        sealed=sealed,
+        query=clean_note(query, limit=QUERY_LENGTH),
         reason=reason,
         project_ids=[],
         matching=0,

@@ -7,7 +7,8 @@ from uuid import UUID
 from ledger import sql
 from ledger.journal import Kind, Stamp
 from ledger.models import Event, Plan, PlanState, Task
-from ledger.plans.editing import lock_plans, reason_data, record_event, update_columns
+from ledger.notes import noted
+from ledger.plans.editing import lock_plans, record_event, update_columns
 from ledger.states import FINAL
 from retries import checkpoints, task_actions
 from retries.models import Escalation
@@ -42,7 +43,7 @@ def abort(plan_ids: Iterable[UUID], *, reason: str = "", stamp: Stamp) -> list[P
             data={
                 "aborted": sum(stopped.values()),
                 "running": len(stopped) - sum(stopped.values()),
-                **reason_data(reason),
+                **noted(reason, name="reason"),
             },
         )
     return changed

@@ -8,7 +8,7 @@ from ledger import journal, sql
 from ledger.errors import Invalid, VersionMismatch
 from ledger.journal import Kind, Stamp
 from ledger.models import Project
-from ledger.redaction import clean, redacted
+from ledger.notes import clean_message
 from retries.models import RetryPolicy
 from retries.states import PolicyScope
 
@@ -63,7 +63,7 @@ def record_change(
 ) -> None:
     """Note in the journal which policies a person changed."""
     data: dict[str, Any] = dict(changed)
-    if said := clean(redacted(reason.strip()), limit_bytes=REASON_BYTES):
+    if said := clean_message(reason, limit_bytes=REASON_BYTES):
         data["reason"] = said
     journal.record(
         Kind.PROJECT_POLICIES_CHANGED,

@@ -37,7 +37,9 @@ KIND = RowKind(
     records={
         "escalation": select_records(
             "escalation",
-            "jsonb_build_object('escalation', to_jsonb(e), 'agent', a.name, 'project', p.name)",
+            """jsonb_build_object(
+                'escalation', to_jsonb(e) - 'sealed', 'agent', a.name, 'project', p.name
+            )""",
             "array_remove(array[e.id::text, e.task_id::text, e.instruction_id::text], null)",
             SOURCE,
         )

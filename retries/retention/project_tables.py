@@ -80,4 +80,6 @@ SECRETS: Mapping[str, tuple[str, ...]] = {
     "ledger_invitation": ("digest",),
     "ledger_idempotencykey": ("body", "fingerprint"),
     "retries_channel": ("address", "signing_secrets"),
+    "retries_escalation": ("sealed",),
+    "retries_operation": ("sealed",),
 }

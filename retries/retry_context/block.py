@@ -68,10 +68,14 @@ LAST_ADVICE = (
 
 @dataclass(frozen=True, slots=True)
 class Guidance:
-    """A person's fix, or the answer to a question."""
+    """A person's fix, or the answer to a question.
+
+    `masked` is the text without its secrets, where `text` is for the task's agent and has some.
+    """
 
     text: str
     question: str = ""
+    masked: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +102,8 @@ class History:
     """The history of a task's attempts.
 
     `failures` are all of them, oldest first. `fix` is a person's latest answer that is still
-    valid, `question` what it answers, and `earlier` the valid answers before it, oldest first.
-    `blockers` are those that were cleared, oldest first.
+    valid, `masked` the same without secrets, `question` what it answers, and `earlier` the valid
+    answers before it, oldest first. `blockers` are those that were cleared, oldest first.
     `progress` is the last progress that the previous attempt reported, and `standing` the sentence
     about its end, if it did not fail. `trial` is the task's side of a running experiment, and
     `known_fix` is for the newest failure.
@@ -107,6 +111,7 @@ class History:
 
     failures: Sequence[FailureRecord] = ()
     fix: str = ""
+    masked: str = ""
     question: str = ""
     earlier: Sequence[Guidance] = ()
     blockers: Sequence[Blocker] = ()
@@ -129,12 +134,19 @@ class History:
     @property
     def guidance(self) -> list[Guidance]:
         """All valid answers, oldest first, without characters that XML cannot contain."""
-        answers = (*self.earlier, Guidance(self.fix, self.question))
+        answers = (*self.earlier, Guidance(self.fix, self.question, self.masked))
         return [
-            Guidance(text, clean_text(each.question))
+            Guidance(text, clean_text(each.question), clean_text(each.masked))
             for each in answers
             if (text := clean_text(each.text))
         ]
+
+    def mask(self, block: str) -> str:
+        """Return a block that was rendered from this history without a person's secrets."""
+        for each in self.guidance:
+            if each.masked:
+                block = block.replace(escaped(each.text), escaped(each.masked))
+        return block
 
 
 def render_retry_context(

@@ -9,6 +9,7 @@ from ledger import sql
 from ledger.journal import Kind
 from ledger.models import Attempt, Event
 from ledger.moves import CHECKPOINT
+from ledger.sealing import unseal
 from ledger.sql import Row
 from ledger.tasks.lineage import fetch_lineages
 from retries import claims
@@ -56,9 +57,10 @@ class Answers:
     closings: dict[int, Closing] = field(default_factory=dict)
 
 
-def load_histories(task_ids: Iterable[UUID]) -> dict[UUID, History]:
+def load_histories(task_ids: Iterable[UUID], *, typed: bool = False) -> dict[UUID, History]:
     """Return the history of each task, in six queries for any number of tasks.
 
+    With `typed`, for the tasks' own agent, answers are as people typed them; else without secrets.
     Where a fix worked for the newest failures before, some more read its counts; where an attempt
     was blocked, one more reads by what.
     """
@@ -71,7 +73,7 @@ def load_histories(task_ids: Iterable[UUID]) -> dict[UUID, History]:
     for row in rows.values("task_id", "number", "outcome", *FAILURE_COLUMNS):
         found = {name.removeprefix(FAILURE_PREFIX): value for name, value in row.items()}
         ended[owners[row["task_id"]]].append(found)
-    answers = find_answers(owners, read_escalations(owners))
+    answers = find_answers(owners, read_escalations(owners, typed=typed))
     progress = claims.fetch_last_progress(owners)
     trials, known = find_trials(ids), find_known_fixes(ended.values())
     return {
@@ -136,6 +138,7 @@ def build_history(
     return History(
         failures=[build_failure(row) for row in ended if row["at"] is not None],
         fix=last.text,
+        masked=last.masked,
         question=last.question,
         earlier=earlier,
         blockers=answers.blockers,
@@ -185,17 +188,22 @@ def build_failure(row: Mapping[str, Any]) -> FailureRecord:
     )
 
 
-def read_escalations(task_ids: Iterable[UUID]) -> list[dict[str, Any]]:
+def read_escalations(task_ids: Iterable[UUID], *, typed: bool = False) -> list[dict[str, Any]]:
     """Return what the escalations of tasks asked and were answered, oldest first.
 
     That of a blocked attempt has what blocked it as `blocker`.
     """
     rows = Escalation.objects.filter(task_id__in=task_ids).order_by("id")
-    columns = ("task_id", "attempts", "state", "reason", "action", "fix", "question")
+    columns = ("task_id", "attempts", "state", "reason", "action", "fix", "question", "sealed")
     found = list(rows.values(*columns))
     blocked = {row["task_id"] for row in found if row["reason"] == Reason.BLOCKED}
     texts = find_blockers(blocked) if blocked else {}
-    return [row | {"blocker": texts.get((row["task_id"], row["attempts"]), "")} for row in found]
+    for row in found:
+        row["blocker"] = texts.get((row["task_id"], row["attempts"]), "")
+        if typed and row["sealed"]:
+            row["masked"] = row["fix"]
+            row["fix"] = unseal(row, row["sealed"])["fix"]
+    return found
 
 
 def find_blockers(task_ids: Collection[UUID]) -> dict[tuple[UUID, int], str]:
@@ -234,7 +242,7 @@ def find_answers(
             guidance.clear()
         if row["action"] in TEXT_ANSWERS:
             question = row["question"] if row["action"] == Answer.ANSWER else ""
-            guidance.append(Guidance(row["fix"], question))
+            guidance.append(Guidance(row["fix"], question, row.get("masked", "")))
     return by_task
 
 
@@ -250,17 +258,23 @@ def may_have_history(type: str, attempt: int) -> bool:
 
 
 def render_next_context(
-    row: Row, *, history: History | None = None, fix: str | None = None, budget: int = BUDGET
+    row: Row,
+    *,
+    history: History | None = None,
+    fix: str | None = None,
+    typed: bool = False,
+    budget: int = BUDGET,
 ) -> str:
     """Return the retry context of the task's next attempt.
 
-    `fix` is the text that a person is about to send; it replaces the earlier answers.
+    `fix` is the text that a person is about to send; it replaces the earlier answers. With `typed`,
+    for the task's own agent, answers are as people typed them.
     """
     if not may_have_history(row["type"], row["attempts"] + 1):
         return ""
-    history = history or load_histories([row["id"]])[row["id"]]
+    history = history or load_histories([row["id"]], typed=typed)[row["id"]]
     if fix is not None:
-        history = replace(history, fix=fix, question="", earlier=())
+        history = replace(history, fix=fix, masked="", question="", earlier=())
     number, limit = next_attempt(row, fix=fix)
     return render_retry_context(history, attempt=number, max_attempts=limit, budget=budget)
 

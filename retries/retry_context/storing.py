@@ -52,7 +52,7 @@ def store_contexts(told: Iterable[tuple[Row, History, str]], *, budget: int = BU
             "elements": count_elements(context),
             "chars": len(context),
             "sha256": hashlib.sha256(context.encode()).hexdigest(),
-            "text": context,
+            "text": history.mask(context),
             "signature": fix.signature if (fix := history.told_fix) else "",
             "fix_key": fix.key if fix else "",
         }

@@ -220,6 +220,7 @@ class ResolveOut(Schema):
     escalation: EscalationOut = Field(description="the closed escalation")
     task: dict[str, Any] | None = Field(description="the task's current state")
     decision: dict[str, Any] = Field(description="what the answer did")
+    warnings: list[str] = Field(description="such as a secret in the text")
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -227,6 +228,7 @@ class ResolveOut(Schema):
                 "escalation": ESCALATION | {"state": "resolved", "options": [], "version": 2},
                 "task": None,
                 "decision": {"action": "fix", "resent_as": ID},
+                "warnings": [],
             }
         }
     )

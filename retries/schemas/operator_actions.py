@@ -3,20 +3,21 @@
 from pydantic import AwareDatetime, ConfigDict, Field
 
 from ledger.schemas.shared import In
-
-REASON_BYTES = 500
+from retries.breaker_actions import REASON_LENGTH
 
 
 class TripIn(In):
     reason: str = Field(
-        "", max_length=500, description="why, for the people who look at the breaker later"
+        "",
+        max_length=REASON_LENGTH,
+        description="why, for the people who look at the breaker later",
     )
 
     model_config = ConfigDict(json_schema_extra={"example": {"reason": "it deletes its own tests"}})
 
 
 class KeepOpenIn(In):
-    reason: str = Field("", max_length=500, description="why, for the journal")
+    reason: str = Field("", max_length=REASON_LENGTH, description="why, for the journal")
 
     model_config = ConfigDict(json_schema_extra={"example": {"reason": "its key was revoked"}})
 

@@ -15,11 +15,12 @@ from django.utils import timezone
 from pytest_django import Settings
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
+from ledger import encryption
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import SignIn, Token
 from ledger.people.browsers import end_browsers, signed_in
 from retries.models import Channel
-from retries.notifications import channels, encryption, signatures
+from retries.notifications import channels, signatures
 from retries.notifications.channels import ChannelSpec, Created
 from tests.conftest import Api
 from tests.factories import make_project

@@ -10,7 +10,7 @@ from tenfour.nouns.noun import Noun, Parser
 from tenfour.nouns.reading import Filter, make_action, make_list, make_show
 from tenfour.nouns.record import Layout
 from tenfour.nouns.rows import Kind, act
-from tenfour.terminal import json_object, text_of, wrong_usage
+from tenfour.terminal import json_object, note, text_of, wrong_usage
 
 KIND = Kind("/v1/escalations", "escalation", "escalations")
 COLUMNS = (
@@ -95,7 +95,10 @@ def resolve(client: Client, id: str, args: argparse.Namespace) -> Row:
         "note": args.note,
         "dependents": args.dependents,
     }
-    return act(client, KIND.path_of(id, "resolve"), body)
+    row = act(client, KIND.path_of(id, "resolve"), body)
+    for warning in row.get("warnings", ()):
+        note(warning)
+    return row
 
 
 def describe_resolution(row: Row) -> str:

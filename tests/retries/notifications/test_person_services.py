@@ -21,11 +21,12 @@ from django.db import connection
 from django.utils import timezone
 from django.utils.html import strip_tags
 
+from ledger import encryption
 from ledger.journal import Stamp
 from retries.escalations import answering, assignment
 from retries.escalations.choices import Choice
 from retries.models import Channel, Delivery, Escalation, NotificationRule
-from retries.notifications import channels, encryption, person_services, rules, trials
+from retries.notifications import channels, person_services, rules, trials
 from retries.notifications.messages import Message
 from retries.states import Answer
 from tests.factories import make_agent, make_project

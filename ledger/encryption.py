@@ -1,4 +1,4 @@
-"""Encrypt the secrets of channels with keys that are derived from Django's secret keys."""
+"""Encrypt secrets with keys that are derived from Django's secret keys."""
 
 import base64
 import json
@@ -54,6 +54,6 @@ def load_keys() -> MultiFernet:
 
 
 def key_from(secret: str) -> Fernet:
-    """Return the key for channels that follows from a secret key, which also signs cookies."""
+    """Return the key that follows from a secret key, which also signs cookies."""
     derived = HKDF(SHA256(), 32, salt=None, info=PURPOSE).derive(secret.encode())
     return Fernet(base64.urlsafe_b64encode(derived))

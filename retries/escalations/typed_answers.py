@@ -1,0 +1,63 @@
+"""Keep an answer with a secret as a person typed it, for the agent of its task alone."""
+
+from typing import Any
+
+from django.db import transaction
+
+from ledger import encryption
+from ledger.redaction import holds_secret
+from ledger.sealing import seal, unseal
+from retries.escalations.choices import Choice
+from retries.models import Escalation
+
+# what Tenfour does with a secret in a text, by what the text is for
+WARNINGS = {
+    "task": (
+        "This looks like it contains a secret. Only this task's agent will see it; it will not be "
+        "suggested for other failures."
+    ),
+    "tasks": (
+        "This looks like it contains a secret. Only the agents of these tasks will see it; it will "
+        "not be suggested for other failures."
+    ),
+    "instruction": (
+        "This looks like it contains a secret. An instruction is stored as you type it, and "
+        "everyone in this project can read it."
+    ),
+}
+
+
+def find_warning(typed: Any, *, about: str = "task") -> str:
+    """Return the warning for what a person types; empty without a secret in it."""
+    return WARNINGS[about] if holds_secret(typed) else ""
+
+
+def list_warnings(choice: Choice, escalation: Escalation) -> list[str]:
+    """Return the warnings about an answer: its text or its values hold a secret."""
+    about = "task" if escalation.task_id else "instruction"
+    found = find_warning([choice.fix, choice.response], about=about)
+    return [found] if found else []
+
+
+def build_columns(fix: str, response: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the columns for an answer's text and values: masked, and as typed, encrypted."""
+    masked, sealed = seal({"fix": fix, "response": response})
+    return {**masked, "sealed": sealed}
+
+
+def reveal(escalation: Escalation) -> Escalation:
+    """Return the escalation with its answer as it was typed, for its agent."""
+    if escalation.sealed:
+        masked = {"fix": escalation.fix, "response": escalation.response}
+        typed = unseal(masked, escalation.sealed)
+        escalation.fix, escalation.response = typed["fix"], typed["response"]
+    return escalation
+
+
+def reencrypt() -> None:
+    """Encrypt all answers with the current key."""
+    with transaction.atomic():
+        for row in Escalation.objects.exclude(sealed="").select_for_update().only("sealed"):
+            if not encryption.is_current(row.sealed):
+                sealed = encryption.rotate(row.sealed)
+                Escalation.objects.filter(pk=row.pk).update(sealed=sealed)
