@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from ledger.redaction import redacted
+
 # The client sends its time, so that a wrong clock is found before leases look expired.
 CLOCK = "HTTP_TENFOUR_CLOCK"
 LONGEST = 120
@@ -32,4 +34,5 @@ def describe_call(meta: Mapping[str, Any], *, now: datetime) -> dict[str, Any]:
 
 
 def clip(text: str) -> str:
-    return "".join(c for c in text[:LONGEST] if c.isprintable() and not "\ud800" <= c <= "\udfff")
+    shown = redacted(text)[:LONGEST]
+    return "".join(c for c in shown if c.isprintable() and not "\ud800" <= c <= "\udfff")

@@ -35,9 +35,9 @@ def noted(note: str, *, name: str = "note", limit: int = NOTE_LENGTH) -> dict[st
     return {name: text} if text else {}
 
 
-def clean_title(title: str, *, limit: int | None = None) -> str:
-    """Return a title or name for storage: without secrets, but with the joiners of words."""
-    return titled(redacted(title)).strip()[:limit]
+def clean_title(title: str) -> str:
+    """Return a title for storage: without secrets, but with the joiners of words."""
+    return titled(redacted(title)).strip()
 
 
 def mask_key(key: str, *, limit: int) -> str:

@@ -7,7 +7,7 @@ secrets; the output of programs is also cleaned.
 import re
 from collections import Counter
 from collections.abc import Collection
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, AnyStr, TypeVar, cast
 
 from pydantic_core import to_json
@@ -119,6 +119,12 @@ def holds_secret(value: Any) -> bool:
     found: Counter[str] = Counter()
     _deep(value, found, 0)
     return bool(found)
+
+
+@lru_cache(maxsize=4096)
+def had_secret(text: str) -> bool:
+    """Return whether a text contains a secret, or the mask of one."""
+    return bool(MASKED.search(text)) or holds_secret(text)
 
 
 def redact(value: T, *, as_json: bytes | None = None) -> tuple[T, Counter[str]]:

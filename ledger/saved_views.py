@@ -6,7 +6,6 @@ from ledger import journal
 from ledger.errors import Invalid, InvalidTransition
 from ledger.journal import Kind, Stamp
 from ledger.models import Project, SavedView
-from ledger.notes import clean_title
 from ledger.redaction import redacted
 
 MOST = 20  # of a list in a project
@@ -39,7 +38,7 @@ def save_view(
             view = SavedView.objects.create(
                 project=project,
                 list=listed,
-                name=clean_title(name, limit=NAME_LENGTH),
+                name=redacted(name)[:NAME_LENGTH],
                 query=redacted(query),
                 sort=sort,
                 created_by=stamp.actor.name,

@@ -21,9 +21,9 @@ from ledger.errors import InvalidTransition, Refusal
 from ledger.journal import Actor, Kind, Stamp
 from ledger.models import Agent, Project, Token
 from ledger.models.token import TokenKind
-from ledger.notes import clean_title
 from ledger.permissions import holds_scope, may
 from ledger.principal import Principal
+from ledger.redaction import redacted
 from ledger.scopes import PRESETS, TOKENS_WRITE
 from ledger.sql import Row
 
@@ -123,7 +123,7 @@ def issue(
         kind,
         project_id=project.pk,
         agent_id=agent.pk if agent else None,
-        name=clean_title(name, limit=64) or (agent.name if agent else kind.value)[:64],
+        name=redacted(name)[:64] or (agent.name if agent else kind.value)[:64],
         scopes=PRESETS[kind] | ({TOKENS_WRITE} if manages_tokens else set()),
         days=days,
         stamp=stamp,

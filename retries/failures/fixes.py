@@ -9,13 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from functools import lru_cache
 from hashlib import sha256
 from uuid import UUID
 
 from ledger import sql
 from ledger.models import Failure
-from ledger.redaction import MASKED, holds_secret
+from ledger.redaction import had_secret
 from ledger.sql import Row
 from ledger.states import Outcome
 from ledger.tasks.lineage import lineage_cte
@@ -288,14 +287,9 @@ def fetch_outcomes(pattern_ids: Iterable[UUID]) -> list[Row]:
     return list_learnable(sql.run(OF_PATTERNS, patterns=ids)) if ids else []
 
 
-@lru_cache(maxsize=4096)
-def is_learnable(fix: str) -> bool:
-    """Return whether other tasks may be told a fix: none that held a secret, even a masked one."""
-    return not MASKED.search(fix) and not holds_secret(fix)
-
-
 def list_learnable(rows: Iterable[Row]) -> list[Row]:
-    return [row for row in rows if is_learnable(row["fix"])]
+    """Return the rows of the fixes that other tasks may be told: of those without a secret."""
+    return [row for row in rows if not had_secret(row["fix"])]
 
 
 # ---- learned fixes
@@ -325,10 +319,7 @@ def find_learned_fixes(failure_ids: Iterable[UUID]) -> dict[Signed, list[Learned
 
 
 def pick_learned(failure: Failure, learned: Mapping[Signed, list[LearnedFix]]) -> list[LearnedFix]:
-    """Return the fixes for a failure's signature, of those learned by pattern and signature.
-
-    The failure is read with `grouped`.
-    """
+    """Return the fixes that were learned for a failure, which is read with `grouped`."""
     grouped = getattr(failure, "grouped", None)
     return learned.get((grouped.pattern_id, grouped.signature), []) if grouped else []
 
