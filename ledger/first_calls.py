@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from ledger import sql
 from ledger.call_facts import describe_call
+from ledger.notes import clean_note
 
 REMEMBERED = 10_000
 FIRST_HOOK = """update ledger_token set first_hook = %(call)s::jsonb
@@ -20,7 +21,10 @@ def note_first_hook(token_id: UUID, event: str, meta: Mapping[str, Any]) -> None
     """Store the event if it is the token's first; a process asks the database once per token."""
     if token_id not in noted_tokens():
         now = timezone.now()
-        call = describe_call(meta, now=now) | {"what": event[:64], "at": now.isoformat()}
+        call = describe_call(meta, now=now) | {
+            "what": clean_note(event, limit=64),
+            "at": now.isoformat(),
+        }
         sql.run(FIRST_HOOK, id=token_id, call=json.dumps(call))
         remember(token_id)
 

@@ -27,8 +27,9 @@ AS_SENT = {
     ("ledger_instruction", "expect_type"),
     ("ledger_standinginstruction", "expect_match"),
     ("ledger_standinginstruction", "expect_type"),
-    ("ledger_standinginstruction", "match"),
-    ("ledger_standinginstruction", "on_type"),
+    ("ledger_standinginstruction", "match_exact"),
+    ("ledger_standinginstruction", "match_globs"),
+    ("ledger_standinginstruction", "signal_type"),
 }
 
 

@@ -30,7 +30,7 @@ from ledger.planfile.markup_scanner import (
     text_between,
     unescape,
 )
-from ledger.planfile.model import TASK_REF, TITLE_LENGTH, LineErrors
+from ledger.planfile.model import TASK_REF, TITLE_LENGTH, LineErrors, shorten_title
 from ledger.planfile.outline import NO_TASKS, read_outline
 from ledger.planfile.values import RawPlan
 from ledger.planfile.verification import describe_verification
@@ -126,7 +126,7 @@ def read_markdown(text: str) -> RawPlan:
     masked = mask_code(body)
     if heading := HEADING.search(masked):
         title = body[heading.start(1) : heading.end()]
-        header.setdefault("title", title.rstrip(" #")[:TITLE_LENGTH])
+        header.setdefault("title", shorten_title(title.rstrip(" #")))
     if (objective := text_between(body, "<objective>", "</objective>")) is not None:
         header.setdefault("objective", textwrap.dedent(objective).strip())
     if not TASK_START.search(masked):
@@ -253,8 +253,8 @@ def read_task(element: TaskElement, warnings: list[str]) -> dict[str, Any]:
     if "title" not in task and (title := derive_title(task)):
         task["title"] = title
     if len(task.get("title", "")) > TITLE_LENGTH:
+        task["title"] = shorten_title(task["title"])
         warnings.append(f"Shortened a title: '{truncate(task['title'], 40)}'.")
-        task["title"] = truncate(task["title"], TITLE_LENGTH)
     return task | ({"payload": payload} if payload else {})
 
 
@@ -287,7 +287,7 @@ def derive_title(task: Mapping[str, Any]) -> str:
     """Return the first line of the question or action; hand-written checkpoints have no name."""
     text = task.get("question") or task.get("action") or ""
     line = next((each.strip() for each in text.splitlines() if each.strip()), "")
-    return truncate(line, TITLE_LENGTH)
+    return shorten_title(line)
 
 
 def read_verify(part: Node) -> dict[str, Any]:

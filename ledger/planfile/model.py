@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from ledger.errors import Refusal
+from ledger.redaction import redacted
+from ledger.text import truncate
 
 BYTES = 1_048_576
 MOST_TASKS = 500
@@ -25,6 +27,11 @@ TASK_REF = re.compile(r"task-([1-9][0-9]{0,5})")
 NUMBERED_TASK = re.compile(r"([0-9]{1,9}-[0-9]{1,9})[-:](.+)")
 # Spellings of task-1 whose number is clear: 1, 01, T1, T001, task-1, Task 1, task_1, #1.
 TASK_NUMBER = re.compile(r"(?:#|t|task[-_ ]?)?0{0,9}([1-9][0-9]{0,5})", re.I)
+
+
+def shorten_title(title: str) -> str:
+    """Return a title of at most TITLE_LENGTH; the cut divides no secret."""
+    return truncate(redacted(title), TITLE_LENGTH)
 
 
 class BadRef(Refusal):

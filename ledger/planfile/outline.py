@@ -14,11 +14,10 @@ from typing import Any
 from ledger.errors import Invalid
 from ledger.planfile.canonical import SEQUENTIAL
 from ledger.planfile.fences import mask_fences
-from ledger.planfile.model import MOST_TASKS, TITLE_LENGTH, LineErrors
+from ledger.planfile.model import MOST_TASKS, LineErrors, shorten_title
 from ledger.planfile.task_lists import leave_out_done, number_ref, suggest_ref
 from ledger.planfile.values import RawPlan
 from ledger.planfile.verification import describe_verification
-from ledger.text import truncate
 
 NO_TASKS = (
     "The plan has no tasks. Start each one with <task …> on a line of its own, with a heading such "
@@ -223,7 +222,7 @@ def number_entries(entries: Sequence[Entry], errors: LineErrors) -> list[str]:
 def build_task(entry: Entry, refs: list[str], n: int, warnings: list[str]) -> dict[str, Any]:
     """Return the nth entry as a task in the canonical form."""
     body = textwrap.dedent("\n".join(entry.body)).strip("\n").rstrip()
-    task: dict[str, Any] = {"ref": refs[n], "title": truncate(entry.title, TITLE_LENGTH)}
+    task: dict[str, Any] = {"ref": refs[n], "title": shorten_title(entry.title)}
     if task["title"] != entry.title:
         body = f"{entry.title}\n\n{body}".rstrip()
     payload = {"id": entry.number} if "." in entry.number else {}

@@ -8,11 +8,16 @@ from typing import Any
 
 from ledger.errors import Invalid
 from ledger.planfile.canonical import PARALLEL, TASK_KEYS
-from ledger.planfile.model import TITLE_LENGTH, BadRef, DuplicateRef, UnknownNeed, refusal_at
+from ledger.planfile.model import (
+    BadRef,
+    DuplicateRef,
+    UnknownNeed,
+    refusal_at,
+    shorten_title,
+)
 from ledger.planfile.task_lists import leave_out_done, number_ref, suggest_ref
 from ledger.planfile.values import RawPlan
 from ledger.planfile.verification import describe_verification
-from ledger.text import truncate
 
 # Keys of its tasks that a plan in Tenfour's own format does not have.
 OWN_KEYS = ("testStrategy", "details", "dependencies", "subtasks", "status", "description")
@@ -132,7 +137,7 @@ class TagReader:
         }
         task: dict[str, Any] = {
             "ref": ref,
-            "title": truncate(title.strip(), TITLE_LENGTH),
+            "title": shorten_title(title.strip()),
             "needs": self.read_needs(item, at, prefix),
             "payload": payload | {"id": number},
         }

@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 from ledger.errors import Invalid
+from ledger.redaction import redacted
 from ledger.sessions.message_parts import Call, Media, Part, Result, Text, Thinking
 
 # a sender's role -> the stored role
@@ -117,7 +118,7 @@ def read_block(block: Any, pointer: str) -> list[Part]:
         ]
     if kind in MEDIA:
         name = block.get("title") or block.get("filename") or ""
-        return [Media(MEDIA[kind], name[:NAME_LENGTH] if isinstance(name, str) else "")]
+        return [Media(MEDIA[kind], redacted(name)[:NAME_LENGTH] if isinstance(name, str) else "")]
     raise Invalid(f"{pointer}/type", f"{describe(kind)} is not a known type of block.")
 
 
@@ -194,7 +195,7 @@ def name_of(block: dict[str, Any], pointer: str) -> str:
     name = block.get("name")
     if not isinstance(name, str) or not name.strip():
         raise Invalid(f"{pointer}/name", "A tool call must name its tool.")
-    return name[:NAME_LENGTH]
+    return redacted(name)[:NAME_LENGTH]
 
 
 def read_name(block: dict[str, Any], names: tuple[str, ...], pointer: str) -> str:
@@ -205,7 +206,7 @@ def read_name(block: dict[str, Any], names: tuple[str, ...], pointer: str) -> st
             continue
         if not isinstance(value, str):
             raise Invalid(f"{pointer}/{name}", f"{name} must be a string.")
-        return value[:NAME_LENGTH]
+        return redacted(value)[:NAME_LENGTH]
     return ""
 
 

@@ -21,7 +21,9 @@ from ledger.errors import Invalid, NotFound, PayloadTooLarge
 from ledger.journal import Stamp
 from ledger.models import Agent, Attempt, Message, Session
 from ledger.models.session import TrackerName
+from ledger.notes import mask_key
 from ledger.redaction import redact, redacted, titled
+from ledger.secret_forms import LONGEST_SECRET
 from ledger.sessions.message_parts import Part, Text, parts_as_json
 from ledger.sessions.statements import CREATE, STORE, STORE_SINGLE
 from ledger.text import truncate
@@ -76,7 +78,7 @@ def create_session(
     """
     if tracker not in TrackerName.values:
         raise Invalid("/tracker", f"tracker is one of: {', '.join(TrackerName.values)}.")
-    check_external_id(external_id)
+    external_id = check_external_id(external_id)
     hidden = redacted(metadata or {})
     size = len(to_json(hidden))
     if size > METADATA_BYTES:
@@ -102,20 +104,23 @@ def create_session(
     return sessions.get(agent=agent, external_id=external_id), False
 
 
-def check_external_id(external_id: str | None) -> None:
+def check_external_id(external_id: str | None) -> str | None:
+    """Return the id for storage, or raise Invalid."""
     if external_id is None:
-        return
+        return None
     if not external_id.strip() or len(external_id) > EXTERNAL_ID_LENGTH:
         raise Invalid(
             "/external_id", f"external_id must have 1 to {EXTERNAL_ID_LENGTH} characters."
         )
     if not external_id.isprintable():
         raise Invalid("/external_id", "external_id must have no invisible characters.")
+    return mask_key(external_id, limit=EXTERNAL_ID_LENGTH)
 
 
 def cut_title(text: str) -> str:
     """Return the start of a prompt as a title, on one line."""
-    return truncate(" ".join(titled(redacted(text[:4096])).split()), TITLE_LENGTH)
+    start = redacted(text[: 4096 + LONGEST_SECRET])[:4096]
+    return truncate(" ".join(titled(start).split()), TITLE_LENGTH)
 
 
 def store_messages(

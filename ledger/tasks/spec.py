@@ -13,7 +13,7 @@ from pydantic_core import from_json, to_json
 from ledger.errors import Invalid, PayloadTooLarge
 from ledger.models import Task
 from ledger.models.task import OnExhausted
-from ledger.redaction import redact
+from ledger.redaction import redact, redacted
 
 TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 TITLE_LENGTH = 200
@@ -101,6 +101,8 @@ def check(spec: Spec, *, pointer: str) -> None:
             f"{pointer}/type",
             "type must have 1 to 64 characters: letters, digits, and . _ : - after the first.",
         )
+    if redacted(spec.type) != spec.type:
+        raise Invalid(f"{pointer}/type", "type must not contain a secret. Name the kind of work.")
     if len(spec.title) > TITLE_LENGTH:
         raise Invalid(f"{pointer}/title", f"title must have at most {TITLE_LENGTH} characters.")
     backoff = spec.backoff

@@ -5,7 +5,6 @@ from uuid import UUID
 
 from ledger import instructions, optional_cache
 from ledger.models import Attempt, Instruction
-from ledger.redaction import stripped
 from ledger.schemas.instructions import instruction_out
 from ledger.states import InstructionState, Outcome
 from retries.agent_hooks.answers import TEXT_LENGTH, Answer, add_context, end_turn_at_once
@@ -18,7 +17,6 @@ MOST_INSTRUCTIONS = 10
 # In front of an instruction's content, where it is urgent.
 PREFIX_LENGTH = 20
 GAP = "\n\n"
-SESSION_LENGTH = 128
 TOLD_SECONDS = 7 * 24 * 3600
 
 ABORTED = (
@@ -113,7 +111,7 @@ def deliver(caller: HookCaller, *, room: int, now: datetime) -> list[str]:
     rows = instructions.pull(
         caller.scoped("instructions:ack"),
         limit=limit,
-        session=stripped(caller.session)[:SESSION_LENGTH] or None,
+        session=caller.session_name or None,
         now=now,
     )
     return [instruction_out(row)["text"] for row in rows]

@@ -12,6 +12,7 @@ from ledger import journal, optional_cache
 from ledger.api.auth import actor
 from ledger.journal import Kind, Stamp
 from ledger.models import Attempt
+from ledger.notes import clean_note
 from ledger.redaction import redacted, stripped
 from ledger.signal_matching import report_signal
 from ledger.standing_instructions.editing import SESSION_START
@@ -30,7 +31,7 @@ from retries.agent_hooks.events import (
     signals_of,
     text_in,
 )
-from retries.agent_hooks.reaching import GAP, SESSION_LENGTH, deliver, reach
+from retries.agent_hooks.reaching import GAP, deliver, reach
 from retries.agent_hooks.sessions import (
     HEARTBEAT_EVERY,
     HookCaller,
@@ -338,8 +339,8 @@ def note_attention(happening: Happening) -> Answer:
         stamp=Stamp(actor(caller.principal), happening.now, caller.bearer.request_id),
         data={
             "message": message,
-            "type": stripped(event.type)[:TYPE_LENGTH],
-            "session": stripped(event.session)[:SESSION_LENGTH],
+            "type": clean_note(event.type, limit=TYPE_LENGTH),
+            "session": caller.session_name,
         },
     )
     return {}

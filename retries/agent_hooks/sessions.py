@@ -14,6 +14,7 @@ from ledger.models import Attempt, Task
 from ledger.notes import mask_key
 from ledger.permissions import may
 from ledger.principal import Principal
+from ledger.redaction import stripped
 from ledger.tokens import Bearer
 from retries import claims
 from retries.agent_hooks.answers import TEXT_LENGTH, fit
@@ -26,6 +27,7 @@ from retries.retry_context.storing import store_contexts
 # A hook can't send heartbeats while a tool runs, so the lease outlasts a long test run.
 LEASE_S = 1800
 HEARTBEAT_EVERY = timedelta(seconds=30)
+SESSION_LENGTH = 128
 WORKER = "session:"
 # The agent needs the id to ask a person, or to report that it is blocked.
 NAME = "\n\n(Your attempt is {id}. Tenfour reports it when you stop.)"
@@ -48,6 +50,11 @@ class HookCaller:
     def scoped(self, scope: str) -> Bearer:
         """Return the token as the caller of statements that need this scope."""
         return replace(self.bearer, scope=scope)
+
+    @property
+    def session_name(self) -> str:
+        """Return the session's id as it is stored."""
+        return mask_key(stripped(self.session), limit=SESSION_LENGTH)[:SESSION_LENGTH]
 
     @property
     def worker_id(self) -> str:

@@ -167,7 +167,7 @@ def hold(caller: HookCaller, now: datetime) -> Answer:
     """
     agent = Agent.objects.get(pk=caller.agent_id)
     stamp = Stamp(actor(caller.principal), now, caller.bearer.request_id)
-    found = hold_stop(agent, session=caller.session, stamp=stamp)
+    found = hold_stop(agent, session=caller.session_name, stamp=stamp)
     texts = [found.text] if found.held else []
     if count_blocks(caller) < MOST_BLOCKS:
         texts += deliver(caller, room=TEXT_LENGTH - sum(map(len, texts)), now=now)

@@ -15,6 +15,7 @@ from ledger import encryption, sql
 from ledger.errors import Invalid, NotFound, VersionMismatch
 from ledger.journal import Kind, Stamp
 from ledger.models import Project
+from ledger.redaction import redacted
 from ledger.text import truncate
 from retries.models import Channel, Delivery
 from retries.models.notification_channel import ChannelKind, ChannelState, DisabledBecause
@@ -74,7 +75,7 @@ def create_channel(spec: ChannelSpec, *, project: Project | None, stamp: Stamp) 
         channel = Channel.objects.create(
             project=project,
             kind=spec.kind,
-            name=spec.name,
+            name=redacted(spec.name)[:NAME_LENGTH],
             service=service,
             address=encryption.encrypt(spec.url),
             shown_address=shown,
@@ -113,7 +114,7 @@ def update_channel(
         )
         check_spec(spec, has_url="url" in changes)
         before = {name: getattr(channel, name) for name in CHANGEABLE}
-        channel.name, channel.events = spec.name, list(spec.events)
+        channel.name, channel.events = redacted(spec.name)[:NAME_LENGTH], list(spec.events)
         channel.include_details, channel.person = spec.include_details, spec.person
         if "url" in changes:
             channel.service, channel.shown_address = describe_address(spec.kind, spec.url)

@@ -140,7 +140,7 @@ class ChatModel:
     def _excerpt(self, text: str) -> str:
         """Return the start of what an endpoint said, without secrets."""
         text = text.replace(self._key, "[redacted]") if self._key else text
-        text = redacted(stripped(text[: REASON_LENGTH * 10]))
+        text = redacted(stripped(text))
         return truncate(" ".join(text.split()), REASON_LENGTH) or "nothing"
 
 
