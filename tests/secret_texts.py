@@ -28,7 +28,7 @@ AS_SENT = {
     ("ledger_standinginstruction", "expect_match"),
     ("ledger_standinginstruction", "expect_type"),
     ("ledger_standinginstruction", "match_exact"),
-    ("ledger_standinginstruction", "match_globs"),
+    ("ledger_standinginstruction", "path_pattern"),
     ("ledger_standinginstruction", "signal_type"),
 }
 

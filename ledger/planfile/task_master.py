@@ -9,6 +9,7 @@ from typing import Any
 from ledger.errors import Invalid
 from ledger.planfile.canonical import PARALLEL, TASK_KEYS
 from ledger.planfile.model import (
+    TITLE_LENGTH,
     BadRef,
     DuplicateRef,
     UnknownNeed,

@@ -70,7 +70,7 @@ def test_the_values_of_an_answer_are_for_the_agent_that_asked(
     operator: Api, coder: Api, agent: Agent
 ) -> None:
     """The name of a value says that it is secret."""
-    made = operator("POST", "/tasks", {"agent": "coder", "type": "code"}).body["task"]
+    made = operator("POST", "/tasks", {"agent": "coder", "type": "code"}).body
     (claimed,) = coder("POST", "/claims", {}).body["data"]
     question = {
         "question": "Which PIN?",
@@ -151,6 +151,7 @@ def test_a_lost_key_leaves_the_mask_and_a_new_one_encrypts_again(
     assert MASKED in coder("GET", f"/tasks/{task.pk}/retry-context").content.decode()
 
 
+@pytest.mark.django_db(transaction=True)
 def test_an_export_has_neither_the_secret_nor_its_cipher(
     operator: Api, task: Task, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
