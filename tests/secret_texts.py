@@ -27,6 +27,7 @@ AS_SENT = {
     ("ledger_instruction", "expect_type"),
     ("ledger_standinginstruction", "expect_match"),
     ("ledger_standinginstruction", "expect_type"),
+    ("ledger_standinginstruction", "match"),
     ("ledger_standinginstruction", "match_exact"),
     ("ledger_standinginstruction", "path_pattern"),
     ("ledger_standinginstruction", "signal_type"),
