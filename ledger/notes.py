@@ -25,13 +25,13 @@ def clean_message(text: str, *, limit_bytes: int) -> str:
     return cut(clean_note(text, limit=len(text)), limit_bytes=limit_bytes)
 
 
-def noted(note: str, *, name: str = "note", limit: int = NOTE_LENGTH) -> dict[str, str]:
+def noted(note: str, *, name: str = "note") -> dict[str, str]:
     """Return the part of an event's data that says why, without secrets; empty without a note.
 
     >>> noted(" wrong branch "), noted("broken", name="reason"), noted(" ")
     ({'note': 'wrong branch'}, {'reason': 'broken'}, {})
     """
-    text = clean_note(note, limit=limit)
+    text = clean_note(note)
     return {name: text} if text else {}
 
 

@@ -29,7 +29,7 @@ from ledger.models import Agent, Task
 from retries.operations.registry import VERBS
 from tests.access_world import World, make_world
 from tests.dashboard.test_roles import NEEDS, list_forms, path_of
-from tests.factories import make_token
+from tests.factories import make_agent, make_token
 from tests.ledger.api import test_access as api_walk
 from tests.ledger.api.openapi import openapi_schema
 from tests.retries import test_admin_access as admin_walk
@@ -303,9 +303,10 @@ def test_no_form_keeps_a_secret(world: World) -> None:
 @pytest.mark.parametrize("name", sorted(VERBS))
 def test_no_operation_on_many_rows_keeps_a_secret(world: World, name: str, now: datetime) -> None:
     verb, found = VERBS[name], []
+    make_agent("other")
     texts = {"fix": fill(4000), "note": fill(1900), "reason": fill()}
     for action in ("fix", "skip"):
-        options = texts | {"action": action, "priority": 1, "agent": "coder"}
+        options = texts | {"action": action, "priority": 1, "agent": "other"}
         if name == "escalation.answer" and action == "skip":
             options.pop("fix")
 
