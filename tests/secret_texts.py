@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from django.db import connection
@@ -112,11 +111,18 @@ POSTED = re.compile(r"""(?:POST|posted|given|data)(?:\.get\(|\[)\s*["'](\w+)["']
 NAMED = re.compile(r"""<(?:textarea|input)\b[^>]*?\bname="([\w.-]+)\"""", re.S)
 
 
+def find_names(folder: str, ending: str, pattern: re.Pattern[str]) -> set[str]:
+    files = (ROOT / folder).rglob(f"*.{ending}")
+    return {name for path in files for name in pattern.findall(path.read_text())}
+
+
+@cache
+def read_fields(room: str) -> list[str]:
+    """Return the names of the fields that the views of a folder read."""
+    return sorted(find_names(f"dashboard/{room}", "py", POSTED))
+
+
 @cache
 def form_fields(room: str) -> list[str]:
     """Return the names of the fields that the pages of a folder read or show."""
-    names: set[str] = set()
-    for folder, ending, pattern in (("dashboard", "py", POSTED), ("templates", "html", NAMED)):
-        for path in (ROOT / folder / room).rglob(f"*.{ending}"):
-            names |= set(pattern.findall(Path(path).read_text()))
-    return sorted(names)
+    return sorted({*read_fields(room), *find_names(f"templates/{room}", "html", NAMED)})

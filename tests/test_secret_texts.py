@@ -42,6 +42,7 @@ from tests.secret_texts import (
     form_fields,
     list_fields,
     put,
+    read_fields,
 )
 
 pytestmark = pytest.mark.django_db
@@ -267,11 +268,19 @@ def test_no_form_keeps_a_secret(world: World) -> None:
     found: Found = []
     taken: set[str] = set()
 
-    def post(name: str, path: str, form: Mapping[str, Any], fields: list[str], size: int) -> bool:
+    def post(path: str, form: Mapping[str, Any], fields: list[str], size: int) -> bool:
+        """Post all texts; the form's own values win, so that it is not refused for them."""
         texts = dict.fromkeys(fields, fill(size))
-        data = form | texts if len(fields) == 1 else texts | form
-        where = (name, path, fields if len(fields) == 1 else "all")
-        return attempt(found, where, lambda: client.post(path, data).status_code)
+        return attempt(found, (path, size), lambda: client.post(path, texts | form).status_code)
+
+    def post_each(path: str, form: Mapping[str, Any], fields: list[str], size: int) -> bool:
+        return attempt(
+            found,
+            (path, size, "each"),
+            lambda: min(
+                client.post(path, {**form, field: fill(size)}).status_code for field in fields
+            ),
+        )
 
     posted = [
         name for name in chain.from_iterable(NEEDS.values()) if name not in ("home", "first_steps")
@@ -280,6 +289,7 @@ def test_no_form_keeps_a_secret(world: World) -> None:
         pattern = next(each for each in urlpatterns if each.name == name)
         room = str(pattern.callback.__module__).split(".")[1]
         fields = [field for field in form_fields(room) if field not in NO_TEXTS]
+        read = [field for field in read_fields(room) if field not in NO_TEXTS] or fields[:1]
         for path in list_paths(world, name):
             with transaction.atomic():
                 takes_posts = client.post(path).status_code != 405
@@ -289,9 +299,7 @@ def test_no_form_keeps_a_secret(world: World) -> None:
             for form in forms.get(name, [{}]):
                 form = {"confirmed": "yes", **form}
                 for size in (60, 9000):
-                    if post(name, path, form, fields, size) or any(
-                        [post(name, path, form, [field], size) for field in fields]
-                    ):
+                    if post(path, form, fields, size) or post_each(path, form, read, size):
                         taken.add(name)
     assert not found, list_lines(found)
     assert len(taken) > 30, taken
