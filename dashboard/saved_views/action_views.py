@@ -18,6 +18,7 @@ from ledger import saved_views
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
 from ledger.models import SavedView
+from ledger.redaction import redacted
 
 
 @require_POST
@@ -35,8 +36,8 @@ def save(request: HtmxRequest, noun: str) -> HttpResponse:
             project,
             noun,
             posted.get("name", ""),
-            query=clean(posted.get("q", "")),
-            sort=clean(posted.get("sort", ""))[:20],
+            query=clean(redacted(posted.get("q", ""))),
+            sort=clean(redacted(posted.get("sort", "")))[:20],
             stamp=stamp_of(request),
         )
     except Refusal as refusal:
