@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from config.environment import PREFIX, TESTS
 from config.local import embedded, places
 from config.local.commands import Command, run_once
 from config.local.embedded import Servers
@@ -29,17 +30,7 @@ from config.local.places import PROJECT, Place
 from tests.waiting import PATIENCE_S
 
 # Settings of the terminal that hold for tests, too; they do not see any other of ours.
-PASSED_ON = {
-    "TENFOUR_CHROMIUM",
-    "TENFOUR_REQUIRE_BROWSER",
-    "TENFOUR_REQUIRE_IMAGE",
-    "TENFOUR_CLAUDE",
-    "TENFOUR_CODEX",
-    "TENFOUR_REQUIRE_AGENTS",
-    "TENFOUR_REQUIRE_LANGGRAPH",
-    "TENFOUR_REQUIRE_PROMTOOL",
-    "TENFOUR_REQUIRE_PROXIES",
-}
+PASSED_ON = {PREFIX + name for name in TESTS}
 # Tells the workers of pytest-xdist which folder is the project's: TENFOUR_DATA is a run's own.
 OUTER_DATA = "TEST_DATA"
 # The migrated database of a copied cluster, and one for tests that copy it.
