@@ -6,6 +6,7 @@ import structlog
 from structlog.typing import EventDict, Processor
 
 from config.database_errors import OUTAGES, describe
+from ledger.redaction import redacted
 
 
 def summarize_outage(_logger: object, _method: str, event: EventDict) -> EventDict:
@@ -25,6 +26,11 @@ def join_lines(_logger: object, _method: str, event: EventDict) -> EventDict:
     return event
 
 
+def mask_secrets(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Mask secrets in an event, such as one in the address of a request or in a traceback."""
+    return redacted(event)
+
+
 SHARED: list[Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
@@ -37,13 +43,17 @@ SHARED: list[Processor] = [
 
 def formatter(as_json: bool) -> logging.Formatter:
     """Return the formatter for all loggers; it adds the request id if there is one."""
-    processors: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    processors: list[Processor] = [
+        structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+        structlog.processors.format_exc_info,
+        mask_secrets,
+    ]
     if as_json:
-        processors += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        processors.append(structlog.processors.JSONRenderer())
     else:
-        processors += [
+        processors.append(
             structlog.dev.ConsoleRenderer(
                 colors=False, exception_formatter=structlog.dev.plain_traceback
             )
-        ]
+        )
     return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=SHARED, processors=processors)

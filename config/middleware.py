@@ -27,6 +27,7 @@ from config.content_types import UTF_8
 from config.problems import PROBLEM, problem_kinds, problem_response, refusal_response
 from config.web_threads import REFUSED, takes_tokens
 from ledger.errors import Refusal
+from ledger.redaction import holds_secret
 from ledger.trace_context import parse_traceparent, received
 
 logger = logging.getLogger(__name__)
@@ -48,7 +49,8 @@ FOR_ANY_HOST = {"/healthz", "/readyz", "/metrics"}
 class RequestId:
     """Accept a well-formed X-Request-Id or create one, for responses, problems, and log lines.
 
-    The caller's trace is noted as well, for the attempts that the request opens.
+    One with a secret is replaced, too. The caller's trace is noted as well, for the attempts that
+    the request opens.
     """
 
     def __init__(self, get_response: GetResponse) -> None:
@@ -57,7 +59,8 @@ class RequestId:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         # Not request.headers, which would copy all headers of every request.
         header = request.META.get("HTTP_X_REQUEST_ID", "")
-        request.id = header if REQUEST_ID.fullmatch(header) else uuid.uuid4().hex  # type: ignore[attr-defined]
+        is_taken = REQUEST_ID.fullmatch(header) and not holds_secret(header)
+        request.id = header if is_taken else uuid.uuid4().hex  # type: ignore[attr-defined]
         structlog.contextvars.bind_contextvars(request_id=request.id)  # type: ignore[attr-defined]
         received.set(parse_traceparent(request.META.get("HTTP_TRACEPARENT")))
         response = self.get_response(request)

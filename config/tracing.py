@@ -17,6 +17,7 @@ from django.http.response import HttpResponseBase
 
 from config import __version__
 from ledger import spans
+from ledger.redaction import redacted
 from ledger.spans import Value
 from ledger.trace_context import TraceContext, received
 
@@ -186,7 +187,7 @@ class RequestSpans:
                 {
                     "http.request.method": method,
                     "http.route": route,
-                    "url.path": request.path,
+                    "url.path": redacted(request.path),
                     "http.response.status_code": response.status_code,
                     "tenfour.request_id": getattr(request, "id", None),
                 }

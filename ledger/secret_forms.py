@@ -85,6 +85,8 @@ BY_FORM = (
         "tenfour_",
         START + r"tenfour_(?:agt|orc|opr|ro)_[0-9A-Za-z]{16,64}(?:_[0-9A-Za-z]{1,16})?",
     ),
+    # the link of an invitation, also in the address of a request
+    form("invitation", "/join/", r"/join/(?P<bare>[A-Za-z0-9_-]{43})(?![A-Za-z0-9_-])"),
     form(
         "jwt",
         "eyj zxlk",

@@ -111,9 +111,21 @@ def list_secrets() -> dict[str, str]:
     }
 
 
-def test_no_operation_of_the_api_keeps_a_secret(world: World) -> None:
+# the nouns with the most fields, and the others together
+NOUNS = ("tasks", "attempts", "plans", "sessions", "standing-instructions", "webhooks")
+OTHERS = "others"
+
+
+def noun_of(path: str) -> str:
+    noun = path.split("/")[1]
+    return noun if noun in NOUNS else OTHERS
+
+
+@pytest.mark.parametrize("noun", [*NOUNS, OTHERS])
+def test_no_operation_of_the_api_keeps_a_secret(world: World, noun: str) -> None:
     schema, secrets = openapi_schema(), list_secrets()
-    shared, calls = schema["components"]["schemas"], api_walk.list_calls(world.ids)
+    shared = schema["components"]["schemas"]
+    calls = [call for call in api_walk.list_calls(world.ids) if noun_of(call.path) == noun]
     described = {
         operation["operationId"]: operation
         for methods in schema["paths"].values()
@@ -147,7 +159,7 @@ def test_no_operation_of_the_api_keeps_a_secret(world: World) -> None:
                 taken.add(call.name)
     assert not found, list_lines(found)
     named = {call.name for call in calls if call.method in ("POST", "PATCH") and call.body}
-    assert walked > 300 and len(taken) > len(named) / 2, named - taken
+    assert walked > 20 and len(taken) > len(named) / 2, named - taken
 
 
 @pytest.mark.parametrize("header", HEADERS)
@@ -259,13 +271,25 @@ def list_paths(world: World, name: str) -> list[str]:
     return list(dict.fromkeys([path, *(f"{start}/{verb}/" for verb in list_verbs(name))]))
 
 
-def test_no_form_keeps_a_secret(world: World) -> None:
+def list_rooms() -> dict[str, list[str]]:
+    """Return the names of the actions of each folder of pages."""
+    rooms: dict[str, list[str]] = {}
+    for name in chain.from_iterable(NEEDS.values()):
+        if name not in ("home", "first_steps"):
+            pattern = next(each for each in urlpatterns if each.name == name)
+            rooms.setdefault(str(pattern.callback.__module__).split(".")[1], []).append(name)
+    return rooms
+
+
+@pytest.mark.parametrize("room", sorted(list_rooms()))
+def test_no_form_keeps_a_secret(world: World, room: str) -> None:
     """All texts of a form at once or, where that is refused, one after the other."""
     client = Client()
     client.force_login(User.objects.create_user("root", is_staff=True, is_superuser=True))
     forms = {name: [form] for name, form in list_forms(world.ids).items()}
     forms["escalation_answer"].append({"action": "fix", "version": "1"})
     found: Found = []
+    posted: list[str] = []
     taken: set[str] = set()
 
     def post(path: str, form: Mapping[str, Any], fields: list[str], size: int) -> bool:
@@ -283,27 +307,23 @@ def test_no_form_keeps_a_secret(world: World) -> None:
             ),
         )
 
-    posted = [
-        name for name in chain.from_iterable(NEEDS.values()) if name not in ("home", "first_steps")
-    ]
-    for name in posted:
-        pattern = next(each for each in urlpatterns if each.name == name)
-        room = str(pattern.callback.__module__).split(".")[1]
-        fields = [field for field in form_fields(room) if field not in NO_TEXTS]
-        read = [field for field in read_fields(room) if field not in NO_TEXTS] or fields[:1]
+    fields = [field for field in form_fields(room) if field not in NO_TEXTS]
+    read = [field for field in read_fields(room) if field not in NO_TEXTS] or fields[:1]
+    for name in list_rooms()[room]:
         for path in list_paths(world, name):
             with transaction.atomic():
                 takes_posts = client.post(path).status_code != 405
                 transaction.set_rollback(True)
             if not takes_posts:
                 continue
+            posted.append(path)
             for form in forms.get(name, [{}]):
                 form = {"confirmed": "yes", **form}
                 for size in (60, 9000):
                     if post(path, form, fields, size) or post_each(path, form, read, size):
                         taken.add(name)
     assert not found, list_lines(found)
-    assert len(taken) > 30, taken
+    assert taken or not posted, posted
 
 
 # ---- operations on many rows

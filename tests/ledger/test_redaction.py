@@ -1,5 +1,6 @@
 """What is hidden and stripped in text that agents hand in, and what is left alone."""
 
+import secrets
 import time
 from typing import Any
 
@@ -269,3 +270,8 @@ def test_one_search_finds_what_a_search_for_each_need_finds() -> None:
             assert bool(redaction.NAMED_NEED_BYTES.search(data)) == any(
                 named in data for named in redaction.NAMED_BYTES
             )
+
+
+def test_the_link_of_an_invitation_is_masked_in_text() -> None:
+    link = f"https://tenfour.example/join/{secrets.token_urlsafe(32)}/"
+    assert redacted(f"Open {link}") == "Open https://tenfour.example/join/[redacted:invitation]/"
