@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -24,7 +23,7 @@ from tenfour.drivers import Driver
 from tenfour.problems import ServerAway, TenfourError
 from tenfour.settings import Settings
 from tenfour.terminal import complain, note
-from tenfour.transcripts import Part, import_part, read_part
+from tenfour.transcripts import Part, describe_skipped, import_part, read_part
 
 # Between two tool calls, an agent's hooks send at most this much, this often.
 HOOK_BYTES = 256 * 1024
@@ -37,7 +36,6 @@ MOST_OTHERS, OTHERS_S = 2, 1.0
 MOST_REQUESTS = 1000
 DAYS = 30
 REFUSED = {400, 413, 422}
-LINE = re.compile(rb"[^\n]*\n|[^\n]+$")
 
 Perform = Callable[[Call[Mapping[str, Any]]], Mapping[str, Any]]
 
@@ -192,45 +190,32 @@ def send_next_lines(
         )
         if not part.data:
             return False
-        rest = send_part(progress, part, perform, environ)
-        store.save(replace(progress, offset=rest.offset, line=rest.next_line, sent_at=time.time()))
+        send_part(progress, part, perform, environ)
+        store.save(replace(progress, offset=part.offset, line=part.next_line, sent_at=time.time()))
         return True
 
 
-def send_part(progress: Progress, part: Part, perform: Perform, environ: Mapping[str, str]) -> Part:
-    """Send some lines and return the part that is done; a refused line is left out."""
+def send_part(progress: Progress, part: Part, perform: Perform, environ: Mapping[str, str]) -> None:
+    """Send some lines; lines that the server refuses are left out."""
     params = {
         "external_id": progress.session,
         "format": progress.format,
         "attempt": progress.attempt,
     }
     try:
-        perform(import_part(part, environ, **params))
+        done = perform(import_part(part, environ, **params))
     except ServerAway:
         raise
     except TenfourError as error:
         if error.status not in REFUSED:
             raise
         if progress.attempt and any(e.get("pointer") == "/attempt" for e in error.errors):
-            return send_part(replace(progress, attempt=""), part, perform, environ)
+            send_part(replace(progress, attempt=""), part, perform, environ)
+            return
         note(f"hook: some lines of the transcript were refused: {error.sentence}")
-        line = error.problem.get("line")
-        good, next_part = split_part(part, line) if isinstance(line, int) else (None, part)
-        if good is not None and good.data:
-            perform(import_part(good, environ, **params))
-        return next_part
-    return part
-
-
-def split_part(part: Part, line: int) -> tuple[Part, Part]:
-    """Return the lines before a bad one, and the part that is done, the bad line included."""
-    lines = LINE.findall(part.data)
-    place = min(max(line - part.first_line, 0), len(lines) - 1)
-    start = part.offset - len(part.data)
-    ends = [sum(map(len, lines[:at])) for at in (place, place + 1)]
-    good = Part(part.data[: ends[0]], part.first_line, start + ends[0], part.first_line + place)
-    done = Part(part.data[: ends[1]], part.first_line, start + ends[1], part.first_line + place + 1)
-    return good, done
+        return
+    if skipped := describe_skipped(done):
+        note(f"hook: {skipped}")
 
 
 def send_others(

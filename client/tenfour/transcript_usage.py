@@ -19,22 +19,27 @@ def sum_usage(path: str, *, since: float) -> Usage | None:
     replies: dict[str, Mapping[str, Any]] = {}
     counts: list[Mapping[str, Any]] = []
     model = ""
-    for line in read_lines(path, since=since):
+    total = 0
+    for line, is_new in read_lines(path, since=since):
         payload = line.get("payload")
         message = line.get("message")
-        if isinstance(message, Mapping) and isinstance(message.get("usage"), Mapping):
+        if is_new and isinstance(message, Mapping) and isinstance(message.get("usage"), Mapping):
             # Claude Code writes a reply in parts, each with what the reply has used by then.
             replies[str(message.get("id") or line.get("uuid"))] = read_claude(message["usage"])
             model = text_in(message, "model") or model
         elif not isinstance(payload, Mapping):
             continue
-        elif line.get("type") == "token_usage_record":
+        elif is_new and line.get("type") == "token_usage_record":
             replies[f"{line.get('ordinal')} {payload.get('response_id')}"] = read_codex(
                 payload.get("usage")
             )
         elif payload.get("type") == "token_count" and isinstance(payload.get("info"), Mapping):
-            counts.append(read_codex(payload["info"].get("last_token_usage")))
-        else:
+            # Codex repeats a count, also one from before; then the total has not grown.
+            info, before = payload["info"], total
+            total = total_of(info.get("total_token_usage"))
+            if is_new and (total > before or not total):
+                counts.append(read_codex(info.get("last_token_usage")))
+        elif is_new or line.get("type") == "turn_context":
             model = text_in(payload, "model") or model
     # Older versions of Codex write the counts alone, newer ones both.
     parts = list(replies.values()) or counts
@@ -42,18 +47,17 @@ def sum_usage(path: str, *, since: float) -> Usage | None:
     return clean_usage({**sums, "model": model} if model else sums)
 
 
-def read_lines(path: str, *, since: float) -> Iterator[Mapping[str, Any]]:
-    """Yield the lines that may contain tokens; of the model, also older ones."""
+def read_lines(path: str, *, since: float) -> Iterator[tuple[Mapping[str, Any], bool]]:
+    """Yield the lines that may contain tokens, each with whether it was written since a time."""
     with open(path, "rb") as file:
         for raw in file:
             if not any(mark in raw for mark in MARKS):
                 continue
             with suppress(ValueError, RecursionError):
                 line = json.loads(raw)
-                if isinstance(line, Mapping) and (
-                    line.get("type") == "turn_context" or time_of(line) >= since
-                ):
-                    yield line
+                if isinstance(line, Mapping):
+                    is_model = line.get("type") == "turn_context"
+                    yield line, not is_model and time_of(line) >= since
 
 
 def time_of(line: Mapping[str, Any]) -> float:
@@ -80,6 +84,13 @@ def read_codex(usage: Any) -> dict[str, int]:
         "cached_tokens": count_in(found, "cached_input_tokens"),
         "output_tokens": count_in(found, "output_tokens"),
     }
+
+
+def total_of(usage: Any) -> int:
+    """Return how many tokens a session of Codex has used so far; 0 if it is not told."""
+    found = usage if isinstance(usage, Mapping) else {}
+    parts = count_in(found, "input_tokens") + count_in(found, "output_tokens")
+    return count_in(found, "total_tokens") or parts
 
 
 def count_in(values: Mapping[str, Any], name: str) -> int:

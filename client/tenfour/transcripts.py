@@ -19,6 +19,7 @@ PATH = "/v1/sessions/import"
 MEDIA = "application/x-ndjson"
 # A part of a file in one request; masking can make it longer, and the server takes 8 MiB.
 PART_BYTES = 6 * 1024 * 1024
+LINES_SHOWN = 20
 # Images and files are not part of the conversation, but most of a large line.
 ENCODED = re.compile(
     rb'"(data|image_url|encrypted_content|signature)":\s*"[A-Za-z0-9+/=:;,_-]{512,}"'
@@ -75,6 +76,27 @@ def import_part(
     if part.first_line > 1:
         given["first_line"] = str(part.first_line)
     return Call("POST", PATH, json_object, text, given, media=MEDIA)
+
+
+def describe_skipped(done: Mapping[str, Any]) -> str:
+    """Return which lines the server could not read; empty if it read all of them.
+
+    >>> one = {"line": 3, "detail": "it is not JSON."}
+    >>> describe_skipped({"skipped": 1, "skipped_lines": [one]})
+    "1 line can't be read and was left out. Line 3: it is not JSON."
+    >>> describe_skipped({"skipped": 3, "skipped_lines": [one, {**one, "line": 5}]})
+    "3 lines can't be read and were left out: 3, 5, and more. Line 3: it is not JSON."
+    """
+    count, named = done.get("skipped", 0), done.get("skipped_lines", [])
+    if not count or not named:
+        return ""
+    first = f"Line {named[0]['line']}: {named[0]['detail']}"
+    if count == 1:
+        return f"1 line can't be read and was left out. {first}"
+    shown = named[:LINES_SHOWN]
+    numbers = ", ".join(str(each["line"]) for each in shown)
+    more = ", and more" if count > len(shown) else ""
+    return f"{count} lines can't be read and were left out: {numbers}{more}. {first}"
 
 
 def mask_lines(data: bytes, environ: Mapping[str, str]) -> str:

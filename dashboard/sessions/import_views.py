@@ -22,12 +22,12 @@ from ledger.journal import stamp_of
 from ledger.models import Agent, Project
 from ledger.models.session import TrackerName
 from ledger.sessions.importing import Imported, import_transcript
-from ledger.sessions.transcripts.model import BadLine
+from ledger.sessions.transcripts.model import Transcript
 from ledger.sessions.transcripts.reading import read_transcript
 from retries.sessions import buffering
 
 BYTES = 8 * 1024 * 1024
-LINE_SHOWN = 240
+LINES_SHOWN = 20
 AGENTS_SHOWN = 200
 
 
@@ -61,14 +61,6 @@ class ImportForm(forms.Form):
         return values
 
 
-@dataclass(frozen=True, slots=True)
-class LineError:
-    """The unreadable line of a file, and how it begins."""
-
-    number: int
-    text: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportPage(PageContext):
     form: ImportForm
@@ -77,7 +69,6 @@ class ImportPage(PageContext):
     tracker: str
     agent: str
     single_project: Project | None
-    line: LineError | None
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -91,18 +82,13 @@ def new(request: HtmxRequest) -> HttpResponse:
     if not form.is_valid():
         return show(visit, form, status=422)
     values = form.cleaned_data
-    data: bytes = values["file"].read()
     try:
         imported = import_transcript(
             values["agent"],
-            read_transcript(data),
+            read_transcript(values["file"].read()),
             tracker=values["tracker"],
             stamp=stamp_of(request),
         )
-    except BadLine as error:
-        number = error.more["line"]
-        form.add_error("file", f"{error.detail} Nothing of the file was stored.")
-        return show(visit, form, line=LineError(number, read_line(data, number)), status=422)
     except Refusal as refusal:
         form.add_error("file", refusal.detail)
         return show(visit, form, status=422)
@@ -113,6 +99,8 @@ def new(request: HtmxRequest) -> HttpResponse:
 
 def report_result(request: HtmxRequest, imported: Imported) -> None:
     added = counted(imported.added, "new message")
+    if skipped := describe_skipped(imported.transcript):
+        messages.warning(request, skipped)
     if cut := imported.transcript.cut_line:
         messages.warning(
             request,
@@ -125,10 +113,18 @@ def report_result(request: HtmxRequest, imported: Imported) -> None:
         messages.success(request, "This file was imported before. It has no new messages.")
 
 
-def read_line(data: bytes, number: int) -> str:
-    """Return how a line of the file begins."""
-    rows = data.split(b"\n", number)
-    return rows[number - 1][:LINE_SHOWN].decode(errors="replace") if number <= len(rows) else ""
+def describe_skipped(transcript: Transcript) -> str:
+    """Return which lines of a file can't be read; empty if all can."""
+    if not transcript.skipped:
+        return ""
+    named = transcript.bad_lines[:LINES_SHOWN]
+    numbers = ", ".join(f"{each.line:,}" for each in named)
+    more = ", and more" if transcript.skipped > len(named) else ""
+    were = "was" if transcript.skipped == 1 else "were"
+    return (
+        f"{counted(transcript.skipped, 'line')} can't be read and {were} left out: "
+        f"{numbers}{more}. Line {named[0].line:,}: {named[0].detail}"
+    )
 
 
 def initial_values(scope: Scope) -> dict[str, Any]:
@@ -144,9 +140,7 @@ def list_agents(scope: Scope) -> list[tuple[str, str]]:
     return list(rows.values_list("name", "project__name")[:AGENTS_SHOWN])
 
 
-def show(
-    visit: Visit, form: ImportForm, *, line: LineError | None = None, status: int = 200
-) -> HttpResponse:
+def show(visit: Visit, form: ImportForm, *, status: int = 200) -> HttpResponse:
     projects = visit.scope.projects
     page = ImportPage(
         title="Import a transcript",
@@ -159,6 +153,5 @@ def show(
         tracker=form.data.get("tracker") or TrackerName.TODO.value,
         agent=form.data.get("agent", ""),
         single_project=projects[0] if len(projects) == 1 else visit.scope.project,
-        line=line,
     )
     return respond(visit, "sessions/import.html", "sessions/_import.html", page)

@@ -35,6 +35,11 @@ class SessionImportQuery(Schema):
     )
 
 
+class SkippedLineOut(Schema):
+    line: int = Field(description="the line's number in the file")
+    detail: str = Field(description="why it can't be read")
+
+
 class SessionImportedOut(Schema):
     session: SessionOut = Field(description="the session")
     created: bool = Field(description="true if this import created the session")
@@ -45,6 +50,8 @@ class SessionImportedOut(Schema):
     cut_line: int | None = Field(
         description="number of the last line if it is incomplete and was left out, or null"
     )
+    skipped: int = Field(description="number of other lines that can't be read and were left out")
+    skipped_lines: list[SkippedLineOut] = Field(description="these lines, the first 100 of them")
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -56,6 +63,8 @@ class SessionImportedOut(Schema):
                 "messages": 14,
                 "added": 14,
                 "cut_line": None,
+                "skipped": 1,
+                "skipped_lines": [{"line": 7, "detail": "it is not UTF-8 at byte 1."}],
             }
         }
     )
@@ -71,4 +80,8 @@ def imported_out(imported: Imported, **more: Any) -> dict[str, Any]:
         "messages": len(transcript.messages),
         "added": imported.added,
         "cut_line": transcript.cut_line,
+        "skipped": transcript.skipped,
+        "skipped_lines": [
+            {"line": each.line, "detail": each.detail} for each in transcript.bad_lines
+        ],
     }

@@ -4,6 +4,8 @@ No other module writes these four tables. Each statement is one change as a whol
 session's row, whose lock token it compares, so a worker that has lost its lock changes nothing.
 """
 
+from datetime import timedelta
+
 from ledger import journal
 from ledger.daily_limits import COUNTED, IS_OVER
 from ledger.journal import Kind
@@ -11,9 +13,10 @@ from ledger.models.session import TrackerName
 from ledger.states import MESSAGE_MOVES, BatchOutcome, MessageState, SessionTaskState
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
 
-# A session's last activity is stored this exactly. It is indexed, and PostgreSQL writes to all
-# indexes of a row if a column of one changes, which made storing a message take twice as long.
-SLACK = "interval '5 seconds'"
+# While an agent works, its session's last activity is stored this exactly. It is indexed, and
+# PostgreSQL writes to all indexes of a row if a column of one changes, which made storing a message
+# take twice as long.
+SLACK = timedelta(seconds=5)
 # the database's clock, because workers on several machines compare with it
 HOLDS_LOCK = "s.lock_token = %(token)s and s.lock_until > clock_timestamp()"
 
@@ -60,9 +63,11 @@ def store_statement(caller: type[Caller], stored: str, ids: str) -> str:
             pending_count = s.pending_count + case when s.disable_task_tracking
                 or s.tracker = '{TrackerName.NONE}' then 0 else %(count)s end,
             title = case when s.title = '' then %(title)s else s.title end,
-            last_message_at = case when s.last_message_at < %(now)s::timestamptz - {SLACK}
-                then %(now)s::timestamptz else s.last_message_at end, version = s.version + 1,
-            updated_at = %(now)s
+            last_message_at = case
+                when s.last_message_at < %(newest)s::timestamptz - %(slack)s::interval
+                    or s.message_count = 0 and s.last_message_at > %(newest)s
+                then %(newest)s::timestamptz else s.last_message_at end,
+            version = s.version + 1, updated_at = %(now)s
         from caller c {"left join counted k on true" if is_token else ""}
         where s.id = %(session)s and s.project_id = c.project_id
             and (c.agent_id is null or s.agent_id = {"k" if is_token else "c"}.agent_id)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -25,7 +25,8 @@ from ledger.notes import mask_key
 from ledger.redaction import redact, redacted, titled
 from ledger.secret_forms import LONGEST_SECRET
 from ledger.sessions.message_parts import Part, Text, parts_as_json
-from ledger.sessions.statements import CREATE, STORE, STORE_SINGLE
+from ledger.sessions.statements import CREATE, SLACK, STORE, STORE_SINGLE
+from ledger.sessions.transcripts.program_texts import is_of_program
 from ledger.text import truncate
 from ledger.tokens import Bearer, Caller, TrustedCaller, require_caller
 
@@ -138,6 +139,7 @@ def store_messages(
     """
     now = now or timezone.now()
     given = [message_row(message) for message in messages]
+    newest = min(now, max(message.sent_at or now for message in messages))
     found = sql.run(
         (STORE_SINGLE if len(given) == 1 else STORE)[caller.__class__],
         session=session_id,
@@ -146,6 +148,8 @@ def store_messages(
         count=len(given),
         title=title_of(messages),
         attempt=attempt_id,
+        newest=newest,
+        slack=SLACK if newest == now else timedelta(0),
         now=now,
         **caller.params,
     )
@@ -238,11 +242,11 @@ def single_values(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def title_of(messages: Sequence[NewMessage]) -> str:
-    """Return the title that a session gets from its first prompt, or nothing."""
+    """Return the title that a session gets from a person's first prompt, or nothing."""
     for message in messages:
         if message.role == "user":
             for part in message.parts:
-                if isinstance(part, Text) and part.text.strip():
+                if isinstance(part, Text) and part.text.strip() and not is_of_program(part.text):
                     return cut_title(part.text)
     return ""
 

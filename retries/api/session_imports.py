@@ -46,9 +46,10 @@ def sessions_import(request: PrincipalRequest, query: Query[SessionImportQuery])
     """Import the transcript of a session of Claude Code or Codex, as they write it: JSON lines.
 
     A file can be imported again when it has grown: only what is new is added, and the call returns
-    200 if nothing is. An incomplete last line is left out and named in `cut_line`. A line that
-    can't be read is 422 with its number, and nothing is stored. A file of more than 8 MiB is sent
-    in parts.
+    200 if nothing is. An incomplete last line is left out and named in `cut_line`; other lines
+    that can't be read are left out, counted in `skipped` and named in `skipped_lines`. A file with
+    no line of the two programs is 422, and nothing is stored. A file of more than 8 MiB is sent in
+    parts.
     """
     check_media(request.content_type or "")
     agent = find_agent(request, query.agent)

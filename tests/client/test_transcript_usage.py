@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tenfour.transcript_usage import sum_usage
 from tenfour.usage import clean_usage, read_usage
 
@@ -51,6 +52,41 @@ def test_a_reply_in_parts_counts_once_and_cached_tokens_are_input(tmp_path: Path
         "output_tokens": 32,
         "model": "opus",
     }
+
+
+def count(at: int, total: int | None, last: int, **more: int) -> str:
+    """A count of Codex's: what the session has used so far, and what the last reply used."""
+    info: dict[str, Any] = {"last_token_usage": {"input_tokens": last, "output_tokens": 1, **more}}
+    if total is not None:
+        info["total_token_usage"] = {"total_tokens": total}
+    payload = {"type": "token_count", "info": info}
+    stamp = f"2026-11-22T06:{at:02}:00.000Z"
+    return json.dumps({"type": "event_msg", "timestamp": stamp, "payload": payload})
+
+
+@pytest.mark.parametrize(
+    ("lines", "input_tokens"),
+    [
+        pytest.param([(1, 101, 100), (2, 101, 100), (3, 101, 100), (4, 302, 200)], 300, id="F08"),
+        # what was repeated is from before
+        ([(0, 101, 100), (2, 101, 100), (3, 302, 200)], 200),
+        # an older count comes again
+        ([(1, 101, 100), (2, 302, 200), (3, 101, 100)], 300),
+        # The program sets the total back when the context is full, and counts on from there.
+        ([(1, 9_000, 100), (2, 2_000, 0), (3, 2_300, 300)], 400),
+        # without a total, nothing tells that it is a repetition
+        ([(1, None, 100), (2, None, 100)], 200),
+        ([(1, 101, 100), (1, 302, 200), (1, 302, 200), (1, 302, 200)], 300),
+    ],
+)
+def test_a_repeated_count_of_codex_counts_once(
+    lines: list[tuple[int, int | None, int]], input_tokens: int, tmp_path: Path
+) -> None:
+    """F08, AGT-17: the session's total has not grown."""
+    file = tmp_path / "rollout.jsonl"
+    file.write_text("\n".join(count(*line) for line in lines))
+    found = sum_usage(str(file), since=BEGIN + 60)
+    assert found is not None and found["input_tokens"] == input_tokens
 
 
 def test_what_a_command_leaves_is_read_with_care(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tenfour.nouns.record import Layout
 from tenfour.nouns.rows import Kind, act, get
 from tenfour.nouns.table import render_table
 from tenfour.terminal import OK, note, pretty, say, wrong_usage
-from tenfour.transcripts import import_part, read_parts
+from tenfour.transcripts import describe_skipped, import_part, read_parts
 
 KIND = Kind("/v1/sessions", "session", "sessions")
 
@@ -79,7 +79,8 @@ def add_import_arguments(parser: Parser) -> None:
 def import_file(args: argparse.Namespace) -> int:
     """Import a transcript; print how many messages are new, and the session's id."""
     done: Mapping[str, Any] = {}
-    added = 0
+    added = skipped = 0
+    skipped_lines: list[Mapping[str, Any]] = []
     with Client(args.url) as client:
         try:
             for part in read_parts(Path(args.file)):
@@ -93,15 +94,20 @@ def import_file(args: argparse.Namespace) -> int:
                 }
                 done = client.perform(import_part(part, os.environ, **known))
                 added += done["added"]
+                skipped += done["skipped"]
+                skipped_lines += done["skipped_lines"]
         except OSError as error:
             raise wrong_usage(f"{args.file} can't be read: {error.strerror}.") from error
     if not done:
         raise wrong_usage(f"{args.file} is empty.", "Import the agent's transcript file.")
+    whole = {**done, "added": added, "skipped": skipped, "skipped_lines": skipped_lines}
     if args.json:
-        say(pretty({**done, "added": added}))
+        say(pretty(whole))
         return OK
     session = done["session"]
     note(f"{describe_added(added)} in the session {one_line(session['title'])!r}")
+    if text := describe_skipped(whole):
+        note(text)
     if done["cut_line"]:
         note(
             f"Line {done['cut_line']} is incomplete and was left out; import the file again later."

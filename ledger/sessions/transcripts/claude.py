@@ -9,6 +9,7 @@ from typing import Any
 
 from ledger.sessions.message_parts import Call, Media, Part, Result, Text, Thinking
 from ledger.sessions.transcripts.model import LineMessage, parse_time, text_of
+from ledger.sessions.transcripts.program_texts import is_of_program
 
 NAME = "claude"
 SPOKEN = {"user", "assistant"}
@@ -26,9 +27,12 @@ MEDIA = {"image", "document", "audio"}
 
 def is_line(line: Mapping[str, Any]) -> bool:
     """Return whether Claude Code wrote a line."""
-    if "payload" in line:
+    kind = line.get("type")
+    if "payload" in line or not isinstance(kind, str):
         return False
-    return "sessionId" in line or "parentUuid" in line or line.get("type") in TYPES
+    if kind in SPOKEN:
+        return isinstance(line.get("message"), Mapping)
+    return "sessionId" in line or "parentUuid" in line or kind in TYPES
 
 
 def session_of(line: Mapping[str, Any]) -> str:
@@ -58,9 +62,16 @@ def read_line(line: Mapping[str, Any]) -> LineMessage | None:
         return None
     if all(isinstance(part, Result) for part in parts):
         role = "tool"
-    elif line.get("isMeta") is True or line.get("isCompactSummary") is True:
+    elif role == "user" and is_written(line, parts):
         role = "system"
     return LineMessage(role, parts, identity_of(line), parse_time(line.get("timestamp")))
+
+
+def is_written(line: Mapping[str, Any], parts: tuple[Part, ...]) -> bool:
+    """Return whether the program wrote a message in the name of the user."""
+    if line.get("isMeta") is True or line.get("isCompactSummary") is True:
+        return True
+    return all(isinstance(part, Text) and is_of_program(part.text) for part in parts)
 
 
 def identity_of(line: Mapping[str, Any]) -> str:
@@ -75,7 +86,8 @@ def read_attachment(line: Mapping[str, Any]) -> LineMessage | None:
     parts = tuple(read_content(attachment.get("prompt")))
     if not parts:
         return None
-    return LineMessage("user", parts, identity_of(line), parse_time(line.get("timestamp")))
+    role = "system" if is_written(line, parts) else "user"
+    return LineMessage(role, parts, identity_of(line), parse_time(line.get("timestamp")))
 
 
 def read_content(content: Any) -> Iterator[Part]:
@@ -109,11 +121,9 @@ def read_block(block: Mapping[str, Any]) -> Part | None:
                 dict(given) if isinstance(given, Mapping) else {},
             )
         case "tool_result":
-            return Result(
-                text_of(block.get("tool_use_id")),
-                result_text(block.get("content")),
-                block.get("is_error") is True,
-            )
+            text = result_text(block.get("content"))
+            has_failed = block.get("is_error") is True or text.startswith("<tool_use_error>")
+            return Result(text_of(block.get("tool_use_id")), text, has_failed)
         case kind if kind in MEDIA:
             source = block.get("source")
             name = text_of(source.get("media_type")) if isinstance(source, Mapping) else ""

@@ -12,6 +12,7 @@ from typing import Any
 
 from ledger.sessions.message_parts import Call, Media, Part, Result, Text, Thinking
 from ledger.sessions.transcripts.model import LineMessage, parse_time, text_of
+from ledger.sessions.transcripts.program_texts import is_of_program
 
 NAME = "codex"
 TYPES = {
@@ -27,12 +28,13 @@ CALLS = {"function_call", "custom_tool_call", "local_shell_call"}
 RESULTS = {"function_call_output", "custom_tool_call_output"}
 ITEMS = {"message", "reasoning"} | CALLS | RESULTS
 ROLES = {"user": "user", "assistant": "assistant", "developer": "system", "system": "system"}
-# What the program writes in the name of the user.
-WRAPPED = re.compile(
-    r"\s*(?:# AGENTS\.md instructions"
-    r"|<(?:environment_context|user_instructions|permissions instructions|turn_aborted|skill)\b)"
-)
 EXITED = re.compile(r"^(?:Process exited with code|Exit code:) (\d+)", re.M)
+# How the program answers a call that it did not run.
+REFUSED = re.compile(
+    r"unsupported (?:custom tool )?call\b|(?:failed to|could not|cannot|can't) "
+    r"|(?:error|invalid|err:|aborted|rejected)\b|Command blocked by|update_plan is a TODO",
+    re.I,
+)
 HEAD_LENGTH = 400
 
 
@@ -111,10 +113,10 @@ def read_message(item: Mapping[str, Any]) -> tuple[str, tuple[Part, ...]] | None
     parts = tuple(read_content(item.get("content")))
     if not parts:
         return None
-    return "system" if is_of_program(item, parts) else ROLES[role], parts
+    return "system" if is_written(item, parts) else ROLES[role], parts
 
 
-def is_of_program(item: Mapping[str, Any], parts: tuple[Part, ...]) -> bool:
+def is_written(item: Mapping[str, Any], parts: tuple[Part, ...]) -> bool:
     """Return whether the program wrote a message in the name of the user."""
     if item.get("role") != "user":
         return False
@@ -122,7 +124,7 @@ def is_of_program(item: Mapping[str, Any], parts: tuple[Part, ...]) -> bool:
     kinds = known.get("content_item_kinds") if isinstance(known, Mapping) else None
     if isinstance(kinds, list) and kinds:
         return not any(str(kind).startswith("user.") for kind in kinds)
-    return isinstance(parts[0], Text) and bool(WRAPPED.match(parts[0].text))
+    return isinstance(parts[0], Text) and is_of_program(parts[0].text)
 
 
 def read_content(content: Any) -> Iterator[Part]:
@@ -183,7 +185,7 @@ def read_output(output: Any) -> tuple[str, bool]:
         except (ValueError, KeyError, AttributeError, RecursionError):
             return text, False
     exited = EXITED.search(text[:HEAD_LENGTH])
-    return text, bool(exited and int(exited[1]))
+    return text, bool(int(exited[1]) if exited else REFUSED.match(text))
 
 
 def texts_of(items: Any) -> Iterator[str]:

@@ -4,17 +4,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ledger.errors import Invalid
 from ledger.sessions.message_parts import Part
 
-HINT = "Fix or remove the line and import the file again. Nothing of it was stored."
 
-
-class BadLine(Invalid):
-    """Validation error"""
+class BadLine(ValueError):
+    """A line that can't be read, with the reason."""
 
     def __init__(self, line: int, detail: str) -> None:
-        super().__init__(f"/lines/{line}", f"Line {line}: {detail}", line=line, hint=HINT)
+        super().__init__(detail)
+        self.line = line
+        self.detail = detail
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,8 @@ class Transcript:
     """The conversation in a file.
 
     `session` is the id that the agent's program gave the session. `cut_line` is the number of the
-    last line if it is incomplete, as in a file that is being written.
+    last line if it is incomplete, as in a file that is being written. `skipped` is the number of
+    other lines that can't be read, and `bad_lines` are the first of them.
     """
 
     format: str
@@ -55,6 +55,8 @@ class Transcript:
     messages: tuple[TranscriptMessage, ...]
     lines: int
     cut_line: int | None = None
+    skipped: int = 0
+    bad_lines: tuple[BadLine, ...] = ()
 
 
 def parse_time(value: Any) -> datetime | None:

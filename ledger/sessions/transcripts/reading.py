@@ -1,7 +1,8 @@
 """Read a transcript's bytes into messages, whichever program wrote it (pure).
 
 A transcript is JSON lines. The program appends to it while it runs, so the last line may be
-incomplete, and the same file is imported again when it has grown.
+incomplete, and the same file is imported again when it has grown. A program that was killed leaves
+torn lines and NUL bytes; the lines around them are read.
 """
 
 import json
@@ -35,6 +36,9 @@ MEDIA = (
 )
 DEEPEST_ERROR = 120
 SESSION_LENGTH = 200
+# Bad lines that an answer names; it counts the others.
+MOST_NAMED = 100
+FOREIGN = "No line of it is a message of Claude Code or Codex."
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,22 +71,27 @@ def read_transcript(data: bytes, *, format: str = "", first_line: int = 1) -> Tr
     """Return the conversation in a transcript of Claude Code or Codex.
 
     `format` is for a part of a file that does not tell by itself, and `first_line` is the number
-    of the part's first line in the file. An incomplete last line is left out and reported. Raises
-    BadLine for the first line that can't be read.
+    of the part's first line in the file. Lines that can't be read are left out and reported, as is
+    an incomplete last line. Raises Invalid for a file that neither program wrote.
     """
-    lines = list(split_lines(data, first_line))
-    whole = [(number, read_object(number, raw)) for number, raw, _ in lines[:-1]]
+    whole: list[tuple[int, dict[str, Any]]] = []
+    bad: list[BadLine] = []
     cut_line: int | None = None
-    for number, raw, is_ended in lines[-1:]:
+    is_empty = True
+    for number, raw, is_ended in split_lines(data, first_line):
+        is_empty = False
         try:
             whole.append((number, read_object(number, raw)))
-        except BadLine:
-            if is_ended or not whole:
-                raise
-            cut_line = number
-    if not whole:
+        except BadLine as error:
+            if is_ended:
+                bad.append(error)
+            else:
+                cut_line = number
+    if is_empty:
         raise Invalid("", "The file has no lines. Import the agent's transcript file.")
-    reader = FORMATS[format] if format else detect_format(whole)
+    reader = find_format(whole, format, is_part=first_line > 1)
+    if reader is None:
+        raise Invalid("", FOREIGN, hint="Import a transcript that one of these programs wrote.")
     messages: list[TranscriptMessage] = []
     seen: Counter[str] = Counter()
     session = ""
@@ -91,10 +100,21 @@ def read_transcript(data: bytes, *, format: str = "", first_line: int = 1) -> Tr
         try:
             found = reader.read_line(line)
         except ValueError as error:
-            raise BadLine(number, str(error)) from error
-        if found is not None:
-            messages.append(number_message(number, found, seen))
-    return Transcript(reader.name, session, tuple(messages), len(whole), cut_line)
+            bad.append(BadLine(number, str(error)))
+            continue
+        message = number_message(number, found, seen) if found else None
+        if message is not None:
+            messages.append(message)
+    bad.sort(key=lambda error: error.line)
+    return Transcript(
+        reader.name,
+        session,
+        tuple(messages),
+        len(whole),
+        cut_line,
+        len(bad),
+        tuple(bad[:MOST_NAMED]),
+    )
 
 
 def split_lines(data: bytes, first_line: int) -> Iterator[tuple[int, bytes, bool]]:
@@ -107,9 +127,12 @@ def split_lines(data: bytes, first_line: int) -> Iterator[tuple[int, bytes, bool
 
 
 def read_object(number: int, raw: bytes) -> dict[str, Any]:
-    """Return the JSON object in a line; raise BadLine for anything else."""
+    """Return the JSON object in a line; raise BadLine for anything else.
+
+    NUL bytes in front of it and behind it are left out.
+    """
     try:
-        value = json.loads(raw.decode())
+        value = json.loads(raw.strip(b"\0 \t\r").decode())
     except UnicodeDecodeError as error:
         raise BadLine(number, f"it is not UTF-8 at byte {error.start + 1}.") from error
     except RecursionError as error:
@@ -121,25 +144,31 @@ def read_object(number: int, raw: bytes) -> dict[str, Any]:
     return value
 
 
-def detect_format(lines: list[tuple[int, dict[str, Any]]]) -> Format:
-    """Return the format of the first line that one of the programs wrote."""
+def find_format(
+    lines: list[tuple[int, dict[str, Any]]], name: str, *, is_part: bool
+) -> Format | None:
+    """Return the named format, or that of the first line that one of the programs wrote.
+
+    Return None if none did; in a later part of a file with a known format, none need be left.
+    """
+    formats = [FORMATS[name]] if name else [*FORMATS.values()]
     for _, line in lines:
-        for format in FORMATS.values():
+        for format in formats:
             if format.is_line(line):
                 return format
-    raise BadLine(
-        lines[0][0],
-        "neither Claude Code nor Codex writes such lines. Import a transcript of one of them.",
-    )
+    return FORMATS[name] if name and is_part else None
 
 
-def number_message(number: int, found: LineMessage, seen: Counter[str]) -> TranscriptMessage:
+def number_message(number: int, found: LineMessage, seen: Counter[str]) -> TranscriptMessage | None:
     """Return a message with the digest by which a later import knows it.
 
-    Two lines that are equal in everything are told apart by their order.
+    A line's identity counts once: return None for its repetition. Lines without one that are equal
+    in everything are told apart by their order.
     """
     key = found.identity or describe_content(found)
     seen[key] += 1
+    if found.identity and seen[key] > 1:
+        return None
     digest = sha256(f"{key}\n{seen[key]}".encode(errors="replace")).digest()
     return TranscriptMessage(number, found.role, found.parts, digest, found.sent_at)
 

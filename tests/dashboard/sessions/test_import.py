@@ -47,14 +47,17 @@ def test_a_growing_file_is_imported_again(browser: Client, agent: Agent) -> None
     assert Session.objects.count() == 1 and Message.objects.count() == 3
 
 
+def test_lines_that_cannot_be_read_are_named(browser: Client, agent: Agent) -> None:
+    bad = line(1, "Fix it") + f"{HOSTILE} is no JSON\n" + line(2, "More") + "\0\0\n"
+    page = browser.post("/sessions/import/", form(bad), follow=True)
+    text = words(page)
+    assert "2 lines can't be read and were left out: 2, 4. Line 2: it is not JSON" in text
+    assert "Imported 2 new messages." in text and HOSTILE not in page.content.decode()
+
+
 def test_errors_stand_at_the_field_and_nothing_is_stored(browser: Client, agent: Agent) -> None:
-    bad = line(1, "Fix it") + f"{HOSTILE} is no JSON\n" + line(2, "More")
-    refused = browser.post("/sessions/import/", form(bad))
-    text = html(refused, 422)
-    assert "Line 2" in text and 'id="file-error"' in text and "Nothing of the file was" in text
-    assert HOSTILE not in refused.content.decode() and "is no JSON" in text
     for sent, said in (
-        (form("{}"), "file-error"),
+        (form("{}"), "No line of it is a message of Claude Code or Codex."),
         (form(""), "The file is empty"),
         (form(line(1, "x"), agent="nobody"), "There is no agent “nobody” in default."),
         (form(line(1, "x"), tracker="magic"), "Select a valid choice"),
