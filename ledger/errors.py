@@ -17,11 +17,13 @@ class Refusal(Exception):
     # the project of a token that was refused, where it is known
     project_id: UUID | None = None
 
-    def __init__(self, detail: str, *, hint: str = "", **more: Any) -> None:
+    def __init__(
+        self, detail: str, *, hint: str = "", current: str | int | None = None, **more: Any
+    ) -> None:
         super().__init__(detail)
         self.detail = detail
         self.hint = hint or self.hint
-        self.more = more
+        self.more = more if current is None else {"current": current, **more}
 
     @classmethod
     def title(cls) -> str:

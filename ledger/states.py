@@ -278,6 +278,8 @@ class SessionTaskState(TextChoices):
     RUNNING = "running"
     SUCCESS = "success"
     FAILED = "failed"
+    # the agent gave it up: its next list or plan does not have it
+    DROPPED = "dropped"
 
 
 class BatchOutcome(TextChoices):

@@ -237,6 +237,7 @@ TODO_LOOKS = {
     "running": ("todo--running", "s-running", "Running"),
     "success": ("todo--done", "s-done", "Done"),
     "failed": ("todo--failed", "s-failed", "Failed"),
+    "dropped": ("", "s-aborted", "Dropped"),
 }
 
 

@@ -112,7 +112,9 @@ def read_threshold() -> int:
 
 
 def describe_todos(row: Session) -> TodoCounts:
-    return TodoCounts(row.task_count, row.task_success_count, row.task_failed_count)
+    """Return how many to-dos a session has; those that the agent dropped are not left to do."""
+    wanted = row.task_count - row.task_dropped_count
+    return TodoCounts(wanted, row.task_success_count, row.task_failed_count)
 
 
 def describe_row(row: Any, *, now: datetime) -> SessionEntry:

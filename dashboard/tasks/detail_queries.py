@@ -120,7 +120,7 @@ def list_conversations(attempts: list[Attempt]) -> list[Conversation]:
         .annotate(
             first=Min("order"),
             n=Count("pk"),
-            todos=F("session__task_count"),
+            todos=F("session__task_count") - F("session__task_dropped_count"),
             done=F("session__task_success_count"),
         )
         .order_by("attempt__number", "session")

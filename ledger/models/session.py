@@ -62,6 +62,7 @@ class Session(models.Model):
     task_running_count = models.IntegerField(db_default=0)
     task_success_count = models.IntegerField(db_default=0)
     task_failed_count = models.IntegerField(db_default=0)
+    task_dropped_count = models.IntegerField(db_default=0)
     # Indexed, so it is moved at most every few seconds: see SLACK in ledger/sessions/statements.py.
     last_message_at = models.DateTimeField(help_text="or when the session was created")
     last_outcome = models.CharField(  # noqa: DJ001 - null: no batch has ended

@@ -144,10 +144,12 @@ def session_out(row: Session, *, now: datetime) -> dict[str, Any]:
             "pending": row.task_count
             - row.task_running_count
             - row.task_success_count
-            - row.task_failed_count,
+            - row.task_failed_count
+            - row.task_dropped_count,
             "running": row.task_running_count,
             "success": row.task_success_count,
             "failed": row.task_failed_count,
+            "dropped": row.task_dropped_count,
         },
         "locked": row.is_locked(now),
         "last_outcome": row.last_outcome,
@@ -197,7 +199,7 @@ class SessionTaskOut(Schema):
     id: UUID = Field(description="its id")
     order: int = Field(description="its position in the session's list, from 1")
     description: str = Field(description="what is to be done")
-    state: SessionTaskState = Field(description="pending, running, success, or failed")
+    state: SessionTaskState = Field(description="pending, running, success, failed, or dropped")
     progress: list[str] = Field(description="notes on what was achieved, oldest first")
     message_orders: list[int] = Field(description="the positions of its messages")
     task: UUID | None = Field(description="the task that was made of it or linked to it, or null")

@@ -168,12 +168,14 @@ RESPOND = f"""with {TrustedCaller.cte}, given as materialized (
     SessionTaskState.RUNNING
 }') as running,
             count(*) filter (where state = '{SessionTaskState.SUCCESS}') as success,
-            count(*) filter (where state = '{SessionTaskState.FAILED}') as failed
+            count(*) filter (where state = '{SessionTaskState.FAILED}') as failed,
+            count(*) filter (where state = '{SessionTaskState.DROPPED}') as dropped
         from given
     ), bumped as (
         update ledger_session s
         set task_count = k.n, task_running_count = k.running, task_success_count = k.success,
-            task_failed_count = k.failed, preferences = %(preferences)s::jsonb,
+            task_failed_count = k.failed, task_dropped_count = k.dropped,
+            preferences = %(preferences)s::jsonb,
             running_count = s.running_count - case when %(finish)s then %(running)s else 0 end,
             success_count = s.success_count + case when %(finish)s then %(running)s else 0 end,
             last_outcome = case when %(finish)s then '{

@@ -31,8 +31,9 @@ class UpdateTask(Arguments):
     """Change the state or the description of a task."""
 
     task_order: Order
-    task_status: Literal["pending", "running", "success", "failed"] | None = Field(
-        None, description="the new state; null leaves it"
+    task_status: Literal["pending", "running", "success", "failed", "dropped"] | None = Field(
+        None,
+        description="the new state, 'dropped' if it is no longer wanted; null leaves it",
     )
     task_description: Description | None = Field(
         None, description="the new description, if the user changed what is wanted; null leaves it"

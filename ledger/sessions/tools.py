@@ -17,7 +17,7 @@ from ledger.sessions.tool_calls import ToolAnswer, ToolCall, ToolRefused
 from ledger.sessions.tool_schemas import TOOLS, Arguments, describe_error
 
 MOST_CALLS, MOST_TASKS, MOST_NOTES, MOST_PREFERENCES = 200, 500, 200, 100
-FINISHED = ("success", "failed")
+FINISHED = ("success", "failed", "dropped")
 
 
 @dataclass(slots=True, eq=False)

@@ -184,7 +184,7 @@ def lock_channel(channel_id: UUID, *, version: int | None = None) -> Channel:
     if version is not None and channel.version != version:
         raise VersionMismatch(
             f"The channel is at version {channel.version}, not {version}.",
-            current={"version": channel.version},
+            current=channel.version,
         )
     return channel
 

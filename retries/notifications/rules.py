@@ -94,7 +94,7 @@ def update_rule(
         if version is not None and rule.version != version:
             raise VersionMismatch(
                 f"The rule is at version {rule.version}, not {version}.",
-                current={"version": rule.version},
+                current=rule.version,
             )
         was_enabled, before = rule.enabled, spec_of(rule)
         spec = replace(before, **changes)

@@ -27,7 +27,8 @@ from retries.trackers.tracker import Batch, BatchMessage, KnownTask, Tracker
 
 logger = logging.getLogger(__name__)
 
-EARLIER = 3
+# messages around a batch; an agent may make several calls before it has the first one's answer
+EARLIER, LATER = 3, 16
 # a lost database says nothing about a batch: the sweep returns its messages to the buffer
 AWAY = (OperationalError, InterfaceError)
 
@@ -146,16 +147,22 @@ def read_batch(lock: Lock, taken: TakenBatch, sheet: Worksheet) -> Batch:
         BatchMessage(row["order"], row["role"], parts_from_json(row["content"]))
         for row in taken.messages
     )
-    first = messages[0].order
-    before = Message.objects.filter(
-        session_id=lock.session_id, order__gte=first - EARLIER, order__lt=first
-    ).order_by("order")
-    earlier = tuple(
+    first, last = messages[0].order, messages[-1].order
+    rows = Message.objects.filter(
+        session_id=lock.session_id, order__gte=first - EARLIER, order__lte=last + LATER
+    ).exclude(order__range=(first, last))
+    around = [
         BatchMessage(row.order, row.role, parts_from_json(row.content))
-        for row in (before if first > 1 else ())
-    )
+        for row in rows.order_by("order")
+    ]
     links = batches.links_of_tasks(lock.session_id) if sheet.tasks else {}
-    return Batch(messages, known_tasks(sheet, links), earlier, tuple(sheet.preferences))
+    return Batch(
+        messages,
+        known_tasks(sheet, links),
+        tuple(message for message in around if message.order < first),
+        tuple(sheet.preferences),
+        tuple(message for message in around if message.order > last),
+    )
 
 
 def known_tasks(sheet: Worksheet, links: dict[UUID, list[int]]) -> tuple[KnownTask, ...]:

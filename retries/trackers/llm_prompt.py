@@ -22,7 +22,8 @@ How to work
    what to do rather than the doing of it. Greetings belong nowhere.
 4. Write progress as short facts that happened: what was done, with which result, what failed.
 5. Keep the state true: `pending` until the work begins, `running` from then on, `success` when the
-   agent did it and nothing speaks against it, `failed` when it was given up or did not work.
+   agent did it and nothing speaks against it, `failed` when it did not work, `dropped` when it was
+   given up.
 6. Note what the person likes and dislikes in general as a preference. A request for one task is
    no preference.
 7. Call several tools in one response. All of its calls take effect together, or none does.

@@ -17,7 +17,7 @@ from ledger.sessions.tools import MOST_CALLS
 from ledger.text import truncate
 from retries.trackers.tracker import Batch, BatchMessage, KnownTask, ToolBox
 
-PENDING, RUNNING, SUCCESS, FAILED = "pending", "running", "success", "failed"
+PENDING, RUNNING, SUCCESS, FAILED, DROPPED = "pending", "running", "success", "failed", "dropped"
 # What the programs call the states, and have called them.
 STATES: Mapping[str, str] = {
     "pending": PENDING,
@@ -27,9 +27,9 @@ STATES: Mapping[str, str] = {
     "completed": SUCCESS,
     "complete": SUCCESS,
     "done": SUCCESS,
-    "deleted": FAILED,
-    "cancelled": FAILED,
-    "canceled": FAILED,
+    "deleted": DROPPED,
+    "cancelled": DROPPED,
+    "canceled": DROPPED,
     "blocked": FAILED,
 }
 TODO, LIST, STEP, GOAL = "To-do", "To-do list", "Plan step", "Goal"
@@ -104,7 +104,8 @@ class TodoReader:
         }
         running = [todo for todo in self.todos if todo.status == RUNNING]
         self.current = running[-1] if running else None
-        everything = (*batch.earlier, *batch.messages)
+        # The answer to a batch's last calls may be behind it.
+        everything = (*batch.earlier, *batch.messages, *batch.later)
         self.calls = {
             part.id: part
             for message in everything
@@ -196,12 +197,15 @@ class TodoReader:
         self.move(todo, text_in(given, "status"))
 
     def write_list(self, call: Call) -> None:
-        if not self.has_failed(call):
-            self.replace_list(LIST, items_in(call.arguments.get("todos"), "content"))
+        items = items_in(call.arguments.get("todos"), "content")
+        if items is not None and not self.has_failed(call):
+            self.replace_list(LIST, items)
 
     def update_plan(self, call: Call) -> None:
-        """Adopt a plan, even if a newer Codex refuses the call."""
-        self.replace_list(STEP, items_in(call.arguments.get("plan"), "step"))
+        items = items_in(call.arguments.get("plan"), "step")
+        if items is None or self.has_failed(call):
+            return
+        self.replace_list(STEP, items)
         if self.current is not None and self.current.origin == STEP:
             self.current.add_note(text_in(call.arguments, "explanation"))
 
@@ -286,7 +290,7 @@ class TodoReader:
         return next((t for t in self.todos[::-1] if t.origin == GOAL and t.is_open), None)
 
     def has_failed(self, call: Call) -> bool:
-        """Return whether the agent's program refused a call."""
+        """Return whether the agent's program refused a call, or its tool failed."""
         result = self.results.get(call.id)
         return result is not None and result.is_error
 
@@ -305,7 +309,7 @@ class TodoReader:
     def list_changes(self, order: int, todo: Todo) -> Iterator[ToolCall]:
         """Yield the calls that make a stored task what it has become."""
         state, notes = todo.stored_state, todo.notes[todo.stored_notes :]
-        if (todo.messages or notes) and state in {SUCCESS, FAILED}:
+        if (todo.messages or notes) and state in {SUCCESS, FAILED, DROPPED}:
             # A finished task takes neither messages nor notes.
             yield ToolCall("update_task", {"task_order": order, "task_status": RUNNING})
             state = RUNNING
@@ -360,13 +364,17 @@ def text_in(given: Mapping[str, Any], name: str) -> str:
     return truncate(" ".join(value.split()), DESCRIPTION_LENGTH) if isinstance(value, str) else ""
 
 
-def items_in(given: Any, name: str) -> list[tuple[str, str]]:
-    """Return the text and the state of each item of a list that an agent wrote."""
-    rows = given[:MOST_ITEMS] if isinstance(given, list) else []
-    found = [
-        (text_in(row, name), text_in(row, "status")) for row in rows if isinstance(row, Mapping)
-    ]
-    return [(text, state) for text, state in found if text]
+def items_in(given: Any, name: str) -> list[tuple[str, str]] | None:
+    """Return the text and the state of each item of a list that an agent wrote.
+
+    Return None for anything else: a call that was cut has not replaced the list.
+    """
+    if not isinstance(given, list):
+        return None
+    rows = [row for row in given[:MOST_ITEMS] if isinstance(row, Mapping) and text_in(row, name)]
+    if len(rows) < len(given[:MOST_ITEMS]):
+        return None
+    return [(text_in(row, name), text_in(row, "status")) for row in rows]
 
 
 def ranges_of(indexes: Sequence[int]) -> Iterator[list[int]]:

@@ -33,13 +33,15 @@ class Batch:
     """The input of one run of a tracker.
 
     Ledger tools name messages by their index in `messages`, which begins at 0, and tasks by their
-    order. `earlier` are the last few messages before the batch, for context; no tool can name them.
+    order. `earlier` are the last few messages before the batch, and `later` the first few behind it
+    if there are any yet; they are for context, and no tool can name them.
     """
 
     messages: tuple[BatchMessage, ...]
     tasks: tuple[KnownTask, ...] = ()
     earlier: tuple[BatchMessage, ...] = ()
     preferences: tuple[str, ...] = ()
+    later: tuple[BatchMessage, ...] = ()
 
 
 class ToolBox(Protocol):

@@ -25,7 +25,9 @@ def test_import_of_a_file(run: Run, tenfour_server: Tenfour, tmp_path: Path) -> 
         "TENFOUR_TOKEN": tenfour_server.token("agent", "coder"),
     }
     path = tmp_path / "transcript.jsonl"
-    lines = recorded("codex").splitlines(keepends=True)
+    # the session of an older Codex, which still had the tool
+    data = recorded("codex").replace(b"unsupported call: update_plan", b"Plan updated")
+    lines = data.splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:20]) + lines[20][:50])
     first = run("session", "import", str(path), env=env)
     assert (first.status, first.err.splitlines()) == (
@@ -38,7 +40,7 @@ def test_import_of_a_file(run: Run, tenfour_server: Tenfour, tmp_path: Path) -> 
     session = Session.objects.get()
     assert first.out.strip() == str(session.pk)
 
-    path.write_bytes(recorded("codex"))
+    path.write_bytes(data)
     whole = run("session", "import", str(path), "--json", env=env)
     assert json.loads(whole.out)["added"] == 4
     assert run("session", "import", str(path), env=env).err.startswith("tenfour: no new message in")

@@ -3,13 +3,15 @@
 import json
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.utils import timezone
 
 from ledger.models import Message, Session
+from retries.sessions.flushing import flush_session_message_blocking
 from tests.conftest import Api
-from tests.ledger.sessions.transcript_files import as_lines, claude_line, recorded
+from tests.ledger.sessions.transcript_files import as_lines, claude_line, recorded, todo_write
 
 pytestmark = pytest.mark.django_db
 
@@ -204,3 +206,35 @@ def test_real_transcripts_have_no_bad_line(coder: Api) -> None:
         assert (done["skipped"], done["skipped_lines"]) == (0, [])
         assert done["session"]["title"] == "Write a parser"
         assert json.dumps(done)
+
+
+def test_to_dos_that_a_plan_leaves_behind_are_dropped(coder: Api) -> None:
+    """AGT-24: they are counted, and shown, as what they are; none has failed."""
+    session = put(
+        coder,
+        as_lines(
+            todo_write(1, ("Write it", "completed"), ("Test it", "pending"), ("Ship", "pending")),
+            todo_write(2, ("Write it", "completed"), ("Run the linter", "in_progress")),
+        ),
+    ).body["session"]
+    flush_session_message_blocking(UUID(session["id"]))
+    shown = coder("GET", f"/sessions/{session['id']}").body["tasks"]
+    assert shown == {"pending": 0, "running": 1, "success": 1, "failed": 0, "dropped": 1}
+    tasks = coder("GET", f"/sessions/{session['id']}/tasks").body["data"]
+    assert ("Ship", "dropped") in [(each["description"], each["state"]) for each in tasks]
+
+
+def test_a_refusal_behind_its_batch_is_seen(coder: Api) -> None:
+    """AGT-18: a batch has at most 32 messages, and the answer to its last call is the 33rd."""
+    talk = [claude_line(n, "user", f"Step {n}") for n in range(2, 32)]
+    answer = {"type": "tool_result", "tool_use_id": "t32", "is_error": True, "content": "No"}
+    lines = [
+        todo_write(1, ("Write it", "pending")),
+        *talk,
+        todo_write(32, ("Other", "pending")),
+        claude_line(33, "user", [answer]),
+    ]
+    session = put(coder, as_lines(*lines)).body["session"]
+    flush_session_message_blocking(UUID(session["id"]))
+    tasks = coder("GET", f"/sessions/{session['id']}/tasks").body["data"]
+    assert [each["description"] for each in tasks] == ["Write it"]

@@ -1,13 +1,22 @@
 """The tracker `todo` turns the agents' own to-do calls into calls of the ledger tools."""
 
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from ledger.sessions.message_parts import Call, Part, Result, Text
 from ledger.sessions.tool_calls import ToolCall
 from ledger.sessions.transcripts.reading import read_transcript
 from retries.trackers.todo import list_calls
 from retries.trackers.tracker import Batch, BatchMessage, KnownTask
-from tests.ledger.sessions.transcript_files import as_lines, recorded, todo_write
+from tests.ledger.sessions.transcript_files import (
+    as_lines,
+    claude_line,
+    old_codex_call,
+    recorded,
+    todo_write,
+)
 
 
 def batch_of(data: bytes, *, start: int = 0, stop: int | None = None, **more: Any) -> Batch:
@@ -16,7 +25,27 @@ def batch_of(data: bytes, *, start: int = 0, stop: int | None = None, **more: An
         BatchMessage(order, message.role, message.parts)
         for order, message in enumerate(read_transcript(data).messages, 1)
     ]
-    return Batch(tuple(found[start:stop]), earlier=tuple(found[max(0, start - 3) : start]), **more)
+    stop = len(found) if stop is None else stop
+    return Batch(
+        tuple(found[start:stop]),
+        earlier=tuple(found[max(0, start - 3) : start]),
+        later=tuple(found[stop : stop + 3]),
+        **more,
+    )
+
+
+def planned() -> bytes:
+    """Return the session of an older Codex, which still had the tool `update_plan`."""
+    return recorded("codex").replace(b"unsupported call: update_plan", b"Plan updated")
+
+
+TRANSCRIPTS = (recorded("claude"), recorded("codex"), planned())
+
+
+def write_raw(number: int, given: Any) -> dict[str, Any]:
+    """Return a line that calls `TodoWrite` with any arguments."""
+    call = {"type": "tool_use", "id": f"t{number}", "name": "TodoWrite", "input": given}
+    return claude_line(number, "assistant", [call])
 
 
 class Ledger:
@@ -63,7 +92,7 @@ class Ledger:
 
     def read(self, batch: Batch) -> list[ToolCall]:
         """Run what a batch asks for, on top of what the ledger has."""
-        batch = Batch(batch.messages, self.known(), batch.earlier)
+        batch = replace(batch, tasks=self.known())
         calls = list_calls(batch)
         self.run(calls, batch)
         return calls
@@ -87,32 +116,32 @@ def test_claude_tasks_in_one_batch() -> None:
 
 
 def test_any_cut_into_batches_gives_the_same_tasks() -> None:
-    for program in ("claude", "codex"):
+    for data in TRANSCRIPTS:
         whole = Ledger()
-        whole.read(batch_of(recorded(program)))
-        count = len(read_transcript(recorded(program)).messages)
+        whole.read(batch_of(data))
+        count = len(read_transcript(data).messages)
         for size in (1, 2, 3, 5):
             parts = Ledger()
             for start in range(0, count, size):
-                parts.read(batch_of(recorded(program), start=start, stop=start + size))
-            assert parts.states == whole.states, (program, size)
+                parts.read(batch_of(data, start=start, stop=start + size))
+            assert parts.states == whole.states, size
             assert [t["messages"] for t in parts.tasks] == [t["messages"] for t in whole.tasks]
 
 
 def test_reading_a_batch_again_changes_nothing() -> None:
-    for program in ("claude", "codex"):
+    for data in TRANSCRIPTS:
         ledger = Ledger()
-        ledger.read(batch_of(recorded(program)))
+        ledger.read(batch_of(data))
         before = [dict(task) for task in ledger.tasks]
-        calls = ledger.read(batch_of(recorded(program)))
+        calls = ledger.read(batch_of(data))
         assert ledger.tasks == before
         names = {call.name for call in calls}
-        assert names <= {"append_messages_to_planning_section", "finish"}, program
+        assert names <= {"append_messages_to_planning_section", "finish"}
 
 
 def test_plan_of_codex() -> None:
     ledger = Ledger()
-    ledger.read(batch_of(recorded("codex")))
+    ledger.read(batch_of(planned()))
     assert ledger.states == [("Write the parser", "success"), ("Run the tests", "success")]
     assert ledger.tasks[0]["progress"] == ["Plan step", "start"]
 
@@ -175,7 +204,7 @@ def test_list_that_is_written_again() -> None:
         ("Look first", "success"),
         ("Write it", "running"),
         ("Test it", "success"),
-        ("Ship it", "failed"),
+        ("Ship it", "dropped"),
     ]
     assert ledger.tasks[4]["progress"] == ["To-do list", "Removed from the agent's list."]
     reworded = todo_write(4, ("Look first", "completed"), ("Write it well", "in_progress"))
@@ -212,8 +241,89 @@ def test_calls_that_the_program_refused() -> None:
             )
         )
     )
-    assert ledger.states == [("Made well", "failed")]
+    assert ledger.states == [("Made well", "dropped")]
     assert ledger.tasks[0]["progress"] == ["To-do #7", "Removed from the agent's list."]
+
+
+LIST = (("Write it", "in_progress"), ("Test it", "pending"))
+ANSWER = {"type": "tool_result", "tool_use_id": "t2", "is_error": True, "content": "Refused"}
+STEPS = [{"step": text, "status": state} for text, state in LIST]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        # the agent's own tool refuses the list that drops everything, or can't read it
+        (todo_write(2, ("Other", "pending")), claude_line(3, "user", [ANSWER])),
+        (
+            todo_write(2, ("Other", "pending")),
+            claude_line(
+                3, "user", [ANSWER | {"is_error": False, "content": "<tool_use_error>Input"}]
+            ),
+        ),
+        # cut: no list, a torn one, and one with items that are no to-dos
+        (write_raw(2, {}),),
+        (write_raw(2, {"todos": '[{"content": "Wri'}),),
+        (write_raw(2, {"todos": [{"content": "Write it", "status": "completed"}, "Test"]}),),
+        (write_raw(2, {"todos": [{"status": "completed"}]}),),
+        (write_raw(2, None),),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 9])
+def test_a_list_that_failed_or_was_cut_changes_nothing(
+    call: tuple[dict[str, Any], ...], size: int
+) -> None:
+    """AGT-18: in one batch, and with the answer behind the batch of the call."""
+    ledger = Ledger()
+    data = as_lines(todo_write(1, *LIST), *call)
+    for start in range(0, 3, size):
+        ledger.read(batch_of(data, start=start, stop=start + size))
+    assert ledger.states == [("Write it", "running"), ("Test it", "pending")]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "unsupported call: update_plan",
+        "failed to parse function arguments: missing field `plan` at line 1 column 2",
+        "update_plan is a TODO/checklist tool and is not allowed in Plan mode",
+        "aborted",
+        "Command blocked by PreToolUse hook: no plans",
+    ],
+)
+def test_a_plan_that_codex_refused_changes_nothing(answer: str) -> None:
+    """AGT-18."""
+    ledger = Ledger()
+    output = {"type": "function_call_output", "call_id": "call_2", "output": answer}
+    other = {"plan": [{"step": "Other", "status": "pending"}]}
+    data = as_lines(
+        old_codex_call(1, "update_plan", {"plan": STEPS}),
+        output | {"call_id": "call_1", "output": "Plan updated"},
+        old_codex_call(2, "update_plan", other),
+        output,
+    )
+    ledger.read(batch_of(data))
+    assert ledger.states == [("Write it", "running"), ("Test it", "pending")]
+
+
+def test_a_plan_leaves_what_it_no_longer_has() -> None:
+    """AGT-24: dropped, which is not failed; a to-do that comes back is as the plan says."""
+    ledger = Ledger()
+    plans = [
+        STEPS,
+        [{"step": "Look first", "status": "completed"}],
+        [{"step": "Look first", "status": "completed"}, *STEPS],
+        [],
+    ]
+    seen = []
+    for number, plan in enumerate(plans):
+        ledger.read(batch_of(as_lines(old_codex_call(number, "update_plan", {"plan": plan}))))
+        seen.append(sorted(ledger.states))
+    assert seen[0] == [("Test it", "pending"), ("Write it", "running")]
+    # The running one is reworded in its place; the other is left behind.
+    assert seen[1] == [("Look first", "success"), ("Test it", "dropped")]
+    assert ("Test it", "pending") in seen[2] and ("Write it", "running") in seen[2]
+    assert {state for _, state in seen[3]} == {"success", "dropped"}
 
 
 def test_conversation_without_a_list_asks_for_nothing_but_the_planning_section() -> None:
