@@ -194,7 +194,7 @@ class NewAgent(forms.ModelForm):  # type: ignore[type-arg]
 
     def clean_name(self) -> str:
         try:
-            return agents.check_name(self.cleaned_data["name"])
+            return agents.check_new_name(self.cleaned_data["name"])
         except Refusal as refusal:
             raise forms.ValidationError(refusal.detail) from refusal
 

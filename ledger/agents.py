@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -44,19 +45,48 @@ def check_name(name: str, *, pointer: str = "/agent") -> str:
     return name
 
 
-def register(name: str, *, project: Project, stamp: Stamp) -> Agent:
+def check_new_name(name: str, *, pointer: str = "/agent") -> str:
+    """Return the name for a new agent; raises Invalid if no address can have it.
+
+    Servers read an encoded slash as one that divides an address, and clients leave out dots. A name
+    in the form of an id would stand for the agent with that id.
+    """
+    check_name(name, pointer=pointer)
+    if "/" in name or "\\" in name or name in {".", ".."}:
+        raise Invalid(
+            pointer,
+            "An agent's name must have no slash and no backslash, and must not be '.' or '..', "
+            "because it is part of an address. Use a hyphen or a colon instead.",
+        )
+    if is_id(name):
+        raise Invalid(pointer, "An agent's name must not have the form of an id.")
+    return name
+
+
+def is_id(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+def register(name: str, *, project: Project, stamp: Stamp, pointer: str = "/agent") -> Agent:
     """Return the agent with this name; create it if there is none."""
-    return find_or_create(name, project=project, stamp=stamp)[0]
+    return find_or_create(name, project=project, stamp=stamp, pointer=pointer)[0]
 
 
 @transaction.atomic
-def find_or_create(name: str, *, project: Project, stamp: Stamp) -> tuple[Agent, bool]:
+def find_or_create(
+    name: str, *, project: Project, stamp: Stamp, pointer: str = "/agent"
+) -> tuple[Agent, bool]:
     """Return the agent with this name, and whether this call created it."""
-    check_name(name)
+    check_name(name, pointer=pointer)
     agent, created = Agent.objects.get_or_create(project=project, name=name)
     if created:
+        check_new_name(name, pointer=pointer)
         if redacted(name) != name:
-            raise Invalid("/name", "An agent's name must not contain a secret. Choose another.")
+            raise Invalid(pointer, "An agent's name must not contain a secret. Choose another.")
         journal.record(
             Kind.AGENT_REGISTERED,
             subject_type="agent",

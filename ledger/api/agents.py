@@ -46,9 +46,10 @@ def agents_list(request: PrincipalRequest, query: Query[ListQuery]) -> HttpRespo
 )
 def agents_create(request: PrincipalRequest, body: AgentIn) -> HttpResponse:
     """Create an agent; the answer is 200 if the project already has one with this name."""
-    agents.check_name(body.name, pointer="/name")
     project = Project.objects.get(pk=request.auth.project_id)
-    agent, is_new = agents.find_or_create(body.name, project=project, stamp=stamp_of(request))
+    agent, is_new = agents.find_or_create(
+        body.name, project=project, stamp=stamp_of(request), pointer="/name"
+    )
     row = find_agent(request, str(agent.pk))
     return json_response(agent_out(row, silent_ids([row], timezone.now())), 201 if is_new else 200)
 

@@ -157,6 +157,7 @@ class PlanImport:
                 name,
                 project=self.project,
                 stamp=self.stamp,
+                pointer=pointers[0],
             )
         return known
 

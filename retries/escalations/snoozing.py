@@ -9,6 +9,7 @@ from django.db import transaction
 from ledger import journal, sql
 from ledger.errors import Invalid
 from ledger.journal import Kind, Stamp, clock
+from ledger.timestamps import format_timestamp
 from ledger.tokens import TrustedCaller
 from retries.escalations import lifecycle
 from retries.models import Escalation, EscalationQuerySet
@@ -67,7 +68,7 @@ def snooze(
         escalation,
         Kind.ESCALATION_SNOOZED if until else Kind.ESCALATION_RETURNED,
         stamp=stamp,
-        data={"until": until.isoformat()} if until else None,
+        data={"until": format_timestamp(until)} if until else None,
     )
     escalation.refresh_from_db()
     return escalation

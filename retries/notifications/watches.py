@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
 from ledger import agents, journal, sql
 from ledger.journal import Kind, Stamp, clock
@@ -81,14 +82,29 @@ def watch_conditions(*, now: datetime, project: Project | None = None) -> dict[s
 
 @transaction.atomic
 def watch_silence(now: datetime, project: Project | None) -> tuple[int, int]:
-    found = agents.find_silent(now)
-    found = found.filter(project=project) if project else found
-    begun, ended = update_ongoing(SILENT, dict(found.values_list("pk", "project_id")), now, project)
+    # An agent stays silent until it calls, also if nothing waits for it any more.
+    silent = {
+        agent: owner
+        for rows in (agents.find_silent(now), find_unheard())
+        for agent, owner in in_project(rows, project).values_list("pk", "project_id")
+    }
+    begun, ended = update_ongoing(SILENT, silent, now, project)
     for agent in Agent.objects.filter(pk__in=begun).order_by("pk"):
         note_agent(Kind.AGENT_SILENT, agent, now, count_waiting(agent.pk))
     for agent in Agent.objects.filter(pk__in=ended).order_by("pk"):
         note_agent(Kind.AGENT_HEARD, agent, now, {})
     return len(begun), len(ended)
+
+
+def in_project(rows: QuerySet[Agent], project: Project | None) -> QuerySet[Agent]:
+    return rows.filter(project=project) if project else rows
+
+
+def find_unheard() -> QuerySet[Agent]:
+    """Return the agents whose silence is journaled, and that have not called since then."""
+    ongoing = OngoingCondition.objects.filter(condition=SILENT, subject_id=OuterRef("pk"))
+    unheard = Q(last_seen_at=None) | Q(last_seen_at__lt=Subquery(ongoing.values("since")))
+    return Agent.objects.filter(Exists(ongoing), unheard)
 
 
 def count_waiting(agent_id: UUID) -> dict[str, Any]:

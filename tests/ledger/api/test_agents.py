@@ -1,11 +1,13 @@
 """Agents over HTTP."""
 
+from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
 
 from ledger.api.agents import with_counts
-from ledger.models import Agent, Event
+from ledger.models import Agent, Event, Project
 from ledger.principal import Principal
 from ledger.states import InstructionState
 from tests.conftest import Api
@@ -106,3 +108,62 @@ def test_an_agent_is_created_once(operator: Api, coder: Api) -> None:
     for wrong in ("", " codex", "x" * 65):
         body = problem(operator("POST", "/agents", {"name": wrong}), 422, "validation_error")
         assert body["errors"][0]["pointer"] == "/name"
+
+
+NAMES = (
+    *("coder", "a b", "a:b", "a?b", "a#b", "a%b", "%2F", "%2e%2e", "a;b", "a&b=c", "a+b", "~", "-"),
+    *(
+        "...",
+        ".a",
+        "a.",
+        "*",
+        "{id}",
+        "<b>",
+        "'\"",
+        "$(x)",
+        "prüfer",
+        "审查",
+        "🤖",
+        "e\u0301",
+        "null",
+    ),
+    *("a@b", "reset", "breaker", "x" * 64, "0", "a,b", "[1]", "|", "^", "`"),
+    *("/", "a/b", "/a", "a/", "//", "../x", "\\", "a\\b", ".", "..", str(uuid4()), uuid4().hex),
+    *("", " ", " a", "a ", "a\tb", "a\nb", "a\u200bb", "a\u00a0b", "\u202e", "x" * 65),
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("way", ["agents", "tasks", "instructions"])
+def test_a_name_that_is_accepted_can_be_used_in_every_address(
+    name: str, way: str, operator: Api, project: Project
+) -> None:
+    """AGT-34: or it is refused when it is made, whatever makes it."""
+    bodies: dict[str, dict[str, Any]] = {
+        "agents": {"name": name},
+        "tasks": {"agent": name, "type": "code", "register": True},
+        "instructions": {"agent": name, "content": "Go", "register": True},
+    }
+    made = operator("POST", f"/{way}", bodies[way])
+    if made.status_code == 422:
+        assert made.body["errors"][0]["pointer"] in ("/name", "/agent")
+        assert not Agent.objects.exists()
+        return
+    assert made.status_code in (200, 201), made.body
+    address = f"/agents/{quote(name, safe='')}"
+    assert operator("GET", address).body["name"] == name
+    assert operator("PATCH", address, {"concurrency": 2}).body["concurrency"] == 2
+    assert operator("POST", f"{address}/reset").status_code == 200
+    for verb in ("trip", "keep-open", "reset"):
+        answer = operator("POST", f"{address}/breaker/{verb}", {})
+        assert answer.status_code in (200, 409, 422), (verb, answer.body)
+    assert operator("GET", f"/tasks?agent={quote(name, safe='')}").status_code == 200
+
+
+def test_an_agent_whose_name_has_a_slash_from_before_still_works(
+    operator: Api, project: Project
+) -> None:
+    agent = Agent.objects.create(project=project, name="team/coder")
+    body = {"agent": "team/coder", "type": "code", "register": True}
+    assert operator("POST", "/tasks", body).status_code == 201
+    assert operator("GET", f"/agents/{agent.pk}").body["name"] == "team/coder"

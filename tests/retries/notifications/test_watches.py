@@ -11,7 +11,7 @@ from django.db import DatabaseError, connection, transaction
 
 from ledger import planfile
 from ledger.journal import SYSTEM, Actor, Stamp
-from ledger.models import Agent, DeadLetter, Event, Project, Task
+from ledger.models import Agent, DeadLetter, Event, Instruction, Project, Task
 from ledger.plans.import_diff import ImportOptions
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
@@ -220,6 +220,25 @@ def test_an_older_agent_that_becomes_silent_does_not_end_another_ones_silence(
     send(older)
     assert watch() == (1, 0)
     assert not Event.objects.filter(kind="agent.heard").exists()
+
+
+def test_an_agent_whose_work_ended_was_not_heard() -> None:
+    """AGT-25: its silence goes on until it calls."""
+    (agent,) = make_silent("away")
+    other = make_agent("other", project=make_project("other"))
+    send(other)
+    assert watch() == (2, 0)
+    Instruction.objects.filter(agent=agent).update(state="cancelled", cancelled_at=LATER)
+    assert watch() == (0, 0)
+    # also if something waits again: it is the same silence
+    send(agent)
+    assert watch() == (0, 0)
+    assert watches.watch_conditions(now=LATER, project=other.project)["heard"] == 0
+    assert not Event.objects.filter(kind="agent.heard").exists()
+    call(agent)
+    assert watch() == (0, 1)
+    assert Event.objects.get(kind="agent.heard").subject_id == agent.pk
+    assert watch() == (0, 0)
 
 
 REFUSE = """create function refuse_event() returns trigger language plpgsql as
