@@ -225,7 +225,7 @@ def test_actions_by_permission(client: Client, browser: Client) -> None:
 
 def test_an_agent_is_paused_and_resumed_from_the_palette(browser: Client, agent: Agent) -> None:
     """Each result is a form for people who may act, with only the verb that fits the agent."""
-    make_agent("<b>coder</b>")
+    make_agent("<b>coder")
     for verb, other in (("pause", "resume"), ("resume", "pause")):
         url = f"/agents/{agent.pk}/{verb}/"
         for text in ("coder", f"{verb} coder", f"{verb[:3]} agent CODER"):
