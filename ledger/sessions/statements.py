@@ -4,8 +4,6 @@ No other module writes these four tables. Each statement is one change as a whol
 session's row, whose lock token it compares, so a worker that has lost its lock changes nothing.
 """
 
-from datetime import timedelta
-
 from ledger import journal
 from ledger.daily_limits import COUNTED, IS_OVER
 from ledger.journal import Kind
@@ -13,10 +11,6 @@ from ledger.models.session import TrackerName
 from ledger.states import MESSAGE_MOVES, BatchOutcome, MessageState, SessionTaskState
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
 
-# While an agent works, its session's last activity is stored this exactly. It is indexed, and
-# PostgreSQL writes to all indexes of a row if a column of one changes, which made storing a message
-# take twice as long.
-SLACK = timedelta(seconds=5)
 # the database's clock, because workers on several machines compare with it
 HOLDS_LOCK = "s.lock_token = %(token)s and s.lock_until > clock_timestamp()"
 

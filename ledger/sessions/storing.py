@@ -25,11 +25,14 @@ from ledger.notes import mask_key
 from ledger.redaction import redact, redacted, titled
 from ledger.secret_forms import LONGEST_SECRET
 from ledger.sessions.message_parts import Part, Text, parts_as_json
-from ledger.sessions.statements import CREATE, SLACK, STORE, STORE_SINGLE
+from ledger.sessions.statements import CREATE, STORE, STORE_SINGLE
 from ledger.sessions.transcripts.program_texts import is_of_program
 from ledger.text import truncate
 from ledger.tokens import Bearer, Caller, TrustedCaller, require_caller
 
+# While an agent works, its session's last activity is stored this exactly. PostgreSQL writes to all
+# indexes of a row if a column of one changes, which made storing a message take twice as long.
+SLACK = timedelta(seconds=5)
 MOST_MESSAGES = 100
 MESSAGE_BYTES = 1024 * 1024
 EXTERNAL_ID_LENGTH, TITLE_LENGTH, METADATA_BYTES = 200, 160, 16_384
