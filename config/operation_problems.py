@@ -85,6 +85,7 @@ OPERATIONS: dict[str, set[str]] = {
         "duplicate_ref",
         "invalid_transition",
         "malformed_task",
+        "plan_ambiguous",
         "plan_changed",
         "unknown_agent",
         "unknown_dependency",

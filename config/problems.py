@@ -35,6 +35,7 @@ STATUS = {
     "session_locked": 409,
     "attempt_already_reported": 409,
     "already_resolved": 409,
+    "plan_ambiguous": 409,
     "plan_changed": 409,
     "idempotency_in_progress": 409,
     "escalation_expired": 410,

@@ -184,6 +184,10 @@ class ImportedPlan(PlanWithTasks):
 
     warnings: tuple[str, ...] = field(default=(), metadata={"read": tuple})
     diff: Json = field(default_factory=dict)
+    # why a task of the file is a stored one, where another ref or a similar text says so
+    matches: tuple[Json, ...] = field(default=(), metadata={"read": tuple})
+    # refs of tasks that are skipped because the file marks them as done
+    ticked: tuple[str, ...] = field(default=(), metadata={"read": tuple})
     unchanged: bool = False
     dry_run: bool = False
 

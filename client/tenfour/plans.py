@@ -41,6 +41,10 @@ class ImportOptions(TypedDict, total=False):
     dry_run: bool | None
     register: bool | None
     allow_missing_needs: bool | None
+    # of a tasks.json of Task Master
+    tag: str | None
+    # which task of the file is which stored one: "task-2=task-1,task-3=new"
+    pairs: str | None
 
 
 def import_file(
@@ -67,7 +71,7 @@ def import_text(
 
     Options: mode (what to do with a changed plan: merge or replace), agent (the
     default, for tasks that name none), ref (of a plan that names none),
-    dry_run, register, allow_missing_needs.
+    dry_run, register, allow_missing_needs, pairs (of tasks that a merge can't tell).
     """
     params = {name: _query(value) for name, value in given(options).items()}
     return Call("POST", "/v1/plans", ImportedPlan.read, text, params, idempotency_key, media)

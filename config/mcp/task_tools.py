@@ -126,6 +126,9 @@ class ImportArguments(In):
     )
     dry_run: StrictBool = Field(False, description="true to see what would change")
     register_: StrictBool = Field(False, alias="register", description="register unknown agents")
+    pairs: str = Field(
+        "", description="if a merge is ambiguous: task-2=task-1,task-3=new, or new for all"
+    )
 
 
 def import_plan(request: Any, given: ImportArguments) -> Reply:

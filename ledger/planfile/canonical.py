@@ -1,6 +1,7 @@
 """Validate a plan file's mapping and build the canonical plan from it (pure)."""
 
 import difflib
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ from ledger.planfile.model import (
     BadRef,
     DependencyCycle,
     DuplicateRef,
+    Origin,
     PlanFile,
     PlanTask,
     UnknownNeed,
@@ -56,10 +58,13 @@ KINDS: dict[type, str] = {
 }
 
 
-def canonical(value: Any, *, order: str = PARALLEL, agent: str = "") -> PlanFile:
+def canonical(
+    value: Any, *, order: str = PARALLEL, agent: str = "", origins: Sequence[Origin] = ()
+) -> PlanFile:
     """Return the canonical plan for a mapping in the format of docs/plans.md.
 
-    `order` is the file format's default, `agent` the default agent for tasks that name none.
+    `order` is the file format's default, `agent` the default agent for tasks that name none, and
+    `origins` what the file says of each task beside its content.
 
     Raises Invalid, BadRef, DuplicateRef, UnknownNeed and DependencyCycle, each with a pointer.
     """
@@ -73,14 +78,16 @@ def canonical(value: Any, *, order: str = PARALLEL, agent: str = "") -> PlanFile
     if order not in (SEQUENTIAL, PARALLEL):
         raise Invalid("/order", f"order must be '{SEQUENTIAL}' or '{PARALLEL}'.")
     items = read_value(value, "tasks", list, [])
-    if not 1 <= len(items) <= MOST_TASKS:
-        raise Invalid(
-            "/tasks", f"A plan must have 1 to {MOST_TASKS} tasks; this one has {len(items)}."
-        )
+    done = {n for n, origin in enumerate(origins) if origin.is_done}
+    check_count(len(items), len(items) - len(done))
     defaults = {name: value[name] for name in DEFAULTS if value.get(name) is not None}
     defaults.setdefault("agent", agent)
-    tasks = [read_task(item, n, plan=ref, defaults=defaults) for n, item in enumerate(items)]
-    check_refs(tasks)
+    read = [read_task(item, n, plan=ref, defaults=defaults) for n, item in enumerate(items)]
+    if origins:
+        read = [replace(task, origin=each) for task, each in zip(read, origins, strict=True)]
+    check_refs(read)
+    finished = tuple(task for n, task in enumerate(read) if n in done)
+    tasks = drop_needs([task for n, task in enumerate(read) if n not in done], finished)
     if order == SEQUENTIAL:
         tasks = add_sequence(tasks)
     plan = PlanFile(
@@ -92,9 +99,16 @@ def canonical(value: Any, *, order: str = PARALLEL, agent: str = "") -> PlanFile
         wave=read_value(value, "wave", int, None),
         needs=read_needs(value, "", plan=ref),
         tasks=tuple(tasks),
+        done=finished,
     )
     check_needs(plan)
     return plan
+
+
+def check_count(all_: int, open_: int) -> None:
+    """Refuse a plan without tasks, or with too many that are not done."""
+    if not all_ or open_ > MOST_TASKS:
+        raise Invalid("/tasks", f"A plan must have 1 to {MOST_TASKS} tasks; this one has {open_}.")
 
 
 def read_task(item: Any, n: int, *, plan: str, defaults: Mapping[str, Any]) -> PlanTask:
@@ -109,11 +123,12 @@ def read_task(item: Any, n: int, *, plan: str, defaults: Mapping[str, Any]) -> P
     on_exhausted = read_value(task, "on_exhausted", str, "escalate", at)
     if on_exhausted not in ("escalate", "dead_letter"):
         raise Invalid(f"{at}/on_exhausted", "on_exhausted must be 'escalate' or 'dead_letter'.")
+    own_ref = read_task_ref(task, n, plan=plan)
     title = read_value(task, "title", str, "", at)
     if "title" in item and not title.strip():
         raise Invalid(f"{at}/title", "A title must not be empty. Write one, or remove the key.")
     return PlanTask(
-        ref=f"{plan}:{read_task_ref(task, n, plan=plan)}",
+        ref=f"{plan}:{own_ref or f'task-{n + 1}'}",
         agent=agent,
         type=read_value(task, "type", str, AUTO, at),
         title=check_length(title, f"{at}/title", TITLE_LENGTH),
@@ -127,11 +142,12 @@ def read_task(item: Any, n: int, *, plan: str, defaults: Mapping[str, Any]) -> P
         timeout_s=read_value(task, "timeout_s", int, None, at),
         idempotent=read_value(task, "idempotent", bool, True, at),
         non_retryable=read_value(task, "non_retryable", bool, False, at),
+        origin=Origin(place=n, number=own_ref, is_id=bool(own_ref)),
     )
 
 
 def read_task_ref(task: Mapping[str, Any], n: int, *, plan: str) -> str:
-    """Return `task-3` for the ref or id `3`, `T003`, `task-3` or `03-01:task-3`.
+    """Return `task-3` for the ref or id `3`, `T003`, `task-3` or `03-01:task-3`, or "" without one.
 
     A task without a ref is numbered by its place. Raises BadRef for any other form: a number that
     the author did not write could be mistaken for another task's.
@@ -154,7 +170,7 @@ def read_task_ref(task: Mapping[str, Any], n: int, *, plan: str) -> str:
             f"This task has the ref {found['ref']} and the id {found['id']}. Remove one.",
             f"{at}/id",
         )
-    return found.get("ref") or found.get("id") or f"task-{n + 1}"
+    return found.get("ref") or found.get("id") or ""
 
 
 def read_ref(value: Any, pointer: str) -> str:
@@ -251,12 +267,40 @@ def complete_need(need: str, *, plan: str, pointer: str) -> str:
     return f"{plan_ref}:{task_ref}"
 
 
+def drop_needs(tasks: Sequence[PlanTask], done: Sequence[PlanTask]) -> list[PlanTask]:
+    """Return the tasks without their needs on tasks that are done."""
+    met = {task.ref for task in done}
+    return [
+        replace(task, needs=tuple(need for need in task.needs if need not in met))
+        if met.intersection(task.needs)
+        else task
+        for task in tasks
+    ]
+
+
 def add_sequence(tasks: Sequence[PlanTask]) -> list[PlanTask]:
-    """Return the tasks with each one also needing the task before it."""
-    sequence = [tasks[0]]
-    for task in tasks[1:]:
-        needs = tuple(dict.fromkeys([*task.needs, sequence[-1].ref]))
-        sequence.append(replace(task, needs=needs))
+    """Return the tasks with each one also needing the task before it.
+
+    Neighbors of one section that run beside each other need what the first of them needs, and the
+    next task needs all of them.
+    """
+    groups: list[list[PlanTask]] = []
+    for task in tasks:
+        last = groups[-1][-1].origin if groups else Origin()
+        is_beside = last.runs_beside and task.origin.runs_beside
+        if is_beside and last.section == task.origin.section:
+            groups[-1].append(task)
+        else:
+            groups.append([task])
+    pairs = sum(len(a) * len(b) for a, b in itertools.pairwise(groups))
+    if pairs + sum(len(task.needs) for task in tasks) > MOST_EDGES:
+        groups = [[task] for task in tasks]
+    sequence: list[PlanTask] = []
+    before: list[str] = []
+    for group in groups:
+        for task in group:
+            sequence.append(replace(task, needs=tuple(dict.fromkeys([*task.needs, *before]))))
+        before = [task.ref for task in group]
     return sequence
 
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from ledger.errors import Refusal
@@ -12,6 +12,7 @@ from ledger.redaction import redacted
 from ledger.text import truncate
 
 BYTES = 1_048_576
+MOST_BYTES = 4 * BYTES  # a file of Task Master, of which one tag is read
 MOST_TASKS = 500
 MOST_EDGES = 2000
 ACTION_BYTES = 65_536
@@ -140,6 +141,24 @@ def complete_task_ref(text: str, plan: str = "") -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a file says about a task beside its content; a merge recognizes the task by it.
+
+    `number` is how the file names the task, such as `task-3` or `1.2`, or "". It is the task's
+    identity if it `is_id`, and only a hint otherwise: people renumber lists. A task that
+    `runs_beside` those before it in its `section` does not wait for them in a sequential plan.
+    """
+
+    place: int = 0
+    line: int = 0
+    number: str = ""
+    is_id: bool = False
+    is_done: bool = False
+    runs_beside: bool = False
+    section: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTask:
     """A task with its full ref; `needs` holds full refs of tasks or plans.
 
@@ -160,11 +179,20 @@ class PlanTask:
     timeout_s: int | None = None
     idempotent: bool = True
     non_retryable: bool = False
+    origin: Origin = field(default=Origin(), compare=False)
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """Return the task's content as plain values."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFile:
-    """A whole plan; all its tasks wait for `needs`, which holds full refs of tasks or plans."""
+    """A whole plan; all its tasks wait for `needs`, which holds full refs of tasks or plans.
+
+    `done` are the tasks that the file marks as done; an import adds none of them.
+    """
 
     ref: str
     tasks: tuple[PlanTask, ...]
@@ -172,16 +200,21 @@ class PlanFile:
     objective: str = ""
     wave: int | None = None
     needs: tuple[str, ...] = ()
+    done: tuple[PlanTask, ...] = ()
 
     @property
     def source(self) -> dict[str, Any]:
-        """Return the plan as plain values."""
-        return asdict(self)
+        """Return the plan as plain values, without the tasks that are done."""
+        own = {name: getattr(self, name) for name in ("ref", "title", "objective", "wave", "needs")}
+        return own | {"tasks": tuple(task.source for task in self.tasks)}
 
     @property
     def content_hash(self) -> str:
         """Return a hash that does not depend on the format the plan was written in."""
-        text = json.dumps(self.source, sort_keys=True, separators=(",", ":"))
+        source = self.source
+        if self.done:
+            source["done"] = [(task.ref, task.title) for task in self.done]
+        text = json.dumps(source, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property

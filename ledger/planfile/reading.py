@@ -14,13 +14,13 @@ from ledger.planfile.canonical import canonical
 from ledger.planfile.fences import mask_fences
 from ledger.planfile.front_matter import split_front_matter
 from ledger.planfile.markup import read_markdown, read_xml
-from ledger.planfile.model import BYTES, PlanFile
+from ledger.planfile.model import BYTES, MOST_BYTES, PlanFile
+from ledger.planfile.outline_lines import looks_like_work
 from ledger.planfile.task_master import is_task_master, read_task_master
 from ledger.planfile.values import DEEPEST, RawPlan, load_json, read_yaml
 
 TASK_ELEMENT = re.compile(r"[ \t]*(?:<tasks>[ \t]*)?<task(?:[\s>]|$)", re.I)
-CHECKBOX = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,4}[.)])[ \t]+\[[ xX~-]\](?:\*?[ \t]|$)")
-TASK_HEADING = re.compile(r"#{1,6}[ \t]+.{0,9}task #?[0-9]", re.I)
+MARKUP = re.compile("<(?:plan|task)", re.I)
 TASK_LIST = re.compile(r"tasks[ \t]*:[ \t]*(?:[#\[].*)?$")
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
@@ -33,30 +33,68 @@ class ParsedPlan:
     warnings: tuple[str, ...] = ()
 
 
-def parse(data: bytes, *, media: str = "", agent: str = "", ref: str = "") -> ParsedPlan:
+def parse(
+    data: bytes,
+    *,
+    media: str = "",
+    agent: str = "",
+    ref: str = "",
+    tag: str = "",
+    allow_missing_needs: bool = False,
+) -> ParsedPlan:
     """Return the plan in a file with this media type; an unspecific type is detected from the text.
 
     `agent` is the default agent for tasks that name none, `ref` the ref of a plan that names none.
+    `tag` and `allow_missing_needs` are for Task Master's files, which may be larger than others.
 
     Raises PayloadTooLarge, UnsupportedMediaType, BadRequest, and the errors of `canonical`.
     """
-    if len(data) > BYTES:
-        raise PayloadTooLarge(
-            f"The plan has {len(data)} bytes; at most {BYTES} are allowed.", limit_bytes=BYTES
-        )
+    check_size(data, MOST_BYTES)
     kind = format_of(media)
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadRequest(f"The plan is not valid UTF-8 at byte {error.start}.") from error
-    raw = FORMATS[kind or detect_format(text)](text)
+    text = decode(data)
+    kind = kind or detect_format(text)
+    value = load_json(text) if kind == "json" else None
+    if is_task_master(value):
+        raw = read_task_master(value, tag=tag, allow_missing_needs=allow_missing_needs)
+    else:
+        check_size(data, BYTES)
+        if tag:
+            raise Invalid("/tag", "Only the tasks.json of Task Master has tags.")
+        raw = RawPlan(value) if kind == "json" else FORMATS[kind](text)
     check_values(raw.value)
     value, warnings = raw.value, raw.warnings
     if isinstance(value, dict) and value.get("ref") is None and (ref or raw.suggested_ref):
         value = value | {"ref": ref or raw.suggested_ref}
         if not ref:
             warnings = (*warnings, f"The file names no ref for its plan; it is {value['ref']}.")
-    return ParsedPlan(canonical(value, order=raw.order, agent=agent), warnings)
+    plan = canonical(value, order=raw.order, agent=agent, origins=raw.origins)
+    return ParsedPlan(plan, warnings)
+
+
+def check_size(data: bytes, most: int) -> None:
+    if len(data) > most:
+        raise PayloadTooLarge(
+            f"The plan has {len(data)} bytes; at most {most} are allowed.", limit_bytes=most
+        )
+
+
+def decode(data: bytes) -> str:
+    """Return a file's text; raise BadRequest with the first line that is no text."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        hint = " It looks like UTF-16." if data[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
+        raise BadRequest(
+            f"The plan is not valid UTF-8 at byte {error.start} (line {line}).{hint}",
+            hint="Save the file as UTF-8, then import it again.",
+        ) from error
+    if found := UNSTORABLE.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        raise BadRequest(
+            f"Line {line} contains the character U+{ord(found[0]):04X}, which can't be stored."
+        )
+    return text
 
 
 # ---- formats
@@ -89,19 +127,18 @@ def format_of(media: str) -> str:
 
 
 def detect_format(text: str) -> str:
-    begin = text.lstrip()[:1]
-    if begin in ("{", "<"):
-        return "json" if begin == "{" else "xml"
+    begin = text.lstrip()[:4]
+    if begin[:1] == "{":
+        return "json"
+    if begin[:1] == "<" and (begin != "<!--" or MARKUP.search(text)):
+        return "xml"
     _, body = split_front_matter(text.replace("\r\n", "\n"))
     lines = body.split("\n")
     fenced = mask_fences(lines)
     plain = [line for line, inside in zip(lines, fenced, strict=True) if not inside]
     if any(TASK_LIST.match(line) for line in plain):
         return "yaml"  # its texts may contain checklists, and its comments look like headings
-    if any(
-        TASK_ELEMENT.match(line) or CHECKBOX.match(line) or TASK_HEADING.match(line)
-        for line in plain
-    ):
+    if any(TASK_ELEMENT.match(line) or looks_like_work(line) for line in plain):
         return "markdown"
     return "yaml"
 
@@ -134,13 +171,7 @@ def check_values(value: Any, at: str = "", depth: int = 0) -> None:
         raise Invalid(at, f"The character U+{ord(match[0]):04X} can't be stored.")
 
 
-def read_json(text: str) -> RawPlan:
-    value = load_json(text)
-    return read_task_master(value) if is_task_master(value) else RawPlan(value)
-
-
 FORMATS: dict[str, Callable[[str], RawPlan]] = {
-    "json": read_json,
     "yaml": read_yaml,
     "xml": read_xml,
     "markdown": read_markdown,

@@ -1,10 +1,9 @@
 """Turn other tools' task lists into plans: their numbers, their finished tasks, a ref (pure)."""
 
+import itertools
 import re
 from collections.abc import Sequence
-from typing import Any
 
-from ledger.errors import Invalid
 from ledger.planfile.model import PART_LENGTH, TASK_REF
 
 SUBTASKS = 1000
@@ -41,24 +40,57 @@ def suggest_ref(phase: str, name: str) -> str:
     return f"{phase}-{words}" if words else ""
 
 
-def leave_out_done(
-    tasks: Sequence[dict[str, Any]],
-    done: Sequence[bool],
-    warnings: list[str],
-    status: str = "done",
-) -> list[dict[str, Any]]:
-    """Return the tasks that are not done, without needs on those that are; warn of the others."""
-    left_out = {task["ref"]: task for task, is_done in zip(tasks, done, strict=True) if is_done}
-    if not left_out:
-        return list(tasks)
-    if len(left_out) == len(tasks):
-        raise Invalid("/tasks", f"The file marks all its {len(tasks)} tasks as {status}.")
-    names = ", ".join(list(left_out)[:MOST_NAMED]) + ("…" if len(left_out) > MOST_NAMED else "")
-    count = "1 task" if len(left_out) == 1 else f"{len(left_out)} tasks"
-    warnings.append(f"Left out {count} that the file marks as {status}: {names}.")
-    rest = []
-    for task in tasks:
-        if task["ref"] not in left_out:
-            needs = [need for need in task.get("needs", []) if need not in left_out]
-            rest.append(task | ({"needs": needs} if "needs" in task else {}))
-    return rest
+def plain_number(number: str) -> str:
+    """Return a number without leading zeros: `003` and `3` are one task."""
+    return ".".join(part.lstrip("0") or "0" for part in number.split(".")) if number else ""
+
+
+def give_refs(numbers: Sequence[str], lines: Sequence[int], warnings: list[str]) -> list[str]:
+    """Return a ref for each task: from its number, or the next free one, with a warning.
+
+    In a list without numbers each task has its place.
+    """
+    refs = [""] * len(numbers)
+    first: dict[str, int] = {}
+    repeated, unnumbered = [], []
+    for n, number in enumerate(numbers):
+        plain = plain_number(number)
+        if not number:
+            unnumbered.append(n)
+        elif plain in first:
+            repeated.append((n, first[plain]))
+        else:
+            first[plain] = n
+            ref = number_ref(plain)
+            refs[n] = ref
+    used = {*refs}
+    majors = [int(plain.partition(".")[0]) for plain in first if len(plain) < 7]
+    free = itertools.count(max(majors, default=0) + 1)
+    for n, ref in enumerate(refs):
+        if not ref:
+            refs[n] = next(new for new in map("task-{}".format, free) if new not in used)
+    if first:
+        warn_of_places(unnumbered, lines, refs, warnings)
+    for n, other in repeated[:MOST_NAMED]:
+        warnings.append(
+            f"Line {lines[n]}: line {lines[other]} has the number {numbers[n]}, too; this task is "
+            f"{refs[n]}."
+        )
+    return refs
+
+
+def warn_of_places(
+    places: Sequence[int], lines: Sequence[int], refs: Sequence[str], warnings: list[str]
+) -> None:
+    if places:
+        named = ", ".join(f"{lines[n]} ({refs[n]})" for n in places[:MOST_NAMED])
+        more = "…" if len(places) > MOST_NAMED else ""
+        warnings.append(f"Tasks without a number got the next free ones: line {named}{more}.")
+
+
+def warn_of_done(refs: Sequence[str], warnings: list[str], status: str = "done") -> None:
+    """Warn of the tasks that the file marks as done: they are not imported."""
+    if refs:
+        names = ", ".join(refs[:MOST_NAMED]) + ("…" if len(refs) > MOST_NAMED else "")
+        count = "1 task" if len(refs) == 1 else f"{len(refs)} tasks"
+        warnings.append(f"Left out {count} that the file marks as {status}: {names}.")

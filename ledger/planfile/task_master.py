@@ -3,20 +3,25 @@
 A task that has subtasks comes after them, and each of its subtasks needs what it needs.
 """
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from ledger.errors import Invalid
+from ledger.errors import Invalid, PayloadTooLarge
 from ledger.planfile.canonical import PARALLEL, TASK_KEYS
 from ledger.planfile.model import (
+    BYTES,
     TITLE_LENGTH,
     BadRef,
     DuplicateRef,
+    Origin,
     UnknownNeed,
     refusal_at,
     shorten_title,
 )
-from ledger.planfile.task_lists import leave_out_done, number_ref, suggest_ref
+from ledger.planfile.task_lists import give_refs, plain_number, suggest_ref, warn_of_done
 from ledger.planfile.values import RawPlan
 from ledger.planfile.verification import describe_verification
 
@@ -29,6 +34,7 @@ STATUSES = ("pending", "in-progress", "review", "deferred", "blocked", *DONE, *C
 # Keys that only its own commands use.
 IGNORED = ("updatedAt", "previousStatus", "parentTaskId", "parentId", "parentTask", "isSubtask")
 TEXTS = ("description", "details")
+IS_NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,9}")
 
 
 def is_task_master(value: Any) -> bool:
@@ -55,77 +61,149 @@ def list_tags(value: Mapping[str, Any]) -> dict[str, list[Any]]:
     }
 
 
-def read_task_master(value: Mapping[str, Any]) -> RawPlan:
-    """Return the plan of the only tag that has unfinished tasks."""
+def read_task_master(
+    value: Mapping[str, Any], *, tag: str = "", allow_missing_needs: bool = False
+) -> RawPlan:
+    """Return the plan of a tag, or of the only one that has unfinished tasks.
+
+    `allow_missing_needs` drops needs that the file lacks and gives repeated ids a free number, with
+    a warning each.
+    """
     tags = list_tags(value)
     open_tags = [name for name, tasks in tags.items() if any(is_open(task) for task in tasks)]
-    if len(open_tags) > 1:
-        names = ", ".join(open_tags)[:500]
+    if tag and tag not in tags:
+        raise Invalid("/tag", f"The file has no tag '{tag[:80]}'. Its tags: {name_tags(tags)}.")
+    if not tag and len(open_tags) > 1:
         raise Invalid(
-            "",
-            f"The file has unfinished tasks in {len(open_tags)} tags: {names}. "
-            "Each tag is a plan of its own: import a file that has only one of them.",
+            "/tag",
+            f"The file has unfinished tasks in {len(open_tags)} tags: {name_tags(open_tags)}. "
+            "Each tag is a plan of its own: name the one to import with 'tag'.",
         )
-    tag = open_tags[0] if open_tags else next(iter(tags))
+    tag = tag or (open_tags[0] if open_tags else next(iter(tags)))
+    size = len(json.dumps(tags[tag], ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    if size > BYTES:
+        raise PayloadTooLarge(
+            f"The tag '{tag}' has {size} bytes; at most {BYTES} are allowed.", limit_bytes=BYTES
+        )
     at = f"/{tag}/tasks" if tag else "/tasks"
-    return TagReader(at).read(tags[tag], tag)
+    return TagReader(at, is_lenient=allow_missing_needs).read(tags[tag], tag)
+
+
+def name_tags(tags: Iterable[str]) -> str:
+    return ", ".join(tags)[:500]
 
 
 def is_open(task: Any) -> bool:
-    return not isinstance(task, dict) or task.get("status") not in (*DONE, *CANCELLED)
+    if not isinstance(task, dict):
+        return True
+    subtasks = task.get("subtasks")
+    own = task.get("status") not in (*DONE, *CANCELLED)
+    return own or (isinstance(subtasks, list) and any(is_open(each) for each in subtasks))
+
+
+@dataclass(slots=True)
+class Item:
+    """A task or subtask, with what it needs and what its file says of it."""
+
+    number: str
+    at: str
+    status: str
+    task: dict[str, Any]
+    needs: list[str]
+    parent: "Item | None" = None
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self.status in CANCELLED or (self.parent is not None and self.parent.is_cancelled)
 
 
 class TagReader:
     """Read one tag's tasks; `at` is the pointer to them."""
 
-    def __init__(self, at: str) -> None:
+    def __init__(self, at: str, *, is_lenient: bool) -> None:
         self.at = at
-        self.tasks: list[dict[str, Any]] = []
-        self.statuses: list[str] = []
+        self.is_lenient = is_lenient
         self.warnings: list[str] = []
+        self.items: list[Item] = []
         self.places: dict[str, str] = {}
-        self.numbers: dict[str, str] = {}  # of the dependencies' refs
 
-    def read(self, items: list[Any], tag: str) -> RawPlan:
-        for n, item in enumerate(items):
+    def read(self, values: list[Any], tag: str) -> RawPlan:
+        for n, value in enumerate(values):
             at = f"{self.at}/{n}"
-            task = self.read_task(item, at, prefix="")
-            subtasks = item.get("subtasks") or []
+            parent = self.read_item(value, at, None)
+            subtasks = value.get("subtasks") or []
             if not isinstance(subtasks, list):
                 raise Invalid(f"{at}/subtasks", "subtasks must be a list.")
-            status = self.statuses.pop()
-            for k, each in enumerate(subtasks):
-                child = self.read_task(each, f"{at}/subtasks/{k}", prefix=self.id_of(item, at))
-                child["payload"]["parent"] = task["ref"]
-                child["needs"] = [*task["needs"], *child["needs"]]
-                self.tasks.append(child)
-                # A finished or cancelled task's subtasks are no longer to do either.
-                if status in (*DONE, *CANCELLED):
-                    self.statuses[-1] = status
-            own = [each["ref"] for each in self.tasks[len(self.tasks) - len(subtasks) :]]
-            self.tasks.append(task | {"needs": [*task["needs"], *own]})
-            self.statuses.append(status)
-        self.check_needs()
-        cancelled = [status in CANCELLED for status in self.statuses]
-        tasks = leave_out_done(self.tasks, cancelled, self.warnings, "cancelled")
-        done = [status in DONE for status in self.statuses if status not in CANCELLED]
-        tasks = leave_out_done(tasks, done, self.warnings)
+            own = [
+                self.read_item(each, f"{at}/subtasks/{k}", parent)
+                for k, each in enumerate(subtasks)
+            ]
+            self.items += [*own, parent]
+        numbers = [item.number for item in self.items]
+        refs = give_refs(numbers, [0] * len(numbers), [])
+        by_number: dict[str, str] = {}
+        for number, ref in zip(numbers, refs, strict=True):
+            by_number.setdefault(number, ref)
+        ref_of = {id(item): ref for item, ref in zip(self.items, refs, strict=True)}
+        parts: dict[int, list[str]] = {}
+        for item, ref in zip(self.items, refs, strict=True):
+            needs = self.resolve_needs(item, by_number)
+            if item.parent:
+                item.task["payload"]["parent"] = ref_of[id(item.parent)]
+                parts.setdefault(id(item.parent), []).append(ref)
+                needs = [*self.resolve_needs(item.parent, by_number, quiet=True), *needs]
+            item.task |= {"ref": ref, "needs": [*needs, *parts.get(id(item), [])]}
+        return self.assemble(tag)
+
+    def assemble(self, tag: str) -> RawPlan:
+        """Return the plan without what is cancelled; what is done is left out of an import."""
+        cancelled = {item.task["ref"] for item in self.items if item.is_cancelled}
+        rest = [item for item in self.items if not item.is_cancelled]
+        open_parts = [
+            item.number
+            for item in self.items
+            if item.is_cancelled and item.status not in (*DONE, *CANCELLED)
+        ]
+        if not rest:
+            raise Invalid("/tasks", f"The file marks all its {len(cancelled)} tasks as cancelled.")
+        warn_of_done(
+            [item.task["ref"] for item in self.items if item.is_cancelled],
+            self.warnings,
+            "cancelled",
+        )
+        if open_parts:
+            names = ", ".join(open_parts[:20])
+            self.warnings.append(f"Left out open subtasks of cancelled tasks: {names}.")
+        is_done = [item.status in DONE for item in rest]
+        warn_of_done(
+            [item.task["ref"] for item, done in zip(rest, is_done, strict=True) if done],
+            self.warnings,
+        )
+        for item in rest:
+            item.task["needs"] = [need for need in item.task["needs"] if need not in cancelled]
         return RawPlan(
-            {"tasks": tasks} | ({"title": tag} if tag else {}),
+            {"tasks": [item.task for item in rest]} | ({"title": tag} if tag else {}),
             PARALLEL,
             tuple(self.warnings),
             suggested_ref=suggest_ref("taskmaster", tag or "tasks"),
+            origins=tuple(
+                Origin(place=n, number=item.number, is_id=bool(item.number), is_done=done)
+                for n, (item, done) in enumerate(zip(rest, is_done, strict=True))
+            ),
         )
 
-    def read_task(self, item: Any, at: str, *, prefix: str) -> dict[str, Any]:
+    def read_item(self, item: Any, at: str, parent: Item | None) -> Item:
         """Return a task in the canonical form, with all its texts."""
         if not isinstance(item, dict):
             raise Invalid(at, "A task must be an object.")
-        number, ref = self.read_number(item, at, prefix)
-        status = item.get("status", "pending")
+        number = self.read_number(item, at, parent)
+        status = item.get("status") or "pending"
+        if not isinstance(status, str):
+            raise Invalid(f"{at}/status", "status must be a string.")
         if status not in STATUSES:
-            raise Invalid(f"{at}/status", f"status must be one of: {', '.join(STATUSES)}.")
-        self.statuses.append(status)
+            self.warnings.append(
+                f"Task {number} has the unknown status '{status[:40]}': it is open."
+            )
         title = self.text_of(item, "title", at)
         texts = [self.text_of(item, key, at) for key in TEXTS]
         if len(title) > TITLE_LENGTH:
@@ -137,38 +215,45 @@ class TagReader:
             if name not in (*known, *TEXTS, *IGNORED, "acceptanceCriteria") and value is not None
         }
         task: dict[str, Any] = {
-            "ref": ref,
             "title": shorten_title(title.strip()),
-            "needs": self.read_needs(item, at, prefix),
             "payload": payload | {"id": number},
         }
         if priority := item.get("priority"):
-            if not isinstance(priority, str) or priority not in PRIORITIES:
+            if not isinstance(priority, str):
                 raise Invalid(f"{at}/priority", f"priority must be: {', '.join(PRIORITIES)}.")
-            task["priority"] = PRIORITIES[priority]
+            if priority not in PRIORITIES:
+                self.warnings.append(f"Task {number} has the unknown priority '{priority[:40]}'.")
+            task["priority"] = PRIORITIES.get(priority, 0)
         if action := "\n\n".join(text.strip() for text in texts if text.strip()):
             task["action"] = action
         if verify := self.text_of(item, "testStrategy", at):
             task["verify"] = describe_verification(verify)
         if criteria := item.get("acceptanceCriteria"):
             task["done"] = criteria
-        return task
+        return Item(number, at, status, task, self.read_needs(item, at, parent), parent)
 
-    def read_number(self, item: dict[str, Any], at: str, prefix: str) -> tuple[str, str]:
-        """Return a task's number and its ref, which no other task has."""
+    def read_number(self, item: dict[str, Any], at: str, parent: Item | None) -> str:
+        """Return a task's number, or "" for one that another task has."""
         id = self.id_of(item, at)
-        number = id if not prefix or id.startswith(f"{prefix}.") else f"{prefix}.{id}"
-        ref = number_ref(number)
-        if not ref:
+        prefix = parent.number if parent else ""
+        number = plain_number(id if not prefix or id.startswith(f"{prefix}.") else f"{prefix}.{id}")
+        if not IS_NUMBER.fullmatch(number):
             raise refusal_at(
                 BadRef, f"'{number[:80]}' can't be a task's number. Use 1 or 1.2.", f"{at}/id"
             )
-        if ref in self.places:
+        if number not in self.places:
+            self.places[number] = f"{at}/id"
+            return number
+        if not self.is_lenient:
             raise refusal_at(
-                DuplicateRef, f"Two tasks have the id {number}.", self.places[ref], f"{at}/id"
+                DuplicateRef,
+                f"Two tasks have the id {number}.",
+                self.places[number],
+                f"{at}/id",
+                hint="Fix the file, or set allow_missing_needs to give the second one a free id.",
             )
-        self.places[ref] = f"{at}/id"
-        return number, ref
+        self.warnings.append(f"Two tasks have the id {number}; the second one got a free number.")
+        return ""
 
     def id_of(self, item: Mapping[str, Any], at: str) -> str:
         id = item.get("id")
@@ -182,34 +267,42 @@ class TagReader:
             raise Invalid(f"{at}/{name}", f"{name} must be a string.")
         return text
 
-    def read_needs(self, item: Mapping[str, Any], at: str, prefix: str) -> list[str]:
-        """Return the needed tasks; in a subtask, `1` is its parent's first subtask."""
+    def read_needs(self, item: Mapping[str, Any], at: str, parent: Item | None) -> list[str]:
+        """Return the needed numbers; in a subtask, `1` is its parent's first subtask."""
         needs = []
         dependencies = item.get("dependencies") or []
         if not isinstance(dependencies, list):
             raise Invalid(f"{at}/dependencies", "dependencies must be a list.")
         for n, each in enumerate(dependencies):
             number = str(each)
-            if prefix and "." not in number:
-                number = f"{prefix}.{number}"
-            ref = number_ref(number)
-            if not ref or isinstance(each, bool | float):
+            if parent and "." not in number:
+                number = f"{parent.number}.{number}"
+            if isinstance(each, bool | float) or not IS_NUMBER.fullmatch(number):
                 raise refusal_at(
                     UnknownNeed, f"'{number[:80]}' is not a task.", f"{at}/dependencies/{n}"
                 )
-            self.numbers[ref] = number
-            needs.append(ref)
+            needs.append(plain_number(number))
         return needs
 
-    def check_needs(self) -> None:
-        for task in self.tasks:
-            for need in task["needs"]:
-                if need not in self.places:
-                    pointer = self.places[task["ref"]].removesuffix("/id")
-                    raise refusal_at(
-                        UnknownNeed,
-                        f"Task {task['payload']['id']} depends on {self.numbers[need]}, "
-                        "which the file does not have.",
-                        f"{pointer}/dependencies",
-                        hint="Fix the file, for example with: task-master fix-dependencies",
-                    )
+    def resolve_needs(
+        self, item: Item, by_number: Mapping[str, str], *, quiet: bool = False
+    ) -> list[str]:
+        """Return the refs of the needed tasks."""
+        refs = []
+        for need in item.needs:
+            if need in by_number:
+                refs.append(by_number[need])
+            elif not self.is_lenient:
+                raise refusal_at(
+                    UnknownNeed,
+                    f"Task {item.number} depends on {need}, which the file does not have.",
+                    f"{item.at}/dependencies",
+                    hint="Fix the file, for example with: task-master fix-dependencies. Or set "
+                    "allow_missing_needs to import it without this need.",
+                )
+            elif not quiet:
+                self.warnings.append(
+                    f"Ignored the dependency of task {item.number} on {need}: the file has no "
+                    "such task."
+                )
+        return refs

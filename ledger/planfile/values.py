@@ -10,6 +10,7 @@ import yaml
 
 from ledger.errors import BadRequest
 from ledger.planfile.canonical import PARALLEL
+from ledger.planfile.model import Origin
 
 # Limits for a YAML file once its aliases are expanded.
 MOST_NODES = 100_000
@@ -22,13 +23,15 @@ MOST_DIRECTIVES = 10
 class RawPlan:
     """A plan file's content before validation: a mapping, the format's task order, warnings.
 
-    `suggested_ref` is for a format in which a plan has no ref.
+    `suggested_ref` is for a format in which a plan has no ref, `origins` for one whose tasks carry
+    more than their content.
     """
 
     value: Any
     order: str = PARALLEL
     warnings: tuple[str, ...] = ()
     suggested_ref: str = ""
+    origins: tuple[Origin, ...] = ()
 
 
 # ---- JSON

@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
+from uuid import UUID
 
 from ledger.models import Plan
 from ledger.moves import CHECKPOINT
 from ledger.planfile import PlanFile, PlanTask
+from ledger.plans.identity import Match
 from ledger.redaction import redacted
 from ledger.sql import Row
 from ledger.states import FINAL, BlockedReason, TaskState
@@ -17,13 +19,17 @@ MODES = (CREATE, MERGE, REPLACE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """The options of an import; `warnings` come from reading the file."""
+    """The options of an import; `warnings` come from reading the file.
+
+    `pairs` names which task of the file is which stored one: see `ledger.plans.identity`.
+    """
 
     mode: str = CREATE
     dry_run: bool = False
     register: bool = False
     allow_missing_needs: bool = False
     warnings: Sequence[str] = ()
+    pairs: Mapping[str, str] = field(default_factory=dict)
 
 
 DEFAULT_OPTIONS = ImportOptions()
@@ -58,6 +64,9 @@ class ImportResult:
     tasks: list[Row]
     diff: Diff
     warnings: list[str] = field(default_factory=list)
+    matches: list[Match] = field(default_factory=list)
+    # Ids of waiting tasks that the file marks as done.
+    ticked: list[UUID] = field(default_factory=list)
     unchanged: bool = False
 
 
@@ -86,7 +95,7 @@ def compare(
             diff.changed[task.ref] = fields
         else:
             diff.untouched.append(task.ref)
-    in_file = {task.ref for task in file.tasks}
+    in_file = {task.ref for task in (*file.tasks, *file.done)}
     for ref, row in rows.items():
         if ref not in in_file:
             aborts = mode == REPLACE and can_abort(row)
@@ -125,7 +134,16 @@ def can_abort(row: Row) -> bool:
 
 def to_json(value: PlanFile | PlanTask) -> dict[str, Any]:
     """Return a plan or task as it is stored in JSON, with lists instead of tuples."""
-    return {name: to_lists(each) for name, each in asdict(value).items()}
+    return {name: to_lists(each) for name, each in value.source.items()}
+
+
+def source_of(file: PlanFile) -> dict[str, Any]:
+    """Return the plan as it is stored; each task has the id or number that the file gives it."""
+    source = to_json(file)
+    for task, stored in zip(file.tasks, source["tasks"], strict=True):
+        if number := task.origin.number:
+            stored["id" if task.origin.is_id else "number"] = number
+    return source
 
 
 def to_lists(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """Import plans: create one, or update it from its file, completely or not at all."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import UUID
@@ -14,6 +14,7 @@ from ledger.models import Agent, MissingNeed, Need, Plan, PlanState, Project, Ta
 from ledger.notes import clean_title
 from ledger.planfile import PlanFile, PlanTask
 from ledger.plans.editing import list_tasks, record_event
+from ledger.plans.identity import Match, PlanAmbiguous, align
 from ledger.plans.import_diff import (
     CREATE,
     DEFAULT_OPTIONS,
@@ -22,8 +23,10 @@ from ledger.plans.import_diff import (
     ImportOptions,
     ImportResult,
     becomes_checkpoint,
+    can_abort,
+    can_change,
     compare,
-    to_json,
+    source_of,
 )
 from ledger.plans.import_needs import (
     Needs,
@@ -37,6 +40,7 @@ from ledger.plans.import_needs import (
 )
 from ledger.redaction import redacted
 from ledger.sql import Row
+from ledger.states import TaskState
 from ledger.tasks.enqueuing import prepare_columns
 from ledger.tasks.spec import BACKOFF, Backoff, Spec, spec_of
 from ledger.tokens import TrustedCaller
@@ -88,24 +92,32 @@ class PlanImport:
     stamp: Stamp
     agents: dict[str, Agent] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    matches: list[Match] = field(default_factory=list)
+    ticked: list[UUID] = field(default_factory=list)
+    content_hash: str = ""
     # Tasks that gained or lost a dependent.
     rewired: set[UUID] = field(default_factory=set)
 
     def run(self) -> ImportResult:
         plans = Plan.objects.select_for_update(no_key=True)
         plan = plans.filter(project=self.project, ref=self.file.ref).first()
-        refs = [task.ref for task in self.file.tasks]
-        if plan and plan.content_hash == self.file.content_hash:
-            return self.result(plan, Diff(same=refs), unchanged=True)
+        self.content_hash = self.file.content_hash
+        if plan and plan.content_hash == self.content_hash:
+            return self.result(plan, Diff(same=list(plan_refs(plan))), unchanged=True)
         if plan is None:
+            self.check_tasks()
             self.agents = self.find_agents()
-            plan, diff = self.create_plan(), Diff(added=refs)
+            plan, diff = self.create_plan(), Diff(added=[task.ref for task in self.file.tasks])
             self.write_tasks(plan, {}, diff)
         else:
             rows = self.lock_tasks(plan)
+            self.check_state(plan)
+            self.align(plan, rows)
             diff = compare(self.file, source=plan.source, rows=rows, mode=self.options.mode)
-            self.check_mode(plan, diff)
+            if self.options.mode == CREATE:
+                raise plan_changed(plan, f"{diff}.", diff=asdict(diff))
             self.agents = self.find_agents()
+            self.read_ticks(rows)
             self.write_tasks(plan, rows, diff)
             self.update_plan(plan, diff)
         refuse_cycles(plan.pk)
@@ -117,8 +129,45 @@ class PlanImport:
             tasks=list_tasks(plan),
             diff=diff,
             warnings=self.warnings,
+            matches=self.matches,
+            ticked=self.ticked,
             unchanged=unchanged,
         )
+
+    def check_tasks(self) -> None:
+        if not self.file.tasks:
+            raise Invalid("/tasks", f"The file marks all its {len(self.file.done)} tasks as done.")
+
+    def align(self, plan: Plan, rows: Mapping[str, Row]) -> None:
+        """Give the file's tasks the refs of the stored tasks that they are."""
+        started = {ref for ref, row in rows.items() if not can_change(row)}
+        try:
+            found = align(
+                self.file,
+                rows=rows,
+                source=plan.source,
+                started=started,
+                pairs=self.options.pairs,
+            )
+        except PlanAmbiguous as unclear:
+            if self.options.mode == CREATE:
+                raise plan_changed(plan, unclear.detail, diff=asdict(Diff())) from unclear
+            raise
+        self.file, self.matches = found.file, found.matches
+
+    def read_ticks(self, rows: Mapping[str, Row]) -> None:
+        """Collect the waiting tasks that the file marks as done, and warn of those that stay."""
+        for task in self.file.done:
+            row = rows.get(task.ref)
+            if row is None or row["state"] in (TaskState.DONE, TaskState.SKIPPED):
+                continue
+            if can_abort(row):
+                self.ticked.append(row["id"])
+            else:
+                state = row["state"]
+                self.warnings.append(
+                    f"The file marks {task.ref} as done, but it is {state} here and stays so."
+                )
 
     def lock_tasks(self, plan: Plan) -> dict[str, Row]:
         """Return the plan's current tasks by ref, locked so that none starts meanwhile."""
@@ -126,13 +175,9 @@ class PlanImport:
         list(of_plan.select_for_update(no_key=True).values_list("pk"))
         return {row["ref"]: row for row in list_tasks(plan)}
 
-    def check_mode(self, plan: Plan, diff: Diff) -> None:
-        if self.options.mode == CREATE:
-            raise PlanChanged(
-                f"Plan {plan.ref} already exists with different content: {diff}.",
-                diff=asdict(diff),
-            )
-        if plan.state == PlanState.ABORTED:
+    def check_state(self, plan: Plan) -> None:
+        """Refuse to change an aborted plan."""
+        if self.options.mode != CREATE and plan.state == PlanState.ABORTED:
             raise InvalidTransition(
                 f"Plan {plan.ref} is aborted. Restart it, then import the new version.",
                 current=plan.state,
@@ -168,8 +213,8 @@ class PlanImport:
         return {
             "title": clean_title(self.file.title),
             "objective": clean_title(self.file.objective),
-            "source": redacted(to_json(self.file)),
-            "content_hash": self.file.content_hash,
+            "source": redacted(source_of(self.file)),
+            "content_hash": self.content_hash,
         }
 
     def create_plan(self) -> Plan:
@@ -200,8 +245,14 @@ class PlanImport:
             task["ref"]: task for task in plan.source["tasks"] if task["ref"] in diff.untouched
         }
         source = columns["source"]
-        # Keep what the untouched tasks really are, so that the next import sees the difference.
-        source["tasks"] = [untouched.get(task["ref"], task) for task in source["tasks"]]
+        # Keep what the untouched tasks really are, so that the next import sees the difference,
+        # and what the file calls them, so that it recognizes them.
+        source["tasks"] = [
+            untouched[task["ref"]] | {"number": task.get("number", ""), "file_title": task["title"]}
+            if task["ref"] in untouched
+            else task
+            for task in source["tasks"]
+        ]
         Plan.objects.filter(pk=plan.pk).update(
             version=plan.version + 1, updated_at=self.stamp.at, completed_at=completed_at, **columns
         )
@@ -340,6 +391,15 @@ class PlanImport:
         return TrustedCaller(
             self.stamp.actor, project_id=self.project.pk, request_id=self.stamp.request_id
         )
+
+
+def plan_refs(plan: Plan) -> Iterator[str]:
+    """Return the refs of the tasks in the plan's file."""
+    return (task["ref"] for task in plan.source["tasks"])
+
+
+def plan_changed(plan: Plan, what: str, *, diff: dict[str, Any]) -> PlanChanged:
+    return PlanChanged(f"Plan {plan.ref} already exists with different content: {what}", diff=diff)
 
 
 def plan_spec(task: PlanTask, **more: Any) -> Spec:

@@ -7,9 +7,11 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
+from ledger.errors import Invalid
 from ledger.models import Plan, PlanState
 from ledger.planfile.model import MOST_TASKS
 from ledger.plans.editing import get_verify
+from ledger.plans.identity import NEW
 from ledger.schemas.shared import AGENT_ID, AT, ID, STATES, In, Listed, ListQuery
 from ledger.sql import Row
 from ledger.states import TaskState
@@ -77,7 +79,16 @@ class ImportQuery(Schema):
     agent: str = Field("", description="the default agent for tasks that name none")
     ref: str = Field("", description="the plan's ref if the file names none, such as 03-01")
     allow_missing_needs: bool = Field(
-        False, description="wait for plans and tasks that are not imported yet"
+        False,
+        description="wait for plans and tasks that are not imported yet; for a file of Task "
+        "Master, ignore needs that it lacks",
+    )
+    tag: str = Field("", description="the tag to import from a tasks.json of Task Master")
+    pairs: str = Field(
+        "",
+        max_length=20_000,
+        description="which task of the file is which stored one, such as task-2=task-1,task-3=new; "
+        "new alone: every unclear one is new",
     )
 
 
@@ -176,9 +187,24 @@ class DiffOut(Schema):
     )
 
 
+class MatchOut(Schema):
+    ref: str = Field(description="the stored task's ref")
+    file_ref: str = Field(description="the ref that the file alone would give the task")
+    title: str = Field(description="the task's title in the file")
+    stored_title: str = Field(description="the task's title before the import")
+    reason: str = Field(description="why they are the same task")
+    is_guess: bool = Field(description="true if only a similar text says so")
+
+
 class ImportedOut(PlanWithTasksOut):
     warnings: list[str] = Field(description="what the reader had to guess")
     diff: DiffOut = Field(description="what the import changed, by task ref")
+    matches: list[MatchOut] = Field(
+        description="tasks of the file that are stored under another ref, or were guessed"
+    )
+    ticked: list[str] = Field(
+        description="refs of waiting tasks that are skipped because the file marks them as done"
+    )
     unchanged: bool = Field(description="true if this content was imported before")
     dry_run: bool = Field(description="true if nothing was changed")
 
@@ -196,6 +222,17 @@ class ImportedOut(PlanWithTasksOut):
                     "left": [],
                     "aborted": [],
                 },
+                "matches": [
+                    {
+                        "ref": "03-01:task-1",
+                        "file_ref": "03-01:task-2",
+                        "title": "Create the error",
+                        "stored_title": "Create the error",
+                        "reason": "same text",
+                        "is_guess": False,
+                    }
+                ],
+                "ticked": [],
                 "unchanged": False,
                 "dry_run": False,
             }
@@ -209,6 +246,19 @@ class PlanList(Listed):
     model_config = ConfigDict(
         json_schema_extra={"example": {"data": [PLAN], "next_cursor": None, "has_more": False}}
     )
+
+
+def parse_pairs(text: str) -> dict[str, str]:
+    """Return the pairs in `task-2=task-1,task-3=new`; raise Invalid for anything else."""
+    pairs = {}
+    for each in filter(None, map(str.strip, text.split(","))):
+        file_ref, sign, ref = each.partition("=")
+        if each != NEW and not (sign and file_ref.strip() and ref.strip()):
+            raise Invalid(
+                "/pairs", f"'{each[:80]}' is not a pair. Use task-2=task-1, or task-2=new."
+            )
+        pairs[file_ref.strip()] = ref.strip() or NEW
+    return pairs
 
 
 def plan_out(plan: Plan, counts: dict[str, int]) -> dict[str, Any]:

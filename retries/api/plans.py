@@ -14,11 +14,11 @@ from ledger.api.parameters import filter_by_id, find_plan, parse_if_match, parse
 from ledger.api.responses import json_response, page_body, respond_once
 from ledger.errors import InvalidTransition
 from ledger.models import Plan, PlanState, Project
-from ledger.planfile.model import BYTES
+from ledger.planfile.model import MOST_BYTES
 from ledger.plans import editing
 from ledger.plans.import_diff import ImportOptions, ImportResult
 from ledger.schemas import plans as schemas
-from ledger.schemas.plans import plan_out, plan_task_out
+from ledger.schemas.plans import parse_pairs, plan_out, plan_task_out
 from ledger.states import TaskState
 from retries.api.escalations import PersonAuth
 from retries.plans import aborting, importing, restarting
@@ -70,7 +70,7 @@ CONTENT: dict[str, Any] = {
 
 @router.post(
     "/plans",
-    auth=PrincipalAuth("plans:write", body_bytes=BYTES),
+    auth=PrincipalAuth("plans:write", body_bytes=MOST_BYTES),
     response={201: schemas.ImportedOut, 200: schemas.ImportedOut},
     openapi_extra={
         "x-idempotent": True,
@@ -84,7 +84,12 @@ def plans_create(request: PrincipalRequest, query: Query[schemas.ImportQuery]) -
     can import plans can do whatever the agents can do on their machines.
     """
     parsed = planfile.parse(
-        request.body, media=request.content_type or "", agent=query.agent, ref=query.ref
+        request.body,
+        media=request.content_type or "",
+        agent=query.agent,
+        ref=query.ref,
+        tag=query.tag,
+        allow_missing_needs=query.allow_missing_needs,
     )
 
     return respond_once(request, lambda: import_parsed(request, query, parsed))
@@ -103,6 +108,7 @@ def import_parsed(
             register=query.register_,
             allow_missing_needs=query.allow_missing_needs,
             warnings=parsed.warnings,
+            pairs=parse_pairs(query.pairs),
         ),
         stamp=stamp_of(request),
     )
@@ -125,6 +131,8 @@ def imported_out(result: ImportResult, *, dry_run: bool) -> dict[str, Any]:
         "tasks": tasks,
         "warnings": result.warnings,
         "diff": asdict(result.diff),
+        "matches": [asdict(match) for match in result.matches],
+        "ticked": [row["ref"] for row in result.tasks if row["id"] in result.ticked],
         "unchanged": result.unchanged,
         "dry_run": dry_run,
     }

@@ -1,19 +1,27 @@
-"""Imports of plans: the tasks are written, and checkpoints without needs ask at once."""
+"""Imports of plans: write the tasks, ask checkpoints, and skip tasks that the file has ticked."""
+
+from dataclasses import replace
 
 from ledger import sql
 from ledger.journal import Stamp
 from ledger.models import Project
 from ledger.planfile import PlanFile
-from ledger.plans import import_writer
+from ledger.plans import editing, import_writer
 from ledger.plans.import_diff import DEFAULT_OPTIONS, ImportOptions, ImportResult
-from retries import checkpoints
+from retries import checkpoints, task_actions
+
+TICKED = "The plan's file marks it as done."
 
 
 @sql.atomic
 def import_plan(
     project: Project, planfile: PlanFile, *, options: ImportOptions = DEFAULT_OPTIONS, stamp: Stamp
 ) -> ImportResult:
-    """Import a plan with `ledger.plans.import_writer`, and open its checkpoints' questions."""
+    """Import a plan with `ledger.plans.import_writer`, and do what follows from it.
+
+    Checkpoints without needs ask at once. A waiting task that the file marks as done is skipped: no
+    agent does it again, and nothing claims that an attempt has proven it.
+    """
     done = import_writer.import_plan(project, planfile, options=options, stamp=stamp)
     if not options.dry_run and not done.unchanged:
         new = {*done.diff.added, *done.diff.changed}
@@ -21,4 +29,7 @@ def import_plan(
             row for row in done.tasks if row["ref"] in new and checkpoints.waits_for_answer(row)
         ]
         checkpoints.open_questions(asking, stamp=stamp)
+        if done.ticked:
+            task_actions.skip(done.ticked, note=TICKED, stamp=stamp)
+            done = replace(done, tasks=editing.list_tasks(done.plan))
     return done

@@ -67,11 +67,16 @@ class FileTask:
     def plan(self) -> str:
         return self.ref.partition(":")[0]
 
+    @property
+    def full_title(self) -> str:
+        """Return a title that no other task has: a merge refuses titles that swap places."""
+        return f"{self.title} of {self.ref}"
+
     def as_json(self) -> dict[str, Any]:
         return {
             "ref": self.ref,
             "needs": list(self.needs),
-            "title": self.title,
+            "title": self.full_title,
             "type": self.type,
             "max_attempts": self.max_attempts,
             "on_exhausted": "escalate" if self.escalates else "dead_letter",
@@ -645,7 +650,7 @@ class PlanMachine(RuleBasedStateMachine):
                 task.attempts,
                 task.limit,
                 task.run,
-                task.file.title,
+                task.file.full_title,
                 task.file.type,
             )
             for task in self.model.tasks

@@ -26,6 +26,7 @@ from tests.retries.moves import attempt_of, claim, fail, kinds, make_task
 from tests.retries.plans.runs import CHECKPOINT, MARA, answer, plan
 
 pytestmark = pytest.mark.django_db
+ONE, TWO = {"ref": "task-1"}, {"ref": "task-2"}
 
 
 def test_a_checkpoint_without_needs_asks_at_once(agent: Agent) -> None:
@@ -125,10 +126,10 @@ def test_a_checkpoint_that_is_carried_over_asks_as_its_plan(agent: Agent, needs:
 
 
 def test_a_checkpoint_that_a_merge_frees_asks_once(agent: Agent) -> None:
-    imported({}, {**CHECKPOINT, "needs": "task-1"})
-    imported({}, CHECKPOINT, mode="merge")
+    imported(ONE, {**TWO, **CHECKPOINT, "needs": "task-1"})
+    imported(ONE, {**TWO, **CHECKPOINT}, mode="merge")
     assert Escalation.objects.open().get().task == task("03-01:task-2")
-    imported({}, {**CHECKPOINT, "needs": "task-1"}, mode="merge")
+    imported(ONE, {**TWO, **CHECKPOINT, "needs": "task-1"}, mode="merge")
     assert Escalation.objects.open().count() == 1
     assert list(audit()) == []
 
@@ -136,15 +137,15 @@ def test_a_checkpoint_that_a_merge_frees_asks_once(agent: Agent) -> None:
 @pytest.mark.parametrize("reason", ["queued", "dependency", "breaker_open"])
 def test_a_task_that_a_merge_turns_into_a_checkpoint_asks(agent: Agent, reason: str) -> None:
     """No agent gets it before a person has answered."""
-    rest: list[Any] = [{}] if reason == "dependency" else []
-    imported({}, *rest)
+    rest: list[Any] = [TWO] if reason == "dependency" else []
+    imported(ONE, *rest)
     id = task("03-01:task-1").pk
     if reason == "breaker_open":
         breaker_actions.trip([agent], reason="Look", stamp=Stamp(MARA, NOW))
         assert claim(agent, task=id).reason == "breaker_open"
         assert task("03-01:task-1").blocked_reason == "breaker_open"
     needs = {"needs": "task-2"} if rest else {}
-    done = imported({**CHECKPOINT, **needs}, *rest, mode="merge")
+    done = imported({**ONE, **CHECKPOINT, **needs}, *rest, mode="merge")
     assert "type" in done.diff.changed["03-01:task-1"]
     breaker_actions.reset([agent], stamp=Stamp(MARA, NOW))
     assert claims.unblock_tasks(stamp=Stamp(SYSTEM, NOW)) == 0
@@ -162,27 +163,27 @@ def test_a_task_that_a_merge_turns_into_a_checkpoint_asks(agent: Agent, reason: 
 
 
 def test_a_dry_run_shows_that_a_task_becomes_a_checkpoint(agent: Agent) -> None:
-    imported({})
-    done = imported(CHECKPOINT, mode="merge", dry_run=True)
+    imported(ONE)
+    done = imported({**ONE, **CHECKPOINT}, mode="merge", dry_run=True)
     assert done.tasks[0]["state"] == TaskState.ESCALATED
     assert task("03-01:task-1").state == TaskState.QUEUED and not Escalation.objects.exists()
 
 
 def test_a_merge_leaves_an_open_question_and_asks_no_answered_one_again(agent: Agent) -> None:
-    imported(CHECKPOINT)
-    done = imported({}, mode="merge")
+    imported({**ONE, **CHECKPOINT})
+    done = imported(ONE, mode="merge")
     assert done.diff.untouched == ["03-01:task-1"]
     assert task("03-01:task-1").type == CHECKPOINT["type"]
     answer(Answer.ANSWER, "a")
-    imported({**CHECKPOINT, "type": "checkpoint:human-action"}, mode="merge")
+    imported({**ONE, **CHECKPOINT, "type": "checkpoint:human-action"}, mode="merge")
     assert task("03-01:task-1").state == TaskState.QUEUED
     assert not Escalation.objects.open().exists()
     assert list(audit()) == []
 
 
 def test_a_checkpoint_that_a_merge_turns_into_a_task_asks_nobody(agent: Agent) -> None:
-    imported({}, {**CHECKPOINT, "needs": "task-1"})
-    imported({}, {"needs": "task-1"}, mode="merge")
+    imported(ONE, {**TWO, **CHECKPOINT, "needs": "task-1"})
+    imported(ONE, {**TWO, "needs": "task-1"}, mode="merge")
     do(agent, "03-01:task-1")
     assert task("03-01:task-2").state == TaskState.QUEUED and not Escalation.objects.exists()
     assert list(audit()) == []

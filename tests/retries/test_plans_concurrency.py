@@ -122,7 +122,7 @@ def test_a_merge_does_not_change_what_is_claimed_just_now(agent: Agent, elsewher
     imported({"title": "old"})
     with transaction.atomic():
         claim(agent)
-        future = elsewhere(lambda: imported({"title": "new"}, mode="merge"))
+        future = elsewhere(lambda: imported({"ref": 1, "title": "new"}, mode="merge"))
         with blocked(future):
             pass
     assert future.result(PATIENCE_S).diff.untouched == ["03-01:task-1"]

@@ -34,6 +34,13 @@ def add_import_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-missing-needs", action="store_true", help="wait for plans that are imported later"
     )
+    parser.add_argument("--tag", metavar="TAG", help="the tag of a tasks.json of Task Master")
+    parser.add_argument(
+        "--pair",
+        action="append",
+        metavar="FILE=STORED",
+        help="which task a merge can't tell: task-2=task-1, task-2=new, or new for all of them",
+    )
     parser.add_argument("--json", action="store_true", help="print the whole response")
 
 
@@ -57,6 +64,8 @@ def import_plan(args: argparse.Namespace) -> int:
         "dry_run": args.dry_run or None,
         "register": args.register or None,
         "allow_missing_needs": args.allow_missing_needs or None,
+        "tag": args.tag,
+        "pairs": ",".join(args.pair) if args.pair else None,
     }
     with Client(args.url) as tenfour:
         if args.file == "-":
@@ -89,8 +98,15 @@ def changes(done: ImportedPlan) -> list[str]:
     lines = [f"added      {ref}" for ref in diff.get("added", ())]
     for ref, names in diff.get("changed", {}).items():
         lines.append(f"changed    {ref}  {', '.join(names)}")
-    for what in ("untouched", "aborted"):
+    for what in ("untouched", "left", "aborted"):
         lines += [f"{what:10} {ref}" for ref in diff.get(what, ())]
+    lines += [f"skipped    {ref}  done in the file" for ref in done.ticked]
+    for match in done.matches:
+        sign = "guessed" if match["is_guess"] else "same"
+        lines.append(
+            f"{sign:10} {match['ref']}  is {match['file_ref']} '{match['title']}': "
+            f"{match['reason']}"
+        )
     return lines
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ledger import planfile
-from ledger.errors import Invalid, Refusal
+from ledger.errors import Invalid, PayloadTooLarge, Refusal
 from ledger.planfile.model import BadRef, DuplicateRef, UnknownNeed
 
 
@@ -61,12 +61,13 @@ def read(value: Any, ref: str = "03-01") -> planfile.ParsedPlan:
 def test_tasks_and_subtasks(value: Any) -> None:
     parsed = read(value)
     short = [task.ref.partition(":")[2] for task in parsed.plan.tasks]
-    assert short == ["task-2001", "task-2002", "task-2003", "task-2", "task-3"]
-    first, second, third, parent, last = parsed.plan.tasks
-    assert [first.needs, second.needs, third.needs] == [
+    assert short == ["task-1001", "task-2001", "task-2002", "task-2003", "task-2", "task-3"]
+    left, first, second, third, parent, last = parsed.plan.tasks
+    assert [left.needs, first.needs, second.needs, third.needs] == [
+        (),
         (),
         ("03-01:task-2001",),
-        ("03-01:task-2001",),
+        ("03-01:task-2001", "03-01:task-1001"),
     ]
     assert parent.needs == ("03-01:task-2001", "03-01:task-2002", "03-01:task-2003")
     assert last.needs == ("03-01:task-2",)
@@ -84,7 +85,7 @@ def test_tasks_and_subtasks(value: Any) -> None:
     assert (parent.priority, first.priority) == (10, 0)
     assert parsed.warnings == (
         "Left out 1 task that the file marks as cancelled: task-4.",
-        "Left out 2 tasks that the file marks as done: task-1001, task-1.",
+        "Left out 1 task that the file marks as done: task-1.",
     )
 
 
@@ -116,23 +117,18 @@ def test_several_tags_are_several_plans() -> None:
     ("tasks", "error", "pointer"),
     [
         ([task("search")], BadRef, "/tasks/0/id"),
-        ([task(0)], BadRef, "/tasks/0/id"),
-        ([task(1, subtasks=[task(1000)])], BadRef, "/tasks/0/subtasks/0/id"),
-        ([task("1.2.3")], BadRef, "/tasks/0/id"),
         ([task(1), task("1")], DuplicateRef, "/tasks/0/id"),
         ([task(1, subtasks=[task(1), task(1)])], DuplicateRef, "/tasks/0/subtasks/0/id"),
         ([task(1, dependencies=[9])], UnknownNeed, "/tasks/0/dependencies"),
         ([task(1, dependencies=["x"])], UnknownNeed, "/tasks/0/dependencies/0"),
         ([task(1, dependencies="2")], Invalid, "/tasks/0/dependencies"),
-        ([task(1, priority="urgent")], Invalid, "/tasks/0/priority"),
-        ([task(1, status="maybe")], Invalid, "/tasks/0/status"),
         ([task(1, title=5)], Invalid, "/tasks/0/title"),
         ([task(1), "2"], Invalid, "/tasks/1"),
         ([task(1), {"title": "x", "status": "pending"}], Invalid, "/tasks/1/id"),
         ([task(1, subtasks={"id": 1})], Invalid, "/tasks/0/subtasks"),
         ([task(1, priority=["high"])], Invalid, "/tasks/0/priority"),
         ([task(1, status=["done"])], Invalid, "/tasks/0/status"),
-        ([task(1, status="done")], Invalid, "/tasks"),
+        ([task(1, status="cancelled")], Invalid, "/tasks"),
     ],
 )
 def test_a_task_that_cannot_be_read_is_named(
@@ -141,6 +137,63 @@ def test_a_task_that_cannot_be_read_is_named(
     with pytest.raises(error) as refused:
         read({"tasks": tasks})
     assert refused.value.more["errors"][0]["pointer"] == pointer
+
+
+def test_what_is_not_known_is_imported_with_a_warning() -> None:
+    """PLN-4: any number is one, and an unknown status is open."""
+    parsed = read(
+        {"tasks": [task(0, status="maybe"), task("1.2.3", priority="urgent"), task(5000001)]}
+    )
+    assert [each.payload["id"] for each in parsed.plan.tasks] == ["0", "1.2.3", "5000001"]
+    assert len({each.ref for each in parsed.plan.tasks}) == 3
+    assert parsed.warnings == (
+        "Task 0 has the unknown status 'maybe': it is open.",
+        "Task 1.2.3 has the unknown priority 'urgent'.",
+    )
+
+
+def test_a_repeated_id_is_imported_where_asked() -> None:
+    parsed = planfile.parse(
+        json.dumps({"tasks": [task(1), task("1"), task(2, dependencies=[1, 99])]}).encode(),
+        agent="coder",
+        ref="03-01",
+        allow_missing_needs=True,
+    )
+    assert [each.ref.partition(":")[2] for each in parsed.plan.tasks] == [
+        "task-1",
+        "task-3",
+        "task-2",
+    ]
+    assert parsed.plan.tasks[2].needs == ("03-01:task-1",)
+    assert parsed.warnings == (
+        "Two tasks have the id 1; the second one got a free number.",
+        "Ignored the dependency of task 2 on 99: the file has no such task.",
+    )
+
+
+def test_open_subtasks_of_a_cancelled_task_are_named() -> None:
+    parsed = read({"tasks": [task(1), task(2, status="cancelled", subtasks=[task(1)])]})
+    assert parsed.warnings == (
+        "Left out 2 tasks that the file marks as cancelled: task-2001, task-2.",
+        "Left out open subtasks of cancelled tasks: 2.1.",
+    )
+
+
+def test_a_large_file_is_read_for_one_tag() -> None:
+    """PLN-4: its own file has 1.5 MB in several tags."""
+    filler = [task(n, details="x" * 9000) for n in range(1, 101)]
+    data = json.dumps({"a": {"tasks": filler}, "b": {"tasks": filler}}).encode()
+    assert len(data) > 1_800_000
+    plan = planfile.parse(data, agent="coder", tag="b").plan
+    assert (plan.ref, len(plan.tasks)) == ("taskmaster-b", 100)
+    with pytest.raises(Invalid, match=r"no tag 'c'\. Its tags: a, b"):
+        planfile.parse(data, agent="coder", tag="c")
+    with pytest.raises(PayloadTooLarge, match="The tag 'a' has"):
+        read({"a": {"tasks": [task(n, details="x" * 9000) for n in range(1, 131)]}})
+    with pytest.raises(PayloadTooLarge):
+        planfile.parse(b'{"ref": "1-1", "objective": "' + b"x" * 1_100_000 + b'"}')
+    with pytest.raises(Invalid, match=r"Only the tasks\.json"):
+        planfile.parse(b"- [ ] A", media="text/markdown", agent="coder", ref="1-1", tag="a")
 
 
 def test_a_plan_of_our_own_is_none() -> None:

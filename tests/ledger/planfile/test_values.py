@@ -7,8 +7,7 @@ import pytest
 
 from ledger import planfile
 from ledger.errors import BadRequest, Refusal
-from ledger.planfile.reading import read_json
-from ledger.planfile.values import read_yaml
+from ledger.planfile.values import load_json, read_yaml
 
 
 def measure(text: str, media: str) -> float:
@@ -82,4 +81,4 @@ def test_a_huge_number_is_refused(number: str) -> None:
 
 def test_a_duplicate_key_is_named() -> None:
     with pytest.raises(BadRequest, match="duplicate key 'b'"):
-        read_json('{"a": 1, "b": {"b": 1, "b": 2}}')
+        load_json('{"a": 1, "b": {"b": 1, "b": 2}}')

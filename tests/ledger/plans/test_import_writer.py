@@ -98,7 +98,7 @@ def test_the_same_plan_again_changes_nothing(agent: Agent) -> None:
 def test_another_content_needs_a_mode(agent: Agent) -> None:
     imported()
     with pytest.raises(PlanChanged) as refused:
-        imported({"title": "new"}, {"needs": "task-1"}, {})
+        imported({"ref": 1, "title": "new"}, {"ref": 2, "needs": "task-1"}, {})
     assert refused.value.more["diff"]["added"] == ["03-01:task-3"]
     assert refused.value.more["diff"]["changed"] == {"03-01:task-1": ["title"]}
     assert Task.objects.count() == 2
@@ -110,9 +110,9 @@ def test_merge_adds_and_updates_what_nobody_has_begun(agent: Agent) -> None:
     claim(agent, task=task("03-01:task-3").pk)
     ids = {row.ref: row.pk for row in Task.objects.all()}
     done = imported(
-        {"title": "one"},
-        {"title": "two", "priority": 7},
-        {"title": "three"},
+        {"ref": 1, "title": "one"},
+        {"ref": 2, "title": "two", "priority": 7},
+        {"ref": 3, "title": "three"},
         {"ref": "task-5", "needs": ["task-1", "task-2"]},
         mode="merge",
     )

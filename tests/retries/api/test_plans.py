@@ -134,7 +134,7 @@ def test_a_plan_may_be_larger_than_other_bodies(operator: Any, agent: Agent) -> 
 
 def test_a_changed_plan_needs_a_mode_and_a_dry_run_tells(operator: Any, agent: Agent) -> None:
     import_plan(operator)
-    new = PLAN | {"tasks": [{"title": "One"}, {"title": "Zwei", "needs": "task-1"}, {}]}
+    new = PLAN | {"tasks": [{"title": "One"}, {"ref": 2, "title": "Zwei", "needs": "task-1"}, {}]}
     refused = import_plan(operator, new)
     assert (refused.status_code, refused.body["code"]) == (409, "plan_changed")
     assert refused.body["diff"]["changed"] == {"03-01:task-2": ["title"]}
@@ -287,7 +287,7 @@ def test_what_an_import_did_not_touch_is_not_called_the_same_by_the_next(
     """It has begun, so it stays as it was; once no one works on it, the next import updates it."""
     import_plan(operator)
     at = coder("POST", "/claims").body["data"][0]["attempt"]["id"]
-    tasks = [{"title": "One, again"}, PLAN["tasks"][1]]
+    tasks = [{"ref": 1, "title": "One, again"}, PLAN["tasks"][1]]
     diff = import_plan(operator, PLAN | {"tasks": tasks}, "?mode=merge").body["diff"]
     assert diff["untouched"] == ["03-01:task-1"]
     coder("POST", f"/attempts/{at}/release")

@@ -1,0 +1,261 @@
+"""Build tasks in the canonical form from the entries of an outline (pure)."""
+
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ledger.errors import Invalid
+from ledger.planfile.model import ACTION_BYTES, MOST_TASKS, LineErrors, Origin, shorten_title
+from ledger.planfile.outline_body import Body, read_body, read_needs, read_path
+from ledger.planfile.outline_lines import Title
+from ledger.planfile.task_lists import give_refs, plain_number, warn_of_done
+from ledger.planfile.verification import describe_verification
+from ledger.text import truncate
+
+MOST_NAMED = 20
+NOTED_BYTES = 1_048_576
+ACCEPTANCE = re.compile(r"[(\[]ACs?:? ?#?([0-9][0-9, #AC-]{0,60})[)\]]", re.I)
+LISTED = re.compile(
+    r"\s*(?:[-*+]\s+|[*_]{0,2}(?:AC[ -]?)?#?([0-9]{1,3})[*_]{0,2}[.:)][*_]{0,2}\s+)(.*)", re.I
+)
+
+
+@dataclass(slots=True)
+class Entry:
+    """A task's heading or item, and the lines that belong to it; `path` are the headings above."""
+
+    line: int
+    level: int
+    title: Title
+    done: bool
+    parent: str = ""
+    is_heading: bool = False
+    group: str = ""  # the title of a task that is done and has this one below it
+    section: int = 0
+    path: tuple[int, ...] = ()
+    body: list[str] = field(default_factory=list)
+    criteria: list[str] = field(default_factory=list)
+
+    @property
+    def number(self) -> str:
+        return self.title.number
+
+    @property
+    def above(self) -> str:
+        """Return the number of the task that this one is a part of."""
+        return self.parent or self.number.rpartition(".")[0]
+
+
+@dataclass(slots=True)
+class Criteria:
+    """A list of checks below the headings in `path`, with the numbers that tasks refer to."""
+
+    path: tuple[int, ...]
+    texts: list[str] = field(default_factory=list)
+    numbers: list[str] = field(default_factory=list)
+
+    def add(self, text: str, number: str = "") -> None:
+        if text:
+            self.texts.append(text)
+            self.numbers.append(number)
+
+    def add_line(self, line: str) -> bool:
+        """Add a line of prose, if it is an item without a box or continues one."""
+        listed = LISTED.match(line)
+        if listed and (not line[0].isspace() or not self.texts):
+            self.add(listed[2].strip(), listed[1] or "")
+        elif self.texts and line.strip() and line[0].isspace():
+            self.texts[-1] += f" {line.strip()}"
+        else:
+            return not line.strip()
+        return True
+
+
+def build_tasks(
+    entries: Sequence[Entry],
+    criteria: Sequence[Criteria],
+    errors: LineErrors,
+    warnings: list[str],
+    *,
+    notes: str,
+) -> tuple[list[dict[str, Any]], list[Origin]]:
+    """Return the tasks of an outline, and what is known of each beside its content."""
+    bodies = [read_body(entry.body) for entry in entries]
+    for entry, body in zip(entries, bodies, strict=True):
+        settle_done(entry, body, warnings)
+    open_ = [entry for entry in entries if not entry.done]
+    if len(open_) > MOST_TASKS:
+        raise Invalid(
+            "/tasks",
+            f"A plan must have 1 to {MOST_TASKS} tasks; this one has {len(open_)}. Line "
+            f"{open_[MOST_TASKS].line} begins the first one too many: split the file there.",
+        )
+    give_criteria(open_ or entries, criteria)
+    numbers = [entry.number for entry in entries]
+    refs = give_refs(numbers, [entry.line for entry in entries], warnings)
+    by_number = {}
+    for number, ref in zip(numbers, refs, strict=True):
+        by_number.setdefault(plain_number(number), ref)
+    places = order_parts(entries)
+    if notes and len(notes) * len(open_) > NOTED_BYTES:
+        notes = truncate(notes, NOTED_BYTES // len(open_))
+    tasks = []
+    for n in places:
+        task = build_task(entries[n], bodies[n], refs[n], by_number, errors, warnings)
+        if notes:
+            task["context"] = [f"Dev notes:\n{notes}"]
+        tasks.append(task)
+    add_parts(tasks, [entries[n] for n in places])
+    origins = [
+        Origin(
+            place=n,
+            line=entries[n].line,
+            number=plain_number(numbers[n]),
+            is_done=entries[n].done,
+            runs_beside=entries[n].title.is_parallel,
+            section=entries[n].section,
+        )
+        for n in places
+    ]
+    warn_of_done(
+        [task["ref"] for task, o in zip(tasks, origins, strict=True) if o.is_done], warnings
+    )
+    return tasks, origins
+
+
+def settle_done(entry: Entry, body: Body, warnings: list[str]) -> None:
+    """Decide whether an entry is done: as its steps say, else as its box or status says."""
+    entry.done |= body.is_done
+    if body.open_steps and entry.done:
+        entry.done = False
+        steps = (
+            "1 item below it is"
+            if body.open_steps == 1
+            else f"{body.open_steps} items below it are"
+        )
+        warnings.append(
+            f"Line {entry.line}: this task is marked as done, but {steps} open; it was imported."
+        )
+    elif body.done_steps and not body.open_steps and entry.is_heading:
+        entry.done = True
+
+
+def give_criteria(entries: Sequence[Entry], criteria: Sequence[Criteria]) -> None:
+    """Give each check to the tasks that refer to it, else to the last task of its section."""
+    wanted: dict[str, list[Entry]] = {}
+    for entry in entries:
+        for text in (entry.title.text, *entry.body):
+            if "AC" in text and (match := ACCEPTANCE.search(text)):
+                for number in re.findall("[0-9]+", match[1]):
+                    wanted.setdefault(number, []).append(entry)
+    last: dict[tuple[int, ...], Entry] = {}
+    for entry in entries:
+        for length in range(len(entry.path) + 1):
+            last[entry.path[:length]] = entry
+    for each in criteria:
+        path = each.path
+        while path not in last:
+            path = path[:-1]
+        for text, number in zip(each.texts, each.numbers, strict=True):
+            for entry in wanted.get(number) or [last[path]]:
+                if text not in entry.criteria:
+                    entry.criteria.append(text)
+
+
+def order_parts(entries: Sequence[Entry]) -> list[int]:
+    """Return the places of the entries, with each task after its parts."""
+    places: dict[str, int] = {}
+    for n, entry in enumerate(entries):
+        places.setdefault(plain_number(entry.number), n)
+    ends = list(range(len(entries)))
+    for n in reversed(range(len(entries))):
+        above = places.get(plain_number(entries[n].above)) if entries[n].above else None
+        if above is not None and above < n:
+            ends[above] = max(ends[above], ends[n])
+    return sorted(range(len(entries)), key=lambda n: (ends[n], -n))
+
+
+def build_task(
+    entry: Entry,
+    body: Body,
+    ref: str,
+    by_number: dict[str, str],
+    errors: LineErrors,
+    warnings: list[str],
+) -> dict[str, Any]:
+    """Return an entry as a task in the canonical form."""
+    text = textwrap.dedent("\n".join(entry.body)).strip("\n").rstrip()
+    title = entry.title.text or next((line.strip() for line in text.split("\n")), "").strip("-*# ")
+    if not title:
+        errors.add(entry.line, "this task needs a title.")
+    task: dict[str, Any] = {"ref": ref, "title": shorten_title(title)}
+    if task["title"] != title:
+        text = f"{title}\n\n{text}".rstrip()
+    if len(text.encode()) > ACTION_BYTES:
+        errors.add(
+            entry.line, f"this task's text has more than {ACTION_BYTES} bytes. Split the task."
+        )
+    payload: dict[str, Any] = {"id": entry.number} if "." in entry.number else {}
+    parent = by_number.get(plain_number(entry.above)) if entry.above else None
+    if parent and parent != ref:
+        payload["parent"] = parent
+    marks = {
+        "group": entry.group,
+        "story": entry.title.story,
+        "optional": entry.title.is_optional,
+        "parallel": entry.title.is_parallel,
+    }
+    payload |= {name: value for name, value in marks.items() if value}
+    fields = {name: list(values) for name, values in body.fields.items()}
+    if entry.title.needs:
+        fields.setdefault("needs", []).append(entry.title.needs)
+    if entry.criteria:
+        fields["done"] = [*fields.get("done", []), *entry.criteria]
+    add_fields(task, fields, entry, by_number, warnings)
+    return task | ({"action": text} if text else {}) | ({"payload": payload} if payload else {})
+
+
+def add_fields(
+    task: dict[str, Any],
+    fields: dict[str, list[str]],
+    entry: Entry,
+    by_number: dict[str, str],
+    warnings: list[str],
+) -> None:
+    for name, values in fields.items():
+        if name == "needs":
+            task["needs"] = []
+            for need in read_needs(values, entry.line, warnings):
+                ref = need if "-" in need else by_number.get(plain_number(need), "")
+                if ref and ref != task["ref"]:
+                    task["needs"].append(ref)
+                elif not ref:
+                    warnings.append(
+                        f"Line {entry.line}: ignored the dependency '{need}': "
+                        "the file has no such task."
+                    )
+        elif name == "verify":
+            task["verify"] = describe_verification("\n".join(values))
+        elif name == "agent":
+            task["agent"] = "\n".join(values).strip("`*_ ")
+        elif name == "files":
+            task["files"] = [read_path(value) for value in values]
+        else:
+            task["done"] = values
+
+
+def add_parts(tasks: Sequence[dict[str, Any]], entries: Sequence[Entry]) -> None:
+    """Let each task that has parts among the tasks need them, and say so where it says nothing."""
+    parts: dict[str, list[dict[str, Any]]] = {}
+    for task in tasks:
+        if parent := task.get("payload", {}).get("parent"):
+            parts.setdefault(parent, []).append(task)
+    for task in tasks:
+        if own := parts.get(task["ref"]):
+            needs = [*task.get("needs", []), *(part["ref"] for part in own)]
+            task["needs"] = list(dict.fromkeys(needs))
+            if not task.get("action"):
+                names = "\n".join(f"- {part['title']}" for part in own)
+                task["action"] = f"Its parts are tasks of their own. Check the whole:\n{names}"
