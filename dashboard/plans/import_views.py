@@ -22,10 +22,18 @@ from ledger.errors import Refusal
 from ledger.journal import stamp_of
 from ledger.models import Project
 from ledger.planfile import PlanTask
-from ledger.planfile.model import BYTES, PART_LENGTH
+from ledger.planfile.model import MOST_BYTES, PART_LENGTH
 from ledger.plans import editing as ledger_plans
-from ledger.plans.import_diff import CREATE, MERGE, REPLACE, ImportOptions, ImportResult
-from ledger.plans.import_writer import PlanChanged
+from ledger.plans.identity import PlanAmbiguous
+from ledger.plans.import_diff import (
+    CREATE,
+    MERGE,
+    REPLACE,
+    ImportOptions,
+    ImportResult,
+    PlanChanged,
+)
+from ledger.schemas.plans import parse_pairs
 from retries.plans import importing
 
 MODES = (
@@ -68,6 +76,10 @@ class ImportForm(forms.Form):
     agent = forms.CharField(required=False, max_length=NAME_LENGTH)
     # checklists and files of other tools don't name a plan
     ref = forms.CharField(required=False, max_length=2 * PART_LENGTH + 1)
+    # a file of Task Master has several
+    tag = forms.CharField(required=False, max_length=200)
+    # which task of the file is which stored one, where a merge can't tell
+    pairs = forms.CharField(required=False, max_length=20_000)
     mode = forms.ChoiceField(choices=MODES, required=False)
     register = forms.BooleanField(required=False)
     allow_missing_needs = forms.BooleanField(required=False)
@@ -77,9 +89,9 @@ class ImportForm(forms.Form):
         """Read a chosen file into the text, which the preview passes on."""
         values: dict[str, Any] = super().clean() or {}
         if file := values.get("file"):
-            if file.size > BYTES:
+            if file.size > MOST_BYTES:
                 self.add_error(
-                    "file", f"The file is too large: {file.size:,} of at most {BYTES:,} bytes."
+                    "file", f"The file is too large: {file.size:,} of at most {MOST_BYTES:,} bytes."
                 )
                 return values
             try:
@@ -159,7 +171,13 @@ def new(request: HtmxRequest) -> HttpResponse:
     confirmed = "confirmed" in request.POST
     values = form.cleaned_data
     try:
-        parsed = planfile.parse(values["text"].encode(), agent=values["agent"], ref=values["ref"])
+        parsed = planfile.parse(
+            values["text"].encode(),
+            agent=values["agent"],
+            ref=values["ref"],
+            tag=values["tag"],
+            allow_missing_needs=values["allow_missing_needs"],
+        )
         with transaction.atomic():
             result = import_plan(visit, values, parsed, dry_run=not confirmed)
             if confirmed and values["confirm_commands"]:
@@ -188,6 +206,7 @@ def import_plan(
             register=values["register"],
             allow_missing_needs=values["allow_missing_needs"],
             warnings=parsed.warnings,
+            pairs=parse_pairs(values["pairs"]),
         ),
         stamp=stamp_of(visit.request),
     )
@@ -210,6 +229,12 @@ def describe_refusal(refusal: Refusal, values: Mapping[str, Any]) -> ImportProbl
     hint = REGISTER_HINT if isinstance(refusal, UnknownAgent) else refusal.hint
     details = [error["detail"] for error in errors if error["detail"] != refusal.detail]
     places = [error["pointer"] for error in errors if error["pointer"]]
+    details += [
+        f"{one['ref']} '{one['title']}' ({one['state']}) may be {each['file_ref']} "
+        f"'{each['title']}'"
+        for one in refusal.more.get("ambiguous", [])
+        for each in one["candidates"]
+    ]
     return ImportProblem(
         find_field(refusal, places, values),
         refusal.title(),
@@ -229,6 +254,10 @@ def find_field(refusal: Refusal, places: Sequence[str], values: Mapping[str, Any
         return "ref"
     if isinstance(refusal, PlanChanged):
         return "mode"
+    if isinstance(refusal, PlanAmbiguous) or places == ["/pairs"]:
+        return "pairs"
+    if places == ["/tag"]:
+        return "tag"
     return "text"
 
 

@@ -182,7 +182,7 @@ class Scan:
         while self.opened and item.indent <= self.opened[-1].level:
             self.opened.pop()
         if self.checks and not self.opened:
-            self.checks.add(item.text)
+            self.checks.add(item.text, self.skipped + n + 1)
         elif self.opened and not (self.opened[-1].done and not item.is_done):
             self.opened[-1].body.append(line)
         elif item.text or self.has_text_below(n, item.indent):
@@ -205,7 +205,7 @@ class Scan:
         if self.opened:
             self.opened[-1].body.append(line)
         elif self.checks:
-            self.checks.add(item.text)
+            self.checks.add(item.text, self.skipped + n + 1)
         elif self.sections:
             # A checklist beside the tasks, such as "Before the release", is work to do as well.
             section = self.sections[-1]
@@ -244,10 +244,10 @@ class Scan:
             return
         if self.has_checks and names_criteria(line):
             self.begin_checks(7)
-        elif self.checks and (self.checks.add_line(line) or self.checks_level < 7):
-            pass
-        elif self.checks and line.strip():
-            self.checks = None
+        elif self.checks:
+            is_listed = self.checks.add_line(line, self.skipped + n + 1)
+            # Prose ends the list below a label; a heading's list ends at the next heading.
+            self.checks = None if self.checks_level == 7 and not is_listed else self.checks
         if self.sections and self.sections[-1].is_notes:
             self.notes.append(line)
         elif self.sections and self.has_headings:

@@ -55,17 +55,19 @@ class Criteria:
     path: tuple[int, ...]
     texts: list[str] = field(default_factory=list)
     numbers: list[str] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
 
-    def add(self, text: str, number: str = "") -> None:
+    def add(self, text: str, line: int, number: str = "") -> None:
         if text:
             self.texts.append(text)
             self.numbers.append(number)
+            self.lines.append(line)
 
-    def add_line(self, line: str) -> bool:
+    def add_line(self, line: str, at: int) -> bool:
         """Add a line of prose, if it is an item without a box or continues one."""
         listed = LISTED.match(line)
         if listed and (not line[0].isspace() or not self.texts):
-            self.add(listed[2].strip(), listed[1] or "")
+            self.add(listed[2].strip(), at, listed[1] or "")
         elif self.texts and line.strip() and line[0].isspace():
             self.texts[-1] += f" {line.strip()}"
         else:
@@ -92,7 +94,11 @@ def build_tasks(
             f"A plan must have 1 to {MOST_TASKS} tasks; this one has {len(open_)}. Line "
             f"{open_[MOST_TASKS].line} begins the first one too many: split the file there.",
         )
-    give_criteria(open_ or entries, criteria)
+    if open_:
+        give_criteria(open_, criteria)
+    elif lines := [str(line) for each in criteria for line in each.lines]:
+        named = ", ".join(lines[:MOST_NAMED]) + ("…" if len(lines) > MOST_NAMED else "")
+        warnings.append(f"All tasks are done, so no task gets the checks: line {named}.")
     numbers = [entry.number for entry in entries]
     refs = give_refs(numbers, [entry.line for entry in entries], warnings)
     by_number = {}

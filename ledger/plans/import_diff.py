@@ -5,16 +5,24 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import UUID
 
+from ledger.errors import Refusal
 from ledger.models import Plan
 from ledger.moves import CHECKPOINT
 from ledger.planfile import PlanFile, PlanTask
-from ledger.plans.identity import Match
+from ledger.plans.alignment import Match
 from ledger.redaction import redacted
 from ledger.sql import Row
 from ledger.states import FINAL, BlockedReason, TaskState
 
 CREATE, MERGE, REPLACE = "create", "merge", "replace"
 MODES = (CREATE, MERGE, REPLACE)
+
+
+class PlanChanged(Refusal):
+    """The plan exists with different content"""
+
+    code = "plan_changed"
+    hint = "Import it with mode 'merge' or 'replace'. A dry run shows what would change."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,3 +160,17 @@ def to_lists(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: to_lists(each) for name, each in value.items()}
     return value
+
+
+def keep_untouched(source: dict[str, Any], *, before: Mapping[str, Any], diff: Diff) -> None:
+    """Put what the untouched tasks really are into a plan's new source.
+
+    The next import sees the difference, and recognizes them by what the file calls them.
+    """
+    untouched = {task["ref"]: task for task in before["tasks"] if task["ref"] in diff.untouched}
+    source["tasks"] = [
+        task | untouched[task["ref"]] | {"file_title": task["title"]}
+        if task["ref"] in untouched
+        else task
+        for task in source["tasks"]
+    ]

@@ -1,6 +1,6 @@
 """Import plans: create one, or update it from its file, completely or not at all."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import UUID
@@ -13,8 +13,9 @@ from ledger.journal import Kind, Stamp
 from ledger.models import Agent, MissingNeed, Need, Plan, PlanState, Project, Task
 from ledger.notes import clean_title
 from ledger.planfile import PlanFile, PlanTask
+from ledger.plans.alignment import Match, align
 from ledger.plans.editing import list_tasks, record_event
-from ledger.plans.identity import Match, PlanAmbiguous, align
+from ledger.plans.identity import PlanAmbiguous
 from ledger.plans.import_diff import (
     CREATE,
     DEFAULT_OPTIONS,
@@ -22,10 +23,12 @@ from ledger.plans.import_diff import (
     Diff,
     ImportOptions,
     ImportResult,
+    PlanChanged,
     becomes_checkpoint,
     can_abort,
     can_change,
     compare,
+    keep_untouched,
     source_of,
 )
 from ledger.plans.import_needs import (
@@ -44,13 +47,6 @@ from ledger.states import TaskState
 from ledger.tasks.enqueuing import prepare_columns
 from ledger.tasks.spec import BACKOFF, Backoff, Spec, spec_of
 from ledger.tokens import TrustedCaller
-
-
-class PlanChanged(Refusal):
-    """The plan exists with different content"""
-
-    code = "plan_changed"
-    hint = "Import it with mode 'merge' or 'replace'. A dry run shows what would change."
 
 
 @transaction.atomic
@@ -103,7 +99,8 @@ class PlanImport:
         plan = plans.filter(project=self.project, ref=self.file.ref).first()
         self.content_hash = self.file.content_hash
         if plan and plan.content_hash == self.content_hash:
-            return self.result(plan, Diff(same=list(plan_refs(plan))), unchanged=True)
+            same = [task["ref"] for task in plan.source["tasks"]]
+            return self.result(plan, Diff(same=same), unchanged=True)
         if plan is None:
             self.check_tasks()
             self.agents = self.find_agents()
@@ -241,18 +238,7 @@ class PlanImport:
         before = plan.state
         completed_at = None if diff.added else plan.completed_at
         columns = self.columns
-        untouched = {
-            task["ref"]: task for task in plan.source["tasks"] if task["ref"] in diff.untouched
-        }
-        source = columns["source"]
-        # Keep what the untouched tasks really are, so that the next import sees the difference,
-        # and what the file calls them, so that it recognizes them.
-        source["tasks"] = [
-            untouched[task["ref"]] | {"number": task.get("number", ""), "file_title": task["title"]}
-            if task["ref"] in untouched
-            else task
-            for task in source["tasks"]
-        ]
+        keep_untouched(columns["source"], before=plan.source, diff=diff)
         Plan.objects.filter(pk=plan.pk).update(
             version=plan.version + 1, updated_at=self.stamp.at, completed_at=completed_at, **columns
         )
@@ -391,11 +377,6 @@ class PlanImport:
         return TrustedCaller(
             self.stamp.actor, project_id=self.project.pk, request_id=self.stamp.request_id
         )
-
-
-def plan_refs(plan: Plan) -> Iterator[str]:
-    """Return the refs of the tasks in the plan's file."""
-    return (task["ref"] for task in plan.source["tasks"])
 
 
 def plan_changed(plan: Plan, what: str, *, diff: dict[str, Any]) -> PlanChanged:

@@ -8,8 +8,8 @@ from functools import lru_cache
 # Below POSSIBLE a text is another task's. From NEAR on it is taken for a task that has not started,
 # which an import may change anyway; for a started one only if all words agree. `bench plans` prints
 # how often these limits are wrong.
-POSSIBLE, NEAR, CERTAIN = 0.5, 0.8, 1.0
-SUBSTITUTED = 0.9
+POSSIBLE, NEAR, CERTAIN = 0.45, 0.66, 1.0
+SUBSTITUTED = 0.75
 
 # A number at the start of a title: 1.2, T001:, Task 3 -, #4.
 NUMBER = re.compile(

@@ -133,7 +133,7 @@ def test_the_command_imports_a_checklist(run: Run, tenfour_server: Tenfour, tmp_
     )
     assert made.out.startswith("added      03-01:task-2\n"), made.err
     assert "Left out 1 task that the file marks as done: task-1." in made.err
-    path.write_text("- [ ] 1. Use it\n- [ ] Test it\n")
+    path.write_text("# Task 1: Use it\n# Task 2:\n")
     refused = run("plan", "import", str(path), "--ref", "03-02", "--agent", "coder", env=env)
     assert refused.status == 1
-    assert "Line 2: this task has no number, but others have one." in refused.err
+    assert "Line 2: this task needs a title." in refused.err

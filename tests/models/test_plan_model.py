@@ -25,8 +25,7 @@ from ledger.errors import InvalidTransition
 from ledger.journal import Actor, Stamp
 from ledger.models import DeadLetter, MissingNeed, Need, Plan, PlanState, Task
 from ledger.plans import editing
-from ledger.plans.import_diff import ImportOptions
-from ledger.plans.import_writer import PlanChanged
+from ledger.plans.import_diff import ImportOptions, PlanChanged
 from ledger.states import FINAL, TaskState
 from ledger.tokens import TrustedCaller
 from retries import deadletters, task_actions

@@ -10,8 +10,7 @@ from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Agent, Attempt, Event, Plan, Task
 from ledger.planfile.model import DependencyCycle
 from ledger.plans import import_writer as facts
-from ledger.plans.import_diff import ImportOptions, ImportResult
-from ledger.plans.import_writer import PlanChanged
+from ledger.plans.import_diff import ImportOptions, ImportResult, PlanChanged
 from ledger.states import TaskState
 from retries import in_process
 from retries.escalations import answering

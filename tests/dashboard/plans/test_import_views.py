@@ -128,6 +128,20 @@ def test_the_preview_of_a_merge(browser: Client, agent: Agent) -> None:
     assert "This plan is already imported" in same and "Import 03-01" not in same
 
 
+def test_the_preview_names_what_a_merge_cannot_tell(browser: Client, agent: Agent) -> None:
+    from tests.ledger.plans.test_import_writer import do
+
+    lists = {"ref": "05-01", "agent": "coder", "mode": "merge"}
+    browser.post(IMPORT, form("- [ ] Write the export\n- [ ] Ship\n", **lists, confirmed="yes"))
+    do(agent, "05-01:task-1")
+    renamed = "- [ ] Write the import\n- [ ] Ship\n"
+    refused = browser.post(IMPORT, form(renamed, **lists))
+    assert refused.status_code == 422
+    assert "may be 05-01:task-1 &#x27;Write the import&#x27;" in refused.content.decode()
+    shown = words(browser.post(IMPORT, form(f"- [ ] First\n{renamed}", **lists, pairs="2=1")))
+    assert "Write the import is 05-01:task-1" in shown and "named by the caller" in shown
+
+
 TASK_MASTER = """{"master": {"tasks": [
   {"id": 1, "title": "Create the table", "status": "done", "dependencies": []},
   {"id": 2, "title": "Fill the table", "status": "pending", "dependencies": [1],

@@ -123,7 +123,7 @@ def test_a_started_task_that_may_be_renamed_is_settled_by_the_caller(agent: Agen
         "done",
     )
     assert unclear["candidates"] == [
-        {"file_ref": "03-01:task-1", "title": "Write the import of invoices", "similarity": 0.6}
+        {"file_ref": "03-01:task-1", "title": "Write the import of invoices", "similarity": 0.5}
     ]
     assert len(rows()) == 2
     for pairs in ({"task-9": "new"}, {"1": "task-9"}, {"1": "2", "2": "2"}):

@@ -9,8 +9,7 @@ from ledger.audit import audit
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Event, MissingNeed, Need, Plan, Project, Task
 from ledger.plans import editing as plan_editing
-from ledger.plans.import_diff import ImportOptions, ImportResult
-from ledger.plans.import_writer import PlanChanged
+from ledger.plans.import_diff import ImportOptions, ImportResult, PlanChanged
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
 from retries.attempts import finishing, report_fields

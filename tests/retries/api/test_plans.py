@@ -148,6 +148,28 @@ def test_a_changed_plan_needs_a_mode_and_a_dry_run_tells(operator: Any, agent: A
     assert first.status_code == 200 and first.body["plan"]["id"] is None
 
 
+def test_an_unclear_merge_is_settled_by_pairs(operator: Any, coder: Any, agent: Agent) -> None:
+    """PLN-1: both texts are named, and the caller says which task is which."""
+    file = "- [ ] Write the export\n- [ ] Ship it\n"
+    query = "?ref=05-01&agent=coder"
+    markdown = {"Content_Type": "text/markdown"}
+    assert import_plan(operator, file, query, **markdown).status_code == 201
+    coder("POST", "/claims")
+    renamed = "- [ ] Write the import\n- [ ] Ship it\n"
+    unclear = import_plan(operator, renamed, f"{query}&mode=merge&dry_run=true", **markdown)
+    assert (unclear.status_code, unclear.body["code"]) == (409, "plan_ambiguous")
+    assert unclear.body["ambiguous"][0]["title"] == "Write the export"
+    assert unclear.body["ambiguous"][0]["candidates"][0]["file_ref"] == "05-01:task-1"
+    wrong = import_plan(operator, renamed, f"{query}&mode=merge&pairs=task-1", **markdown)
+    assert (wrong.status_code, wrong.body["code"]) == (422, "validation_error")
+    same = import_plan(operator, renamed, f"{query}&mode=merge&pairs=task-1=task-1", **markdown)
+    assert same.status_code == 201 and same.body["diff"]["untouched"] == ["05-01:task-1"]
+    ticked = "- [ ] Write the import\n- [x] Ship it\n"
+    done = import_plan(operator, ticked, f"{query}&mode=merge", **markdown)
+    assert done.body["ticked"] == ["05-01:task-2"]
+    assert done.body["tasks"][1]["state"] == "skipped"
+
+
 def test_an_idempotency_key_goes_with_yaml_too(operator: Any, agent: Agent) -> None:
     headers = {"Content_Type": "application/yaml", "Idempotency_Key": "k1"}
     first = import_plan(operator, YAML, **headers)
