@@ -101,7 +101,7 @@ def build_tasks(
         warnings.append(f"All tasks are done, so no task gets the checks: line {named}.")
     numbers = [entry.number for entry in entries]
     refs = give_refs(numbers, [entry.line for entry in entries], warnings)
-    by_number = {}
+    by_number: dict[str, str] = {}
     for number, ref in zip(numbers, refs, strict=True):
         by_number.setdefault(plain_number(number), ref)
     places = order_parts(entries)

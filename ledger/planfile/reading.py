@@ -53,7 +53,7 @@ def parse(
     kind = format_of(media)
     text = decode(data)
     kind = kind or detect_format(text)
-    value = load_json(text) if kind == "json" else None
+    value: Any = load_json(text) if kind == "json" else None
     if is_task_master(value):
         raw = read_task_master(value, tag=tag, allow_missing_needs=allow_missing_needs)
     else:

@@ -159,10 +159,10 @@ def pair_texts(matching: Matching) -> None:
         if not waiting:
             return
         for n in matching.open_places:
-            task = matching.file[n]
-            if task.is_id and not task.text:
+            wanted = matching.file[n]
+            if wanted.is_id and not wanted.text:
                 continue
-            found = waiting.get((task.text, evidence(task)), [])
+            found = waiting.get((wanted.text, evidence(wanted)), [])
             while found and found[-1].ref in matching.taken:
                 found.pop()
             if found:
@@ -269,7 +269,7 @@ def refuse_unclear(unclear: Sequence[Unclear], matching: Matching) -> None:
     """Raise PlanAmbiguous with both texts of each task that can't be told."""
     if not unclear:
         return
-    listed = [
+    listed: list[dict[str, Any]] = [
         {
             "ref": each.stored.ref,
             "title": each.stored.title,

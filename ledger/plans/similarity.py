@@ -10,6 +10,7 @@ from functools import lru_cache
 # how often these limits are wrong.
 POSSIBLE, NEAR, CERTAIN = 0.45, 0.66, 1.0
 SUBSTITUTED = 0.75
+MOST_RESPELLED = 2  # words of a title; more are another title
 
 # A number at the start of a title: 1.2, T001:, Task 3 -, #4.
 NUMBER = re.compile(
@@ -58,19 +59,23 @@ def similarity(one: str, other: str) -> float:
     """
     ours, theirs = content_words(one), content_words(other)
     total = len(ours) + len(theirs)
-    if not total or 2 * min(len(ours), len(theirs)) < total * POSSIBLE:
-        return 0.0
-    left, right = ours - theirs, set(theirs - ours)
-    same, changed = len(ours) - len(left), 0
-    for word in sorted(left):
-        twin = next((each for each in sorted(right) if is_respelled(word, each)), None)
-        if twin:
-            right.discard(twin)
-            same += 1
-        else:
-            changed += 1
-    score = 2 * same / total
-    return score * SUBSTITUTED if changed and right else score
+    same = len(ours & theirs)
+    left, right = len(ours) - same, len(theirs) - same
+    if left and right and left + right <= 2 * MOST_RESPELLED:
+        found = count_respelled(ours - theirs, theirs - ours)
+        same, left, right = same + found, left - found, right - found
+    score = 2 * same / total if total else 0.0
+    return score * SUBSTITUTED if left and right else score
+
+
+def count_respelled(ours: frozenset[str], theirs: frozenset[str]) -> int:
+    rest = sorted(theirs)
+    count = 0
+    for word in sorted(ours):
+        if twin := next((each for each in rest if is_respelled(word, each)), ""):
+            rest.remove(twin)
+            count += 1
+    return count
 
 
 @lru_cache(maxsize=65536)
