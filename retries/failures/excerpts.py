@@ -2,14 +2,16 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from ledger.redaction import redacted
 from ledger.secret_forms import LONGEST_SECRET
+from retries.failures.line_scores import score_line
 from retries.failures.long_lines import LONG_LENGTH, break_long_lines
-from retries.failures.salience import Line, rank_lines
-from retries.failures.salience_rules import LINE_LENGTH, WEAK
+from retries.failures.salience import MOST_ALIKE, NO_DIGITS, Line, rank_lines
+from retries.failures.salience_rules import HINT, LINE_LENGTH, WEAK
 from retries.failures.text_lines import TextLines
 
 GAP_LENGTH = 40  # no mark of a cut is longer, with its line end
@@ -21,6 +23,12 @@ FIRST, TELLING, NEAR, START = 0.9, 0.4, 0.65, 0.15
 # A longer line than an eighth of the room is cut, between these two lengths.
 SHORT_LINE, LONG_LINE = 400, 4_000
 WORDS_DROPPED = 4
+# No excerpt of the newest failure tells less than these last characters of its output do.
+PASTED_LENGTH = 4_000
+# the code that a tool shows right after an error: indented, numbered, quoted, or marked; it is
+# matched at the start of lines
+MOST_CODE_LINES = 12
+CODE = re.compile(r"\s|[>|│^~+-]|E  |\d{1,7}(?: ?[|│:]|\s{2})")
 # what may be a secret where a line without spaces is cut; a run of such characters has one start
 UNBROKEN = re.compile(r"(?<![\w+/=.-])[\w+/=.-]{16,}$")
 KEY_START = "-----BEGIN "
@@ -41,14 +49,17 @@ def shorten(
     edges: tuple[int, int] | None = None,
     around: tuple[int, int] = AROUND,
     ranked: Sequence[Line] | None = None,
+    has_pasted: bool = False,
 ) -> str:
     """Return the text in at most `most` characters, with a mark at each cut.
 
     What the telling lines leave is filled from the start and the end of the text; `edges` says how
-    many lines of each there are at most, and shortens a text that would fit, too; `around` is how
-    many lines before and after a telling one are kept; `ranked` is what `rank_lines` returns, if it
-    is known. It cuts between lines and never within a key's block, so that a secret stays whole and
-    can be found; of a very long line it keeps whole words.
+    many lines of each there are at most, without noise, and shortens a text that would fit, too;
+    `around` is how many lines before and after a telling one are kept; `ranked` is what
+    `rank_lines` returns, if it is known. With `has_pasted` every error line among the last
+    PASTED_LENGTH characters is kept, with the code right after it. It cuts between lines and never
+    within a key's block, so that a secret stays whole and can be found; of a very long line it
+    keeps whole words.
     """
     if len(text) <= most and not edges:
         return text
@@ -59,16 +70,24 @@ def shorten(
         if len(text) <= most:
             return text
     selection.add(telling[:1], share=FIRST)
-    selection.add(telling, share=TELLING)
+    used = 0.0
+    if has_pasted:
+        selection.add(selection.find_pasted(), share=FIRST)
+        used = selection.size / most
+    selection.add(telling, share=min(TELLING + used, 1.0))
+    before, after = around
     for number in telling:
         if number in selection.kept:
-            before, after = around
-            near = [*range(number, number + after + 1), *range(number, number - before - 1, -1)]
-            selection.add(near, share=NEAR)
+            near = [*range(number, number + after + 1), *selection.find_code(number)]
+            near += range(number, number - before - 1, -1)
+            selection.add(near, share=min(NEAR + used, 1.0))
     count = len(selection.lines)
     first, last = edges or (count, count)
-    selection.add(range(min(first, count)), share=START + selection.size / most)
-    selection.add(range(count - 1, max(count - last, 0) - 1, -1), share=1.0)
+    start, end = range(min(first, count)), range(count - 1, max(count - last, 0) - 1, -1)
+    if edges:
+        start, end = selection.drop_noise(start), selection.drop_noise(end)
+    selection.add(start, share=START + selection.size / most)
+    selection.add(end, share=1.0)
     return selection.render()
 
 
@@ -103,6 +122,45 @@ class Selection:
                 bounds = self.bound_piece(number, line.number, pieces)
                 self.pieces.setdefault(number, []).append(bounds)
         return list(dict.fromkeys(found))
+
+    def find_pasted(self) -> Sequence[int]:
+        """Return the last lines that tell an error, each with the code after it."""
+        count, cut = len(self.lines), len(self.lines.text) - PASTED_LENGTH
+        first = self.lines.number_at(max(cut, 0))
+        first += self.lines.start_of(first) < cut
+        found: dict[int, None] = {}
+        for number in range(first, count):
+            if score_line(self.lines[number]) >= WEAK:
+                found |= dict.fromkeys([number, *self.find_code(number)])
+        # Many marks of a cut take more room than what is left out.
+        return range(first, count) if 2 * len(found) > count - first else list(found)
+
+    def find_code(self, number: int) -> list[int]:
+        """Return the numbers of the lines of code right after an error, with an empty line before.
+
+        >>> Selection("a: error: no\\n\\n  x = 1\\n  ^\\ndone", 99).find_code(0)
+        [1, 2, 3]
+        """
+        found: list[int] = []
+        for after in range(number + 1, min(number + 1 + MOST_CODE_LINES, len(self.lines))):
+            line = self.lines[after]
+            if not line.strip():
+                if found:
+                    break
+            elif not CODE.match(line):
+                return found if any(self.lines[each].strip() for each in found) else []
+            found.append(after)
+        return found
+
+    def drop_noise(self, numbers: Iterable[int]) -> Iterator[int]:
+        """Yield the lines that may tell something: progress and lines that repeat do not."""
+        alike: Counter[str] = Counter()
+        for number in numbers:
+            start = self.lines[number][:LINE_LENGTH].strip()
+            shape = start.translate(NO_DIGITS)
+            alike[shape] += 1
+            if not start or (alike[shape] <= MOST_ALIKE and score_line(start) > HINT):
+                yield number
 
     def length_of(self, number: int) -> int:
         return self.lines.start_of(number + 1) - 1 - self.lines.start_of(number)

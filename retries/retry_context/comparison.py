@@ -1,14 +1,63 @@
-"""Describe in one sentence how the last failure compares with earlier ones (pure)."""
+"""Describe how the last failure compares with earlier ones (pure), by the sets of their errors."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
+from retries.failures.error_sets import ErrorSet, PlacedError
 from retries.retry_context.elements import one_line
 from retries.retry_context.failure_elements import FailureRecord
 
-SAME = "Attempt {last} failed with the same error as attempt {before}{changes}."
-BACK = "The error of attempt {first} came back in attempt {last}; attempt {before} had another one."
-OTHER = "The error of attempt {before} is gone; attempt {last} failed with another one."
+SAME = "Attempt {last} failed with the same {errors} as attempt {before}{changes}."
+BACK = "The {errors} of attempt {first} came back in attempt {last}; attempt {before} had {others}."
+OTHER = "The {errors} of attempt {before} {are} gone; attempt {last} failed with {others}."
+PARTLY = "{remain} of the {errors} of attempt {before} {remains} in attempt {last}{parts}."
+SUGGESTED = (
+    "Attempt {before} suggested: \u201c{text}\u201d. Attempt {last} was told so, and {effect}."
+)
+FIXED = "A person's fix for attempt {last} was: \u201c{text}\u201d, and {effect}."
 MOST_PATHS, PATH_LENGTH = 5, 120
+# the errors of each list, and the characters of each and of a text that was tried
+MOST_LISTED, ERROR_LENGTH, TRIED_LENGTH = 8, 200, 200
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorChanges:
+    """The errors of two failures: those that are gone, that remain, and that are new.
+
+    `changed` are tests that fail in both, now with another message.
+    """
+
+    gone: list[PlacedError]
+    remaining: list[PlacedError]
+    changed: list[PlacedError]
+    new: list[PlacedError]
+
+    @property
+    def are_all_gone(self) -> bool:
+        return not (self.remaining or self.changed)
+
+
+def compare_errors(before: ErrorSet, last: ErrorSet) -> ErrorChanges:
+    """Return what became of the errors of one failure in a later one."""
+    gone = [each for key, each in before.errors.items() if key not in last.errors]
+    new = [each for key, each in last.errors.items() if key not in before.errors]
+    tests = {each.place for each in gone if each.is_test}
+    changed = [each for each in new if each.is_test and each.place in tests]
+    places = {each.place for each in changed}
+    return ErrorChanges(
+        gone=[each for each in gone if not (each.is_test and each.place in places)],
+        remaining=[each for key, each in last.errors.items() if key in before.errors],
+        changed=changed,
+        new=[each for each in new if each not in changed],
+    )
+
+
+def find_last_two(
+    failures: Sequence[FailureRecord],
+) -> tuple[FailureRecord, FailureRecord] | None:
+    """Return the last failure and the one before it that tells its cause, if both do."""
+    told = [each for each in failures if each.errors.keys]
+    return (told[-2], told[-1]) if len(told) > 1 and told[-1] is failures[-1] else None
 
 
 def compare_failures(failures: Sequence[FailureRecord]) -> str:
@@ -16,18 +65,118 @@ def compare_failures(failures: Sequence[FailureRecord]) -> str:
 
     It is empty where there are not two failures, or where one of them does not tell its cause.
     """
-    told = [each for each in failures if each.headline]
-    if len(told) < 2 or told[-1] is not failures[-1]:
+    pair = find_last_two(failures)
+    if pair is None:
         return ""
-    *earlier, before, last = told
-    key = last.signature.key
+    before, last = pair
+    keys = last.errors.keys
     numbers = {"last": last.attempt, "before": before.attempt}
-    if key == before.signature.key:
-        return SAME.format(**numbers, changes=describe_changes(last))
-    for each in earlier:
-        if key == each.signature.key:
-            return BACK.format(**numbers, first=each.attempt)
-    return OTHER.format(**numbers)
+    if keys == before.errors.keys:
+        return SAME.format(**numbers, errors=count_errors(keys), changes=describe_changes(last))
+    others = "another one" if len(before.errors.keys) == 1 else "others"
+    for each in failures:
+        if each is not last and keys == each.errors.keys:
+            return BACK.format(
+                **numbers, errors=count_errors(keys), first=each.attempt, others=others
+            )
+    changes = compare_errors(before.errors, last.errors)
+    errors = count_errors(before.errors.keys)
+    if changes.are_all_gone:
+        return OTHER.format(
+            **numbers,
+            errors=errors,
+            are="is" if errors == "error" else "are",
+            others="another one" if len(keys) == 1 else f"{len(keys)} others",
+        )
+    remain = len(changes.remaining)
+    parts = [
+        f"{len(found)} {'is' if len(found) == 1 else 'are'} {what}"
+        for found, what in (
+            (changes.gone, "gone"),
+            (changes.changed, "told with another message"),
+            (changes.new, "new"),
+        )
+        if found
+    ]
+    total = len(before.errors.keys)
+    return PARTLY.format(
+        **numbers,
+        remain=remain or "None",
+        remains="remains" if remain == 1 else "remain",
+        errors=f"{total} error{'s' * (total > 1)}",
+        parts="; " + ", ".join(parts) if parts else "",
+    )
+
+
+def count_errors(keys: Iterable[str]) -> str:
+    """Return `error`, or `3 errors`."""
+    count = len(list(keys))
+    return "error" if count == 1 else f"{count} errors"
+
+
+def list_changes(failures: Sequence[FailureRecord], fixes: Mapping[int, str]) -> list[str]:
+    """Return lines that name the errors that are gone, remain, and are new, and what was tried.
+
+    `fixes` are what people told earlier attempts to do, by the number of the attempt. An error is
+    not named where the last failure has the same ones, and its details tell them.
+    """
+    pair = find_last_two(failures)
+    if pair is None:
+        return []
+    before, last = pair
+    changes = compare_errors(before.errors, last.errors)
+    lines = describe_tried(before, last, changes, fixes)
+    if not (changes.gone or changes.new or changes.changed):
+        return lines
+    then, now = before.errors.failing_tests, last.errors.failing_tests
+    if then and now:
+        lines.insert(0, f"Failing tests: {then} \u2192 {now}.")
+    if len(before.errors.keys) + len(last.errors.keys) > 2:
+        earlier = [each for each in failures if each is not before and each is not last]
+        new = [describe_new(each, earlier) for each in changes.new]
+        lines += list_errors("New:", new)
+        lines += list_errors("Still failing, with another message:", map(str, changes.changed))
+        lines += list_errors("Remaining:", map(str, changes.remaining))
+        lines += list_errors("Gone:", map(str, changes.gone))
+    return lines
+
+
+def list_errors(title: str, texts: Iterable[str]) -> list[str]:
+    """Return a title and a line for each error, without the last ones of a long list."""
+    lines = [f"- {one_line(text, ERROR_LENGTH)}" for text in texts]
+    more = [f"- and {len(lines) - MOST_LISTED} more"] if len(lines) > MOST_LISTED else []
+    return [title, *lines[:MOST_LISTED], *more] if lines else []
+
+
+def describe_new(error: PlacedError, earlier: Sequence[FailureRecord]) -> str:
+    """Return an error, and in which attempt it was before, if it was gone in between."""
+    for each in reversed(earlier):
+        if error.key in each.errors.errors:
+            return f"{one_line(str(error), ERROR_LENGTH - 30)} (as in attempt {each.attempt})"
+    return str(error)
+
+
+def describe_tried(
+    before: FailureRecord, last: FailureRecord, changes: ErrorChanges, fixes: Mapping[int, str]
+) -> list[str]:
+    """Return what the last attempt was told to try, where errors remain in spite of it."""
+    if changes.are_all_gone:
+        return []
+    count = len(before.errors.keys)
+    gone = len(changes.gone)
+    effect = "it did not help"
+    if gone:
+        effect = f"{gone} of {count} errors {'is' if gone == 1 else 'are'} gone"
+    numbers = {"before": before.attempt, "last": last.attempt, "effect": effect}
+    lines = []
+    if (
+        fix := one_line(fixes.get(last.attempt, ""), TRIED_LENGTH)
+    ) and before.attempt < last.attempt:
+        lines.append(FIXED.format(text=fix, **numbers))
+    suggested = one_line(before.suggested_fix, TRIED_LENGTH)
+    if suggested and before.attempt == last.attempt - 1:
+        lines.append(SUGGESTED.format(text=suggested, **numbers))
+    return lines
 
 
 def describe_changes(failure: FailureRecord) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ledger.text import describe_exit
 from retries.failures import known_errors
+from retries.failures.error_sets import ErrorSet, read_errors
 from retries.failures.excerpts import shorten
 from retries.failures.salience import BETWEEN_TEXTS, Line, find_headline, rank_texts
 from retries.failures.salience_rules import WEAK
@@ -25,7 +26,7 @@ NEWEST_EDGES, OLDER_EDGES = (4, 12), (0, 0)
 # the lines before and after a telling one
 NEWEST_AROUND, OLDER_AROUND = (3, 8), (1, 3)
 # An output of this length is told as it is.
-WHOLE_LENGTH, OLDER_WHOLE_LENGTH = 1_500, 200
+WHOLE_LENGTH, OLDER_WHOLE_LENGTH = 12_000, 200
 # the shares of the room that the details of the newest failure may take; the first that fits
 SHARES = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1, 0.05)
 
@@ -91,21 +92,31 @@ class FailureRecord:
         found = find_headline(*self.texts)
         return str(found) if found.score >= WEAK else ""
 
+    @cached_property
+    def errors(self) -> ErrorSet:
+        """The errors that the failure tells, which are compared with those of other failures."""
+        return read_errors(self.texts, self.headline, self.signature.key if self.headline else "")
+
 
 Repeats = Mapping[int, FailureRecord]
 
 
 def find_repeats(failures: Sequence[FailureRecord]) -> Repeats:
-    """Return the attempts that repeat an earlier failure, each with the failure it repeats."""
-    first: dict[str, FailureRecord] = {}
+    """Return the attempts whose errors a later one has again, each with the last such failure."""
+    last: dict[frozenset[str], FailureRecord] = {}
     repeats = {}
-    for each in failures:
-        if not each.headline:
-            continue
-        earlier = first.setdefault(each.signature.key, each)
-        if earlier is not each:
-            repeats[each.attempt] = earlier
+    for each in reversed(failures):
+        if each.errors.keys:
+            later = last.setdefault(each.errors.keys, each)
+            if later is not each:
+                repeats[each.attempt] = later
     return repeats
+
+
+def has_come_back(failures: Sequence[FailureRecord]) -> bool:
+    """Return whether the last failure has all errors of an earlier one."""
+    *earlier, last = failures
+    return any(each.errors.keys and each.errors.keys <= last.errors.keys for each in earlier)
 
 
 # ---- all failures, within their room
@@ -132,16 +143,21 @@ def fit_failures(failures: Sequence[FailureRecord], room: int) -> str | None:
         return None if room < 0 else ""
     *older, newest = failures
     repeats = find_repeats(failures)
-    # What tells a repeated error is told once, where it appeared first.
+    # What tells a repeated error is told once, where it appeared last.
     rest = sum(len(render_failure(each, OLDER_DETAILS_LENGTH, repeats)) for each in older)
-    for last in shrink_newest(newest, repeats, max(room - rest, room // 2)):
+    for last in shrink_newest(newest, repeats, room, max(room - rest, room // 2)):
         if len(omitted_element(len(older))) + len(last) <= room:
             return fit_older(older, repeats, room - len(last)) + last
     return None
 
 
-def shrink_newest(newest: FailureRecord, repeats: Repeats, room: int) -> Iterator[str]:
-    """Yield the newest failure in full, then in ever shorter forms."""
+def shrink_newest(newest: FailureRecord, repeats: Repeats, most: int, room: int) -> Iterator[str]:
+    """Yield the newest failure in full, then in ever shorter forms.
+
+    Details that are told whole may take all of the room, `most`, and others their part of it.
+    """
+    if len(BETWEEN_TEXTS.join(newest.told)) <= min(WHOLE_LENGTH, most):
+        yield render_failure(newest, most, repeats, is_newest=True)
     for share in SHARES:
         yield render_failure(newest, int(room * share), repeats, share=share, is_newest=True)
     yield render_brief(newest)
@@ -216,7 +232,7 @@ def failure_element(attempt: int, *parts: str) -> str:
 def summarize(failure: FailureRecord, repeats: Repeats = MappingProxyType({})) -> str:
     """Return how the verification ended, the headline, and what the agent said about it.
 
-    The headline of a repeated error is told where it appeared first.
+    The headline of a repeated error is told where it appeared last.
     """
     ran = failure.verification or {}
     lines = []
@@ -228,8 +244,8 @@ def summarize(failure: FailureRecord, repeats: Repeats = MappingProxyType({})) -
             message = ""
     if is_part_of(message, failure.output) or is_part_of(message, failure.details):
         message = ""  # the output's own lines, of which the headline is the best
-    first = repeats.get(failure.attempt)
-    is_told = bool(lines or message) and first and first.headline == failure.headline
+    last = repeats.get(failure.attempt)
+    is_told = bool(lines or message) and last and last.headline == failure.headline
     if failure.headline and failure.headline not in message and not is_told:
         lines.append(failure.headline)
     return "\n".join([*lines, message] if message else lines)
@@ -246,16 +262,19 @@ def is_part_of(message: str, output: str) -> bool:
 def render_details(failure: FailureRecord, most: int, repeats: Repeats, *, is_newest: bool) -> str:
     """Render the telling lines of a failure with what is around them."""
     text = BETWEEN_TEXTS.join(failure.told)
-    if failure.attempt in repeats:
-        text = f"Same as attempt {repeats[failure.attempt].attempt}."
+    if failure.attempt in repeats and not is_newest:
+        return element(
+            "error_details", f"Same as attempt {repeats[failure.attempt].attempt}.", None
+        )
     whole = WHOLE_LENGTH if is_newest else OLDER_WHOLE_LENGTH
     if len(text) <= min(whole, most):
         return element("error_details", text, None)
     edges, around = NEWEST_EDGES, NEWEST_AROUND
     if not is_newest:
         edges, around = OLDER_EDGES, OLDER_AROUND
-    ranked = None if failure.attempt in repeats else failure.ranked
-    short = shorten(text, most, edges=edges, around=around, ranked=ranked)
+    short = shorten(
+        text, most, edges=edges, around=around, ranked=failure.ranked, has_pasted=is_newest
+    )
     if not failure.has_windows:
         short = cut_middle(text, len(short))
     cut = len(text) - len(short)

@@ -50,10 +50,12 @@ FAILURE_COLUMNS = [f"{FAILURE_PREFIX}{name}" for name in ("id", *FAILURE_FIELDS)
 @dataclass(frozen=True, slots=True)
 class Answers:
     """What people said about a task: the answers that are still valid, oldest first, how the
-    escalations were closed, by the number of the attempt before each, and the cleared blockers."""
+    escalations were closed, by the number of the attempt before each, the cleared blockers, and
+    people's fixes without secrets, by the number of the attempt after each."""
 
     guidance: list[Guidance] = field(default_factory=list)
     blockers: list[Blocker] = field(default_factory=list)
+    tried: dict[int, str] = field(default_factory=dict)
     closings: dict[int, Closing] = field(default_factory=dict)
 
 
@@ -142,6 +144,7 @@ def build_history(
         question=last.question,
         earlier=earlier,
         blockers=answers.blockers,
+        tried=answers.tried,
         progress=progress,
         standing=describe_last_ending(ended, answers),
         trial=trial,
@@ -241,8 +244,11 @@ def find_answers(
         if row["action"] != Answer.ANSWER:
             guidance.clear()
         if row["action"] in TEXT_ANSWERS:
+            masked = row.get("masked", "")
+            if row["action"] == Answer.FIX:
+                answers.tried[row["attempts"] + 1] = masked or row["fix"]
             question = row["question"] if row["action"] == Answer.ANSWER else ""
-            guidance.append(Guidance(row["fix"], question, row.get("masked", "")))
+            guidance.append(Guidance(row["fix"], question, masked))
     return by_task
 
 

@@ -162,7 +162,6 @@ def test_there_is_no_intervention_without_a_fix_and_no_block_for_a_first_attempt
     """S1.17, S1.22"""
     block = render_retry_context(History(failures=THREE[:1]), attempt=2, max_attempts=3)
     assert [each.tag for each in read(block)] == [
-        "known",
         "reading_rules",
         "previous_failures",
         "accumulated_learnings",
@@ -253,7 +252,7 @@ def test_the_newest_failure_has_more_details_than_the_older_ones() -> None:
     assert CAUSES[1] in newest and newest.endswith(
         "step 8999 of the build copied a module to the tree"
     )
-    assert "[… 4,493 lines left out …]" in newest
+    assert "[… 4,495 lines left out …]" in newest  # two of the lines that are alike
     assert int(details[1].get("truncated_chars", "0")) == len(buried(CAUSES[1])) - len(newest)
     assert [len(each) for each in texts(block, "*/*/error_summary")] == [500, 500]
     assert [len(each) for each in texts(block, "*/*/suggested_fix")] == [1000, 1000]
@@ -294,8 +293,9 @@ def test_a_repeated_failure_is_told_once() -> None:
     back = failed(3, verification=verified(buried("app/a.py:17: error: no x", 60)), files=FILES)
     again = replace(back, attempt=4)
     block = render_retry_context(History(failures=[first, other, back]), attempt=4, max_attempts=9)
-    assert texts(block, "*/*/error_details")[2] == "Same as attempt 1."
-    assert [each.tag for each in read(block).findall("*/failure")[2]] == PARTS
+    details = texts(block, "*/*/error_details")
+    assert details[0] == "Same as attempt 3." and "app/a.py:17: error: no x" in details[2]
+    assert [each.tag for each in read(block).findall("*/failure")[0]] == PARTS
     assert texts(block, "standing") == [
         "The error of attempt 1 came back in attempt 3; attempt 2 had another one."
     ]
@@ -338,7 +338,7 @@ def test_older_failures_shrink_before_any_is_omitted() -> None:
     """design.md §5: type and summary remain; the newest stays whole as long as it fits."""
     row = " ".join(["words"] * 12) + "\n"
     failures = [
-        failed(n, message=f"failure {'abcd'[n]}", details=row * 9, suggested_fix="f" * 900)
+        failed(n, message=f"failure {'abcd'[n]}", details=row * 9, suggested_fix="f" * 990)
         for n in range(3)
     ]
     failures.append(failed(4, message="failure e", details=row * 20))

@@ -1,0 +1,256 @@
+"""Read the set of errors that a failure's texts tell, each with its place (pure).
+
+Two failures are compared by these sets rather than by their headlines: of three errors one may be
+gone while the headline stays. Line numbers are no part of a place, because a change moves them.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from retries.failures.failing_tests import FORMS, MARKS
+from retries.failures.line_scores import read_line, score_text
+from retries.failures.salience import ECHO_START, find_echoed, rank_texts
+from retries.failures.salience_rules import (
+    CODED,
+    DIAGNOSED,
+    LINE_LENGTH,
+    STATED,
+    SUMMARY,
+    WORDED,
+)
+from retries.failures.signatures import sign
+
+MOST_ERRORS = 200
+# the lines after an error that may say where it is, or which symbol it means
+PLACE_WITHIN, SYMBOL_WITHIN, MESSAGE_WITHIN = 2, 4, 6
+# of equally good lines without a place, so many are read
+MOST_UNPLACED = 10
+KEPT_FOLDERS = 3
+
+LEVEL = re.compile(r"\[(?:ERROR|error|FATAL)\]\s{1,4}")  # reads at most 400 characters
+# `src/a.ts(10,5): …`, `src/a.c:3:5: …`, `Tax.java:[27,16] …`, `src/a.ts:10:5 - …`;
+# reads at most 400 characters
+PLACED = re.compile(
+    r"((?:[A-Za-z]:)?[\w@~./\\+$()-]{0,299}\w\.[A-Za-z]\w{0,9})"
+    r"[:(]\[?\d{1,7}(?:[:,]\d{1,6})?[\])]{0,2}:?\s{1,3}(?:-\s{1,3})?(\S.*)"
+)
+# a linter's line below its file's name; reads at most 400 characters
+LISTED = re.compile(r"\s{0,8}\d{1,7}:\d{1,6}\s{1,9}error\s{1,9}(\S.*)")
+# reads at most 400 characters
+FILE_NAME = re.compile(r"(?:[A-Za-z]:)?[\w@~./\\+$-]{1,300}\.\w{1,10}$")
+# reads at most 400 characters
+POINTED = re.compile(r"\s{0,9}(?:-->|at)\s{1,3}([^\s:]{1,300}):\d{1,7}(?::\d{1,6})?$")
+# reads at most 400 characters
+SYMBOL = re.compile(r"(?:\[ERROR\])?\s{0,9}symbol:\s{1,9}(\S.*)")
+# reads at most 400 characters
+COMPILED = re.compile(r"(?:error|fatal error)\b", re.I)
+# a runner's own list of tests, with file, parameters, and message
+LISTED_TEST = re.compile(
+    r"^(?:FAILED|ERROR) ([^\s:]{1,300}(?:::[^\s:\[]{1,300}){1,9}(?:\[[^\n]{0,300}?\])?)"
+    r"(?: - ([^\n]{1,400}))?$",
+    re.MULTILINE,
+)
+# Numbers, addresses, and durations differ between two runs of one error, and so does a folder;
+# reads at most 400 characters
+MOVING = re.compile(r"0x[0-9a-fA-F]+|(?<![\w.])\d[\d.,:]*(?:[mnuµ]?s)?(?![\w])|(?:/[\w.+-]+){2,}/")
+COUNTS = tuple(
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        r"^ {0,8}Tests:? +(\d{1,6}) failed\b",
+        r"Tests run: \d{1,6}, Failures: (\d{1,6}), Errors: (\d{1,6})",
+        r"\bFAILED \(failures=(\d{1,6})(?:, errors=(\d{1,6}))?",
+        r"(?<![\w.])(\d{1,6}) (?:tests? )?failed\b",
+        r"(?<![\w.])(\d{1,6}) failures?\b",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedError:
+    """An error, and where it is: a file or a failing test, or nothing where none is named."""
+
+    place: str
+    text: str
+    key: str
+    is_test: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.text}" if self.place and self.text else self.place or self.text
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorSet:
+    """The errors of a failure by their keys, in order, and the number of failing tests."""
+
+    errors: dict[str, PlacedError]
+    failing_tests: int = 0
+
+    @property
+    def keys(self) -> frozenset[str]:
+        return frozenset(self.errors)
+
+
+@lru_cache(maxsize=16)
+def read_errors(texts: tuple[str, ...], headline: str, key: str) -> ErrorSet:
+    """Return the errors that some texts tell.
+
+    Where none has a place and no test is named, the headline counts, by the key of its signature.
+
+    >>> found = read_errors(("a.ts(10,5): error TS2304: Cannot find name 'x'.",), "", "")
+    >>> [str(each) for each in found.errors.values()]
+    ["a.ts: error TS2304: Cannot find name 'x'."]
+    """
+    tests: dict[str, PlacedError] = {}
+    placed: dict[str, PlacedError] = {}
+    for text in texts:
+        lines = list_lines(text)
+        for error in find_tests(text, lines):
+            tests.setdefault(error.key, error)
+        for error in find_placed(lines):
+            if len(placed) < MOST_ERRORS:
+                placed.setdefault(error.key, error)
+    if tests:
+        # A line such as `test_a.py:7: AssertionError` belongs to a test that is listed already.
+        compiled = {k: each for k, each in placed.items() if COMPILED.match(each.text)}
+        return ErrorSet(tests | compiled, max(count_failed(texts), len(tests)))
+    errors = placed or find_unplaced(texts, headline, key)
+    return ErrorSet(errors, count_failed(texts) if headline else 0)
+
+
+def list_lines(text: str) -> list[str]:
+    """Return the lines of a text without those of a retry context that it repeats."""
+    lines = [line[:LINE_LENGTH] for line in text.split("\n")]
+    if ECHO_START in text:
+        echoed = find_echoed(text, lines)
+        lines = [line for number, line in enumerate(lines) if number not in echoed]
+    return lines
+
+
+# ---- failing tests
+
+
+def find_tests(text: str, lines: Sequence[str]) -> Iterator[PlacedError]:
+    """Yield the failing tests that a runner lists, each with the first line of its message."""
+    if not any(mark in text for mark in MARKS):
+        return
+    body = "\n".join(lines)
+    if found := list(LISTED_TEST.finditer(body)):
+        for match in found[:MOST_ERRORS]:
+            yield make_test(match[1], match[2] or "")
+        return
+    for form in FORMS:
+        found = [each for each in form.finditer(body) if score_text(each[0].strip()) != SUMMARY]
+        if found:
+            for match in found[:MOST_ERRORS]:
+                yield make_test(match[1].strip(), find_message(body, match.end()))
+            return
+
+
+def make_test(name: str, message: str) -> PlacedError:
+    message = message.strip()
+    return PlacedError(name, message, f"{name}\n{mask_moving(message)}", is_test=True)
+
+
+def find_message(body: str, end: int) -> str:
+    """Return the first line after a test's name that says why it failed."""
+    at = body.find("\n", end)
+    for _ in range(MESSAGE_WITHIN):
+        if at < 0:
+            break
+        after = body.find("\n", at + 1)
+        line = body[at + 1 : after if after >= 0 else len(body)]
+        if any(form.match(line) for form in FORMS):
+            break
+        text = read_line(line)
+        if score_text(text) >= WORDED:
+            return text
+        at = after
+    return ""
+
+
+def count_failed(texts: Iterable[str]) -> int:
+    """Return how many tests failed, as the runner sums them up last."""
+    for text in texts:
+        if "fail" in text or "Fail" in text or "FAIL" in text:
+            for form in COUNTS:
+                if found := form.findall(text):
+                    last = found[-1]
+                    return sum(map(int, filter(None, [last] if isinstance(last, str) else last)))
+    return 0
+
+
+# ---- errors at a place
+
+
+def find_placed(lines: Sequence[str]) -> Iterator[PlacedError]:
+    """Yield the errors whose line, or the next one, says where they are."""
+    file = ""
+    for number, line in enumerate(lines):
+        if not line.strip():
+            continue
+        if FILE_NAME.match(line):
+            file = line.strip()
+        elif match := LISTED.match(line):
+            yield make_placed(file, match[1])
+        elif ":" in line or "(" in line:
+            yield from read_placed(lines, number)
+
+
+def read_placed(lines: Sequence[str], number: int) -> Iterator[PlacedError]:
+    """Yield the error of one line, if it is one and its place is known."""
+    text = read_line(lines[number])
+    level = LEVEL.match(text)
+    bare = text[level.end() :] if level else text
+    if match := PLACED.match(bare):
+        if level or score_text(text) >= CODED:
+            yield make_placed(match[1], match[2] + find_symbol(lines, number))
+    elif COMPILED.match(bare) and DIAGNOSED > score_text(text) >= STATED:
+        for after in lines[number + 1 : number + 1 + PLACE_WITHIN]:
+            if match := POINTED.match(after):
+                yield make_placed(match[1], bare)
+                break
+
+
+def find_symbol(lines: Sequence[str], number: int) -> str:
+    """Return the symbol that a compiler names some lines below its error."""
+    if "symbol" not in lines[number]:
+        return ""
+    for line in lines[number + 1 : number + 1 + SYMBOL_WITHIN]:
+        if match := SYMBOL.match(line):
+            return f": {' '.join(match[1].split())}"
+    return ""
+
+
+def make_placed(place: str, text: str) -> PlacedError:
+    text = " ".join(text.split())
+    parts = re.split(r"[/\\]", place.removeprefix("./"))
+    # An absolute path differs between two checkouts of one project.
+    is_absolute = place.startswith(("/", "~")) or place[1:2] == ":"
+    known = "/".join(parts[-KEPT_FOLDERS:] if is_absolute else parts)
+    return PlacedError(place, text, f"{known}\n{mask_moving(text)}")
+
+
+def mask_moving(text: str) -> str:
+    """Return a message without what differs between two runs.
+
+    >>> mask_moving("E501 line 12 in /tmp/a1/b.py took 3.2ms")
+    'E501 line # in #b.py took #'
+    """
+    return MOVING.sub("#", text)
+
+
+def find_unplaced(texts: tuple[str, ...], headline: str, key: str) -> dict[str, PlacedError]:
+    """Return the best lines as errors without a place: the headline's, and those as good as it."""
+    if not headline:
+        return {}
+    errors = {key: PlacedError("", headline, key)}
+    ranked = rank_texts(texts) if texts else []
+    # Of exceptions the best line alone counts: the others of a trace lead to it.
+    if ranked and CODED <= ranked[0].score <= STATED:
+        best = [line for line in ranked if line.score == ranked[0].score]
+        for line in best[1:MOST_UNPLACED]:
+            if (other := sign(line.text).key) not in errors:
+                errors[other] = PlacedError("", line.text, other)
+    return errors
