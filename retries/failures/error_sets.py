@@ -28,6 +28,8 @@ PLACE_WITHIN, SYMBOL_WITHIN, MESSAGE_WITHIN = 2, 4, 6
 # of equally good lines without a place, so many are read
 MOST_UNPLACED = 10
 KEPT_FOLDERS = 3
+# the characters at the end of an output that may sum up its tests
+SUMMED_UP_WITHIN = 4_000
 
 LEVEL = re.compile(r"\[(?:ERROR|error|FATAL)\]\s{1,4}")  # reads at most 400 characters
 # `src/a.ts(10,5): …`, `src/a.c:3:5: …`, `Tax.java:[27,16] …`, `src/a.ts:10:5 - …`;
@@ -46,15 +48,15 @@ POINTED = re.compile(r"\s{0,9}(?:-->|at)\s{1,3}([^\s:]{1,300}):\d{1,7}(?::\d{1,6
 SYMBOL = re.compile(r"(?:\[ERROR\])?\s{0,9}symbol:\s{1,9}(\S.*)")
 # reads at most 400 characters
 COMPILED = re.compile(r"(?:error|fatal error)\b", re.I)
-# a runner's own list of tests, with file, parameters, and message
+# a runner's own list of tests, with file, parameters, and message; reads at most 400 characters
 LISTED_TEST = re.compile(
     r"^(?:FAILED|ERROR) ([^\s:]{1,300}(?:::[^\s:\[]{1,300}){1,9}(?:\[[^\n]{0,300}?\])?)"
-    r"(?: - ([^\n]{1,400}))?$",
-    re.MULTILINE,
+    r"(?: - ([^\n]{1,400}))?$"
 )
 # Numbers, addresses, and durations differ between two runs of one error, and so does a folder;
 # reads at most 400 characters
 MOVING = re.compile(r"0x[0-9a-fA-F]+|(?<![\w.])\d[\d.,:]*(?:[mnuµ]?s)?(?![\w])|(?:/[\w.+-]+){2,}/")
+# They read at most 4,000 characters.
 COUNTS = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
@@ -106,7 +108,7 @@ def read_errors(texts: tuple[str, ...], headline: str, key: str) -> ErrorSet:
     placed: dict[str, PlacedError] = {}
     for text in texts:
         lines = list_lines(text)
-        for error in find_tests(text, lines):
+        for error in find_tests(lines):
             tests.setdefault(error.key, error)
         for error in find_placed(lines):
             if len(placed) < MOST_ERRORS:
@@ -131,20 +133,17 @@ def list_lines(text: str) -> list[str]:
 # ---- failing tests
 
 
-def find_tests(text: str, lines: Sequence[str]) -> Iterator[PlacedError]:
+def find_tests(lines: Sequence[str]) -> Iterator[PlacedError]:
     """Yield the failing tests that a runner lists, each with the first line of its message."""
-    if not any(mark in text for mark in MARKS):
-        return
-    body = "\n".join(lines)
-    if found := list(LISTED_TEST.finditer(body)):
-        for match in found[:MOST_ERRORS]:
-            yield make_test(match[1], match[2] or "")
-        return
-    for form in FORMS:
-        found = [each for each in form.finditer(body) if score_text(each[0].strip()) != SUMMARY]
-        if found:
-            for match in found[:MOST_ERRORS]:
-                yield make_test(match[1].strip(), find_message(body, match.end()))
+    marked = [n for n, line in enumerate(lines) if any(mark in line for mark in MARKS)]
+    for form in (LISTED_TEST, *FORMS):
+        found = {number: match for number in marked if (match := form.search(lines[number]))}
+        tests = [n for n, each in found.items() if score_text(each[0].strip()) != SUMMARY]
+        for number in tests[:MOST_ERRORS]:
+            match = found[number]
+            message = match[2] if form is LISTED_TEST else find_message(lines, number)
+            yield make_test(match[1].strip(), message or "")
+        if tests:
             return
 
 
@@ -153,29 +152,24 @@ def make_test(name: str, message: str) -> PlacedError:
     return PlacedError(name, message, f"{name}\n{mask_moving(message)}", is_test=True)
 
 
-def find_message(body: str, end: int) -> str:
-    """Return the first line after a test's name that says why it failed."""
-    at = body.find("\n", end)
-    for _ in range(MESSAGE_WITHIN):
-        if at < 0:
-            break
-        after = body.find("\n", at + 1)
-        line = body[at + 1 : after if after >= 0 else len(body)]
+def find_message(lines: Sequence[str], number: int) -> str:
+    """Return the first line after that of a test's name that says why it failed."""
+    for line in lines[number + 1 : number + 1 + MESSAGE_WITHIN]:
         if any(form.match(line) for form in FORMS):
             break
         text = read_line(line)
         if score_text(text) >= WORDED:
             return text
-        at = after
     return ""
 
 
 def count_failed(texts: Iterable[str]) -> int:
     """Return how many tests failed, as the runner sums them up last."""
     for text in texts:
-        if "fail" in text or "Fail" in text or "FAIL" in text:
+        end = text[-SUMMED_UP_WITHIN:]
+        if "fail" in end or "Fail" in end or "FAIL" in end:
             for form in COUNTS:
-                if found := form.findall(text):
+                if found := form.findall(end):
                     last = found[-1]
                     return sum(map(int, filter(None, [last] if isinstance(last, str) else last)))
     return 0
