@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ledger.text import truncate
-from retries.retry_context.comparison import compare_failures, list_changes
+from retries.retry_context.comparison import TITLES, compare_failures, list_changes
 from retries.retry_context.elements import clean_text, dump_json, element, escaped, one_line
 from retries.retry_context.failure_elements import (
     FailureRecord,
@@ -233,7 +233,7 @@ def render_standing(history: History, most: int) -> str:
         return f"<standing>{escaped(history.standing)}</standing>\n"
     text = compare_failures(history.failures)
     lines = [escaped(line) for line in list_changes(history.failures, history.tried)]
-    while sum(len(line) + 1 for line in lines) > most:
+    while sum(len(line) + 1 for line in lines) > most or (lines and lines[-1] in TITLES):
         lines.pop()
     if lines:
         listed = "\n".join([escaped(text), *lines])

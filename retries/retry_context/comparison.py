@@ -15,6 +15,7 @@ SUGGESTED = (
     "Attempt {before} suggested: \u201c{text}\u201d. Attempt {last} was told so, and {effect}."
 )
 FIXED = "A person's fix for attempt {last} was: \u201c{text}\u201d, and {effect}."
+TITLES = ("New:", "Still failing, with another message:", "Remaining:", "Gone:")
 MOST_PATHS, PATH_LENGTH = 5, 120
 # the errors of each list, and the characters of each and of a text that was tried
 MOST_LISTED, ERROR_LENGTH, TRIED_LENGTH = 8, 200, 200
@@ -134,10 +135,9 @@ def list_changes(failures: Sequence[FailureRecord], fixes: Mapping[int, str]) ->
     if len(before.errors.keys) + len(last.errors.keys) > 2:
         earlier = [each for each in failures if each is not before and each is not last]
         new = [describe_new(each, earlier) for each in changes.new]
-        lines += list_errors("New:", new)
-        lines += list_errors("Still failing, with another message:", map(str, changes.changed))
-        lines += list_errors("Remaining:", map(str, changes.remaining))
-        lines += list_errors("Gone:", map(str, changes.gone))
+        others = (changes.changed, changes.remaining, changes.gone)
+        for title, errors in zip(TITLES, (new, *others), strict=True):
+            lines += list_errors(title, map(str, errors))
     return lines
 
 

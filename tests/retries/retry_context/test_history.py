@@ -66,6 +66,20 @@ def told(id: UUID, **more: Any) -> str:
     return history.render_next_context(row, **more)
 
 
+def test_a_fix_that_did_not_help_is_told_with_the_next_answer(agent: Agent) -> None:
+    """RTY-10"""
+    error = "ModuleNotFoundError: No module named 'polars'"
+    id = exhausted(agent)
+    for n, fix in enumerate(("Trim the id first.", "Run pip install polars."), 2):
+        settle(id, Answer.FIX, fix)
+        work(agent, message=error, now=NOW + n * MINUTE)
+    tried = "A person's fix for attempt 5 was: \u201cRun pip install polars.\u201d, and it did not help."
+    assert tried in told(id)
+    settle(id, Answer.FIX, "Then use pip3.")
+    block = told(id)
+    assert tried in block and "User provided fix: Then use pip3." in block
+
+
 def test_a_fix_reaches_the_attempt_that_it_grants(agent: Agent) -> None:
     """S1.47, S1.49: attempt 4 of 4, with all three failures before it."""
     id = exhausted(agent)
