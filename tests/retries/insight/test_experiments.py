@@ -129,8 +129,8 @@ def test_an_experiment_is_started_and_ended_with_a_reason(agent: Agent) -> None:
 
 
 def failure(attempt: int) -> FailureRecord:
-    lines = [f"step {number} is done" for number in range(400)]
-    lines[200] = MISSING
+    lines = [f"step {number} is done" for number in range(2_000)]
+    lines[1_000] = MISSING
     return FailureRecord(
         attempt=attempt,
         at=NOW,
@@ -146,7 +146,7 @@ def test_each_element_can_be_left_out(element: str) -> None:
         "standing": "<standing>",
         "known": "<known ",
         "accumulated_learnings": "- install polars first",
-        "windows": "step 199 is done",
+        "windows": "step 999 is done",
     }
     failures = [failure(1), failure(2)]
     told = {}
