@@ -85,7 +85,6 @@ def test_an_output_is_read_in_bounded_time(name: str) -> None:
         *(["known"] if root.find("known") is not None else []),
         "reading_rules",
         "previous_failures",
-        "accumulated_learnings",
         "instruction",
     ]
     assert not set(map(ord, output)) & {*range(9), 11, 12, *range(14, 32), 0x202E, 0x200B}
