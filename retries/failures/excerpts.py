@@ -83,7 +83,8 @@ def shorten(
             selection.add(near, share=min(NEAR + used, 1.0))
     count = len(selection.lines)
     first, last = edges or (count, count)
-    start, end = range(min(first, count)), range(count - 1, max(count - last, 0) - 1, -1)
+    start: Iterable[int] = range(min(first, count))
+    end: Iterable[int] = range(count - 1, max(count - last, 0) - 1, -1)
     if edges:
         start, end = selection.drop_noise(start), selection.drop_noise(end)
     selection.add(start, share=START + selection.size / most)

@@ -135,9 +135,12 @@ def list_changes(failures: Sequence[FailureRecord], fixes: Mapping[int, str]) ->
     if len(before.errors.keys) + len(last.errors.keys) > 2:
         earlier = [each for each in failures if each is not before and each is not last]
         new = [describe_new(each, earlier) for each in changes.new]
-        others = (changes.changed, changes.remaining, changes.gone)
-        for title, errors in zip(TITLES, (new, *others), strict=True):
-            lines += list_errors(title, map(str, errors))
+        others = [
+            [str(each) for each in found]
+            for found in (changes.changed, changes.remaining, changes.gone)
+        ]
+        for title, texts in zip(TITLES, (new, *others), strict=True):
+            lines += list_errors(title, texts)
     return lines
 
 
