@@ -8,6 +8,9 @@
 # and the end of its output are reported. Tenfour decides whether the task is tried again; the next
 # attempt's prompt then says what went wrong. Where the task requires a verification, make the
 # command check its own work, and set OF=verification.
+#
+# The loop ends with 0 when no task waits. If the agent may not work now, as with an open breaker, it
+# prints the reason and ends with 3.
 set -eu
 : "${TENFOUR_URL:?}" "${TENFOUR_TOKEN:?}" "${1:?the command is missing}"
 folder=$(mktemp -d)
@@ -56,7 +59,12 @@ while :; do
         -D "$folder/headers" -o "$folder/prompt"
     attempt=$(tr -d '\r' <"$folder/headers" | sed -n 's/^[Tt]enfour-[Aa]ttempt: *//p')
     if [ -z "$attempt" ]; then
-        [ -n "${WAIT:-}" ] || break
+        reason=$(tr -d '\r' <"$folder/headers" | sed -n 's/^[Tt]enfour-[Rr]eason: *//p')
+        if [ -z "${WAIT:-}" ]; then
+            [ "${reason:-no_task}" != no_task ] || break
+            echo "no task: $reason" >&2
+            exit 3
+        fi
         sleep "${POLL_S:-5}"
         continue
     fi

@@ -72,7 +72,8 @@ def run(
             cwd=cwd,
             stdin=_input_of(stdin, is_alone),
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            # Two pipes lose the order of what is written to them.
+            stderr=subprocess.PIPE if is_shown else subprocess.STDOUT,
             **OWN_GROUP,
         )
     except OSError as error:
@@ -81,10 +82,9 @@ def run(
     try:
         if stdin is not None:
             _feed(child.stdin, stdin)
-        pumps = [
-            _pump(child.stdout, sys.stdout if is_shown else None, output),
-            _pump(child.stderr, sys.stderr if is_shown else None, output),
-        ]
+        pumps = [_pump(child.stdout, sys.stdout if is_shown else None, output)]
+        if is_shown:
+            pumps.append(_pump(child.stderr, sys.stderr, output))
         stopped = _wait(child, should_stop)
     except BaseException as error:
         _stop(child, signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM)

@@ -9,6 +9,7 @@ import sys
 from typing import Any, get_args
 
 from tenfour.arguments import add_limits
+from tenfour.calls import given
 from tenfour.claiming import why_nothing
 from tenfour.client import Client
 from tenfour.connections import state_folder
@@ -45,6 +46,16 @@ def add_enqueue_arguments(parser: argparse.ArgumentParser) -> None:
         "payload", metavar="JSON", nargs="?", help="the task's data; - reads it from stdin"
     )
     parser.add_argument("--title", metavar="TEXT")
+    parser.add_argument("--action", metavar="TEXT", help="what to do; - reads it from stdin")
+    parser.add_argument(
+        "--verify", metavar="COMMAND", help="the shell command that checks the work"
+    )
+    parser.add_argument(
+        "--done", action="append", metavar="TEXT", help="what holds at the end; may be repeated"
+    )
+    parser.add_argument(
+        "--files", action="append", metavar="PATH", help="a file that it is about; may be repeated"
+    )
     parser.add_argument("--priority", type=int, metavar="N", help="higher ones go first")
     parser.add_argument(
         "--needs", action="append", metavar="ID", help="wait for this task; may be repeated"
@@ -59,7 +70,7 @@ def add_enqueue_arguments(parser: argparse.ArgumentParser) -> None:
 
 def enqueue(args: argparse.Namespace) -> int:
     """Enqueue a task and print its id."""
-    payload = None if args.payload is None else _json(args.payload, "The payload")
+    payload = payload_of(args)
     with Client(args.url) as tenfour:
         task = tenfour.tasks.enqueue(
             args.agent,
@@ -76,6 +87,28 @@ def enqueue(args: argparse.Namespace) -> int:
         )
     say(pretty(task.raw) if args.json else task.id)
     return OK
+
+
+def payload_of(args: argparse.Namespace) -> Any:
+    """Return the payload with what the options say; raises WrongUsage if both say the same."""
+    if args.payload == args.action == "-":
+        raise wrong_usage("Only one of the payload and --action can be read from stdin.")
+    payload = None if args.payload is None else _json(args.payload, "The payload")
+    named = given(
+        {
+            "action": args.action and text_of(args.action),
+            "verify": args.verify and {"command": args.verify},
+            "done": args.done,
+            "files": args.files,
+        }
+    )
+    if not named:
+        return payload
+    if not isinstance(payload, (dict, type(None))):
+        raise wrong_usage(f"--{next(iter(named))} needs a payload that is a JSON object, or none.")
+    if both := named.keys() & (payload or {}).keys():
+        raise wrong_usage(f"The payload has '{min(both)}' too.", f"Leave out --{min(both)}.")
+    return {**named, **(payload or {})}
 
 
 def add_claim_arguments(parser: argparse.ArgumentParser) -> None:

@@ -33,7 +33,7 @@ def claims_create(request: BearerRequest, body: Body[ClaimIn | None] = None) -> 
 
     If there is nothing to claim, the response says why and when to ask again. With
     `Accept: text/plain`, the response is only the prompt, with the attempt's id in the header
-    Tenfour-Attempt; it is empty without a task.
+    Tenfour-Attempt; without a task it is empty, and the header Tenfour-Reason says why.
     """
     query = body or ClaimIn.model_validate({})
     claimed = claims.claim(

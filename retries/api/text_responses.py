@@ -25,7 +25,8 @@ def text_content(*types: str) -> dict[str, Any]:
 def claim_response(request: Request, claim: dict[str, Any]) -> HttpResponse:
     """Return a claim as JSON, its prompts as text, or its retry contexts as XML.
 
-    Text has the attempts' ids in the header Tenfour-Attempt; an empty claim has no such header.
+    Text has the attempts' ids in the header Tenfour-Attempt; of an empty claim, Tenfour-Reason
+    says why.
     """
     media = preferred_type(request, JSON, TEXT, XML)
     if media == JSON:
@@ -35,6 +36,8 @@ def claim_response(request: Request, claim: dict[str, Any]) -> HttpResponse:
     if claim["data"]:
         ids = [str(each["attempt"]["id"]) for each in claim["data"]]
         response["Tenfour-Attempt"] = ", ".join(ids)
+    elif claim["reason"]:
+        response["Tenfour-Reason"] = claim["reason"]
     return response
 
 

@@ -159,6 +159,41 @@ def test_a_refusal_names_the_arguments_of_the_command_line(
     assert not re.search(r"(?<!\S)/[a-z]", refused.err) and "'errors'" not in refused.err
 
 
+def test_options_of_enqueue_say_what_a_task_should_do(
+    run: Run, producer: Client, as_producer: dict[str, str], as_coder: object
+) -> None:
+    """AGT-15."""
+    options = ["--action", "-", "--verify", "make test", "--done", "it builds", "--done", "tested"]
+    made = run(
+        *("enqueue", "coder", "code", '{"note": 1}', *options, "--files", "a.py"),
+        stdin="Repair the build\n",
+        env=as_producer,
+    )
+    assert made.status == 0, made.err
+    assert producer.tasks.get(made.out.strip()).payload == {
+        "action": "Repair the build",
+        "verify": {"command": "make test"},
+        "done": ["it builds", "tested"],
+        "files": ["a.py"],
+        "note": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (['{"files": ["a.py"]}', "--files", "b.py"], "The payload has 'files' too."),
+        (["[1]", "--verify", "make test"], "--verify needs a payload that is a JSON object"),
+        (["-", "--action", "-"], "Only one of the payload and --action"),
+    ],
+)
+def test_options_of_enqueue_that_contradict_the_payload_are_refused(
+    run: Run, args: list[str], says: str
+) -> None:
+    refused = run("enqueue", "coder", "code", *args, stdin="{}")
+    assert refused.status == 2 and says in refused.err, refused.err
+
+
 def test_a_server_that_is_away_is_69(run: Run) -> None:
     env = {"TENFOUR_URL": "http://127.0.0.1:1", "TENFOUR_TOKEN": "tenfour_x"}
     away = run("pull", env=env)

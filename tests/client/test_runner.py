@@ -45,6 +45,15 @@ def test_both_outputs_are_passed_on_and_kept(
     assert capfdbinary.readouterr() == (b"a\xffb", b"c\n")
 
 
+def test_an_output_that_is_not_shown_keeps_its_order() -> None:
+    """AGT-21."""
+    script = "for n in 1 2 3 4 5 6 7 8 9; do echo out $n; echo err $n >&2; done"
+    ended = runner.run(
+        ["sh", "-c", script], env=os.environ, should_stop=lambda: False, is_shown=False
+    )
+    assert ended.output == "".join(f"out {n}\nerr {n}\n" for n in range(1, 10))
+
+
 @pytest.mark.parametrize(
     ("argv", "code"),
     [

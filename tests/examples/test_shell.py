@@ -49,6 +49,18 @@ def test_the_loop_works_until_no_task_waits(tenfour_server: Tenfour, producer: C
     assert token not in done.stdout + done.stderr
 
 
+def test_the_loop_says_why_the_agent_may_not_work(
+    tenfour_server: Tenfour, producer: Client, operator: Client
+) -> None:
+    """AGT-20."""
+    token = tenfour_server.token("agent", "coder")
+    task = producer.tasks.enqueue("coder", "code")
+    operator.agents.trip_breaker("coder")
+    done = run(["sh", str(LOOP), "true"], environment(tenfour_server, token))
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", "no task: breaker_open\n")
+    assert producer.tasks.get(task.id).state == "queued"
+
+
 def test_a_command_that_ends_at_once_leaves_no_process(
     tenfour_server: Tenfour, producer: Client
 ) -> None:
