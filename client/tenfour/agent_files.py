@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 NAME = "tenfour"
-HOOK = "tenfour hook"
+# The command may be a path in quotation marks.
+HOOK = re.compile(r"""\btenfour['"]? hook\b""")
 HTTP_PATH = "/v1/hooks/agent"
 # A check runs inside the Stop hook.
 TIMEOUTS_S = {"Stop": 900, "SessionEnd": 3}  # Codex allows no more at its end
@@ -41,10 +44,11 @@ class Unreadable(ValueError):
     """A file in a form that its program does not read."""
 
 
-def command_hook(agent: str, event: str) -> dict[str, Any]:
-    """Return the hook that runs `tenfour hook`."""
+def command_hook(agent: str, event: str, program: str = NAME) -> dict[str, Any]:
+    """Return the hook that runs `tenfour hook`, by the name or the path of `tenfour`."""
     timeout = TIMEOUTS_S.get(event, TIMEOUT_S)
-    return {"type": "command", "command": f"{HOOK} --agent {agent}", "timeout": timeout}
+    command = f"{shlex.quote(program)} hook --agent {agent}"
+    return {"type": "command", "command": command, "timeout": timeout}
 
 
 def http_hook(url: str) -> dict[str, Any]:
@@ -113,19 +117,40 @@ def is_ours(hook: Any) -> bool:
     """Return whether a hook calls Tenfour."""
     if not isinstance(hook, dict):
         return False
-    return HOOK in str(hook.get("command", "")) or str(hook.get("url", "")).endswith(HTTP_PATH)
+    command, url = str(hook.get("command", "")), str(hook.get("url", ""))
+    return bool(HOOK.search(command)) or url.endswith(HTTP_PATH)
 
 
 def our_events(text: str) -> set[str]:
     """Return the events for which a file has a hook of ours."""
+    return {event for event, _ in _our_hooks(text)}
+
+
+def our_programs(text: str) -> set[str]:
+    """Return the names or paths by which a file's hooks of ours call `tenfour`."""
+    commands = {str(hook["command"]) for _, hook in _our_hooks(text) if "command" in hook}
+    return {_program_of(command) for command in commands}
+
+
+def _our_hooks(text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     events = _object(text).get("hooks")
-    found = events.items() if isinstance(events, dict) else ()
-    return {
-        event
-        for event, groups in found
-        for group in (groups if isinstance(groups, list) else ())
-        if isinstance(group, dict) and any(map(is_ours, group.get("hooks") or ()))
-    }
+    for event, groups in events.items() if isinstance(events, dict) else ():
+        for group in groups if isinstance(groups, list) else ():
+            hooks = group.get("hooks") if isinstance(group, dict) else None
+            yield from ((event, hook) for hook in hooks or () if is_ours(hook))
+
+
+def _program_of(command: str) -> str:
+    """Return the word before `hook`.
+
+    >>> _program_of("CI=1 '/a b/tenfour' hook --agent claude")
+    '/a b/tenfour'
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return NAME
+    return next((one for one, next_ in pairwise(words) if next_ == "hook"), NAME)
 
 
 # ---- the MCP entry
@@ -147,14 +172,26 @@ def with_mcp_json(text: str, server: Mapping[str, Any] | None) -> str:
     return _dump(value, text)
 
 
-def mcp_entry(url: str) -> dict[str, Any]:
-    """Return the entry for Claude Code, which asks `tenfour headers` for the token."""
-    return {"type": "http", "url": f"{url}/mcp", "headersHelper": "tenfour headers"}
+def mcp_program(program: str) -> dict[str, Any]:
+    """Return the entry for Claude Code that starts `tenfour mcp`.
+
+    The bridge reads the token from the folder's connection. It also runs in a folder that is not
+    trusted, where `claude -p` runs no `headersHelper`.
+    """
+    return {"type": "stdio", "command": program, "args": ["mcp"]}
 
 
-def has_mcp_json(text: str) -> bool:
+def mcp_address(url: str) -> dict[str, Any]:
+    """Return the entry for Claude Code that needs no program here."""
+    headers = {"Authorization": "Bearer ${TENFOUR_TOKEN}"}
+    return {"type": "http", "url": f"{url}/mcp", "headers": headers}
+
+
+def find_mcp_json(text: str) -> Mapping[str, Any] | None:
+    """Return our entry in Claude Code's file of MCP servers."""
     servers = _object(text).get("mcpServers")
-    return isinstance(servers, dict) and NAME in servers
+    found = servers.get(NAME) if isinstance(servers, dict) else None
+    return found if isinstance(found, dict) else None
 
 
 def with_mcp_toml(text: str, url: str | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,10 +15,12 @@ from tenfour import settings
 from tenfour.agent_files import (
     EVENTS,
     HTTP_EVENTS,
+    NAME,
     Unreadable,
     command_hook,
     http_hook,
-    mcp_entry,
+    mcp_address,
+    mcp_program,
     with_hooks,
     with_mcp_json,
     with_mcp_toml,
@@ -170,19 +173,29 @@ def ask_for_token() -> str | None:
     return getpass("Token of the agent (it is not shown): ")
 
 
+def find_program() -> str:
+    """Return how agents find `tenfour`: its path in a virtual environment, else its name.
+
+    The environment is not on PATH wherever an agent starts.
+    """
+    path = Path(sysconfig.get_path("scripts"), NAME)
+    return str(path) if sys.prefix != sys.base_prefix and os.access(path, os.X_OK) else NAME
+
+
 def edits_of(place: Place, url: str | None, *, http: bool) -> Iterator[Edit]:
     """Yield the files that change; without an address, Tenfour is taken out of them."""
-    hooks = {}
-    if url is not None:
-        events = HTTP_EVENTS if http else EVENTS[place.agent]
-        hooks = {
-            event: http_hook(url) if http else command_hook(place.agent, event) for event in events
-        }
+    hooks, entry = {}, None
+    if url is not None and http:
+        hooks, entry = dict.fromkeys(HTTP_EVENTS, http_hook(url)), mcp_address(url)
+    elif url is not None:
+        program = find_program()
+        hooks = {event: command_hook(place.agent, event, program) for event in EVENTS[place.agent]}
+        entry = mcp_program(program)
     mcp: Callable[[str], str]
     if place.agent == "codex":
         mcp = lambda text: with_mcp_toml(text, url)  # noqa: E731
     else:
-        mcp = lambda text: with_mcp_json(text, mcp_entry(url) if url else None)  # noqa: E731
+        mcp = lambda text: with_mcp_json(text, entry)  # noqa: E731
     for path, change in ((place.hooks, lambda text: with_hooks(text, hooks)), (place.mcp, mcp)):
         old = read_text(path)
         try:

@@ -1,6 +1,6 @@
 """Serve the page that connects an agent: a token, the lines that use it, and the first calls."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -46,7 +46,21 @@ WAYS = (
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # Stands for the secret in lines that are shown again, or to people who may not create tokens.
 VARIABLE = "$TENFOUR_TOKEN"
-HTTP_EVENTS = ("UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop", "SessionEnd")
+# The hooks that `tenfour init` writes for each program, as the client has them.
+HOOK_EVENTS = {
+    "claude": (
+        "SessionStart",
+        "UserPromptSubmit",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "Stop",
+        "Notification",
+        "SessionEnd",
+    ),
+    "codex": ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SessionEnd"),
+}
+# Claude Code does not send SessionStart over HTTP.
+HTTP_EVENTS = HOOK_EVENTS["claude"][1:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +78,7 @@ class ConnectPage(PageContext):
     is_loopback: bool
     way: str
     ways: tuple[tuple[str, str], ...] = WAYS
+    hook_events: dict[str, tuple[str, ...]] = field(default_factory=lambda: HOOK_EVENTS)
     http_events: tuple[str, ...] = HTTP_EVENTS
     secret: str = ""
     line_token: str = VARIABLE

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from django.urls import reverse
 from pytest_django import Settings
+from tenfour import agent_files
 
+from dashboard.connect.views import HOOK_EVENTS, HTTP_EVENTS
 from ledger.models import Instruction, Token
 from tests.connect_page import ConnectPage, environment_of, make_venv
 from tests.serving import ROOT, Tenfour
@@ -70,3 +72,10 @@ def test_uv_runs_a_command_without_an_install(
     wheel = tenfour_server.url + reverse("client_wheel")
     told = shell(f"{export}\n{shlex.quote(str(uv))} tool run --quiet --from {wheel} tenfour pull")
     assert "git status" in told
+
+
+def test_the_page_and_the_docs_name_the_hooks_that_the_client_writes() -> None:
+    """AGT-27."""
+    assert HOOK_EVENTS == agent_files.EVENTS and HTTP_EVENTS == agent_files.HTTP_EVENTS
+    *most, last = HTTP_EVENTS
+    assert f"for {', '.join(most)} and {last}:" in (ROOT / "docs" / "hooks.md").read_text()

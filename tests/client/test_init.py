@@ -1,13 +1,21 @@
 """`tenfour init` writes hooks and MCP entries, keeps everything else, and undoes it."""
 
 import json
-import os
+import shlex
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tenfour.agent_files import our_events, with_hooks, with_mcp_json, with_mcp_toml
+from tenfour.agent_files import (
+    command_hook,
+    our_events,
+    with_hooks,
+    with_mcp_json,
+    with_mcp_toml,
+)
 
 from tests.client.command import Ran, run_command
 from tests.serving import Tenfour
@@ -44,6 +52,7 @@ hooks = true
 """
 
 Init = Callable[..., Ran]
+PROGRAM = Path(sys.prefix, "bin", "tenfour")
 
 
 @pytest.fixture
@@ -85,7 +94,7 @@ def test_it_is_written_and_undone(agent: str, home: bool, init: Init, tmp_path: 
 
     done = init("init", *options, "--yes")
     assert done.status == 0, done.err
-    assert "+" in done.out and "tenfour hook --agent" in done.out
+    assert "+" in done.out and "hook --agent" in done.out
     assert ("/hooks" in done.err) == (agent == "codex")
     hooks = (folder / ("settings.json" if agent == "claude" else "hooks.json")).read_text()
     assert {"SessionStart", "UserPromptSubmit", "PostToolUse", "Stop"} <= our_events(hooks)
@@ -142,39 +151,109 @@ def test_only_an_agents_token_connects(init: Init, tenfour_server: Tenfour) -> N
     assert init("init", "--agent", "codex", "--http", "--yes").status == 2
 
 
-def test_doctor_checks_what_init_wrote(init: Init, tmp_path: Path) -> None:
-    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "tenfour").symlink_to("/bin/true")
+def test_the_command_is_found_outside_of_its_virtual_environment(
+    init: Init, tmp_path: Path
+) -> None:
+    """AGT-14: each hook, and the MCP server, is named by its path."""
     init("init", "--agent", "claude", "--yes")
-    checked = init("doctor", env={"PATH": path})
+    hooks = json.loads((tmp_path / "app" / ".claude" / "settings.json").read_text())["hooks"]
+    commands = {group["hooks"][0]["command"] for groups in hooks.values() for group in groups}
+    server = json.loads((tmp_path / "app" / ".mcp.json").read_text())["mcpServers"]["tenfour"]
+    assert server == {"type": "stdio", "command": str(PROGRAM), "args": ["mcp"]}
+    assert commands == {f"{shlex.quote(str(PROGRAM))} hook --agent claude"}
+    for argv in (["sh", "-c", commands.pop()], [server["command"], *server["args"]]):
+        env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home")}
+        done = subprocess.run(argv, input=b"", env=env, cwd=tmp_path / "app", capture_output=True)
+        assert done.returncode == 0, done.stderr
+
+
+def test_hooks_over_http_come_with_an_entry_that_needs_no_program(
+    init: Init, tenfour_server: Tenfour, tmp_path: Path
+) -> None:
+    assert init("init", "--agent", "claude", "--http", "--yes").status == 0
+    assert "command" not in (tmp_path / "app" / ".claude" / "settings.json").read_text()
+    server = json.loads((tmp_path / "app" / ".mcp.json").read_text())["mcpServers"]["tenfour"]
+    assert server == {
+        "type": "http",
+        "url": f"{tenfour_server.url}/mcp",
+        "headers": {"Authorization": "Bearer ${TENFOUR_TOKEN}"},
+    }
+
+
+def test_doctor_checks_what_init_wrote_for_claude_code(init: Init, tmp_path: Path) -> None:
+    init("init", "--agent", "claude", "--yes")
+    checked = init("doctor", env={})
     assert checked.status == 0, checked.out
     assert "ok    Claude Code (this folder): hooks in" in checked.out
     assert "ok    Claude Code (this folder): MCP entry in" in checked.out
-    init("init", "--agent", "codex", "--yes")
-    checked = init("doctor", env={"PATH": path})
-    assert "warn  Codex (this folder): the hooks are not trusted" in checked.out
-    assert "warn  Codex (this folder): TENFOUR_TOKEN is not set here." in checked.out
-    trusted = tmp_path / "home" / ".codex" / "config.toml"
-    trusted.parent.mkdir()
-    hooks = tmp_path / "app" / ".codex" / "hooks.json"
-    names = ("session_start", "user_prompt_submit", "post_tool_use", "stop", "session_end")
-    keys = [f'[hooks.state."{hooks}:{name}:0:0"]\ntrusted_hash = "sha256:0"\n' for name in names]
-    trusted.write_text("\n".join(keys))
-    checked = init("doctor", env={"PATH": path})
-    assert "ok    Codex (this folder): the hooks are trusted" in checked.out
-    trusted.write_text("\n".join(keys[1:]))
-    assert "are not trusted" in init("doctor", env={"PATH": path}).out
     settings = tmp_path / "app" / ".claude" / "settings.json"
     value = json.loads(settings.read_text())
     del value["hooks"]["Stop"]
     settings.write_text(json.dumps(value))
     (tmp_path / "app" / ".mcp.json").unlink()
-    checked = init("doctor", env={"PATH": path})
+    checked = init("doctor", env={})
     assert "warn  Claude Code (this folder): hooks are missing for Stop." in checked.out
     assert "is missing. Run: tenfour init --agent claude" in checked.out
-    missing = init("doctor", env={"PATH": "/usr/bin:/bin"})
-    assert missing.status == 1 and "'tenfour' is not on PATH" in missing.out
+
+
+def test_doctor_finds_an_entry_that_claude_code_does_not_connect_headless(
+    init: Init, tenfour_server: Tenfour, tmp_path: Path
+) -> None:
+    """AGT-6."""
+    init("init", "--agent", "claude", "--yes")
+    old = {"url": f"{tenfour_server.url}/mcp", "headersHelper": "tenfour headers"}
+    (tmp_path / "app" / ".mcp.json").write_text(json.dumps({"mcpServers": {"tenfour": old}}))
+    assert "has a headersHelper" in init("doctor", env={}).out
+    init("init", "--agent", "claude", "--yes")
+    assert "headersHelper" not in init("doctor", env={}).out
+
+
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [("/no where/tenfour", "does not exist"), ("tenfour", "is not on PATH")],
+)
+def test_doctor_finds_a_command_that_is_not_there(
+    init: Init, tmp_path: Path, program: str, says: str
+) -> None:
+    init("init", "--agent", "claude", "--yes")
+    settings = tmp_path / "app" / ".claude" / "settings.json"
+    hook = command_hook("claude", "Stop", program)
+    settings.write_text(with_hooks(settings.read_text(), {"Stop": hook}))
+    checked = init("doctor", env={"PATH": "/usr/bin:/bin"})
+    assert checked.status == 1, checked.out
+    assert f"fail  Claude Code (this folder): the command '{program}' {says}." in checked.out
+
+
+def test_doctor_finds_missing_trust_in_claude_code(init: Init, tmp_path: Path) -> None:
+    """AGT-6."""
+    init("init", "--agent", "claude", "--yes")
+    says = "warn  Claude Code (this folder): Claude Code does not trust the folder yet."
+    assert says in init("doctor", env={}).out
+    known = tmp_path / "home" / ".claude.json"
+    for folder, trusted in ((tmp_path / "app", False), (tmp_path / "app", True), (tmp_path, True)):
+        project = {"hasTrustDialogAccepted": trusted}
+        known.write_text(json.dumps({"projects": {str(folder): project}}))
+        assert (says in init("doctor", env={}).out) is not trusted
+
+
+def test_doctor_finds_missing_trust_in_codex(init: Init, tmp_path: Path) -> None:
+    init("init", "--agent", "codex", "--yes")
+    checked = init("doctor", env={})
+    assert "warn  Codex (this folder): the hooks are not trusted" in checked.out
+    assert "warn  Codex (this folder): TENFOUR_TOKEN is not set here." in checked.out
+    assert "warn  Codex (this folder): Codex does not trust the folder" in checked.out
+    trusted = tmp_path / "home" / ".codex" / "config.toml"
+    trusted.parent.mkdir()
+    hooks = tmp_path / "app" / ".codex" / "hooks.json"
+    names = ("session_start", "user_prompt_submit", "post_tool_use", "stop", "session_end")
+    keys = [f'[hooks.state."{hooks}:{name}:0:0"]\ntrusted_hash = "sha256:0"\n' for name in names]
+    project = f'[projects."{tmp_path / "app"}"]\ntrust_level = "trusted"\n'
+    trusted.write_text("\n".join([project, *keys]))
+    checked = init("doctor", env={})
+    assert "ok    Codex (this folder): the hooks are trusted" in checked.out
+    assert "does not trust" not in checked.out
+    trusted.write_text("\n".join(keys[1:]))
+    assert "the hooks are not trusted" in init("doctor", env={}).out
 
 
 # ---- the edits
@@ -218,6 +297,18 @@ def test_an_entry_that_was_there_is_replaced() -> None:
     assert with_mcp_toml(old, "http://h").count("tenfour") == 1
     servers = with_mcp_json('{"mcpServers": {"tenfour": {"url": "old"}}}', {"url": "new"})
     assert json.loads(servers) == {"mcpServers": {"tenfour": {"url": "new"}}}
+
+
+@pytest.mark.parametrize("program", ["tenfour", "/opt/venv/bin/tenfour", "/my apps/it's/tenfour"])
+def test_a_hook_of_any_path_is_replaced_and_removed(program: str) -> None:
+    """AGT-14."""
+    other = {"hooks": [{"type": "command", "command": "my-tenfour-hook"}]}
+    text = json.dumps({"hooks": {"Stop": [other]}})
+    old = with_hooks(text, {"Stop": command_hook("claude", "Stop", program)})
+    new = command_hook("claude", "Stop", "/new/tenfour")
+    again = with_hooks(old, {"Stop": new})
+    assert json.loads(again)["hooks"]["Stop"] == [other, {"hooks": [new]}]
+    assert with_hooks(old, {}) == text
 
 
 @pytest.mark.parametrize(
