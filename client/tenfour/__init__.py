@@ -55,14 +55,25 @@ if TYPE_CHECKING:
     from tenfour.programs import CommandFailed as CommandFailed
     from tenfour.programs import CommandTimeout as CommandTimeout
     from tenfour.programs import Program as Program
+    from tenfour.record_models import BulkOperation as BulkOperation
+    from tenfour.record_models import Channel as Channel
     from tenfour.record_models import DeadLetter as DeadLetter
+    from tenfour.record_models import Delivery as Delivery
     from tenfour.record_models import Event as Event
     from tenfour.record_models import Hold as Hold
+    from tenfour.record_models import ImportedSession as ImportedSession
+    from tenfour.record_models import Message as Message
     from tenfour.record_models import Pattern as Pattern
     from tenfour.record_models import PatternFailure as PatternFailure
+    from tenfour.record_models import Policies as Policies
+    from tenfour.record_models import Session as Session
+    from tenfour.record_models import SessionStatus as SessionStatus
+    from tenfour.record_models import SessionTask as SessionTask
     from tenfour.record_models import StandingInstruction as StandingInstruction
+    from tenfour.record_models import StoredMessages as StoredMessages
     from tenfour.record_models import Token as Token
     from tenfour.record_models import Trial as Trial
+    from tenfour.record_models import Webhook as Webhook
     from tenfour.results import ChangedVerb as ChangedVerb
     from tenfour.results import Err as Err
     from tenfour.results import Ok as Ok
@@ -107,14 +118,25 @@ HOMES = {
     "problems": ("Blocked", "ServerAway", "TaskFailed", "TenfourError"),
     "programs": ("CommandFailed", "CommandTimeout", "Program"),
     "record_models": (
+        "BulkOperation",
+        "Channel",
         "DeadLetter",
+        "Delivery",
         "Event",
         "Hold",
+        "ImportedSession",
+        "Message",
         "Pattern",
         "PatternFailure",
+        "Policies",
+        "Session",
+        "SessionStatus",
+        "SessionTask",
         "StandingInstruction",
+        "StoredMessages",
         "Token",
         "Trial",
+        "Webhook",
     ),
     "results": ("ChangedVerb", "Err", "Ok", "Result"),
     "retrying": ("RetryConfig", "RetryStrategy", "retry"),

@@ -13,15 +13,20 @@ from tenfour.core import Call, Core
 from tenfour.drivers import Driver
 from tenfour.groups import (
     Agents,
+    Channels,
     DeadLetters,
     Escalations,
     Events,
     Instructions,
+    Operations,
     Patterns,
     Plans,
+    Policies,
+    Sessions,
     StandingInstructions,
     Tasks,
     Tokens,
+    Webhooks,
 )
 from tenfour.resend import RETRIES
 from tenfour.verbs import D, Driven, Verb
@@ -61,6 +66,11 @@ class Nouns(Driven[D]):
         self.tokens: Tokens[D] = Tokens(driver, core)
         self.events: Events[D] = Events(driver, core)
         self.standing_instructions: StandingInstructions[D] = StandingInstructions(driver, core)
+        self.sessions: Sessions[D] = Sessions(driver, core)
+        self.operations: Operations[D] = Operations(driver, core)
+        self.policies: Policies[D] = Policies(driver, core)
+        self.channels: Channels[D] = Channels(driver, core)
+        self.webhooks: Webhooks[D] = Webhooks(driver, core)
 
 
 class Client(Nouns[Driver]):

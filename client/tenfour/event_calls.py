@@ -7,7 +7,7 @@ from datetime import datetime
 from tenfour.calls import PAGE, given, page_of
 from tenfour.core import Call
 from tenfour.record_models import Event
-from tenfour.values import Page
+from tenfour.values import Page, text_of_time
 
 
 def events(
@@ -23,8 +23,8 @@ def events(
         "kind": kind,
         "subject": subject,
         "agent": agent,
-        "since": since.isoformat() if isinstance(since, datetime) else since,
-        "until": until.isoformat() if isinstance(until, datetime) else until,
+        "since": since and text_of_time(since),
+        "until": until and text_of_time(until),
         "limit": str(PAGE),
     }
     return Call("GET", "/v1/events", page_of(Event.read), params=given(params))

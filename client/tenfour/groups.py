@@ -1,4 +1,4 @@
-"""The client's methods by noun: instructions, tasks, plans, agents, escalations."""
+"""The client's methods by noun: instructions, tasks, plans, agents, sessions, and so on."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING, Any, overload
 from tenfour import (
     agent_calls,
     calls,
+    channel_calls,
     deadletter_calls,
     escalation_calls,
     event_calls,
+    operation_calls,
     pattern_calls,
     plans,
+    policy_calls,
     rule_calls,
+    session_calls,
     tasks,
     token_calls,
+    webhook_calls,
 )
 from tenfour.exchange import Steps
 from tenfour.models import Acked, Instruction
@@ -174,3 +179,53 @@ class StandingInstructions(Driven[D]):
     retire = Verb(rule_calls.retire)
     try_saved = Verb(rule_calls.try_saved)
     hold = Verb(rule_calls.hold)
+
+
+class Sessions(Driven[D]):
+    list = Listing(session_calls.sessions)
+    get = Verb(session_calls.get)
+    create = Verb(session_calls.create)
+    store_messages = Verb(session_calls.store_messages)
+    messages = Listing(session_calls.messages)
+    import_lines = Verb(session_calls.import_lines)
+    tasks = Verb(session_calls.tasks)
+    link_task = Verb(session_calls.link_task)
+    status = Verb(session_calls.status)
+    flush = Verb(session_calls.flush)
+    retry = Verb(session_calls.retry)
+    tools = Verb(session_calls.tools)
+    call_tools = Verb(session_calls.call_tools)
+
+
+class Operations(Driven[D]):
+    list = Listing(operation_calls.operations)
+    get = Verb(operation_calls.get)
+
+
+class Policies(Driven[D]):
+    get = Verb(policy_calls.get)
+    change = Verb(policy_calls.change)
+
+
+class Channels(Driven[D]):
+    list = Listing(channel_calls.channels)
+    get = Verb(channel_calls.get)
+    create = Verb(channel_calls.create)
+    change = Verb(channel_calls.change)
+    enable = Verb(channel_calls.enable)
+    disable = Verb(channel_calls.disable)
+    delete = Verb(channel_calls.delete)
+    test = Verb(channel_calls.test)
+
+
+class Webhooks(Driven[D]):
+    list = Listing(webhook_calls.webhooks)
+    get = Verb(webhook_calls.get)
+    create = Verb(webhook_calls.create)
+    change = Verb(webhook_calls.change)
+    enable = Verb(webhook_calls.enable)
+    disable = Verb(webhook_calls.disable)
+    delete = Verb(webhook_calls.delete)
+    test = Verb(webhook_calls.test)
+    rotate = Verb(webhook_calls.rotate)
+    redeliver = Verb(webhook_calls.redeliver)

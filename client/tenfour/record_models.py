@@ -1,4 +1,4 @@
-"""Records as frozen values: events, dead letters, rules, patterns and tokens."""
+"""Records as frozen values: events, dead letters, rules, tokens, sessions, channels and others."""
 
 from __future__ import annotations
 
@@ -142,3 +142,178 @@ class Token(Value):
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
     secret: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class Session(Value):
+    """A conversation of an agent; `messages` and `tasks` count them by state."""
+
+    id: str
+    title: str = ""
+    agent: str = ""
+    agent_id: str = ""
+    external_id: str | None = None
+    tracker: str = ""
+    disable_task_tracking: bool = False
+    locked: bool = False
+    last_outcome: str | None = None
+    messages: Json = field(default_factory=dict)
+    tasks: Json = field(default_factory=dict)
+    preferences: list[str] = field(default_factory=list)
+    metadata: Json = field(default_factory=dict)
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    last_message_at: datetime | None = None
+    version: int = 0
+
+
+@dataclass(frozen=True)
+class Message(Value):
+    """A message of a session; `content` has its parts, such as text, tool_call, tool_result."""
+
+    id: str
+    order: int = 0
+    role: str = ""
+    content: list[Json] = field(default_factory=list)
+    state: str = ""
+    attempt: str | None = None
+    task_order: int | None = None
+    planning: bool = False
+    sent_at: datetime | None = None
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class SessionTask(Value):
+    """A to-do that was found in a session."""
+
+    id: str
+    order: int = 0
+    description: str = ""
+    state: str = ""
+    task: str | None = None
+    progress: list[str] = field(default_factory=list)
+    message_orders: list[int] = field(default_factory=list)
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    version: int = 0
+
+
+@dataclass(frozen=True)
+class SessionStatus(Value):
+    """A session's messages, counted by state."""
+
+    total: int = 0
+    pending: int = 0
+    running: int = 0
+    success: int = 0
+    failed: int = 0
+    disabled: int = 0
+    locked: bool = False
+
+
+@dataclass(frozen=True)
+class StoredMessages(Value):
+    """The ids of stored messages, and how many wait to be processed."""
+
+    message_ids: list[str] = field(default_factory=list)
+    pending: int = 0
+
+
+@dataclass(frozen=True)
+class ImportedSession(Value):
+    """What an import of a transcript added to its session."""
+
+    session: Session = field(metadata={"read": Session.read})
+    created: bool = False
+    added: int = 0
+    messages: int = 0
+    lines: int = 0
+    format: str = ""
+    cut_line: int | None = None
+
+
+@dataclass(frozen=True)
+class BulkOperation(Value):
+    """A change of many rows, which a person started."""
+
+    id: str
+    verb: str = ""
+    state: str = ""
+    query: str = ""
+    reason: str = ""
+    started_by: str = ""
+    matching: int = 0
+    total: int = 0
+    changed: int = 0
+    refused: int = 0
+    left: int = 0
+    refusals: list[Json] = field(default_factory=list)
+    counted_at: datetime | None = None
+    starts_at: datetime | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Policies(Value):
+    """Where each policy holds: off, plans or all."""
+
+    ask_on_same_failure: str = ""
+    ask_at_once: str = ""
+    obey_waits: str = ""
+    version: int = 0
+
+
+@dataclass(frozen=True)
+class Channel(Value):
+    """A way to reach people; `address` shows the part of its URL that is no secret."""
+
+    id: str
+    name: str = ""
+    service: str = ""
+    address: str = ""
+    state: str = ""
+    include_details: bool = False
+    failures: int = 0
+    last_error: str | None = None
+    disabled_because: str | None = None
+    created_by: Json = field(default_factory=dict)
+    failing_since: datetime | None = field(default=None, metadata={"read": instant})
+    succeeded_at: datetime | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    version: int = 0
+
+
+@dataclass(frozen=True)
+class Webhook(Channel):
+    """A program that gets events; `secret` is there only in the answer that creates it."""
+
+    events: list[str] = field(default_factory=list)
+    secret: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class Delivery(Value):
+    """A message to a channel or a webhook, and how its last try went."""
+
+    id: str
+    channel: str = ""
+    channel_id: str = ""
+    state: str = ""
+    kind: str = ""
+    role: str = ""
+    tries: int = 0
+    code: int | None = None
+    error: str | None = None
+    response: str | None = None
+    latency_ms: int | None = None
+    message_id: str = ""
+    event_id: str | None = None
+    rule_id: str | None = None
+    subject: Json | None = None
+    created_at: datetime | None = None
+    first_try_at: datetime | None = None
+    next_try_at: datetime | None = None
+    delivered_at: datetime | None = None

@@ -45,6 +45,10 @@ def instant(value: str | None) -> datetime | None:
     return datetime.fromisoformat(f"{value[:-1]}+00:00" if value.endswith("Z") else value)
 
 
+def text_of_time(value: datetime | str) -> str:
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
 def _identity(value: Any) -> Any:
     return value
 

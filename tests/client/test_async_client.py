@@ -26,6 +26,11 @@ def test_both_clients_have_the_same_names() -> None:
         "escalations",
         "dead_letters",
         "events",
+        "sessions",
+        "operations",
+        "policies",
+        "channels",
+        "webhooks",
     ):
         ours, theirs = type(getattr(sync, group)), type(getattr(other, group))
         assert public(ours) == public(theirs)

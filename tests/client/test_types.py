@@ -10,8 +10,9 @@ PROGRAM = """
 from collections.abc import AsyncIterator, Iterator
 from typing_extensions import assert_type
 from tenfour import (
-    Acked, AsyncClient, AsyncLiveAttempt, Client, Decision, Escalation, Instruction, LiveAttempt,
-    Me, NoWork, Task, Verified,
+    Acked, AsyncClient, AsyncLiveAttempt, BulkOperation, Channel, Client, Decision, Delivery,
+    Escalation, Instruction, LiveAttempt, Me, Message, NoWork, Policies, Session, Task, Verified,
+    Webhook,
 )
 
 
@@ -29,6 +30,14 @@ def blocking(client: Client) -> None:
             assert_type(attempt.verify("true"), Verified)
             assert_type(attempt.done(1), Decision)
             assert_type(attempt.ask("?", severity="high").wait(), Escalation)
+
+    assert_type(client.sessions.create(title="x"), Session)
+    assert_type(client.sessions.messages("1"), Iterator[Message])
+    assert_type(client.operations.list(), Iterator[BulkOperation])
+    assert_type(client.policies.change(1, obey_waits="all"), Policies)
+    assert_type(client.channels.get("1"), Channel)
+    assert_type(client.webhooks.test("1"), Delivery)
+    client.policies.change(1, obey_waits="some")  # E
 
     @client.task(verify="true")
     def double(n: int) -> int:
@@ -50,6 +59,9 @@ async def awaited(client: AsyncClient) -> None:
             assert_type(attempt, AsyncLiveAttempt)
             assert_type(await attempt.verify(), Verified)
             assert_type(await (await attempt.ask("?")).wait(), Escalation)
+
+    assert_type(await client.sessions.flush("1"), int)
+    assert_type(client.webhooks.list(), AsyncIterator[Webhook])
 
     @client.task()
     async def double(n: int) -> int:

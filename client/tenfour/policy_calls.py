@@ -1,0 +1,36 @@
+"""Calls about a project's policies; each function turns arguments into a Call."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tenfour.calls import given
+from tenfour.core import Call
+from tenfour.record_models import Policies
+
+PATH = "/v1/policies"
+Scope = Literal["off", "plans", "all"]
+
+
+def get() -> Call[Policies]:
+    """Get the project's policies."""
+    return Call("GET", PATH, Policies.read)
+
+
+def change(
+    version: int,
+    *,
+    ask_on_same_failure: Scope | None = None,
+    ask_at_once: Scope | None = None,
+    obey_waits: Scope | None = None,
+    reason: str | None = None,
+) -> Call[Policies]:
+    """Change policies, each to off, plans or all; refused unless `version` is the current one."""
+    changes = {
+        "ask_on_same_failure": ask_on_same_failure,
+        "ask_at_once": ask_at_once,
+        "obey_waits": obey_waits,
+        "reason": reason,
+    }
+    headers = {"If-Match": f'"v{version}"'}
+    return Call("PATCH", PATH, Policies.read, given(changes), headers=headers)
