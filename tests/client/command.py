@@ -63,10 +63,15 @@ def read_all(fd: int) -> bytes:
 
 
 def run_on_terminal(
-    *args: str, env: dict[str, str], width: int = 100, more: dict[str, str] | None = None
+    *args: str,
+    env: dict[str, str],
+    width: int = 100,
+    more: dict[str, str] | None = None,
+    typed: str = "",
 ) -> tuple[int, str]:
     """Run the command on a terminal of this width; return its status and what it shows."""
     controller, terminal = pty.openpty()
+    os.write(controller, typed.encode())
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     streams = [terminal, os.dup(terminal), os.dup(terminal)]
     call = start(args, streams, env | {"TERM": "xterm-256color"} | (more or {}))

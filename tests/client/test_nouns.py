@@ -250,3 +250,31 @@ def check_noun(run: Run, node: Node) -> None:
     for verb in node.verbs[-1:]:
         shown = run("help", node.name, verb.name)
         assert shown.status == 0 and "Needs the scope" in " ".join(shown.out.split())
+
+
+@pytest.mark.parametrize(
+    ("verb", "question"),
+    [
+        (("agent", "reset"), "Cancel all unsettled instructions of {id}?"),
+        (("plan", "abort"), "Abort the plan {id}?"),
+        (("standing", "retire"), "End the rule {id} for good?"),
+        (("task", "abort"), "Abort the task {id}?"),
+        (("token", "revoke"), "Revoke the token {id}?"),
+    ],
+)
+def test_what_cannot_be_undone_is_asked_on_a_terminal(
+    verb: tuple[str, str], question: str, run: Run, world: World
+) -> None:
+    """AGT-31."""
+    noun, _ = verb
+    env, id = world.env("manager"), world.ids[noun]
+    if noun == "task":  # the world's own is over
+        with world.client("manager") as client:
+            name = client.agents.get(world.ids["agent"]).name
+            id = client.tasks.enqueue(name, "code").id
+    before = run(noun, "show", id, env=env).out
+    status, shown = run_on_terminal(*verb, id, env=env, typed="n\n")
+    assert status == 1 and question.format(id=id) in shown.replace("\n", " ")
+    assert "Nothing was changed." in shown and run(noun, "show", id, env=env).out == before
+    done, shown = run_on_terminal(*verb, id, "--yes", env=env)
+    assert done == 0 and "[y/N]" not in shown

@@ -168,6 +168,7 @@ NOUN = Noun(
             "agents:write",
             lambda client, id, args: act(client, KIND.path_of(id, "reset")),
             say_done=lambda row: f"{row['cancelled']} cancelled",
+            question="Cancel all unsettled instructions of {id}?",
         ),
     },
 )

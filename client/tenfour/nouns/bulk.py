@@ -1,4 +1,4 @@
-"""Several rows at once: they are counted first, and a person confirms."""
+"""Ask a person before something is done, unless --yes says that it is wanted."""
 
 from __future__ import annotations
 
@@ -18,10 +18,19 @@ def is_confirmed(args: argparse.Namespace, question: str) -> bool:
     """Ask a question on a terminal; without one, require --yes."""
     if args.yes:
         return True
-    if not (sys.stdin.isatty() and find_screen(sys.stderr).tty):
+    if not is_on_terminal():
         raise wrong_usage(question, "Add --yes to do it without a terminal to ask.")
     print(f"{clean(question)} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() in {"y", "yes"}:
         return True
     note("Nothing was changed.")
     return False
+
+
+def is_confirmed_on_terminal(args: argparse.Namespace, question: str) -> bool:
+    """Ask a question on a terminal; elsewhere, a script says what it wants by calling."""
+    return not is_on_terminal() or is_confirmed(args, question)
+
+
+def is_on_terminal() -> bool:
+    return sys.stdin.isatty() and find_screen(sys.stderr).tty

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tenfour.client import Client
 from tenfour.display import Screen, describe_task_state
 from tenfour.nouns import plan_commands
+from tenfour.nouns.bulk import add_yes
 from tenfour.nouns.columns import Column, Row, computed, identity, plain, state, time, whole
 from tenfour.nouns.noun import Noun, Parser, Verb
 from tenfour.nouns.plan_commands import KIND
@@ -84,6 +85,7 @@ def make_change(verb: str, help: str) -> Verb:
         parser.set_defaults(verb=verb)
         add_id(parser, KIND)
         plan_commands.add_change_options(parser, verb)
+        add_yes(parser)
         add_json(parser, "print the plan as JSON")
 
     return Verb(help, "plans:write", plan_commands.change_state, add)

@@ -7,7 +7,7 @@ import argparse
 from tenfour.client import Client
 from tenfour.display import clean, describe_task_state
 from tenfour.models import ImportedPlan, Plan, PlanTask
-from tenfour.nouns.bulk import add_yes, is_confirmed
+from tenfour.nouns.bulk import add_yes, is_confirmed, is_confirmed_on_terminal
 from tenfour.nouns.columns import Row
 from tenfour.nouns.reading import add_id, add_json
 from tenfour.nouns.rows import Kind, find_id
@@ -137,6 +137,8 @@ def line_of(task: PlanTask) -> str:
 
 def change_state(args: argparse.Namespace) -> int:
     """Pause, resume, abort or restart a plan; print its new state."""
+    if args.verb == "abort" and not is_confirmed_on_terminal(args, f"Abort the plan {args.id}?"):
+        return REFUSED
     with Client(args.url) as tenfour:
         id = find_id(tenfour, KIND, args.id)
         if args.verb == "restart":

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 from tenfour.client import Client
 from tenfour.display import Screen, clean, find_screen, one_line
+from tenfour.nouns.bulk import add_yes, is_confirmed_on_terminal
 from tenfour.nouns.columns import Column, Row
 from tenfour.nouns.noun import Parser, Verb, choose
 from tenfour.nouns.record import Layout, render_record
 from tenfour.nouns.rows import Kind, fetch_rows, find_id, get
 from tenfour.nouns.table import render_table
-from tenfour.terminal import OK, pretty, say
+from tenfour.terminal import OK, REFUSED, pretty, say
 
 LIMIT = 30  # rows, as gh lists them
 More = Callable[[Client, Row, Screen], Iterator[str]]
@@ -142,17 +143,24 @@ def make_action(
     *,
     add: Callable[[Parser], None] | None = None,
     say_done: Callable[[Row], str] | None = None,
+    question: str = "",
     example: str = "",
 ) -> Verb:
-    """Return a verb that changes one row: it prints a line, or with --json the response."""
+    """Return a verb that changes one row: it prints a line, or with --json the response.
+
+    With a `question`, which may contain `{id}`, it asks on a terminal.
+    """
 
     def add_arguments(parser: Parser) -> None:
         add_id(parser, kind)
         if add:
             add(parser)
+        add_yes(parser)
         add_json(parser, "print the response as JSON")
 
     def run(args: argparse.Namespace) -> int:
+        if question and not is_confirmed_on_terminal(args, question.format(id=args.id)):
+            return REFUSED
         with Client(args.url) as client:
             row = act(client, find_id(client, kind, args.id), args)
         say(pretty(row) if args.json else clean((say_done or describe_state)(row)))

@@ -182,6 +182,7 @@ NOUN = Noun(
             "instructions:write",
             retire,
             say_done=describe_rule,
+            question="End the rule {id} for good?",
         ),
         "try": Verb(
             "Try a rule on a sample signal; sends nothing, exits with 3 if it would not fire.",

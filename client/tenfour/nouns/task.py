@@ -186,6 +186,7 @@ NOUN = Noun(
                 client, KIND.path_of(id, "abort"), {"reason": args.reason}
             ),
             add=add_reason,
+            question="Abort the task {id}?",
         ),
         "unblock": make_action(
             KIND,

@@ -107,6 +107,7 @@ NOUN = Noun(
             "tokens:write",
             revoke,
             say_done=lambda row: f"{row['id']} revoked",
+            question="Revoke the token {id}?",
         ),
     },
 )
