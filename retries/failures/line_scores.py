@@ -129,7 +129,7 @@ def score_margin(text: str) -> int:
 def is_header(text: str) -> bool:
     """Return whether a line announces the cause in the next one."""
     if not text.endswith(":"):
-        return text.startswith("ERROR in ") and HEADER.match(text.lower()) is not None
+        return text.startswith(("ERROR in ", "Problem ")) and HEADER.match(text.lower()) is not None
     return is_cause_header(text) or HEADER.match(text.lower()) is not None
 
 

@@ -15,10 +15,12 @@ from typing import NamedTuple
 
 from ledger.redaction import ESCAPES
 from ledger.text import truncate
+from retries.failures.chains import CAUSE, CONSEQUENCE, MOST_SEARCHED, find_chains
 from retries.failures.line_scores import is_cause_header, read_line, score_margin, score_text
 from retries.failures.long_lines import break_long_lines
 from retries.failures.salience_rules import (
     ANNOUNCED,
+    BARE_EXCEPTION,
     DIAGNOSED,
     FINAL,
     HEADING,
@@ -27,6 +29,7 @@ from retries.failures.salience_rules import (
     NAMED,
     PLAIN,
     RAISED,
+    STATED,
     SUMMARY,
     VALUES,
     WEAK,
@@ -63,6 +66,7 @@ RARE_STEMS = (
     *("** (", "undeclared", "oom", "killed", "segmentation", "wrong", "can't", "timeout", "abort"),
     *("reject", "unknown", "unresolved", "illegal", "mismatch", "expired", "unsupported", "crash"),
     *("forbidden", "backoff", "unauthorized", "insufficient", "duplicate", "econn", "locked"),
+    *("lock file", "lockfile", "violat", "diverge", "pending", "requires", "mutex", "too "),
     *("permission", "whitespace", "got", "[cause]", "during handling", "above exc"),
     *(".go:", ".py:", ".rb:", ".ts:", ".js:", ".c:", ".rs:"),
 )
@@ -137,6 +141,8 @@ def rank_all(text: str, lines: Sequence[str]) -> list[Line]:
     demote_chained(lines, found)
     demote_announcing(lines, found)
     promote_announced(lines, found)
+    join_messages(lines, found)
+    rank_causes(found)
     return sorted(found.values(), key=rank)
 
 
@@ -311,14 +317,46 @@ def demote_announcing(lines: Sequence[str], found: dict[int, Line]) -> None:
 def promote_announced(lines: Sequence[str], found: dict[int, Line]) -> None:
     """Raise the lines that a header such as `error during build:` announces."""
     for number in [n for n, line in found.items() if line.score == HEADING]:
-        always = is_cause_header(found[number].text)
+        always, promoted = is_cause_header(found[number].text), False
         for after in next_lines(lines, number):
             line = found.get(after) or scored(after, lines[after])
             if line.score in (SUMMARY, HEADING):
                 continue
             if line.score >= (PLAIN if always else WEAK) and line.score != NAMED:
                 found[after] = line._replace(score=max(ANNOUNCED, line.score))
+                promoted = True
             break
+        # `error: These files would be overwritten:` tells the cause if what follows does not
+        score = 0 if promoted else score_text(found[number].text[:-1])
+        if score >= STATED:
+            found[number] = found[number]._replace(score=score)
+
+
+def rank_causes(found: dict[int, Line]) -> None:
+    """Raise the causes of a chain, and lower its consequences."""
+    telling = sorted((line for line in found.values() if line.score >= WEAK), key=rank)
+    best = [line.number for line in telling[:MOST_SEARCHED]]
+    causes, consequences = find_chains({n: line.text for n, line in found.items()}, best)
+    for number in causes:
+        found[number] = found[number]._replace(score=max(CAUSE, found[number].score))
+    for number in consequences:
+        found[number] = found[number]._replace(score=min(CONSEQUENCE, found[number].score))
+
+
+def join_messages(lines: Sequence[str], found: dict[int, Line]) -> None:
+    """Add the message to an exception whose class stands on a line of its own."""
+    for number in [n for n, line in found.items() if line.score >= RAISED]:
+        said = found[number].text.removeprefix("# ")
+        if not BARE_EXCEPTION.match(said):
+            continue
+        after = next(next_lines(lines, number), None)
+        line = lines[number]
+        if after is None or not (said.endswith(":") or line[:1].isspace()):
+            continue
+        message = found.get(after) or scored(after, lines[after])
+        if lines[after][:1] in " \t#" and message.score >= PLAIN:
+            text = f"{said.rstrip(':')}: {message.text.lstrip('# ')}"[:LINE_LENGTH]
+            found[number] = found[number]._replace(text=text)
 
 
 def next_lines(lines: Sequence[str], number: int) -> Iterator[int]:
@@ -339,7 +377,7 @@ def is_nested(line: str, after: str) -> bool:
     """Return whether both lines start with `>`, the second one deeper."""
     outer, inner = line[:LINE_LENGTH].lstrip(), after[:LINE_LENGTH].lstrip()
     deeper = len(after) - len(after.lstrip()) > len(line) - len(line.lstrip())
-    return outer.startswith("> ") and inner.startswith("> ") and deeper
+    return inner.startswith("> ") and (deeper or not outer.startswith("> "))
 
 
 def scored(number: int, line: str) -> Line:

@@ -24,7 +24,9 @@ EXCEPTION = (
 PREFIX = re.compile(
     r"(?:\s*(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,Z+:-]*\]?\s+|\[?\d\d:\d\d:\d\d[\d.,]*\]?\s+"
     r"|[\w.-]{1,40}\s{0,20}[|│] |[│┃|╷╵]\s+|#\d+ [\d.]+ +|##\[\w+\]|::error[^:\n]{0,200}::"
-    r"|> (?=\w)))+"
+    r"|> (?=\w)|(?:Warning"
+    r"|Normal) {1,8}[A-Z]\w{1,40} {1,20}\d{1,4}[smhd][\w()]{0,8}(?: \(x\d{1,6} over"
+    r" \w{1,12}\))? {1,20}[\w.-]{1,40} {2,20}(?=\S)))+"
 )
 NPM = re.compile(r"npm (?:error|ERR!) (?!code\b)")
 MARGIN = re.compile(r"E {2,}(?=\S)")
@@ -89,8 +91,10 @@ PROGRESS = alternatives(
 )
 PASSED = alternatives(r"[✓✔√]", r"ok\b")
 PASSED_WORD = alternatives(r"\b(?:PASS(?:ED)?|SKIPPED|XFAIL(?:ED)?)\b")
-PASSED_ENDS = "k]"
-PASSED_END = alternatives(r"\.\.\. ?ok$", r"\[ *OK *\]$")
+PASSED_ENDS = "k]d"
+PASSED_END = alternatives(
+    r"\.\.\. ?ok$", r"\[ *OK *\]$", r"\.{3}(?:\([^)\n]{1,60}\))?(?:Passed|Skipped)$"
+)
 COUNT = r"\d+ (?:\w+ )?(?:pass\w*|fail\w*|errors?|errored|skipped|warnings?|problems?|tests?)\b"
 SUMMARIES = lower_alternatives(
     rf"\W*{COUNT}",
@@ -107,6 +111,10 @@ SUMMARIES = lower_alternatives(
     r"npm (?:error|ERR!) (?:code|Lifecycle|path|errno|syscall|signal|command|workspace|location)\b",
     r"\W*(?:command|process|task|job|build|tests?|step|script"
     r"|execution)\b[^:\n]{0,60}\bfailed\b\W*$",
+    r"systemexit:?(?: \w{1,8})?$",
+    r"abort(?:ing|ed)\W*$|\[?error\]? failed to execute goal (?![^\n]{0,300}(?:could not"
+    r"|fatal error|error:))"
+    r"|e?rror: (?:subprocess-exited-with-error|metadata-generation-failed)|compilation failed; see",
     r"(?:[Ff]or more information|Some errors have detailed|Emitted 'error')",
 )
 # a summary that may start with anything, and what one of these holds
@@ -119,13 +127,32 @@ SUMMARY_WITHIN = lower_alternatives(
     r"\b(?:ELIFECYCLE|lifecycle script|command failed)\b",
 )
 SUMMARY_WORDS = ("error", "failure", "failed", "problem", "warning", "code", "status", "lifecycle")
+# what a tool writes before each of its lines
+TOLD = (
+    r"\W*(?:(?:npm (?:error|ERR!)|(?:error|warn(?:ing)?)\]|remote:(?: (?:error|fatal):)?"
+    r"|gyp (?:info|ERR!)) +)?"
+)
 HINTS = lower_alternatives(
-    r"(?!\[warn\])\W*(?:npm (?:error|ERR!) +)?(?:hint|note|help|tip|usage|info|debug|trace|example"
+    rf"(?!\[warn\]){TOLD}(?:hint|note|help|tip|usage|info|debug|trace|example"
     r"|warn(?:ing)?|deprecat\w*)\b(?! \w+ not)",
-    r"\W*(?:npm (?:error|ERR!) +)?(?:a complete log|this error (?:happened|originated)|fix the"
+    rf"{TOLD}(?:a complete log|this error (?:happened|originated)|fix the"
     r"|to (?:see|fix|run|learn|abort|install)\b"
     r"|this command with|learn more|more (?:details|info)|for (?:details|help)|did you mean"
-    r"|see (?:also|the|http))",
+    r"|see (?:also|the|above|below|http)|re-run \w|run with\b|try:|get more help|check the log"
+    r"|for a full"
+    r"|use the option|searched in the following|looks like \w+ \w+ or)",
+    rf"{TOLD}(?:\[help \d+\]|-> \[help)",
+    # an address, an id, the path of a report or a list of options, and nothing else
+    rf"{TOLD}(?:\w+ )?(?:see:? )?https?://\S+$",
+    rf"{TOLD}(?:trace|request|correlation|event)[ _-]?(?:id)?: ?(?=\S*\d)[\da-f-]{{8,80}}$",
+    rf"{TOLD}(?:error context|attachment #\d+|screenshot|video|trace|report|log file|full log"
+    rf"|logs?)\b"
+    r"[^:\n]{0,40}: ?\S+$",
+    rf"{TOLD}(?:file://)?[\w.~-]{{0,80}}(?:/[\w.@~+-]{{1,120}}){{1,20}}\.(?:txt|log|json|html?"
+    rf"|md|png|zip"
+    r"|xml|webm)$",
+    r"[\w:-]{1,40}(?: \[[^\]\n]{1,60}\]){3}",
+    r"(?:\[?-{1,2}[a-z][\w-]{0,40}(?:[ =|]\S{1,40})?\]?,? ){2}",
     r"(?:you (?:can|may|might|should)|please|if you|this (?:may|might|is usually)|to \w+ \w+, )\b",
     r"npm warn",
 )
@@ -133,7 +160,8 @@ HINTS = lower_alternatives(
 # quantifiers, because a long name with many marks would be tried at each of them
 SETTING = alternatives(
     r"[-+\"']{0,3}(?:[a-z][^\W_]*+[._-][\w.-]*+|(?:errors?|fail|warnings?|exceptions?)\w*+)[\"']?"
-    r"\s{0,9}[=:]\s{0,9}[\"']?(?:(?i:true|false|null|none|on|off|yes|no|continue|ignore|warn|stderr)"
+    r"\s{0,9}[=:]\s{0,9}[\"']?(?:(?i:true|false|null|none|on|off|yes|no|continue|ignore|warn"
+    r"|stderr)"
     r"|\d+|/[\w./-]+)[\"']?,?$",
 )
 # ---- lines that tell it: by their form
@@ -146,6 +174,8 @@ FORMS = (
             rf"(?:Exception in thread .{{1,80}}? |(?:Uncaught|Unhandled)\b[^\n]{{0,60}}?[ :]+"
             rf"|fatal exception: )?{EXCEPTION}\b(?: ?[\[(][\w.: -]{{1,60}}[\])])?(?::|$)",
             r"\*\* \(\w[\w.]{1,80}\) \S",
+            # Ruby's test runner writes a cause as a comment
+            rf"# {EXCEPTION}:$",
         ),
     ),
     (
@@ -155,6 +185,7 @@ FORMS = (
             rf"[ -]{{0,4}}"
             rf"(?:{LEVEL} )?error\b",
             r"\d+:\d+ +error +\S",
+            rf"e(?:rror)?: (?:file://)?{PLACE}:\d+:\d+:? \S",
         ),
     ),
     (
@@ -280,7 +311,7 @@ TELLING_WORDS = (
     *("authentication", "got ", "would ", "conflict", "style issues", "fatal", "panic"),
     *("undefined", "undeclared", "killed", "abort", "reject", "exceed", "unresolved", "illegal"),
     *("mismatch", "violat", "expired", "unsupported", "crash", "insufficient", "haven", "hasn"),
-    *("whitespace", "unexpected"),
+    *("lock file", "lockfile", "whitespace", "unexpected"),
 )
 VALUE = lower_alternatives(
     r"(?:[-+] ?)?(?:Expected|Received|Actual|left|right|got|want|but was)\b[^:=\n]{0,40}[:=] ?\S",
@@ -306,15 +337,18 @@ WEAKLY = lower_alternatives(
     r"|missing|conflict\w*|killed|abort\w*|rejected|exceed\w*|unknown|unresolved|illegal"
     r"|mismatch\w*|violat\w*"
     r"|expired|unsupported|crash\w*|forbidden|insufficient|not (?:been|allowed|defined|supported)"
-    r"|haven.t"
+    r"|haven.t|(?:fix|regenerate|update) the lock ?file|does(?: not|n.t) (?:satisfy|match|meet)"
     r"|hasn.t|would have|trailing whitespace)(?!\w|[/-]|\.\w|\()",
 )
 # a line that announces the cause in the next one, and one that is always followed by it
 HEADER = lower_alternatives(
     r"[^\n]{0,300}\b(?:errors?|failed|failure|exception|problem)\b[^\n]{0,80}:$",
     r"ERROR in \S+[^:\n]{0,40}(?:\d+:[\d-]+)?$",
+    r"problem \d{1,3}$",
 )
 CAUSE_HEADER = lower_alternatives(
     r"(?:thread '[^'\n]{0,80}'(?: \(\d+\))? )?panicked at .{1,300}:$",
     r"[^\n]{0,300}(?:\bwent wrong|[\d)\w]:? error):$",
 )
+# an exception alone on its line, whose message is in the next one
+BARE_EXCEPTION = alternatives(rf"(?:# )?{EXCEPTION}:?$")
