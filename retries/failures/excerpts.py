@@ -8,9 +8,10 @@ from itertools import pairwise
 
 from ledger.redaction import redacted
 from ledger.secret_forms import LONGEST_SECRET
+from retries.failures.line_context import Line
 from retries.failures.line_scores import score_line
 from retries.failures.long_lines import LONG_LENGTH, break_long_lines
-from retries.failures.salience import MOST_ALIKE, NO_DIGITS, Line, rank_lines
+from retries.failures.salience import MOST_ALIKE, NO_DIGITS, rank_lines
 from retries.failures.salience_rules import HINT, LINE_LENGTH, WEAK
 from retries.failures.text_lines import TextLines
 

@@ -5,36 +5,16 @@ retry context. The time is bounded for any text: of a long one, the lines that h
 are scored, and of the lines that are alike the first few.
 """
 
-import re
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
-from ledger.redaction import ESCAPES
 from ledger.text import truncate
-from retries.failures.chains import CAUSE, CONSEQUENCE, MOST_SEARCHED, find_chains
-from retries.failures.line_scores import is_cause_header, read_line, score_margin, score_text
+from retries.failures.line_context import Line, clean_start, rank, score_context, scored
+from retries.failures.line_scores import read_line
 from retries.failures.long_lines import break_long_lines
-from retries.failures.salience_rules import (
-    ANNOUNCED,
-    BARE_EXCEPTION,
-    DIAGNOSED,
-    FINAL,
-    HEADING,
-    LINE_LENGTH,
-    MARGIN,
-    NAMED,
-    PLAIN,
-    RAISED,
-    STATED,
-    SUMMARY,
-    VALUES,
-    WEAK,
-    WORDED,
-)
+from retries.failures.salience_rules import LINE_LENGTH, MARGIN, VALUES
 from retries.failures.text_lines import TextLines
 
 # Every line of a text up to this length is scored, and in a longer one those with a stem.
@@ -50,7 +30,6 @@ MOST_TRIES = 20_000
 MOST_OF_A_TEXT = 400
 # lines that differ in digits alone count from the third on as repeated
 MOST_ALIKE = 2
-MOST_TRACE_LINES = 500
 VALUES_WITHIN = 8
 
 # What telling lines hold, in lower case. A stem within a name does not count, unless it ends with
@@ -77,18 +56,7 @@ COUNT_BYTES = frozenset(b"s=_(/-")  # after one: `errors=0`, `error_log`
 NEWLINE = 10
 BETWEEN_TEXTS = "\n\n"
 ECHO_START, ECHO_END = "<retry_context ", "</retry_context>"
-TRACEBACK = "Traceback (most recent call last)"
-CAUSED_BY = re.compile(r"^(?:Caused by:? |\[cause\]: )(?=\S)")
-CHAINED = re.compile(r"\s*(?:During handling of the above|The above exception was the)\b")
 NO_DIGITS = str.maketrans("", "", "0123456789")
-
-
-class Line(NamedTuple):
-    """A line that was scored: its number from 0, what was read of it, and its score."""
-
-    number: int
-    text: str
-    score: int
 
 
 def rank_lines(text: str, lines: Sequence[str] | None = None) -> list[Line]:
@@ -136,24 +104,13 @@ def rank_stored(text: str) -> tuple[Line, ...]:
 
 def rank_all(text: str, lines: Sequence[str]) -> list[Line]:
     found = score_lines(text, lines)
-    for number in find_trace_ends(lines, found):
-        found[number] = found[number]._replace(score=max(FINAL, found[number].score))
-    demote_chained(lines, found)
-    demote_announcing(lines, found)
-    promote_announced(lines, found)
-    join_messages(lines, found)
-    rank_causes(found)
+    score_context(lines, found)
     return sorted(found.values(), key=rank)
 
 
 def split_lines(text: str) -> Sequence[str]:
     """Return the lines of a text: of a long one as TextLines."""
     return text.split("\n") if len(text) <= MEDIUM_TEXT else TextLines(text)
-
-
-def rank(line: Line) -> tuple[int, int]:
-    """Return the sort key of a line."""
-    return -line.score, -line.number if line.score == FINAL else line.number
 
 
 def score_lines(text: str, lines: Sequence[str]) -> dict[int, Line]:
@@ -191,10 +148,6 @@ def clean_margin(line: str) -> str:
     """Return what a reader needs of a line."""
     margin = MARGIN.match(line)
     return clean_start(line[margin.end() : LINE_LENGTH].strip() if margin else read_line(line))
-
-
-def clean_start(text: str) -> str:
-    return CAUSED_BY.sub("", text, count=1)
 
 
 def select_lines(text: str, lines: Sequence[str]) -> list[int]:
@@ -277,118 +230,6 @@ def is_name(
     """Return whether a stem at this place is a part of a name or of a count."""
     end = at + length
     return (at > 0 and lower[at - 1] in before) or (end < len(lower) and lower[end] in after)
-
-
-def find_trace_ends(lines: Sequence[str], found: dict[int, Line]) -> list[int]:
-    """Return the numbers of the lines that end Python's traces; they name the exception."""
-    ends = []
-    for number in [n for n, line in found.items() if TRACEBACK in line.text]:
-        indent = len(lines[number]) - len(lines[number].lstrip())
-        if not lines[number].startswith(TRACEBACK, indent):
-            continue  # a log's prefix stands before it
-        for at in range(number + 1, min(number + MOST_TRACE_LINES, len(lines))):
-            line = lines[at]
-            if line.strip() and not line[indent : indent + 1].isspace():
-                found.setdefault(at, scored(at, line))
-                ends.append(at)
-                break
-    return ends
-
-
-def demote_chained(lines: Sequence[str], found: dict[int, Line]) -> None:
-    """Lower the exceptions that another one of their chain follows."""
-    raised = sorted(n for n, line in found.items() if line.score >= RAISED)
-    for number in [n for n, line in found.items() if CHAINED.match(lines[n])]:
-        before = bisect_right(raised, number) - 1
-        if before >= 0:
-            earlier = raised[before]
-            found[earlier] = found[earlier]._replace(score=WORDED)
-
-
-def demote_announcing(lines: Sequence[str], found: dict[int, Line]) -> None:
-    """Lower a line such as `Unable to compile:` that a diagnostic follows."""
-    for number in [n for n, line in found.items() if line.score >= WORDED]:
-        if found[number].text.endswith(":"):
-            after = next(next_lines(lines, number), None)
-            if after in found and found[after].score >= DIAGNOSED:
-                found[number] = found[number]._replace(score=HEADING)
-
-
-def promote_announced(lines: Sequence[str], found: dict[int, Line]) -> None:
-    """Raise the lines that a header such as `error during build:` announces."""
-    for number in [n for n, line in found.items() if line.score == HEADING]:
-        always, promoted = is_cause_header(found[number].text), False
-        for after in next_lines(lines, number):
-            line = found.get(after) or scored(after, lines[after])
-            if line.score in (SUMMARY, HEADING):
-                continue
-            if line.score >= (PLAIN if always else WEAK) and line.score != NAMED:
-                found[after] = line._replace(score=max(ANNOUNCED, line.score))
-                promoted = True
-            break
-        # `error: These files would be overwritten:` tells the cause if what follows does not
-        score = 0 if promoted else score_text(found[number].text[:-1])
-        if score >= STATED:
-            found[number] = found[number]._replace(score=score)
-
-
-def rank_causes(found: dict[int, Line]) -> None:
-    """Raise the causes of a chain, and lower its consequences."""
-    telling = sorted((line for line in found.values() if line.score >= WEAK), key=rank)
-    best = [line.number for line in telling[:MOST_SEARCHED]]
-    causes, consequences = find_chains({n: line.text for n, line in found.items()}, best)
-    for number in causes:
-        found[number] = found[number]._replace(score=max(CAUSE, found[number].score))
-    for number in consequences:
-        found[number] = found[number]._replace(score=min(CONSEQUENCE, found[number].score))
-
-
-def join_messages(lines: Sequence[str], found: dict[int, Line]) -> None:
-    """Add the message to an exception whose class stands on a line of its own."""
-    for number in [n for n, line in found.items() if line.score >= RAISED]:
-        said = found[number].text.removeprefix("# ")
-        if not BARE_EXCEPTION.match(said):
-            continue
-        after = next(next_lines(lines, number), None)
-        line = lines[number]
-        if after is None or not (said.endswith(":") or line[:1].isspace()):
-            continue
-        message = found.get(after) or scored(after, lines[after])
-        if lines[after][:1] in " \t#" and message.score >= PLAIN:
-            text = f"{said.rstrip(':')}: {message.text.lstrip('# ')}"[:LINE_LENGTH]
-            found[number] = found[number]._replace(text=text)
-
-
-def next_lines(lines: Sequence[str], number: int) -> Iterator[int]:
-    """Yield the numbers of the lines right after a header: of nested ones the innermost."""
-    after = number + 1
-    for _ in range(3):
-        while after < len(lines) and not lines[after].strip():
-            after += 1
-        while after + 1 < len(lines) and is_nested(lines[after], lines[after + 1]):
-            after += 1
-        if after >= len(lines) or after > number + 8:
-            return
-        yield after
-        after += 1
-
-
-def is_nested(line: str, after: str) -> bool:
-    """Return whether both lines start with `>`, the second one deeper."""
-    outer, inner = line[:LINE_LENGTH].lstrip(), after[:LINE_LENGTH].lstrip()
-    deeper = len(after) - len(after.lstrip()) > len(line) - len(line.lstrip())
-    return inner.startswith("> ") and (deeper or not outer.startswith("> "))
-
-
-def scored(number: int, line: str) -> Line:
-    line = line[: 2 * LINE_LENGTH]
-    if "\x1b" in line:
-        line = ESCAPES.sub("", line)
-    if margin := MARGIN.match(line):
-        text = line[margin.end() : LINE_LENGTH]
-        return Line(number, clean_start(text.strip()), score_margin(text))
-    text = read_line(line)
-    return Line(number, clean_start(text), score_text(text))
 
 
 # ---- the headline
