@@ -5,7 +5,7 @@ The table is `known_errors.toml`. A pattern reads at most 400 characters: a scor
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -41,6 +41,8 @@ class KnownError:
     examples: tuple[str, ...]
     cause: str
     fix: str
+    # the earlier entries whose examples this one matches too, each with the reason
+    overlaps: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ def load_table() -> tuple[KnownError, ...]:
             examples=tuple(row["examples"]),
             cause=row["cause"],
             fix=row["fix"],
+            overlaps=row.get("overlaps", {}),
         )
         for row in tomllib.loads(TABLE.read_text())["error"]
     )

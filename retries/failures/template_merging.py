@@ -85,7 +85,7 @@ def find_members(
     slots: Sequence[int], words: Sequence[str], near: Near, kept: Container[str]
 ) -> list[int]:
     """Return which near templates differ in these slots alone, by words that may vary."""
-    if not has_constants(words, slots):
+    if not has_constants(words, slots) or ends_with_cause(words, slots):
         return []
     general = {at for at in slots for found in near.values() if SLOT in found.get(at, "")}
     frames = {at: split_frame(words[at]) for at in slots}
@@ -133,6 +133,21 @@ def has_constants(words: Sequence[str], slots: Container[int]) -> bool:
         if at not in slots and word not in GRAMMAR and LETTERS.search(word.replace("‹›", ""))
     ]
     return len(staying) >= LEAST_CONSTANTS
+
+
+def ends_with_cause(words: Sequence[str], slots: Sequence[int]) -> bool:
+    """Return whether a slot ends a short message behind a colon, and so holds the cause.
+
+    `backup: disk full` and `backup: disk gone` are two causes, but in `session opened: user ada
+    entered by door east` enough words say what happened.
+    """
+    colon = max((at for at, word in enumerate(words[:-1]) if word.endswith(":")), default=-1)
+    last = len(words) - 1
+    return (
+        colon >= 0
+        and last in slots
+        and not has_constants(words[colon + 1 :], [at - colon - 1 for at in slots])
+    )
 
 
 def split_frame(word: str) -> tuple[str, str, str]:
@@ -198,7 +213,10 @@ class TemplateTable:
         if template in self.known:
             return
         self.known[template] = template
-        peers = self.by_shape.setdefault(measure_shape(template), [])
+        shape = measure_shape(template)
+        if not shape:
+            return
+        peers = self.by_shape.setdefault(shape, [])
         if merge := find_merge(template, peers):
             for merged in [peers[number] for number in merge.numbers]:
                 peers.remove(merged)

@@ -1,4 +1,4 @@
-"""The headline of real tools' outputs, alone and within a long log (RTY-7)."""
+"""The headline of real tools' outputs, alone and within a long log, and their known errors (RTY-7)."""
 
 import random
 import re
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bench.failure_outputs import FILLERS, KIB
+from retries.failures import known_errors
 from retries.failures.salience import find_headline
 
 CASES: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("headlines.toml").read_text())[
@@ -41,6 +42,12 @@ def test_headline_tells_the_cause(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", CASES, ids=identify)
 def test_headline_tells_the_cause_within_a_long_log(case: dict[str, Any]) -> None:
     assert re.search(case["telling"], str(find_headline(bury(case["output"]))))
+
+
+@pytest.mark.parametrize("case", CASES, ids=identify)
+def test_known_error_is_right(case: dict[str, Any]) -> None:
+    found = known_errors.find(case["output"])
+    assert (found and found.error.name) == case.get("known")
 
 
 def test_each_tool_has_five_outputs() -> None:

@@ -14,8 +14,45 @@ def test_each_example_is_its_error(name: str, line: str) -> None:
     assert "{" not in found.cause + found.fix
 
 
-def test_every_error_has_a_name_of_its_own_and_an_example() -> None:
-    assert len(BY_NAME) == len(KNOWN_ERRORS) and all(each.examples for each in KNOWN_ERRORS)
+@pytest.mark.parametrize("name", BY_NAME)
+def test_no_pattern_finds_the_example_of_another_error(name: str) -> None:
+    """RTY-8: an entry may match examples of earlier entries only, and says why."""
+    error, names = BY_NAME[name], list(BY_NAME)
+    found = {
+        other.name: line
+        for other in KNOWN_ERRORS
+        for line in other.examples
+        if other is not error and error.pattern.search(line)
+    }
+    assert found.keys() == error.overlaps.keys(), found
+    assert all(names.index(other) < names.index(name) for other in found)
+    assert all(len(reason.split()) > 3 for reason in error.overlaps.values())
+
+
+# Each was found to be another error by a pattern that was too loose (RTY-8).
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("assertion", "AssertionError: expected 'a' to equal 'b'"),
+        ("wrong_type", "Type error: Property 'totl' does not exist on type 'Order'."),
+        (
+            None,
+            'connection to server at "127.0.0.1", port 5432 failed: FATAL: database "x" is gone',
+        ),
+        ("certificate", "npm error request failed, reason: self-signed certificate in the chain"),
+        ("image_pull", "Error: ErrImagePull after the wait timed out"),
+        ("migration_state", "FAILED: Multiple head revisions are present"),
+        ("sanitizer", "--- FAIL: TestTotal: race detected during execution of test"),
+    ],
+)
+def test_a_loose_word_does_not_decide(name: str | None, line: str) -> None:
+    found = find(line)
+    assert (found and found.error.name) == name
+
+
+def test_every_error_has_a_name_of_its_own_and_two_examples() -> None:
+    assert len(BY_NAME) == len(KNOWN_ERRORS)
+    assert all(len(set(each.examples)) > 1 for each in KNOWN_ERRORS)
     assert set(EXIT_CODES.values()) <= set(BY_NAME)
 
 

@@ -162,3 +162,19 @@ def test_simultaneous_failures_are_merged(
         late.result(timeout=PATIENCE_S)
     assert only_current().template == GENERAL
     assert only_current().grouped.count() == len(known) + 2
+
+
+def test_a_short_message_behind_a_colon_keeps_its_last_word() -> None:
+    """RTY-9: what ends such a line is its cause."""
+    causes = [f"nightly backup worker: disk {word}" for word in ("full", "gone", "slow", "broken")]
+    assert find_merge(causes[0], causes[1:]) is None
+    names = [f"nightly backup disk {word}" for word in ("ada", "joe", "zoe", "mara")]
+    assert find_merge(names[0], names[1:]) is not None
+
+
+def test_a_table_takes_lines_of_any_length() -> None:
+    table = TemplateTable()
+    lines = [" ".join(["word"] * count) for count in (61, 80, 400, 1)]
+    for line in lines:
+        table.add(line)
+    assert [table.find(line) for line in lines] == lines
