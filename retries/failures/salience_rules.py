@@ -135,22 +135,22 @@ TOLD = (
 HINTS = lower_alternatives(
     rf"(?!\[warn\]){TOLD}(?:hint|note|help|tip|usage|info|debug|trace|example"
     r"|warn(?:ing)?|deprecat\w*)\b(?! \w+ not)",
-    rf"{TOLD}(?:a complete log|this error (?:happened|originated)|fix the"
+    rf"{TOLD}(?:(?:a complete log|this error (?:happened|originated)|fix the"
     r"|to (?:see|fix|run|learn|abort|install)\b"
     r"|this command with|learn more|more (?:details|info)|for (?:details|help)|did you mean"
     r"|see (?:also|the|above|below|http)|re-run \w|run with\b|try:|get more help|check the log"
     r"|for a full"
-    r"|use the option|searched in the following|looks like \w+ \w+ or)",
-    rf"{TOLD}(?:\[help \d+\]|-> \[help)",
+    r"|use the option|searched in the following|looks like \w+ \w+ or)"
+    r"|(?:\[help \d+\]|-> \[help)"
     # an address, an id, the path of a report or a list of options, and nothing else
-    rf"{TOLD}(?:\w+ )?(?:see:? )?https?://\S+$",
-    rf"{TOLD}(?:trace|request|correlation|event)[ _-]?(?:id)?: ?(?=\S*\d)[\da-f-]{{8,80}}$",
-    rf"{TOLD}(?:error context|attachment #\d+|screenshot|video|trace|report|log file|full log"
+    rf"|(?:\w+ )?(?:see:? )?https?://\S+$"
+    rf"|(?:trace|request|correlation|event)[ _-]?(?:id)?: ?(?=\S*\d)[\da-f-]{{8,80}}$"
+    rf"|(?:error context|attachment #\d+|screenshot|video|trace|report|log file|full log"
     rf"|logs?)\b"
-    r"[^:\n]{0,40}: ?\S+$",
-    rf"{TOLD}(?:file://)?[\w.~-]{{0,80}}(?:/[\w.@~+-]{{1,120}}){{1,20}}\.(?:txt|log|json|html?"
+    r"[^:\n]{0,40}: ?\S+$"
+    rf"|(?:file://)?[\w.~-]{{0,80}}(?:/[\w.@~+-]{{1,120}}){{1,20}}\.(?:txt|log|json|html?"
     rf"|md|png|zip"
-    r"|xml|webm)$",
+    r"|xml|webm)$)",
     r"[\w:-]{1,40}(?: \[[^\]\n]{1,60}\]){3}",
     r"(?:\[?-{1,2}[a-z][\w-]{0,40}(?:[ =|]\S{1,40})?\]?,? ){2}",
     r"(?:you (?:can|may|might|should)|please|if you|this (?:may|might|is usually)|to \w+ \w+, )\b",
