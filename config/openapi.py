@@ -152,6 +152,7 @@ WAITING = {
     "temporarily_unavailable",
     "breaker_open",
     "concurrency_limit",
+    "agent_waits",
     "task_locked",
     "flush_exhausted",
     "session_locked",

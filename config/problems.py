@@ -30,6 +30,7 @@ STATUS = {
     "nothing_to_change": 409,
     "breaker_open": 409,
     "concurrency_limit": 409,
+    "agent_waits": 409,
     "task_locked": 409,
     "lease_lost": 409,
     "session_locked": 409,

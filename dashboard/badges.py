@@ -121,6 +121,8 @@ REASON_LABELS = {
     Reason.QUESTIONS_EXHAUSTED: ("Asks too many questions", "help"),
     Reason.NEEDS_QUOTA: ("Needs quota", "f-permission"),
     Reason.NEEDS_CREDENTIALS: ("Needs credentials", "f-permission"),
+    Reason.NEEDS_PERMISSION: ("Needs permission", "f-permission"),
+    Reason.NO_RETRY_HELPS: ("A retry can’t help", "s-escalated"),
     Reason.SAME_FAILURE_AGAIN: ("Same failure again", "s-escalated"),
 }
 ANSWER_ICONS = {

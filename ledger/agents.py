@@ -126,8 +126,8 @@ class EarliestOf(Subquery):
 def find_silent(now: datetime) -> QuerySet[Agent]:
     """Return agents that have not called for a while although something waits for them.
 
-    It is an instruction, or a task that the agent would get: not if it or the plan is paused. An
-    agent with a running attempt may ask for the next task only when that has ended.
+    It is an instruction, or a task that the agent would get: not if it waits or is paused, or the
+    plan is. An agent with a running attempt may ask for the next task only when that has ended.
     """
     limit = now - timedelta(seconds=settings.TENFOUR["SILENT_AFTER_SECONDS"])
     unseen = Agent.objects.filter(Q(last_seen_at=None) | Q(last_seen_at__lt=limit))
@@ -146,7 +146,8 @@ def find_silent(now: datetime) -> QuerySet[Agent]:
         due_since=earliest_of(retries.order_by("agent_id", "due_at"), "due_at"),
     )
     has_tasks = Q(queued_since__lt=limit) | Q(due_since__lt=limit)
-    return found.filter(Exists(waiting) | Q(paused=False) & ~Exists(running) & has_tasks)
+    gets_tasks = Q(paused=False) & (Q(waits_until=None) | Q(waits_until__lte=now))
+    return found.filter(Exists(waiting) | gets_tasks & ~Exists(running) & has_tasks)
 
 
 def earliest_of(tasks: QuerySet[Task], column: str) -> EarliestOf:
@@ -157,10 +158,14 @@ def earliest_of(tasks: QuerySet[Task], column: str) -> EarliestOf:
 def pause(agents: Iterable[Agent], *, paused: bool = True, stamp: Stamp) -> list[Agent]:
     """Stop handing tasks to these agents, or resume; return those that changed.
 
-    A paused agent can still pull instructions: one may be just what it needs.
+    A paused agent can still pull instructions: one may be just what it needs. An agent that waits
+    for a limit of its account to reset no longer does so when it is resumed.
     """
-    kind = Kind.AGENT_PAUSED if paused else Kind.AGENT_RESUMED
-    return update_agents(agents, "paused", paused, kind=kind, stamp=stamp)
+    if paused:
+        return update_agents(agents, "paused", True, kind=Kind.AGENT_PAUSED, stamp=stamp)
+    waiting = end_waits(agents, now=stamp.at)
+    resumed = update_agents(agents, "paused", False, kind=Kind.AGENT_RESUMED, stamp=stamp)
+    return resumed + [agent for agent in waiting if agent not in resumed]
 
 
 def limit(agents: Iterable[Agent], *, concurrency: int | None, stamp: Stamp) -> list[Agent]:
@@ -199,6 +204,19 @@ def brief(agents: Iterable[Agent], *, system_text: str, stamp: Stamp) -> list[Ag
         data={"characters": len(text)},
         stamp=stamp,
     )
+
+
+@transaction.atomic
+def end_waits(agents: Iterable[Agent], *, now: datetime) -> list[Agent]:
+    """End the waits of these agents and of their tasks; return those that waited."""
+    ids = [agent.pk for agent in agents]
+    waiting = Agent.objects.select_for_update(no_key=True).filter(pk__in=ids, waits_until__gt=now)
+    found = list(waiting.order_by("pk"))
+    for agent in found:
+        late = Task.objects.filter(agent=agent, state=TaskState.RETRY, due_at__gt=now)
+        late.update(due_at=now, version=F("version") + 1, updated_at=now)
+        Agent.objects.filter(pk=agent.pk).update(waits_until=now)
+    return found
 
 
 @transaction.atomic

@@ -85,6 +85,7 @@ def gates(caller: type[Caller], *, resume: bool) -> str:
     nothing_held = " and not exists (select from held)" if resume else ""
     ruled = has_rule_for_claim(project="a.project_id", agent="a.id")
     return f"""a.id = {agent_of(caller)} and not a.paused{nothing_held}
+            and (a.waits_until is null or a.waits_until <= %(now)s)
             and (%(limited)s or a.concurrency is null)
             and (%(ruled)s or {ruled} is null) and {BREAKER_CLOSED}"""
 
@@ -303,6 +304,8 @@ def why_statement(caller: type[Caller]) -> str:
     return f"""with {caller.cte}
     select null::uuid as id, c.agent_id as caller_agent, c.agent_name, c.unseen,
         (select paused from ledger_agent a where a.id = c.agent_id) as paused,
+        (select waits_until from ledger_agent a
+            where a.id = c.agent_id and waits_until > %(now)s) as waits_until,
         (select concurrency from ledger_agent a where a.id = c.agent_id) as concurrency,
         (select state from ledger_breaker b
             where b.agent_id = c.agent_id and {HOLDS_BACK}) as gate,

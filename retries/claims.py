@@ -1,7 +1,7 @@
 """Claims: an agent asks for tasks and gets each with an attempt under a lease."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -30,6 +30,7 @@ from retries import breaker
 from retries.attempt_traces import trace_claim
 from retries.breaker import CircuitBreakerOpen
 from retries.claim_statements import BLOCK, CLAIM, PENDING, UNBLOCK, WHY, Pick
+from retries.decisions import AGENT_WAITS
 
 MAX_TASKS = 50
 WORKER_LENGTH = 128
@@ -48,6 +49,14 @@ class ConcurrencyLimit(Refusal):
     code = "concurrency_limit"
     retryable = True
     hint = "Ask again when one of them has ended, or raise the agent's 'concurrency'."
+
+
+class AgentWaits(Refusal):
+    """The agent's account is at a limit"""
+
+    code = "agent_waits"
+    retryable = True
+    hint = "Start the task again after 'retry_after_s' seconds."
 
 
 class TaskLocked(Refusal):
@@ -69,6 +78,7 @@ class ClaimResult:
     rows: list[Row] = field(default_factory=list)
     reason: str | None = None
     next_due_at: datetime | None = None
+    waits_until: datetime | None = None
     retry_after_s: int = 0
     pending_instructions: int = 0
     system_text: str = ""
@@ -128,7 +138,7 @@ def claim_untraced(
     }
     # One statement in the usual case: no rules, no limit of attempts, and a closed breaker.
     rows = take_tasks(caller, request, probe=False)
-    if rows[0]["id"] is None and rows[0]["ruled"] and not rows[0]["paused"]:
+    if rows[0]["id"] is None and rows[0]["ruled"] and not is_stopped(rows[0]):
         return claim_with_rules(caller, request)
     return claim_past_gates(caller, request, rows)
 
@@ -142,7 +152,7 @@ def count_as(result: ClaimResult) -> str:
 
 def claim_past_gates(caller: Caller, request: dict[str, Any], rows: list[Row]) -> ClaimResult:
     """Return the result of a claim, after asking the limit of attempts and the breaker."""
-    if rows[0]["id"] is None and rows[0]["concurrency"] and not rows[0]["paused"]:
+    if rows[0]["id"] is None and rows[0]["concurrency"] and not is_stopped(rows[0]):
         return claim_within_limit(caller, request, rows[0])
     return resolve_claim(caller, request, rows)
 
@@ -193,7 +203,7 @@ def urgency(row: Row) -> tuple[int, UUID]:
 
 def resolve_claim(caller: Caller, request: dict[str, Any], rows: list[Row]) -> ClaimResult:
     """Return the result of a claim, after asking a breaker that is not closed."""
-    task, is_empty = request["task"], rows[0]["id"] is None and not rows[0]["paused"]
+    task, is_empty = request["task"], rows[0]["id"] is None and not is_stopped(rows[0])
     if is_empty and rows[0]["gate"]:
         return claim_past_breaker(caller, request, rows[0])
     if is_empty and task and not rows[0]["plan_paused"]:
@@ -252,7 +262,9 @@ def result_of(rows: list[Row], *, now: datetime) -> ClaimResult:
         )
     due = first["next_due_at"]
     wait = settings.TENFOUR["POLL_SECONDS"]
-    if due is not None:
+    if (until := first["waits_until"]) and not first["paused"]:
+        wait = math.ceil((until - now).total_seconds())
+    elif due is not None:
         wait = max(1, min(wait, math.ceil((due - now).total_seconds())))
     return empty_result(first, empty_reason(first), retry_after_s=wait)
 
@@ -261,6 +273,7 @@ def empty_result(why: Row, reason: str, *, retry_after_s: int) -> ClaimResult:
     return ClaimResult(
         reason=reason,
         next_due_at=why["next_due_at"],
+        waits_until=why["waits_until"],
         retry_after_s=retry_after_s,
         pending_instructions=why["pending_instructions"],
     )
@@ -269,7 +282,14 @@ def empty_result(why: Row, reason: str, *, retry_after_s: int) -> ClaimResult:
 def empty_reason(why: Row) -> str:
     if why["paused"]:
         return AGENT_PAUSED
+    if why["waits_until"]:
+        return AGENT_WAITS
     return "plan_paused" if why["plan_paused"] else NO_TASK
+
+
+def is_stopped(why: Row) -> bool:
+    """Whether the agent itself gets no task: a person has paused it, or it waits for a limit."""
+    return bool(why["paused"] or why["waits_until"])
 
 
 def count_pending(agent: Agent) -> int:
@@ -358,6 +378,11 @@ def require_attempt(result: ClaimResult, agent_name: str, task_id: UUID) -> UUID
             f"The agent {agent_name} already runs as many attempts at once as it may.",
             retry_after_s=result.retry_after_s,
         )
+    if result.reason == AGENT_WAITS:
+        raise AgentWaits(
+            f"The agent {agent_name} waits for a limit until {result.waits_until:%FT%TZ}.",
+            retry_after_s=result.retry_after_s,
+        )
     if result.reason == NO_TASK:
         raise TaskLocked("The task is being changed.", retry_after_s=result.retry_after_s)
     if not result.rows:
@@ -374,18 +399,3 @@ def paused_error(task_id: UUID, reason: str | None) -> InvalidTransition:
         current=row["state"],
         allowed=allowed_moves(row["state"], Who.AGENT),
     )
-
-
-def fetch_last_progress(owners: Mapping[UUID, UUID]) -> dict[UUID, Any]:
-    """Return the progress that the attempt before the live one reported last, by task.
-
-    `owners` maps each row of a task, earlier runs included, to the task that carries it on.
-    """
-    rows = (
-        Attempt.objects.filter(task_id__in=owners, outcome__isnull=False)
-        .exclude(progress=None)
-        .order_by("task_id", "-number")
-        .distinct("task_id")
-    )
-    last = sorted(rows.values_list("number", "task_id", "progress"), key=lambda row: row[0])
-    return {owners[task_id]: progress for _, task_id, progress in last}

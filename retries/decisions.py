@@ -14,9 +14,23 @@ HOPELESS = ("permission_denied", "conflicting_requirements", "impossible")
 UNAVAILABLE = "service_unavailable"
 MALFORMED = "malformed_task"
 # known errors that no further attempt can fix, with the reason to ask a person
-NEEDS = {"quota": "needs_quota", "authentication": "needs_credentials"}
+NEEDS = {
+    "quota": "needs_quota",
+    "authentication": "needs_credentials",
+    "missing_token": "needs_credentials",
+    "forbidden": "needs_permission",
+    "protected_branch": "needs_permission",
+    "disk_full": "no_retry_helps",
+    "context_too_long": "no_retry_helps",
+}
+# known errors that say that the agent's account is at a limit; a quota does if it names its reset
+LIMITS = ("usage_limit", "rate_limit", "overloaded")
+AGENT_WAITS = "agent_waits"
+MOST_LIMIT_S = 8 * 86_400.0  # the longest wait of an agent
+# a wait without a stated time: the first, and the longest after it has doubled
+FIRST_WAIT_S, MOST_STEP_S = 60, 900
 SAME_FAILURE_AGAIN = "same_failure_again"
-MOST_WAIT_S = 900.0  # the longest wait that an error's text can ask for
+MOST_WAIT_S = 900.0  # the longest wait of a task that an error's text can ask for
 # the exit codes of `timeout` and of a program that was killed
 KILLED = (124, 137)
 # the reasons of a success: a verification ran, or the agent says so
@@ -36,6 +50,7 @@ class Evidence:
     title: str = ""
     wait_s: float | None = None
     same_as: int | None = None
+    is_wait: bool = False  # if the known error says to wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +89,27 @@ class Case:
 
     @property
     def needs(self) -> str:
-        """The reason to ask a person at once for what is missing, by policy; else empty.
-
-        A quota that is back within the longest wait is a rate limit.
-        """
-        wait_s = self.evidence.wait_s
-        is_back_soon = self.policy.obeys_waits and wait_s is not None and wait_s <= MOST_WAIT_S
-        if not self.policy.asks_at_once or is_back_soon:
+        """The reason to ask a person at once for what is missing, by policy; else empty."""
+        if not self.policy.asks_at_once or self.is_back_soon:
             return ""
         return NEEDS.get(self.evidence.known_error, "")
+
+    @property
+    def is_back_soon(self) -> bool:
+        """Whether a used-up quota names a reset that can be waited for, by policy."""
+        wait_s = self.evidence.wait_s
+        is_named = self.evidence.known_error == "quota" and wait_s is not None
+        return self.policy.obeys_waits and is_named and (wait_s or 0) <= MOST_LIMIT_S
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether the agent's account is at a limit, by policy.
+
+        In the output of a verification, or after a timeout, a limit may be of any service.
+        """
+        says = self.evidence.known_error in LIMITS and self.policy.obeys_waits
+        is_own = self.exit_code is None and self.failure_type == FailureType.EXECUTION_ERROR
+        return is_own and (says or self.is_back_soon)
 
     @property
     def is_same_again(self) -> bool:
@@ -90,10 +117,18 @@ class Case:
 
     @property
     def named_wait_s(self) -> float | None:
-        """The wait that the error names, by policy and up to the most; None if it names none."""
-        if self.evidence.wait_s is None or not self.policy.obeys_waits:
+        """The wait that the error asks for, by policy and up to the most; None if it asks for none.
+
+        Without a stated time it is a minute, and doubles with each retry of the task.
+        """
+        if not self.policy.obeys_waits:
             return None
-        return min(self.evidence.wait_s, MOST_WAIT_S)
+        if self.evidence.wait_s is not None:
+            return min(self.evidence.wait_s, MOST_LIMIT_S if self.is_limit else MOST_WAIT_S)
+        if not self.evidence.is_wait:
+            return None
+        doublings = 0 if self.is_limit else min(self.retry_count, 10)
+        return float(min(FIRST_WAIT_S * 2**doublings, MOST_STEP_S))
 
     @property
     def is_unverified(self) -> bool:
@@ -129,6 +164,7 @@ class Decision:
     """The next state of the task, with the reason and the time.
 
     `counts` adds a retry to the round; without `is_about_agent` the agent's breaker ignores it.
+    With `agent_waits` the attempt is no failure, and its agent gets no task during the delay.
     """
 
     to: TaskState
@@ -138,6 +174,7 @@ class Decision:
     failure_type: FailureType | None = None
     delay_s: float = 0.0
     evidence: Evidence | None = None  # if the decision rests on it
+    agent_waits: bool = False
 
 
 def exhausted(case: Case, reason: str, *, counts: bool = True) -> Decision:
@@ -178,6 +215,11 @@ TABLE: list[tuple[Callable[[Case], bool], Callable[[Case], Decision]]] = [
         lambda c: c.non_retryable,
         lambda c: exhausted(c, "non_retryable"),
     ),
+    # A limit says the same again, and no file changes.
+    (
+        lambda c: c.is_limit,
+        lambda c: Decision(TaskState.RETRY, AGENT_WAITS, evidence=c.evidence, agent_waits=True),
+    ),
     (
         lambda c: c.is_same_again,
         lambda c: Decision(
@@ -212,9 +254,9 @@ def decide(case: Case) -> Decision:
         decision = replace(decision, evidence=case.evidence)
     return replace(
         decision,
-        failure_type=case.failure_type,
+        failure_type=None if decision.agent_waits else case.failure_type,
         delay_s=delay,
-        is_about_agent=case.is_about_agent,
+        is_about_agent=case.is_about_agent and not decision.agent_waits,
     )
 
 

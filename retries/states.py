@@ -36,6 +36,8 @@ class Reason(TextChoices):
     # by the project's policies
     NEEDS_QUOTA = "needs_quota"
     NEEDS_CREDENTIALS = "needs_credentials"
+    NEEDS_PERMISSION = "needs_permission"
+    NO_RETRY_HELPS = "no_retry_helps"
     SAME_FAILURE_AGAIN = "same_failure_again"
 
 

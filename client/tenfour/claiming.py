@@ -29,6 +29,7 @@ WHY = {
     "no_task": "No task is waiting",
     "breaker_open": "The agent's circuit breaker is open",
     "agent_paused": "The agent is paused",
+    "agent_waits": "The agent waits for a limit of its account to reset",
     "plan_paused": "The plan is paused",
     "concurrency_limit": "The agent is at its concurrency limit",
     "server_away": "Tenfour cannot be reached",

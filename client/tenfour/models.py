@@ -337,6 +337,8 @@ class Agent(Value):
     name: str = ""
     paused: bool = False
     silent: bool = False
+    waits_until: datetime | None = None
+    waits_for: str = ""
     concurrency: int | None = None
     running: int = 0
     waiting: int = 0

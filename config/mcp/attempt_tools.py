@@ -29,6 +29,7 @@ NOTHING = {
     "no_task": "There is no task to do.",
     "breaker_open": "Too many consecutive attempts failed, so your tasks are on hold for a while.",
     "agent_paused": "A person has paused you, so you get no tasks.",
+    "agent_waits": "Your account is at a limit, so you get no tasks until it resets.",
     "plan_paused": "The plan of your tasks is paused.",
     "concurrency_limit": "You already work on as many tasks as you may.",
 }

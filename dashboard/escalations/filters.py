@@ -17,11 +17,12 @@ REASONS: dict[str, tuple[str, ...]] = {
     "failed": (
         R.MAX_RETRIES_EXCEEDED,
         R.NON_RETRYABLE,
+        R.NO_RETRY_HELPS,
         R.SAME_FAILURE_AGAIN,
         R.RELEASES_EXHAUSTED,
         R.SERVICE_UNAVAILABLE,
     ),
-    "permission": (R.PERMISSION_DENIED, R.NEEDS_CREDENTIALS, R.NEEDS_QUOTA),
+    "permission": (R.PERMISSION_DENIED, R.NEEDS_PERMISSION, R.NEEDS_CREDENTIALS, R.NEEDS_QUOTA),
     "asks": (*QUESTIONS, R.NEEDS_CONFIRMATION),
     "no-answer": (R.INSTRUCTION_IGNORED,),
     "conflict": (R.CONFLICTING_REQUIREMENTS,),

@@ -27,6 +27,9 @@ REASONS = {
     "questions_exhausted": "its agent asked again after several questions without an answer",
     "needs_quota": "a quota or credit is used up",
     "needs_credentials": "credentials are missing or wrong",
+    "needs_permission": "a permission is missing",
+    "no_retry_helps": "a retry can’t change what failed",
+    "agent_waits": "its agent waits for a limit of its account to reset",
     "same_failure_again": "the same error came back and no file had changed",
     "expired": "no answer in time",
 }

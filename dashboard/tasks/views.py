@@ -143,7 +143,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         list_steps=find_steps(visit, row),
         row=row,
         due=describe_status(row, now=now),
-        hold=find_hold(row),
+        hold=find_hold(row, now=now),
         actions=actions,
         asked=wanted if wanted in actions and wanted and wanted.question else None,
         question=detail_queries.build_open_escalation(row),

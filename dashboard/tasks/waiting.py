@@ -21,6 +21,7 @@ ASKED = {
     Reason.PERMISSION_DENIED: "permission",
     Reason.NEEDS_CREDENTIALS: "credentials",
     Reason.NEEDS_QUOTA: "quota",
+    Reason.NEEDS_PERMISSION: "permission",
     Reason.CONFLICTING_REQUIREMENTS: "conflict",
     Reason.SERVICE_UNAVAILABLE: "service",
     Reason.IMPOSSIBLE: "impossible",
@@ -41,7 +42,7 @@ class Hold:
         return StatusText(f"on hold, {self.short}", "calm", self.icon)
 
 
-def find_hold(row: Any) -> Hold | None:
+def find_hold(row: Any, *, now: datetime) -> Hold | None:
     """Return what holds back a task that is queued or to be retried, or None."""
     if row.state not in (TaskState.QUEUED, TaskState.RETRY):
         return None
@@ -50,6 +51,8 @@ def find_hold(row: Any) -> Hold | None:
         return Hold("plan paused", "its plan is paused", "pause")
     if row.agent.paused:
         return Hold(f"{name} paused", f"{name} is paused", "pause")
+    if (until := row.agent.waits_until) and until > now:
+        return Hold(f"{name} at a limit", f"{name} waits for a limit of its account", "clock")
     if breaker_state(row.agent) == BreakerState.OPEN:
         return Hold(f"{name} open", f"the breaker for {name} is open", "c-open")
     return None
@@ -59,7 +62,7 @@ def describe_status(row: Any, *, now: datetime) -> StatusText:
     """Return the status of a task; `row` has the extras of `dashboard.tasks.queries`."""
     match row.state:
         case TaskState.QUEUED:
-            return describe_queued(row)
+            return describe_queued(row, now=now)
         case TaskState.RUNNING:
             return describe_running(row, now=now)
         case TaskState.RETRY:
@@ -87,8 +90,8 @@ def describe_escalated(row: Any) -> StatusText:
     return StatusText(ASKED.get(asked, failed))
 
 
-def describe_queued(row: Any) -> StatusText:
-    if hold := find_hold(row):
+def describe_queued(row: Any, *, now: datetime) -> StatusText:
+    if hold := find_hold(row, now=now):
         return hold.status
     if row.place is None:
         return StatusText(f"{AHEAD_CAP - 1}+ ahead", "calm", "clock")
@@ -109,7 +112,7 @@ def describe_running(row: Any, *, now: datetime) -> StatusText:
 
 def describe_retry(row: Any, *, now: datetime) -> StatusText:
     left = (row.due_at - now).total_seconds()
-    if hold := find_hold(row):
+    if hold := find_hold(row, now=now):
         return hold.status
     if left <= 0:
         return StatusText("due now", "amber", "clock")

@@ -34,6 +34,11 @@ class AgentOut(Schema):
     id: UUID = Field(description="the agent's id")
     name: str = Field(description="unique in the project")
     paused: bool = Field(description="true if it gets no new tasks")
+    waits_until: datetime | None = Field(
+        description="when a limit of its account resets: until then it gets no new tasks; "
+        "null or past if it does not wait"
+    )
+    waits_for: str = Field(description="the line that names the last such limit; empty if none")
     concurrency: int | None = Field(description=CONCURRENCY_HELP)
     system_text: str = Field(description="the text before every prompt of the agent's tasks")
     running: int = Field(description="running attempts")
@@ -52,6 +57,8 @@ class AgentOut(Schema):
                 "id": AGENT_ID,
                 "name": "coder",
                 "paused": False,
+                "waits_until": None,
+                "waits_for": "",
                 "concurrency": 4,
                 "system_text": "You work on the ledger. Run the tests before you report.",
                 "running": 1,
@@ -130,6 +137,8 @@ def agent_out(agent: Any, silent: Collection[UUID]) -> dict[str, Any]:
         "id": agent.id,
         "name": agent.name,
         "paused": agent.paused,
+        "waits_until": agent.waits_until,
+        "waits_for": agent.waits_for,
         "concurrency": agent.concurrency,
         "system_text": agent.system_text,
         "running": agent.running,

@@ -68,7 +68,7 @@ def texts_of(report: Report) -> tuple[str, str, str]:
 def find_evidence(*texts: str, now: datetime) -> Evidence | None:
     """Return the known error that decides what comes next, with the wait that it names, or None.
 
-    A quota that names a short wait is a rate limit.
+    A quota that names its reset is a limit that is waited for.
     """
     found = known_errors.find(*texts)
     if found is None or (found.error.name not in NEEDS and found.error.action != Action.WAIT):
@@ -76,9 +76,12 @@ def find_evidence(*texts: str, now: datetime) -> Evidence | None:
     if ASSERTION.search(found.line) or find_failing_test(*texts):
         return None
     wait_s = None
-    if found.error.name != "authentication":
+    is_wait = found.error.action == Action.WAIT
+    if is_wait or found.error.name == "quota":
         wait_s = find_wait_s("\n".join(lines_around(found.line, texts)), now=now)
-    return Evidence(cut_line(found.line), found.error.name, found.error.title, wait_s)
+    return Evidence(
+        cut_line(found.line), found.error.name, found.error.title, wait_s, is_wait=is_wait
+    )
 
 
 def lines_around(line: str, texts: tuple[str, ...]) -> list[str]:

@@ -18,6 +18,7 @@ from ledger.tasks.spec import Backoff
 from ledger.text import describe_exit
 from ledger.timestamps import format_timestamp
 from ledger.tokens import Caller, TrustedCaller
+from retries.agent_waits import store_wait
 from retries.attempt_traces import trace_report
 from retries.attempts import fast_path
 from retries.attempts.consequences import follow
@@ -133,6 +134,8 @@ def with_task(decision: dict[str, Any], task_id: UUID, state: str, version: int)
 def settle(row: Row, report: Report, *, caller: Caller, now: datetime) -> Reply | None:
     """Decide, and write everything that follows; None where the task has changed since `row`."""
     decision = decide(case_of(row, report, now=now))
+    if decision.agent_waits:
+        decision = store_wait(row["agent_id"], decision, now=now)
     error = error_of(report, decision)
     fields = decision_fields(decision, now=now)
     moved = end_attempt(
@@ -243,6 +246,8 @@ def decision_fields(decision: Decision, *, now: datetime) -> dict[str, Any]:
 
 
 def outcome_of(decision: Decision) -> Outcome:
+    if decision.agent_waits:
+        return Outcome.RELEASED
     match decision.to:
         case TaskState.DONE:
             return Outcome.SUCCESS
@@ -275,6 +280,7 @@ def end_attempt(
         attempt=row["attempt_id"],
         result=Jsonb(report.result),
         retry_count=row["retry_count"] + decision.counts,
+        granted=int(decision.agent_waits),
         error=error,
         reason=decision.reason,
         due_at=now + timedelta(seconds=decision.delay_s),

@@ -86,7 +86,8 @@ KINDS = {
 }
 SETS = {
     TaskState.DONE: "result = %(result)s",
-    TaskState.RETRY: "retry_count = %(retry_count)s, error = %(error)s, due_at = %(due_at)s",
+    TaskState.RETRY: "retry_count = %(retry_count)s, error = %(error)s, due_at = %(due_at)s, "
+    "attempt_limit = t.attempt_limit + %(granted)s",
     TaskState.FAILED: "retry_count = %(retry_count)s, error = %(error)s",
     TaskState.ESCALATED: "retry_count = %(retry_count)s, error = %(error)s",
     TaskState.BLOCKED: "error = %(error)s",

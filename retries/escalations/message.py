@@ -27,6 +27,8 @@ SENTENCES = {
     "questions_exhausted": "Its agent asks again, after several questions without an answer.",
     "needs_quota": "A quota or credit is used up, and a retry cannot change that.",
     "needs_credentials": "Credentials are missing or wrong, and a retry cannot change that.",
+    "needs_permission": "A permission is missing, and a retry cannot change that.",
+    "no_retry_helps": "A retry cannot change what failed.",
     "same_failure_again": "The same error came back, and no file had changed.",
     "checkpoint": "Its plan asks a question.",
 }

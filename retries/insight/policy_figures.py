@@ -5,6 +5,7 @@ from typing import Any
 
 from ledger import sql
 from ledger.models import Project
+from retries.decisions import NEEDS
 from retries.models import InsightFigure
 from retries.policies.editing import NAMES, read_policies
 from retries.policies.replay import DAYS, LEAST_TASKS, replay_policy
@@ -14,7 +15,7 @@ PANEL = "policies"
 MOST_LISTED = 20
 # the reasons of the escalations that each policy opens
 REASONS = {
-    "ask_at_once": (Reason.NEEDS_QUOTA, Reason.NEEDS_CREDENTIALS),
+    "ask_at_once": tuple(set(NEEDS.values())),
     "ask_on_same_failure": (Reason.SAME_FAILURE_AGAIN,),
 }
 ASKED = """select reason, count(*) as asked from retries_escalation

@@ -309,7 +309,7 @@ left join lateral (
 ) next on true
 where e.project_id = %(project)s and e.opened_at >= %(since)s and e.reason = any(%(reasons)s)"""
 REASONS = {
-    "ask_at_once": tuple(NEEDS.values()),
+    "ask_at_once": tuple(set(NEEDS.values())),
     "ask_on_same_failure": (SAME_FAILURE_AGAIN,),
     "obey_waits": (),
 }

@@ -12,7 +12,6 @@ from ledger.moves import CHECKPOINT
 from ledger.sealing import unseal
 from ledger.sql import Row
 from ledger.tasks.lineage import fetch_lineages
-from retries import claims
 from retries.failures import fixes
 from retries.models import Escalation
 from retries.retry_context.block import (
@@ -76,7 +75,7 @@ def load_histories(task_ids: Iterable[UUID], *, typed: bool = False) -> dict[UUI
         found = {name.removeprefix(FAILURE_PREFIX): value for name, value in row.items()}
         ended[owners[row["task_id"]]].append(found)
     answers = find_answers(owners, read_escalations(owners, typed=typed))
-    progress = claims.fetch_last_progress(owners)
+    progress = fetch_last_progress(owners)
     trials, known = find_trials(ids), find_known_fixes(ended.values())
     return {
         id: build_history(ended[id], answers.get(id), progress.get(id), trials.get(id), known)
@@ -295,3 +294,18 @@ def render_prompt(row: Row, context: str, *, system: str) -> str:
         skipped_needs=row["skipped_needs"] or (),
     )
     return join_prompt(xml, context, system=system)
+
+
+def fetch_last_progress(owners: Mapping[UUID, UUID]) -> dict[UUID, Any]:
+    """Return the progress that the attempt before the live one reported last, by task.
+
+    `owners` maps each row of a task, earlier runs included, to the task that carries it on.
+    """
+    rows = (
+        Attempt.objects.filter(task_id__in=owners, outcome__isnull=False)
+        .exclude(progress=None)
+        .order_by("task_id", "-number")
+        .distinct("task_id")
+    )
+    last = sorted(rows.values_list("number", "task_id", "progress"), key=lambda row: row[0])
+    return {owners[task_id]: progress for _, task_id, progress in last}

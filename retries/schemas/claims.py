@@ -100,6 +100,9 @@ class ClaimOut(Schema):
     reason: str | None = Field(description="why 'data' is empty, such as no_task or breaker_open")
     next_due_in_ms: int | None = Field(description="milliseconds until the next retry is due")
     retry_after_s: int = Field(description="seconds to wait before the next claim")
+    waits_until: datetime | None = Field(
+        description="with the reason agent_waits, when the limit of the agent's account resets"
+    )
     pending_instructions: int = Field(description="instructions that wait for the agent")
     made: UUID | None = Field(
         None, description="with ?claim=true, the new task; it is queued if 'data' is empty"
@@ -112,6 +115,7 @@ class ClaimOut(Schema):
                 "reason": None,
                 "next_due_in_ms": None,
                 "retry_after_s": 0,
+                "waits_until": None,
                 "pending_instructions": 0,
             }
         }
@@ -156,6 +160,7 @@ def claim_out(
         "reason": found.reason,
         "next_due_in_ms": max(0, round((due - now).total_seconds() * 1000)) if due else None,
         "retry_after_s": found.retry_after_s,
+        "waits_until": found.waits_until,
         "pending_instructions": found.pending_instructions,
     }
 

@@ -17,6 +17,12 @@ QUOTA = {"evidence": Evidence("credit balance is too low", "quota", "Quota or cr
 LOGIN = {"evidence": Evidence("not logged in", "authentication", "Not authenticated")}
 AGAIN = {"evidence": Evidence("1 failed", same_as=1)}
 SOON = {"evidence": Evidence("quota, retry in 20s", "quota", "Quota", wait_s=20)}
+LATE = {"evidence": Evidence("quota, resets in 9 days", "quota", "Quota", wait_s=9 * 86_400)}
+LIMIT = {"evidence": Evidence("hit your limit", "usage_limit", "Limit", is_wait=True)}
+BUSY = {"evidence": Evidence("overloaded", "overloaded", "Overloaded", is_wait=True)}
+AWAY = {"evidence": Evidence("503", "service_away", "Service unavailable", is_wait=True)}
+FULL = {"evidence": Evidence("No space left on device", "disk_full", "Disk full")}
+SCOPE = {"evidence": Evidence("missing scope", "forbidden", "Forbidden")}
 ON = {"policy": Policy(asks_at_once=True, obeys_waits=True, asks_on_same_failure=True)}
 
 
@@ -75,7 +81,20 @@ ON = {"policy": Policy(asks_at_once=True, obeys_waits=True, asks_on_same_failure
         (FAILED | LOGIN | ON, "escalated", "needs_credentials", False),
         (FAILED | AGAIN | ON, "escalated", "same_failure_again", True),
         (FAILED | AGAIN | ON | LAST, "escalated", "same_failure_again", True),
-        (FAILED | SOON | ON, "retry", "attempts_left", True),
+        (FAILED | FULL | ON, "escalated", "no_retry_helps", False),
+        (FAILED | SCOPE | ON, "escalated", "needs_permission", False),
+        (FAILED | LATE | ON, "escalated", "needs_quota", False),
+        # a limit of the agent's account is no failure
+        (FAILED | SOON | ON, "retry", "agent_waits", False),
+        (FAILED | LIMIT | ON, "retry", "agent_waits", False),
+        (FAILED | LIMIT | ON | LAST, "retry", "agent_waits", False),
+        (FAILED | BUSY | ON | LAST, "retry", "agent_waits", False),
+        (FAILED | LIMIT | ON | {"number": 2, "exit_code": 1}, "retry", "attempts_left", True),
+        (FAILED | LIMIT | ON | {"type": TIMEOUT}, "retry", "attempts_left", True),
+        (FAILED | LIMIT | LAST, "failed", "max_retries_exceeded", True),
+        (FAILED | LIMIT | ON | {"abort_asked": True}, "aborted", "user_abort", False),
+        (FAILED | AWAY | ON, "retry", "attempts_left", True),
+        (FAILED | AWAY | ON | LAST, "failed", "max_retries_exceeded", True),
         (FAILED | QUOTA, "retry", "attempts_left", True),
         (FAILED | LOGIN, "retry", "attempts_left", True),
         (FAILED | AGAIN, "retry", "attempts_left", True),
@@ -124,6 +143,9 @@ def test_the_type_of_a_failure(case: dict[str, Any], type: str | None) -> None:
         (FAILED | {"code": "conflicting_requirements"}, False),
         (FAILED | {"code": "impossible"}, False),
         (FAILED | {"code": "malformed_task"}, False),
+        (FAILED | LIMIT | ON, False),
+        (FAILED | BUSY | ON, False),
+        (FAILED | AWAY | ON, True),
         ({"status": "success", "exit_code": 124}, False),
         (FAILED | {"type": TIMEOUT, "exit_code": 137}, False),
     ],
@@ -139,27 +161,34 @@ def test_the_breaker_hears_only_what_is_about_the_agent(
     [
         (20.5, None, True, 20.5),
         (20, 3, True, 3),
-        (7200, None, True, 900),
+        (7200, None, True, 7200),
+        (9 * 86_400, None, True, 8 * 86_400),
         (0, None, True, 0),
         (20, None, False, 5),
-        (None, None, True, 5),
+        (None, None, True, 60),
     ],
 )
 def test_a_rate_limit_waits_as_long_as_it_says(
     named: float | None, asked: int | None, on: bool, waits: float
 ) -> None:
-    """At most 15 minutes; what the agent asks for comes first, and the backoff last."""
+    """At most 8 days; what the agent asks for comes first, and the backoff last."""
     case = Case(
         status="failure",
-        evidence=Evidence("429 Too Many Requests", "rate_limit", "Rate limit", wait_s=named),
+        evidence=Evidence("429 Too Many Requests", "rate_limit", "Rate limit", named, is_wait=True),
         policy=Policy(obeys_waits=on),
         retry_after_s=asked,
         backoff=Backoff(base_delay_ms=5000, jitter=False),
     )
     decision = decide(case)
     assert (decision.to, decision.delay_s) == (TaskState.RETRY, waits)
-    is_used = on and named is not None and asked is None
-    assert decision.evidence == (case.evidence if is_used else None)
+    assert decision.evidence == (case.evidence if on else None)
+
+
+@pytest.mark.parametrize(("retries", "waits"), [(0, 60), (1, 120), (3, 480), (4, 900), (99, 900)])
+def test_a_service_that_is_away_is_asked_again_later_each_time(retries: int, waits: float) -> None:
+    """RTY-6"""
+    decision = decide(Case(status="failure", retry_count=retries, attempt_limit=200, **AWAY, **ON))
+    assert (decision.to, decision.delay_s, decision.counts) == (TaskState.RETRY, waits, True)
 
 
 def test_the_known_errors_that_ask_say_so_in_their_table() -> None:
