@@ -100,7 +100,9 @@ def find_wait_s(text: str, *, now: datetime) -> float | None:
     >>> find_wait_s("Please try again in 1m26.4s.", now=datetime(2026, 11, 22, tzinfo=UTC))
     86.4
     """
-    found = [read_amount(match) for form in (SPOKEN, FIELD) for match in form.finditer(text)]
+    found: list[float | None] = [
+        read_amount(match) for form in (SPOKEN, FIELD) for match in form.finditer(text)
+    ]
     found += [seconds_until(read_stamp(match, now=now), now) for match in STAMP.finditer(text)]
     if not any(wait is not None for wait in found):
         found = [read_header(match, now=now) for match in HEADER.finditer(text)]
