@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from ledger import encryption
 from ledger.errors import Invalid
 from retries.models import Channel
-from retries.notifications import encryption, person_services
+from retries.notifications import person_services
 from retries.notifications.connect_guard import Connections
 from retries.notifications.messages import Message
 from retries.notifications.service_plugins import find_plugin, make_asset
