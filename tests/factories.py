@@ -25,7 +25,7 @@ def make_project(name: str = "default") -> Project:
 
 def as_name(text: str) -> str:
     """Return the part of a hostile text that is a valid agent name."""
-    return stripped(text)[:64].strip()
+    return stripped(text)[:64].strip().replace("/", "|").replace("\\", "|")
 
 
 def make_agent(name: str = "coder", *, project: Project | None = None) -> Agent:

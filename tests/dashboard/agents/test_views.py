@@ -22,7 +22,7 @@ from tests.dashboard.agents.conftest import URL, names, row_of
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import Part, html, key, words
 from tests.dashboard.worked import claimed, enqueued, failed, make_task
-from tests.factories import make_agent, make_project, make_token, pull, send, tick
+from tests.factories import as_name, make_agent, make_project, make_token, pull, send, tick
 
 QUESTIONS = ("", "?ask=reset", "?ask=trip", "?ask=close", "?ask=nonsense")
 HOSTILE = "<script>alert(1)</script>\u202e &amp;"
@@ -403,7 +403,7 @@ def test_an_agent_page_shows_its_error_budget(browser: Client, agent: Agent, now
 def test_hostile_names_are_escaped(
     browser: Client, project: object, now: datetime, path: str
 ) -> None:
-    hostile = make_agent(HOSTILE.replace("\u202e", ""))  # which no name has
+    hostile = make_agent(as_name(HOSTILE))
     send(hostile, HOSTILE, now=now - timedelta(hours=1))
     response = browser.get(path.format(one=f"{URL}{hostile.pk}/"))
     raw = response.content.decode()

@@ -22,6 +22,7 @@ with caller as materialized (
         version = t.version + 1, updated_at = %(now)s
     from ledger_agent a where a.id = (select agent_id from caller) and not a.paused and not exists
         (select from held)
+            and (a.waits_until is null or a.waits_until <= %(now)s)
             and (%(limited)s or a.concurrency is null)
             and (%(ruled)s or (select true from ledger_standinginstruction r
             where r.project_id = a.project_id and (r.agent_id is null or r.agent_id = a.id)

@@ -177,7 +177,7 @@ def test_nonsense_six_times_fails_the_batch(model: ModelServer, nonsense: Raw, r
     [
         (("drop_table", {}), "there is no such tool"),
         (("update_task", {"task_order": 0}), "greater than or equal to 1"),
-        (("update_task", {"task_order": 1, "task_status": "done"}), "'success' or 'failed'"),
+        (("update_task", {"task_order": 1, "task_status": "done"}), "'failed' or 'dropped'"),
         (("append_messages_to_task", {"task_order": 1, "message_id_range": [-1, 2]}), "equal to 0"),
     ],
 )
