@@ -157,6 +157,6 @@ def test_all_patterns_are_found() -> None:
         "retries.failures.known_errors.KNOWN_ERRORS[3].pattern",
         "retries.failures.fingerprints.mask_line.",
         "ledger.secret_forms.BY_FORM[",
-        "ledger.planfile.outline, line ",
+        "tenfour.agent_doctor, line ",
     ):
         assert known in homes, known

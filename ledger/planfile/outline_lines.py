@@ -6,17 +6,18 @@ from dataclasses import dataclass, replace
 
 from ledger.planfile.fences import find_fences
 
+# How far into a line to look for marks; looking further would cost quadratic time.
+LOOK = 1000
+
 HEADING = re.compile(r"\s{0,3}(#{1,6})(?:[ \t]+|(?=\[))(.*)")
 DOTTED = r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,9}"
 DONE_MARKS = frozenset("xX✓✔✅☑")
 BOX = re.compile(
     r"([\s>]*)(?:([-*+•–—]|[0-9]{1,4}[.)])(\s*))?\[([^\[\]]{0,4})\](\*?)(?![(:\[])(\s*)(.*)", re.S
 )
-# ☐ and ⬜ are open, ☑ is done; nobody knows what ☒ means.
+# ☐ and ⬜ are open, ☑ is done, ☒ is either; reads at most LOOK characters.
 DRAWN_BOX = re.compile(r"([\s>]*)(?:[-*+•]|[0-9]{1,4}[.)])?\s*([☐☑☒⬜🔲])\ufe0f?\s*(\S.*)", re.S)
 DRAWN = frozenset("☐☑☒⬜🔲")
-# How far into a line to look for marks; looking further would cost quadratic time.
-LOOK = 1000
 STRAY_BOX = re.compile(r"\[ ?\](?!\()")
 INLINE_CODE = re.compile(r"`[^`\n]*`")
 UNSEEN = "\ufeff\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -28,11 +29,12 @@ NUMBER = re.compile(
     re.I | re.S,
 )
 TASK_HEADING = re.compile(
-    rf"(?:\[([^\[\]]{{0,3}})\]\s*)?[^\w\[]{{0,12}}task\s*(?:[#-]?\s*({DOTTED})(?![0-9A-Za-z])"
-    r"[*_]{0,3}\s*[-:.)–—]*|[*_]{0,3}\s*[:–—])[*_]{0,3}\s*(.*)",
+    rf"(?:\[([^\[\]]{{0,3}})\]\s*+)?[^\w\[]{{0,12}}task\s*+(?:(?:[#-]\s*+)?({DOTTED})(?![0-9A-Za-z])"
+    r"[*_]{0,3}\s*+[-:.)–—]*+|[*_]{0,3}\s*+[:–—])[*_]{0,3}\s*+(.*)",
     re.I,
 )
 TICK = r"[✅☑✔✓]\ufe0f?"
+# This reads at most LOOK characters.
 DONE_WORD = re.compile(
     rf"^(?:{TICK}|\[(?:done|completed?|finished)\])[\s:–—-]*|"
     rf"[\s:–—-]*(?:{TICK}|\[(?:done|completed?|finished)\]|\((?-i:DONE|COMPLETED?|{TICK})\)|"
@@ -40,6 +42,7 @@ DONE_WORD = re.compile(
     re.I,
 )
 STATUS = re.compile(r"[\s>*_+-]{0,40}status[*_]{0,3}\s*:[*_]{0,3}\s*(.*)", re.I)
+# This reads at most LOOK characters.
 DONE_STATUS = re.compile(
     rf"(?:{TICK}\s*)?[*_`]{{0,3}}(?:done|completed?|finished|implemented|merged|shipped|closed)"
     rf"[*_`]{{0,3}}[.!]?(?:\s*{TICK})?(?:\s*(?:[-–—(,]|on\b|at\b)?\s*[0-9][0-9./: T-]*\)?)?",
@@ -47,7 +50,9 @@ DONE_STATUS = re.compile(
 )
 PARALLEL = re.compile(r"\[P\]\s*")
 STORY = re.compile(r"\[((?:US|Story )[0-9]{1,4})\]\s*", re.I)
+# This reads at most LOOK characters.
 OPTIONAL = re.compile(r"\s*[(\[]optional[)\]]\s*", re.I)
+# This reads at most LOOK characters.
 DEPENDS = re.compile(
     r"\s*[(\[](?:depends(?: on)?|requires|needs|after|blocked by)\b:?\s*([^()\[\]]{1,200})[)\]]",
     re.I,

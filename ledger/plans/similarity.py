@@ -18,7 +18,9 @@ NUMBER = re.compile(
     r"[0-9]+(?:\.[0-9]+)+[.:)]?(?=\s)|[0-9]+[.:)](?=\s))",
     re.I,
 )
-MARKS = re.compile(r"\[(?:P|US[0-9]+|Story[^\]]{0,20}|[ xX]?)\]|\((?:optional|depends on [^)]*)\)")
+MARKS = re.compile(
+    r"\[(?:P|US[0-9]+|Story[^\]]{0,20}|[ xX]?)\]|\((?:optional|depends on [^)]{0,200})\)"
+)
 # Chinese, Japanese, and Korean write words without spaces: each character counts.
 WIDE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 WORD = re.compile(rf"[{WIDE}]|[^\W_{WIDE}]+[+#]*")

@@ -22,9 +22,9 @@ EXIT_CODE = re.compile(r"Exit code (\d{1,3})\b")
 # States of background work that has not ended.
 UNFINISHED = {"running", "pending", "queued", "in_progress"}
 NOTICE = "<task-notification>"
-# Reads at most TEXT_LENGTH characters.
+# This reads at most TEXT_LENGTH characters.
 NOTICE_FIELD = re.compile(r"<(task-id|tool-use-id|status|summary)>([^<]{0,500})</")
-# Reads at most TEXT_LENGTH characters.
+# This reads at most TEXT_LENGTH characters.
 NOTICE_CODE = re.compile(r"\bexit code (\d{1,3})\b")
 
 MOST_SIGNALS = 20

@@ -59,7 +59,7 @@ MESSAGE_LENGTH = 2000
 CODE = re.compile(r"```[^`]{0,2000}```")
 # A sentence that asks; reads at most MESSAGE_LENGTH characters.
 QUESTION = re.compile(r"[^.!?\n]{2,300}\?(?=[\s)\"'*]|$)")
-# Reads at most MESSAGE_LENGTH characters.
+# This reads at most MESSAGE_LENGTH characters.
 COURTESY = re.compile(r"\b(?:anything|something) else\b", re.I)
 ASKED = "Tenfour: the question is in the inbox: {url}"
 AGAIN = "Attempt {number} of your task had ended without its result, and the task is yours again."

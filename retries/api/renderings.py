@@ -28,7 +28,9 @@ JSON, TEXT, LINES, MARKDOWN, YAML = (
 
 def text_content(media: str, example: str) -> dict[str, Any]:
     """Return the OpenAPI description of a 200 response that is text of this type."""
-    content = {media: {"schema": {"type": "string"}, "example": example}}
+    # YAML is no string to its reader: it is any number of documents, also none.
+    schema = {} if media == YAML else {"type": "string"}
+    content = {media: {"schema": schema, "example": example}}
     return {"responses": {200: {"description": "OK", "content": content}}}
 
 

@@ -68,7 +68,12 @@ def failed(agent: Agent) -> Task:
     """A task of a plan with a long hostile title, whose only attempt failed."""
     _, (id,) = make_plan("03-01", [(LONG, [])], agent=agent, now=timezone.now())
     Task.objects.filter(pk=id).update(on_exhausted="dead_letter")
-    fail(agent, attempt_of(claim(agent)), now=timezone.now(), message=f"full backup to disk broke {LONG}")
+    fail(
+        agent,
+        attempt_of(claim(agent)),
+        now=timezone.now(),
+        message=f"full backup to disk broke {LONG}",
+    )
     return Task.objects.get(pk=id)
 
 
