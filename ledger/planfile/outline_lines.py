@@ -34,11 +34,11 @@ TASK_HEADING = re.compile(
     re.I,
 )
 TICK = r"[✅☑✔✓]\ufe0f?"
-# This reads at most LOOK characters.
+# "(done)" in a title is no mark, and "- DONE" is one only after a space or another mark.
 DONE_WORD = re.compile(
-    rf"^(?:{TICK}|\[(?:done|completed?|finished)\])[\s:–—-]*|"
-    rf"[\s:–—-]*(?:{TICK}|\[(?:done|completed?|finished)\]|\((?-i:DONE|COMPLETED?|{TICK})\)|"
-    r"(?<=[\s:–—-])(?-i:[:–—-]\s*(?:DONE|COMPLETED?)))[*_]*$",
+    rf"^(?:{TICK}|\[(?:done|completed?|finished)\])[\s:–—-]*|(?<![\s:–—-])(?:"
+    rf"[\s:–—-]*+(?:{TICK}|\[(?:done|completed?|finished)\]|\((?-i:DONE|COMPLETED?|{TICK})\))|"
+    r"[\s:–—-](?:\s*+[:–—-])++\s*+(?-i:DONE|COMPLETED?))[*_]*$",
     re.I,
 )
 STATUS = re.compile(r"[\s>*_+-]{0,40}status[*_]{0,3}\s*:[*_]{0,3}\s*(.*)", re.I)
