@@ -2,6 +2,8 @@
 
 import re
 
+from retries.failures.own_frames import shorten_path
+
 # what the lines below start with; the search is skipped in texts without any
 MARKS = (
     "FAIL",
@@ -42,6 +44,26 @@ FORMS = tuple(
         r"^ *1\) (\w[\w\\]{0,200}::\w{1,200})",  # phpunit
     )
 )
+# the file of a failing test, the most specific forms first
+FILES = tuple(
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        r"^(?:FAILED|ERROR) (\S{1,300}?)::",
+        r"^(?:FAIL|ERROR): \w{1,200} \(([\w.]{1,300})\)",  # unittest
+        r"^ ?FAIL {1,4}([\w@./\\-]{1,300}\.\w{1,5})(?: |$)",  # jest, vitest
+        r"^rspec (\S{1,300}?):\d",
+        r"^ *[\u2715-\u2718\u00d7] [^\n]{0,100}?([\w@./\\-]{1,200}\.(?:spec|test)\.\w{1,4})",
+        r"^ {4,12}([\w./-]{1,200}_test\.go):\d",
+        r"^FAIL\t(\S{1,300})\t",  # go's package
+        r"panicked at (?:'[^\n]{0,300}', )?([\w./\\-]{1,300}\.rs):\d",
+        r"^\[ERROR\] +([\w.$]{1,300})(?::\d+| -- | +Time elapsed)",
+        r"^([\w./\\-]{1,200}\.(?:cc|cpp|cxx)):\d+: Failure",  # googletest
+        r"^([\w./\\-]{1,200}\.py):\d+: [A-Z]\w{1,80}$",
+        r"(?<![\w@./\\-])([\w@./\\-]{1,200}\.(?:spec|test)\.\w{1,4}):\d",
+    )
+)
+# the line and the column in a test's title, and the time that the test took
+MOVING = re.compile(r":\d{1,6}(?::\d{1,6})?(?=\s|$)| \(\d[\d.]{0,10} ?\w{1,7}\)$")
 
 
 def find_failing_test(*texts: str) -> str:
@@ -54,5 +76,18 @@ def find_failing_test(*texts: str) -> str:
         if any(mark in text for mark in MARKS):
             for form in FORMS:
                 if found := form.search(text):
-                    return found[1].strip().replace("::", ".")
+                    return MOVING.sub("", found[1]).strip().replace("::", ".")
+    return ""
+
+
+def find_test_file(*texts: str) -> str:
+    """Return the last two parts of the first failing test's file, or an empty string.
+
+    >>> find_test_file("FAILED tests/test_a.py::TestA::test_b[1-2] - assert 1 == 2")
+    'tests/test_a.py'
+    """
+    for text in texts:
+        for form in FILES:
+            if found := form.search(text):
+                return shorten_path(found[1])
     return ""

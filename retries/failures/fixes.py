@@ -1,8 +1,9 @@
 """Count how often fixes worked, by the signature of the failure that they were for.
 
 A fix is for the signature of the task's last failure before a person gave it. The result that
-counts is that of the first attempt after it that was not released or aborted. Attempts that Tenfour
-told of a fix count for it too, and so do the results that `past_failures` keeps of deleted tasks.
+counts is that of the first attempt after it that was not released or aborted: the fix worked if the
+task was done, or if the attempt failed with another signature. Attempts that Tenfour told of a fix
+count for it too, and so do the results that `past_failures` keeps of deleted tasks.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,6 +19,7 @@ from ledger.redaction import had_secret
 from ledger.sql import Row
 from ledger.states import Outcome
 from ledger.tasks.lineage import lineage_cte
+from retries.failures.signatures import VERSION
 from retries.models import FixVerdict
 from retries.states import TEXT_ANSWERS, Answer, EscalationState, Verdict
 
@@ -26,6 +28,7 @@ RECENT_FAILURES = 500  # how many of the newest failures of a signature or a pat
 LEAST_WORKED = 3  # times that a fix must have worked to be advice
 MOST_MISSES = 3  # tries in a row without success after which a fix is retired
 KEY_LENGTH = 16
+CURED = "cured"  # the result of an attempt that failed with another signature
 OVER = f"('{Outcome.RELEASED}', '{Outcome.ABORTED}')"
 
 
@@ -67,6 +70,7 @@ class Try:
 
     at: datetime
     has_worked: bool
+    is_done: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +99,21 @@ class LearnedFix:
         return Tries(sum(each.has_worked for each in self.tries), len(self.tries))
 
     @property
+    def done(self) -> Tries:
+        """The tries after which the task was done: a cured error may be followed by another."""
+        return Tries(sum(each.is_done for each in self.tries), len(self.tries))
+
+    @property
     def evidence(self) -> str:
-        """Its counts beside those of plain retries."""
-        return f"{self}, plain retries {self.plain}" if self.plain.tried else str(self)
+        """Its counts beside the tasks that were done, where they differ, and plain retries."""
+        done = f", task done {self.done}" if self.done != self.counts else ""
+        plain = f", plain retries {self.plain}" if self.plain.tried else ""
+        return f"{self}{done}{plain}"
+
+    @property
+    def is_identified(self) -> bool:
+        """Whether its failures name their cause; else other failures' causes may differ."""
+        return bool(self.entities) and self.signature.startswith(VERSION)
 
     @property
     def has_stopped_working(self) -> bool:
@@ -113,11 +129,11 @@ class LearnedFix:
         if self.verdict:
             return FixState.PROMOTED
         is_proven = self.counts.worked >= LEAST_WORKED and self.counts.share >= self.plain.share
-        return FixState.ADVICE if is_proven else FixState.TRIED
+        return FixState.ADVICE if is_proven and self.is_identified else FixState.TRIED
 
     @property
     def is_advice(self) -> bool:
-        return self.state in (FixState.PROMOTED, FixState.ADVICE)
+        return self.is_identified and self.state in (FixState.PROMOTED, FixState.ADVICE)
 
     @property
     def is_retired_by_person(self) -> bool:
@@ -137,10 +153,23 @@ def key_of(fix: str) -> str:
 # ---- the statements
 
 
+def select_result(attempt: str, signature: str) -> str:
+    """Return the SQL of a fix's result: null if it does not show whether the error is gone."""
+    return f"""(select case
+        when {attempt}.outcome = '{Outcome.SUCCESS}' then {attempt}.outcome
+        when left(after.signature, 2) is distinct from left({signature}, 2) then null
+        when after.signature <> {signature} then '{CURED}'
+        else {attempt}.outcome end
+    from (select 1) one left join lateral (
+        select g.signature from ledger_failure f join retries_grouped g on g.failure_id = f.id
+        where f.attempt_id = {attempt}.id limit 1
+    ) after on true)"""
+
+
 def select_outcomes(rows: str, task: str) -> str:
     """Return the SQL that selects the signature of each fix in `rows` and the next outcome."""
     return f"""select last.pattern_id, last.signature, last.entities,
-    e.fix, e.closed_at, e.answered_by_name, next.outcome, next.ended_at
+    e.fix, e.closed_at, e.answered_by_name, result.outcome, next.ended_at
 from {rows}
 cross join lateral (
     select g.pattern_id, g.signature, g.entities
@@ -149,12 +178,13 @@ cross join lateral (
     order by f.id desc limit 1
 ) last
 cross join lateral (
-    select a.outcome, a.ended_at from ledger_attempt a
+    select a.id, a.outcome, a.ended_at from ledger_attempt a
     where a.task_id = {task} and a.started_at >= e.closed_at
         and (a.outcome is null or a.outcome not in {OVER})
     order by a.number limit 1
 ) next
-where next.outcome is not null"""
+cross join lateral (select {select_result("next", "last.signature")} as outcome) result
+where next.outcome is not null and result.outcome is not null"""
 
 
 def select_answers(where: str) -> str:
@@ -209,7 +239,8 @@ OF_FAILURES = outcomes_statement(
     "(last.pattern_id, last.signature) in (select pattern_id, signature from wanted)",
     before=f"""wanted as materialized (
     select distinct pattern_id, signature from retries_grouped
-    where failure_id = any(%(failures)s) and signature <> ''
+    where failure_id = any(%(failures)s) and left(signature, {len(VERSION)}) = '{VERSION}'
+        and entities <> '[]'
 ), failed as materialized (
     select distinct f.task_id from wanted w cross join lateral (
         select g.failure_id from retries_grouped g
@@ -221,13 +252,15 @@ OF_FAILURES = outcomes_statement(
 ), """,
     past="(pattern_id, signature) in (select pattern_id, signature from wanted)",
 )
-TOLD_TRIES = f"""select last.pattern_id, c.signature, c.fix_key, a.outcome, a.ended_at
+TOLD_TRIES = f"""select last.pattern_id, c.signature, c.fix_key, result.outcome, a.ended_at
 from retries_storedcontext c join ledger_attempt a on a.id = c.attempt_id
+cross join lateral (select {select_result("a", "c.signature")} as outcome) result
 cross join lateral (
     select g.pattern_id from ledger_failure f join retries_grouped g on g.failure_id = f.id
     where f.task_id = a.task_id and g.signature = c.signature limit 1
 ) last
-where c.fix_key <> '' and a.outcome is not null and a.outcome not in {OVER}"""
+where c.fix_key <> '' and a.outcome is not null and a.outcome not in {OVER}
+    and result.outcome is not null"""
 TOLD = f"""{TOLD_TRIES} and c.signature = any(%(signatures)s)
 union all
 select pattern_id, signature, fix_key, outcome, ended_at from retries_pastfixtry
@@ -384,9 +417,15 @@ def build_verdict(row: Row) -> FixVerdict:
 
 
 def list_tries(answers: Iterable[Row], told: Iterable[Row]) -> tuple[Try, ...]:
-    tries = [Try(row["ended_at"], row["outcome"] == Outcome.SUCCESS) for row in answers]
-    tries += [Try(row["at"], row["outcome"] == Outcome.SUCCESS) for row in told]
+    ended = [(row["ended_at"], row["outcome"]) for row in answers]
+    ended += [(row["at"], row["outcome"]) for row in told]
+    tries = (Try(at, has_worked(result), result == Outcome.SUCCESS) for at, result in ended)
     return tuple(sorted(tries, key=lambda each: each.at))
+
+
+def has_worked(result: str) -> bool:
+    """Return whether a fix's result shows that its error is gone."""
+    return result in (Outcome.SUCCESS, CURED)
 
 
 def reliability(fix: LearnedFix) -> tuple[bool, bool, bool, float, datetime]:

@@ -1,70 +1,350 @@
-"""Compute the signature of a failure (pure): its pattern, and what its cause names.
+"""Compute the signature of a failure (pure): its pattern, and what identifies its cause.
 
 A pattern groups failures for people; a signature tells apart failures of one pattern that need
-different fixes, such as two missing modules. A pattern reads at most 400 characters, a headline.
+different fixes, such as two missing modules or two ports. Line numbers, durations and memory
+addresses are never part of it. A pattern here reads at most 400 characters, a headline.
 """
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 
-from retries.failures.fingerprints import Identity, identify
+from retries.failures.failing_tests import find_test_file
+from retries.failures.fingerprints import Identity, identify, make_template
+from retries.failures.masks import CAUSE_KEYS, SUFFIX, TOP_LEVEL
+from retries.failures.own_frames import find_frame, find_place, shorten_path
 
+# The rules' version is part of a signature: failures signed by other rules share none with it.
+VERSION = "2-"
 SIGNATURE_LENGTH = 16
 MOST_ENTITIES, ENTITY_LENGTH = 8, 80
+LEAST_WORDS = 3  # of a message that identifies a cause
 # An empty pair of quotation marks names nothing, but must not pair with the next one.
 QUOTED = re.compile(
-    r"(?<!\w)'([^'\n]{0,200})'(?!\w)|\"([^\"\n]{0,200})\"|`([^`\n]{0,200})`|[‘“]([^’”\n]{0,200})[’”]"
+    r"(?<!\w)'([^'\n]{0,200})'(?!\w)|\"([^\"\n]{0,200})\"|`([^`'\n]{0,200})[`']|[‘“]([^’”\n]{0,200})[’”]"
+)
+KIND = (
+    r"(?:package|module|crate|gem|host|command|image|job|table|column|relation|service|resource"
+    r"|fixture|script|target|variable|symbol|library|database|role|schema|namespace|branch|secret"
+    r"|distribution found for|requirement|dependency|import|flag|option|argument|env)"
 )
 # a module, a package, a command or a host that stands without quotation marks
 NAMED = re.compile(
-    r"\b(?:package|module|crate|gem|host|command|image|job|table|column|relation|service|resource"
-    r"|fixture|script|target|variable|symbol)s? (?!not\b|is\b|was\b|does\b|has\b|named\b|called\b)"
-    r"([\w@][\w@./:-]{1,119})",
+    rf"\b{KIND}s?:? (?!not\b|is\b|was\b|does\b|has\b|have\b|named\b|called\b|providing\b|lookup\b"
+    r"|declaration\b|error\b|could\b|cannot\b|for\b|in\b|from\b|versions?\b|to\b|of\b)([\w@-][\w@./:=<>~^-]{1,119})",
     re.I,
 )
-HOST = re.compile(
-    r"\b(?:https?://)?((?:[a-z0-9-]{1,63}\.){1,8}[a-z]{2,24}|localhost)(?::\d{1,5})?\b"
+# the kind of a quoted name
+KIND_BEFORE = re.compile(rf"\b{KIND}s?(?: named| called)?:? ?$", re.I)
+NOT_FOUND = re.compile(
+    r"(?:^|[: ])([\w@.+-]{1,80}): (?:command )?not found\b|command not found: ([\w@.+-]{1,80})"
+    r"|\b(?:undefined|unresolved import|cannot find|library not found for):? "
+    r"(?!name\b|reference\b|variable\b|module\b|package\b|type\b|value\b|symbol\b)(-?[\w.:@-]{2,80})"
 )
-SETTING = re.compile(r"\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b")
+SETTING = re.compile(r"\b(?!ERR_|SIG)([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b")
 VALUE = re.compile(r"[\d.,:%\s-]*")  # a number or a time names nothing
+NAME = re.compile(r"[^\s=<>(){}]*[^\W\d_][^\s=<>(){}]*(?:\(\))?")
+# types and words of languages: quoted, they name nothing
+GENERIC = frozenset(
+    [
+        "string",
+        "number",
+        "int",
+        "str",
+        "float",
+        "double",
+        "bool",
+        "boolean",
+        "any",
+        "void",
+        "null",
+        "undefined",
+        "none",
+        "nonetype",
+        "object",
+        "unknown",
+        "never",
+        "main",
+        "self",
+        "this",
+        "left",
+        "right",
+        "expected",
+        "actual",
+        "return",
+        "error",
+        "true",
+        "false",
+        "function",
+        "list",
+        "dict",
+        "tuple",
+        "char",
+        "integer",
+        "bytes",
+        "type",
+        "name",
+        "value",
+    ]
+)
+# errors that name nothing, whatever they quote: only the place in the code tells them apart
+NAMELESS = re.compile(
+    r"of (?:null|undefined)\b|NoneType|\b(?:null|undefined|nil) (?:is not|pointer|reference|object)"
+    r"|\bis (?:null|undefined|nil)\b|for nil\b|NullPointer|NullReference|found nil|out of (?:range"
+    r"|bounds)|IndexError|IndexOutOf|ArrayIndex|NoSuchElement|KeyError|panicked|panic:|segmentation"
+    r"|SIG(?:SEGV|ABRT|BUS)|core dumped|\bassert|\bborrow|moved value|unwrap\(\)|recursion"
+    r"|stack ?overflow|(?:division|divide) by zero|ZeroDivision",
+    re.I,
+)
+CRASHED = re.compile(
+    r"segmentation fault|SIG(?:SEGV|ABRT|BUS|KILL|ILL)|core dumped|bus error|\bkilled\b|\baborted\b"
+    r"|out of memory|heap|illegal instruction|segfault",
+    re.I,
+)
+PROGRAM = re.compile(
+    r"(?:segmentation fault|bus error|killed|aborted|illegal instruction)(?: *\(core dumped\))? +"
+    r"([\w./~-]{1,200}(?: [\w./~][\w./~-]{0,200})?)"
+    r"|([\w./-]{1,100})\[\d+\]: segfault",
+    re.I,
+)
+RAN = re.compile(r"^`([^`\s]{1,200}(?: [^`\s]{1,200})?)[^`]{0,200}` returned exit code")
+URL = re.compile(
+    r"\b[a-z][a-z0-9+.-]{1,20}://(?:[^\s/@'\"]{1,80}@)?(\[[\da-f:]{2,40}\]|[\w.-]{1,200})"
+    r"(?::(\d{1,5}))?(/[^\s'\"?#<>)\]}`]*)?",
+    re.I,
+)
+ID = re.compile(r"\d+|[0-9a-f-]{16,}")
+PINNED = re.compile(r"(?<![\w/@.-])(@?[A-Za-z][\w./-]{0,100})(?:==|@)[\"'^~v]{0,2}\d[\w.+-]*")
+SOURCE = re.compile(r"\S+->")  # the own end of a connection
+LOOPBACK = r"localhost|127\.0\.0\.1|0\.0\.0\.0|\[?::(?:1|ffff:127\.0\.0\.1)?\]?"
+ADDRESS = re.compile(
+    rf"(?<![\w.:/@-])({LOOPBACK}|\[[\da-fA-F:]{{2,40}}\]|(?:\d{{1,3}}\.){{3}}\d{{1,3}}"
+    rf"|(?:[\w-]{{1,63}}\.){{1,8}}(?:{TOP_LEVEL}|[a-z]{{2}})\b(?=:\d)"
+    rf"|(?:[\w-]{{1,63}}\.){{1,8}}(?:{TOP_LEVEL})\b(?![.(/-]?\w)"
+    rf"|(?!{CAUSE_KEYS}:|line:|column:)[A-Za-z][\w-]{{1,62}}(?=:\d{{4,5}}\b))?"
+    r"(?::(\d{2,5}))?(?![\w])"
+)
+PORT = re.compile(r"\bport[ =:]{1,3}(\d{1,5})\b", re.I)
+ONLY_LOOPBACK = re.compile(rf"(?:{LOOPBACK})")
+PATH = re.compile(
+    r"(?<![\w./\\:@-])((?:[A-Za-z]:)?(?:[\w.@~+%$#-]{0,100}[/\\]){1,40}[\w.@~+%$#-]{1,100}/?"
+    rf"|[\w@+-][\w.@+-]{{0,100}}\.{SUFFIX}\b)(:\d+|\(\d+|, line \d|: line \d)?"
+)
+A_FILE = re.compile(rf"[/\\]|\.{SUFFIX}$")
+VERSIONED = re.compile(r"(?<=[\w\]])(?:@|[=<>~^!]=?=?)[\s\"']{0,2}[v^~<>=]{0,2}\d[\w.+*-]*$")
+# who asked for what is missing, which is not its cause
+MISSING = re.compile(r"\b(?:find|resolve|locate|load|import|module|package)\b", re.I)
+IMPORTER = re.compile(
+    r"(?:,? (?:imported|referenced|required|included|loaded|requested) (?:from|by|in)"
+    rf"|,? (?:from|by|in)) \(?[\"'`]?[\w@.~+-]{{0,100}}(?:[/\\][\w@.~+-]{{0,100}}|\.{SUFFIX}\b)"
+    r"[^\s,;)]*"
+    rf"|\((?:/|[A-Za-z]:\\)[^\s)]+\.{SUFFIX}\)"
+)
 JSON_START = re.compile(r"[\[{] ?[{'\"]")
-FOLDER = re.compile(r"^.*[/\\]")
+JSON_FIELD = re.compile(
+    r"[\"'](message|code|reason|error|detail|error_description|msg|type|status)[\"']: ?"
+    r"(?:\"([^\"\n]{1,300})|'([^'\n]{1,300})|(\d{1,6}))"
+)
+CODE = re.compile(
+    r"\b(?:code|status|errno|signal|exit|http|sqlstate)[\s:=#(]{1,3}(-?\d{1,6})\b"
+    r"|\berror[\s:=(]{1,3}([45]\d\d)\b",
+    re.I,
+)
+# what differs between two runs of one cause
+MOVING = re.compile(
+    r"\b(?:line|column|col) \d+|\b0x[0-9a-f]+|\b\d+(?:\.\d+)? ?(?:ms|s|sec|seconds?|min|minutes?)\b"
+    r"|(?<=\.\w\w):\d+(?::\d+)?|(?<=\.\w\w\w):\d+(?::\d+)?|(?<=\.js):\d+(?::\d+)?"
+    r"|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}",
+    re.I,
+)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Signature:
-    """The pattern of a failure and the entities that its cause names, in order."""
+    """The pattern of a failure and what identifies its cause, in order.
+
+    `details` tell causes apart, such as an exit code, but identify none.
+    """
 
     identity: Identity
     entities: tuple[str, ...]
+    details: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def key(self) -> str:
         """A hash that equal failures of one pattern share."""
-        text = "\n".join((self.identity.fingerprint, *sorted(self.entities)))
-        return sha256(text.casefold().encode()).hexdigest()[:SIGNATURE_LENGTH]
+        parts = (self.identity.fingerprint, *sorted(self.entities), "", *sorted(self.details))
+        digest = sha256("\n".join(parts).casefold().encode()).hexdigest()
+        return (VERSION + digest)[:SIGNATURE_LENGTH]
+
+
+class Names:
+    """What a cause names: outside of the code, within it, and what identifies nothing."""
+
+    def __init__(self) -> None:
+        self.outside: list[str] = []
+        self.inside: list[str] = []
+        self.details: list[str] = []
+        self.places: list[str] = []
 
 
 def sign(*texts: str) -> Signature:
     """Return the signature of a failure from all its texts."""
     identity = identify(*texts)
-    return Signature(identity, find_entities(identity.headline))
+    names = read_names(identity.headline)
+    found = [*names.outside, *names.inside]
+    if not names.outside:
+        file = find_test_file(*texts) if identity.test else ""
+        if file:
+            found.append(f"{file} {identity.test}"[-ENTITY_LENGTH:])
+        elif not names.inside:
+            found += find_origin(identity, names, texts)
+    return Signature(identity, pick(found), tuple(dict.fromkeys(names.details)))
+
+
+def find_origin(identity: Identity, names: Names, texts: tuple[str, ...]) -> list[str]:
+    """Return where an error that names nothing comes from: a program, a frame or a file."""
+    cause, headline = identity.headline.partition("; ")[0], identity.headline
+    if CRASHED.search(headline) and (program := find_program(headline, texts)):
+        return [program]
+    place = find_frame(cause, *texts) or next(iter(names.places), "") or find_place(cause, *texts)
+    return [place] if place else []
+
+
+def find_program(headline: str, texts: tuple[str, ...]) -> str:
+    """Return the program that crashed, or an empty string."""
+    found = PROGRAM.search(headline)
+    ran = found or next(filter(None, map(RAN.match, texts)), None)
+    words = next(filter(None, ran.groups()), "").split() if ran else []
+    return " ".join(map(shorten_path, words))
 
 
 def find_entities(cause: str) -> tuple[str, ...]:
-    """Return what a cause names, without folders: they differ between machines.
+    """Return what a cause names; of a path its last two parts.
 
     >>> find_entities("ModuleNotFoundError: No module named 'polars'")
     ('polars',)
     """
-    cause = JSON_START.split(cause, maxsplit=1)[0]  # its keys are no entities
-    found = [next(filter(None, match.groups()), "") for match in QUOTED.finditer(cause)]
-    rest = QUOTED.sub(" ", cause)
-    for pattern in (NAMED, SETTING, HOST):
-        found += [match[1] for match in pattern.finditer(rest)]
-    names = (FOLDER.sub("", text.strip().rstrip("/.:")) for text in found)
+    names = read_names(cause)
+    return pick([*names.outside, *names.inside])
+
+
+def pick(names: list[str]) -> tuple[str, ...]:
     kept = dict.fromkeys(
-        name for name in names if len(name) <= ENTITY_LENGTH and not VALUE.fullmatch(name)
+        name for name in names if name and len(name) <= ENTITY_LENGTH and not is_value(name)
     )
     return tuple(kept)[:MOST_ENTITIES]
+
+
+def is_value(name: str) -> bool:
+    return not name.startswith(":") and VALUE.fullmatch(name) is not None
+
+
+def read_names(cause: str) -> Names:
+    """Return what a cause names."""
+    names = Names()
+    start = JSON_START.search(cause)
+    if start or JSON_FIELD.search(cause):
+        read_json(cause[start.start() if start else 0 :], names)
+        cause = cause[: start.start()] if start else ""
+    names.details += [next(filter(None, each.groups())) for each in CODE.finditer(cause)]
+    if MISSING.search(cause):
+        cause = IMPORTER.sub(" ", cause)
+    names.outside += [each[1] for each in PINNED.finditer(cause)]
+    cause = PINNED.sub(" ", cause)
+    rest = read_paths(read_quoted(read_hosts(cause, names), names), names)
+    names.outside += [clean_name(each[1]) for each in NAMED.finditer(rest)]
+    names.outside += [next(filter(None, each.groups())) for each in NOT_FOUND.finditer(rest)]
+    names.outside += [each[1] for each in SETTING.finditer(rest)]
+    names.outside = [each for each in names.outside if each]
+    if NAMELESS.search(cause):
+        names.details += names.inside
+        names.inside = []
+    return names
+
+
+def read_json(text: str, names: Names) -> None:
+    """Read the messages and codes of an error's JSON."""
+    codes = []
+    for match in JSON_FIELD.finditer(text):
+        value = next(filter(None, match.groups()[1:]), "")
+        if len(value.split()) < LEAST_WORDS:
+            codes.append(value)
+        else:
+            names.outside.append(make_template(value)[:ENTITY_LENGTH])
+            read_paths(read_quoted(read_hosts(value, names), names), names)
+    # without a message a code such as `model_not_found` is all there is
+    (names.details if names.outside else names.outside).extend(codes)
+
+
+def read_hosts(text: str, names: Names) -> str:
+    """Add hosts with their ports; return the rest of the text."""
+
+    def add_url(match: re.Match[str]) -> str:
+        add_host(names, match[1], match[2])
+        parts = [each for each in (match[3] or "").strip("/.,:;").split("/") if each]
+        names.outside.append("/".join(each for each in parts[-2:] if not ID.fullmatch(each)))
+        return " "
+
+    def add_address(match: re.Match[str]) -> str:
+        host, port = match[1] or "", match[2]
+        if not match[0] or (host and not port and ONLY_LOOPBACK.fullmatch(host)):
+            return match[0] if not host else " "
+        if re.search(rf"\.{SUFFIX}$", host):
+            return match[0]
+        add_host(names, host, port)
+        return " "
+
+    def add_port(match: re.Match[str]) -> str:
+        add_host(names, "", match[1])
+        return " "
+
+    text = ADDRESS.sub(add_address, SOURCE.sub(" ", URL.sub(add_url, text)))
+    return PORT.sub(add_port, text)
+
+
+def add_host(names: Names, host: str, port: str | None) -> None:
+    host = "" if ONLY_LOOPBACK.fullmatch(host) else host.casefold().rstrip(".")
+    name = f"{host}:{port}" if port else host
+    if name:
+        names.outside.append(name)
+
+
+def read_quoted(text: str, names: Names) -> str:
+    """Add quoted names; return the rest of the text."""
+
+    def add_quoted(match: re.Match[str]) -> str:
+        quoted = MOVING.sub("", next(filter(None, match.groups()), "")).strip()
+        name = clean_name(quoted)
+        if not name or VALUE.fullmatch(name):
+            return " "
+        if not NAME.fullmatch(name) or name.casefold() in GENERIC:
+            names.details.append(make_template(quoted)[:ENTITY_LENGTH])
+        elif (
+            SETTING.fullmatch(name)
+            or A_FILE.search(name)
+            or KIND_BEFORE.search(text[: match.start()])
+        ):
+            names.outside.append(name)
+        else:
+            names.inside.append(name)
+        return " "
+
+    return QUOTED.sub(add_quoted, text)
+
+
+def read_paths(text: str, names: Names) -> str:
+    """Add paths, and apart from them the places with a line; return the rest of the text."""
+
+    def add_path(match: re.Match[str]) -> str:
+        (names.places if match[2] else names.outside).append(shorten_path(match[1]))
+        return " "
+
+    return PATH.sub(add_path, text)
+
+
+def clean_name(name: str) -> str:
+    """Return a name without its version; of a path the last two parts."""
+    name = VERSIONED.sub("", name.strip().rstrip(".:,;"))
+    return shorten_path(name) if re.search(r"[/\\]", name) and " " not in name else name

@@ -7,7 +7,6 @@ from uuid import UUID
 
 from ledger.models import Failure
 from ledger.sql import Row
-from ledger.states import Outcome
 from ledger.tasks.lineage import fetch_lineages
 from retries.failures import grouping
 from retries.failures.fixes import (
@@ -15,11 +14,14 @@ from retries.failures.fixes import (
     LearnedFix,
     fetch_outcomes,
     find_learned_fixes,
+    has_worked,
     normalize_fix,
     pick_learned,
 )
 
 MOST_FIXES = 3
+# of a fix for errors that nothing identifies
+ELSEWHERE = "worked elsewhere for the same words"
 BY_AGENT = "suggested by the agent"
 
 
@@ -57,10 +59,10 @@ class WorkedFix:
 
     @property
     def named(self) -> str:
-        """The entities that the fix worked for, such as "worked for polars, not for fastapi"."""
+        """What the fix worked for, such as "worked for polars, not for fastapi"."""
         never = [name for name in self.failed_for if name not in self.worked_for]
-        text = f"worked for {', '.join(self.worked_for)}" if self.worked_for else ""
-        return f"{text}, not for {', '.join(never)}" if text and never else text
+        text = f"worked for {', '.join(self.worked_for)}" if self.worked_for else ELSEWHERE
+        return f"{text}, not for {', '.join(never)}" if never else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,17 +118,17 @@ def add_outcome(fixes: dict[str, WorkedFix], row: Row) -> None:
     """Add the outcome of a fix to its counts."""
     key = normalize_fix(row["fix"])
     before = fixes.get(key)
-    has_worked, named = row["outcome"] == Outcome.SUCCESS, tuple(row["entities"])
+    worked, named = has_worked(row["outcome"]), tuple(row["entities"])
     worked_for = before.worked_for if before else ()
     failed_for = before.failed_for if before else ()
     fixes[key] = WorkedFix(
         fix=row["fix"],
-        worked=(before.worked if before else 0) + has_worked,
+        worked=(before.worked if before else 0) + worked,
         tried=(before.tried if before else 0) + 1,
         last_at=row["closed_at"],
         last_by=row["answered_by_name"],
-        worked_for=tuple(dict.fromkeys(worked_for + named * has_worked)),
-        failed_for=tuple(dict.fromkeys(failed_for + named * (not has_worked))),
+        worked_for=tuple(dict.fromkeys(worked_for + named * worked)),
+        failed_for=tuple(dict.fromkeys(failed_for + named * (not worked))),
     )
 
 

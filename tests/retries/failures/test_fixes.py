@@ -50,7 +50,7 @@ def retried(agent: Agent, *, works: bool, now: datetime, message: str = MISSING)
     if works:
         in_process.report_success(attempt, stamp=Stamp(SYSTEM, now + 2 * MINUTE))
     else:
-        fail(agent, attempt, now=now + 2 * MINUTE, message="disk full")
+        fail(agent, attempt, now=now + 2 * MINUTE, message=message)
     return told
 
 

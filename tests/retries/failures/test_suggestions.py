@@ -67,7 +67,7 @@ def fixed(agent: Agent, words: str, *, works: bool, now: datetime, message: str 
     if works:
         in_process.report_success(attempt, stamp=Stamp(SYSTEM, now + 3 * MINUTE))
     else:
-        fail(agent, attempt, now=now + 3 * MINUTE, message="disk full")
+        fail(agent, attempt, now=now + 3 * MINUTE, message=message)
     return id
 
 
