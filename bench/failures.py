@@ -15,6 +15,8 @@ errors that are right).
 - Pairs: of two failures with one pattern, how many have one cause; of two with one cause, how many
   have one pattern. Each case is read as a verification's report and as an exit with its output; both
   must give the same pattern.
+- Look-alikes (`bench/look_alikes.py`): generated pairs with the same words for another cause, and
+  with other lines, durations or folders for the same cause.
 """
 
 import json
@@ -35,6 +37,7 @@ from bench.failure_costs import (
 )
 from bench.failure_outputs import FILLERS, KIB, MESSAGE_LINES, Case
 from bench.figures import Figure, Say, Scale, at_least, at_most
+from bench.look_alikes import build_pairs
 from bench.servers import MissingDependency, Sandbox
 from ledger.text import describe_exit
 from retries.attempts.report_fields import clean_output
@@ -96,6 +99,8 @@ def measure(cases: list[Case], say: Say, *, per_place: int = CASES_PER_PLACE) ->
         "known error, of cases that have one": (measure_known(cases)[0], at_least(0.90)),
         "known error, of those named": (measure_known(cases)[1], at_least(0.97)),
         "one pattern by both verbs": (measure_verbs(cases), at_least(0.99)),
+        "look-alikes kept apart by signature": (measure_look_alikes(alike=False), at_least(0.99)),
+        "equal causes found by signature": (measure_look_alikes(alike=True), at_least(0.90)),
     }
     for name, (share, _) in shares.items():
         say(f"{name}: {share.right} of {share.of} ({', '.join(share.misses[:12]) or 'no miss'})")
@@ -181,6 +186,23 @@ def measure_offers(cases: list[Case], say: Say) -> Figure:
     title = "offered fixes with the wrong entity"
     say(f"{title}: {len(wrong)} of {asked} names ({', '.join(wrong[:12]) or 'no miss'})")
     return Figure(title, [float(len(wrong))], "", at_most(0))
+
+
+def measure_look_alikes(*, alike: bool) -> Share:
+    """Return the share of generated pairs that are read right: of one cause, or of two."""
+    pairs = [each for each in build_pairs() if each.is_alike == alike]
+    misses = [
+        f"{each.slot}: {each.one!r} / {each.other!r}"
+        for each in pairs
+        if is_offered(each.one, each.other) != alike
+    ]
+    return Share(len(pairs) - len(misses), len(pairs), tuple(misses))
+
+
+def is_offered(one: str, other: str) -> bool:
+    """Return whether a fix for a failure is offered for another one."""
+    a, b = sign(one), sign(other)
+    return bool(a.entities) and a.key == b.key
 
 
 def measure_known(cases: list[Case]) -> tuple[Share, Share]:

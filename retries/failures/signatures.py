@@ -29,18 +29,22 @@ KIND = (
     r"|fixture|script|target|variable|symbol|library|database|role|schema|namespace|branch|secret"
     r"|distribution found for|requirement|dependency|import|flag|option|argument|env)"
 )
-# a module, a package, a command or a host that stands without quotation marks
+# A module, a host and the like without quotation marks: a plain word is a name only after a colon
+# or before what is wrong with it, since "command failed" names none.
 NAMED = re.compile(
-    rf"\b{KIND}s?:? (?!not\b|is\b|was\b|does\b|has\b|have\b|named\b|called\b|providing\b|lookup\b"
-    r"|declaration\b|error\b|could\b|cannot\b|for\b|in\b|from\b|versions?\b|to\b|of\b)([\w@-][\w@./:=<>~^-]{1,119})",
+    rf"\b{KIND}s?(?:: (?=[\w@-])| named (?=[\w@])|\s(?=[A-Za-z@_-]{{0,60}}[\d_./@-])"
+    r"|\s(?=[A-Za-z]{1,60} (?:does not"
+    r"|doesn't|not found|is not|was not|has no|could not|cannot)\b))"
+    r"(?!not\b|is\b|was\b|that\b|it\b)([\w@-][\w@./:=<>~^-]{0,119})",
     re.I,
 )
 # the kind of a quoted name
 KIND_BEFORE = re.compile(rf"\b{KIND}s?(?: named| called)?:? ?$", re.I)
 NOT_FOUND = re.compile(
-    r"(?:^|[: ])([\w@.+-]{1,80}): (?:command )?not found\b|command not found: ([\w@.+-]{1,80})"
-    r"|\b(?:undefined|unresolved import|cannot find|library not found for):? "
-    r"(?!name\b|reference\b|variable\b|module\b|package\b|type\b|value\b|symbol\b)(-?[\w.:@-]{2,80})"
+    r"\bspawn ([\w@.+-]{1,80})|(?:^|[: ])([\w@.+-]{1,80}): (?:command )?not found\b"
+    r"|command not found: ([\w@.+-]{1,80})"
+    r"|\b(?:undefined: |unresolved import |library not found for |cannot find (?=-l))"
+    r"(-?[\w.:@-]{2,80})|\b([\w$]{2,80}) is not defined\b"
 )
 SETTING = re.compile(r"\b(?!ERR_|SIG)([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b")
 VALUE = re.compile(r"[\d.,:%\s-]*")  # a number or a time names nothing
@@ -89,18 +93,17 @@ GENERIC = frozenset(
     ]
 )
 # errors that name nothing, whatever they quote: only the place in the code tells them apart
-NAMELESS = re.compile(
-    r"of (?:null|undefined)\b|NoneType|\b(?:null|undefined|nil) (?:is not|pointer|reference|object)"
-    r"|\bis (?:null|undefined|nil)\b|for nil\b|NullPointer|NullReference|found nil|out of (?:range"
-    r"|bounds)|IndexError|IndexOutOf|ArrayIndex|NoSuchElement|KeyError|panicked|panic:|segmentation"
-    r"|SIG(?:SEGV|ABRT|BUS)|core dumped|\bassert|\bborrow|moved value|unwrap\(\)|recursion"
-    r"|stack ?overflow|(?:division|divide) by zero|ZeroDivision",
-    re.I,
+NAMELESS = (
+    *("of null", "of undefined", "nonetype", "null pointer", "undefined is not", "null is not"),
+    *("null object", "null reference", "is null", "is undefined", "is nil", "for nil", "found nil"),
+    *("nil pointer", "nullpointer", "nullreference", "out of range", "out of bounds", "indexerror"),
+    *("indexoutof", "arrayindex", "nosuchelement", "keyerror", "panicked", "panic:", "sigsegv"),
+    *("segmentation", "sigabrt", "sigbus", "core dumped", "assert", "borrow", "moved value"),
+    *("unwrap()", "recursion", "stack overflow", "stackoverflow", "by zero", "zerodivision"),
 )
-CRASHED = re.compile(
-    r"segmentation fault|SIG(?:SEGV|ABRT|BUS|KILL|ILL)|core dumped|bus error|\bkilled\b|\baborted\b"
-    r"|out of memory|heap|illegal instruction|segfault",
-    re.I,
+CRASHED = (
+    *("segmentation fault", "segfault", "sigsegv", "sigabrt", "sigbus", "sigkill", "sigill"),
+    *("core dumped", "bus error", "killed", "aborted", "out of memory", "heap", "illegal instr"),
 )
 PROGRAM = re.compile(
     r"(?:segmentation fault|bus error|killed|aborted|illegal instruction)(?: *\(core dumped\))? +"
@@ -125,12 +128,13 @@ ADDRESS = re.compile(
     rf"|(?!{CAUSE_KEYS}:|line:|column:)[A-Za-z][\w-]{{1,62}}(?=:\d{{4,5}}\b))?"
     r"(?::(\d{2,5}))?(?![\w])"
 )
-PORT = re.compile(r"\bport[ =:]{1,3}(\d{1,5})\b", re.I)
+PORT = re.compile(r"(?:\bport[ =:]{1,3}|', )(\d{1,5})\b", re.I)
 ONLY_LOOPBACK = re.compile(rf"(?:{LOOPBACK})")
 PATH = re.compile(
     r"(?<![\w./\\:@-])((?:[A-Za-z]:)?(?:[\w.@~+%$#-]{0,100}[/\\]){1,40}[\w.@~+%$#-]{1,100}/?"
     rf"|[\w@+-][\w.@+-]{{0,100}}\.{SUFFIX}\b)(:\d+|\(\d+|, line \d|: line \d)?"
 )
+SHELL = re.compile(r"/(?:usr/)?bin/(?:ba|da|z|k)?sh$")  # it says what failed
 A_FILE = re.compile(rf"[/\\]|\.{SUFFIX}$")
 VERSIONED = re.compile(r"(?<=[\w\]])(?:@|[=<>~^!]=?=?)[\s\"']{0,2}[v^~<>=]{0,2}\d[\w.+*-]*$")
 # who asked for what is missing, which is not its cause
@@ -206,10 +210,15 @@ def sign(*texts: str) -> Signature:
 def find_origin(identity: Identity, names: Names, texts: tuple[str, ...]) -> list[str]:
     """Return where an error that names nothing comes from: a program, a frame or a file."""
     cause, headline = identity.headline.partition("; ")[0], identity.headline
-    if CRASHED.search(headline) and (program := find_program(headline, texts)):
+    if names_any(headline, CRASHED) and (program := find_program(headline, texts)):
         return [program]
     place = find_frame(cause, *texts) or next(iter(names.places), "") or find_place(cause, *texts)
     return [place] if place else []
+
+
+def names_any(text: str, words: tuple[str, ...]) -> bool:
+    lower = text.lower()
+    return any(each in lower for each in words)
 
 
 def find_program(headline: str, texts: tuple[str, ...]) -> str:
@@ -238,7 +247,7 @@ def pick(names: list[str]) -> tuple[str, ...]:
 
 
 def is_value(name: str) -> bool:
-    return not name.startswith(":") and VALUE.fullmatch(name) is not None
+    return VALUE.fullmatch(name) is not None and name[0] != ":" and name.count(".") < 3
 
 
 def read_names(cause: str) -> Names:
@@ -251,14 +260,15 @@ def read_names(cause: str) -> Names:
     names.details += [next(filter(None, each.groups())) for each in CODE.finditer(cause)]
     if MISSING.search(cause):
         cause = IMPORTER.sub(" ", cause)
-    names.outside += [each[1] for each in PINNED.finditer(cause)]
-    cause = PINNED.sub(" ", cause)
+    if "==" in cause or "@" in cause:
+        names.outside += [each[1] for each in PINNED.finditer(cause)]
+        cause = PINNED.sub(" ", cause)
     rest = read_paths(read_quoted(read_hosts(cause, names), names), names)
     names.outside += [clean_name(each[1]) for each in NAMED.finditer(rest)]
     names.outside += [next(filter(None, each.groups())) for each in NOT_FOUND.finditer(rest)]
     names.outside += [each[1] for each in SETTING.finditer(rest)]
     names.outside = [each for each in names.outside if each]
-    if NAMELESS.search(cause):
+    if names_any(cause, NAMELESS):
         names.details += names.inside
         names.inside = []
     return names
@@ -300,7 +310,12 @@ def read_hosts(text: str, names: Names) -> str:
         add_host(names, "", match[1])
         return " "
 
-    text = ADDRESS.sub(add_address, SOURCE.sub(" ", URL.sub(add_url, text)))
+    if "://" in text:
+        text = URL.sub(add_url, text)
+    if "->" in text:
+        text = SOURCE.sub(" ", text)
+    if ":" in text or "." in text or "localhost" in text:
+        text = ADDRESS.sub(add_address, text)
     return PORT.sub(add_port, text)
 
 
@@ -338,7 +353,8 @@ def read_paths(text: str, names: Names) -> str:
     """Add paths, and apart from them the places with a line; return the rest of the text."""
 
     def add_path(match: re.Match[str]) -> str:
-        (names.places if match[2] else names.outside).append(shorten_path(match[1]))
+        if not SHELL.match(match[1]):
+            (names.places if match[2] else names.outside).append(shorten_path(match[1]))
         return " "
 
     return PATH.sub(add_path, text)

@@ -29,7 +29,8 @@ BY_AGENT = "suggested by the agent"
 class Suggestion:
     """A likely cause and a fix, each from the agent if it gave one, else from Tenfour.
 
-    `cause_by` and `fix_by` are `agent`, `tenfour`, or empty if there is no cause or fix.
+    `cause_by` and `fix_by` are `agent`, `tenfour`, or empty if there is no cause or fix; `fix_by`
+    is `person` if it worked before.
     """
 
     title: str = ""
@@ -73,16 +74,21 @@ class FixOffer:
     why: str
 
 
-def suggest(failure: Failure) -> Suggestion:
-    """Return a cause and a fix; a known error fills in what the agent left out."""
+def suggest(failure: Failure, *, offered: str = "") -> Suggestion:
+    """Return a cause and a fix; a known error fills in what the agent left out.
+
+    A fix that is `offered` first because it worked before takes the place of theirs.
+    """
     known = grouping.find_known_error(failure)
     cause, fix = (known.cause, known.fix) if known else ("", "")
+    own = failure.suggested_fix or fix
+    is_persons = bool(offered) and normalize_fix(offered) != normalize_fix(own)
     return Suggestion(
         title=known.error.title if known else "",
         cause=failure.root_cause_guess or cause,
         cause_by=source_of(failure.root_cause_guess, cause),
-        fix=failure.suggested_fix or fix,
-        fix_by=source_of(failure.suggested_fix, fix),
+        fix=offered if is_persons else own,
+        fix_by="person" if is_persons else source_of(failure.suggested_fix, fix),
     )
 
 

@@ -68,7 +68,9 @@ class SuggestionOut(Schema):
     cause: str = Field(description="the likely cause; empty if there is none")
     cause_by: str = Field(description="who names the cause: agent, tenfour, or empty")
     fix: str = Field(description="the suggested fix; empty if there is none")
-    fix_by: str = Field(description="who suggests the fix: agent, tenfour, or empty")
+    fix_by: str = Field(
+        description="who suggests the fix: person if it worked before, agent, tenfour, or empty"
+    )
 
 
 class DiagnosisOut(Schema):
@@ -118,12 +120,17 @@ def diagnosed_failure_out(failure: Failure, prediction: Prediction | None) -> di
     return failure_out(failure) | diagnosis_out(failure, prediction)
 
 
-def diagnosis_out(failure: Failure | None, prediction: Prediction | None) -> dict[str, Any]:
-    """Return what a failure tells, which is loaded with its pattern; nulls without one."""
+def diagnosis_out(
+    failure: Failure | None, prediction: Prediction | None, *, offered: str = ""
+) -> dict[str, Any]:
+    """Return what a failure tells, which is loaded with its pattern; nulls without one.
+
+    `offered` is the first fix that a person is offered, if one is asked.
+    """
     if failure is None:
         return dict.fromkeys(DiagnosisOut.model_fields)
     grouped, known = getattr(failure, "grouped", None), find_known_error(failure)
-    suggestion = suggestions.suggest(failure)
+    suggestion = suggestions.suggest(failure, offered=offered)
     return {
         "headline": grouping.headline_of(failure),
         "pattern": grouped.pattern_id if grouped else None,

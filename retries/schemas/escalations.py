@@ -261,11 +261,12 @@ def escalations_out(escalations: Sequence[Escalation]) -> list[dict[str, Any]]:
     failures = {each.pk: last_failure(each, records[each.pk]) for each in escalations}
     chances = find_attempt_predictions(each.attempt_id for each in failures.values() if each)
     return [
-        base_out(each, records[each.pk], fix=fixes.get(each.task_id, "") if each.task_id else "")
-        | diagnosis_out(failure, chances.get(failure.attempt_id) if failure else None)
+        base_out(each, records[each.pk], fix=fix)
+        | diagnosis_out(failure, chances.get(failure.attempt_id) if failure else None, offered=fix)
         | {"outcome": outcome_out(since.get(each.pk))}
         for each in escalations
         for failure in [failures[each.pk]]
+        for fix in [fixes.get(each.task_id, "") if each.is_open and each.task_id else ""]
     ]
 
 

@@ -52,8 +52,19 @@ def test_the_output_and_exit_code_count() -> None:
     assert found.title == "Out of memory"
 
 
-def fixed(agent: Agent, words: str, *, works: bool, now: datetime, message: str = MISSING) -> UUID:
-    """A task that failed, was answered with a fix, and was then done or failed once more."""
+def fixed(
+    agent: Agent,
+    words: str,
+    *,
+    works: bool,
+    now: datetime,
+    message: str = MISSING,
+    then: str = "",
+) -> UUID:
+    """A task that failed, was answered with a fix, and was then done or failed once more.
+
+    It fails in the same way, or with `then`.
+    """
     id = make_task(agent, now=now, max_attempts=1, on_exhausted="escalate")
     fail(agent, attempt_of(claim(agent, now=now)), now=now, message=message)
     answering.answer(
@@ -67,7 +78,7 @@ def fixed(agent: Agent, words: str, *, works: bool, now: datetime, message: str 
     if works:
         in_process.report_success(attempt, stamp=Stamp(SYSTEM, now + 3 * MINUTE))
     else:
-        fail(agent, attempt, now=now + 3 * MINUTE, message=message)
+        fail(agent, attempt, now=now + 3 * MINUTE, message=then or message)
     return id
 
 
