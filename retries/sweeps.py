@@ -22,7 +22,7 @@ from retries import (
 )
 from retries.attempts import leases
 from retries.escalations import expiry
-from retries.failures import failure_counts
+from retries.failures import failure_counts, resigning
 from retries.insight import clock
 from retries.notifications import tick, watches
 from retries.operations import running
@@ -48,6 +48,12 @@ def count_activity(*, now: datetime, project: Project | None) -> dict[str, Any]:
     return did | {"patterns": failure_counts.add_up_counts()}
 
 
+def compute_insight(*, now: datetime, project: Project | None) -> dict[str, Any]:
+    did = clock.compute_figures(now=now, project=project)
+    signed = resigning.sign_old_failures() if project is None else 0
+    return did | ({"signed": signed} if signed else {})
+
+
 ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "idle_check": run_idle_check,
     "backoff": leases.note_due_retries,
@@ -58,7 +64,7 @@ ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "standing_instructions": rule_clock.send_due,
     "conditions": watches.watch_conditions,
     "notifications": tick.process_due,
-    "insight": clock.compute_figures,
+    "insight": compute_insight,
     "metrics": metric_totals.count_events,
     "activity": count_activity,
     "search_words": new_words.write_words,

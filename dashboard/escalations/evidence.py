@@ -286,7 +286,7 @@ def list_similar_fixes(record: Record) -> list[WorkedFix]:
         return []
     id = grouped.pattern_id
     outcomes = get_or_compute_slow(f"fixes:{id}", lambda: fetch_outcomes([id]))
-    return [each for each in suggestions.list_worked_fixes(id, outcomes=outcomes) if each.named]
+    return suggestions.list_worked_fixes(id, outcomes=outcomes)
 
 
 # ---- the context of the next attempt

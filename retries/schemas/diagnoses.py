@@ -17,7 +17,7 @@ from retries.schemas.predictions import PREDICTION, PredictionOut, prediction_ou
 DIAGNOSIS: dict[str, Any] = {
     "headline": "Error: Cannot find module 'uuid'",
     "pattern": ID,
-    "signature": {"key": "1f0c9a6d5e7b8a42", "entities": ["uuid"]},
+    "signature": {"key": "2-1f0c9a6d5e7b8a", "entities": ["uuid"]},
     "known_error": {
         "name": "missing_module",
         "title": "Missing module",
@@ -52,8 +52,10 @@ class AttemptQuery(PageQuery, DiagnosisQuery):
 
 
 class SignatureOut(Schema):
-    key: str = Field(description="equal for failures of one pattern that name the same")
-    entities: list[str] = Field(description="what the error names, such as a module or a host")
+    key: str = Field(description="equal for failures of one pattern and one cause")
+    entities: list[str] = Field(
+        description="what identifies the cause, such as a module or a host; empty if nothing does"
+    )
 
 
 class KnownErrorOut(Schema):

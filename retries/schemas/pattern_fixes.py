@@ -15,9 +15,10 @@ from retries.states import Verdict
 FIX: dict[str, Any] = {
     "key": "5d1c0a9e3b7f6284",
     "fix": "Add uuid to package.json and run npm ci",
-    "signature": {"key": "1f0c9a6d5e7b8a42", "entities": ["uuid"]},
+    "signature": {"key": "2-1f0c9a6d5e7b8a", "entities": ["uuid"]},
     "state": "advice",
     "worked": 5,
+    "done": 4,
     "tried": 6,
     "plain_worked": 2,
     "plain_tried": 9,
@@ -41,9 +42,10 @@ class FixOut(Schema):
     state: FixState = Field(
         description="promoted by a person; advice: it worked at least three times and at least as "
         "often as plain retries; tried; or retired, by a person or because its last three tries "
-        "failed"
+        "did not help"
     )
-    worked: int = Field(description="how many of the next attempts succeeded")
+    worked: int = Field(description="how many of the next attempts did not fail like this again")
+    done: int = Field(description="how many of them succeeded")
     tried: int = Field(description="how many next attempts there were")
     plain_worked: int = Field(description="how many plain retries of the pattern succeeded")
     plain_tried: int = Field(description="how many retries of the pattern got no fix")
@@ -81,6 +83,7 @@ def fix_out(fix: LearnedFix) -> dict[str, Any]:
         "signature": {"key": fix.signature, "entities": fix.entities},
         "state": fix.state,
         "worked": fix.counts.worked,
+        "done": fix.done.worked,
         "tried": fix.counts.tried,
         "plain_worked": fix.plain.worked,
         "plain_tried": fix.plain.tried,

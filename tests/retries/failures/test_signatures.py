@@ -6,10 +6,11 @@ import pytest
 
 from bench.failures import measure_look_alikes
 from ledger.models import Agent, Failure
+from retries import sweeps
 from retries.failures import fixes, suggestions
 from retries.failures.fixes import FixState, Tries
 from retries.failures.signatures import VERSION, sign
-from retries.models import Escalation, FailurePattern
+from retries.models import Escalation, FailurePattern, FixVerdict, Grouped
 from tests.conftest import Api
 from tests.factories import NOW
 from tests.retries.failures.test_fixes import retried
@@ -167,3 +168,33 @@ def test_a_fix_for_what_nothing_identifies_is_shown_with_its_words(agent: Agent)
     pattern = FailurePattern.objects.get()
     (worked,) = suggestions.list_worked_fixes(pattern.pk)
     assert worked.named == "worked elsewhere for the same words"
+
+
+@pytest.mark.django_db
+def test_failures_that_older_rules_signed_are_signed_again(agent: Agent) -> None:
+    """The fixes for them count from then on; until then they go to no failure."""
+    message = "connect ECONNREFUSED 127.0.0.1:6379"
+    for n in range(3):
+        fixed(agent, FIX, works=True, now=NOW + n * HOUR, message=message)
+    new = sign(message).key
+    pattern = FailurePattern.objects.get()
+    old = {"signature": "0" * 16, "entities": []}
+    Grouped.objects.update(**old)
+    FixVerdict.objects.create(
+        pattern=pattern,
+        signature="0" * 16,
+        fix_key=fixes.key_of(FIX),
+        verdict="promoted",
+        fix=FIX,
+        at=NOW,
+        by_name="mara",
+    )
+    assert FIX not in retried(agent, works=True, now=NOW + 5 * HOUR, message=message)
+    assert sweeps.run("insight", now=NOW + 6 * HOUR)["signed"] == 3
+    (fix,) = [each for each in fixes.list_learned_fixes(pattern.pk) if each.signature == new]
+    assert (fix.state, fix.counts, fix.entities) == (
+        FixState.PROMOTED,
+        Tries(3, 3),
+        (":6379",),
+    )
+    assert "signed" not in sweeps.run("insight", now=NOW + 7 * HOUR)
