@@ -61,7 +61,7 @@ def test_one_module_writes_states() -> None:
         assert modules_that_write(model, table) == {
             "retries/failures/grouping.py",
             "retries/failures/pattern_merging.py",
-        } | (DELETERS if model == "Grouped" else set())
+        } | (DELETERS | {"retries/failures/resigning.py"} if model == "Grouped" else set())
     assert modules_that_write("FailureCount", "retries_failurecount") == {
         "retries/failures/failure_counts.py"
     }

@@ -9,14 +9,13 @@ from uuid import UUID
 
 from ledger import sql
 from ledger.states import Outcome
-from retries.failures.fixes import (
+from retries.failures.fix_statements import (
     PLAIN_RETRY,
     TOLD_TRIES,
-    key_of,
-    list_learnable,
     outcomes_statement,
     select_answers,
 )
+from retries.failures.fixes import key_of, list_learnable
 from retries.models import PastFixTry
 
 # A merge of patterns waits for this lock, or has ended before the counts are read.

@@ -91,7 +91,7 @@ class FailurePattern(models.Model):
 
 
 class Grouped(models.Model):
-    """The membership of a failure in its pattern."""
+    """The membership of a failure in its pattern; `retries.failures.resigning` signs it again."""
 
     failure = models.OneToOneField(Failure, models.CASCADE, primary_key=True)
     pattern = models.ForeignKey(
