@@ -54,6 +54,8 @@ CASES_PER_PLACE = 4
 
 # a name in quotation marks, and the start of JSON, whose keys name nothing
 NAMED = re.compile(r"(?<!\w)['\"`‘“]([\w@./:-]*[A-Za-z][\w@./:-]*)['\"`’”](?!\w)")
+# the file that imports what is missing: another one has the same cause
+IMPORTER = re.compile(r" from [\"'`][\w@./-]{1,200}\.\w{1,5}[\"'`]")
 JSON_TEXT = re.compile(r"[\[{] ?[{'\"]")
 
 
@@ -177,7 +179,7 @@ def measure_offers(cases: list[Case], say: Say) -> Figure:
     ]
     asked = 0
     for each in cases:
-        line = str(find_headline(each["output"]))
+        line = IMPORTER.sub("", str(find_headline(each["output"])))
         for name in [] if JSON_TEXT.search(line) else dict.fromkeys(NAMED.findall(line)):
             asked += 1
             other = each["output"].replace(name, f"{name[:-1]}{'q' if name[-1] != 'q' else 'z'}")
