@@ -24,7 +24,7 @@ demo: ## run unreliable agents against the running Tenfour, until Ctrl-C
 
 # Without bytecode every run would compile all tests and the programs that they start.
 test: export PYTHONDONTWRITEBYTECODE :=
-test: ## run all tests, one process per core; ARGS="-k acknowledged" picks some
+test: ## run all tests, two processes per core; ARGS="-k acknowledged" picks some
 	@$(some-python) -m config.local.install tests/requirements.lock
 	@$(python) -m pytest -n auto --dist worksteal $(ARGS)
 

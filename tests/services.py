@@ -318,12 +318,12 @@ def pytest_unconfigure() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return a worker per core for whole folders; 0, for this process, where tests are picked."""
+    """Return two workers per core for whole folders; 0, for this process, where tests are picked."""
     option = config.option
     picked = option.keyword or option.markexpr or getattr(option, "lf", False)
     if picked or not all(Path(name).is_dir() for name in config.args):
         return 0  # the workers would take longer to start than the tests to run
-    return min(len(os.sched_getaffinity(0)), MOST_WORKERS)
+    return min(2 * len(os.sched_getaffinity(0)), MOST_WORKERS)  # tests wait most of their time
 
 
 def main(argv: list[str]) -> int:
