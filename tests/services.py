@@ -316,7 +316,7 @@ def pytest_unconfigure() -> None:
         running.remove()
 
 
-@pytest.hookimpl(optionalhook=True)
+@pytest.hookimpl(tryfirst=True, optionalhook=True)  # or pytest-xdist's own is asked first
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return two workers per core for whole folders; 0, for this process, where tests are picked."""
     option = config.option

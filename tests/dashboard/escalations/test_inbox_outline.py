@@ -17,7 +17,7 @@ from ledger import optional_cache
 from ledger.journal import Actor, Stamp
 from ledger.models import Agent
 from retries.escalations import assignment, snoozing
-from retries.failures import fixes
+from retries.failures import fix_statements
 from retries.models import Escalation
 from tests.dashboard.escalations.test_escalations import URL, jonas_answers
 from tests.dashboard.escalations.test_inbox import LXML, TABLE, escalated, groups
@@ -101,8 +101,8 @@ def test_no_table_is_read_whole(
     for statement, params, part in (
         (*wanted, None),
         (inbox_lines.LINES, {"ids": [made.pk]}, None),
-        (fixes.PLAIN, {"patterns": [made.pk]}, None),
-        (fixes.OF_FAILURES, {"failures": [made.pk]}, "CTE failed"),
+        (fix_statements.PLAIN, {"patterns": [made.pk]}, None),
+        (fix_statements.OF_FAILURES, {"failures": [made.pk]}, "CTE failed"),
     ):
         assert walked(statement, params, part) == [], statement
 
