@@ -40,6 +40,7 @@ PLUMBING = (
     "retries/failures/masks.py",  # replaces what varies in a text
     "retries/failures/known_errors.py",  # finds a common error in a text
     "retries/failures/signatures.py",  # finds what a text names
+    "retries/failures/own_frames.py",  # finds frames of the project in a text
     "retries/failures/waits.py",  # finds a duration in a text
 )
 
