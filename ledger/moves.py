@@ -92,6 +92,7 @@ TASK_COLUMNS = (
     "payload",
     "result",
     "error",
+    "proof",
     "retry_count",
     "max_attempts",
     "attempt_limit",
@@ -121,7 +122,7 @@ TASK_COLUMNS = (
 )
 
 # the columns that the journal reads of a move
-EVENT_COLUMNS = ("id", "project_id", "agent_id", "state", "attempts", "version")
+EVENT_COLUMNS = ("id", "project_id", "agent_id", "state", "attempts", "version", "proof")
 
 
 FINAL_STATES = quoted(FINAL)

@@ -124,6 +124,35 @@ class Outcome(TextChoices):
     ABORTED = "aborted"
 
 
+class Proof(TextChoices):
+    """What a task that is done rests on."""
+
+    # its check is known to have passed on the tree that was left
+    PROVEN = "proven"
+    # its check passed, and then files changed
+    STALE = "stale"
+    # the agent says so
+    CLAIMED = "claimed"
+    # a person accepted it
+    PERSON = "person"
+
+
+def proof_of(state: str, proof: str | None) -> str | None:
+    """Return a task's proof: a task that was done before proofs were stored is claimed to be."""
+    return proof or (str(Proof.CLAIMED) if state == TaskState.DONE else None)
+
+
+class Evidence(TextChoices):
+    """What is asked for before a task is done."""
+
+    # nothing: the proof is only recorded
+    RECORD = "record"
+    # a claim without a check is sent back to the agent once
+    ASK = "ask"
+    # without proof it goes to a person
+    REQUIRE = "require"
+
+
 class Who(TextChoices):
     """The parties that make moves."""
 

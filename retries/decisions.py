@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from ledger.states import FailureType, TaskState
+from ledger.states import FailureType, Proof, TaskState
 from ledger.tasks.spec import Backoff
 
 # codes that no further attempt can fix: a person is asked, with the code as the reason
@@ -74,6 +74,7 @@ class Case:
     code: str = ""
     exit_code: int | None = None
     expect_exit: int = 0
+    proof: Proof = Proof.CLAIMED
     non_retryable: bool = False
     abort_asked: bool = False
     in_plan: bool = False
@@ -175,6 +176,7 @@ class Decision:
     delay_s: float = 0.0
     evidence: Evidence | None = None  # if the decision rests on it
     agent_waits: bool = False
+    proof: Proof | None = None  # if the task is done
 
 
 def exhausted(case: Case, reason: str, *, counts: bool = True) -> Decision:
@@ -189,7 +191,9 @@ TABLE: list[tuple[Callable[[Case], bool], Callable[[Case], Decision]]] = [
     ),
     (
         lambda c: c.status == "success" and not c.is_unverified,
-        lambda c: Decision(TaskState.DONE, REPORTED if c.exit_code is None else VERIFIED),
+        lambda c: Decision(
+            TaskState.DONE, REPORTED if c.exit_code is None else VERIFIED, proof=c.proof
+        ),
     ),
     (
         lambda c: c.code == MALFORMED,

@@ -11,6 +11,7 @@ from config.mcp.open_attempts import find_attempt, hooked_worker
 from config.mcp.tools import Reply, Tool, join, perform, select
 from ledger.schemas.shared import In
 from retries.api import attempts, claims, escalations, questions
+from retries.attempts.endings import SeenBy
 from retries.attempts.questions import QUESTION_LENGTH
 from retries.claims import WORKER_LENGTH
 from retries.schemas.attempts import (
@@ -195,9 +196,11 @@ def report_result(request: Any, given: ReportArguments) -> Reply:
 
 def result_of(given: ReportArguments) -> ResultIn:
     """Return the report as the API takes it."""
-    verification = None
+    verification, checks = None, []
     if given.exit_code is not None:
         verification = {"exit_code": given.exit_code, "output": given.output}
+        # The model says so; no program has seen it.
+        checks = [{"exit_code": given.exit_code, "seen_by": SeenBy.AGENT}]
     failure = {
         "code": given.failure_code,
         "message": "" if given.status == "success" else given.summary,
@@ -208,6 +211,7 @@ def result_of(given: ReportArguments) -> ResultIn:
         "status": given.status,
         "summary": given.summary,
         "verification": verification,
+        "checks": checks,
         "failure": failure if any(failure.values()) else None,
         "files_modified": [{"path": path} for path in given.files],
         "learnings": given.learnings,

@@ -12,7 +12,7 @@ from ledger.models.plan import Plan
 from ledger.models.project import Project
 from ledger.models.rules import one_of, rule
 from ledger.principal import Principal
-from ledger.states import FINAL, BlockedReason, FailureType, Outcome, TaskState
+from ledger.states import FINAL, BlockedReason, FailureType, Outcome, Proof, TaskState
 
 
 class OnExhausted(models.TextChoices):
@@ -57,6 +57,8 @@ class Task(models.Model):
     payload = models.JSONField()
     result = models.JSONField(null=True)
     error = models.TextField(null=True)  # noqa: DJ001 - null: the last attempt did not fail
+    # null: not done, or done before proofs were stored; the latter counts as claimed
+    proof = models.CharField(max_length=8, null=True, choices=Proof.choices)  # noqa: DJ001
     retry_count = models.IntegerField(db_default=0)
     max_attempts = models.IntegerField()
     attempt_limit = models.IntegerField()
@@ -117,6 +119,10 @@ class Task(models.Model):
             rule(
                 "task_final_has_completed_at",
                 f"(state ~ '{one_of(FINAL)}') = (completed_at is not null)",
+            ),
+            rule(
+                "task_done_has_proof",
+                f"proof is null or state = '{TaskState.DONE}' and proof ~ '{one_of(Proof.values)}'",
             ),
             rule("task_retry_due_at", f"state <> '{TaskState.RETRY}' or due_at is not null"),
             rule(
@@ -259,6 +265,8 @@ class Attempt(models.Model):
     report_digest = models.BinaryField(max_length=32, null=True, editable=False)
     decision = models.JSONField(null=True)
     usage = models.JSONField(null=True, help_text="tokens and cost, as its report says")
+    checks = models.JSONField(null=True, help_text="commands that checked its work, oldest first")
+    tree = models.JSONField(null=True, help_text="commit and differences that it left")
     # The span of the caller that claimed it, or Tenfour's own; empty if neither traces.
     trace_id = models.CharField(max_length=32, db_default="")
     span_id = models.CharField(max_length=16, db_default="")

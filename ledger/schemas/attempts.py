@@ -29,6 +29,19 @@ ATTEMPT: dict[str, Any] = {
     "last_output": "collected 212 items\n",
     "decision": {"decision": "wait", "reason": "attempts_left"},
     "usage": {"input_tokens": 52_100, "output_tokens": 1_840, "cost_usd": 0.21},
+    "checks": [
+        {
+            "command": "make test",
+            "cwd": "/src/app",
+            "exit_code": 1,
+            "unknown": None,
+            "seen_by": "client",
+            "at": AT,
+            "duration_s": 41.2,
+            "tree": {"commit": "9c1f44a", "diff": None, "files": 0},
+        }
+    ],
+    "tree": None,
     "trace": {
         "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
         "span_id": "00f067aa0ba902b7",
@@ -97,6 +110,13 @@ class AttemptOut(Schema):
         description="the tokens and the cost that its report named: input_tokens, cached_tokens, "
         "output_tokens, cost_usd, and model; null without them"
     )
+    checks: list[dict[str, Any]] = Field(
+        description="how the commands ended that checked its work, oldest first: command, cwd, "
+        "exit_code or why it is unknown, seen_by, at, duration_s, and tree"
+    )
+    tree: dict[str, Any] | None = Field(
+        description="the files that it left: commit, diff, and files; null if they were not read"
+    )
     trace: TraceOut | None = Field(
         description="the trace that the claim belonged to; null if neither side traces"
     )
@@ -124,6 +144,8 @@ def attempt_out(attempt: Attempt) -> dict[str, Any]:
         "last_output": attempt.last_output,
         "decision": attempt.decision,
         "usage": attempt.usage,
+        "checks": attempt.checks or [],
+        "tree": attempt.tree,
         "trace": trace_out(attempt.trace_id + attempt.span_id),
         "failure": failure_out(failure) if failure else None,
     }

@@ -21,7 +21,7 @@ from ledger.schemas.shared import (
     Registering,
 )
 from ledger.sql import Row
-from ledger.states import TaskState, Who, allowed_moves
+from ledger.states import Proof, TaskState, Who, allowed_moves, proof_of
 from ledger.tasks.spec import (
     LEASE_S,
     MAX_ATTEMPTS,
@@ -162,6 +162,7 @@ TASK: dict[str, Any] = {
     "redactions": {},
     "result": None,
     "error": None,
+    "proof": None,
     "needs": [],
     "skipped_needs": [],
     "unmet": 0,
@@ -219,6 +220,11 @@ class TaskOut(Schema):
     redactions: dict[str, int] = Field(description="number of masked secrets by kind")
     result: Any = Field(description="what the agent reported, or null")
     error: str | None = Field(description="the last error, or null")
+    proof: Proof | None = Field(
+        description="of a task that is done, what it rests on: 'proven' if its check is known to "
+        "have passed on the files that were left, 'stale' if they changed after it passed, "
+        "'claimed' if the agent says so, 'person' if a person accepted it; else null"
+    )
     needs: list[UUID] = Field(description="the tasks that it needs, met or not")
     skipped_needs: list[SkippedNeed] = Field(
         description="needs that were skipped or given up: their results may be missing"
@@ -298,6 +304,7 @@ def task_out(row: Row, *, who: Who | None, escalation: UUID | None = None) -> di
         "redactions": row["redactions"],
         "result": row["result"],
         "error": row["error"],
+        "proof": proof_of(row["state"], row["proof"]),
         "needs": row["need_ids"],
         "skipped_needs": row["skipped_needs"] or [],
         "unmet": row["unmet"],

@@ -17,7 +17,7 @@ from ledger.tokens import Bearer, ScopeMissing
 from retries.agent_hooks.events import read_event
 from retries.agent_hooks.reactions import Happening, LocalSide, react
 from retries.agent_hooks.sessions import HookCaller
-from retries.schemas.attempts import UsageIn, VerificationIn
+from retries.schemas.attempts import TreeIn, UsageIn, VerificationIn
 
 router = Router(tags=["hooks"])
 
@@ -42,6 +42,9 @@ class LocalSideIn(In):
     attempt: UUID | None = Field(None, description="the attempt that a late event is about")
     usage: UsageIn | None = Field(
         None, description="with Stop, the attempt's tokens as the agent's transcript tells them"
+    )
+    tree: TreeIn | None = Field(
+        None, description="the files at the time of the event, if they were read"
     )
 
 
@@ -132,4 +135,5 @@ def local_side(given: LocalSideIn) -> LocalSide:
         age_s=given.age_s,
         attempt=given.attempt,
         usage=given.usage.model_dump() if given.usage else None,
+        tree=given.tree.model_dump() if given.tree else None,
     )

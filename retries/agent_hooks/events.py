@@ -7,11 +7,11 @@ and a new one is ignored.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from ledger.redaction import redacted, stripped
 from retries.agent_hooks.shell_lines import ShellCommand, read_commands
+from retries.attempts.endings import Unknown
 
 SHELL_TOOL = "Bash"
 PATCH_TOOL = "apply_patch"
@@ -31,17 +31,6 @@ MOST_SIGNALS = 20
 LINE_LENGTH = 1000
 PATH_LENGTH = 1024
 TEXT_LENGTH = 4000
-
-
-class Unknown(StrEnum):
-    """Why the exit code of a command is not known."""
-
-    BACKGROUND = "background"
-    MOVED_TO_BACKGROUND = "moved_to_background"
-    INTERRUPTED = "interrupted"
-    NOT_REPORTED = "not_reported"
-    # the line that ran it ends with the code of something else, as in `make test | tail`
-    HIDDEN = "hidden"
 
 
 @dataclass(frozen=True, slots=True)

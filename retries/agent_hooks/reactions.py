@@ -17,13 +17,13 @@ from ledger.redaction import redacted, stripped
 from ledger.signal_matching import report_signal
 from ledger.standing_instructions.editing import SESSION_START
 from ledger.text import truncate
+from ledger.timestamps import format_timestamp
 from retries.agent_hooks import stops
 from retries.agent_hooks.answers import TEXT_LENGTH, Answer, add_context
 from retries.agent_hooks.events import (
     HookEvent,
     Notice,
     ToolSignal,
-    Unknown,
     command_signal,
     ending_of,
     has_run,
@@ -42,6 +42,8 @@ from retries.agent_hooks.sessions import (
 )
 from retries.agent_hooks.shell_lines import LINE_LENGTH, ShellCommand, read_commands
 from retries.attempts import heartbeats, releases
+from retries.attempts.checks import Tree, make_check
+from retries.attempts.endings import SeenBy, Unknown
 from retries.attempts.live_attempt import LeaseLost
 
 MESSAGE_LENGTH = 200
@@ -74,6 +76,8 @@ class LocalSide:
     attempt: UUID | None = None
     # The tokens of the attempt, from the agent's transcript.
     usage: dict[str, Any] | None = None
+    # The files at the time of the event: their commit and a digest of what differs from it.
+    tree: Tree | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +178,8 @@ def note_end(notice: Notice, happening: Happening) -> None:
         report_signals(map(command_signal, found), happening, attempt)
     seen = stops.last_check(attempt) if attempt else None
     if attempt and seen and seen.get("call") == notice.call and notice.exit_code is not None:
-        check = {"command": seen["command"], "exit_code": notice.exit_code, "output": ""}
+        check = dict(seen) | {"exit_code": notice.exit_code, "unknown": None, "output": ""}
+        check["at"] = format_timestamp(happening.now)
         with suppress(LeaseLost):  # the next event tells it
             heartbeats.renew_lease(
                 attempt.id,
@@ -243,7 +248,7 @@ def beat(attempt: Attempt, happening: Happening) -> None:
         progress.pop(stops.CHECK, None)
         progress[stops.CHANGED] = True
     if check and ran:
-        progress[stops.CHECK] = note_check(check["command"], ran, event)
+        progress[stops.CHECK] = note_check(check["command"], ran, happening)
     with suppress(LeaseLost):  # the next event tells it
         heartbeats.renew_lease(
             attempt.id, caller=happening.caller.scoped("tasks:work"), progress=progress, now=now
@@ -254,18 +259,28 @@ def has_written(event: HookEvent) -> bool:
     return any(each.type == "fs_write" for each in signals_of(event))
 
 
-def note_check(command: str, ran: ShellCommand, event: HookEvent) -> dict[str, Any]:
-    """Return how the check ended that the agent ran by itself, as a report contains it.
+def note_check(command: str, ran: ShellCommand, happening: Happening) -> dict[str, Any]:
+    """Return how the check ended that the agent ran by itself, with its output.
 
     Where its exit code is not known, `unknown` says why, and `call` finds its end later.
     """
+    event, local = happening.event, happening.local
     response = event.response if isinstance(event.response, Mapping) else {}
     output = event.error or "\n".join(
         filter(None, (text_in(response, "stdout"), text_in(response, "stderr")))
     )
-    found = {"command": command, "exit_code": ran.exit_code}
-    if ran.exit_code is None:
-        return found | {"unknown": ending_of(event).unknown or Unknown.HIDDEN, "call": event.call}
+    is_known = ran.exit_code is not None
+    found = make_check(
+        command,
+        exit_code=ran.exit_code,
+        unknown=None if is_known else ending_of(event).unknown or Unknown.HIDDEN,
+        seen_by=SeenBy.HOOK,
+        at=happening.now,
+        cwd=event.cwd,
+        tree=local.tree if local else None,
+    )
+    if not is_known:
+        return found | {"call": event.call}
     return found | {"output": redacted(output)[-OUTPUT_LENGTH:]}
 
 
@@ -287,6 +302,7 @@ def end_turn(happening: Happening) -> Answer:
             attempt_id=local.attempt,
             verification=local.verification,
             usage=local.usage,
+            tree=local.tree,
             now=happening.now,
         )
     # An agent that waits for its subagents and commands is not held.
@@ -301,6 +317,7 @@ def end_turn(happening: Happening) -> Answer:
         event,
         verification=local.verification if local else None,
         usage=local.usage if local else None,
+        tree=local.tree if local else None,
         can_check=local is not None,
         now=happening.now,
     )

@@ -17,7 +17,7 @@ from ledger.states import FailureType
 from ledger.text import describe_exit, truncate
 from ledger.tokens import TrustedCaller
 from retries.agent_hooks.answers import TEXT_LENGTH, Answer, block, show_message
-from retries.agent_hooks.events import HookEvent, Unknown
+from retries.agent_hooks.events import HookEvent
 from retries.agent_hooks.reaching import GAP, deliver, describe_loss, tell_loss
 from retries.agent_hooks.sessions import (
     HookCaller,
@@ -28,6 +28,8 @@ from retries.agent_hooks.sessions import (
 )
 from retries.api.attempts import claim_next_attempt
 from retries.attempts import heartbeats
+from retries.attempts.checks import CHECK_FIELDS, Check, Tree, make_check
+from retries.attempts.endings import SeenBy, Unknown
 from retries.attempts.exit_codes import last_lines
 from retries.attempts.finishing import Reply, finish_attempt
 from retries.attempts.live_attempt import LeaseLost
@@ -39,6 +41,8 @@ from retries.holds import hold_stop
 # Claude Code stops after eight consecutive blocks, whatever its hooks answer.
 MOST_BLOCKS = 7
 BLOCKS_SECONDS = 24 * 3600
+# the fields of a verification, as reports contain them
+RAN = ("command", "exit_code", "duration_s", "output")
 # The key of an attempt's progress that holds how its check ended, as the agent ran it.
 CHECK = "check"
 # Another key: whether the session has changed a file.
@@ -79,6 +83,7 @@ def stop(
     *,
     verification: Mapping[str, Any] | None,
     usage: dict[str, Any] | None,
+    tree: Tree | None,
     can_check: bool,
     now: datetime,
 ) -> Answer:
@@ -105,7 +110,10 @@ def stop(
         # Without Redis blocks are not counted, and nothing else would end them.
         if verification is None and not question and 0 < count_block(caller) <= MOST_BLOCKS:
             return block(ask_for_check(check, seen))
-    report = replace(report_of(check, verification, summary=event.last_message), usage=usage)
+    report = report_of(check, verification, summary=event.last_message)
+    report = replace(
+        report, usage=usage, checks=checks_of(verification, seen, tree=tree, now=now), tree=tree
+    )
     if question and (verification is None or report.message):
         return ask_person(caller, attempt, event.last_message, now=now)
     reply = finish_attempt(attempt.id, report, caller=caller.scoped("tasks:work"), now=now)
@@ -183,6 +191,7 @@ def report_late(
     attempt_id: UUID,
     verification: Mapping[str, Any] | None,
     usage: dict[str, Any] | None,
+    tree: Tree | None,
     now: datetime,
 ) -> Answer:
     """Report a stop that the agent's side stored while Tenfour was down; the agent is gone."""
@@ -190,7 +199,8 @@ def report_late(
     if attempt is not None:
         check = describe_check(attempt.task.payload)
         report = report_of(check, verification, summary="", is_there=False)
-        report = replace(report, usage=usage)
+        checks = checks_of(verification, last_check(attempt), tree=tree, now=now)
+        report = replace(report, usage=usage, checks=checks, tree=tree)
         with suppress(LeaseLost, NotFound):  # its lease ran out, or it is another agent's
             finish_attempt(attempt_id, report, caller=caller.scoped("tasks:work"), now=now)
     return {}
@@ -200,6 +210,24 @@ def last_check(attempt: Attempt) -> Mapping[str, Any] | None:
     """Return the check's result that `note_check` stored; its exit code may be unknown."""
     found = attempt.progress.get(CHECK) if isinstance(attempt.progress, dict) else None
     return found if isinstance(found, dict) else None
+
+
+def checks_of(
+    verification: Mapping[str, Any] | None,
+    seen: Mapping[str, Any] | None,
+    *,
+    tree: Tree | None,
+    now: datetime,
+) -> list[Check]:
+    """Return the checks of an attempt: what its hooks have seen, and what the agent's side ran."""
+    checks = []
+    if seen and seen.keys() >= CHECK_FIELDS:
+        checks.append({name: seen[name] for name in CHECK_FIELDS})
+    if verification and verification is not seen:
+        command = str(verification.get("command") or "")
+        ended = {name: verification.get(name) for name in ("exit_code", "duration_s")}
+        checks.append(make_check(command, **ended, seen_by=SeenBy.CLIENT, at=now, tree=tree))
+    return checks
 
 
 def has_changed_files(attempt: Attempt) -> bool:
@@ -251,7 +279,7 @@ def report_of(
     return Report(
         summary=summary,
         exit_code=code,
-        verification=dict(verification),
+        verification={name: verification[name] for name in RAN if name in verification},
         message=message,
         retry_after_s=wait,
     )

@@ -1,10 +1,12 @@
 """Attempts over HTTP: heartbeats, reports with the decisions that follow, and releases."""
 
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpResponse
+from django.utils import timezone
 from ninja import Body, Query, Router
 
 from ledger import sql
@@ -19,12 +21,15 @@ from retries import claim_statements, claims
 from retries.api.task_bodies import read_task, task_response
 from retries.api.text_responses import TEXT, XML, decision_response, text_content
 from retries.attempts import exit_codes, finishing, heartbeats, releases, report_fields
+from retries.attempts.checks import Check, make_check
+from retries.attempts.endings import SeenBy
 from retries.attempts.finishing import Reply
 from retries.attempts.report_fields import Report
 from retries.claims import ClaimResult
 from retries.retry_context.history import load_histories
 from retries.retry_context.storing import store_contexts
 from retries.schemas.attempts import (
+    CheckIn,
     DecisionOut,
     ExitQuery,
     FailureIn,
@@ -143,6 +148,11 @@ def attempts_release(
 
 def report_of(body: ResultIn) -> Report:
     failure = body.failure or FailureIn.model_validate({})
+    ran, now = body.verification, timezone.now()
+    checks = [store_check(each, now=now) for each in body.checks]
+    if ran and all(check["command"] not in ("", ran.command) for check in checks):
+        ended = {"exit_code": ran.exit_code, "seen_by": SeenBy.CLIENT, "duration_s": ran.duration_s}
+        checks.append(make_check(ran.command, **ended, at=now))
     return Report(
         status=body.status,
         summary=body.summary,
@@ -161,7 +171,14 @@ def report_of(body: ResultIn) -> Report:
         sends_files="files_modified" in body.model_fields_set,
         learnings=body.learnings,
         usage=body.usage.model_dump() if body.usage else None,
+        checks=checks,
+        tree=body.tree.model_dump() if body.tree else None,
     )
+
+
+def store_check(check: CheckIn, *, now: datetime) -> Check:
+    given = check.model_dump(exclude={"at"})
+    return make_check(given.pop("command"), **given, at=check.at or now)
 
 
 def decision_body(

@@ -13,6 +13,8 @@ from ledger.spans import start_span
 from ledger.states import FailureType
 from ledger.tokens import Caller
 from retries.attempt_traces import trace_report
+from retries.attempts.checks import make_check
+from retries.attempts.endings import SeenBy
 from retries.attempts.finishing import Reply, finish_cleaned, finish_done, verify_of
 from retries.attempts.live_attempt import read_attempt
 from retries.attempts.report_fields import (
@@ -56,7 +58,9 @@ def finish_with_exit_code(
     text = clean_output(decode_ends(output))
     digest = hashlib.sha256(b"%b %d\n%b" % (of.encode(), code, output)).digest()
     if of == ExitOf.VERIFICATION:
+        check = make_check("", exit_code=code, seen_by=SeenBy.CLIENT, at=now)
         report = report_of_verification(code, text, verify=verify_of(row), digest=digest)
+        report = replace(report, checks=[check])
     else:
         report = report_of_command(code, text, digest=digest)
     report = replace(report, usage=clean_usage(usage))

@@ -1,5 +1,6 @@
 """A success that affects no other task, in one statement."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -14,6 +15,7 @@ from ledger.sql import Row
 from ledger.states import Outcome, TaskState
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
 from retries import breaker
+from retries.attempts.checks import PROOF_SQL, Check, Tree, clean_checks, judge_checks
 from retries.attempts.live_attempt import IS_LIVE, own_attempt
 from retries.attempts.report_fields import clean_usage
 from retries.decisions import REPORTED, VERIFIED
@@ -39,7 +41,7 @@ def done_statement(caller: type[Caller]) -> str:
             and t.needed_by = 0
             and (select b.agent_id from ledger_breaker b where b.agent_id = t.agent_id
                 and ({breaker.HOLDS_BACK} or b.failures > 0)) is null""",
-        sets="result = %(result)s",
+        sets=f"result = %(result)s, proof = {PROOF_SQL}",
         columns=EVENT_COLUMNS,
     )
     return f"""with {caller.cte}, live as materialized (
@@ -49,14 +51,15 @@ def done_statement(caller: type[Caller]) -> str:
         update ledger_attempt a set outcome = '{
         Outcome.SUCCESS
     }', ended_at = greatest(%(now)s, a.started_at),
-            report_digest = %(report_digest)s, decision = %(decision)s, usage = %(usage)s
+            report_digest = %(report_digest)s, decision = %(decision)s, usage = %(usage)s,
+            checks = %(checks)s, tree = %(tree)s
         where a.id = (select former_attempt from moved)
     ), journaled as ({
         journal.insert(
             "moved",
             kind=f"'{Kind.TASK_COMPLETED}'",
             subject="task",
-            data="jsonb_build_object('attempt', m.attempts)",
+            data="jsonb_build_object('attempt', m.attempts, 'proof', m.proof)",
         )
     })
     select m.id, m.version, c.agent_id as caller_agent, c.unseen
@@ -72,11 +75,14 @@ def finish_done(
     result: Any,
     exit_code: int | None,
     usage: dict[str, Any] | None,
+    checks: Sequence[Check],
+    tree: Tree | None,
     digest: bytes,
     caller: Caller,
     now: datetime,
 ) -> Row | None:
     """Finish the task of a successful attempt; None where the success may have consequences."""
+    checks = clean_checks(checks)
     rows = sql.run(
         DONE[type(caller)],
         attempt=attempt_id,
@@ -85,6 +91,9 @@ def finish_done(
         report_digest=digest,
         decision=Jsonb(decision_of(exit_code)),
         usage=Jsonb(known) if (known := clean_usage(usage)) else None,
+        checks=Jsonb(checks) if checks else None,
+        tree=Jsonb(tree) if tree else None,
+        proofs=Jsonb(judge_checks(checks, tree)),
         now=now,
         **caller.params,
     )

@@ -21,6 +21,7 @@ from ledger.tokens import Caller, TrustedCaller
 from retries.agent_waits import store_wait
 from retries.attempt_traces import trace_report
 from retries.attempts import fast_path
+from retries.attempts.checks import find_proof
 from retries.attempts.consequences import follow
 from retries.attempts.evidence import evidence_fields, gather_evidence
 from retries.attempts.live_attempt import (
@@ -90,6 +91,8 @@ def finish_done(
         result=report.result,
         exit_code=report.exit_code,
         usage=report.usage,
+        checks=report.checks,
+        tree=report.tree,
         digest=digest,
         caller=caller,
         now=now,
@@ -183,6 +186,7 @@ def case_of(row: Row, report: Report, *, now: datetime) -> Case:
         code=report.code,
         exit_code=report.exit_code,
         expect_exit=expected,
+        proof=find_proof(verify, report.checks, report.tree),
         non_retryable=report.non_retryable or row["non_retryable"],
         abort_asked=row["abort_requested_at"] is not None,
         in_plan=row["plan_id"] is not None,
@@ -289,6 +293,9 @@ def end_attempt(
         report_digest=report.digest,
         decision=Jsonb(fields) if fields is not None else None,
         usage=Jsonb(report.usage) if report.usage else None,
+        checks=Jsonb(report.checks) if report.checks else None,
+        tree=Jsonb(report.tree) if report.tree else None,
+        proof=decision.proof,
         now=now,
         **caller.params,
     )
@@ -298,6 +305,8 @@ def end_attempt(
 def event_data(row: Row, decision: Decision, *, code: str, error: str | None) -> dict[str, Any]:
     """Return the data of the task's event."""
     data: dict[str, Any] = {"attempt": row["number"], "reason": decision.reason}
+    if decision.proof:
+        data["proof"] = str(decision.proof)
     if decision.failure_type:
         data["failure_type"] = str(decision.failure_type)
     if code:

@@ -85,7 +85,7 @@ KINDS = {
     TaskState.QUEUED: Kind.TASK_RELEASED,
 }
 SETS = {
-    TaskState.DONE: "result = %(result)s",
+    TaskState.DONE: "result = %(result)s, proof = %(proof)s",
     TaskState.RETRY: "retry_count = %(retry_count)s, error = %(error)s, due_at = %(due_at)s, "
     "attempt_limit = t.attempt_limit + %(granted)s",
     TaskState.FAILED: "retry_count = %(retry_count)s, error = %(error)s",
@@ -122,8 +122,8 @@ def end_statement(caller: type[Caller], to: TaskState, *, opens: bool = True) ->
         ctes["journaled_opening"] = lifecycle.insert_opened_events("opened")
     ctes["closed"] = f"""update ledger_attempt a set outcome = %(outcome)s,
             ended_at = greatest(%(now)s, a.started_at),
-            report_digest = %(report_digest)s, usage = %(usage)s,
-            decision = {WITH_ESCALATION if asks else DECISION}
+            report_digest = %(report_digest)s, usage = %(usage)s, checks = %(checks)s,
+            tree = %(tree)s, decision = {WITH_ESCALATION if asks else DECISION}
         where a.id = (select former_attempt from moved)"""
     ctes["journaled"] = journal.insert(
         "moved", kind=f"'{KINDS[to]}'", subject="task", data="%(data)s"

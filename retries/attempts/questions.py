@@ -89,6 +89,8 @@ def escalate(
         outcome=Outcome.ESCALATED,
         report_digest=None,
         usage=None,
+        checks=None,
+        tree=None,
         decision=None,
         now=now,
         **caller.params,

@@ -10,6 +10,7 @@ from typing import Any
 from ledger.redaction import cut, redacted, stripped
 from ledger.states import FailureType
 from ledger.text import truncate
+from retries.attempts.checks import Check, Tree, clean_checks
 from retries.failures.excerpts import shorten
 
 # stored lengths, in characters unless the name says bytes
@@ -50,14 +51,17 @@ class Report:
     learnings: Sequence[str] = ()
     # tokens and cost: see clean_usage
     usage: dict[str, Any] | None = None
+    # how the commands that checked the work ended, and the tree that was left: see `checks`
+    checks: Sequence[Check] = ()
+    tree: Tree | None = None
     # whether the agent sent files_modified: without it, it is unknown what the attempt changed
     sends_files: bool = False
     # of the report as it was sent; None where Tenfour itself ends the attempt
     digest: bytes | None = None
 
 
-# What an attempt used is measured beside it: the same report may bring it only the first time.
-NOT_DIGESTED = ("digest", "sends_files", "usage")
+# What is measured beside an attempt: the same report may bring it only the first time.
+NOT_DIGESTED = ("digest", "sends_files", "usage", "checks", "tree")
 _NAMES = [name for name in Report.__slots__ if name not in NOT_DIGESTED]
 _VALUES = attrgetter(*_NAMES)
 _ENCODE = json.JSONEncoder(sort_keys=True).encode
@@ -128,6 +132,7 @@ def clean_report(report: Report) -> Report:
         files_modified=[clean_values(each) for each in report.files_modified[:MAX_FILES]],
         learnings=[each for each in learnings if each][:MAX_LEARNINGS],
         usage=clean_usage(report.usage),
+        checks=clean_checks(report.checks),
         digest=digest_of(report),
     )
 

@@ -4,11 +4,13 @@ from datetime import datetime
 from typing import Any, Literal
 
 from ninja import Schema
-from pydantic import ConfigDict, Field, StrictBool, StrictInt, model_validator
+from pydantic import AwareDatetime, ConfigDict, Field, StrictBool, StrictInt, model_validator
 
 from ledger.schemas.shared import AT, ID, In
 from ledger.states import FailureType
 from ledger.tasks.spec import LEASE_S
+from retries.attempts.checks import COMMAND_LENGTH, FOLDER_LENGTH, MAX_CHECKS
+from retries.attempts.endings import SeenBy, Unknown
 from retries.attempts.executor_results import read_result
 from retries.attempts.exit_codes import ExitOf
 from retries.attempts.questions import QUESTION_LENGTH
@@ -90,6 +92,47 @@ class FileIn(In):
     lines_changed: StrictInt | None = Field(None, ge=0, description="number of changed lines")
 
 
+class TreeIn(In):
+    commit: str = Field(pattern="^[0-9a-f]{7,64}$", description="the commit's hash")
+    diff: str | None = Field(
+        None,
+        pattern="^[0-9a-f]{64}$",
+        description="the SHA-256 of what differs from the commit, in hexadecimal; null if nothing",
+    )
+    files: StrictInt | None = Field(
+        None, ge=0, le=10**9, description="number of files that differ from the commit"
+    )
+
+
+class CheckIn(In):
+    command: str = Field(
+        "",
+        max_length=COMMAND_LENGTH,
+        description="the command line; empty for the task's verify command",
+    )
+    cwd: str = Field("", max_length=FOLDER_LENGTH, description="the folder that it ran in")
+    exit_code: StrictInt | None = Field(
+        None, ge=-(2**31), le=2**31 - 1, description="its exit code; null if that is not known"
+    )
+    unknown: Unknown | None = Field(None, description="why the exit code is not known")
+    seen_by: SeenBy = Field(
+        SeenBy.CLIENT,
+        description="who saw it end: 'client' for the program that ran it, 'hook' for an agent's "
+        "hook, 'agent' for the agent's word, which proves nothing",
+    )
+    at: AwareDatetime | None = Field(None, description="when it ended; now if missing")
+    duration_s: float | None = Field(
+        None, ge=0, le=10**9, allow_inf_nan=False, description="how long it ran, in seconds"
+    )
+    tree: TreeIn | None = Field(None, description="the files that it ran on, if they were read")
+
+    @model_validator(mode="after")
+    def check_end(self) -> "CheckIn":
+        if self.exit_code is not None and self.unknown is not None:
+            raise ValueError("Send exit_code, or why it is unknown, but not both.")
+        return self
+
+
 class UsageFields(Schema):
     input_tokens: int | None = Field(
         None, ge=0, le=MOST_TOKENS, description="tokens that the model read, cached ones included"
@@ -135,6 +178,15 @@ class ResultIn(In):
         None,
         description="the tokens and the cost of the attempt; not part of what makes two reports "
         "the same",
+    )
+    checks: list[CheckIn] = Field(
+        default_factory=list,
+        max_length=MAX_CHECKS,
+        description="how the commands ended that checked the work, oldest first; 'verification' "
+        "counts as one. Not part of what makes two reports the same",
+    )
+    tree: TreeIn | None = Field(
+        None, description="the files that the attempt left, if they were read"
     )
     reclaim: StrictBool = Field(
         False, description="open the next attempt at once if a retry is due"

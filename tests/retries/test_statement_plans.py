@@ -37,6 +37,9 @@ DONE = {
     "result": Jsonb({}),
     "report_digest": b"",
     "usage": None,
+    "checks": None,
+    "tree": None,
+    "proofs": Jsonb({}),
     "decision": Jsonb({}),
 }
 RENEWED = {"progress": None, "output": None, "extend": None}
