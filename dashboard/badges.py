@@ -10,6 +10,7 @@ from ledger.states import (
     FailureType,
     InstructionState,
     Outcome,
+    Proof,
     TaskState,
     Urgency,
     urgency_of,
@@ -44,6 +45,12 @@ TASK_STATES = {
     TaskState.FAILED: Badge("Failed", "s-failed", "st--failed"),
     TaskState.SKIPPED: Badge("Skipped", "s-skipped", "st--skipped"),
     TaskState.ABORTED: Badge("Aborted", "s-aborted", "st--aborted"),
+}
+PROOFS = {
+    Proof.PROVEN: Badge("Proven", "check", "chip--green"),
+    Proof.STALE: Badge("Stale", "clock", "chip--amber"),
+    Proof.CLAIMED: Badge("Claimed", "ear", "chip--line"),
+    Proof.PERSON: Badge("By a person", "person", ""),
 }
 PLAN_STATES = {
     PlanState.ACTIVE: Badge("Active", "play", "st--active"),
@@ -124,6 +131,7 @@ REASON_LABELS = {
     Reason.NEEDS_PERMISSION: ("Needs permission", "f-permission"),
     Reason.NO_RETRY_HELPS: ("A retry can’t help", "s-escalated"),
     Reason.SAME_FAILURE_AGAIN: ("Same failure again", "s-escalated"),
+    Reason.UNPROVEN: ("Done without proof", "ear"),
 }
 ANSWER_ICONS = {
     Answer.FIX: "pen",
@@ -131,6 +139,7 @@ ANSWER_ICONS = {
     Answer.SKIP: "s-skipped",
     Answer.ABORT: "s-aborted",
     Answer.ANSWER: "pen",
+    Answer.ACCEPT: "check",
 }
 URGENCIES = {
     Urgency.FIRST: Badge("First delivery", "u-0", ""),
@@ -147,6 +156,10 @@ def state_badge(state: str) -> Badge:
 
 def task_badge(state: str) -> Badge:
     return TASK_STATES[TaskState(state)]
+
+
+def proof_badge(proof: str) -> Badge:
+    return PROOFS[Proof(proof)]
 
 
 def plan_badge(state: str) -> Badge:

@@ -100,6 +100,7 @@ TASK_COLUMNS = (
     "releases",
     "unmet",
     "on_exhausted",
+    "evidence",
     "base_delay_ms",
     "max_delay_ms",
     "exponential_base",

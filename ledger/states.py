@@ -142,8 +142,8 @@ def proof_of(state: str, proof: str | None) -> str | None:
     return proof or (str(Proof.CLAIMED) if state == TaskState.DONE else None)
 
 
-class Evidence(TextChoices):
-    """What is asked for before a task is done."""
+class EvidenceLevel(TextChoices):
+    """What is asked for before a task is done: of a task, else of its plan, else its project."""
 
     # nothing: the proof is only recorded
     RECORD = "record"
@@ -197,6 +197,7 @@ TASK_MOVES: dict[TaskState, dict[TaskState, tuple[Who, ...]]] = {
         T.ABORTED: (PERSON, PRODUCER),
     },
     T.ESCALATED: {
+        T.DONE: (PERSON,),  # accepted without proof
         T.QUEUED: (PERSON, AGENT, CLOCK),
         T.RETRY: (PERSON,),
         T.SKIPPED: (PERSON, CLOCK),
@@ -227,10 +228,10 @@ BLOCKED_MOVES: dict[BlockedReason, dict[Who, tuple[TaskState, ...]]] = {
 
 
 # the moves that a party makes only through something else: a person by skipping a task that this
-# one needs, a producer by aborting the plan
+# one needs or by accepting one without proof, a producer by aborting the plan
 INDIRECT_MOVES: dict[TaskState, dict[Who, tuple[TaskState, ...]]] = {
     T.QUEUED: {PERSON: (T.BLOCKED,)},
-    T.ESCALATED: {PRODUCER: (T.ABORTED,)},
+    T.ESCALATED: {PRODUCER: (T.ABORTED,), PERSON: (T.DONE,)},
 }
 
 

@@ -33,6 +33,7 @@ SAME_FAILURE_AGAIN = "same_failure_again"
 MOST_WAIT_S = 900.0  # the longest wait of a task that an error's text can ask for
 # the exit codes of `timeout` and of a program that was killed
 KILLED = (124, 137)
+UNPROVEN = "unproven"
 # the reasons of a success: a verification ran, or the agent says so
 VERIFIED, REPORTED = "verified", "reported"
 
@@ -75,6 +76,7 @@ class Case:
     exit_code: int | None = None
     expect_exit: int = 0
     proof: Proof = Proof.CLAIMED
+    requires_proof: bool = False
     non_retryable: bool = False
     abort_asked: bool = False
     in_plan: bool = False
@@ -136,6 +138,12 @@ class Case:
         return self.exit_code is not None and self.exit_code != self.expect_exit
 
     @property
+    def lacks_proof(self) -> bool:
+        """Whether it is a success without the proof that is required."""
+        is_success = self.status == "success" and not self.is_unverified
+        return is_success and self.requires_proof and self.proof != Proof.PROVEN
+
+    @property
     def has_failed(self) -> bool:
         return self.status == "failure" or (self.status == "success" and self.is_unverified)
 
@@ -145,7 +153,9 @@ class Case:
 
     @property
     def is_about_agent(self) -> bool:
-        """Whether a failure says something about the agent, and not only about the task."""
+        """Whether its end says something about the agent, and not only about the task."""
+        if self.lacks_proof:
+            return False
         return self.code not in (*HOPELESS, MALFORMED) and not self.is_verification_timeout
 
     @property
@@ -188,6 +198,10 @@ TABLE: list[tuple[Callable[[Case], bool], Callable[[Case], Decision]]] = [
     (
         lambda c: c.abort_asked,
         lambda c: Decision(TaskState.ABORTED, "user_abort"),
+    ),
+    (
+        lambda c: c.lacks_proof,
+        lambda c: Decision(TaskState.ESCALATED, UNPROVEN),
     ),
     (
         lambda c: c.status == "success" and not c.is_unverified,

@@ -39,6 +39,8 @@ class Reason(TextChoices):
     NEEDS_PERMISSION = "needs_permission"
     NO_RETRY_HELPS = "no_retry_helps"
     SAME_FAILURE_AGAIN = "same_failure_again"
+    # it is done by its agent's word, and proof is required
+    UNPROVEN = "unproven"
 
 
 # the reasons of escalations that ask a question; a person can answer it
@@ -82,6 +84,8 @@ class Answer(TextChoices):
     ABORT = "abort"
     # only for a question from an agent or a checkpoint
     ANSWER = "answer"
+    # only for a task that is done without the proof that is required
+    ACCEPT = "accept"
 
 
 class PatternState(TextChoices):

@@ -11,7 +11,7 @@ from tenfour.core import Call
 from tenfour.models import Escalation
 from tenfour.values import Page
 
-Action = Literal["retry", "fix", "skip", "abort", "answer"]
+Action = Literal["retry", "fix", "skip", "abort", "answer", "accept"]
 Dependents = Literal["continue", "block", "skip"]
 
 

@@ -100,12 +100,15 @@ class Task(Value):
     payload: Any = None
     result: Any = None
     error: str | None = None
+    # of a task that is done: proven, stale, claimed or person
+    proof: str | None = None
     unmet: int = 0
     attempts: int = 0
     attempt_limit: int = 0
     max_attempts: int = 0
     retry_count: int = 0
     on_exhausted: str = ""
+    evidence: str | None = None
     idempotent: bool = True
     lease_s: float = 0
     timeout_s: float = 0
@@ -211,6 +214,9 @@ class Attempt(Value):
     decision: Json | None = None
     # input_tokens, cached_tokens, output_tokens, cost_usd and model, as far as they were reported
     usage: Json | None = None
+    # how the commands ended that checked its work, and the files that it left
+    checks: tuple[Json, ...] = field(default=(), metadata={"read": tuple})
+    tree: Json | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
     lease_expires_at: datetime | None = None

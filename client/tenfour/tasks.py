@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Status = Literal["success", "failure", "blocked"]
 OnExhausted = Literal["escalate", "dead_letter"]
+Evidence = Literal["record", "ask", "require"]
 Reason = Literal["shutdown", "wrong_agent", "user_interrupt"]
 ExitOf = Literal["command", "verification"]
 Severity = Literal["low", "normal", "high"]
@@ -32,6 +33,7 @@ class Options(TypedDict, total=False):
     needs: Sequence[str] | None
     max_attempts: int | None
     on_exhausted: OnExhausted | None
+    evidence: Evidence | None
     backoff: Mapping[str, Any] | None
     lease_s: int | None
     timeout_s: int | None
@@ -50,8 +52,8 @@ def enqueue(
 ) -> Call[Task]:
     """Enqueue a task for an agent.
 
-    Options: title, priority, needs, max_attempts, on_exhausted, backoff, lease_s, timeout_s,
-    idempotent, non_retryable, register.
+    Options: title, priority, needs, max_attempts, on_exhausted, evidence, backoff, lease_s,
+    timeout_s, idempotent, non_retryable, register.
     """
     return Call(
         "POST", "/v1/tasks", Task.read, task(agent, type, payload, **options), {}, idempotency_key

@@ -33,6 +33,7 @@ from dashboard.agents.fleet import (
     sort_agents,
 )
 from dashboard.agents.holding import PatternCounts, RunningAttempt
+from dashboard.agents.proofs import ProofCounts, count_proofs
 from dashboard.agents.queries import AgentToken
 from dashboard.agents.rates import DAY, RANGES, Range, Rates, read_rates
 from dashboard.agents.rows import AgentRow, build_row
@@ -182,6 +183,7 @@ class AgentDetailPage(PageContext):
     long_ago: datetime  # escalations opened earlier are marked
     patterns: PatternCounts
     target: TargetRow | None
+    proofs: ProofCounts
     whole: Statistics
     most_given_up: Statistics | None
     defaults: Mapping[str, Any]
@@ -219,6 +221,7 @@ def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage:
         long_ago=visit.now - LONG,
         patterns=holding.count_patterns(agent, causes.counts, now=visit.now),
         target=queries.find_target(agent),
+        proofs=count_proofs(agent),
         whole=row.figures,
         most_given_up=row.figures if row.figures.failed else None,
         defaults=settings.TENFOUR,

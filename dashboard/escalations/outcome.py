@@ -39,6 +39,7 @@ TASK_ANSWERS = {
     Answer.RETRY: "granted a retry",
     Answer.SKIP: "skipped it",
     Answer.ABORT: "aborted it",
+    Answer.ACCEPT: "accepted it as done",
 }
 ABORTED_PLAN = "aborted its plan"
 EXPIRED = {
@@ -53,6 +54,7 @@ TASK_CONFIRMATIONS = {
     Answer.SKIP: "Skipped.",
     Answer.ABORT: "Aborted. The task will not run again.",
     Answer.ANSWER: "The agent continues with your answer.",
+    Answer.ACCEPT: "The task is done.",
 }
 PLAN_ABORTED = "The whole plan is aborted. Running tasks are told to stop."
 
@@ -116,6 +118,8 @@ def describe_instruction_answer(action: Answer, cancelled: int | None) -> str:
             return f"cancelled {counted(cancelled or 0, 'instruction')}"
         case Answer.ANSWER:
             return "answered"
+        case Answer.ACCEPT:
+            return "accepted it"
 
 
 def describe_resent(sent: Instruction) -> str:

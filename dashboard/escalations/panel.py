@@ -27,6 +27,7 @@ KEYS = {
     Answer.SKIP: "s",
     Answer.ABORT: "a",
     Answer.ANSWER: "f",
+    Answer.ACCEPT: "d",
 }
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from django.http import Http404
 from django.urls import reverse
 
+from dashboard import badges
 from dashboard.badges import Badge, task_badge
 from dashboard.plans.queries import find_plan_by_name
 from dashboard.plans.views import CRUMB, REF_LENGTH
@@ -50,7 +51,7 @@ def detail(visit: Visit, plan: str) -> PlanSummaryPage:
 
 
 def list_metrics(summary: Summary) -> list[Metric]:
-    """Return the metrics under the names of the summary's Markdown."""
+    """Return the metrics under the names of the summary's Markdown, and the proofs."""
     return [
         Metric("Total tasks", summary.total),
         Metric("First-attempt success", summary.first, summary.percent(summary.first)),
@@ -58,6 +59,7 @@ def list_metrics(summary: Summary) -> list[Metric]:
         Metric("Retry success", summary.retry_success),
         Metric("Escalations", summary.escalations),
         Metric("Skipped", summary.skipped),
+        *(Metric(badges.proof_badge(name).label, n) for name, n in summary.proofs.items()),
     ]
 
 

@@ -159,6 +159,8 @@ def describe_task_event(event: Event, about: EventSubject) -> EventSentence:
         names = name_changes(event.data)
         tail = f" to {event.data['to_agent']}" + (f" and changed {names}" if names else "")
         return EventSentence("n-agents", actor, "reassigned", "", quote, tail, note)
+    if event.kind == Kind.TASK_COMPLETED and event.data.get("answer"):
+        return EventSentence("s-done", actor, "accepted", "green", quote, " as done", note)
     if event.kind in BY_ACTOR:
         icon, does, tail = BY_ACTOR[Kind(event.kind)]
         return EventSentence(icon, actor, does, "", quote, tail, note)

@@ -31,6 +31,7 @@ REASONS = {
     "no_retry_helps": "a retry can’t change what failed",
     "agent_waits": "its agent waits for a limit of its account to reset",
     "same_failure_again": "the same error came back and no file had changed",
+    "unproven": "its agent says that it is done, without proof",
     "expired": "no answer in time",
 }
 ANSWERS = {
@@ -40,6 +41,7 @@ ANSWERS = {
     "fail": "gave up, because there was no answer in time",
     "skip": "answered: skip",
     "abort": "answered: abort",
+    "accept": "accepted it as done",
 }
 
 

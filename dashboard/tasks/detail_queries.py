@@ -9,9 +9,10 @@ from django.db.models import Count, F, Min, OuterRef, QuerySet, Subquery
 
 from dashboard.tasks.queries import HEAVY, with_extras
 from ledger.models import Attempt, Failure, Message, Need, Task
+from ledger.states import Proof
 from ledger.tasks.lineage import select_lineage
 from retries.models import Escalation
-from retries.states import EscalationState
+from retries.states import Answer, EscalationState
 
 ATTEMPTS_SHOWN = 40
 NEIGHBORS_SHOWN = 60
@@ -52,6 +53,14 @@ def failures_of(attempts: list[Attempt]) -> list[Failure]:
     """Return the failures of attempts, newest first."""
     found = (getattr(attempt, "failure", None) for attempt in reversed(attempts))
     return [failure for failure in found if failure]
+
+
+def find_acceptance(row: Any) -> Escalation | None:
+    """Return the answer by which a person accepted a task as done, if one did."""
+    if row.proof != Proof.PERSON:
+        return None
+    rows = Escalation.objects.filter(task=row.pk, action=Answer.ACCEPT)
+    return rows.only("answered_by_name", "note", "closed_at").order_by("-id").first()
 
 
 def build_open_escalation(row: Any) -> Escalation | None:

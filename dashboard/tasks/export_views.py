@@ -22,6 +22,7 @@ COLUMNS = {
     "agent": "agent__name",
     "state": "state",
     "blocked_reason": "blocked_reason",
+    "proof": "proof",
     "priority": "priority",
     "attempts": "attempts",
     "attempt_limit": "attempt_limit",

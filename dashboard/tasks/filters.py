@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from dashboard.query_box import ANY, Keys, Names, StateQuery, Values, only_value
 from dashboard.query_values import Period, read_age, read_bound, read_period
-from ledger.states import BlockedReason, FailureType, TaskState
+from ledger.states import BlockedReason, FailureType, Proof, TaskState
 
 # the name of a state in the box -> the states it stands for
 STATES: dict[str, tuple[TaskState, ...]] = {
@@ -25,6 +25,7 @@ class TaskQuery(StateQuery):
     type: Values = ANY
     plan: Values = ANY
     reason: Values = ANY
+    proof: Values = ANY
     error: Values = ANY
     pattern: Values = ANY
     older: timedelta | None = None  # since the last change
@@ -73,6 +74,7 @@ KEYS: Keys = {
     "created": read_period("created"),
     "attempts": read_bound("attempts"),
     "reason": Names(tuple(BlockedReason.values)),
+    "proof": Names(tuple(Proof.values)),
 }
 LETTER_KEYS: Keys = {
     "agent": Names(),

@@ -35,6 +35,7 @@ from dashboard.status_text import AHEAD_CAP
 from dashboard.tasks.filters import STATES, TaskQuery
 from ledger import search_words
 from ledger.models import Attempt, Project, Task
+from ledger.models.task import has_proof
 from ledger.needs import unmet_needs
 from ledger.states import TaskState
 from ledger.tasks.lineage import fetch_lineages
@@ -66,6 +67,7 @@ def filter_tasks(
         match_any(query.state, lambda name: Q(state__in=STATES[name])),
         # only blocked tasks have a reason: the state leads to an index of them
         match_any(query.reason, lambda name: Q(state=TaskState.BLOCKED, blocked_reason=name)),
+        match_any(query.proof, has_proof),
         match_any(query.error, lambda text: Q(id__in=failed_with(text))),
         match_any(query.pattern, lambda text: Q(id__in=failed_in_pattern(text, project))),
         match_age(query.older, "updated_at"),

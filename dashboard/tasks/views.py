@@ -34,6 +34,7 @@ from dashboard.tasks.attempt_comparison import (
 from dashboard.tasks.counts import TaskCounts, count_tasks
 from dashboard.tasks.dependency_graph import Graph, build_graph
 from dashboard.tasks.detail_queries import Conversation, Neighbors
+from dashboard.tasks.evidence import EvidenceCard, build_evidence
 from dashboard.tasks.facet_counts import count_changes, count_patterns
 from dashboard.tasks.filters import TaskQuery
 from dashboard.tasks.list_facets import Facets, build_facets
@@ -107,6 +108,7 @@ class TaskPage(PageContext):
     timeline: Timeline
     by_work: bool
     card: FailureCard | None
+    evidence: EvidenceCard | None
     compared: list[ComparedAttempt]
     compared_rows: ComparedRows
     history: list[HistoryRow]
@@ -159,6 +161,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         ),
         by_work=by_work,
         card=build_card(attempts),
+        evidence=build_evidence(row, own_attempts, accepted=detail_queries.find_acceptance(row)),
         compared=compared,
         compared_rows=list_rows(
             compared, only_differences=visit.request.GET.get("differences") == "only"
@@ -332,6 +335,7 @@ def build_columns(sort: str, shown: set[str], *, of_one_project: bool) -> list[C
         *project,
         column("type", "c-lg t-kind", optional=True),
         column("priority", "c-lg t-prio", optional=True),
+        Column("proof", Heading("Proof", "c-lg t-proof"), shown="proof" in shown, is_optional=True),
         column("attempts", "t-att"),
         column("created", "c-lg r t-age", optional=True),
         column("changed", "r t-age"),

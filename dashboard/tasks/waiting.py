@@ -26,6 +26,7 @@ ASKED = {
     Reason.SERVICE_UNAVAILABLE: "service",
     Reason.IMPOSSIBLE: "impossible",
     Reason.BLOCKED: "blocked",
+    Reason.UNPROVEN: "no proof",
 }
 
 

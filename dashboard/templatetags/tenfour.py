@@ -32,7 +32,7 @@ from dashboard.settings_column import ColumnGroup, list_groups
 from dashboard.status_text import StatusText
 from dashboard.tasks import attempt_dots
 from ledger.models import Attempt, Instruction
-from ledger.states import InstructionState
+from ledger.states import InstructionState, proof_of
 from retries.escalations.message import describe_status
 from retries.failures import suggestions
 
@@ -147,6 +147,18 @@ for name, find in {
     "batch_state": badges.batch_badge,
 }.items():
     register_badge(name, find)
+
+
+@register.simple_tag
+@cache
+def proof_chip(state: str, proof: str | None) -> SafeString | str:
+    """Render what a done task rests on; nothing for another task."""
+    found = proof_of(state, proof)
+    if found is None:
+        return ""
+    badge = badges.proof_badge(found)
+    css = f"chip {badge.css}".strip()
+    return format_html('<span class="{}">{}{}</span>', css, icon(badge.icon), badge.label)
 
 
 @register.simple_tag

@@ -23,12 +23,12 @@ SHORT_IDS_SEARCHED = 50_000  # newest rows
 ETAG = re.compile(r'"v([1-9][0-9]{0,8})"')
 
 
-def parse_states(text: str, states: type[TextChoices]) -> list[str]:
+def parse_states(text: str, states: type[TextChoices], *, what: str = "state") -> list[str]:
     """Return the states in a comma-separated list; raise Invalid for an unknown one."""
     names = text.split(",")
     if unknown := [name for name in names if name not in states.values]:
         known = ", ".join(states.values)
-        raise Invalid("/state", f"'{unknown[0]}' is not a state. Use one of: {known}.")
+        raise Invalid(f"/{what}", f"'{unknown[0]}' is not a {what}. Use one of: {known}.")
     return names
 
 

@@ -33,7 +33,7 @@ from ledger.schemas.events import EventList, events_out
 from ledger.schemas.shared import PageQuery
 from ledger.schemas.tasks import task_out
 from ledger.sql import Row
-from ledger.states import Who
+from ledger.states import EvidenceLevel, Who
 from ledger.tasks import Spec
 from ledger.tasks.enqueuing import task_pointers
 from ledger.tasks.spec import USUAL_PRIORITY, backoff_of, spec_of
@@ -126,6 +126,8 @@ def check_own_budget(specs: list[Spec], pointers: list[str]) -> None:
         for name, most in limits.items():
             if (getattr(spec, name) or 0) > most:
                 raise Invalid(f"{at}/{name}", f"An agent's token can set {name} to at most {most}.")
+        if spec.evidence not in (None, EvidenceLevel.REQUIRE):
+            raise Invalid(f"{at}/evidence", "An agent's token can set evidence only to 'require'.")
 
 
 def find_or_register_agent(

@@ -8,6 +8,7 @@ from django.db.models import Q
 from ledger.models.fields import key
 from ledger.models.project import Project
 from ledger.principal import Principal
+from ledger.states import EvidenceLevel
 
 
 class PlanState(models.TextChoices):
@@ -56,6 +57,8 @@ class Plan(models.Model):
     run = models.IntegerField(db_default=1)
     source = models.JSONField()
     content_hash = models.CharField(max_length=64)
+    # null: as its project says
+    evidence = models.CharField(max_length=8, null=True, choices=EvidenceLevel.choices)  # noqa: DJ001
     paused_at = models.DateTimeField(null=True)
     aborted_at = models.DateTimeField(null=True)
     completed_at = models.DateTimeField(null=True)

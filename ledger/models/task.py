@@ -12,7 +12,15 @@ from ledger.models.plan import Plan
 from ledger.models.project import Project
 from ledger.models.rules import one_of, rule
 from ledger.principal import Principal
-from ledger.states import FINAL, BlockedReason, FailureType, Outcome, Proof, TaskState
+from ledger.states import (
+    FINAL,
+    BlockedReason,
+    EvidenceLevel,
+    FailureType,
+    Outcome,
+    Proof,
+    TaskState,
+)
 
 
 class OnExhausted(models.TextChoices):
@@ -20,6 +28,12 @@ class OnExhausted(models.TextChoices):
 
     ESCALATE = "escalate"
     DEAD_LETTER = "dead_letter"
+
+
+def has_proof(proof: str) -> Q:
+    """Return the condition that a task is done with this proof: see `ledger.states.proof_of`."""
+    is_old = Q(state=TaskState.DONE, proof=None) if proof == Proof.CLAIMED else Q(pk=None)
+    return Q(proof=proof) | is_old
 
 
 class TaskQuerySet(models.QuerySet["Task"]):
@@ -67,6 +81,8 @@ class Task(models.Model):
     unmet = models.IntegerField(db_default=0, help_text="needs not met yet")
     needed_by = models.IntegerField(db_default=0, help_text="tasks that need this one")
     on_exhausted = models.CharField(max_length=12, choices=OnExhausted.choices)
+    # null: as its plan or its project says
+    evidence = models.CharField(max_length=8, null=True, choices=EvidenceLevel.choices)  # noqa: DJ001
     base_delay_ms = models.IntegerField()
     max_delay_ms = models.IntegerField()
     exponential_base = models.FloatField()
@@ -170,6 +186,12 @@ class Task(models.Model):
             ),
             # to find the tasks of several attempts: others do not write to it
             models.Index(fields=["state", "id"], condition=Q(attempts__gt=1), name="task_retried"),
+            # of the few tasks whose proof is another one than most have
+            models.Index(
+                fields=["proof", "id"],
+                condition=Q(proof__in=[Proof.STALE, Proof.PERSON]),
+                name="task_rare_proof",
+            ),
             # of the few tasks that are linked: before a task is deleted, they show what links to it
             *(
                 models.Index(

@@ -34,7 +34,16 @@ OBJECTIVE_LENGTH = 20_000
 SEQUENTIAL, PARALLEL = "sequential", "parallel"
 AUTO = "auto"
 # Task fields that a plan may set for all its tasks.
-DEFAULTS = ("agent", "priority", "max_attempts", "on_exhausted", "backoff", "lease_s", "timeout_s")
+DEFAULTS = (
+    "agent",
+    "priority",
+    "max_attempts",
+    "on_exhausted",
+    "evidence",
+    "backoff",
+    "lease_s",
+    "timeout_s",
+)
 PLAN_KEYS = (
     *("version", "ref", "title", "objective", "needs", "depends_on", "wave", "order", "tasks"),
     *DEFAULTS,
@@ -123,6 +132,9 @@ def read_task(item: Any, n: int, *, plan: str, defaults: Mapping[str, Any]) -> P
     on_exhausted = read_value(task, "on_exhausted", str, "escalate", at)
     if on_exhausted not in ("escalate", "dead_letter"):
         raise Invalid(f"{at}/on_exhausted", "on_exhausted must be 'escalate' or 'dead_letter'.")
+    evidence = read_value(task, "evidence", str, None, at)
+    if evidence not in (None, "record", "ask", "require"):
+        raise Invalid(f"{at}/evidence", "evidence must be 'record', 'ask' or 'require'.")
     own_ref = read_task_ref(task, n, plan=plan)
     title = read_value(task, "title", str, "", at)
     if "title" in item and not title.strip():
@@ -137,6 +149,7 @@ def read_task(item: Any, n: int, *, plan: str, defaults: Mapping[str, Any]) -> P
         payload=read_payload(task, at),
         max_attempts=read_value(task, "max_attempts", int, None, at),
         on_exhausted=on_exhausted,
+        evidence=evidence,
         backoff=read_backoff(task, at),
         lease_s=read_value(task, "lease_s", int, None, at),
         timeout_s=read_value(task, "timeout_s", int, None, at),

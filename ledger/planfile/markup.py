@@ -238,7 +238,7 @@ def read_task(element: TaskElement, warnings: list[str]) -> dict[str, Any]:
     for name, value in element.attributes.items():
         if name in NEEDS:
             task["needs"] = [*task.get("needs", []), *split_refs(value)]
-        elif name in ("ref", "id", "type", "agent", "title", "on_exhausted"):
+        elif name in ("ref", "id", "type", "agent", "title", "on_exhausted", "evidence"):
             task[name] = value
             if name == "id" and not is_plain_id(value):
                 payload[name] = value

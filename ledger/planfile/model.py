@@ -174,6 +174,7 @@ class PlanTask:
     payload: dict[str, Any] = field(default_factory=dict)
     max_attempts: int | None = None
     on_exhausted: str = "escalate"
+    evidence: str | None = None
     backoff: dict[str, Any] = field(default_factory=dict)
     lease_s: int | None = None
     timeout_s: int | None = None
@@ -184,7 +185,10 @@ class PlanTask:
     @property
     def source(self) -> dict[str, Any]:
         """Return the task's content as plain values."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
+        found = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
+        if self.evidence is None:
+            del found["evidence"]  # as in plans that were stored before it existed
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,8 +131,18 @@ def record_event(
 
 
 @transaction.atomic
-def change(plan_id: UUID, *, title: str | None = None, version: int, stamp: Stamp) -> Plan:
-    """Change a plan's title; raise VersionMismatch if it is no longer at `version`."""
+def change(
+    plan_id: UUID,
+    *,
+    title: str | None = None,
+    evidence: str | None = None,
+    version: int,
+    stamp: Stamp,
+) -> Plan:
+    """Change a plan's title, or the evidence that its tasks need.
+
+    Raises VersionMismatch if it is no longer at `version`.
+    """
     plan: Plan | None = lock_plans([plan_id]).first()
     if plan is None:
         raise NotFound(f"Plan {plan_id} does not exist.")
@@ -141,16 +151,18 @@ def change(plan_id: UUID, *, title: str | None = None, version: int, stamp: Stam
             f"You read version {version}; the current version is {plan.version}.",
             current=plan.version,
         )
-    if title is None:
-        return plan
-    if len(title) > TITLE_LENGTH:
+    if len(title or "") > TITLE_LENGTH:
         raise Invalid("/title", f"A title must have at most {TITLE_LENGTH} characters.")
-    update_columns(plan, title=clean_title(title), now=stamp.at)
+    asked = {"title": None if title is None else clean_title(title), "evidence": evidence}
+    columns = {name: value for name, value in asked.items() if value is not None}
+    if not columns:
+        return plan
+    update_columns(plan, **columns, now=stamp.at)
     record_event(
         plan,
         Kind.PLAN_UPDATED,
         stamp=stamp,
-        data={"changed": ["title"]},
+        data={"changed": list(columns)},
     )
     return plan
 

@@ -324,7 +324,7 @@ class PlanImport:
         """Write the file's values into a task that has not started."""
         row = prepare_columns(self.agents[task.agent], plan_spec(task), pointer=at)
         names = ("title", "type", "priority", "payload", "redactions", "max_attempts")
-        more = ("on_exhausted", "lease_s", "timeout_s", "idempotent", "non_retryable")
+        more = ("on_exhausted", "evidence", "lease_s", "timeout_s", "idempotent", "non_retryable")
         Task.objects.filter(pk=id).update(
             agent=self.agents[task.agent],
             attempt_limit=row["max_attempts"],

@@ -14,7 +14,7 @@ from ledger.plans.editing import get_verify
 from ledger.plans.identity import NEW
 from ledger.schemas.shared import AGENT_ID, AT, ID, STATES, In, Listed, ListQuery
 from ledger.sql import Row
-from ledger.states import TaskState
+from ledger.states import EvidenceLevel, TaskState
 from ledger.tasks.spec import TITLE_LENGTH
 
 PLAN: dict[str, Any] = {
@@ -22,6 +22,7 @@ PLAN: dict[str, Any] = {
     "ref": "03-01",
     "title": "Planner ids",
     "objective": "Ids that can't be invalid",
+    "evidence": None,
     "state": "active",
     "run": 1,
     "tasks": 5,
@@ -94,6 +95,11 @@ class ImportQuery(Schema):
 
 class PlanPatch(In):
     title: str | None = Field(None, max_length=TITLE_LENGTH, description="the new title")
+    evidence: EvidenceLevel | None = Field(
+        None,
+        description="what is asked for before its tasks are done: record, ask, or require; a task "
+        "that says it itself keeps that",
+    )
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"title": "Planner ids, second version"}}
@@ -128,6 +134,10 @@ class PlanOut(Schema):
     ref: str = Field(description="the plan's ref, such as 03-01")
     title: str = Field(description="the plan's title")
     objective: str = Field(description="what the plan is for")
+    evidence: EvidenceLevel | None = Field(
+        description="what is asked for before its tasks are done: record, ask, or require; null if "
+        "its project says it"
+    )
     state: PlanState = Field(description="active, paused, completed, or aborted")
     run: int = Field(description="1 for the first run; a restart adds 1")
     tasks: int = Field(description="number of tasks")
@@ -268,6 +278,7 @@ def plan_out(plan: Plan, counts: dict[str, int]) -> dict[str, Any]:
         "ref": plan.ref,
         "title": plan.title,
         "objective": plan.objective,
+        "evidence": plan.evidence,
         "state": plan.state,
         "run": plan.run,
         "tasks": sum(counts.values()),

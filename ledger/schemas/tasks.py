@@ -21,7 +21,7 @@ from ledger.schemas.shared import (
     Registering,
 )
 from ledger.sql import Row
-from ledger.states import Proof, TaskState, Who, allowed_moves, proof_of
+from ledger.states import EvidenceLevel, Proof, TaskState, Who, allowed_moves, proof_of
 from ledger.tasks.spec import (
     LEASE_S,
     MAX_ATTEMPTS,
@@ -76,6 +76,12 @@ class TaskIn(Registering):
     on_exhausted: Literal["escalate", "dead_letter"] | None = Field(
         None, description="what happens when no attempts are left"
     )
+    evidence: EvidenceLevel | None = Field(
+        None,
+        description="what is asked for before it is done: 'record' nothing, 'ask' sends a claim "
+        "without a check back to the agent once, 'require' asks a person to accept it without "
+        "proof; as its plan or its project says if missing",
+    )
     backoff: BackoffIn | None = Field(None, description="the delays before retries")
     lease_s: StrictInt | None = Field(
         None, ge=LEASE_S[0], le=LEASE_S[1], description="seconds of a lease; a heartbeat renews it"
@@ -115,6 +121,9 @@ class TaskPatch(In):
         "the last attempt, or below the next one of a task that waits for it",
     )
     backoff: BackoffIn | None = Field(None, description="the delays before retries")
+    evidence: EvidenceLevel | None = Field(
+        None, description="what is asked for before it is done: record, ask, or require"
+    )
 
     model_config = ConfigDict(json_schema_extra={"example": {"priority": 5}})
 
@@ -140,6 +149,7 @@ class TaskQuery(ListQuery):
     q: str = Field("", max_length=200, description="text in the title")
     plan: str = Field("", description=PLAN_ID_OR_REF)
     ref: str = Field("", description="a task's ref, such as 03-01:task-3")
+    proof: str = Field("", description="one proof, or several separated by commas")
     updated_after: AwareDatetime | None = Field(
         None, description="only tasks updated after this time"
     )
@@ -171,6 +181,7 @@ TASK: dict[str, Any] = {
     "attempts": 1,
     "retry_count": 0,
     "on_exhausted": "dead_letter",
+    "evidence": None,
     "backoff": {
         "base_delay_ms": 100,
         "max_delay_ms": 30_000,
@@ -235,6 +246,10 @@ class TaskOut(Schema):
     attempts: int = Field(description="number of the latest attempt")
     retry_count: int = Field(description="failures in this round that used up an attempt")
     on_exhausted: str = Field(description="what happens when no attempts are left")
+    evidence: EvidenceLevel | None = Field(
+        description="what is asked for before it is done: record, ask, or require; null if its "
+        "plan or its project says it"
+    )
     backoff: BackoffIn = Field(description="the delays before retries")
     lease_s: int = Field(description="seconds of a lease; a heartbeat renews it")
     timeout_s: int = Field(description="maximum seconds of an attempt")
@@ -313,6 +328,7 @@ def task_out(row: Row, *, who: Who | None, escalation: UUID | None = None) -> di
         "attempts": row["attempts"],
         "retry_count": row["retry_count"],
         "on_exhausted": row["on_exhausted"],
+        "evidence": row["evidence"],
         "backoff": {
             "base_delay_ms": row["base_delay_ms"],
             "max_delay_ms": row["max_delay_ms"],

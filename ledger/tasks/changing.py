@@ -39,7 +39,8 @@ CHANGE = f"""with {TrustedCaller.cte}, changed as (
         base_delay_ms = coalesce(%(base_delay_ms)s, t.base_delay_ms),
         max_delay_ms = coalesce(%(max_delay_ms)s, t.max_delay_ms),
         exponential_base = coalesce(%(exponential_base)s, t.exponential_base),
-        jitter = coalesce(%(jitter)s, t.jitter), version = t.version + 1, updated_at = %(now)s
+        jitter = coalesce(%(jitter)s, t.jitter), evidence = coalesce(%(evidence)s, t.evidence),
+        version = t.version + 1, updated_at = %(now)s
     where t.id = %(id)s and t.version = %(version)s and t.state not in ({moves.FINAL_STATES})
         and (t.state <> '{TaskState.RUNNING}' or not %(unless_running)s)
     returning {moves.task_columns("t")}, old.agent_id as from_agent_id
@@ -64,6 +65,7 @@ class Change:
     payload: Any = None
     max_attempts: int | None = None
     backoff: Backoff | None = None
+    evidence: str | None = None
 
     @property
     def names(self) -> list[str]:
@@ -91,6 +93,7 @@ def change(task_id: UUID, asked: Change, *, version: int, note: str = "", stamp:
         payload=None if payload is None else Jsonb(payload),
         redactions=None if payload is None else Jsonb(redactions),
         max_attempts=asked.max_attempts,
+        evidence=asked.evidence,
         **(asdict(asked.backoff) if asked.backoff else dict.fromkeys(BACKOFF)),
         unless_running=asked.payload is not None or asked.agent is not None,
         data=Jsonb({"changed": asked.names} | noted(note)),

@@ -14,6 +14,7 @@ from ledger.errors import Invalid, PayloadTooLarge
 from ledger.models import Task
 from ledger.models.task import OnExhausted
 from ledger.redaction import redact, redacted
+from ledger.states import EvidenceLevel
 
 TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 TITLE_LENGTH = 200
@@ -53,6 +54,7 @@ class Spec:
     missing: int = 0  # number of further needs that do not exist yet
     max_attempts: int | None = None
     on_exhausted: str | None = None
+    evidence: str | None = None  # None: as its plan or its project says
     backoff: Backoff = Backoff()
     lease_s: int | None = None
     timeout_s: int | None = None
@@ -71,6 +73,7 @@ SHARED = (
     "priority",
     "max_attempts",
     "on_exhausted",
+    "evidence",
     "lease_s",
     "timeout_s",
     "idempotent",
@@ -117,6 +120,8 @@ def check(spec: Spec, *, pointer: str) -> None:
         raise Invalid(
             f"{pointer}/on_exhausted", "on_exhausted must be 'escalate' or 'dead_letter'."
         )
+    if spec.evidence is not None and spec.evidence not in EvidenceLevel.values:
+        raise Invalid(f"{pointer}/evidence", "evidence must be 'record', 'ask' or 'require'.")
     if spec.plan_id is None and len(spec.needs) > MAX_NEEDS:
         raise Invalid(f"{pointer}/needs", f"A task can need at most {MAX_NEEDS} other tasks.")
 

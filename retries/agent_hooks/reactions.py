@@ -234,9 +234,11 @@ def report_signals(
 def beat(attempt: Attempt, happening: Happening) -> None:
     """Renew the lease at most every 30 seconds, and note at once what decides about the result."""
     event, now = happening.event, happening.now
-    check = describe_check(attempt.task.payload)
-    ran = has_run(event, check["command"]) if check else None
     progress = dict(attempt.progress) if isinstance(attempt.progress, dict) else {}
+    check = describe_check(attempt.task.payload)
+    proposed = "" if check else str(progress.get(stops.PROPOSED) or "")
+    command = check["command"] if check else proposed
+    ran = has_run(event, command) if command else None
     wrote = has_written(event)
     # A check is valid only for the files as they were.
     is_news = wrote and (stops.CHECK in progress or stops.CHANGED not in progress)
@@ -247,8 +249,9 @@ def beat(attempt: Attempt, happening: Happening) -> None:
     if wrote:
         progress.pop(stops.CHECK, None)
         progress[stops.CHANGED] = True
-    if check and ran:
-        progress[stops.CHECK] = note_check(check["command"], ran, happening)
+    if ran:
+        found = note_check(command, ran, happening)
+        progress[stops.CHECK] = found | ({"is_proposed": True} if proposed else {})
     with suppress(LeaseLost):  # the next event tells it
         heartbeats.renew_lease(
             attempt.id, caller=happening.caller.scoped("tasks:work"), progress=progress, now=now

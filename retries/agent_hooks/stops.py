@@ -13,7 +13,7 @@ from ledger.api.auth import actor
 from ledger.errors import InvalidTransition, NotFound
 from ledger.journal import Stamp
 from ledger.models import Agent, Attempt
-from ledger.states import FailureType
+from ledger.states import EvidenceLevel, FailureType
 from ledger.text import describe_exit, truncate
 from ledger.tokens import TrustedCaller
 from retries.agent_hooks.answers import TEXT_LENGTH, Answer, block, show_message
@@ -33,6 +33,7 @@ from retries.attempts.endings import SeenBy, Unknown
 from retries.attempts.exit_codes import last_lines
 from retries.attempts.finishing import Reply, finish_attempt
 from retries.attempts.live_attempt import LeaseLost
+from retries.attempts.proposed_checks import propose_check, read_level
 from retries.attempts.questions import QUESTION_LENGTH, ask
 from retries.attempts.report_fields import Report
 from retries.escalations.lifecycle import Question
@@ -45,6 +46,8 @@ BLOCKS_SECONDS = 24 * 3600
 RAN = ("command", "exit_code", "duration_s", "output")
 # The key of an attempt's progress that holds how its check ended, as the agent ran it.
 CHECK = "check"
+# Another key: the check that was proposed where the task declares none.
+PROPOSED = "proposed_check"
 # Another key: whether the session has changed a file.
 CHANGED = "changed_files"
 
@@ -65,6 +68,10 @@ CODE = re.compile(r"```[^`]{0,2000}```")
 QUESTION = re.compile(r"[^.!?\n]{2,300}\?(?=[\s)\"'*]|$)")
 # This reads at most MESSAGE_LENGTH characters.
 COURTESY = re.compile(r"\b(?:anything|something) else\b", re.I)
+PROPOSAL = (
+    "Nothing proves yet that your task is done, and it declares no check. Before you stop, run the "
+    "check that tasks like it have passed: {command}"
+)
 ASKED = "Tenfour: the question is in the inbox: {url}"
 AGAIN = "Attempt {number} of your task had ended without its result, and the task is yours again."
 
@@ -103,6 +110,8 @@ def stop(
             heartbeats.renew_lease(attempt.id, caller=caller.scoped("tasks:work"), now=now)
         return {}
     question = "" if has_changed_files(attempt) else find_question(event.last_message)
+    if check is None and not question and (text := ask_for_proof(caller, attempt, now=now)):
+        return block(text)
     if check and verification is None:
         if can_check:
             return {"tenfour": {"attempt": str(attempt.id), "verify": check}}
@@ -138,6 +147,25 @@ def ask_for_check(check: Mapping[str, Any], seen: Mapping[str, Any] | None) -> s
     unknown = str(seen.get("unknown") or "") if seen else ""
     why = UNKNOWN[Unknown(unknown)] if unknown else ""
     return f"{why}Before you stop, run the check of your task: {check['command']}"
+
+
+def ask_for_proof(caller: HookCaller, attempt: Attempt, *, now: datetime) -> str:
+    """Return the text that sends a claim without a check back once; empty where none is asked for.
+
+    A check that was proposed is stored with the attempt: it counts if it passes.
+    """
+    progress = dict(attempt.progress) if isinstance(attempt.progress, dict) else {}
+    if PROPOSED in progress or read_level(attempt.task) == EvidenceLevel.RECORD:
+        return ""
+    command = propose_check(attempt.task)
+    with suppress(LeaseLost):  # the next event tells it
+        heartbeats.renew_lease(
+            attempt.id,
+            caller=caller.scoped("tasks:work"),
+            progress=progress | {PROPOSED: command},
+            now=now,
+        )
+    return PROPOSAL.format(command=command) if command else ""
 
 
 def ask_person(caller: HookCaller, attempt: Attempt, message: str, *, now: datetime) -> Answer:
@@ -222,7 +250,8 @@ def checks_of(
     """Return the checks of an attempt: what its hooks have seen, and what the agent's side ran."""
     checks = []
     if seen and seen.keys() >= CHECK_FIELDS:
-        checks.append({name: seen[name] for name in CHECK_FIELDS})
+        names = [*CHECK_FIELDS, *(["is_proposed"] if seen.get("is_proposed") else [])]
+        checks.append({name: seen[name] for name in names})
     if verification and verification is not seen:
         command = str(verification.get("command") or "")
         ended = {name: verification.get(name) for name in ("exit_code", "duration_s")}

@@ -187,13 +187,17 @@ def plan_with_tasks_response(request: PrincipalRequest, plan: Plan) -> HttpRespo
 
 @router.patch("/plans/{id}", auth=PrincipalAuth("plans:write"), response=schemas.PlanOut)
 def plans_update(request: PrincipalRequest, id: str, body: schemas.PlanPatch) -> HttpResponse:
-    """Change a plan's title.
+    """Change a plan's title, or what is asked for before its tasks are done.
 
     The `If-Match` header must contain the ETag of the version you read.
     """
     plan = find_plan(request.auth, id)
     plan = editing.change(
-        plan.pk, title=body.title, version=parse_if_match(request), stamp=stamp_of(request)
+        plan.pk,
+        title=body.title,
+        evidence=body.evidence,
+        version=parse_if_match(request),
+        stamp=stamp_of(request),
     )
     return plan_response(plan)
 

@@ -4,6 +4,8 @@ It adds to the router of `ledger.api.tasks`, because an address belongs to one r
 """
 
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 from typing import Any
 from uuid import UUID
 
@@ -32,8 +34,9 @@ from ledger.api.responses import json_response, page_body, respond_once
 from ledger.api.tasks import as_rows, enqueue, find_task, role_of, router
 from ledger.errors import InvalidTransition
 from ledger.models import Agent, Project, Task
+from ledger.models.task import has_proof
 from ledger.schemas.tasks import TaskIn, TaskList, TaskOut, TaskPatch, TaskQuery, task_out
-from ledger.states import FINAL, BlockedReason, TaskState, Who
+from ledger.states import FINAL, BlockedReason, Proof, TaskState, Who
 from ledger.tasks import Change
 from ledger.tasks.lineage import invalid_transition
 from ledger.tasks.spec import backoff_of
@@ -131,6 +134,9 @@ def tasks_list(request: PrincipalRequest, query: Query[TaskQuery]) -> HttpRespon
         rows = rows.filter(plan=find_plan_id(request.auth, query.plan))
     if query.ref:
         rows = rows.filter(ref=query.ref).current()
+    if query.proof:
+        wanted = parse_states(query.proof, Proof, what="proof")
+        rows = rows.filter(reduce(or_, map(has_proof, wanted)))
     if query.updated_after:
         rows = rows.filter(updated_at__gt=query.updated_after)
     filters = query.model_dump(exclude={"limit", "cursor"})
@@ -161,6 +167,7 @@ def tasks_update(request: PrincipalRequest, id: UUID, body: TaskPatch) -> HttpRe
             payload=body.payload,
             max_attempts=body.max_attempts,
             backoff=backoff_of(body.backoff) if body.backoff else None,
+            evidence=body.evidence,
         ),
         version=parse_if_match(request),
         stamp=stamp_of(request),

@@ -18,6 +18,9 @@ CHECK_FIELDS = frozenset(
     ["command", "cwd", "exit_code", "unknown", "seen_by", "at", "duration_s", "tree"]
 )
 
+# stands for the check that Tenfour has proposed; a command line has single spaces here
+PROPOSED = "proposed  check"
+
 Check = dict[str, Any]
 Tree = dict[str, Any]
 
@@ -80,7 +83,8 @@ def judge_checks(checks: Sequence[Check], tree: Tree | None) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for check in checks:
-        command = " ".join(check["command"].split())
+        is_proposed = check.get("is_proposed")
+        command = PROPOSED if is_proposed else " ".join(check["command"].split())
         # a later run replaces what an earlier one has shown
         found = {key: proof for key, proof in found.items() if key.split(" ", 1)[1] != command}
         if check["exit_code"] is not None and check["seen_by"] != SeenBy.AGENT:
@@ -96,21 +100,27 @@ def is_same_tree(tree: Tree, other: Tree) -> bool:
 
 
 def find_proof(verify: Mapping[str, Any], checks: Sequence[Check], tree: Tree | None) -> Proof:
-    """Return the proof of a success of a task that declares this check, or none if it is empty.
+    """Return the proof of a success of a task that declares this check.
 
-    A report may leave out the command: then the check is the one that the task declares.
+    A report may leave out the command: then the check is the one that the task declares. Where it
+    declares none, the one counts that Tenfour has proposed.
     """
-    command = " ".join(str(verify.get("command") or "").split())
-    proofs = judge_checks(checks, tree) if command else {}
-    code = verify.get("expect_exit", 0)
-    return Proof(proofs.get(f"{code} {command}") or proofs.get(f"{code} ") or Proof.CLAIMED)
+    command, code = " ".join(str(verify.get("command") or "").split()), verify.get("expect_exit", 0)
+    proofs = judge_checks(checks, tree)
+    found = proofs.get(f"{code} {command or PROPOSED}")
+    return Proof(found or (proofs.get(f"{code} ") if command else None) or Proof.CLAIMED)
 
 
+# What is asked for before a task `t` is done; null where nobody has said.
+LEVEL_SQL = """coalesce(t.evidence,
+    (select p.evidence from ledger_plan p where p.id = t.plan_id),
+    (select r.evidence from retries_retrypolicy r where r.project_id = t.project_id))"""
 # The same rule in SQL, for a statement that reads no task before it moves `t`.
 COMMAND_SQL = (
     r"regexp_replace(btrim(t.payload -> 'verify' ->> 'command', E' \n\t\r'), '\s+', ' ', 'g')"
 )
 CODE_SQL = "coalesce(t.payload -> 'verify' ->> 'expect_exit', '0')"
-PROOF_SQL = f"""case when coalesce({COMMAND_SQL}, '') = '' then '{Proof.CLAIMED}' else coalesce(
-    %(proofs)s::jsonb ->> ({CODE_SQL} || ' ' || {COMMAND_SQL}),
-    %(proofs)s::jsonb ->> ({CODE_SQL} || ' '), '{Proof.CLAIMED}') end"""
+PROOF_SQL = f"""coalesce(
+    %(proofs)s::jsonb ->> ({CODE_SQL} || ' ' || coalesce(nullif({COMMAND_SQL}, ''), '{PROPOSED}')),
+    case when {COMMAND_SQL} <> '' then %(proofs)s::jsonb ->> ({CODE_SQL} || ' ') end,
+    '{Proof.CLAIMED}')"""

@@ -12,10 +12,10 @@ from ledger.journal import Kind
 from ledger.moves import EVENT_COLUMNS, task_to
 from ledger.redaction import redacted
 from ledger.sql import Row
-from ledger.states import Outcome, TaskState
+from ledger.states import EvidenceLevel, Outcome, TaskState
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
 from retries import breaker
-from retries.attempts.checks import PROOF_SQL, Check, Tree, clean_checks, judge_checks
+from retries.attempts.checks import LEVEL_SQL, PROOF_SQL, Check, Tree, clean_checks, judge_checks
 from retries.attempts.live_attempt import IS_LIVE, own_attempt
 from retries.attempts.report_fields import clean_usage
 from retries.decisions import REPORTED, VERIFIED
@@ -38,6 +38,7 @@ def done_statement(caller: type[Caller]) -> str:
         where=f"""t.id = (select task_id from live) and t.current_attempt = %(attempt)s
             and t.abort_requested_at is null
             and (%(exit)s::int is null and not {required} or %(exit)s = {expected})
+            and {LEVEL_SQL} is distinct from '{EvidenceLevel.REQUIRE}'
             and t.needed_by = 0
             and (select b.agent_id from ledger_breaker b where b.agent_id = t.agent_id
                 and ({breaker.HOLDS_BACK} or b.failures > 0)) is null""",

@@ -13,7 +13,7 @@ from ledger.errors import Refusal
 from ledger.journal import Actor
 from ledger.spans import start_span
 from ledger.sql import Row
-from ledger.states import Outcome, TaskState
+from ledger.states import EvidenceLevel, Outcome, TaskState
 from ledger.tasks.spec import Backoff
 from ledger.text import describe_exit
 from ledger.timestamps import format_timestamp
@@ -187,6 +187,7 @@ def case_of(row: Row, report: Report, *, now: datetime) -> Case:
         exit_code=report.exit_code,
         expect_exit=expected,
         proof=find_proof(verify, report.checks, report.tree),
+        requires_proof=row["evidence_level"] == EvidenceLevel.REQUIRE,
         non_retryable=report.non_retryable or row["non_retryable"],
         abort_asked=row["abort_requested_at"] is not None,
         in_plan=row["plan_id"] is not None,

@@ -12,6 +12,8 @@ from ledger.states import BlockedReason, Outcome, TaskState
 from ledger.timestamps import format_timestamp
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
 from retries import deadletters
+from retries.attempts.checks import LEVEL_SQL
+from retries.decisions import UNPROVEN
 from retries.escalations import lifecycle
 
 # how often a verb reads, decides and writes again after the task changed in between
@@ -36,7 +38,8 @@ def own_attempt(caller: type[Caller]) -> str:
 def read_statement(caller: type[Caller]) -> str:
     return f"""with {caller.cte}
     select {moves.task_columns("t")}, a.id as attempt_id, a.number, a.outcome, a.report_digest,
-        a.decision, a.worker_id, a.lease_s as attempt_lease_s, a.deadline_at, g.name as agent_name,
+        a.decision, a.worker_id, {LEVEL_SQL} as evidence_level,
+        a.lease_s as attempt_lease_s, a.deadline_at, g.name as agent_name,
         c.actor_type, c.actor_id, c.actor_name, c.unseen
     from caller c left join (ledger_attempt a join ledger_task t on t.id = a.task_id
         join ledger_agent g on g.id = t.agent_id) on a.id = %(attempt)s and {own_attempt(caller)}"""
@@ -89,7 +92,9 @@ SETS = {
     TaskState.RETRY: "retry_count = %(retry_count)s, error = %(error)s, due_at = %(due_at)s, "
     "attempt_limit = t.attempt_limit + %(granted)s",
     TaskState.FAILED: "retry_count = %(retry_count)s, error = %(error)s",
-    TaskState.ESCALATED: "retry_count = %(retry_count)s, error = %(error)s",
+    # a person may accept a result without proof
+    TaskState.ESCALATED: "retry_count = %(retry_count)s, error = %(error)s, "
+    f"result = case when %(reason)s = '{UNPROVEN}' then %(result)s else t.result end",
     TaskState.BLOCKED: "error = %(error)s",
     TaskState.ABORTED: "",
     TaskState.QUEUED: "releases = t.releases + 1, attempt_limit = t.attempt_limit + 1",

@@ -87,6 +87,8 @@ def escalate(
         error=row["error"],
         data=Jsonb({"attempt": row["number"], "reason": reason}),
         outcome=Outcome.ESCALATED,
+        reason=Reason.AGENT_QUESTION,
+        result=None,
         report_digest=None,
         usage=None,
         checks=None,

@@ -23,7 +23,7 @@ from retries.escalations import choices, lifecycle, task_effects, typed_answers
 from retries.escalations.choices import Choice
 from retries.models import Escalation, EscalationQuerySet
 from retries.plans import aborting
-from retries.states import Answer, EscalationState
+from retries.states import Answer, EscalationState, Reason
 
 
 class HumanRequired(Refusal):
@@ -100,6 +100,10 @@ def answer_untraced(
     require_version(escalation, version)
     if choice.action == Answer.ANSWER:
         choice = complete_response(escalation, choice)
+    if choice.action == Answer.ACCEPT and escalation.reason != Reason.UNPROVEN:
+        raise Invalid(
+            "/action", "Only a task that is done without proof can be accepted: see its reason."
+        )
     effects = act(escalation, choice, undo_for=undo_for, stamp=stamp)
     answer = typed_answers.build_columns(choice.fix.strip(), choice.response)
     text = answer["fix"]

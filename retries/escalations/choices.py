@@ -14,7 +14,7 @@ FIX_LENGTH = 4000
 NOTE_LENGTH = 2000
 # the property of a response schema that takes the text of an answer
 INSTRUCTION = "instruction"
-ANSWER_LINE = re.compile(r"(retry|skip|abort)|(fix|answer):\s*(\S.*)")
+ANSWER_LINE = re.compile(r"(retry|skip|abort|accept)|(fix|answer):\s*(\S.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,8 @@ class Choice:
 def parse(text: str) -> Choice:
     """Parse an answer on one line.
 
-    It is `retry`, `skip`, `abort`, `fix: <instruction>` or, to a question, `answer: <words>`.
+    It is `retry`, `skip`, `abort`, `fix: <instruction>` or, to a question, `answer: <words>`, or
+    `accept` for a task that is done without proof.
     """
     lines = text.splitlines()
     match = ANSWER_LINE.fullmatch(lines[0].strip()) if len(lines) == 1 else None

@@ -30,6 +30,7 @@ SENTENCES = {
     "needs_permission": "A permission is missing, and a retry cannot change that.",
     "no_retry_helps": "A retry cannot change what failed.",
     "same_failure_again": "The same error came back, and no file had changed.",
+    "unproven": "Its agent reports that it is done, and nothing has proven it.",
     "checkpoint": "Its plan asks a question.",
 }
 # the notes on files whose status does not read as one

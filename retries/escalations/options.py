@@ -11,7 +11,7 @@ from ledger.text import truncate
 from retries import dependents
 from retries.escalations.record import Record, load_record
 from retries.models import Escalation
-from retries.states import Answer, Dependents
+from retries.states import Answer, Dependents, Reason
 
 MOST_NAMES, NAME_LENGTH = 3, 60  # of the tasks that depend on one, in the text of its skip
 INSTRUCTION_TITLES = {
@@ -22,6 +22,7 @@ INSTRUCTION_TITLES = {
 }
 TASK_TITLES = {
     Answer.ANSWER: "Send answer",
+    Answer.ACCEPT: "Accept as done",
     Answer.FIX: "Send fix and retry",
     Answer.RETRY: "Retry",
     Answer.SKIP: "Skip",
@@ -48,6 +49,14 @@ class Option:
     requires_text: bool = False
     confirm: bool = False
     dependents: tuple[DependentsOption, ...] = ()
+
+
+ACCEPT = Option(
+    Answer.ACCEPT,
+    TASK_TITLES[Answer.ACCEPT],
+    "The task is done with the result that its agent reported.",
+    confirm=True,
+)
 
 
 def list_options(escalation: Escalation, record: Record | None = None) -> list[Option]:
@@ -95,6 +104,7 @@ def task_options(escalation: Escalation, record: Record) -> list[Option]:
     depends = f"{count_tasks(waiting)} depend{'s' if waiting == 1 else ''} on it and"
     return [
         *([answer_option(agent)] if escalation.is_question else []),
+        *([ACCEPT] if escalation.reason == Reason.UNPROVEN else []),
         Option(
             Answer.FIX,
             TASK_TITLES[Answer.FIX],
@@ -142,7 +152,8 @@ def name_answers(escalation: Escalation) -> list[tuple[Answer, str]]:
     return [
         (name, title + notes.get(name, ""))
         for name, title in titles.items()
-        if name != Answer.ANSWER or escalation.is_question
+        if (name != Answer.ANSWER or escalation.is_question)
+        and (name != Answer.ACCEPT or escalation.reason == Reason.UNPROVEN)
     ]
 
 

@@ -6,13 +6,13 @@ from uuid import UUID
 from django.db.models import Subquery
 from psycopg.types.json import Jsonb
 
-from ledger import journal, sql
+from ledger import journal, needs, sql
 from ledger.errors import InvalidTransition
 from ledger.journal import Kind, Stamp
 from ledger.models import Attempt
 from ledger.moves import task_to
 from ledger.sql import Row
-from ledger.states import BlockedReason, TaskState
+from ledger.states import BlockedReason, Proof, TaskState
 from ledger.tasks import fetch_task
 from ledger.tokens import TrustedCaller
 from retries import dependents
@@ -35,7 +35,9 @@ UNDOABLE = (Answer.RETRY, Answer.FIX)
 ENDS = {
     Answer.SKIP: (TaskState.SKIPPED, Kind.TASK_SKIPPED),
     Answer.ABORT: (TaskState.ABORTED, Kind.TASK_ABORTED),
+    Answer.ACCEPT: (TaskState.DONE, Kind.TASK_COMPLETED),
 }
+SETS = {Answer.ACCEPT: f"proof = '{Proof.PERSON}'"}
 
 
 def move_statement(
@@ -60,7 +62,10 @@ REQUEUE_LATER = {
     for action, grant in GRANTS.items()
     if action in UNDOABLE
 }
-END = {action: move_statement(to, kind) for action, (to, kind) in ENDS.items()}
+END = {
+    action: move_statement(to, kind, sets=SETS.get(action, ""))
+    for action, (to, kind) in ENDS.items()
+}
 FAIL = move_statement(TaskState.FAILED, Kind.TASK_FAILED)
 
 
@@ -80,8 +85,11 @@ def requeue(
 
 
 def end(escalation: Escalation, action: Answer, *, choice: str, stamp: Stamp) -> list[UUID]:
-    """Skip or abort the task; return the ids of the dependents that were skipped with it."""
+    """Skip, abort or accept the task; return the dependents' ids that were skipped with it."""
     row = move(escalation, END[action], action, stamp=stamp)
+    if action == Answer.ACCEPT:
+        caller = TrustedCaller(stamp.actor, request_id=stamp.request_id)
+        needs.meet([row["id"]], caller=caller, now=stamp.at)
     if action != Answer.SKIP:
         return []
     return dependents.settle_dependents([row["id"]], choice, stamp=stamp)
@@ -107,7 +115,10 @@ def move(
         id=escalation.task_id,
         due_at=due_at,
         cost=int(escalation.is_of_agent),  # the question of a checkpoint uses no attempt
-        data=Jsonb({"answer": answer, "escalation": str(escalation.pk)}),
+        data=Jsonb(
+            {"answer": answer, "escalation": str(escalation.pk)}
+            | ({"proof": str(Proof.PERSON)} if answer == Answer.ACCEPT else {})
+        ),
         now=stamp.at,
         **TrustedCaller(stamp.actor, request_id=stamp.request_id).params,
     )

@@ -20,13 +20,14 @@ LEAST_INSTRUCTIONS = 50
 
 # A task is done without help if Tenfour never asked a person about it.
 ENDED = f"""with newest as materialized (
-    select t.id, t.agent_id, t.plan_id, t.state, t.attempts, t.created_at from ledger_task t
+    select t.id, t.agent_id, t.plan_id, t.state, t.attempts, t.proof, t.created_at
+    from ledger_task t
     where t.project_id = %(project)s and t.created_at >= %(since)s
         and t.type not like '{CHECKPOINT}%%'
     order by t.id desc limit {MOST_TASKS}
 )
 select n.agent_id, n.plan_id, n.attempts, n.created_at, l.pattern_id,
-    n.state = 'done' and e.asked_at is null as done
+    n.state = 'done' and e.asked_at is null as done, n.proof is not distinct from 'proven' as proven
 from newest n left join lateral (
     select min(e.opened_at) as asked_at from retries_escalation e
     where e.task_id = n.id and e.reason not in ({sql.quoted(QUESTIONS)})
@@ -73,7 +74,8 @@ def compute_outcomes(project: Project, *, now: datetime) -> None:
 def read_ending(row: Row) -> Ending:
     found = {"agent": row["agent_id"], "plan": row["plan_id"], "pattern": row["pattern_id"]}
     groups = tuple((kind, str(key)) for kind, key in found.items() if key)
-    return Ending(groups, row["created_at"], row["attempts"] if row["done"] else None)
+    done_after = row["attempts"] if row["done"] else None
+    return Ending(groups, row["created_at"], done_after, row["done"] and row["proven"])
 
 
 def choose_groups(groups: dict[tuple[str, str], Group]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ class Ending:
     groups: tuple[tuple[str, str], ...]
     at: datetime
     done_after: int | None
+    is_proven: bool = False
 
 
 @dataclass(slots=True)
@@ -29,6 +30,8 @@ class Group:
     slots: list[list[int]]  # of equal length, oldest first: tasks, and those that were done
     tasks: int = 0
     done_after: list[int] = field(default_factory=lambda: [0] * MOST_ATTEMPTS)
+    done: int = 0
+    proven: int = 0
 
     @property
     def shares(self) -> list[int]:
@@ -45,6 +48,11 @@ class Group:
         return max(useful, default=1)
 
     @property
+    def proven_share(self) -> int | None:
+        """The share of done tasks that are proven, in percent; None without any."""
+        return round(100 * self.proven / self.done) if self.done else None
+
+    @property
     def done_by_slot(self) -> list[int | None]:
         """The share of tasks done over time, in percent; None without tasks."""
         return [round(100 * done / tasks) if tasks else None for tasks, done in self.slots]
@@ -55,6 +63,7 @@ class Group:
             "shares": self.shares,
             "most_useful": self.most_useful,
             "slots": self.done_by_slot,
+            "proven": self.proven_share,
         }
 
 
@@ -71,6 +80,8 @@ def count_endings(
         for key in each.groups:
             group = groups[key]
             group.tasks += 1
+            group.done += each.done_after is not None
+            group.proven += each.is_proven
             done = each.done_after is not None and each.done_after <= MOST_ATTEMPTS
             if done and each.done_after:
                 group.done_after[each.done_after - 1] += 1

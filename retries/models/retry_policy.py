@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import Q
 
 from ledger.models import Project
+from ledger.states import EvidenceLevel
 from retries.states import PolicyScope
 
 
@@ -31,6 +32,13 @@ class RetryPolicy(models.Model):
         default=PolicyScope.OFF,
         db_default=PolicyScope.OFF.value,
         help_text="ask a person if an error comes back and no file has changed",
+    )
+    # null: nobody has said; agents' own reports are recorded, and a hook's Stop asks
+    evidence = models.CharField(  # noqa: DJ001
+        max_length=8,
+        null=True,
+        choices=EvidenceLevel.choices,
+        help_text="what is asked for before a task is done",
     )
     version = models.IntegerField(default=1, db_default=1, editable=False)
 

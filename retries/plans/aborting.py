@@ -61,9 +61,9 @@ def count_stopped(plans: Iterable[Plan], *, at: datetime) -> tuple[int, int]:
 def follow_answer(task: Task, action: str, *, stamp: Stamp) -> None:
     """Do to the plan what an answer about one of its tasks means, after the task has moved.
 
-    `abort` stops the whole plan, and `skip` may have met the last need of a checkpoint.
+    `abort` stops the whole plan; `skip` and `accept` may have met the last need of a checkpoint.
     """
     if action == Answer.ABORT and task.plan_id:
         abort([task.plan_id], stamp=stamp)
-    if action == Answer.SKIP:
+    if action in (Answer.SKIP, Answer.ACCEPT):
         checkpoints.open_questions_after([task.pk], stamp=stamp)

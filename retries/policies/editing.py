@@ -9,10 +9,13 @@ from ledger.errors import Invalid, VersionMismatch
 from ledger.journal import Kind, Stamp
 from ledger.models import Project
 from ledger.notes import clean_message
+from ledger.states import EvidenceLevel
 from retries.models import RetryPolicy
 from retries.states import PolicyScope
 
 NAMES = ("ask_at_once", "obey_waits", "ask_on_same_failure")
+EVIDENCE = "evidence"
+VALUES = dict.fromkeys(NAMES, PolicyScope.values) | {EVIDENCE: EvidenceLevel.values}
 REASON_BYTES = 2000
 
 
@@ -37,10 +40,10 @@ def change_policies(
     or scope. Nothing is written where nothing changes.
     """
     for name, scope in scopes.items():
-        if name not in NAMES:
-            raise Invalid(f"/{name}", f"The policies are: {', '.join(NAMES)}.")
-        if scope not in PolicyScope.values:
-            raise Invalid(f"/{name}", f"{name} is one of: {', '.join(PolicyScope.values)}.")
+        if name not in VALUES:
+            raise Invalid(f"/{name}", f"The policies are: {', '.join(VALUES)}.")
+        if scope not in VALUES[name]:
+            raise Invalid(f"/{name}", f"{name} is one of: {', '.join(VALUES[name])}.")
     RetryPolicy.objects.get_or_create(project=project)
     row = RetryPolicy.objects.select_for_update().get(project=project)
     if version not in (None, row.version):

@@ -1,11 +1,12 @@
 """Render the retry summary of a plan (pure) as Markdown and as JSON."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from ledger.states import TaskState
+from ledger.states import Proof, TaskState
 from retries.renderings.labels import one_line
 
 RESULTS = {
@@ -27,6 +28,7 @@ class TaskSummary:
     state: str
     attempts: int
     escalations: int = 0
+    proof: str | None = None
 
     @property
     def is_first_success(self) -> bool:
@@ -78,6 +80,12 @@ class Summary:
     @property
     def skipped(self) -> int:
         return sum(task.state == TaskState.SKIPPED for task in self.tasks)
+
+    @property
+    def proofs(self) -> dict[str, int]:
+        """The number of done tasks with each proof."""
+        counts = Counter(task.proof for task in self.tasks)
+        return {proof.value: counts[proof.value] for proof in Proof}
 
     def percent(self, number: int) -> int:
         """Return a number's share of all tasks in whole percent.
@@ -145,6 +153,7 @@ def serialize_summary(summary: Summary) -> dict[str, Any]:
             "retry_success": summary.retry_success,
             "escalations": summary.escalations,
             "skipped": summary.skipped,
+            "proofs": summary.proofs,
         },
         "tasks": [
             {
@@ -154,6 +163,7 @@ def serialize_summary(summary: Summary) -> dict[str, Any]:
                 "title": task.title,
                 "attempts": task.attempts,
                 "result": task.result,
+                "proof": task.proof,
             }
             for task in summary.tasks
         ],

@@ -118,6 +118,9 @@ class SummaryMetrics(Schema):
     retry_success: int = Field(description="retried tasks that were done in the end")
     escalations: int = Field(description="tasks that needed a person")
     skipped: int = Field(description="tasks that a person skipped")
+    proofs: dict[str, int] = Field(
+        description="number of done tasks with each proof: proven, stale, claimed, and person"
+    )
 
 
 class SummaryTask(Schema):
@@ -127,6 +130,7 @@ class SummaryTask(Schema):
     title: str = Field(description="the task's title")
     attempts: int = Field(description="excludes released attempts")
     result: str = Field(description="how it ended")
+    proof: str | None = Field(description="what it rests on, if it is done; else null")
 
 
 class SummaryPattern(Schema):
@@ -143,6 +147,7 @@ METRICS: dict[str, Any] = {
     "retry_success": 1,
     "escalations": 1,
     "skipped": 1,
+    "proofs": {"proven": 3, "stale": 0, "claimed": 1, "person": 0},
 }
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import Count, Q, QuerySet, Sum
 
 from ledger.models import Attempt, Failure, Need, Plan
-from ledger.states import FINAL, Outcome, TaskState
+from ledger.states import FINAL, Outcome, TaskState, proof_of
 from ledger.tasks.lineage import fetch_lineages
 from retries.models import Escalation
 from retries.renderings.failure_records import FailedAttempt
@@ -210,7 +210,7 @@ def find_dependents(task_ids: list[UUID]) -> dict[UUID, list[str]]:
 def build_summary(plan: Plan) -> Summary:
     """Return the summary of a plan's current tasks."""
     scope = RenderingScope(plan.project_id, plan)
-    tasks = list(scope.current.order_by("id").values(*NAME_FIELDS, "state"))
+    tasks = list(scope.current.order_by("id").values(*NAME_FIELDS, "state", "proof"))
     owners = fetch_lineages(task["id"] for task in tasks)
     attempts = count_by_task(Attempt.objects.exclude(outcome=Outcome.RELEASED), owners)
     escalations = count_by_task(Escalation.objects.all(), owners)
@@ -223,6 +223,7 @@ def build_summary(plan: Plan) -> Summary:
             state=task["state"],
             attempts=attempts[task["id"]],
             escalations=escalations[task["id"]],
+            proof=proof_of(task["state"], task["proof"]),
         )
         for task in tasks
     ]

@@ -52,7 +52,7 @@ class EscalationQuery(ListQuery, DiagnosisQuery):
 
 
 class ResolveIn(In):
-    action: Literal["retry", "fix", "skip", "abort", "answer"] | None = Field(
+    action: Literal["retry", "fix", "skip", "abort", "answer", "accept"] | None = Field(
         None, description="the answer; or send 'text'"
     )
     instruction: str = Field(

@@ -112,6 +112,64 @@ def test_a_hidden_exit_code_is_neither_a_success_nor_a_failure(
     assert (task.state, Attempt.objects.count()) == ("running", 1)
 
 
+def test_the_check_that_the_agent_ran_is_stored_with_its_proof(agent: Agent, hook: Hook) -> None:
+    """F02: what hooks saw of the check, and what the agent's side ran, in their order."""
+    task = make_task(agent)
+    hook("UserPromptSubmit", prompt="go")
+    ran(hook, "make test", response={"interrupted": True})
+    ran(hook, "make test")
+    hook("Stop", last_assistant_message="Done.", **({} if hook.is_http else {"checked": 0}))  # type: ignore[attr-defined]
+    task.refresh_from_db()
+    assert (task.state, task.proof) == ("done", "proven")
+    checks = Attempt.objects.get().checks
+    assert [(each["exit_code"], each["seen_by"]) for each in checks] == [(0, "hook")] + (
+        [] if hook.is_http else [(0, "client")]  # type: ignore[attr-defined]
+    )
+    assert checks[0]["cwd"] == "/app" and checks[0]["unknown"] is None
+
+
+@pytest.mark.parametrize(
+    ("evidence", "command", "proof"),
+    [
+        (None, "make lint", "proven"),
+        (None, "make other", "claimed"),
+        ("ask", "make lint", "proven"),
+        ("record", "", "claimed"),
+    ],
+)
+def test_a_claim_without_a_check_is_sent_back_once_with_one(
+    agent: Agent, hook: Hook, evidence: str | None, command: str, proof: str
+) -> None:
+    """AGT-2: a task without a check was done at any Stop."""
+    near = make_task(agent, verify="make lint")
+    hook("UserPromptSubmit", session="s-0", prompt="go")
+    ran(hook, "make lint", session="s-0")
+    hook("Stop", session="s-0", **({} if hook.is_http else {"checked": 0}))  # type: ignore[attr-defined]
+    if not hook.is_http:  # type: ignore[attr-defined]
+        Attempt.objects.update(checks=[])
+        Task.objects.filter(pk=near.pk).update(proof="proven")
+    task = make_task(agent, verify="", evidence=evidence)
+    hook("UserPromptSubmit", prompt="go")
+    wrote(hook)
+    asked = hook("Stop", last_assistant_message="Done.")
+    if not command:
+        assert asked == {}
+    else:
+        assert asked["decision"] == "block" and "make lint" in asked["reason"]
+        ran(hook, command)
+        assert hook("Stop", last_assistant_message="Done.") == {}
+    task.refresh_from_db()
+    assert (task.state, task.proof) == ("done", proof)
+
+
+def test_a_hook_s_stop_without_the_required_proof_asks_a_person(agent: Agent, hook: Hook) -> None:
+    make_task(agent, verify="", evidence="require")
+    hook("UserPromptSubmit", prompt="go")
+    answer = hook("Stop", last_assistant_message="Done.")
+    assert "a person is asked" in answer["systemMessage"]
+    assert Escalation.objects.get().reason == "unproven"
+
+
 @pytest.mark.parametrize(
     ("status", "summary", "code"),
     [
