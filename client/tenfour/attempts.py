@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self, Unpack
 
+    from tenfour.trees import Tree
     from tenfour.verification import Check, Verified
 
 T = TypeVar("T")
@@ -35,6 +36,8 @@ OUTPUT_EVERY_S = 5.0
 # Seconds between looks at a question that a person has not answered.
 ASK_EVERY_S = 5.0
 DETAILS_LENGTH = 8000
+# of one report
+MOST_CHECKS = 20
 # Codes of a report that came too late to count.
 OVER = {"lease_lost", "attempt_already_reported"}
 # Answers to a question after which the task continues.
@@ -122,7 +125,7 @@ class Live(Driven[D]):
     @Operation
     def done(self, result: Any = None, *, summary: str | None = None) -> Steps[Decision]:
         """Report success."""
-        return (yield from self._report(self._success_call(result, summary=summary)))
+        return (yield from self._report_success(result, summary=summary))
 
     @Operation
     def failed(
@@ -203,6 +206,21 @@ class Live(Driven[D]):
         self._verified[check.command] = found
         return found
 
+    @property
+    def _checks(self) -> list[dict[str, Any]]:
+        return [found.evidence for found in self._verified.values()][-MOST_CHECKS:]
+
+    def _report_success(self, result: Any, *, summary: str | None = None) -> Steps[Decision]:
+        """Report success with the files as they are now, where the last check could read them."""
+        *_, last = [None, *self._verified.values()]
+        tree = None
+        if last and last.tree:
+            from tenfour.trees import read_tree
+
+            tree = yield Work(lambda is_unwanted: read_tree(last.check.cwd))
+        call = self._success_call(result, summary=summary, tree=tree)
+        return (yield from self._report(call))
+
     def _deciding_check(self) -> Verified | None:
         if not self._verified:
             return None
@@ -210,7 +228,9 @@ class Live(Driven[D]):
 
         return deciding_check(self._verified)
 
-    def _success_call(self, result: Any, *, summary: str | None = None) -> Call[Decision]:
+    def _success_call(
+        self, result: Any, *, summary: str | None = None, tree: Tree | None = None
+    ) -> Call[Decision]:
         """Return the call that reports success, or failure if a check failed."""
         found = self._deciding_check()
         failure = found.failure if found else None
@@ -222,6 +242,8 @@ class Live(Driven[D]):
             failure=failure,
             verification=found.fields if found else None,
             usage=self.usage,
+            checks=self._checks,
+            tree=tree,
         )
 
     def _failure_call(
@@ -235,6 +257,7 @@ class Live(Driven[D]):
             failure=known,
             verification=found.fields if found else None,
             usage=self.usage,
+            checks=self._checks,
         )
 
     def _close(self, error: BaseException | None) -> Steps[bool]:
@@ -250,7 +273,7 @@ class Live(Driven[D]):
 
     def _closing_steps(self, error: BaseException | None) -> Steps[None]:
         if error is None:
-            yield from self._report(self._success_call(self.result))
+            yield from self._report_success(self.result)
         elif isinstance(error, Blocked):
             log.warning("Attempt %s is blocked: %s", self.id, error)
             yield from self._report(self._failure_call(error.failure, "blocked"))

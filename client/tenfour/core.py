@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 from tenfour.exchange import Answer, NoAnswer, Request, Steps, Wait
 from tenfour.log import log
-from tenfour.older_server import leave_out_usage
+from tenfour.older_server import leave_out_unknown
 from tenfour.problems import TenfourError, server_away
 from tenfour.resend import RETRIES, retry_after, wait_before_next
 from tenfour.settings import Settings
@@ -28,8 +28,8 @@ TRACEPARENT = re.compile("[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 # A longer wait is logged, so that it does not look like a program that hangs.
 LONGEST_SILENCE_S = 8.0
 OLDER_SERVER = (
-    "The server is older than this client and does not know an attempt's tokens and cost. "
-    "They are left out."
+    "The server is older than this client and does not know some fields of an attempt, such as "
+    "its tokens, cost, checks, and tree. They are left out."
 )
 
 
@@ -70,7 +70,7 @@ class Core:
         sent = 0
         while True:
             reply = yield request
-            known = leave_out_usage(reply, call.path, call.body)
+            known = leave_out_unknown(reply, call.path, call.body)
             if known is not None:
                 log.warning(OLDER_SERVER)
                 call = replace(call, path=known[0], body=known[1])

@@ -10,13 +10,14 @@ from tenfour.exchange import Answer, NoAnswer
 from tenfour.usage import COUNTS
 
 Body = Mapping[str, Any] | str | None
-# An attempt's tokens and cost are in a report's body, in an event of a hook, or in the query.
-FIELD = "usage"
+# Fields of a report's body and of an event of a hook that older servers do not know.
+FIELDS = frozenset(("usage", "checks", "tree", "exit_code"))
+# An attempt's tokens and cost can also be in the query.
 PARAMETERS = frozenset((*COUNTS, "cost_usd", "model"))
 
 
-def leave_out_usage(reply: Answer | NoAnswer, path: str, body: Body) -> tuple[str, Body] | None:
-    """Return the path and the body without tokens and cost, if the server does not know them.
+def leave_out_unknown(reply: Answer | NoAnswer, path: str, body: Body) -> tuple[str, Body] | None:
+    """Return the path and the body without the fields that the server does not know.
 
     Returns None for any other reply: a value that is wrong is the caller's to correct.
     """
@@ -30,11 +31,11 @@ def leave_out_usage(reply: Answer | NoAnswer, path: str, body: Body) -> tuple[st
         return f"{place}?{urlencode(others)}" if others else place, body
     if not isinstance(body, Mapping):
         return None
-    if FIELD in body and f"/{FIELD}" in pointers:
-        return path, drop_usage(body)
+    if kept := keep_known(body, pointers, ""):
+        return path, kept
     local = body.get("tenfour")
-    if isinstance(local, Mapping) and FIELD in local and f"/tenfour/{FIELD}" in pointers:
-        return path, {**body, "tenfour": drop_usage(local)}
+    if isinstance(local, Mapping) and (kept := keep_known(local, pointers, "/tenfour")):
+        return path, {**body, "tenfour": kept}
     return None
 
 
@@ -46,5 +47,7 @@ def read_pointers(reply: Answer) -> set[str]:
     return {str(each.get("pointer")) for each in errors if isinstance(each, dict)}
 
 
-def drop_usage(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if name != FIELD}
+def keep_known(fields: Mapping[str, Any], pointers: set[str], place: str) -> dict[str, Any] | None:
+    """Return the fields without those that were refused; None if all of them stay."""
+    refused = {name for name in FIELDS & fields.keys() if f"{place}/{name}" in pointers}
+    return {name: fields[name] for name in fields if name not in refused} if refused else None

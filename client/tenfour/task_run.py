@@ -151,7 +151,7 @@ class TaskRun:
         if checked and checked.timed_out:
             note(f"The verify command was stopped after {checked.check.timeout_s:g} s.")
         if checked:
-            call = attempt._success_call(None)
+            call = attempt._success_call(None, tree=checked.tree)
         else:
             output = masked(ended.output, os.environ)
             call = tasks.exit(attempt.id, ended.code, output, usage=attempt.usage)

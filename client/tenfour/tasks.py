@@ -198,11 +198,14 @@ def report(
     files_modified: Sequence[Mapping[str, Any]] | None = None,
     learnings: Sequence[str] | None = None,
     usage: Usage | None = None,
+    checks: Sequence[Mapping[str, Any]] | None = None,
+    tree: Mapping[str, Any] | None = None,
 ) -> Call[Decision]:
     """Report how an attempt ended; the same report again gets the same decision.
 
     `usage` are the attempt's tokens and cost: input_tokens, cached_tokens, output_tokens,
-    cost_usd, model.
+    cost_usd, model. `checks` are the commands that checked the work, oldest first, and `tree` the
+    files that it left: commit, diff, files.
     """
     options = {
         "status": status,
@@ -213,6 +216,8 @@ def report(
         "files_modified": files_modified,
         "learnings": learnings,
         "usage": usage,
+        "checks": checks or None,
+        "tree": tree,
     }
     return Call("POST", f"/v1/attempts/{part(attempt)}/result", Decision.read, given(options))
 

@@ -7,15 +7,18 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any
 
 from tenfour import runner
 from tenfour.output_buffer import OutputBuffer, cut_middle
 from tenfour.redaction import masked
+from tenfour.trees import Tree, read_tree
 
 TIMEOUT_S = 120.0
 TIMED_OUT = 124
 COMMAND_LENGTH = 4096
+FOLDER_LENGTH = 1024
 # As JSON: a report is at most 4 MiB, and other fields need room as well.
 OUTPUT_BYTES = 3_700_000
 
@@ -32,13 +35,18 @@ class Check:
 
 @dataclass(frozen=True)
 class Verified:
-    """The result of a check; a long `output` is cut to its head and tail."""
+    """The result of a check; a long `output` is cut to its head and tail.
+
+    `tree` are the files when it ended, where they could be read.
+    """
 
     check: Check
     exit_code: int
     output: str
     duration_s: float
     timed_out: bool = False
+    tree: Tree | None = None
+    at: str = ""
 
     @property
     def passed(self) -> bool:
@@ -53,6 +61,20 @@ class Verified:
             "duration_s": round(self.duration_s, 3),
             "output": truncate_output(masked(self.output, os.environ)),
         }
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """Return how the check ended, as a report's list of checks contains it."""
+        found = {
+            "command": self.fields["command"],
+            "cwd": os.path.abspath(self.check.cwd or "")[:FOLDER_LENGTH],
+            "exit_code": self.exit_code,
+            "seen_by": "client",
+            "at": self.at or None,
+            "duration_s": round(self.duration_s, 3),
+            "tree": self.tree,
+        }
+        return {name: value for name, value in found.items() if value is not None}
 
     @property
     def failure(self) -> dict[str, Any] | None:
@@ -98,7 +120,7 @@ def run(
     is_shown: bool = False,
     collected: OutputBuffer | None = None,
 ) -> Verified:
-    """Run a check in a shell with its own process group; its output is stored.
+    """Run a check in a shell with its own process group; its output and the tree are stored.
 
     `collected` gets the output as it comes.
     """
@@ -121,6 +143,9 @@ def run(
         ended.output,
         time.monotonic() - began,
         timed_out,
+        # After the check, which may write files of its own.
+        read_tree(check.cwd),
+        datetime.now(timezone.utc).isoformat(timespec="seconds"),
     )
 
 

@@ -131,6 +131,14 @@ def test_a_server_that_does_not_know_usage_gets_the_call_without_it(
         play(call, ok(problem, 422), ok(problem, 422))
 
 
+def test_a_server_that_does_not_know_evidence_gets_the_report_without_it() -> None:
+    checks = [{"command": "make test", "exit_code": 0}]
+    call = tasks.report("1", "success", usage=USED, checks=checks, tree={"commit": "9c1f44a"})
+    errors = [{"pointer": f"/{name}"} for name in ("checks", "tree", "usage")]
+    asked, _ = play(replace(call, read=dict), ok({"errors": errors}, 422), ok({}))
+    assert [json.loads(each.content or b"") for each in asked][1] == {"status": "success"}
+
+
 def test_a_wrong_value_of_usage_is_refused_by_its_name() -> None:
     problem = {"code": "validation_error", "errors": [{"pointer": "/usage/cost_usd"}]}
     with pytest.raises(TenfourError):
