@@ -21,7 +21,7 @@ from tenfour import settings
 from tenfour.connections import shares_transcripts, state_folder
 from tenfour.core import Call, Core
 from tenfour.drivers import Driver
-from tenfour.hook_events import EVENTS, TOOL_EVENTS, has_news, reduce_event
+from tenfour.hook_events import EVENTS, SHELL, TOOL_EVENTS, has_news, reduce_event
 from tenfour.hook_store import HookStore
 from tenfour.problems import ServerAway, TenfourError
 from tenfour.terminal import OK, USAGE, complain, note, say
@@ -30,14 +30,24 @@ if TYPE_CHECKING:
     import argparse
 
     from tenfour.client import Client
+    from tenfour.verification import Verified
 
 PATH = "/v1/hooks/agent"
 AGENTS = ("claude", "codex")
 # An agent waits for each call.
-TIMEOUTS_S = {"PostToolUse": 3.0, "PostToolUseFailure": 3.0, "SessionEnd": 1.0, "Notification": 3.0}
+TIMEOUTS_S = {
+    "PreToolUse": 3.0,
+    "PostToolUse": 3.0,
+    "PostToolUseFailure": 3.0,
+    "SubagentStop": 3.0,
+    "Notification": 3.0,
+    "SessionEnd": 1.0,
+}
 TIMEOUT_S = 8.0
 # The time for stored events in front of the agent's own.
 RESEND_S = 2.0
+# At these events, the session's record is read for what had no event.
+REVIEWS = {"PostToolUse", "Stop"}
 LONGEST_INPUT = 64 * 1024 * 1024
 BUSY = {408, 425}
 
@@ -120,6 +130,8 @@ class HookCall:
         self.given = given
         self.held: str = self.environ.get("TENFOUR_ATTEMPT", "")
         self.transcript: Any = event.get("transcript_path")
+        # What only this machine knows about the event.
+        self.found: dict[str, Any] = {}
 
     @property
     def is_managed(self) -> bool:
@@ -128,26 +140,36 @@ class HookCall:
 
     def local(self, **more: Any) -> dict[str, Any]:
         """Return what this side sends the server besides the event."""
-        folder = self.environ.get("CLAUDE_PROJECT_DIR") or self.event.get("cwd", "")
-        found: dict[str, Any] = {"folder": folder[:1024], "managed": self.is_managed}
+        found: dict[str, Any] = {"folder": self.folder[:1024], "managed": self.is_managed}
         if self.is_managed:
             found["attempt"] = self.environ["TENFOUR_ATTEMPT"]
         elif task := self.environ.get("TENFOUR_TASK"):
             found["task"] = task
         if self.name == "Stop" and not self.is_managed and (usage := self.read_usage()):
             found["usage"] = usage
-        return found | more
+        return found | self.found | more
+
+    @property
+    def folder(self) -> str:
+        """Return the project's folder, as far as it is known."""
+        return self.environ.get("CLAUDE_PROJECT_DIR") or self.event.get("cwd", "")
 
     def answer(self) -> dict[str, Any]:
         """Return the server's answer; raises ServerAway after storing what must not be lost."""
         # The end of the session forgets it, and its last lines belong to it all the same.
         self.held = self.held or self.store.session(self.session).get("attempt", "")
-        if not has_news(self.event) and (self.store.is_away() or self.store.has_asked()):
+        # What keeps a call from beginning is asked each time.
+        has_asked = self.name in TOOL_EVENTS and self.store.has_asked()
+        if not has_news(self.event) and (self.store.is_away() or has_asked):
             return {}
+        self.note_exit_code()
+        if self.name == "Stop" or self.has_run_check():
+            self.note_tree()
         try:
             if self.store.is_away() and self.name in TOOL_EVENTS:
                 raise ServerAway("Tenfour did not answer a moment ago.", code="server_away")
             self.resend()
+            self.tell_late_commands()
             answer = self.send(self.event | {"tenfour": self.local()})
             if self.name in TOOL_EVENTS:
                 self.store.note_asked()
@@ -173,6 +195,67 @@ class HookCall:
             if is_limited or error.status in BUSY or error.status >= 500:
                 raise ServerAway(error.sentence, code=error.code, hint=error.hint) from error
             raise
+
+    # ---- how a command ended, and on which files
+
+    def note_exit_code(self) -> None:
+        """Note the exit code of a shell call of Codex, which only its rollout tells."""
+        call = self.event.get("tool_use_id")
+        is_shell = self.name == "PostToolUse" and self.event.get("tool_name") == SHELL
+        if is_shell and call and self.rollout:
+            from tenfour.rollouts import find_exit_code
+
+            code = find_exit_code(self.rollout, call)
+            self.found |= {} if code is None else {"exit_code": code}
+
+    @property
+    def rollout(self) -> str:
+        """Return the file in which Codex records the session; empty for another program."""
+        is_codex = self.event.get("program") == "codex" and isinstance(self.transcript, str)
+        return os.path.expanduser(self.transcript) if is_codex else ""
+
+    def tell_late_commands(self) -> None:
+        """Tell how commands of Codex ended that ran on: there is no hook at their end."""
+        if not self.rollout or self.name not in REVIEWS:
+            return
+        from tenfour.rollouts import read_late_commands
+
+        told = self.store.told_calls(self.session)
+        for item in read_late_commands(self.rollout):
+            words = item.get("command")
+            line = words[-1] if isinstance(words, list) and words else None
+            if item["id"] in told or not isinstance(line, str):
+                continue
+            call = {"tool_name": SHELL, "tool_input": {"command": line}, "tool_use_id": item["id"]}
+            body = {**self.event, "hook_event_name": "PostToolUse", **call}
+            event = reduce_event(body, self.environ) | {"program": "codex"}
+            # Nobody knows the files that it ran on.
+            local = self.local(late=True, exit_code=item["exit_code"], tree=None)
+            self.send(event | {"tenfour": local})
+            self.store.note_told(self.session, [item["id"]])
+
+    def has_run_check(self) -> bool:
+        """Return whether a shell call may have run the check of the session's task."""
+        line = str(self.event.get("tool_input", {}).get("command", ""))
+        check = self.held_check()
+        return (
+            self.name in TOOL_EVENTS
+            and self.event.get("tool_name") == SHELL
+            and bool(check)
+            and " ".join(check["command"].split()) in " ".join(line.split())
+        )
+
+    def held_check(self) -> Mapping[str, Any]:
+        """Return the check of the task that the session holds; empty without one."""
+        return self.store.session(self.session).get("verify") or {}
+
+    def note_tree(self) -> None:
+        """Note the project's files as they are now, if the session's task has a check."""
+        if self.is_managed or not self.held_check():
+            return
+        from tenfour.trees import read_tree
+
+        self.found["tree"] = read_tree(self.folder)
 
     # ---- what the attempt used
 
@@ -247,7 +330,7 @@ class HookCall:
         verify = (answer.get("tenfour") or {}).get("verify")
         if not verify:
             return None
-        result = run_check(verify, folder=self.event.get("cwd") or None)
+        result = self.run_check(verify)
         try:
             decided = self.send(self.event | {"tenfour": self.local(verification=result)})
         except ServerAway:
@@ -255,6 +338,12 @@ class HookCall:
             raise
         self.remember(decided)
         return decided
+
+    def run_check(self, verify: Mapping[str, Any]) -> dict[str, Any]:
+        """Run the check, note the files that it left, and return its result."""
+        ran = run_check(verify, folder=self.event.get("cwd") or None)
+        self.found["tree"] = ran.tree
+        return ran.fields
 
     # ---- while the server is down
 
@@ -267,8 +356,7 @@ class HookCall:
         held = {} if self.is_managed else self.store.session(self.session)
         if held and self.name == "Stop":
             verify = held.get("verify")
-            folder = self.event.get("cwd") or None
-            self.store_stop(held, run_check(verify, folder=folder) if verify else None)
+            self.store_stop(held, self.run_check(verify) if verify else None)
         elif held and self.name == "SessionEnd":
             self.store.add_event(self.event | {"tenfour": self.local(late=True)})
             self.store.forget_session(self.session)
@@ -318,8 +406,8 @@ def resend_events(client: Client) -> int:
     return count + resend_transcripts(store.folder, client.perform, os.environ)
 
 
-def run_check(verify: Mapping[str, Any], *, folder: str | None) -> dict[str, Any]:
-    """Run a task's check and return its result as a report contains it."""
+def run_check(verify: Mapping[str, Any], *, folder: str | None) -> Verified:
+    """Run a task's check in the folder of the agent."""
     from tenfour import verification
 
     check = verification.Check(
@@ -328,4 +416,4 @@ def run_check(verify: Mapping[str, Any], *, folder: str | None) -> dict[str, Any
         timeout_s=verify.get("timeout_s") or verification.TIMEOUT_S,
         expect_exit=verify.get("expect_exit") or 0,
     )
-    return verification.run(check, should_stop=lambda: False).fields
+    return verification.run(check, should_stop=lambda: False)

@@ -11,15 +11,20 @@ from tenfour.redaction import masked
 EVENTS = {
     "SessionStart",
     "UserPromptSubmit",
+    "PreToolUse",
     "PostToolUse",
     "PostToolUseFailure",
+    "SubagentStop",
     "Stop",
     "Notification",
     "SessionEnd",
 }
+# They only ask, or say that the session lives.
+QUESTIONS = {"PreToolUse", "SubagentStop"}
 TOOL_EVENTS = {"PostToolUse", "PostToolUseFailure"}
+SHELL = "Bash"
 # Tools that run commands or change files: their calls are always reported.
-TOOLS = {"Bash", "apply_patch", "Write", "Edit", "MultiEdit", "NotebookEdit"}
+TOOLS = {SHELL, "apply_patch", "Write", "Edit", "MultiEdit", "NotebookEdit"}
 GIVEN = ("command", "file_path", "notebook_path", "path")
 LENGTHS = {
     "hook_event_name": 64,
@@ -99,4 +104,7 @@ def _shorten(text: str, is_patch: bool) -> str:
 
 def has_news(event: Mapping[str, Any]) -> bool:
     """Return whether an event must reach the server; others only ask what waits for the agent."""
-    return event.get("hook_event_name") not in TOOL_EVENTS or event.get("tool_name") in TOOLS
+    name = event.get("hook_event_name")
+    if name in QUESTIONS:
+        return False
+    return name not in TOOL_EVENTS or event.get("tool_name") in TOOLS

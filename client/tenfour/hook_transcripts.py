@@ -28,7 +28,7 @@ from tenfour.transcripts import Part, describe_skipped, import_part, read_part
 # Between two tool calls, an agent's hooks send at most this much, this often.
 HOOK_BYTES = 256 * 1024
 EVERY_S = 3.0
-FREQUENT = {"PostToolUse", "PostToolUseFailure", "Notification"}
+FREQUENT = {"PreToolUse", "PostToolUse", "PostToolUseFailure", "Notification"}
 # For each request; an agent waits for it.
 TIMEOUT_S = 2.0
 # Sessions that ended while the server was down, and are sent by another session's hook.

@@ -8,13 +8,13 @@ from django.db.models import QuerySet
 from config.mcp.tools import identify
 from ledger.errors import Invalid, NotFound
 from ledger.models import Attempt
-from retries.agent_hooks.sessions import WORKER
+from retries.attempts.live_attempt import SESSION
 
 
 def hooked_worker(request: Any) -> str:
     """Return the worker of the agent's only live attempt that a hook has claimed; else empty."""
     rows = live_attempts(request)
-    found = rows.filter(worker_id__startswith=WORKER).values_list("worker_id", flat=True)[:2]
+    found = rows.filter(worker_id__startswith=SESSION).values_list("worker_id", flat=True)[:2]
     return str(found[0]) if len(found) == 1 else ""
 
 

@@ -53,11 +53,21 @@ HOOK_EVENTS = {
         "UserPromptSubmit",
         "PostToolUse",
         "PostToolUseFailure",
+        "SubagentStop",
         "Stop",
         "Notification",
         "SessionEnd",
     ),
-    "codex": ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SessionEnd"),
+    # Codex ends no turn on request, so a call is refused before it begins.
+    "codex": (
+        "SessionStart",
+        "UserPromptSubmit",
+        "PreToolUse",
+        "PostToolUse",
+        "SubagentStop",
+        "Stop",
+        "SessionEnd",
+    ),
 }
 # Claude Code does not send SessionStart over HTTP.
 HTTP_EVENTS = HOOK_EVENTS["claude"][1:]

@@ -23,6 +23,7 @@ REASONS = {
     "impossible": "its agent reported that it is impossible",
     "needs_confirmation": "it is unknown whether the work was done",
     "releases_exhausted": "released too many times",
+    "session_unused": "nothing followed in its agent’s session",
     "agent_question": "its agent asked a question",
     "questions_exhausted": "its agent asked again after several questions without an answer",
     "needs_quota": "a quota or credit is used up",

@@ -26,6 +26,12 @@ def end_turn_at_once(reason: str) -> Answer:
     return {"continue": False, "stopReason": reason}
 
 
+def refuse_call(reason: str) -> Answer:
+    """Return the answer that keeps a tool call from beginning; the agent reads the reason."""
+    refused = {"permissionDecision": "deny", "permissionDecisionReason": reason}
+    return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **refused}}
+
+
 def show_message(message: str) -> Answer:
     """Return the answer that shows a message to the person and lets the agent stop."""
     return {"systemMessage": message}

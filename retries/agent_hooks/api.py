@@ -46,6 +46,13 @@ class LocalSideIn(In):
     tree: TreeIn | None = Field(
         None, description="the files at the time of the event, if they were read"
     )
+    exit_code: StrictInt | None = Field(
+        None,
+        ge=-(2**31),
+        le=2**31 - 1,
+        description="the exit code of the shell call, as the records of the agent's program tell "
+        "it; Codex does not send it to its hooks",
+    )
 
 
 class HookIn(BaseModel):
@@ -114,7 +121,8 @@ def hooks_agent(request: PrincipalRequest, body: Body[HookIn]) -> HttpResponse:
         raise ScopeMissing("This call acts on an agent's own queue and needs an agent's token.")
     # ninja has authenticated the request; this reads the token again, as the statements need it.
     bearer = cast(Bearer, BearerAuth(SCOPE, body_bytes=MOST_HOOK_BYTES)(request))
-    event = read_event(body.model_dump())
+    recorded = body.tenfour.exit_code if body.tenfour else None
+    event = read_event(body.model_dump(), recorded=recorded)
     first_calls.note_first_hook(request.auth.token_id, event.name, request.META)
     caller = HookCaller(request.auth, agent_id, bearer, event.session, settings.LINK_URL)
     local = local_side(body.tenfour) if body.tenfour else None

@@ -11,14 +11,13 @@ from typing import Any
 
 from ledger.redaction import redacted, stripped
 from retries.agent_hooks.shell_lines import ShellCommand, read_commands
-from retries.attempts.endings import Unknown
+from retries.agent_hooks.shell_results import CLAUDE, Ending, ShellResult, read_ending
 
 SHELL_TOOL = "Bash"
 PATCH_TOOL = "apply_patch"
 WRITING_TOOLS = {"Write", "Edit", "MultiEdit", "NotebookEdit"}
 PATH_KEYS = ("file_path", "notebook_path", "path")
 PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$", re.M)
-EXIT_CODE = re.compile(r"Exit code (\d{1,3})\b")
 # States of background work that has not ended.
 UNFINISHED = {"running", "pending", "queued", "in_progress"}
 NOTICE = "<task-notification>"
@@ -31,19 +30,6 @@ MOST_SIGNALS = 20
 LINE_LENGTH = 1000
 PATH_LENGTH = 1024
 TEXT_LENGTH = 4000
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """The end of a shell call: its exit code, or why that is not known."""
-
-    exit_code: int | None = None
-    unknown: Unknown | None = None
-
-    @property
-    def is_later(self) -> bool:
-        """Return whether the command still runs."""
-        return self.unknown in (Unknown.BACKGROUND, Unknown.MOVED_TO_BACKGROUND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +64,7 @@ class HookEvent:
 
     name: str
     # the agent's program, which `tenfour hook` names; only Claude Code sends hooks itself
-    program: str = "claude"
+    program: str = CLAUDE
     session: str = ""
     cwd: str = ""
     tool: str = ""
@@ -98,6 +84,8 @@ class HookEvent:
     prompt: str = ""
     # what still runs when the agent's turn ends
     background: tuple[BackgroundTask, ...] = ()
+    # a shell call's exit code in the records of the agent's program
+    recorded: int | None = None
 
     @property
     def has_failed(self) -> bool:
@@ -113,12 +101,12 @@ class ToolSignal:
     data: dict[str, Any]
 
 
-def read_event(body: Mapping[str, Any]) -> HookEvent:
-    """Return the event that an agent's hook sent."""
+def read_event(body: Mapping[str, Any], *, recorded: int | None = None) -> HookEvent:
+    """Return the event that an agent's hook sent, with the exit code that its side has found."""
     given = body.get("tool_input")
     return HookEvent(
         name=text_in(body, "hook_event_name"),
-        program=text_in(body, "program") or "claude",
+        program=text_in(body, "program") or CLAUDE,
         session=text_in(body, "session_id"),
         cwd=text_in(body, "cwd"),
         tool=text_in(body, "tool_name"),
@@ -134,6 +122,7 @@ def read_event(body: Mapping[str, Any]) -> HookEvent:
         subagent=text_in(body, "agent_id"),
         prompt=text_in(body, "prompt"),
         background=tuple(read_background(body.get("background_tasks"))),
+        recorded=recorded,
     )
 
 
@@ -182,30 +171,17 @@ def commands_of(event: HookEvent) -> list[ShellCommand]:
 
 
 def ending_of(event: HookEvent) -> Ending:
-    """Return how a shell call ended, as far as the agent's program reports it.
-
-    Claude Code sends PostToolUse for an exit code of 0, and for a command that did not end in the
-    foreground: then its response says so. Codex sends it for every end, with a text as response
-    and without the code.
-    """
-    if event.has_failed:
-        found = EXIT_CODE.match(event.error)
-        if event.is_interrupted or found is None:
-            return Ending(unknown=Unknown.INTERRUPTED)
-        return Ending(int(found[1]))
-    response = event.response
-    if not isinstance(response, Mapping):
-        return Ending(unknown=Unknown.NOT_REPORTED)
-    if response.get("backgroundTaskId"):
-        is_asked = event.input.get("run_in_background") is True
-        return Ending(unknown=Unknown.BACKGROUND if is_asked else Unknown.MOVED_TO_BACKGROUND)
-    if event.input.get("run_in_background") is True:
-        return Ending(unknown=Unknown.BACKGROUND)
-    if response.get("interrupted"):
-        return Ending(unknown=Unknown.INTERRUPTED)
-    if response.get("returnCodeInterpretation"):
-        return Ending(unknown=Unknown.NOT_REPORTED)  # such as 1 of a search that found nothing
-    return Ending(0)
+    """Return how a shell call ended, as far as the agent's program reports it."""
+    result = ShellResult(
+        event.program,
+        has_failed=event.has_failed,
+        response=event.response,
+        error=event.error,
+        is_interrupted=event.is_interrupted,
+        is_background=event.input.get("run_in_background") is True,
+        recorded=event.recorded,
+    )
+    return read_ending(result)
 
 
 def paths_of(event: HookEvent) -> list[str]:

@@ -7,7 +7,13 @@ from ledger import instructions, optional_cache
 from ledger.models import Attempt, Instruction
 from ledger.schemas.instructions import instruction_out
 from ledger.states import InstructionState, Outcome
-from retries.agent_hooks.answers import TEXT_LENGTH, Answer, add_context, end_turn_at_once
+from retries.agent_hooks.answers import (
+    TEXT_LENGTH,
+    Answer,
+    add_context,
+    end_turn_at_once,
+    refuse_call,
+)
 from retries.agent_hooks.sessions import HookCaller
 from retries.attempts.finishing import finish_attempt
 from retries.attempts.live_attempt import LeaseLost
@@ -23,6 +29,7 @@ ABORTED = (
     "A person has aborted the task that you work on. Stop working on it, change nothing more, and "
     "end your turn."
 )
+STOPPED = "The agent was stopped, because the task is aborted."
 OVER = (
     "Attempt {number} of the task '{title}' is over: {how}. The task is {state}. Stop working on "
     "it: what you do now is not recorded."
@@ -55,16 +62,23 @@ def abort(
 ) -> Answer:
     """Return what stops an agent whose task a person has aborted.
 
-    Claude Code ends the turn without Stop, so the attempt is reported here. Codex can only be told.
+    Claude Code ends the turn without Stop, so the attempt is reported here. Codex can only be told,
+    and its further calls are refused: see `refuse`.
     """
     if not is_claude:
         return add_context(event, ABORTED)
-    report = Report(status="failure", message="The agent was stopped, because the task is aborted.")
+    report = Report(status="failure", message=STOPPED)
     try:
         finish_attempt(attempt.id, report, caller=caller.scoped("tasks:work"), now=now)
     except LeaseLost:
         return {}  # it ended meanwhile
     return end_turn_at_once(ABORTED)
+
+
+def refuse(attempt: Attempt | None) -> Answer:
+    """Return what keeps the agent's next tool call from beginning, if its task is aborted."""
+    is_aborted = attempt and attempt.outcome is None and attempt.task.abort_requested_at
+    return refuse_call(ABORTED) if is_aborted else {}
 
 
 # ---- the end of the attempt

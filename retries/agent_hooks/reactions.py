@@ -31,17 +31,20 @@ from retries.agent_hooks.events import (
     signals_of,
     text_in,
 )
-from retries.agent_hooks.reaching import GAP, deliver, reach
+from retries.agent_hooks.reaching import GAP, deliver, reach, refuse
 from retries.agent_hooks.sessions import (
     HEARTBEAT_EVERY,
     HookCaller,
     describe_check,
     find_attempt,
     find_live_attempt,
+    is_unused,
+    renew,
     take_task,
 )
 from retries.agent_hooks.shell_lines import LINE_LENGTH, ShellCommand, read_commands
-from retries.attempts import heartbeats, releases
+from retries.agent_hooks.shell_results import CLAUDE
+from retries.attempts import releases
 from retries.attempts.checks import Tree, make_check
 from retries.attempts.endings import SeenBy, Unknown
 from retries.attempts.live_attempt import LeaseLost
@@ -92,6 +95,16 @@ class Happening:
     @property
     def is_managed(self) -> bool:
         return self.local is not None and self.local.is_managed
+
+    @property
+    def is_late(self) -> bool:
+        return self.local is not None and self.local.is_late
+
+    @property
+    def at(self) -> datetime:
+        """Return when the event happened."""
+        age_s = self.local.age_s if self.local else 0
+        return self.now - timedelta(seconds=age_s if self.is_late else 0)
 
     @property
     def works(self) -> bool:
@@ -162,7 +175,10 @@ def begin_turn(happening: Happening) -> Answer:
     if local is None and is_first_turn(caller):
         report_session(happening)
     prompt, held = "", Answer()
-    if happening.works and find_live_attempt(caller) is None:
+    live = find_live_attempt(caller) if happening.works else None
+    if live:
+        renew(live, caller=caller, now=happening.now)
+    elif happening.works:
         prompt, held = take_prompt(happening)
     texts = [prompt, *deliver(caller, room=TEXT_LENGTH - len(prompt), now=happening.now)]
     return add_context(happening.event.name, GAP.join(filter(None, texts))) | held
@@ -180,13 +196,8 @@ def note_end(notice: Notice, happening: Happening) -> None:
     if attempt and seen and seen.get("call") == notice.call and notice.exit_code is not None:
         check = dict(seen) | {"exit_code": notice.exit_code, "unknown": None, "output": ""}
         check["at"] = format_timestamp(happening.now)
-        with suppress(LeaseLost):  # the next event tells it
-            heartbeats.renew_lease(
-                attempt.id,
-                caller=caller.scoped("tasks:work"),
-                progress=dict(attempt.progress or {}) | {stops.CHECK: check},
-                now=happening.now,
-            )
+        progress = dict(attempt.progress or {}) | {stops.CHECK: check}
+        renew(attempt, caller=caller, progress=progress, now=happening.now)
 
 
 def background_key(caller: HookCaller, call: str) -> str:
@@ -196,21 +207,41 @@ def background_key(caller: HookCaller, call: str) -> str:
 def end_tool(happening: Happening) -> Answer:
     """Report what the agent did, renew its lease, and tell it what waits for it."""
     event, caller, local = happening.event, happening.caller, happening.local
-    attempt = find_attempt(caller) if happening.works else None
+    attempt, held = find_attempt(caller) if happening.works else None, Answer()
+    if attempt and is_unused(attempt) and not happening.is_late:
+        # The agent was slow to begin: it goes on, if its task is still there.
+        held = take_prompt(happening)[1]
+        attempt = find_attempt(caller)
     live = attempt if attempt and attempt.outcome is None else None
     if ending_of(event).is_later:
         line = redacted(text_in(event.input, "command"))[:LINE_LENGTH]
         key = background_key(caller, event.call)
         optional_cache.write(key, line, seconds=BACKGROUND_SECONDS)
     report_signals(signals_of(event, folder=local.folder if local else ""), happening, live)
-    if local and local.is_late:
-        return {}
     if live:
         beat(live, happening)
+    if local and local.is_late:
+        return {}
     if event.subagent:
-        return {}  # what it is told does not reach the session's own agent
-    is_claude = event.program == "claude"
-    return reach(caller, event.name, attempt, is_claude=is_claude, now=happening.now)
+        return held  # what it is told does not reach the session's own agent
+    is_claude = event.program == CLAUDE
+    return held | reach(caller, event.name, attempt, is_claude=is_claude, now=happening.now)
+
+
+def begin_tool(happening: Happening) -> Answer:
+    """Refuse the call if the task is aborted; Codex asks this, whose turn no hook can end."""
+    attempt = find_live_attempt(happening.caller) if happening.works else None
+    if attempt and is_due(attempt, happening):
+        renew(attempt, caller=happening.caller, now=happening.now)
+    return refuse(attempt)
+
+
+def end_subagent(happening: Happening) -> Answer:
+    """Renew the lease of the session's attempt: its turn goes on, or ends with a Stop."""
+    attempt = find_live_attempt(happening.caller) if happening.works else None
+    if attempt:
+        renew(attempt, caller=happening.caller, now=happening.now)
+    return {}
 
 
 def report_signals(
@@ -218,7 +249,6 @@ def report_signals(
 ) -> None:
     """Report the agent's actions, at the time when they happened."""
     local, now = happening.local, happening.now
-    is_late = local is not None and local.is_late
     for each in found:
         report_signal(
             each.type,
@@ -226,7 +256,7 @@ def report_signals(
             caller=happening.caller.scoped("signals:write"),
             session=happening.event.session,
             attempt=attempt.id if attempt else local.attempt if local else None,
-            happened_at=now - timedelta(seconds=local.age_s) if local and is_late else None,
+            happened_at=happening.at if happening.is_late else None,
             now=now,
         )
 
@@ -242,8 +272,7 @@ def beat(attempt: Attempt, happening: Happening) -> None:
     wrote = has_written(event)
     # A check is valid only for the files as they were.
     is_news = wrote and (stops.CHECK in progress or stops.CHANGED not in progress)
-    last = attempt.heartbeat_at or attempt.started_at
-    if not (ran or is_news) and now - last < HEARTBEAT_EVERY:
+    if not (ran or is_news or is_due(attempt, happening)):
         return
     progress["message"] = describe_call(event)
     if wrote:
@@ -252,10 +281,17 @@ def beat(attempt: Attempt, happening: Happening) -> None:
     if ran:
         found = note_check(command, ran, happening)
         progress[stops.CHECK] = found | ({"is_proposed": True} if proposed else {})
-    with suppress(LeaseLost):  # the next event tells it
-        heartbeats.renew_lease(
-            attempt.id, caller=happening.caller.scoped("tasks:work"), progress=progress, now=now
-        )
+    renew(attempt, caller=happening.caller, progress=progress, now=now)
+
+
+def is_due(attempt: Attempt, happening: Happening) -> bool:
+    """Return whether to renew the lease; the first event turns a claim's short one into a long one.
+
+    An event that comes late is no sign of life.
+    """
+    last = attempt.heartbeat_at
+    is_quiet = last is None or happening.now - last >= HEARTBEAT_EVERY
+    return is_quiet and not happening.is_late
 
 
 def has_written(event: HookEvent) -> bool:
@@ -278,7 +314,7 @@ def note_check(command: str, ran: ShellCommand, happening: Happening) -> dict[st
         exit_code=ran.exit_code,
         unknown=None if is_known else ending_of(event).unknown or Unknown.HIDDEN,
         seen_by=SeenBy.HOOK,
-        at=happening.now,
+        at=happening.at,
         cwd=event.cwd,
         tree=local.tree if local else None,
     )
@@ -369,8 +405,10 @@ def note_attention(happening: Happening) -> Answer:
 RULES: dict[str, Callable[[Happening], Answer]] = {
     "SessionStart": begin_session,
     "UserPromptSubmit": begin_turn,
+    "PreToolUse": begin_tool,
     "PostToolUse": end_tool,
     "PostToolUseFailure": end_tool,
+    "SubagentStop": end_subagent,
     "Stop": end_turn,
     "Notification": note_attention,
     "SessionEnd": end_session,

@@ -1,6 +1,7 @@
 """The task of an agent's session: claimed for it, given again, and found when the agent stops."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,20 +16,23 @@ from ledger.notes import mask_key
 from ledger.permissions import may
 from ledger.principal import Principal
 from ledger.redaction import stripped
+from ledger.states import Outcome
 from ledger.tokens import Bearer
 from retries import claims
 from retries.agent_hooks.answers import TEXT_LENGTH, fit
+from retries.attempts import heartbeats
 from retries.attempts.finishing import verify_of
+from retries.attempts.live_attempt import SESSION, LeaseLost
 from retries.claims import WORKER_LENGTH, ClaimResult
 from retries.retry_context.block import BUDGET, LEAST_BUDGET, render_retry_context
 from retries.retry_context.history import load_histories, render_prompt
 from retries.retry_context.storing import store_contexts
 
-# A hook can't send heartbeats while a tool runs, so the lease outlasts a long test run.
-LEASE_S = 1800
+# A hook can't send heartbeats while a tool runs, so the lease outlasts a long test run. But until
+# the session shows that it works on the task, nothing may ever follow.
+LEASE_S, FIRST_LEASE_S = 1800, 300
 HEARTBEAT_EVERY = timedelta(seconds=30)
 SESSION_LENGTH = 128
-WORKER = "session:"
 # The agent needs the id to ask a person, or to report that it is blocked.
 NAME = "\n\n(Your attempt is {id}. Tenfour reports it when you stop.)"
 
@@ -60,7 +64,7 @@ class HookCaller:
     def worker_id(self) -> str:
         """Return the name under which the session holds attempts; empty without a session."""
         name = self.session if self.session.isprintable() else ""
-        return mask_key(f"{WORKER}{name}", limit=WORKER_LENGTH)[:WORKER_LENGTH] if name else ""
+        return mask_key(f"{SESSION}{name}", limit=WORKER_LENGTH)[:WORKER_LENGTH] if name else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +87,20 @@ def find_attempt(caller: HookCaller) -> Attempt | None:
 
 def attempts_of(agent_id: UUID, worker_id: str) -> QuerySet[Attempt]:
     """Return the attempts of an agent's session; the second condition is the index's."""
-    rows = Attempt.objects.filter(worker_id=worker_id, worker_id__startswith=WORKER)
+    rows = Attempt.objects.filter(worker_id=worker_id, worker_id__startswith=SESSION)
     return rows.filter(agent_id=agent_id)
 
 
 def find_live_attempt(caller: HookCaller) -> Attempt | None:
     attempt = find_attempt(caller)
     return attempt if attempt and attempt.outcome is None else None
+
+
+def is_unused(attempt: Attempt) -> bool:
+    """Return whether an attempt was released because its session did not begin in time."""
+    is_released = attempt.outcome == Outcome.RELEASED and attempt.report_digest is None
+    is_over = attempt.ended_at is not None and attempt.ended_at >= attempt.lease_expires_at
+    return is_released and is_over and attempt.heartbeat_at is None
 
 
 def take_task(caller: HookCaller, *, task: str, now: datetime) -> Given | None:
@@ -126,11 +137,25 @@ def claim(caller: HookCaller, *, task: UUID | None, now: datetime) -> ClaimResul
             caller.scoped("tasks:work"),
             worker_id=caller.worker_id,
             task=task,
-            lease_s=LEASE_S,
+            lease_s=FIRST_LEASE_S,
             now=now,
         )
     except (InvalidTransition, NotFound):
         return ClaimResult()
+
+
+def renew(
+    attempt: Attempt, *, caller: HookCaller, now: datetime, progress: dict[str, Any] | None = None
+) -> None:
+    """Renew the lease of the session's attempt; if it is over, the next event tells it."""
+    with suppress(LeaseLost):
+        heartbeats.renew_lease(
+            attempt.id,
+            caller=caller.scoped("tasks:work"),
+            progress=progress,
+            extend_s=LEASE_S,
+            now=now,
+        )
 
 
 def give(claimed: ClaimResult) -> Given | None:

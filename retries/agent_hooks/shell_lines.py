@@ -36,6 +36,11 @@ LAUNCHERS = {
 }
 # With these options, a launcher runs nothing.
 LOOKUPS = {("command", "-v"), ("command", "-V"), ("sudo", "-l"), ("sudo", "-v")}
+# These options of a launcher let the command outlive it.
+DETACHING = {("sudo", "-b"), ("sudo", "--background")}
+WAITING = {"-w", "--wait"}
+# How `timeout` ends where it has ended the command.
+TIMED_OUT = {124, 137}
 SHELLS = {"sh", "bash", "dash", "zsh"}
 # Where a line fails, its failure is that of the command behind these.
 PREPARING = {"cd", "pushd", "export", "set", "source", ".", "shopt", "umask", "unset"}
@@ -187,7 +192,9 @@ class Reader:
     def read_command(self, node: Node, code: int | None) -> Iterator[ShellCommand]:
         nodes = [each for each in node.children if each.type not in REDIRECTIONS]
         words = [self.text(each) for each in nodes if each.type != "variable_assignment"]
-        words = skip_launchers(words)
+        launched = skip_launchers(words)
+        code = code_behind(words[: len(words) - len(launched)], code)
+        words = launched
         if script := find_script(words):
             inner = Reader(pipefail="pipefail" in words, level=self.level)
             yield from inner.read_line(script, code)
@@ -233,6 +240,21 @@ def skip_launchers(words: list[str]) -> list[str]:
             return words
         words = rest
     return words
+
+
+def code_behind(launchers: list[str], code: int | None) -> int | None:
+    """Return the exit code of the command behind these words; None where it may be their own.
+
+    >>> [code_behind(["timeout", "9"], code) for code in (0, 2, 124)]
+    [0, 2, None]
+    """
+    names = {word.rpartition("/")[2] for word in launchers}
+    options = set(launchers)
+    is_detached = any(name in names and option in options for name, option in DETACHING)
+    # `setsid` ends at once where it leads a group of processes, which this line does not show.
+    is_detached = is_detached or ("setsid" in names and not options & WAITING)
+    is_timed_out = "timeout" in names and code in TIMED_OUT
+    return None if is_detached or is_timed_out else code
 
 
 def is_assignment(word: str) -> bool:

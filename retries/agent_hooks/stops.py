@@ -18,17 +18,18 @@ from ledger.text import describe_exit, truncate
 from ledger.tokens import TrustedCaller
 from retries.agent_hooks.answers import TEXT_LENGTH, Answer, block, show_message
 from retries.agent_hooks.events import HookEvent
-from retries.agent_hooks.reaching import GAP, deliver, describe_loss, tell_loss
+from retries.agent_hooks.reaching import GAP, STOPPED, deliver, describe_loss, tell_loss
 from retries.agent_hooks.sessions import (
+    LEASE_S,
     HookCaller,
     describe_check,
     find_attempt,
     give,
+    renew,
     take_task,
 )
 from retries.api.attempts import claim_next_attempt
-from retries.attempts import heartbeats
-from retries.attempts.checks import CHECK_FIELDS, Check, Tree, make_check
+from retries.attempts.checks import CHECK_FIELDS, Check, Tree, is_same_tree, make_check
 from retries.attempts.endings import SeenBy, Unknown
 from retries.attempts.exit_codes import last_lines
 from retries.attempts.finishing import Reply, finish_attempt
@@ -42,6 +43,8 @@ from retries.holds import hold_stop
 # Claude Code stops after eight consecutive blocks, whatever its hooks answer.
 MOST_BLOCKS = 7
 BLOCKS_SECONDS = 24 * 3600
+# `tenfour init` gives the hook of a Stop 900 seconds.
+MOST_CHECK_S = 840
 # the fields of a verification, as reports contain them
 RAN = ("command", "exit_code", "duration_s", "output")
 # The key of an attempt's progress that holds how its check ended, as the agent ran it.
@@ -96,24 +99,26 @@ def stop(
 ) -> Answer:
     """Return whether the agent may stop; its attempt is reported with the check's result.
 
-    With `can_check`, the agent's side runs the check and asks again. Otherwise, the check is what
-    the agent itself ran last. While something runs in the background, a turn's end is no result. A
-    turn that ends with a question, and changed no file, asks a person.
+    With `can_check`, the agent's side runs the check and asks again, unless a hook has seen it pass
+    on these files. Otherwise, the check is what the agent itself ran last. While something runs in
+    the background, a turn's end is no result. A turn that ends with a question, and changed no
+    file, asks a person.
     """
     attempt = find_attempt(caller)
     if attempt is None or attempt.outcome is not None:
         return continue_lost(caller, attempt, now=now) if attempt else {}
+    if attempt.task.abort_requested_at:
+        return end_aborted(caller, attempt, now=now)
     check = describe_check(attempt.task.payload)
     seen = last_check(attempt)
     if waits_for_background(event, check, seen):
-        with suppress(LeaseLost):  # the next event tells it
-            heartbeats.renew_lease(attempt.id, caller=caller.scoped("tasks:work"), now=now)
+        renew(attempt, caller=caller, now=now)
         return {}
     question = "" if has_changed_files(attempt) else find_question(event.last_message)
     if check is None and not question and (text := ask_for_proof(caller, attempt, now=now)):
         return block(text)
     if check and verification is None:
-        if can_check:
+        if can_check and fits_hook(check) and not has_passed(check, seen, tree):
             return {"tenfour": {"attempt": str(attempt.id), "verify": check}}
         verification = seen if seen and seen.get("exit_code") is not None else None
         # Without Redis blocks are not counted, and nothing else would end them.
@@ -127,6 +132,25 @@ def stop(
         return ask_person(caller, attempt, event.last_message, now=now)
     reply = finish_attempt(attempt.id, report, caller=caller.scoped("tasks:work"), now=now)
     return follow(caller, attempt.id, reply)
+
+
+def end_aborted(caller: HookCaller, attempt: Attempt, *, now: datetime) -> Answer:
+    """Report an attempt at a task that a person has aborted; its check does not matter."""
+    report = Report(status="failure", message=STOPPED)
+    reply = finish_attempt(attempt.id, report, caller=caller.scoped("tasks:work"), now=now)
+    return follow(caller, attempt.id, reply)
+
+
+def fits_hook(check: Mapping[str, Any]) -> bool:
+    """Return whether the hook has the time for a check; otherwise, the agent runs it."""
+    return int(check.get("timeout_s") or 0) <= MOST_CHECK_S
+
+
+def has_passed(check: Mapping[str, Any], seen: Mapping[str, Any] | None, tree: Tree | None) -> bool:
+    """Return whether a hook has seen the check pass on the files as they are now."""
+    if not seen or seen.get("exit_code") != check.get("expect_exit", 0):
+        return False
+    return bool(tree and seen.get("tree") and is_same_tree(seen["tree"], tree))
 
 
 def waits_for_background(
@@ -321,7 +345,8 @@ def follow(caller: HookCaller, attempt_id: UUID, reply: Reply) -> Answer:
         return {}
     waits = decision["decision"] == "wait" and not decision.get("delay_s")
     if waits and count_block(caller) <= MOST_BLOCKS:
-        claimed = claim_next_attempt(reply, caller.scoped("tasks:work"), after=attempt_id)
+        scoped = caller.scoped("tasks:work")
+        claimed = claim_next_attempt(reply, scoped, after=attempt_id, lease_s=LEASE_S)
         if claimed and (given := give(claimed)):
             check = describe_check(given.task["payload"])
             held = {"tenfour": {"attempt": str(given.attempt_id), "verify": check}}

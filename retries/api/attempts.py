@@ -220,11 +220,13 @@ def retry_fields(claimed: ClaimResult, decision: dict[str, Any]) -> dict[str, An
 
 
 @sql.atomic
-def claim_next_attempt(reply: Reply, caller: Caller, *, after: UUID) -> ClaimResult | None:
+def claim_next_attempt(
+    reply: Reply, caller: Caller, *, after: UUID, lease_s: int | None = None
+) -> ClaimResult | None:
     """Claim the task again after a report; return None if that is not possible."""
     try:
         task_id = UUID(reply.decision["task"]["id"])
-        claimed = claims.claim(caller, task=task_id, worker_id=reply.worker_id)
+        claimed = claims.claim(caller, task=task_id, worker_id=reply.worker_id, lease_s=lease_s)
     except InvalidTransition:  # another worker was faster; the report is still valid
         return None
     if not claimed.rows:

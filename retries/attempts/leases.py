@@ -13,12 +13,15 @@ from ledger.models import ClockRun, Project
 from ledger.states import FailureType
 from ledger.tokens import TrustedCaller
 from retries import breaker, claims
-from retries.attempts import finishing, live_attempt
+from retries.attempts import finishing, live_attempt, releases
+from retries.attempts.live_attempt import SESSION
 from retries.attempts.report_fields import Report
 
 logger = logging.getLogger(__name__)
 
 OUTAGE_S = 30
+# why an attempt is released that its session did not begin
+UNUSED = "session_unused"
 BATCH = 500
 
 EXPIRED = """select a.id, a.task_id
@@ -28,7 +31,9 @@ where t.state = 'running' and least(a.lease_expires_at, a.deadline_at) <= %(now)
 order by t.id limit %(most)s"""
 
 # Read again under a lock: a heartbeat may have come since, and heartbeats do not touch the task.
-STILL_EXPIRED = f"""select a.deadline_at <= %(now)s as is_late from ledger_attempt a
+STILL_EXPIRED = f"""select a.deadline_at <= %(now)s as is_late,
+    a.heartbeat_at is null and starts_with(a.worker_id, '{SESSION}') as is_unused
+from ledger_attempt a
 where a.id = %(id)s and {live_attempt.IS_LIVE}
     and least(a.lease_expires_at, a.deadline_at) <= %(now)s for update"""
 
@@ -80,7 +85,12 @@ def time_out(attempt_id: UUID, *, task_id: UUID, now: datetime) -> bool:
     found = sql.run(STILL_EXPIRED, id=attempt_id, now=now)
     if not found:
         return False
+    caller = TrustedCaller(clock("expire_leases"))
     is_late = found[0]["is_late"]
+    if found[0]["is_unused"] and not is_late:
+        # An agent's session was only opened: nothing was tried that could have failed.
+        releases.release(attempt_id, caller=caller, reason=UNUSED, now=now)
+        return True
     report = Report(
         status="failure",
         type=FailureType.TIMEOUT,
@@ -89,7 +99,6 @@ def time_out(attempt_id: UUID, *, task_id: UUID, now: datetime) -> bool:
         if is_late
         else "The agent did not renew its lease.",
     )
-    caller = TrustedCaller(clock("expire_leases"))
     row = live_attempt.read_attempt(attempt_id, caller=caller, now=now)
     return finishing.settle(row, report, caller=caller, now=now) is not None
 

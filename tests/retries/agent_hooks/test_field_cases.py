@@ -346,6 +346,7 @@ def test_a_lost_attempt_is_told_once_and_given_again_at_stop(
     """F28, AGT-11: the session hears that its attempt is over, and its work is recorded."""
     task = make_task(agent, verify="", title="Parser", max_attempts=3)
     hook("UserPromptSubmit", prompt="go")
+    ran(hook, "ls")
     lose(agent, how)
     told = context(ran(hook, "ls"))
     assert told.startswith("Attempt 1 of the task 'Parser' is over: ")
@@ -356,6 +357,69 @@ def test_a_lost_attempt_is_told_once_and_given_again_at_stop(
     assert hook("Stop", last_assistant_message="All done.") == {}
     task.refresh_from_db()
     assert (task.state, task.attempts) == ("done", 2)
+
+
+def test_a_claim_that_nothing_follows_is_released_after_five_minutes(
+    agent: Agent, hook: Hook
+) -> None:
+    """F20, AGT-13: it costs no attempt."""
+    task = make_task(agent, verify="")
+    hook("UserPromptSubmit", prompt="go")
+    claimed = Attempt.objects.get()
+    assert claimed.lease_expires_at - claimed.started_at == timedelta(minutes=5)
+    lose(agent, "expired")
+    task.refresh_from_db()
+    claimed.refresh_from_db()
+    assert (task.state, task.retry_count, claimed.outcome) == ("queued", 0, "released")
+    # The session was only slow: it goes on as if nothing had happened.
+    assert ran(hook, "ls") == ({} if hook.is_http else {"tenfour": held()})  # type: ignore[attr-defined]
+    assert hook("Stop", last_assistant_message="Done.") == {}
+    task.refresh_from_db()
+    assert (task.state, task.attempts) == ("done", 2)
+
+
+def held() -> dict[str, Any]:
+    return {"attempt": str(Attempt.objects.get(outcome=None).id), "verify": None}
+
+
+def test_another_session_can_take_what_was_released(agent: Agent, hook: Hook) -> None:
+    make_task(agent, verify="", title="Parser")
+    hook("UserPromptSubmit", prompt="go")
+    lose(agent, "expired")
+    assert "Write a parser" in context(hook("UserPromptSubmit", session="s-2", prompt="go"))
+    assert "it was given back" in context(ran(hook, "ls"))
+
+
+@pytest.mark.parametrize(
+    ("event", "fields"),
+    [
+        ("PostToolUse", {"tool_name": "Read", "tool_input": {}, "tool_response": {}}),
+        ("PreToolUse", {"tool_name": "Bash", "tool_input": {"command": "make test"}}),
+        ("SubagentStop", {"agent_id": "sub-1", "last_assistant_message": "Done."}),
+        ("UserPromptSubmit", {"prompt": "and?"}),
+        ("Stop", {"last_assistant_message": "I wait.", "background_tasks": RUNNING}),
+    ],
+)
+def test_a_sign_of_life_makes_the_lease_long(
+    agent: Agent, hook: Hook, event: str, fields: dict[str, Any]
+) -> None:
+    make_task(agent, verify="make test")
+    hook("UserPromptSubmit", prompt="go")
+    assert hook(event, **fields) == {}
+    attempt = Attempt.objects.get()
+    assert attempt.heartbeat_at is not None
+    assert attempt.lease_expires_at - attempt.heartbeat_at == timedelta(minutes=30)
+    assert "check" not in (attempt.progress or {})
+
+
+def test_a_call_is_refused_after_an_abort(agent: Agent, hook: Hook) -> None:
+    task = make_task(agent, verify="")
+    call = {"tool_name": "Bash", "tool_input": {"command": "rm -rf build"}}
+    hook("UserPromptSubmit", prompt="go")
+    assert hook("PreToolUse", **call) == {}
+    task_actions.abort([task.pk], stamp=Stamp(SYSTEM))
+    refused = hook("PreToolUse", **call)["hookSpecificOutput"]
+    assert refused["permissionDecision"] == "deny"
 
 
 def test_a_reported_attempt_is_not_lost(agent: Agent, hook: Hook) -> None:
