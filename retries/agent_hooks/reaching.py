@@ -78,7 +78,8 @@ def abort(
 def refuse(attempt: Attempt | None) -> Answer:
     """Return what keeps the agent's next tool call from beginning, if its task is aborted."""
     is_aborted = attempt and attempt.outcome is None and attempt.task.abort_requested_at
-    return refuse_call(ABORTED) if is_aborted else {}
+    # Codex ends the reason with a period of its own.
+    return refuse_call(ABORTED.rstrip(".")) if is_aborted else {}
 
 
 # ---- the end of the attempt
