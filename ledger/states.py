@@ -63,6 +63,18 @@ def urgency_of(retry_count: int) -> Urgency:
     return LEVELS[min(retry_count, len(LEVELS) - 1)]
 
 
+class Way(TextChoices):
+    """The way by which an instruction reaches its agent."""
+
+    TOOL_CALL = "tool_call", "with a tool call"
+    STOP = "stop", "when it wanted to stop"
+    PROMPT = "prompt", "with a prompt"
+    HEARTBEAT = "heartbeat", "at a heartbeat"
+    PULL = "pull", "by a pull"
+    MCP = "mcp", "over MCP"
+    CLI = "cli", "by the command line"
+
+
 def prefixed(content: str, retry_count: int) -> str:
     """Return the text that the agent gets: the content after the prefix of its urgency.
 

@@ -10,7 +10,7 @@ from ledger.models.fields import key
 from ledger.models.project import Project
 from ledger.models.rules import one_of, rule
 from ledger.principal import Principal
-from ledger.states import UNSETTLED, InstructionState, Urgency, prefixed, urgency_of
+from ledger.states import UNSETTLED, InstructionState, Urgency, Way, prefixed, urgency_of
 
 PLAIN = (InstructionState.QUEUED, InstructionState.DELIVERED, InstructionState.CANCELLED)
 
@@ -83,10 +83,21 @@ class Instruction(models.Model):
     outcome = models.CharField(max_length=8, null=True)  # noqa: DJ001 - null: no ack yet
     note = models.TextField(db_default="")
     queued_at = models.DateTimeField()
+    first_delivered_at = models.DateTimeField(null=True)
     delivered_at = models.DateTimeField(null=True)
+    delivered_via = models.CharField(  # noqa: DJ001 - null: not delivered, or before receipts
+        max_length=16, null=True, choices=Way.choices
+    )
     delivered_to = models.CharField(  # noqa: DJ001 - null: the caller named no session
         max_length=200, null=True, help_text="external id of the session that got it last"
     )
+    delivered_call = models.IntegerField(
+        null=True, help_text="number of the session's tool call that the last delivery came with"
+    )
+    unread = models.BooleanField(
+        db_default=False, help_text="its agent has made no step since the last delivery"
+    )
+    read_at = models.DateTimeField(null=True, help_text="its agent's first step after a delivery")
     acknowledged_at = models.DateTimeField(null=True)
     failed_at = models.DateTimeField(null=True)
     cancelled_at = models.DateTimeField(null=True)
@@ -141,6 +152,11 @@ class Instruction(models.Model):
                 fields=["agent", "delivered_at"],
                 condition=Q(state=InstructionState.DELIVERED, tracked=True),
                 name="instruction_idle_check",
+            ),
+            models.Index(
+                fields=["agent"],
+                condition=Q(unread=True, state=InstructionState.DELIVERED),
+                name="instruction_unread",
             ),
             models.Index(
                 fields=["agent", "expect_type"],
