@@ -12,7 +12,7 @@ from django.conf import settings
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from ledger import journal, moves, sql
+from ledger import journal, moves, receipts, sql
 from ledger.errors import Invalid, InvalidTransition, NotFound
 from ledger.journal import SYSTEM, Actor, Kind, Stamp
 from ledger.models import Agent, Instruction, Project, Task
@@ -20,7 +20,7 @@ from ledger.models.instruction import OnFailed
 from ledger.moves import instruction_to
 from ledger.notes import clean_note, noted
 from ledger.sql import Row
-from ledger.states import INSTRUCTION_MOVES, UNSETTLED, InstructionState
+from ledger.states import INSTRUCTION_MOVES, UNSETTLED, InstructionState, Way
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
 
 CONTENT_BYTES = 8192
@@ -188,7 +188,7 @@ def pull_statement(caller: type[Caller]) -> str:
     deliver = instruction_to(
         InstructionState.DELIVERED,
         where="i.id = any(array(select id from picked))",
-        sets="deliveries = i.deliveries + 1, delivered_to = %(session)s",
+        sets=f"deliveries = i.deliveries + 1, {receipts.DELIVERY}",
     )
     return f"""with {caller.cte}, picked as materialized (
         select id from ledger_instruction
@@ -196,7 +196,8 @@ def pull_statement(caller: type[Caller]) -> str:
         -- behind a select for the same reason as IDS
         order by position limit (select %(limit)s::int) for update skip locked
     ), moved as ({deliver}),
-    journaled as ({insert_event("moved", Kind.INSTRUCTION_DELIVERED)})
+    journaled as ({insert_event("moved", Kind.INSTRUCTION_DELIVERED, data=receipts.DELIVERY_DATA)}),
+    {receipts.mark_read("(select agent_id from caller)")}
     select m.*, c.agent_name, c.unseen from caller c left join moved m on true
     where c.agent_id is not null order by m.position"""
 
@@ -208,7 +209,7 @@ def acknowledge_statement(caller: type[Caller]) -> str:
         InstructionState.ACKNOWLEDGED,
         where=f"i.id = any({IDS}) and {own} and i.tracked",
         sets="outcome = %(outcome)s, note = %(note)s, acknowledged_by = "
-        "jsonb_build_object('actor', c.actor_type, 'name', c.actor_name)",
+        f"jsonb_build_object('actor', c.actor_type, 'name', c.actor_name), {receipts.FOLLOWED}",
     )
     event = journal.insert(
         "moved",
@@ -228,14 +229,32 @@ ACKNOWLEDGE: Statements = {
 
 
 def pull(
-    caller: Caller, *, limit: int = 10, session: str | None = None, now: datetime | None = None
+    caller: Caller,
+    *,
+    limit: int = 10,
+    via: str = Way.PULL,
+    session: str | None = None,
+    call: int | None = None,
+    began: datetime | None = None,
+    now: datetime | None = None,
 ) -> list[Row]:
     """Deliver up to `limit` instructions from the head of the caller's queue and return them.
 
-    `session` is the external id of the conversation that gets them, where the caller knows it.
+    What was delivered before `began`, by default now, is marked as read. `session` is the external
+    id of the conversation that gets them, and `call` the number of its call, where the caller
+    knows them.
     """
     now = now or timezone.now()
-    rows = sql.run(PULL[type(caller)], limit=limit, session=session, now=now, **caller.params)
+    rows = sql.run(
+        PULL[type(caller)],
+        limit=limit,
+        via=via,
+        session=session,
+        call=call,
+        began=began or now,
+        now=now,
+        **caller.params,
+    )
     return require_caller(rows, caller, now)
 
 

@@ -20,6 +20,7 @@ class Kind(TextChoices):
 
     INSTRUCTION_QUEUED = "instruction.queued"
     INSTRUCTION_DELIVERED = "instruction.delivered"
+    INSTRUCTION_READ = "instruction.read"
     INSTRUCTION_ACKNOWLEDGED = "instruction.acknowledged"
     INSTRUCTION_DECLINED = "instruction.declined"
     INSTRUCTION_ACKNOWLEDGED_LATE = "instruction.acknowledged_late"
@@ -48,6 +49,7 @@ class Kind(TextChoices):
     TASK_FAILED = "task.failed"
     TASK_SKIPPED = "task.skipped"
     TASK_ABORTED = "task.aborted"
+    TASK_REPORTED_LATE = "task.reported_late"
     TASK_ABORT_REQUESTED = "task.abort_requested"
     TASK_REPLAYED = "task.replayed"
     TASK_DISMISSED = "task.dismissed"

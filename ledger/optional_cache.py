@@ -26,8 +26,11 @@ def increment(key: str, *, seconds: int) -> int:
     Return 0 without Redis: a missing counter must not refuse requests.
     """
     try:
-        cache.add(key, 0, timeout=seconds)
-        return cache.incr(key)
+        try:
+            return cache.incr(key)
+        except ValueError:  # it does not exist yet
+            cache.add(key, 0, timeout=seconds)
+            return cache.incr(key)
     except AWAY as error:
         logger.info("counter not incremented: %s", error)
         return 0

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from ledger import journal, sql
+from ledger import journal, receipts, sql
 from ledger.ids import LAST_ID, first_id
 from ledger.instructions import insert_event
 from ledger.journal import Kind
@@ -44,7 +44,8 @@ def signal_statement(caller: type[Caller]) -> str:
         InstructionState.ACKNOWLEDGED,
         where="i.id = any(array(select id from matched))",
         sets="outcome = 'done', acknowledged_by = jsonb_build_object("
-        f"'signal', (select id from matching), 'type', %(type)s::text, 'data', {STORED})",
+        f"'signal', (select id from matching), 'type', %(type)s::text, 'data', {STORED}), "
+        f"{receipts.FOLLOWED}",
     )
     event = journal.insert(
         "matching",
@@ -56,8 +57,8 @@ def signal_statement(caller: type[Caller]) -> str:
         data=f"jsonb_build_object('signal', m.id, 'type', %(type)s::text, 'data', {STORED})",
     )
     ack_data = (
-        "jsonb_build_object('retry_count', m.retry_count, 'signal', m.acknowledged_by->'signal', "
-        "'type', %(type)s::text)"
+        "jsonb_strip_nulls(jsonb_build_object('retry_count', m.retry_count, "
+        "'signal', m.acknowledged_by->'signal', 'type', %(type)s::text, 'call', %(call)s::int))"
     )
     return f"""with {caller.cte}, waits as materialized (
         select {has_rule_for_signal()} as rule
@@ -98,10 +99,13 @@ def report_signal(
     caller: Caller,
     session: str = "",
     attempt: UUID | None = None,
+    call: int | None = None,
     happened_at: datetime | None = None,
     now: datetime | None = None,
 ) -> SignalResult:
     """Acknowledge the caller's instructions that expect a signal, then send what rules say.
+
+    `call` is the number of the session's call that the signal is about, where that is known.
 
     A signal that is reported late, with `happened_at`, leaves instructions alone that were sent
     after that.
@@ -113,7 +117,9 @@ def report_signal(
     now = now or timezone.now()
     last = first_id(happened_at) if happened_at else LAST_ID
     masked = redacted(data)
-    run = partial(run_signal, type, data, masked=masked, caller=caller, last=last, now=now)
+    run = partial(
+        run_signal, type, data, masked=masked, caller=caller, call=call, last=last, now=now
+    )
     rows = run(ruled=False)
     if not rows[0]["rule"]:
         return SignalResult(ids_of(rows))
@@ -132,6 +138,7 @@ def run_signal(
     *,
     masked: dict[str, Any],
     caller: Caller,
+    call: int | None,
     ruled: bool,
     last: UUID,
     now: datetime,
@@ -146,6 +153,7 @@ def run_signal(
         masked=None if masked is data else Jsonb(masked),
         normalized=normalized,
         ruled=ruled,
+        call=call,
         last=last,
         now=now,
         **caller.params,

@@ -1,16 +1,15 @@
 """Hold an agent's stop while an instruction is open whose rule says so."""
 
 from dataclasses import dataclass, field
-from datetime import datetime
 from uuid import UUID
 
-from ledger import journal, sql
+from ledger import journal, receipts, sql
 from ledger.instructions import insert_event
 from ledger.journal import Kind, Stamp
 from ledger.models import Agent
 from ledger.moves import instruction_columns, instruction_to
 from ledger.sql import Row
-from ledger.states import InstructionState, count_reminders, prefixed
+from ledger.states import InstructionState, Way, count_reminders, prefixed
 from ledger.tokens import TrustedCaller
 from retries.escalations import lifecycle
 
@@ -71,8 +70,9 @@ DELIVER = f"""with {TrustedCaller.cte}, moved as ({
     instruction_to(
         InstructionState.DELIVERED,
         where="i.id = any(%(ids)s)",
+        sets=receipts.PLACE,
     )
-}), journaled as ({insert_event("moved", Kind.INSTRUCTION_DELIVERED)})
+}), journaled as ({insert_event("moved", Kind.INSTRUCTION_DELIVERED, data=receipts.DELIVERY_DATA)})
 select m.id from moved m"""
 
 # A hold moves nothing, so its event has no states.
@@ -83,14 +83,16 @@ HELD_EVENT = journal.insert(
     from_state="null",
     to_state="null",
     data="jsonb_strip_nulls(jsonb_build_object('holds', m.holds, 'rule', m.rule_id, "
-    "'session', nullif(%(session)s::text, '')))",
+    "'session', m.delivered_to, 'call', m.delivered_call))",
 )
 COUNT = f"""with {TrustedCaller.cte}, held as (
     update ledger_instruction i set holds = i.holds + 1, deliveries = i.deliveries + 1,
-        updated_at = %(now)s
+        delivered_at = %(now)s, {receipts.DELIVERY}, updated_at = %(now)s
     where i.id = any(%(ids)s)
-    returning {instruction_columns("i")}
-), journaled as ({HELD_EVENT})
+    returning {instruction_columns("i")}, old.unread and old.delivered_at < %(now)s as was_unread
+), journaled as ({HELD_EVENT}),
+was_read as (select * from held where was_unread),
+journaled_read as ({receipts.insert_read("was_read")})
 select h.* from held h order by h.id"""
 
 LET_GO = f"""with {TrustedCaller.cte}, failed as ({
@@ -108,25 +110,22 @@ order by f.id"""
 
 
 @sql.atomic
-def hold_stop(agent: Agent, *, session: str = "", stamp: Stamp) -> Hold:
+def hold_stop(agent: Agent, *, session: str = "", call: int | None = None, stamp: Stamp) -> Hold:
     """Return what keeps the agent from stopping, and count that it was kept.
 
-    An instruction does so at most seven times. After that it fails, and a person is asked.
+    An instruction does so at most seven times. After that it fails, and a person is asked. `call`
+    is the number of the session's last tool call.
     """
     rows = sql.run(OPEN, agent=agent.id)
     if not rows:
         return Hold()
     caller = TrustedCaller(stamp.actor, agent=agent, request_id=stamp.request_id)
-    deliver(
-        [row["id"] for row in rows if row["state"] == InstructionState.QUEUED], caller, stamp.at
-    )
+    place = {"via": Way.STOP, "session": session or None, "call": call}
+    queued = [row["id"] for row in rows if row["state"] == InstructionState.QUEUED]
+    if queued:
+        sql.run(DELIVER, ids=queued, now=stamp.at, **place, **caller.params)
     ids = [row["id"] for row in rows if row["holds"] < MOST_HOLDS]
-    held = sql.run(COUNT, ids=ids, session=session, now=stamp.at, **caller.params) if ids else []
+    held = sql.run(COUNT, ids=ids, now=stamp.at, **place, **caller.params) if ids else []
     spent = [row["id"] for row in rows if row["holds"] >= MOST_HOLDS]
     let_go = sql.run(LET_GO, ids=spent, now=stamp.at, **caller.params) if spent else []
     return Hold(held, let_go, [row["escalation_id"] for row in let_go])
-
-
-def deliver(ids: list[UUID], caller: TrustedCaller, now: datetime) -> None:
-    if ids:
-        sql.run(DELIVER, ids=ids, now=now, **caller.params)

@@ -74,6 +74,8 @@ def reduce_event(event: Mapping[str, Any], environ: Mapping[str, str]) -> dict[s
         found["tool_response"] = {name: True for name in ENDINGS if response.get(name)}
     if event.get("is_interrupt") is True:
         found["is_interrupt"] = True
+    if isinstance(event.get("duration_ms"), (int, float)):
+        found["duration_ms"] = event["duration_ms"]
     tasks = event.get("background_tasks")
     if isinstance(tasks, list):
         found["background_tasks"] = [*_reduce_tasks(tasks[:MOST_BACKGROUND])]

@@ -34,7 +34,14 @@ class Instruction(Value):
     sent_by: Json | None = None
     acknowledged_by: Json | None = None
     queued_at: datetime | None = None
+    first_delivered_at: datetime | None = None
     delivered_at: datetime | None = None
+    # by which way, to which session, and at which of its tool calls it came last
+    delivered_via: str | None = None
+    delivered_session: str | None = None
+    delivered_call: int | None = None
+    # the agent's first step after a delivery
+    read_at: datetime | None = None
     acknowledged_at: datetime | None = None
     failed_at: datetime | None = None
     cancelled_at: datetime | None = None
@@ -383,6 +390,11 @@ class Numbers(Value):
     cancelled: int = 0
     waiting: int = 0
     retry_rate: float | None = None
+    # seconds from sending to delivery, to the agent's next step, and to the acknowledgment
+    delivery_p50_s: float | None = None
+    delivery_p95_s: float | None = None
+    read_p50_s: float | None = None
+    read_p95_s: float | None = None
     ack_p50_s: float | None = None
     ack_p95_s: float | None = None
     levels: tuple[Json, ...] = field(default=(), metadata={"read": tuple})

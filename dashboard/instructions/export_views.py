@@ -25,6 +25,8 @@ COLUMNS = {
     "note": "note",
     "queued_at": "queued_at",
     "delivered_at": "delivered_at",
+    "delivered_via": "delivered_via",
+    "read_at": "read_at",
     "acknowledged_at": "acknowledged_at",
     "failed_at": "failed_at",
     "cancelled_at": "cancelled_at",

@@ -73,6 +73,8 @@ def describe_instruction_event(event: Event, about: EventSubject) -> EventSenten
         case Kind.INSTRUCTION_DELIVERED:
             again = f" again as {urgency_word(retries)}" if retries else ""
             return EventSentence("s-delivered", agent, "received", "blue", quote, again, again)
+        case Kind.INSTRUCTION_READ:
+            return EventSentence("eye", agent, "read", "blue", quote, "", " · read")
         case (
             Kind.INSTRUCTION_ACKNOWLEDGED
             | Kind.INSTRUCTION_ACKNOWLEDGED_LATE
@@ -137,6 +139,7 @@ TASKS = {
     Kind.TASK_BLOCKED: ("s-blocked", "can’t start", "amber", ": {why}"),
     Kind.TASK_ESCALATED: ("s-escalated", "needs an answer about", "red", ": {why}"),
     Kind.TASK_FAILED: ("s-failed", "gave up on", "red", ": {why}"),
+    Kind.TASK_REPORTED_LATE: ("clock", "reported too late", "amber", ", which changes nothing"),
 }
 BY_ACTOR = {
     Kind.TASK_REQUEUED: ("s-queued", "queued", " again"),

@@ -9,7 +9,7 @@ from dashboard.badges import urgency_badge
 from dashboard.formatting import counted, duration
 from ledger.journal import Kind
 from ledger.models import Event, Instruction
-from ledger.states import PREFIXES, Urgency, prefixed, urgency_of
+from ledger.states import PREFIXES, Urgency, Way, prefixed, urgency_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ class Received:
     prefix: str
     content: str
     before: bool  # not delivered yet
+    way: str = ""
 
 
 def describe_steps(events: Iterable[Event], *, agent: str) -> list[Step]:
@@ -56,17 +57,19 @@ def describe_step(event: Event, agent: str) -> Step | None:
         case Kind.INSTRUCTION_HELD:
             return Step(f"Held the stop of {agent}", "hold", "amber", str(data.get("holds")), at)
         case Kind.INSTRUCTION_DELIVERED:
-            again = " again, as" if retries else ""
-            return Step(
-                f"Delivered to {agent}{again}", "s-delivered", "blue", urgency_word(retries), at
-            )
+            again = " again" if retries else ""
+            text = f"Delivered to {agent}{again}{describe_way(data.get('via'), data.get('call'))}"
+            text += ", as" if retries else ""
+            return Step(text, "s-delivered", "blue", urgency_word(retries), at)
+        case Kind.INSTRUCTION_READ:
+            return Step(f"Read by {agent}{describe_call(data)}", "eye", "blue", at=at)
         case Kind.INSTRUCTION_REQUEUED:
             text = "Not acknowledged, queue idle. Queued again as"
             if event.actor_type == "user":
                 text = f"Queued again by {who}, as"
             return Step(text, urgency_badge(retries).icon, "amber", urgency_word(retries), at)
         case Kind.INSTRUCTION_ACKNOWLEDGED:
-            text = f"Acknowledged by {describe_acknowledger(data, who)}"
+            text = f"Acknowledged by {describe_acknowledger(data, who)}{describe_call(data)}"
             return Step(text, "s-acked", "green", at=at)
         case Kind.INSTRUCTION_DECLINED:
             return Step(f"Declined by {who}", "s-acked", "amber", at=at)
@@ -82,6 +85,21 @@ def describe_step(event: Event, agent: str) -> Step | None:
         case Kind.INSTRUCTION_CANCELLED:
             return Step(f"Cancelled by {who}", "s-aborted", at=at)
     return Step(event.kind, "info", at=at)
+
+
+def describe_way(via: str | None, call: int | None) -> str:
+    """Return by which way an instruction came; empty for a pull, the plain way.
+
+    >>> describe_way("tool_call", 14), describe_way("stop", 14), describe_way("pull", None)
+    (' with tool call 14', ' when it wanted to stop', '')
+    """
+    if via == Way.TOOL_CALL and call:
+        return f" with tool call {call}"
+    return f" {Way(via).label}" if via in Way and via != Way.PULL else ""
+
+
+def describe_call(data: dict[str, Any]) -> str:
+    return f", tool call {data['call']}" if data.get("call") else ""
 
 
 def describe_trigger(data: dict[str, Any]) -> str:
@@ -134,4 +152,5 @@ def describe_received(row: Instruction) -> Received:
     level = urgency_of(max(row.deliveries - 1, 0))
     prefix = PREFIXES.get(level, "")
     whole = prefixed(row.content, max(row.deliveries - 1, 0))
-    return Received(prefix.strip(), whole[len(prefix) :], before=row.deliveries == 0)
+    way = describe_way(row.delivered_via, row.delivered_call)
+    return Received(prefix.strip(), whole[len(prefix) :], before=row.deliveries == 0, way=way)

@@ -110,11 +110,26 @@ def describe_cause(event: Event, *, agent: str) -> str:
             by_person = event.actor_type == "user"
             stopped = f"{who} stopped it" if by_person else "Stopped as requested"
             return f"{stopped}{note_suffix(data)}"
+        case Kind.TASK_REPORTED_LATE:
+            return describe_late_report(data, agent=agent)
         case Kind.TASK_CHANGED:
             return f"{who} {describe_change(data)}"
         case Kind.TASK_ABORT_REQUESTED:
             return f"{who} asked it to stop{note_suffix(data)}"
     return f"{who} {BY_ACTOR[Kind(event.kind)]}" if event.kind in BY_ACTOR else event.kind
+
+
+def describe_late_report(data: dict[str, Any], *, agent: str) -> str:
+    """Return what an agent reported after its attempt was taken away.
+
+    >>> late = {"attempt": 1, "status": "success", "summary": "Wrote it.", "exit_code": 0}
+    >>> describe_late_report(late, agent="coder")
+    'coder reported attempt 1 too late: success, exit code 0. Wrote it.'
+    """
+    code = f", exit code {data['exit_code']}" if "exit_code" in data else ""
+    summary = f" {data['summary']}" if data.get("summary") else ""
+    number, status = data.get("attempt"), data.get("status")
+    return f"{agent} reported attempt {number} too late: {status}{code}.{summary}"
 
 
 def describe_change(data: dict[str, Any]) -> str:

@@ -95,10 +95,13 @@ def instructions_pull(
 ) -> HttpResponse:
     """Pull the agent's queued instructions, which marks them as delivered.
 
+    What an earlier pull delivered is marked as read.
+
     With `Accept: text/plain`, the response contains only their texts, separated by blank lines.
     """
-    limit = (body or schemas.PullIn.model_validate({})).limit
-    rows = instructions.pull(request.auth, limit=limit)
+    given = body or schemas.PullIn.model_validate({})
+    limit = given.limit
+    rows = instructions.pull(request.auth, limit=limit, via=given.via)
     if "text/plain" in request.META.get("HTTP_ACCEPT", ""):
         text = "\n\n".join(instruction_out(row)["text"] for row in rows)
         return HttpResponse(text + "\n" if rows else "", content_type=TEXT)

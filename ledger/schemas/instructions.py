@@ -29,7 +29,7 @@ from ledger.schemas.shared import (
 )
 from ledger.sql import Row
 from ledger.standing_instructions.firing import SESSION_LENGTH
-from ledger.states import InstructionState, Urgency, prefixed, urgency_of
+from ledger.states import InstructionState, Urgency, Way, prefixed, urgency_of
 
 
 class InstructionQuery(ListQuery):
@@ -103,7 +103,12 @@ INSTRUCTION: dict[str, Any] = {
     "note": "",
     "deduplicated": False,
     "queued_at": AT,
+    "first_delivered_at": AT,
     "delivered_at": AT,
+    "delivered_via": "tool_call",
+    "delivered_session": "07d0bff0-1dd4-41b3-87cd-5fee1c553c0e",
+    "delivered_call": 14,
+    "read_at": AT,
     "acknowledged_at": None,
     "failed_at": None,
     "cancelled_at": None,
@@ -141,7 +146,18 @@ class InstructionOut(Schema):
     note: str = Field(description="the agent's note")
     deduplicated: bool = Field(description="true if the same text was already waiting")
     queued_at: datetime = Field(description="when it was last queued")
+    first_delivered_at: datetime | None = Field(description="the first delivery, or null")
     delivered_at: datetime | None = Field(description="the last delivery, or null")
+    delivered_via: Way | None = Field(description="the way of the last delivery, or null")
+    delivered_session: str | None = Field(
+        description="the agent's session that got it last; null if it is not known"
+    )
+    delivered_call: int | None = Field(
+        description="the number of the session's tool call that it came with, or null"
+    )
+    read_at: datetime | None = Field(
+        description="the agent's first step after a delivery, or null if there was none yet"
+    )
     acknowledged_at: datetime | None = Field(description="when it was acknowledged, or null")
     failed_at: datetime | None = Field(description="when it was given up, or null")
     cancelled_at: datetime | None = Field(description="when it was canceled, or null")
@@ -181,7 +197,12 @@ def instruction_out(row: Row) -> dict[str, Any]:
         "note": row["note"],
         "deduplicated": row.get("deduplicated", False),
         "queued_at": row["queued_at"],
+        "first_delivered_at": row["first_delivered_at"],
         "delivered_at": row["delivered_at"],
+        "delivered_via": row["delivered_via"],
+        "delivered_session": row["delivered_to"],
+        "delivered_call": row["delivered_call"],
+        "read_at": row["read_at"],
         "acknowledged_at": row["acknowledged_at"],
         "failed_at": row["failed_at"],
         "cancelled_at": row["cancelled_at"],
@@ -203,6 +224,9 @@ class InstructionList(Listed):
 
 class PullIn(In):
     limit: StrictInt = Field(10, ge=1, le=MOST_ROWS, description="maximum number of instructions")
+    via: Literal["pull", "heartbeat", "mcp", "cli"] = Field(
+        "pull", description="the way by which the agent gets them, for their receipts"
+    )
 
     model_config = ConfigDict(json_schema_extra={"example": {"limit": 10}})
 

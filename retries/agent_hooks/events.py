@@ -82,6 +82,8 @@ class HookEvent:
     # the subagent that makes the call; empty for the session's own agent
     subagent: str = ""
     prompt: str = ""
+    # how long the tool ran; None where the program does not say
+    duration_ms: int | None = None
     # what still runs when the agent's turn ends
     background: tuple[BackgroundTask, ...] = ()
     # a shell call's exit code in the records of the agent's program
@@ -121,6 +123,7 @@ def read_event(body: Mapping[str, Any], *, recorded: int | None = None) -> HookE
         call=text_in(body, "tool_use_id"),
         subagent=text_in(body, "agent_id"),
         prompt=text_in(body, "prompt"),
+        duration_ms=number_in(body, "duration_ms"),
         background=tuple(read_background(body.get("background_tasks"))),
         recorded=recorded,
     )
@@ -135,6 +138,13 @@ def read_background(given: Any) -> Iterator[BackgroundTask]:
 def text_in(values: Mapping[str, Any], name: str) -> str:
     value = values.get(name)
     return value if isinstance(value, str) else ""
+
+
+def number_in(values: Mapping[str, Any], name: str) -> int | None:
+    """Return a number of milliseconds, at most a day."""
+    value = values.get(name)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return int(value) if is_number and 0 <= value <= 86_400_000 else None
 
 
 # ---- signals

@@ -1,12 +1,14 @@
 """Reach a running agent: what waits for it is told at its next step, at the latest at Stop."""
 
-from datetime import datetime
-from uuid import UUID
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from ledger import instructions, optional_cache
-from ledger.models import Attempt, Instruction
+from ledger.models import Attempt
+from ledger.receipts import read_waiting
 from ledger.schemas.instructions import instruction_out
-from ledger.states import InstructionState, Outcome
+from ledger.states import Outcome, Way
 from retries.agent_hooks.answers import (
     TEXT_LENGTH,
     Answer,
@@ -23,6 +25,8 @@ MOST_INSTRUCTIONS = 10
 # In front of an instruction's content, where it is urgent.
 PREFIX_LENGTH = 20
 GAP = "\n\n"
+# A prompt is no step of the agent, so it's no receipt.
+NO_STEP = datetime(1970, 1, 1, tzinfo=UTC)
 TOLD_SECONDS = 7 * 24 * 3600
 
 ABORTED = (
@@ -32,7 +36,7 @@ ABORTED = (
 STOPPED = "The agent was stopped, because the task is aborted."
 OVER = (
     "Attempt {number} of the task '{title}' is over: {how}. The task is {state}. Stop working on "
-    "it: what you do now is not recorded."
+    "it: what you report now is recorded as late and does not count."
 )
 # By the failure's code, or else by the attempt's outcome.
 LOSSES = {
@@ -43,17 +47,29 @@ LOSSES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of an agent, with which it can be told something."""
+
+    via: Way
+    now: datetime
+    # What was delivered before this was read before the step.
+    began: datetime
+    # The number of the session's tool call; at a stop, of its last one.
+    call: int | None = None
+
+
 def reach(
-    caller: HookCaller, event: str, attempt: Attempt | None, *, is_claude: bool, now: datetime
+    caller: HookCaller, event: str, attempt: Attempt | None, *, is_claude: bool, step: Step
 ) -> Answer:
     """Return what waits for the agent whose tool call has ended.
 
     `attempt` is the session's last one, live or not; None where another side looks after it.
     """
     if attempt and attempt.outcome is None and attempt.task.abort_requested_at:
-        return abort(caller, event, attempt, is_claude=is_claude, now=now)
+        return abort(caller, event, attempt, is_claude=is_claude, now=step.now)
     loss = tell_loss(attempt) if attempt else ""
-    texts = [loss, *deliver(caller, room=TEXT_LENGTH - len(loss), now=now)]
+    texts = [loss, *deliver(caller, step, room=TEXT_LENGTH - len(loss))]
     return add_context(event, GAP.join(filter(None, texts)))
 
 
@@ -116,28 +132,39 @@ def is_first_time(key: str) -> bool:
 # ---- instructions
 
 
-def deliver(caller: HookCaller, *, room: int, now: datetime) -> list[str]:
-    """Deliver the instructions at the head of the queue that fit into `room` characters."""
+def deliver(caller: HookCaller, step: Step, *, room: int) -> list[str]:
+    """Deliver the instructions at the head of the queue that fit into `room` characters.
+
+    What was delivered at an earlier step gets its receipt.
+    """
     if not caller.may("instructions:ack"):
         return []
-    limit = count_fitting(caller.agent_id, room=room)
-    if not limit:
+    lengths, has_unread = read_waiting(
+        caller.agent_id,
+        limit=MOST_INSTRUCTIONS,
+        session=caller.session_name,
+        began=step.began,
+    )
+    limit = count_fitting(lengths, room=room)
+    if not limit and not has_unread:
         return []
     rows = instructions.pull(
         caller.scoped("instructions:ack"),
         limit=limit,
+        via=step.via,
         session=caller.session_name or None,
-        now=now,
+        call=step.call,
+        began=step.began,
+        now=step.now,
     )
     return [instruction_out(row)["text"] for row in rows]
 
 
-def count_fitting(agent_id: UUID, *, room: int) -> int:
+def count_fitting(lengths: Iterable[int], *, room: int) -> int:
     """Return how many instructions at the head of the queue have room in a hook's text."""
-    rows = Instruction.objects.filter(agent_id=agent_id, state=InstructionState.QUEUED)
     count = 0
-    for content in rows.order_by("position").values_list("content", flat=True)[:MOST_INSTRUCTIONS]:
-        room -= len(content) + PREFIX_LENGTH + len(GAP)
+    for length in lengths:
+        room -= length + PREFIX_LENGTH + len(GAP)
         if room < 0:
             break
         count += 1

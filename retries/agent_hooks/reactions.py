@@ -16,6 +16,7 @@ from ledger.notes import clean_note
 from ledger.redaction import redacted, stripped
 from ledger.signal_matching import report_signal
 from ledger.standing_instructions.editing import SESSION_START
+from ledger.states import Way
 from ledger.text import truncate
 from ledger.timestamps import format_timestamp
 from retries.agent_hooks import stops
@@ -31,10 +32,12 @@ from retries.agent_hooks.events import (
     signals_of,
     text_in,
 )
-from retries.agent_hooks.reaching import GAP, deliver, reach, refuse
+from retries.agent_hooks.reaching import GAP, NO_STEP, Step, deliver, reach, refuse
 from retries.agent_hooks.sessions import (
     HEARTBEAT_EVERY,
+    SESSION_SECONDS,
     HookCaller,
+    count_call,
     describe_check,
     find_attempt,
     find_live_attempt,
@@ -56,7 +59,6 @@ QUIET = {"auth_success", "elicitation_complete", "elicitation_response"}
 # A waiting agent sends its notification repeatedly.
 ATTENTION_SECONDS = 60
 TYPE_LENGTH = 64
-SESSION_SECONDS = 7 * 24 * 3600
 BACKGROUND_SECONDS = 24 * 3600
 
 
@@ -180,7 +182,8 @@ def begin_turn(happening: Happening) -> Answer:
         renew(live, caller=caller, now=happening.now)
     elif happening.works:
         prompt, held = take_prompt(happening)
-    texts = [prompt, *deliver(caller, room=TEXT_LENGTH - len(prompt), now=happening.now)]
+    step = Step(Way.PROMPT, happening.now, began=NO_STEP)
+    texts = [prompt, *deliver(caller, step, room=TEXT_LENGTH - len(prompt))]
     return add_context(happening.event.name, GAP.join(filter(None, texts))) | held
 
 
@@ -217,15 +220,20 @@ def end_tool(happening: Happening) -> Answer:
         line = redacted(text_in(event.input, "command"))[:LINE_LENGTH]
         key = background_key(caller, event.call)
         optional_cache.write(key, line, seconds=BACKGROUND_SECONDS)
-    report_signals(signals_of(event, folder=local.folder if local else ""), happening, live)
+    call = None if event.subagent else count_call(caller)
+    found = signals_of(event, folder=local.folder if local else "")
+    report_signals(found, happening, live, call=call)
     if live:
         beat(live, happening)
     if local and local.is_late:
         return {}
     if event.subagent:
         return held  # what it is told does not reach the session's own agent
+    # A call that ran while something was delivered, beside another one, is no receipt for it.
+    began = happening.now - timedelta(milliseconds=event.duration_ms or 0)
+    step = Step(Way.TOOL_CALL, happening.now, began=began, call=call)
     is_claude = event.program == CLAUDE
-    return held | reach(caller, event.name, attempt, is_claude=is_claude, now=happening.now)
+    return held | reach(caller, event.name, attempt, is_claude=is_claude, step=step)
 
 
 def begin_tool(happening: Happening) -> Answer:
@@ -245,7 +253,11 @@ def end_subagent(happening: Happening) -> Answer:
 
 
 def report_signals(
-    found: Iterable[ToolSignal], happening: Happening, attempt: Attempt | None
+    found: Iterable[ToolSignal],
+    happening: Happening,
+    attempt: Attempt | None,
+    *,
+    call: int | None = None,
 ) -> None:
     """Report the agent's actions, at the time when they happened."""
     local, now = happening.local, happening.now
@@ -256,6 +268,7 @@ def report_signals(
             caller=happening.caller.scoped("signals:write"),
             session=happening.event.session,
             attempt=attempt.id if attempt else local.attempt if local else None,
+            call=call,
             happened_at=happening.at if happening.is_late else None,
             now=now,
         )

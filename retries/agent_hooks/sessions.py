@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db.models import F, QuerySet
 
+from ledger import optional_cache
 from ledger.api.parameters import find_by_id
 from ledger.errors import InvalidTransition, NotFound
 from ledger.models import Attempt, Task
@@ -33,6 +34,7 @@ from retries.retry_context.storing import store_contexts
 LEASE_S, FIRST_LEASE_S = 1800, 300
 HEARTBEAT_EVERY = timedelta(seconds=30)
 SESSION_LENGTH = 128
+SESSION_SECONDS = 7 * 24 * 3600
 # The agent needs the id to ask a person, or to report that it is blocked.
 NAME = "\n\n(Your attempt is {id}. Tenfour reports it when you stop.)"
 
@@ -65,6 +67,29 @@ class HookCaller:
         """Return the name under which the session holds attempts; empty without a session."""
         name = self.session if self.session.isprintable() else ""
         return mask_key(f"{SESSION}{name}", limit=WORKER_LENGTH)[:WORKER_LENGTH] if name else ""
+
+
+# ---- the session's calls
+
+
+def count_call(caller: HookCaller) -> int | None:
+    """Count a tool call of the session; return its number, None without Redis or a session."""
+    if not caller.worker_id:
+        return None
+    return optional_cache.increment(call_key(caller), seconds=SESSION_SECONDS) or None
+
+
+def read_calls(caller: HookCaller) -> int | None:
+    """Return how many tool calls the session has made; None where that is not known."""
+    found = optional_cache.read(call_key(caller)) if caller.worker_id else None
+    return found if isinstance(found, int) else None
+
+
+def call_key(caller: HookCaller) -> str:
+    return f"hook-calls:{caller.agent_id}:{caller.worker_id}"
+
+
+# ---- the session's task
 
 
 @dataclass(frozen=True, slots=True)

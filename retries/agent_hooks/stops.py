@@ -13,22 +13,24 @@ from ledger.api.auth import actor
 from ledger.errors import InvalidTransition, NotFound
 from ledger.journal import Stamp
 from ledger.models import Agent, Attempt
-from ledger.states import EvidenceLevel, FailureType
+from ledger.states import EvidenceLevel, FailureType, Way
 from ledger.text import describe_exit, truncate
 from ledger.tokens import TrustedCaller
 from retries.agent_hooks.answers import TEXT_LENGTH, Answer, block, show_message
 from retries.agent_hooks.events import HookEvent
-from retries.agent_hooks.reaching import GAP, STOPPED, deliver, describe_loss, tell_loss
+from retries.agent_hooks.reaching import GAP, STOPPED, Step, deliver, describe_loss, tell_loss
 from retries.agent_hooks.sessions import (
     LEASE_S,
     HookCaller,
     describe_check,
     find_attempt,
     give,
+    read_calls,
     renew,
     take_task,
 )
 from retries.api.attempts import claim_next_attempt
+from retries.attempts import heartbeats
 from retries.attempts.checks import CHECK_FIELDS, Check, Tree, is_same_tree, make_check
 from retries.attempts.endings import SeenBy, Unknown
 from retries.attempts.exit_codes import last_lines
@@ -106,7 +108,9 @@ def stop(
     """
     attempt = find_attempt(caller)
     if attempt is None or attempt.outcome is not None:
-        return continue_lost(caller, attempt, now=now) if attempt else {}
+        if attempt is None:
+            return {}
+        return continue_lost(caller, attempt, event, verification=verification, now=now)
     if attempt.task.abort_requested_at:
         return end_aborted(caller, attempt, now=now)
     check = describe_check(attempt.task.payload)
@@ -120,7 +124,7 @@ def stop(
     if check and verification is None:
         if can_check and fits_hook(check) and not has_passed(check, seen, tree):
             return {"tenfour": {"attempt": str(attempt.id), "verify": check}}
-        verification = seen if seen and seen.get("exit_code") is not None else None
+        verification = find_known_check(attempt)
         # Without Redis blocks are not counted, and nothing else would end them.
         if verification is None and not question and 0 < count_block(caller) <= MOST_BLOCKS:
             return block(ask_for_check(check, seen))
@@ -206,12 +210,27 @@ def ask_person(caller: HookCaller, attempt: Attempt, message: str, *, now: datet
     return show_message(ASKED.format(url=f"{caller.base_url}/escalations/{opened.id}/"))
 
 
-def continue_lost(caller: HookCaller, attempt: Attempt, *, now: datetime) -> Answer:
-    """Give the session its task again whose attempt was taken away, so that its work counts."""
+def continue_lost(
+    caller: HookCaller,
+    attempt: Attempt,
+    event: HookEvent,
+    *,
+    verification: Mapping[str, Any] | None,
+    now: datetime,
+) -> Answer:
+    """Give the session its task again whose attempt was taken away, so that its work counts.
+
+    Where another session has the task, what this one did is recorded as late.
+    """
     if describe_loss(attempt) is None:
         return {}
     given = take_task(caller, task="", now=now)
     if given is None:
+        check = describe_check(attempt.task.payload)
+        found = verification or find_known_check(attempt)
+        report = report_of(check, found, summary=event.last_message)
+        with suppress(LeaseLost):  # which records the report
+            finish_attempt(attempt.id, report, caller=caller.scoped("tasks:work"), now=now)
         loss = tell_loss(attempt)
         return show_message(f"Tenfour: {loss}") if loss else {}
     check = describe_check(given.task["payload"])
@@ -227,10 +246,13 @@ def hold(caller: HookCaller, now: datetime) -> Answer:
     """
     agent = Agent.objects.get(pk=caller.agent_id)
     stamp = Stamp(actor(caller.principal), now, caller.bearer.request_id)
-    found = hold_stop(agent, session=caller.session_name, stamp=stamp)
+    call = read_calls(caller)
+    found = hold_stop(agent, session=caller.session_name, call=call, stamp=stamp)
     texts = [found.text] if found.held else []
-    if count_blocks(caller) < MOST_BLOCKS:
-        texts += deliver(caller, room=TEXT_LENGTH - sum(map(len, texts)), now=now)
+    # After the last block nothing is delivered, but what the agent got before has its receipt.
+    is_full = count_blocks(caller) >= MOST_BLOCKS
+    room = 0 if is_full else TEXT_LENGTH - sum(map(len, texts))
+    texts += deliver(caller, Step(Way.STOP, now, began=now, call=call), room=room)
     if not texts:
         return {}
     count_block(caller)
@@ -281,6 +303,12 @@ def checks_of(
         ended = {name: verification.get(name) for name in ("exit_code", "duration_s")}
         checks.append(make_check(command, **ended, seen_by=SeenBy.CLIENT, at=now, tree=tree))
     return checks
+
+
+def find_known_check(attempt: Attempt) -> Mapping[str, Any] | None:
+    """Return the check's stored result where its exit code is known."""
+    seen = last_check(attempt)
+    return seen if seen and seen.get("exit_code") is not None else None
 
 
 def has_changed_files(attempt: Attempt) -> bool:

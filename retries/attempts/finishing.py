@@ -24,6 +24,7 @@ from retries.attempts import fast_path
 from retries.attempts.checks import find_proof
 from retries.attempts.consequences import follow
 from retries.attempts.evidence import evidence_fields, gather_evidence
+from retries.attempts.late_reports import record_late
 from retries.attempts.live_attempt import (
     END,
     TRIES,
@@ -68,7 +69,7 @@ def finish_attempt(
     """End an attempt with its agent's report, and decide what comes next.
 
     The same report again gets the same answer. Raises AlreadyReported for a different report, and
-    LeaseLost where the attempt ended in another way.
+    LeaseLost where the attempt ended in another way; the journal has the report then.
     """
     now = now or timezone.now()
     with start_span("tenfour.report") as span:
@@ -108,6 +109,8 @@ def finish_cleaned(attempt_id: UUID, report: Report, *, caller: Caller, now: dat
     for _ in range(TRIES):
         row = read_attempt(attempt_id, caller=caller, now=now)
         if row["outcome"] is not None:
+            if row["report_digest"] is None:
+                record_late(row, report, caller=caller, now=now)
             return repeat_reply(row, report)
         if reply := settle(row, report, caller=caller, now=now):
             return reply

@@ -31,8 +31,10 @@ SENT: dict[str, Any] = {
     "task": None,
 }
 ACKED = {"ids": [uuid4()], "outcome": "done", "note": "", "kind": "k"}
+PULLED = {"limit": 1, "via": "pull", "session": None, "call": None, "began": NOW}
 HEARD = {
     "type": "t",
+    "call": None,
     "data": Jsonb({}),
     "masked": None,
     "normalized": None,
@@ -45,7 +47,7 @@ def hot(agent: Agent) -> dict[str, tuple[str, dict[str, Any]]]:
     known = TrustedCaller(SYSTEM, agent=agent).params
     return {
         "send": (instructions.SEND, SENT | known),
-        "pull": (instructions.PULL[Bearer], {"limit": 1, "session": None} | BEARER),
+        "pull": (instructions.PULL[Bearer], PULLED | BEARER),
         "acknowledge": (instructions.ACKNOWLEDGE[Bearer], ACKED | BEARER),
         "signal": (signal_matching.SIGNAL[Bearer], HEARD | BEARER),
         "cancel": (instructions.CANCEL, {"ids": [uuid4()], "note": Jsonb({})} | known),

@@ -38,6 +38,8 @@ LAYOUT = Layout(
         whole("rule", "standing"),
         time("queued_at"),
         time("delivered_at"),
+        plain("delivered_via"),
+        time("read_at"),
         time("acknowledged_at"),
         time("failed_at"),
         time("cancelled_at"),

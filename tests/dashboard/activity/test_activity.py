@@ -468,6 +468,7 @@ QUOTE = "“Rebase on main before you push”"
         (event("instruction.held", holds=3), f"coder could not stop: {QUOTE}, hold 3"),
         (event("instruction.delivered", retry_count=0), f"coder received {QUOTE}"),
         (event("instruction.delivered", retry_count=3), f"coder received {QUOTE} again as URGENT"),
+        (event("instruction.read", call=3), f"coder read {QUOTE}"),
         (event("instruction.acknowledged"), f"coder acknowledged {QUOTE} in 1.8 s"),
         (
             event("instruction.acknowledged", actor=MARA),

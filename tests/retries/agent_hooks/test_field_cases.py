@@ -8,6 +8,7 @@ import pytest
 from django.utils import timezone
 from tenfour.hook_events import reduce_event
 
+from ledger.audit import audit
 from ledger.instructions import Expect
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Attempt, Event, Instruction, Task
@@ -420,6 +421,25 @@ def test_a_call_is_refused_after_an_abort(agent: Agent, hook: Hook) -> None:
     task_actions.abort([task.pk], stamp=Stamp(SYSTEM))
     refused = hook("PreToolUse", **call)["hookSpecificOutput"]
     assert refused["permissionDecision"] == "deny"
+
+
+def test_a_report_of_a_lost_attempt_is_recorded_as_late(agent: Agent, hook: Hook) -> None:
+    """F28: another session has the task, and what this one did is not lost."""
+    task = make_task(agent, verify="")
+    hook("UserPromptSubmit", prompt="go")
+    lose(agent, "released")
+    hook("UserPromptSubmit", prompt="go", session="s-2")
+    ended = hook("Stop", last_assistant_message="Wrote the parser.")
+    assert "attempt 1 of the task" in ended["systemMessage"].lower()
+    late = Event.objects.get(kind="task.reported_late")
+    assert late.subject_id == task.pk and late.to_state is None
+    assert late.data == {"attempt": 1, "status": "success", "summary": "Wrote the parser."}
+    hook("Stop", last_assistant_message="Wrote the parser.")
+    assert Event.objects.filter(kind="task.reported_late").count() == 1
+    assert hook("Stop", last_assistant_message="Done.", session="s-2") == {}
+    task.refresh_from_db()
+    assert (task.state, task.attempts) == ("done", 2)
+    assert list(audit()) == []
 
 
 def test_a_reported_attempt_is_not_lost(agent: Agent, hook: Hook) -> None:
