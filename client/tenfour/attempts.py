@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tenfour import tasks
+from tenfour import calls, tasks
 from tenfour.async_driver import AsyncDriver
 from tenfour.core import Call, Core
 from tenfour.drivers import Driver
 from tenfour.escalation_calls import get as get_escalation
 from tenfour.exchange import Steps, Wait, Work
 from tenfour.log import log
-from tenfour.models import Claim, Decision, Escalation, Heartbeat, Task
+from tenfour.models import Claim, Decision, Escalation, Heartbeat, Instruction, Task
 from tenfour.problems import Blocked, TenfourError
 from tenfour.usage import Usage
 from tenfour.verbs import D, Driven, Operation
@@ -59,6 +59,8 @@ class Live(Driven[D]):
         # Returns the last lines of what runs: heartbeats bring them to the task's page.
         self.read_output: Callable[[], str] | None = None
         self._sent_output = ""
+        # Instructions wait, as a heartbeat told.
+        self._has_messages = False
         self._is_over = False
         self._verified: dict[str, Verified] = {}
         self._take_over(claim)
@@ -93,6 +95,20 @@ class Live(Driven[D]):
     ) -> Steps[Heartbeat]:
         """Report progress; the lease is renewed without this call."""
         return (yield from self._heartbeat(message=message, percent=percent, details=details))
+
+    @Operation
+    def messages(self) -> Steps[tuple[Instruction, ...]]:
+        """Take the instructions that wait for the agent; asks the server only if some wait.
+
+        Heartbeats tell that. Call this between two steps of the work, and acknowledge what was
+        followed with `tenfour.instructions.ack(message.id)`.
+        """
+        if not self._has_messages:
+            return ()
+        self._has_messages = False
+        pulled = yield from self._core.perform(calls.pull(via="heartbeat"))
+        self._has_messages = bool(pulled) and not pulled.retry_after_s
+        return tuple(pulled)
 
     @Operation
     def verify(
@@ -169,6 +185,7 @@ class Live(Driven[D]):
         beat = yield from self._core.perform(tasks.heartbeat(self.id, output=output, **progress))
         self._sent_output = self._sent_output if output is None else output
         self.abort_requested = self.abort_requested or beat.abort_requested
+        self._has_messages = beat.pending_instructions > 0
         return beat
 
     def _new_output(self) -> str | None:

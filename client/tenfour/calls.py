@@ -17,6 +17,7 @@ T = TypeVar("T")
 Expect = str | Mapping[str, Any]
 Outcome = Literal["done", "accepted", "declined"]
 OnFailed = Literal["record", "escalate"]
+Via = Literal["pull", "heartbeat", "cli"]
 
 PAGE = 100
 
@@ -66,9 +67,10 @@ def send(
     return Call("POST", "/v1/instructions", Instruction.read, body, idempotency_key=idempotency_key)
 
 
-def pull(limit: int = 10) -> Call[Pulled]:
-    """Take up to `limit` waiting instructions; they count as delivered."""
-    return Call("POST", "/v1/instructions/pull", Pulled.read, {"limit": limit})
+def pull(limit: int = 10, *, via: Via | None = None) -> Call[Pulled]:
+    """Take up to `limit` waiting instructions; they count as delivered, by the way `via`."""
+    body = {"limit": limit, **given({"via": via})}
+    return Call("POST", "/v1/instructions/pull", Pulled.read, body)
 
 
 def get(id: str) -> Call[Instruction]:

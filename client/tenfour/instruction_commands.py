@@ -89,7 +89,7 @@ def pull(args: argparse.Namespace) -> int:
     with Client(args.url) as tenfour:
         if args.follow:
             return _follow(tenfour, args)
-        pulled = tenfour.instructions.pull(args.limit)
+        pulled = tenfour.instructions.pull(args.limit, via="cli")
     if args.json:
         say(pretty(pulled.raw))
     elif pulled:
@@ -115,7 +115,7 @@ def _follow(tenfour: Client, args: argparse.Namespace) -> int:
 
 def _pull_or_wait(tenfour: Client, limit: int) -> tuple[Pulled, float]:
     try:
-        pulled = tenfour.instructions.pull(limit)
+        pulled = tenfour.instructions.pull(limit, via="cli")
     except TenfourError as error:
         if not error.retryable:
             raise

@@ -10,8 +10,8 @@ from tenfour.exchange import Answer, NoAnswer
 from tenfour.usage import COUNTS
 
 Body = Mapping[str, Any] | str | None
-# Fields of a report's body and of an event of a hook that older servers do not know.
-FIELDS = frozenset(("usage", "checks", "tree", "exit_code"))
+# Fields of a report's body, of an event of a hook, and of a pull that older servers do not know.
+FIELDS = frozenset(("usage", "checks", "tree", "exit_code", "via"))
 # An attempt's tokens and cost can also be in the query.
 PARAMETERS = frozenset((*COUNTS, "cost_usd", "model"))
 

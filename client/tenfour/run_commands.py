@@ -75,6 +75,9 @@ def _add_shared_arguments(parser: argparse.ArgumentParser) -> None:
         help="a shell command that checks the work, instead of the task's own",
     )
     parser.add_argument("--stdin", action="store_true", help="pipe the prompt to the command")
+    parser.add_argument(
+        "--messages", metavar="FILE", help="add instructions to this file while the command runs"
+    )
     parser.add_argument("--agent", metavar="NAME", help="refuse a token of another agent")
 
 
@@ -87,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
         verify=args.verify,
         waits=args.wait,
         uses_stdin=args.stdin,
+        messages=args.messages,
         patience_s=args.patience,
         lease_s=args.lease,
         max_attempts=args.max_attempts,
@@ -107,6 +111,7 @@ def worker(args: argparse.Namespace) -> int:
         args.command,
         verify=args.verify,
         uses_stdin=args.stdin,
+        messages=args.messages,
         patience_s=math.inf,
         lease_s=args.lease,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from tenfour.attempts import GOES_ON, OVER, LiveAttempt
 from tenfour.claiming import pause_after, why_nothing
 from tenfour.core import Call
 from tenfour.display import one_line
-from tenfour.models import Claim, Claimed, Decision, Task
+from tenfour.models import Claim, Claimed, Decision, Instruction, Task
 from tenfour.output_buffer import OutputBuffer
 from tenfour.problems import ServerAway, TenfourError
 from tenfour.redaction import masked
@@ -57,6 +58,8 @@ class RunOptions:
     verify: str | None = None
     waits: bool = False
     uses_stdin: bool = False
+    # a file that gets the instructions which heartbeats announce
+    messages: str | None = None
     patience_s: float = 300.0
     lease_s: int | None = None
     max_attempts: int | None = None
@@ -125,12 +128,21 @@ class TaskRun:
             ended = runner.run(
                 command,
                 env=os.environ | variables,
-                should_stop=lambda: attempt.should_stop,
+                should_stop=lambda: self._look(attempt),
                 stdin=attempt.prompt.encode(errors="replace") if self._options.uses_stdin else None,
                 output=output,
             )
             attempt.usage = read_usage(variables["TENFOUR_USAGE_FILE"])
             return ended
+
+    def _look(self, attempt: LiveAttempt) -> bool:
+        """Pass on the instructions that wait; return whether the command must stop."""
+        if self._options.messages and not attempt.should_stop:
+            try:
+                pass_on(attempt.messages(), self._options.messages)
+            except TenfourError as error:  # The next heartbeat tells it again.
+                complain(error)
+        return attempt.should_stop
 
     def _verify(self, attempt: LiveAttempt, output: OutputBuffer) -> Verified | None:
         """Run the check of the work, by default the task's own; return its result, if any."""
@@ -266,6 +278,20 @@ def send_last_lines(attempt: LiveAttempt) -> None:
         return
     with suppress(TenfourError):  # The report says what is wrong.
         attempt.heartbeat()
+
+
+def pass_on(messages: Sequence[Instruction], path: str) -> None:
+    """Add instructions to a file, each as a line of JSON; print those that it can't take."""
+    lines = [json.dumps({"id": each.id, "text": each.text}) + "\n" for each in messages]
+    if not lines:
+        return
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.writelines(lines)
+    except OSError as error:
+        note(f"The instructions can't be written to {path}: {error.strerror}.")
+        for each in messages:
+            note(each.text)
 
 
 def store(attempt: LiveAttempt, call: Call[Decision]) -> outbox.Report | None:

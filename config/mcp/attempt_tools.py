@@ -7,6 +7,7 @@ from uuid import UUID
 from django.conf import settings
 from pydantic import Field, StrictInt
 
+from config.mcp.instruction_tools import add_instructions
 from config.mcp.open_attempts import find_attempt, hooked_worker
 from config.mcp.tools import Reply, Tool, join, perform, select
 from ledger.schemas.shared import In
@@ -57,28 +58,29 @@ def claim_task(request: Any, given: ClaimArguments) -> Reply:
         given.model_dump() | {"resume": True} | ({"worker_id": worker} if worker else {})
     )
     claim = perform(claims.claims_create, request, query)
-    waiting = describe_waiting(claim["pending_instructions"])
+    waiting = claim["pending_instructions"]
     if not claim["data"]:
         why = NOTHING.get(claim["reason"], claim["reason"])
-        return Reply(
-            " ".join(filter(None, [why, describe_due(claim), waiting])),
-            select(claim, "reason", "retry_after_s", "next_due_in_ms", "pending_instructions"),
+        empty = Reply(
+            f"{why} {describe_due(claim)}",
+            select(claim, "reason", "retry_after_s", "next_due_in_ms"),
         )
+        return add_instructions(empty, request, waiting=waiting)
     claimed = claim["data"][0]
     attempt = claimed["attempt"]
     opening = f"You have attempt {attempt['number']} of {attempt['attempt_limit']} of this task."
     if attempt["resumed"]:
         opening = f"You still have this task: attempt {attempt['number']} is open."
-    return Reply(
-        " ".join(filter(None, [opening, describe_work(claimed["task"], attempt), waiting])),
+    given_task = Reply(
+        f"{opening} {describe_work(claimed['task'], attempt)}",
         {
             "attempt": attempt,
             "task": outline_task(claimed["task"]),
             "prompt": claimed["prompt"],
-            "pending_instructions": claim["pending_instructions"],
         },
         shown=claimed["prompt"],
     )
+    return add_instructions(given_task, request, waiting=waiting)
 
 
 def describe_work(task: dict[str, Any], attempt: dict[str, Any]) -> str:
@@ -113,14 +115,6 @@ def describe_due(claim: dict[str, Any]) -> str:
     )
 
 
-def describe_waiting(count: int) -> str:
-    """Return a sentence about instructions that wait for the agent; empty without any."""
-    if not count:
-        return ""
-    wait = "1 instruction waits" if count == 1 else f"{count} instructions wait"
-    return f"{wait} for you: call get_instructions."
-
-
 class HeartbeatArguments(In):
     attempt: UUID | None = Field(None, description=ATTEMPT)
     message: str = Field(
@@ -144,8 +138,8 @@ def heartbeat(request: Any, given: HeartbeatArguments) -> Reply:
         )
     else:
         text = f"The task is yours until {beat['lease_expires_at']}. Continue."
-    waiting = describe_waiting(beat["pending_instructions"])
-    return Reply(f"{text} {waiting}".strip(), beat)
+    waiting = beat.pop("pending_instructions")
+    return add_instructions(Reply(text, beat), request, waiting=waiting)
 
 
 class ReportArguments(In):

@@ -1,11 +1,12 @@
 """Tools for instructions: agents pull and acknowledge them, producers send them."""
 
+from dataclasses import replace
 from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import Field, StrictBool, StrictInt
 
-from config.mcp.tools import Reply, Tool, perform, select
+from config.mcp.tools import Reply, Tool, identify, join, perform, select
 from ledger.api import instructions
 from ledger.errors import Invalid
 from ledger.instructions import CONTENT_BYTES, NOTE_LENGTH, list_last_delivered
@@ -20,9 +21,9 @@ class PullArguments(In):
 def get_instructions(request: Any, given: PullArguments) -> Reply:
     """Get the instructions that people and programs have sent you.
 
-    Call this when a session starts, and when another tool says that instructions wait.
+    Call this when a session starts; claim_task and heartbeat bring later ones with their replies.
     """
-    found = perform(instructions.instructions_pull, request, PullIn(limit=given.limit))
+    found = perform(instructions.instructions_pull, request, PullIn(limit=given.limit, via="mcp"))
     rows = found["data"]
     if not rows:
         return Reply("There are no new instructions.", {"instructions": []})
@@ -121,6 +122,24 @@ ACK = Tool(
     title="Acknowledge an instruction",
     is_idempotent=True,
 )
+
+
+def add_instructions(reply: Reply, request: Any, *, waiting: int) -> Reply:
+    """Return a tool's reply with the instructions that wait for the agent; this delivers them."""
+    if not waiting:
+        return reply
+    if not PULL.is_usable_by(identify(request)):
+        return replace(reply, data=reply.data | {"pending_instructions": waiting})
+    request.auth = PULL.auth(request)
+    found = get_instructions(request, PullArguments.model_validate({}))
+    return replace(
+        reply,
+        message=f"{reply.message} {found.message}",
+        data=reply.data | found.data,
+        shown=join(reply.shown, found.shown),
+    )
+
+
 SEND = Tool(
     run=send_instruction,
     operation=instructions.instructions_create,

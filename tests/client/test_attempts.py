@@ -44,6 +44,25 @@ def test_a_clean_end_is_a_success_with_the_result(producer: Client, coder: Clien
     assert producer.tasks.get(sent.id).result == {"twice": 2}
 
 
+def test_messages_come_at_heartbeats(producer: Client, coder: Client, line: FaultyLine) -> None:
+    producer.tasks.enqueue("coder", "code")
+    attempt = next_of(coder)
+    with attempt:
+        assert attempt.messages() == ()
+        producer.instructions.send("coder", "Stop after the parser")
+        assert attempt.messages() == ()  # no heartbeat has told it yet
+        attempt.heartbeat()
+        (message,) = attempt.messages()
+        assert attempt.messages() == ()
+        attempt.heartbeat()
+        assert attempt.messages() == ()
+        coder.instructions.ack(message.id)
+    assert sum(seen.path.endswith("/instructions/pull") for seen in line.seen) == 1
+    row = producer.instructions.get(message.id)
+    assert (row.text, row.delivered_via) == ("Stop after the parser", "heartbeat")
+    assert row.first_delivered_at and row.read_at == row.acknowledged_at
+
+
 def test_an_exception_is_a_failure_and_goes_no_further(producer: Client, coder: Client) -> None:
     sent = producer.tasks.enqueue("coder", "code", max_attempts=2, backoff={"base_delay_ms": 0})
     numbers = []

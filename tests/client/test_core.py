@@ -139,6 +139,13 @@ def test_a_server_that_does_not_know_evidence_gets_the_report_without_it() -> No
     assert [json.loads(each.content or b"") for each in asked][1] == {"status": "success"}
 
 
+def test_a_server_that_does_not_know_ways_gets_the_pull_without_one() -> None:
+    problem = {"code": "validation_error", "errors": [{"pointer": "/via"}]}
+    asked, _ = play(calls.pull(via="cli"), ok(problem, 422), ok({"data": []}))
+    bodies = [json.loads(each.content or b"") for each in asked if isinstance(each, Request)]
+    assert bodies == [{"limit": 10, "via": "cli"}, {"limit": 10}]
+
+
 def test_a_wrong_value_of_usage_is_refused_by_its_name() -> None:
     problem = {"code": "validation_error", "errors": [{"pointer": "/usage/cost_usd"}]}
     with pytest.raises(TenfourError):

@@ -374,6 +374,21 @@ def test_the_lease_is_renewed_while_it_runs_and_an_abort_stops_it(
     assert the_task(producer).state == "aborted"
 
 
+def test_a_running_command_gets_what_its_heartbeats_announce(
+    as_coder: dict[str, str], producer: Client, tmp_path: Path
+) -> None:
+    file = tmp_path / "messages"
+    file.touch()
+    script = f"echo up; until grep -q parser {shlex.quote(str(file))}; do sleep 0.1; done"
+    options = ("--name", "x", "--lease", "5", "--messages", str(file))
+    running = start(as_coder, *options, "--", "sh", "-c", script)
+    assert running.stdout and running.stdout.readline() == "up\n"
+    sent = producer.instructions.send("coder", "Stop after the parser")
+    assert running.communicate(timeout=PATIENCE_S)[1] == "" and running.returncode == 0
+    assert json.loads(file.read_text()) == {"id": sent.id, "text": "Stop after the parser"}
+    assert producer.instructions.get(sent.id).delivered_via == "heartbeat"
+
+
 def test_the_last_lines_show_while_it_runs_and_stay(
     as_coder: dict[str, str], producer: Client
 ) -> None:

@@ -211,9 +211,9 @@ def test_an_instruction_is_pulled_and_acknowledged(coder: Mcp, lead: Mcp) -> Non
     sent = lead.done("send_instruction", agent="coder", content="Check the OpenSpec CLI")
     again = lead.call("send_instruction", agent="coder", content="Check the OpenSpec CLI")
     assert "already" in text_of(again) and again["structuredContent"]["id"] == sent["id"]
-    assert "1 instruction waits" in text_of(coder.call("claim_task"))
-    pulled = coder.call("get_instructions")
+    pulled = coder.call("claim_task")
     assert sent["id"] in text_of(pulled) and "Check the OpenSpec CLI" in text_of(pulled)
+    assert Instruction.objects.get().delivered_via == "mcp"
     acked = coder.done("ack_instruction", note="it is 1.4")
     assert (acked["id"], acked["outcome"], acked["note"]) == (sent["id"], "done", "it is 1.4")
     assert coder.done("ack_instruction", id=sent["id"])["state"] == "acknowledged"
