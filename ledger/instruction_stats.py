@@ -11,6 +11,8 @@ from ledger.states import LEVELS, InstructionState, Urgency
 
 # from sending to acknowledgment, including reminders and the time in the queue
 ACK_SECONDS = "extract(epoch from i.acknowledged_at - i.queued_at)::float8"
+DELIVERY_SECONDS = "extract(epoch from i.first_delivered_at - i.queued_at)::float8"
+READ_SECONDS = "extract(epoch from i.read_at - i.queued_at)::float8"
 # the urgency of the last delivery: the one that was acknowledged or that awaits its ack
 HEARD_LEVEL = f"least(greatest(i.deliveries - 1, 0), {len(LEVELS) - 1})"
 NEXT_LEVEL = f"least(i.retry_count, {len(LEVELS) - 1})"
@@ -33,7 +35,8 @@ class Statistics:
     """The tracked instructions of a project or an agent that were sent in a window of time.
 
     `retry_rate` is the number of retries per instruction, `retried_share` the share that needed
-    any and `failed_share` the share that failed. Seconds count from sending to acknowledgment.
+    any and `failed_share` the share that failed. Seconds count from sending: to the first delivery,
+    to the agent's first step after a delivery, and to the acknowledgment.
     """
 
     name: str
@@ -46,9 +49,22 @@ class Statistics:
     retry_rate: float = 0.0
     retried_share: float = 0.0
     failed_share: float = 0.0
+    delivery_p50_s: float | None = None
+    delivery_p95_s: float | None = None
+    read_p50_s: float | None = None
+    read_p95_s: float | None = None
     ack_p50_s: float | None = None
     ack_p95_s: float | None = None
     levels: list[Level] = field(default_factory=lambda: [Level(urgency) for urgency in LEVELS])
+
+    @property
+    def times(self) -> list[tuple[str, float | None, float | None]]:
+        """Return the name, the median and the 95th percentile of each of the three times."""
+        return [
+            ("Delivered", self.delivery_p50_s, self.delivery_p95_s),
+            ("Read", self.read_p50_s, self.read_p95_s),
+            ("Followed", self.ack_p50_s, self.ack_p95_s),
+        ]
 
 
 COPIED = (
@@ -57,14 +73,25 @@ COPIED = (
     "failed",
     "cancelled",
     "waiting",
+    "delivery_p50_s",
+    "delivery_p95_s",
+    "read_p50_s",
+    "read_p95_s",
     "ack_p50_s",
     "ack_p95_s",
 )
-PERCENTILES = f"""
-    percentile_cont(0.5) within group (order by {ACK_SECONDS})
-        filter (where i.state = '{InstructionState.ACKNOWLEDGED}') as ack_p50_s,
-    percentile_cont(0.95) within group (order by {ACK_SECONDS})
-        filter (where i.state = '{InstructionState.ACKNOWLEDGED}') as ack_p95_s"""
+# Without a time, percentiles leave a row out.
+TIMES = {
+    "delivery": (DELIVERY_SECONDS, "true"),
+    "read": (READ_SECONDS, "true"),
+    "ack": (ACK_SECONDS, f"i.state = '{InstructionState.ACKNOWLEDGED}'"),
+}
+PERCENTILES = ", ".join(
+    f"percentile_cont({percent / 100}) within group (order by {seconds}) filter (where {which})"
+    f" as {name}_p{percent}_s"
+    for name, (seconds, which) in TIMES.items()
+    for percent in (50, 95)
+)
 
 SENT = """from ledger_instruction i
     where i.tracked and i.id >= %(floor)s and i.queued_at >= %(since)s

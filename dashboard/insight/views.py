@@ -18,6 +18,7 @@ from dashboard.insight.outcomes import OutcomeGroup, RuleFigures, list_outcomes,
 from dashboard.insight.policies import PolicyRow, list_policies
 from dashboard.insight.predictions import PredictionFigures, combine_figures, list_ids
 from dashboard.insight.ranges import DEFAULT, RANGES, list_ranges
+from dashboard.insight.reach import ReachRow, list_reach
 from dashboard.rendering import HtmxRequest, PageContext
 from ledger.models import Agent, Project
 from retries.insight.experiments import LEAST_ATTEMPTS, REASON_LENGTH, measure_difference
@@ -36,6 +37,7 @@ class InsightPage(PageContext):
     targets: list[TargetRow]
     agents: list[Agent]
     changed: TargetRow | None  # the target that the form changes
+    reach: list[ReachRow]
     idle: IdleFigures
     costs: CostFigures | None
     range: str
@@ -72,6 +74,9 @@ def index(request: HtmxRequest) -> HttpResponse:
         targets=targets,
         changed=next((each for each in targets if each.data["id"] == wanted), None),
         agents=queries.list_agents(project),
+        reach=list_reach(
+            [(each.project.name, each.data) for each in figures if each.panel == "reach"]
+        ),
         idle=combine_idle([each.data for each in figures if each.panel == "idle"]),
         costs=combine_costs([each.data for each in figures if each.panel == "cost"]),
         range=label,

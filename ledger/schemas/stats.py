@@ -29,6 +29,16 @@ class StatisticsOut(Schema):
     retry_rate: float = Field(description="retries per instruction sent")
     retried_share: float = Field(description="share of instructions that were retried")
     failed_share: float = Field(description="share of instructions that failed")
+    delivery_p50_s: float | None = Field(description="median seconds from sending to delivery")
+    delivery_p95_s: float | None = Field(
+        description="95th percentile of seconds from sending to delivery"
+    )
+    read_p50_s: float | None = Field(
+        description="median seconds from sending to the agent's first step after a delivery"
+    )
+    read_p95_s: float | None = Field(
+        description="95th percentile of seconds from sending to that step"
+    )
     ack_p50_s: float | None = Field(description="median seconds from sending to acknowledgment")
     ack_p95_s: float | None = Field(
         description="95th percentile of seconds from sending to acknowledgment"
@@ -56,6 +66,10 @@ class StatsOut(Schema):
                     "retry_rate": 1.1667,
                     "retried_share": 0.5,
                     "failed_share": 0.1667,
+                    "delivery_p50_s": 0.6,
+                    "delivery_p95_s": 1.9,
+                    "read_p50_s": 1.4,
+                    "read_p95_s": 20.5,
                     "ack_p50_s": 2.1,
                     "ack_p95_s": 118.4,
                     "levels": [

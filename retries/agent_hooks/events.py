@@ -143,8 +143,9 @@ def text_in(values: Mapping[str, Any], name: str) -> str:
 def number_in(values: Mapping[str, Any], name: str) -> int | None:
     """Return a number of milliseconds, at most a day."""
     value = values.get(name)
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return int(value) if is_number and 0 <= value <= 86_400_000 else None
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    return int(value) if 0 <= value <= 86_400_000 else None
 
 
 # ---- signals

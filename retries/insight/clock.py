@@ -11,6 +11,7 @@ from retries.insight.idle_figures import compute_idle
 from retries.insight.outcome_figures import compute_outcomes
 from retries.insight.policy_figures import compute_policies
 from retries.insight.prediction_figures import compute_predictions
+from retries.insight.reach_figures import compute_reach
 from retries.insight.target_figures import compute_targets
 
 
@@ -25,6 +26,7 @@ def compute_figures(*, now: datetime, project: Project | None = None) -> dict[st
         compute_outcomes(each, now=now)
         compute_answers(each, now=now)
         compute_targets(each, now=now)
+        compute_reach(each, now=now)
         compute_idle(each, now=now)
         compute_cost(each, now=now)
     return {"projects": len(projects), "experiments": experiments, "tasks": tasks}

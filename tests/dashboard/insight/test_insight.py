@@ -13,9 +13,12 @@ from dashboard.insight.experiments import find_scale
 from dashboard.insight.idle import combine_idle
 from dashboard.insight.predictions import combine_figures
 from ledger import instructions
+from ledger.journal import SYSTEM
 from ledger.models import Agent, Event
+from ledger.tokens import TrustedCaller
 from retries import sweeps
 from retries.insight.intervals import Difference
+from retries.insight.reach_figures import compute_reach
 from retries.models import AckTarget, ContextExperiment, InsightFigure
 from tests.dashboard.insight.worlds import (
     make_answers,
@@ -27,7 +30,7 @@ from tests.dashboard.insight.worlds import (
     make_targets,
 )
 from tests.dashboard.seen import html, words
-from tests.factories import NOW, pull, send
+from tests.factories import MINUTE, NOW, make_agent, pull, send
 
 pytestmark = pytest.mark.django_db
 
@@ -241,6 +244,27 @@ def test_the_time_of_agents_is_shown_by_range(browser: Client, agent: Agent) -> 
     few.save()
     shown = words(browser.get("/insight/"))
     assert "a person on duty keeps busy: Hidden: n = 19 h, shown from 20 h" in shown
+
+
+def test_the_three_times_to_an_agent_are_shown_from_twenty_cases(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """Each is delivered after 2 s, read after 5 s, and followed after 9 s."""
+    few = make_agent("tester")
+    for who, count in ((agent, 20), (few, 19)):
+        ids = [send(who, now=now - MINUTE) for _ in range(count)]
+        pull(who, now=now - MINUTE + timedelta(seconds=2))
+        pull(who, now=now - MINUTE + timedelta(seconds=5))
+        known = TrustedCaller(SYSTEM, agent=who)
+        instructions.acknowledge(ids, caller=known, now=now - MINUTE + timedelta(seconds=9))
+    compute_reach(agent.project, now=now)
+    shown = words(browser.get("/insight/"))
+    assert "coder 2.0 s , 2.0 s 5.0 s , 5.0 s 9.0 s , 9.0 s n = 20" in shown
+    assert f"All of {agent.project.name} 2.0 s" in shown and "n = 39" in shown
+    assert "tester Hidden: n = 19, shown from 20" in shown
+    page = words(browser.get(f"/agents/{agent.pk}/"))
+    assert "Delivered p50, p95 2.0 s, 2.0 s" in page
+    assert "Read p50, p95 5.0 s, 5.0 s" in page and "Followed p50, p95 9.0 s, 9.0 s" in page
 
 
 def test_a_person_of_two_projects_is_on_duty_once() -> None:
