@@ -39,6 +39,7 @@ from bench import (
     sending,
     sessions,
     slow_bodies,
+    steering,
     stress,
     tabs,
     tasks,
@@ -53,6 +54,7 @@ SUITES: dict[str, Callable[[Sandbox, Scale, Say], list[Figure]]] = {
     "http": http.run,
     "costs": costs.run,
     "hooks": hooks.run,
+    "steering": steering.run,
     "idle_check": idle_check.run,
     "sending": sending.run,
     "pages": pages.run,
@@ -148,7 +150,10 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
         "--quick", action="store_true", help="run short rounds; results are not reliable figures"
     )
     parser.add_argument(
-        "--against", default="", metavar="REV", help="compare pages and http with a revision"
+        "--against",
+        default="",
+        metavar="REV",
+        help="compare pages, http, and steering with a revision",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every round to a file")
     parser.add_argument(

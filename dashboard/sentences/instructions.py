@@ -95,7 +95,7 @@ def describe_way(via: str | None, call: int | None) -> str:
     """
     if via == Way.TOOL_CALL and call:
         return f" with tool call {call}"
-    return f" {Way(via).label}" if via in Way and via != Way.PULL else ""
+    return f" {Way(via).label}" if via and via in Way and via != Way.PULL else ""
 
 
 def describe_call(data: dict[str, Any]) -> str:
