@@ -62,6 +62,8 @@ class Plan(models.Model):
     paused_at = models.DateTimeField(null=True)
     aborted_at = models.DateTimeField(null=True)
     completed_at = models.DateTimeField(null=True)
+    # when every box of its file last said what the ledger says
+    file_agreed_at = models.DateTimeField(null=True)
     version = models.IntegerField(db_default=1)
     created_by_type = models.CharField(max_length=12)
     created_by_name = models.CharField(max_length=64)

@@ -1,0 +1,15 @@
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("ledger", "0041_instruction_unread"),
+    ]
+
+    operations = [
+        migrations.AddField(
+            model_name="plan",
+            name="file_agreed_at",
+            field=models.DateTimeField(null=True),
+        ),
+    ]
