@@ -99,6 +99,8 @@ def check_paths(subject: str, table: str, moves: list[str], kept: UUID) -> Itera
         )
 
 
+IMPORTS = f"'{Kind.PLAN_IMPORTED}', '{Kind.PLAN_UPDATED}'"
+
 # name of the check -> the detail of a finding, and the query that finds its rows with their project
 CHECKS: dict[str, tuple[str, str]] = {
     "needs": (
@@ -163,6 +165,33 @@ CHECKS: dict[str, tuple[str, str]] = {
         """select p.id, p.project_id, t.ref, count(*) as count
             from ledger_plan p join ledger_task t on t.plan_id = p.id
             where t.replaced_by_id is null group by p.id, t.ref having count(*) > 1""",
+    ),
+    "file of": (
+        "line {line} of its file became {ref}, which is not there",
+        f"""select p.id, p.project_id, r -> 0 as line, p.ref || ':task-' || (r ->> 3) as ref
+            from ledger_event e join ledger_plan p on p.id = e.subject_id,
+                jsonb_array_elements(e.data #> '{{file,lines}}') r
+            where e.kind in ({IMPORTS}) and r ->> 3 is not null and not exists (
+                select from ledger_task t
+                where t.plan_id = p.id and t.ref = p.ref || ':task-' || (r ->> 3))""",
+    ),
+    # A new version of a file has each open task of the one before, or names it as dropped.
+    "task of a file": (
+        "{ref} was open in its file, and {actor} dropped it without a trace",
+        f"""with versions as (
+                select e.subject_id as id, e.project_id, e.data -> 'file' as file,
+                    coalesce(nullif(e.actor_name, ''), e.actor_type) as actor,
+                    lag(e.data -> 'file') over (partition by e.subject_id order by e.id) as before
+                from ledger_event e where e.kind in ({IMPORTS}) and e.data ? 'file'
+            )
+            select v.id, v.project_id, v.actor, p.ref || ':task-' || (r ->> 3) as ref
+            from versions v join ledger_plan p on p.id = v.id,
+                jsonb_array_elements(v.before -> 'lines') r
+            where r ->> 2 = 'task' and not exists (
+                    select from jsonb_array_elements(v.file -> 'lines') n
+                    where n ->> 2 in ('task', 'done') and n -> 3 = r -> 3)
+                and not coalesce(v.file #> '{{dropped,left}}' @> (r -> 3), false)
+                and not coalesce(v.file #> '{{dropped,aborted}}' @> (r -> 3), false)""",
     ),
     "replaced": (
         "is {state} though another took its place",

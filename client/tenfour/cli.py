@@ -92,7 +92,7 @@ NOUNS: Mapping[str, Command] = {
     ),
     "task": Command("Work: list, show, create, change, abort, unblock, …", "tenfour.nouns.task"),
     "plan": Command(
-        "Tasks with needs: list, show, import, pause, restart, …", "tenfour.nouns.plan"
+        "Tasks with needs: list, show, import, sync, pause, restart, …", "tenfour.nouns.plan"
     ),
     "agent": Command("Workers: list, show, register, pause, trip, …", "tenfour.nouns.agent"),
     "escalation": Command(
@@ -146,8 +146,8 @@ environment:
   TENFOUR_STATE       a folder for reports that wait for the server
   NO_COLOR            print no colors
 
-exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 no task, 69 unreachable,
-             75 a person is asked, 76 blocked, 130 aborted or interrupted"""
+exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 no task, or a plan's file differs,
+             69 unreachable, 75 a person is asked, 76 blocked, 130 aborted or interrupted"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

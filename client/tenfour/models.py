@@ -154,6 +154,7 @@ class Plan(Value):
     paused_at: datetime | None = None
     aborted_at: datetime | None = None
     completed_at: datetime | None = None
+    file_agreed_at: datetime | None = None
 
     @property
     def is_over(self) -> bool:
@@ -198,6 +199,8 @@ class ImportedPlan(PlanWithTasks):
     matches: tuple[Json, ...] = field(default=(), metadata={"read": tuple})
     # refs of tasks that are skipped because the file marks them as done
     ticked: tuple[str, ...] = field(default=(), metadata={"read": tuple})
+    # what became of each line that looks like work, and its box
+    lines: tuple[Json, ...] = field(default=(), metadata={"read": tuple})
     unchanged: bool = False
     dry_run: bool = False
 

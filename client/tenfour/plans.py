@@ -45,6 +45,8 @@ class ImportOptions(TypedDict, total=False):
     tag: str | None
     # which task of the file is which stored one: "task-2=task-1,task-3=new"
     pairs: str | None
+    # which boxes the answer says to tick: of tasks that are done, or only proven ones
+    ticks: Literal["done", "proven"] | None
 
 
 def import_file(
@@ -55,9 +57,13 @@ def import_file(
 ) -> Call[ImportedPlan]:
     """Import the plan in a file; options as in `import_text`."""
     file = Path(path)
-    media = MEDIA.get(file.suffix.lower(), ANY)
     text = file.read_text(encoding="utf-8")
-    return import_text(text, media=media, idempotency_key=idempotency_key, **options)
+    return import_text(text, media=media_of(file), idempotency_key=idempotency_key, **options)
+
+
+def media_of(file: Path) -> str:
+    """Return the media type of a plan's file, by its extension."""
+    return MEDIA.get(file.suffix.lower(), ANY)
 
 
 def import_text(

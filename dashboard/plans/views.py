@@ -24,6 +24,7 @@ from dashboard.plans import detail_queries, filters, progress, queries, rows
 from dashboard.plans.actions import ACTIONS, allowed_actions
 from dashboard.plans.common_failures import CommonFailure, count_identical, group_failures
 from dashboard.plans.detail_queries import CarriedRow, PreviousRun
+from dashboard.plans.file_lines import FileAccount, read_file
 from dashboard.plans.filters import PlanQuery
 from dashboard.plans.flow_chart import FlowChart, draw_flow
 from dashboard.plans.progress import Figure, ProgressBar, StateCount, TaskCounts
@@ -189,6 +190,7 @@ class PlanPage(PageContext):
     history: list[EventEntry]
     activity: list[EventEntry]
     runs: list[RunRow]
+    file: FileAccount | None
 
 
 @live_page("plans/detail.html", "plans/_plan.html", current="plans", of=Plan, row="plan_id")
@@ -248,6 +250,7 @@ def detail(visit: Visit, plan_id: UUID) -> PlanPage:
             RunRow(run, progress.build_bar(run.states))
             for run in detail_queries.list_previous_runs(plan)
         ],
+        file=read_file(plan, marks),
     )
 
 

@@ -1,6 +1,7 @@
 """Plan files: read a text in any supported format into one canonical plan (pure)."""
 
 from ledger.planfile.canonical import canonical as canonical
+from ledger.planfile.model import FileLine as FileLine
 from ledger.planfile.model import PlanFile as PlanFile
 from ledger.planfile.model import PlanTask as PlanTask
 from ledger.planfile.reading import ParsedPlan as ParsedPlan

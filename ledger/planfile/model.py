@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from typing import Any, TypeVar
 
 from ledger.errors import Refusal
@@ -147,6 +148,8 @@ class Origin:
     `number` is how the file names the task, such as `task-3` or `1.2`, or "". It is the task's
     identity if it `is_id`, and only a hint otherwise: people renumber lists. A task that
     `runs_beside` those before it in its `section` does not wait for them in a sequential plan.
+    `line` begins it (0 where a format has no lines), and `body`, `steps` and `checks` are the lines
+    of its text, and those of its steps and criteria.
     """
 
     place: int = 0
@@ -156,6 +159,46 @@ class Origin:
     is_done: bool = False
     runs_beside: bool = False
     section: int = 0
+    body: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
+    checks: tuple[int, ...] = ()
+
+
+class Became(StrEnum):
+    """What a line of a plan file that looks like work became."""
+
+    TASK = "task"
+    # the file marks it as done
+    DONE = "done"
+    # a part of a task's action
+    STEP = "step"
+    # a `done` criterion of a task
+    CHECK = "check"
+    # in the text of a task, such as an item in its code
+    TEXT = "text"
+    # not imported; `note` says why
+    LEFT_OUT = "left_out"
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """The bytes of an open item's box, and those of a ticked one."""
+
+    offset: int
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLine:
+    """A line that looks like work, the task that it became or belongs to, and its open box."""
+
+    line: int
+    became: Became
+    text: str
+    ref: str = ""
+    note: str = ""
+    box: Box | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +238,8 @@ class PlanTask:
 class PlanFile:
     """A whole plan; all its tasks wait for `needs`, which holds full refs of tasks or plans.
 
-    `done` are the tasks that the file marks as done; an import adds none of them.
+    `done` are the tasks that the file marks as done; an import adds none of them. `lines` has each
+    line that looks like work, in a format with lines.
     """
 
     ref: str
@@ -205,6 +249,7 @@ class PlanFile:
     wave: int | None = None
     needs: tuple[str, ...] = ()
     done: tuple[PlanTask, ...] = ()
+    lines: tuple[FileLine, ...] = ()
 
     @property
     def source(self) -> dict[str, Any]:

@@ -88,6 +88,7 @@ class Section:
     is_notes: bool = False
     entry: Entry | None = None
     body: list[str] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
 
 
 class Scan:
@@ -139,7 +140,7 @@ class Scan:
             while self.opened and self.opened[-1].level >= level:
                 self.opened.pop()
             if self.opened and not match:
-                self.opened[-1].body.append(line)
+                self.add_line(self.opened[-1], n, line)
                 return
         else:
             self.opened = []
@@ -173,6 +174,10 @@ class Scan:
         self.opened.append(entry)
         return entry
 
+    def add_line(self, owner: Entry | Section, n: int, line: str) -> None:
+        owner.body.append(line)
+        owner.numbers.append(self.skipped + n + 1)
+
     # ---- items
 
     def add_item(self, n: int, line: str, item: ItemLine) -> None:
@@ -184,7 +189,7 @@ class Scan:
         if self.checks and not self.opened:
             self.checks.add(item.text, self.skipped + n + 1)
         elif self.opened and not (self.opened[-1].done and not item.is_done):
-            self.opened[-1].body.append(line)
+            self.add_line(self.opened[-1], n, line)
         elif item.text or self.has_text_below(n, item.indent):
             # An open item below one that is done is a task of its own.
             parent = self.opened[-1] if self.opened else None
@@ -203,7 +208,7 @@ class Scan:
     def add_step(self, n: int, line: str, item: ItemLine) -> None:
         """Add an item of a file whose tasks are headings."""
         if self.opened:
-            self.opened[-1].body.append(line)
+            self.add_line(self.opened[-1], n, line)
         elif self.checks:
             self.checks.add(item.text, self.skipped + n + 1)
         elif self.sections:
@@ -212,9 +217,10 @@ class Scan:
             if section.entry is None:
                 section.entry = self.add_entry(n, section.level, Title(section.title))
                 section.entry.line, section.entry.body = section.line, section.body
+                section.entry.numbers = section.numbers
             else:
                 self.opened.append(section.entry)
-            section.entry.body.append(line)
+            self.add_line(section.entry, n, line)
         else:
             title = read_title(item.text)
             title.is_done |= item.is_done
@@ -225,7 +231,7 @@ class Scan:
 
     def add_code(self, n: int, line: str) -> None:
         if self.opened:
-            self.opened[-1].body.append(line)
+            self.add_line(self.opened[-1], n, line)
         elif self.sections and self.sections[-1].is_notes:
             self.notes.append(line)
         elif read_item(line):
@@ -240,7 +246,7 @@ class Scan:
             if indent <= self.opened[-1].level and (self.is_blank or names_criteria(line)):
                 self.opened = []
         if self.opened:
-            self.opened[-1].body.append(line)
+            self.add_line(self.opened[-1], n, line)
             return
         if self.has_checks and names_criteria(line):
             self.begin_checks(7)
@@ -251,7 +257,7 @@ class Scan:
         if self.sections and self.sections[-1].is_notes:
             self.notes.append(line)
         elif self.sections and self.has_headings:
-            self.sections[-1].body.append(line)
+            self.add_line(self.sections[-1], n, line)
         if has_stray_box(line):
             self.warnings.append(
                 f"Line {self.skipped + n + 1}: the box on this line begins no item: not imported."

@@ -41,9 +41,14 @@ NOTHING = ("", "none", "n/a", "-", "—", "nothing")
 
 @dataclass(slots=True)
 class Body:
-    """What the lines below a task say of it; steps are items that are no criteria."""
+    """What the lines below a task say of it; steps are items that are no criteria.
+
+    `steps` and `checks` are the places of their lines.
+    """
 
     fields: dict[str, list[str]] = field(default_factory=dict)
+    steps: list[int] = field(default_factory=list)
+    checks: list[int] = field(default_factory=list)
     open_steps: int = 0
     done_steps: int = 0
     is_done: bool = False
@@ -72,8 +77,10 @@ def read_body(lines: Sequence[str]) -> Body:
         elif name == "done" and (item or bullet):
             text = item.text if item else bullet[1] if bullet else ""
             body.fields.setdefault(name, []).append(text.strip())
+            body.checks.append(n)
         elif item:
             name = ""
+            body.steps.append(n)
             body.done_steps += item.is_done
             body.open_steps += not item.is_done
         elif name and bullet:

@@ -36,7 +36,9 @@ class Entry:
     section: int = 0
     path: tuple[int, ...] = ()
     body: list[str] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)  # of the body's lines in the file
     criteria: list[str] = field(default_factory=list)
+    checks: list[int] = field(default_factory=list)  # the lines of the criteria outside the body
 
     @property
     def number(self) -> str:
@@ -122,6 +124,9 @@ def build_tasks(
             is_done=entries[n].done,
             runs_beside=entries[n].title.is_parallel,
             section=entries[n].section,
+            body=tuple(entries[n].numbers),
+            steps=tuple(entries[n].numbers[at] for at in bodies[n].steps),
+            checks=(*(entries[n].numbers[at] for at in bodies[n].checks), *entries[n].checks),
         )
         for n in places
     ]
@@ -164,8 +169,9 @@ def give_criteria(entries: Sequence[Entry], criteria: Sequence[Criteria]) -> Non
         path = each.path
         while path not in last:
             path = path[:-1]
-        for text, number in zip(each.texts, each.numbers, strict=True):
+        for text, number, line in zip(each.texts, each.numbers, each.lines, strict=True):
             for entry in wanted.get(number) or [last[path]]:
+                entry.checks.append(line)
                 if text not in entry.criteria:
                     entry.criteria.append(text)
 

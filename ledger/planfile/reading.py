@@ -6,12 +6,13 @@ Every format produces the same mapping. To add a format, add a row to `FORMATS`.
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ledger.errors import BadRequest, Invalid, PayloadTooLarge, UnsupportedMediaType
 from ledger.planfile.canonical import canonical
 from ledger.planfile.fences import mask_fences
+from ledger.planfile.file_lines import list_lines
 from ledger.planfile.front_matter import split_front_matter
 from ledger.planfile.markup import read_markdown, read_xml
 from ledger.planfile.model import BYTES, MOST_BYTES, PlanFile
@@ -68,6 +69,8 @@ def parse(
         if not ref:
             warnings = (*warnings, f"The file names no ref for its plan; it is {value['ref']}.")
     plan = canonical(value, order=raw.order, agent=agent, origins=raw.origins)
+    if kind == "markdown" and raw.origins:
+        plan = replace(plan, lines=list_lines(data, plan, warnings))
     return ParsedPlan(plan, warnings)
 
 

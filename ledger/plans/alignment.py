@@ -33,6 +33,7 @@ class Alignment:
 
     file: PlanFile
     matches: list[Match]
+    refs: dict[str, str]
 
 
 def align(
@@ -70,7 +71,7 @@ def align(
         for n, ref in sorted(matching.pairs.items())
         if n in matching.guesses or ref != matching.file[n].ref
     ]
-    return Alignment(rename(file, refs), matches)
+    return Alignment(rename(file, refs), matches, refs)
 
 
 def complete_ref(text: str, plan: str) -> str:
@@ -144,6 +145,7 @@ def give_refs(matching: Matching, tasks: Sequence[PlanTask], plan: str) -> dict[
 
 
 def rename(file: PlanFile, refs: Mapping[str, str]) -> PlanFile:
+    """Return the file with other refs for its tasks, wherever it names them."""
     if all(ref == other for ref, other in refs.items()):
         return file
 
@@ -157,4 +159,9 @@ def rename(file: PlanFile, refs: Mapping[str, str]) -> PlanFile:
         needs = tuple(refs.get(need, need) for need in task.needs)
         return replace(task, ref=refs[task.ref], needs=needs, payload=payload)
 
-    return replace(file, tasks=tuple(map(renamed, file.tasks)), done=tuple(map(renamed, file.done)))
+    return replace(
+        file,
+        tasks=tuple(map(renamed, file.tasks)),
+        done=tuple(map(renamed, file.done)),
+        lines=tuple(replace(line, ref=refs.get(line.ref, line.ref)) for line in file.lines),
+    )

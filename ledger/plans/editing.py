@@ -167,6 +167,12 @@ def change(
     return plan
 
 
+def note_agreement(plan: Plan, *, now: datetime) -> None:
+    """Note that the plan's file and the ledger agree, which is no change of the plan."""
+    Plan.objects.filter(pk=plan.pk).update(file_agreed_at=now)
+    plan.file_agreed_at = now
+
+
 # ---- proposed commands
 
 PROPOSED = "'{verify,proposed_command}'"

@@ -1,6 +1,6 @@
 """Compare a plan file with the stored plan: the options of an import, its diff, and its result."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import UUID
@@ -8,7 +8,7 @@ from uuid import UUID
 from ledger.errors import Refusal
 from ledger.models import Plan
 from ledger.moves import CHECKPOINT
-from ledger.planfile import PlanFile, PlanTask
+from ledger.planfile import FileLine, PlanFile, PlanTask
 from ledger.plans.alignment import Match
 from ledger.redaction import redacted
 from ledger.sql import Row
@@ -29,11 +29,13 @@ class PlanChanged(Refusal):
 class ImportOptions:
     """The options of an import; `warnings` come from reading the file.
 
-    `pairs` names which task of the file is which stored one: see `ledger.plans.identity`.
+    `pairs` names which task of the file is which stored one: see `ledger.plans.identity`. With
+    `only_proven` a task that is done by its agent's word alone ticks no box.
     """
 
     mode: str = CREATE
     dry_run: bool = False
+    only_proven: bool = False
     register: bool = False
     allow_missing_needs: bool = False
     warnings: Sequence[str] = ()
@@ -76,6 +78,9 @@ class ImportResult:
     # Ids of waiting tasks that the file marks as done.
     ticked: list[UUID] = field(default_factory=list)
     unchanged: bool = False
+    # What became of the file's lines; `ticks` are those whose boxes the ledger knows to be done.
+    lines: Sequence[FileLine] = ()
+    ticks: Collection[int] = ()
 
 
 def compare(

@@ -1,6 +1,6 @@
 """Import plans: create one, or update it from its file, completely or not at all."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import UUID
@@ -41,6 +41,7 @@ from ledger.plans.import_needs import (
     refuse_cycles,
     resolve_needs,
 )
+from ledger.plans.provenance import describe_lines, name_lines, rename_again, store_lines
 from ledger.redaction import redacted
 from ledger.sql import Row
 from ledger.states import TaskState
@@ -89,6 +90,7 @@ class PlanImport:
     agents: dict[str, Agent] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     matches: list[Match] = field(default_factory=list)
+    refs: dict[str, str] = field(default_factory=dict)
     ticked: list[UUID] = field(default_factory=list)
     content_hash: str = ""
     # Tasks that gained or lost a dependent.
@@ -100,6 +102,8 @@ class PlanImport:
         self.content_hash = self.file.content_hash
         if plan and plan.content_hash == self.content_hash:
             same = [task["ref"] for task in plan.source["tasks"]]
+            self.file = rename_again(self.file, plan, {row["ref"]: row for row in list_tasks(plan)})
+            store_lines(plan, self.file)
             return self.result(plan, Diff(same=same), unchanged=True)
         if plan is None:
             self.check_tasks()
@@ -116,7 +120,7 @@ class PlanImport:
             self.agents = self.find_agents()
             self.read_ticks(rows)
             self.write_tasks(plan, rows, diff)
-            self.update_plan(plan, diff)
+            self.update_plan(plan, diff, known=rows)
         refuse_cycles(plan.pk)
         return self.result(plan, diff)
 
@@ -129,6 +133,7 @@ class PlanImport:
             matches=self.matches,
             ticked=self.ticked,
             unchanged=unchanged,
+            lines=self.file.lines,
         )
 
     def check_tasks(self) -> None:
@@ -150,7 +155,7 @@ class PlanImport:
             if self.options.mode == CREATE:
                 raise plan_changed(plan, unclear.detail, diff=asdict(Diff())) from unclear
             raise
-        self.file, self.matches = found.file, found.matches
+        self.file, self.matches, self.refs = found.file, found.matches, found.refs
 
     def read_ticks(self, rows: Mapping[str, Row]) -> None:
         """Collect the waiting tasks that the file marks as done, and warn of those that stay."""
@@ -210,7 +215,7 @@ class PlanImport:
         return {
             "title": clean_title(self.file.title),
             "objective": clean_title(self.file.objective),
-            "source": redacted(source_of(self.file)),
+            "source": redacted(source_of(self.file) | describe_lines(self.file, self.refs)),
             "content_hash": self.content_hash,
         }
 
@@ -230,11 +235,11 @@ class PlanImport:
             Kind.PLAN_IMPORTED,
             stamp=self.stamp,
             to_state=PlanState.ACTIVE,
-            data={"tasks": len(self.file.tasks)},
+            data={"tasks": len(self.file.tasks)} | name_lines(self.file, Diff()),
         )
         return plan
 
-    def update_plan(self, plan: Plan, diff: Diff) -> None:
+    def update_plan(self, plan: Plan, diff: Diff, *, known: Collection[str]) -> None:
         before = plan.state
         completed_at = None if diff.added else plan.completed_at
         columns = self.columns
@@ -249,7 +254,8 @@ class PlanImport:
             stamp=self.stamp,
             from_state=before,
             to_state=plan.state,
-            data={name: len(refs) for name, refs in asdict(diff).items() if refs},
+            data={name: len(refs) for name, refs in asdict(diff).items() if refs}
+            | name_lines(self.file, diff, known=known),
         )
 
     # ---- its tasks

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 
 from ledger.errors import Invalid
 from ledger.models import Plan, PlanState
-from ledger.planfile.model import MOST_TASKS
+from ledger.planfile.model import MOST_TASKS, Became
 from ledger.plans.editing import get_verify
 from ledger.plans.identity import NEW
 from ledger.schemas.shared import AGENT_ID, AT, ID, STATES, In, Listed, ListQuery
@@ -43,6 +43,7 @@ PLAN: dict[str, Any] = {
     "paused_at": None,
     "aborted_at": None,
     "completed_at": None,
+    "file_agreed_at": None,
     "version": 1,
 }
 
@@ -83,6 +84,11 @@ class ImportQuery(Schema):
         False,
         description="wait for plans and tasks that are not imported yet; for a file of Task "
         "Master, ignore needs that it lacks",
+    )
+    ticks: Literal["done", "proven"] = Field(
+        "done",
+        description="which boxes 'lines' says to tick: those of tasks that are done, or only of "
+        "tasks whose check is known to have passed",
     )
     tag: str = Field("", description="the tag to import from a tasks.json of Task Master")
     pairs: str = Field(
@@ -148,6 +154,9 @@ class PlanOut(Schema):
     paused_at: datetime | None = Field(description="when it was paused; null while it is active")
     aborted_at: datetime | None = Field(description="when it was aborted, or null")
     completed_at: datetime | None = Field(description="when its last task ended, or null")
+    file_agreed_at: datetime | None = Field(
+        description="when an import last found no open box of a task that is done, or null"
+    )
     version: int = Field(description='changes with every update; the ETag is "v<version>"')
 
     model_config = ConfigDict(json_schema_extra={"example": PLAN})
@@ -206,6 +215,25 @@ class MatchOut(Schema):
     is_guess: bool = Field(description="true if only a similar text says so")
 
 
+class BoxOut(Schema):
+    offset: int = Field(description="the place of its first byte in the file")
+    old: str = Field(description="the box as it is, such as [ ]")
+    new: str = Field(description="the box once it is ticked, such as [x]")
+
+
+class FileLineOut(Schema):
+    line: int = Field(description="the line's number")
+    became: Became = Field(
+        description="task, done (the file says so), step or check (of a task), text (of a task), "
+        "or left_out"
+    )
+    ref: str | None = Field(description="the task that it became or belongs to, or null")
+    text: str = Field(description="the item without its box")
+    note: str = Field(description="why it was left out")
+    box: BoxOut | None = Field(description="its open box, or null")
+    tick: bool = Field(description="true if the box is open and its task is done")
+
+
 class ImportedOut(PlanWithTasksOut):
     warnings: list[str] = Field(description="what the reader had to guess")
     diff: DiffOut = Field(description="what the import changed, by task ref")
@@ -214,6 +242,9 @@ class ImportedOut(PlanWithTasksOut):
     )
     ticked: list[str] = Field(
         description="refs of waiting tasks that are skipped because the file marks them as done"
+    )
+    lines: list[FileLineOut] = Field(
+        description="what became of each line of a Markdown file that looks like work"
     )
     unchanged: bool = Field(description="true if this content was imported before")
     dry_run: bool = Field(description="true if nothing was changed")
@@ -243,6 +274,17 @@ class ImportedOut(PlanWithTasksOut):
                     }
                 ],
                 "ticked": [],
+                "lines": [
+                    {
+                        "line": 5,
+                        "became": "task",
+                        "ref": "03-01:task-3",
+                        "text": "Create InvalidPlannerIdError",
+                        "note": "",
+                        "box": {"offset": 104, "old": "[ ]", "new": "[x]"},
+                        "tick": True,
+                    }
+                ],
                 "unchanged": False,
                 "dry_run": False,
             }
@@ -289,6 +331,7 @@ def plan_out(plan: Plan, counts: dict[str, int]) -> dict[str, Any]:
         "paused_at": plan.paused_at,
         "aborted_at": plan.aborted_at,
         "completed_at": plan.completed_at,
+        "file_agreed_at": plan.file_agreed_at,
         "version": plan.version,
     }
 

@@ -14,9 +14,10 @@ from ledger.api.parameters import filter_by_id, find_plan, parse_if_match, parse
 from ledger.api.responses import json_response, page_body, respond_once
 from ledger.errors import InvalidTransition
 from ledger.models import Plan, PlanState, Project
-from ledger.planfile.model import MOST_BYTES
+from ledger.planfile.model import MOST_BYTES, shorten_title
 from ledger.plans import editing
 from ledger.plans.import_diff import ImportOptions, ImportResult
+from ledger.redaction import redacted
 from ledger.schemas import plans as schemas
 from ledger.schemas.plans import parse_pairs, plan_out, plan_task_out
 from ledger.states import TaskState
@@ -105,6 +106,7 @@ def import_parsed(
         options=ImportOptions(
             mode=query.mode,
             dry_run=query.dry_run,
+            only_proven=query.ticks == "proven",
             register=query.register_,
             allow_missing_needs=query.allow_missing_needs,
             warnings=parsed.warnings,
@@ -133,9 +135,26 @@ def imported_out(result: ImportResult, *, dry_run: bool) -> dict[str, Any]:
         "diff": asdict(result.diff),
         "matches": [asdict(match) for match in result.matches],
         "ticked": [row["ref"] for row in result.tasks if row["id"] in result.ticked],
+        "lines": describe_lines(result),
         "unchanged": result.unchanged,
         "dry_run": dry_run,
     }
+
+
+def describe_lines(result: ImportResult) -> list[dict[str, Any]]:
+    known = {row["ref"] for row in result.tasks}
+    return [
+        {
+            "line": each.line,
+            "became": each.became,
+            "ref": each.ref if each.ref in known else None,
+            "text": shorten_title(each.text),
+            "note": redacted(each.note),
+            "box": asdict(each.box) if each.box else None,
+            "tick": each.line in result.ticks,
+        }
+        for each in result.lines
+    ]
 
 
 # ---- read

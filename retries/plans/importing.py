@@ -1,4 +1,4 @@
-"""Imports of plans: write the tasks, ask checkpoints, and skip tasks that the file has ticked."""
+"""Imports of plans: write the tasks, ask checkpoints, and compare the file's boxes with them."""
 
 from dataclasses import replace
 
@@ -9,6 +9,7 @@ from ledger.planfile import PlanFile
 from ledger.plans import editing, import_writer
 from ledger.plans.import_diff import DEFAULT_OPTIONS, ImportOptions, ImportResult
 from retries import checkpoints, task_actions
+from retries.plans import ticks
 
 TICKED = "The plan's file marks it as done."
 
@@ -32,4 +33,8 @@ def import_plan(
         if done.ticked:
             task_actions.skip(done.ticked, note=TICKED, stamp=stamp)
             done = replace(done, tasks=editing.list_tasks(done.plan))
-    return done
+    found = ticks.find_ticks(done.lines, done.tasks, only_proven=options.only_proven)
+    agrees = not found.lines and not found.warnings
+    if done.lines and agrees and not options.dry_run:
+        editing.note_agreement(done.plan, now=stamp.at)
+    return replace(done, ticks=found.lines, warnings=[*done.warnings, *found.warnings])

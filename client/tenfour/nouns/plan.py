@@ -1,4 +1,4 @@
-"""`tenfour plan`: list, show, import, rename, confirm, and what changes a plan's state."""
+"""`tenfour plan`: list, show, import, sync, rename, confirm, and what changes a plan's state."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tenfour.client import Client
 from tenfour.display import Screen, describe_task_state
-from tenfour.nouns import plan_commands
+from tenfour.nouns import plan_commands, plan_sync
 from tenfour.nouns.bulk import add_yes
 from tenfour.nouns.columns import Column, Row, computed, identity, plain, state, time, whole
 from tenfour.nouns.noun import Noun, Parser, Verb
@@ -115,6 +115,12 @@ NOUN = Noun(
             "plans:write",
             plan_commands.import_plan,
             plan_commands.add_import_arguments,
+        ),
+        "sync": Verb(
+            "Merge a plan's file, and tick in it what is done.",
+            "plans:write",
+            plan_sync.sync,
+            plan_sync.add_sync_arguments,
         ),
         "pause": make_change("pause", "Start no further tasks of a plan."),
         "resume": make_change("resume", "Start a paused plan's tasks again."),

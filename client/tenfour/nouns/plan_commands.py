@@ -11,6 +11,7 @@ from tenfour.nouns.bulk import add_yes, is_confirmed, is_confirmed_on_terminal
 from tenfour.nouns.columns import Row
 from tenfour.nouns.reading import add_id, add_json
 from tenfour.nouns.rows import Kind, find_id
+from tenfour.plans import ImportOptions
 from tenfour.terminal import OK, REFUSED, note, pretty, say, text_of, wrong_usage
 
 KIND = Kind("/v1/plans", "plan", "plans", names="path")
@@ -20,28 +21,43 @@ def add_import_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE", help="JSON, YAML, XML or Markdown; - reads it from stdin"
     )
-    parser.add_argument(
-        "--agent", metavar="NAME", help="the default agent, for tasks that name none"
-    )
-    parser.add_argument("--ref", metavar="REF", help="the plan's ref, if the file names none")
+    add_reading_options(parser)
     parser.add_argument("--dry-run", action="store_true", help="show what would change")
     parser.add_argument(
         "--mode",
         choices=["create", "merge", "replace"],
         help="for a changed plan: refuse it, add and update tasks, or also abort removed ones",
     )
+    parser.add_argument("--tag", metavar="TAG", help="the tag of a tasks.json of Task Master")
+    parser.add_argument("--json", action="store_true", help="print the whole response")
+
+
+def add_reading_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--agent", metavar="NAME", help="the default agent, for tasks that name none"
+    )
+    parser.add_argument("--ref", metavar="REF", help="the plan's ref, if the file names none")
     parser.add_argument("--register", action="store_true", help="register unknown agents")
     parser.add_argument(
         "--allow-missing-needs", action="store_true", help="wait for plans that are imported later"
     )
-    parser.add_argument("--tag", metavar="TAG", help="the tag of a tasks.json of Task Master")
     parser.add_argument(
         "--pair",
         action="append",
         metavar="FILE=STORED",
         help="which task a merge can't tell: task-2=task-1, task-2=new, or new for all of them",
     )
-    parser.add_argument("--json", action="store_true", help="print the whole response")
+
+
+def read_options(args: argparse.Namespace) -> ImportOptions:
+    """Return what `add_reading_options` has read."""
+    return {
+        "agent": args.agent,
+        "ref": args.ref,
+        "register": args.register or None,
+        "allow_missing_needs": args.allow_missing_needs or None,
+        "pairs": ",".join(args.pair) if args.pair else None,
+    }
 
 
 def add_change_options(parser: argparse.ArgumentParser, verb: str) -> None:
@@ -57,15 +73,10 @@ def add_change_options(parser: argparse.ArgumentParser, verb: str) -> None:
 
 def import_plan(args: argparse.Namespace) -> int:
     """Import a plan; print a line for each changed task, then the plan's id."""
-    options = {
+    options = read_options(args) | {
         "mode": args.mode,
-        "agent": args.agent,
-        "ref": args.ref,
         "dry_run": args.dry_run or None,
-        "register": args.register or None,
-        "allow_missing_needs": args.allow_missing_needs or None,
         "tag": args.tag,
-        "pairs": ",".join(args.pair) if args.pair else None,
     }
     with Client(args.url) as tenfour:
         if args.file == "-":

@@ -1,0 +1,70 @@
+"""Say which boxes of a plan's file the ledger knows to be done."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from ledger.models import Attempt
+from ledger.planfile import FileLine
+from ledger.planfile.model import Became
+from ledger.planfile.outline_lines import read_item
+from ledger.plans.similarity import normalize
+from ledger.redaction import redacted
+from ledger.sql import Row
+from ledger.states import Outcome, TaskState
+from retries.decisions import VERIFIED
+
+
+@dataclass(frozen=True, slots=True)
+class Ticks:
+    """The lines to tick, and what the author of the file should know about others."""
+
+    lines: set[int] = field(default_factory=set)
+    warnings: list[str] = field(default_factory=list)
+
+
+def find_ticks(lines: Iterable[FileLine], rows: Iterable[Row], *, only_proven: bool) -> Ticks:
+    """Return the open boxes of tasks that are done, and of the steps that they had when they ran.
+
+    A step that was added to the file since then was not a part of the work, so it stays open.
+    """
+    done = {row["ref"]: row for row in rows if row["state"] == TaskState.DONE}
+    if only_proven:
+        proven = find_proven(row["id"] for row in done.values())
+        done = {ref: row for ref, row in done.items() if row["id"] in proven}
+    steps = {ref: read_steps(row) for ref, row in done.items()}
+    ticks = Ticks()
+    for each in lines:
+        if each.ref not in done:
+            continue
+        is_new = each.became == Became.STEP and not take_step(each.text, steps[each.ref])
+        if each.box is None:
+            continue
+        if is_new:
+            ticks.warnings.append(
+                f"Line {each.line}: {each.ref} is done, but this step was added after it started."
+            )
+        else:
+            ticks.lines.add(each.line)
+    return ticks
+
+
+def find_proven(task_ids: Iterable[UUID]) -> set[UUID]:
+    """Return the tasks whose check is known to have passed; the others are done by a report."""
+    attempts = Attempt.objects.filter(task__in=list(task_ids), outcome=Outcome.SUCCESS)
+    return set(attempts.filter(decision__reason=VERIFIED).values_list("task_id", flat=True))
+
+
+def read_steps(row: Row) -> Counter[str]:
+    """Return the steps in the action that a task's agent got, as text to compare."""
+    payload = row["payload"] if isinstance(row["payload"], dict) else {}
+    items = map(read_item, str(payload.get("action", "")).splitlines())
+    return Counter(normalize(item.text) for item in items if item)
+
+
+def take_step(text: str, steps: Counter[str]) -> bool:
+    """Remove a step of the file from those that the agent got; return whether it was there."""
+    words = normalize(redacted(text))
+    steps[words] -= 1
+    return steps[words] >= 0
