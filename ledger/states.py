@@ -181,6 +181,7 @@ TASK_MOVES: dict[TaskState, dict[TaskState, tuple[Who, ...]]] = {
     T.QUEUED: {
         T.RUNNING: (AGENT,),
         T.BLOCKED: (AGENT, PERSON),
+        T.DONE: (PERSON, PRODUCER),  # ticked in its plan's file
         T.SKIPPED: (PERSON,),
         T.ABORTED: (PERSON, PRODUCER),
     },
@@ -197,6 +198,7 @@ TASK_MOVES: dict[TaskState, dict[TaskState, tuple[Who, ...]]] = {
         T.RUNNING: (AGENT,),
         T.BLOCKED: (AGENT, PERSON),
         T.ESCALATED: (PERSON,),  # undo of an answer
+        T.DONE: (PERSON, PRODUCER),  # ticked in its plan's file
         T.SKIPPED: (PERSON,),
         T.ABORTED: (PERSON, PRODUCER),
     },
@@ -204,6 +206,7 @@ TASK_MOVES: dict[TaskState, dict[TaskState, tuple[Who, ...]]] = {
         T.QUEUED: (CLOCK, AGENT, PERSON),
         T.RETRY: (PERSON,),
         T.ESCALATED: (AGENT, CLOCK, PERSON),  # a checkpoint whose last need is met
+        T.DONE: (PERSON, PRODUCER),  # ticked in its plan's file
         T.FAILED: (PERSON, CLOCK),
         T.SKIPPED: (PERSON,),
         T.ABORTED: (PERSON, PRODUCER),
@@ -240,9 +243,11 @@ BLOCKED_MOVES: dict[BlockedReason, dict[Who, tuple[TaskState, ...]]] = {
 
 
 # the moves that a party makes only through something else: a person by skipping a task that this
-# one needs or by accepting one without proof, a producer by aborting the plan
+# one needs or by accepting one without proof, a producer by aborting the plan, either by importing
+# a file in which it is ticked
 INDIRECT_MOVES: dict[TaskState, dict[Who, tuple[TaskState, ...]]] = {
-    T.QUEUED: {PERSON: (T.BLOCKED,)},
+    T.QUEUED: {PERSON: (T.BLOCKED, T.DONE), PRODUCER: (T.DONE,)},
+    T.RETRY: {PERSON: (T.DONE,), PRODUCER: (T.DONE,)},
     T.ESCALATED: {PRODUCER: (T.ABORTED,), PERSON: (T.DONE,)},
 }
 

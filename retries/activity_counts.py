@@ -37,7 +37,9 @@ SUMS = {
     "attempts": "count(a.id)",
     "attempts_failed": f"count(a.id) filter (where a.outcome = '{Outcome.FAILURE}')",
     "busy_s": "coalesce(sum(extract(epoch from a.ended_at - a.started_at)), 0)",
-    "tasks_done": f"count(*) filter (where e.kind = '{Kind.TASK_COMPLETED}')",
+    # not those that a plan's file has ticked: no agent did them
+    "tasks_done": f"count(*) filter (where e.kind = '{Kind.TASK_COMPLETED}'"
+    " and not e.data ? 'ticked')",
     "tasks_done_first": f"count(*) filter (where e.kind = '{Kind.TASK_COMPLETED}'"
     " and a.number = 1)",
     "tasks_failed": f"count(*) filter (where e.kind = '{Kind.TASK_FAILED}')",

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import Count, Q, QuerySet
 from psycopg.types.json import Jsonb
 
-from ledger import journal, sql, tasks
+from ledger import journal, needs, sql, tasks
 from ledger.journal import Kind, Stamp
 from ledger.models import Need, Task
 from ledger.moves import resume_skipped, task_to
@@ -112,6 +112,29 @@ def skip(
     lifecycle.withdraw(skipped, stamp=stamp)
     checkpoints.open_questions_after(skipped, stamp=stamp)
     return skipped
+
+
+COMPLETE = f"""with {TrustedCaller.cte}, moved as ({
+    task_to(TaskState.DONE, where=f"t.id = any(%(ids)s) and t.state <> '{TaskState.RUNNING}'")
+}), journaled as ({
+    journal.insert("moved", kind=f"'{Kind.TASK_COMPLETED}'", subject="task", data="%(data)s")
+})
+select id from moved"""
+
+
+@sql.atomic
+def complete_ticked(ids: Iterable[UUID], *, note: str, stamp: Stamp) -> list[UUID]:
+    """Complete waiting tasks that their plan's file marks as done; return the ids of those.
+
+    No attempt has done them, so no agent is credited with them.
+    """
+    known = TrustedCaller(stamp.actor, request_id=stamp.request_id)
+    data = Jsonb({"ticked": True} | noted(note))
+    rows = sql.run(COMPLETE, ids=lock_with_questions(ids), data=data, now=stamp.at, **known.params)
+    done = [row["id"] for row in rows]
+    needs.meet(done, caller=known, now=stamp.at)
+    checkpoints.open_questions_after(done, stamp=stamp)
+    return done
 
 
 @dataclass(frozen=True, slots=True)

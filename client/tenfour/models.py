@@ -197,7 +197,7 @@ class ImportedPlan(PlanWithTasks):
     diff: Json = field(default_factory=dict)
     # why a task of the file is a stored one, where another ref or a similar text says so
     matches: tuple[Json, ...] = field(default=(), metadata={"read": tuple})
-    # refs of tasks that are skipped because the file marks them as done
+    # refs of waiting tasks that are done now because the file marks them as done
     ticked: tuple[str, ...] = field(default=(), metadata={"read": tuple})
     # what became of each line that looks like work, and its box
     lines: tuple[Json, ...] = field(default=(), metadata={"read": tuple})

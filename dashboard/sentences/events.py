@@ -164,6 +164,8 @@ def describe_task_event(event: Event, about: EventSubject) -> EventSentence:
         return EventSentence("n-agents", actor, "reassigned", "", quote, tail, note)
     if event.kind == Kind.TASK_COMPLETED and event.data.get("answer"):
         return EventSentence("s-done", actor, "accepted", "green", quote, " as done", note)
+    if event.kind == Kind.TASK_COMPLETED and event.data.get("ticked"):
+        return EventSentence("s-done", actor, "ticked", "green", quote, " in the plan’s file", note)
     if event.kind in BY_ACTOR:
         icon, does, tail = BY_ACTOR[Kind(event.kind)]
         return EventSentence(icon, actor, does, "", quote, tail, note)

@@ -80,6 +80,8 @@ def describe_cause(event: Event, *, agent: str) -> str:
     data, who = event.data, event.actor_name or event.actor_type
     if data.get("answer") in ANSWERS:
         return f"{who} {ANSWERS[data['answer']]}"
+    if event.kind == Kind.TASK_COMPLETED and data.get("ticked"):
+        return f"{who} imported a file that marks it as done"
     if event.kind in BY_AGENT:
         attempt = f", attempt {data['attempt']}" if data.get("attempt") else ""
         return f"{BY_AGENT[Kind(event.kind)]} by {agent}{attempt}"

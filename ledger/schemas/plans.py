@@ -241,7 +241,7 @@ class ImportedOut(PlanWithTasksOut):
         description="tasks of the file that are stored under another ref, or were guessed"
     )
     ticked: list[str] = Field(
-        description="refs of waiting tasks that are skipped because the file marks them as done"
+        description="refs of waiting tasks that are done now because the file marks them as done"
     )
     lines: list[FileLineOut] = Field(
         description="what became of each line of a Markdown file that looks like work"

@@ -20,7 +20,7 @@ def import_plan(
 ) -> ImportResult:
     """Import a plan with `ledger.plans.import_writer`, and do what follows from it.
 
-    Checkpoints without needs ask at once. A waiting task that the file marks as done is skipped: no
+    Checkpoints without needs ask at once. A waiting task that the file marks as done is done: no
     agent does it again, and nothing claims that an attempt has proven it.
     """
     done = import_writer.import_plan(project, planfile, options=options, stamp=stamp)
@@ -31,7 +31,7 @@ def import_plan(
         ]
         checkpoints.open_questions(asking, stamp=stamp)
         if done.ticked:
-            task_actions.skip(done.ticked, note=TICKED, stamp=stamp)
+            task_actions.complete_ticked(done.ticked, note=TICKED, stamp=stamp)
             done = replace(done, tasks=editing.list_tasks(done.plan))
     found = ticks.find_ticks(done.lines, done.tasks, only_proven=options.only_proven)
     agrees = not found.lines and not found.warnings

@@ -111,7 +111,7 @@ def changes(done: ImportedPlan) -> list[str]:
         lines.append(f"changed    {ref}  {', '.join(names)}")
     for what in ("untouched", "left", "aborted"):
         lines += [f"{what:10} {ref}" for ref in diff.get(what, ())]
-    lines += [f"skipped    {ref}  done in the file" for ref in done.ticked]
+    lines += [f"done       {ref}  ticked in the file" for ref in done.ticked]
     for match in done.matches:
         sign = "guessed" if match["is_guess"] else "same"
         lines.append(

@@ -14,6 +14,7 @@ from ledger.audit import audit
 from ledger.errors import Invalid
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Event, Plan, Project, Task
+from ledger.needs import fetch_skipped_needs
 from ledger.plans.identity import PlanAmbiguous
 from ledger.plans.import_diff import ImportOptions, ImportResult
 from ledger.plans.similarity import CERTAIN, NEAR, POSSIBLE, normalize, similarity
@@ -181,18 +182,20 @@ def test_duplicates_are_told_apart_by_what_stands_below_them(agent: Agent) -> No
     assert len(rows()) == 4
 
 
-def test_f27_a_task_that_is_ticked_in_the_file_is_skipped(agent: Agent) -> None:
+def test_f27_a_task_that_is_ticked_in_the_file_is_done(agent: Agent) -> None:
     """PLN-6: no agent does it again, and the journal says why."""
     create("# P\n\n- [ ] A\n- [ ] B\n- [ ] C\n")
     done = merge("# P\n\n- [x] A\n- [ ] B\n- [ ] C\n")
     assert rows() == {
-        "task-1": ("A", S.SKIPPED),
+        "task-1": ("A", S.DONE),
         "task-2": ("B", S.QUEUED),
         "task-3": ("C", S.BLOCKED),
     }
-    assert [row["state"] for row in done.tasks][:2] == [S.SKIPPED, S.QUEUED]
-    event = Event.objects.get(kind="task.skipped")
-    assert event.data["note"] == "The plan's file marks it as done."
+    assert [row["state"] for row in done.tasks][:2] == [S.DONE, S.QUEUED]
+    event = Event.objects.get(kind="task.completed")
+    assert event.data == {"ticked": True, "note": "The plan's file marks it as done."}
+    dependent = Task.objects.get(ref="03-01:task-2").pk
+    assert not fetch_skipped_needs([dependent])[dependent]
     assert list(audit()) == []
 
 
@@ -200,7 +203,7 @@ def test_all_ticked(agent: Agent) -> None:
     create(listed("A", "B"))
     do(agent, "03-01:task-1")
     merge("# P\n\n- [x] A\n- [x] B\n")
-    assert rows() == {"task-1": ("A", S.DONE), "task-2": ("B", S.SKIPPED)}
+    assert rows() == {"task-1": ("A", S.DONE), "task-2": ("B", S.DONE)}
     with pytest.raises(Invalid, match="all its 1 tasks as done"):
         planfile_ = planfile.parse(b"- [x] A", agent="coder", ref="03-02").plan
         importing.import_plan(
