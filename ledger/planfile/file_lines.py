@@ -87,7 +87,8 @@ def read_notes(warnings: Sequence[str]) -> dict[int, str]:
     for warning in warnings:
         if match := NAMED.match(warning):
             first, last = int(match[1]), int(match[2] or match[1])
-            notes |= dict.fromkeys(range(first, min(last, first + 100_000) + 1), match[3])
+            why = match[3].removesuffix(": not imported.")
+            notes |= dict.fromkeys(range(first, min(last, first + 100_000) + 1), why)
     return notes
 
 

@@ -15,6 +15,8 @@ from retries.plans import aborting
 from tests.browser.conftest import Visitor, assert_whole, assert_whole_as_it_is
 from tests.dashboard.plans.conftest import IMPORT, MARKDOWN, form
 from tests.dashboard.worked import claimed, failed, make_plan
+from tests.ledger.plans.test_identity import create, merge
+from tests.ledger.plans.test_import_writer import do
 
 HOSTILE = "<script>document.title = 'owned'</script>" + "w" * 150
 FILE = f"""ref: 07-01
@@ -44,6 +46,17 @@ def test_the_pages_are_whole(visit: Callable[..., Visitor], plan: Plan) -> None:
     one = f"/plans/{plan.pk}/"
     for path in ("/plans/", "/plans/?q=state:paused", one, f"{one}?ask=abort", "/plans/import/"):
         assert_whole(visitor, path)
+
+
+def test_what_became_of_a_file_is_whole(visit: Callable[..., Visitor], coder: Agent) -> None:
+    create(f"# P\n\n- [ ] {HOSTILE}\n  - [ ] {HOSTILE}\n- [x] Two\n- [ ] Three\n<!-- - [ ] 4 -->\n")
+    do(coder, "03-01:task-1")
+    merge(f"# P\n\n- [ ] {HOSTILE}\n  - [ ] {HOSTILE}\n- [x] Two\n<!-- - [ ] 4 -->\n")
+    path = f"/plans/{Plan.objects.get().pk}/"
+    page = assert_whole(
+        visit().signed_in(), path, act=lambda page: page.locator("#file-lines summary").click()
+    )
+    expect(page.locator("#file-lines li")).to_have_count(4)
 
 
 def test_one_is_stopped_by_its_key(visit: Callable[..., Visitor], plan: Plan) -> None:

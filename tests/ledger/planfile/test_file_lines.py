@@ -50,7 +50,7 @@ def test_each_line_that_looks_like_work_is_accounted_for() -> None:
         (13, "check", "task-1", ""),
     ]
     notes = {line.line: line.note for line in read(TEXT) if line.note}
-    assert notes == {7: "1 item in a comment: not imported."}
+    assert notes == {7: "1 item in a comment"}
 
 
 @pytest.mark.parametrize(
