@@ -5,4 +5,5 @@ from ledger.planfile.model import FileLine as FileLine
 from ledger.planfile.model import PlanFile as PlanFile
 from ledger.planfile.model import PlanTask as PlanTask
 from ledger.planfile.reading import ParsedPlan as ParsedPlan
+from ledger.planfile.reading import decode as decode
 from ledger.planfile.reading import parse as parse

@@ -68,12 +68,17 @@ KINDS: dict[type, str] = {
 
 
 def canonical(
-    value: Any, *, order: str = PARALLEL, agent: str = "", origins: Sequence[Origin] = ()
+    value: Any,
+    *,
+    order: str = PARALLEL,
+    agent: str = "",
+    origins: Sequence[Origin] = (),
+    lines: Sequence[int] = (),
 ) -> PlanFile:
     """Return the canonical plan for a mapping in the format of docs/plans.md.
 
-    `order` is the file format's default, `agent` the default agent for tasks that name none, and
-    `origins` what the file says of each task beside its content.
+    `order` is the file format's default, `agent` the default agent for tasks that name none,
+    `origins` what the file says of each task beside its content, and `lines` where each one begins.
 
     Raises Invalid, BadRef, DuplicateRef, UnknownNeed and DependencyCycle, each with a pointer.
     """
@@ -91,9 +96,22 @@ def canonical(
     check_count(len(items), len(items) - len(done))
     defaults = {name: value[name] for name in DEFAULTS if value.get(name) is not None}
     defaults.setdefault("agent", agent)
-    read = [read_task(item, n, plan=ref, defaults=defaults) for n, item in enumerate(items)]
+    read = [
+        read_done_task(item, plan=ref, origin=origins[n])
+        if n in done
+        else read_task(item, n, plan=ref, defaults=defaults)
+        for n, item in enumerate(items)
+    ]
     if origins:
-        read = [replace(task, origin=each) for task, each in zip(read, origins, strict=True)]
+        read = [
+            task if origin.is_done else replace(task, origin=origin)
+            for task, origin in zip(read, origins, strict=True)
+        ]
+    elif lines:
+        read = [
+            replace(task, origin=replace(task.origin, line=line))
+            for task, line in zip(read, lines, strict=True)
+        ]
     check_refs(read)
     finished = tuple(task for n, task in enumerate(read) if n in done)
     tasks = drop_needs([task for n, task in enumerate(read) if n not in done], finished)
@@ -156,6 +174,19 @@ def read_task(item: Any, n: int, *, plan: str, defaults: Mapping[str, Any]) -> P
         idempotent=read_value(task, "idempotent", bool, True, at),
         non_retryable=read_value(task, "non_retryable", bool, False, at),
         origin=Origin(place=n, number=own_ref, is_id=bool(own_ref)),
+    )
+
+
+def read_done_task(item: Mapping[str, Any], *, plan: str, origin: Origin) -> PlanTask:
+    """Return a task that a file marks as done: an import reads only what identifies it."""
+    action = {"action": item["action"]} if item.get("action") else {}
+    return PlanTask(
+        ref=f"{plan}:{item['ref']}",
+        agent="",
+        type=AUTO,
+        title=item["title"],
+        payload={**item.get("payload", {}), **action},
+        origin=origin,
     )
 
 

@@ -6,16 +6,25 @@ Strict XML is tried first. Most plans in the wild are not well-formed (`List<T>`
 
 import re
 import textwrap
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError
 
 from defusedxml import DefusedXmlException
 from defusedxml import ElementTree as safe
 
-from ledger.errors import Invalid
+from ledger.errors import BadRequest, Invalid
 from ledger.planfile.canonical import SEQUENTIAL
-from ledger.planfile.front_matter import PLAN_ATTRIBUTES, read_front_matter, split_front_matter
+from ledger.planfile.fences import mask_fences
+from ledger.planfile.front_matter import (
+    ONE_PLAN,
+    PLAN_ATTRIBUTES,
+    names_plan,
+    read_front_matter,
+    refuse_second_plan,
+    split_front_matter,
+)
 from ledger.planfile.markup_scanner import (
     MOST_PARTS,
     NO_DOCTYPE,
@@ -32,7 +41,9 @@ from ledger.planfile.markup_scanner import (
 )
 from ledger.planfile.model import TASK_REF, TITLE_LENGTH, LineErrors, shorten_title
 from ledger.planfile.outline import NO_TASKS, read_outline
-from ledger.planfile.values import RawPlan
+from ledger.planfile.outline_lines import read_item
+from ledger.planfile.task_lists import describe_lines
+from ledger.planfile.values import RawPlan, normalize_breaks
 from ledger.planfile.verification import describe_verification
 from ledger.text import truncate
 
@@ -52,6 +63,7 @@ NEEDS = ("needs", "depends_on", "depends-on", "dependencies")
 NO_REF = ("none", "n/a", "-", "—")
 PLAN_ELEMENTS = ("title", "objective", "needs", "depends_on")
 BOOLEANS = {"true": True, "false": False}
+PLAN_START = re.compile(r"<plan\b([^<>]{0,4000})>", re.I)
 AUTOMATED = re.compile(r"</?automated\s{0,20}>", re.I)
 INTEGER = re.compile(r"-?[0-9]{1,9}")
 MOST_OPTIONS = 50
@@ -88,7 +100,10 @@ def read_plan_element(root: Element) -> dict[str, Any]:
 
 def scan_plan_element(text: str, markup: TaskMarkup) -> dict[str, Any]:
     """Return the plan's own values from a document that is not well-formed."""
-    opening = re.search(r"<plan\b([^<>]*)>", text, re.I)
+    opening = PLAN_START.search(text)
+    if opening and (second := PLAN_START.search(text, opening.end())):
+        line = text.count("\n", 0, second.start()) + 1
+        raise Invalid("", f"Line {line} begins a second plan. {ONE_PLAN}")
     # Leave the tasks out: their titles are not the plan's.
     starts = [0, *(task.end for task in markup.tasks)]
     ends = [*(task.start for task in markup.tasks), len(text)]
@@ -119,10 +134,19 @@ def read_markdown(text: str) -> RawPlan:
     """Read YAML front matter, then prose with `<task>` elements, headings, or a checklist."""
     text = normalize_breaks(text)
     front, body = split_front_matter(text)
-    header, warnings = read_front_matter(front) if front else ({}, [])
+    header: dict[str, Any] = {}
+    warnings: list[str] = []
+    if front:
+        try:
+            header, warnings = read_front_matter(front)
+        except (BadRequest, Invalid):
+            if names_plan(front):
+                raise
+            # Two rules across the page, or another tool's notes.
+            body, warnings = text, ["The lines between the first two '---' were read as text."]
     before = text[: len(text) - len(body)].count("\n")
     lines = body.split("\n")
-    refuse_doctype(lines, skipped=before)
+    refuse_second_plan(lines, before)
     masked = mask_code(body)
     if heading := HEADING.search(masked):
         title = body[heading.start(1) : heading.end()]
@@ -131,9 +155,29 @@ def read_markdown(text: str) -> RawPlan:
         header.setdefault("objective", textwrap.dedent(objective).strip())
     if not TASK_START.search(masked):
         return read_outline(lines, header=header, warnings=warnings, skipped=before)
+    refuse_doctype(lines, skipped=before)
     markup = scan_tasks(body, skipped=before)
-    markup.warnings = check_well_formed(body, markup) + markup.warnings + warnings
+    markup.warnings = check_well_formed(body, markup) + markup.warnings
+    if items := find_items_outside(lines, markup, before):
+        markup.warnings.append(f"Not imported, outside of the tasks: {describe_lines(items)}.")
+    markup.warnings += warnings
     return assemble_plan(header, markup)
+
+
+def find_items_outside(lines: Sequence[str], markup: TaskMarkup, skipped: int) -> list[int]:
+    """Return the lines of open items that belong to no `<task>`."""
+    fenced = mask_fences(lines)
+    found, at = [], 0
+    tasks = deque(markup.tasks)
+    for n, line in enumerate(lines):
+        while tasks and tasks[0].end <= at:
+            tasks.popleft()
+        is_inside = bool(tasks) and tasks[0].start <= at
+        item = None if is_inside or fenced[n] else read_item(line)
+        if item and item.text and not item.is_done:
+            found.append(skipped + n + 1)
+        at += len(line) + 1
+    return found
 
 
 def check_well_formed(body: str, markup: TaskMarkup) -> list[str]:
@@ -144,10 +188,6 @@ def check_well_formed(body: str, markup: TaskMarkup) -> list[str]:
         except (ParseError, RecursionError, Invalid) as error:
             return [malformed_warning(error, skipped=task.line - 1)]
     return []
-
-
-def normalize_breaks(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def assemble_plan(header: dict[str, Any], markup: TaskMarkup) -> RawPlan:
@@ -167,7 +207,12 @@ def assemble_plan(header: dict[str, Any], markup: TaskMarkup) -> RawPlan:
                 raise Invalid(place, f"Task {n + 1}: {detail}")
             errors.add(element.line, detail)
     errors.check()
-    return RawPlan(header | {"tasks": tasks}, SEQUENTIAL, tuple(dict.fromkeys(markup.warnings)))
+    return RawPlan(
+        header | {"tasks": tasks},
+        SEQUENTIAL,
+        tuple(dict.fromkeys(markup.warnings)),
+        lines=tuple(element.line for element in markup.tasks),
+    )
 
 
 def malformed_warning(error: Exception, *, skipped: int = 0) -> str:

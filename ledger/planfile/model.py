@@ -20,6 +20,7 @@ ACTION_BYTES = 65_536
 PART_LENGTH = 64
 TITLE_LENGTH = 200
 MOST_LINE_ERRORS = 100
+PRIORITIES = {"critical": 20, "high": 10, "medium": 0, "low": -10}
 
 R = TypeVar("R", bound=Refusal)
 
@@ -238,8 +239,8 @@ class PlanTask:
 class PlanFile:
     """A whole plan; all its tasks wait for `needs`, which holds full refs of tasks or plans.
 
-    `done` are the tasks that the file marks as done; an import adds none of them. `lines` has each
-    line that looks like work, in a format with lines.
+    `done` are the tasks that the file marks as done; an import adds none of them, and their titles
+    are whole. `lines` has each line that looks like work, in a format with lines.
     """
 
     ref: str
@@ -262,7 +263,7 @@ class PlanFile:
         """Return a hash that does not depend on the format the plan was written in."""
         source = self.source
         if self.done:
-            source["done"] = [(task.ref, task.title) for task in self.done]
+            source["done"] = [(task.ref, truncate(task.title, TITLE_LENGTH)) for task in self.done]
         text = json.dumps(source, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 

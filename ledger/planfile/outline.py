@@ -27,7 +27,7 @@ from ledger.planfile.outline_lines import (
     read_title,
     width,
 )
-from ledger.planfile.outline_tasks import Criteria, Entry, build_tasks
+from ledger.planfile.outline_tasks import MOST_NAMED, Criteria, Entry, build_tasks
 from ledger.planfile.task_lists import suggest_ref
 from ledger.planfile.values import RawPlan
 
@@ -55,7 +55,8 @@ def read_outline(
         scan.run()
     warnings += scan.warnings
     if not scan.entries:
-        raise Invalid("/tasks", NO_TASKS)
+        unread = [each for each in scan.warnings if each.startswith("Line")]
+        raise Invalid("/tasks", " ".join([NO_TASKS, *unread[:MOST_NAMED]]))
     errors = LineErrors()
     tasks, origins = build_tasks(
         scan.entries, scan.criteria, errors, warnings, notes=scan.read_notes()
@@ -104,6 +105,7 @@ class Scan:
         self.entries: list[Entry] = []
         self.opened: list[Entry] = []
         self.sections: list[Section] = []
+        self.path: tuple[int, ...] = ()  # their lines
         self.checks: Criteria | None = None  # the list of checks that is being read
         self.checks_level = 0
         self.criteria: list[Criteria] = []
@@ -125,10 +127,6 @@ class Scan:
                 self.add_text(n, line)
             self.is_blank = not line.strip()
 
-    @property
-    def path(self) -> tuple[int, ...]:
-        return tuple(section.line for section in self.sections)
-
     def read_notes(self) -> str:
         return "\n".join(self.notes).strip()[:NOTES_LENGTH]
 
@@ -148,6 +146,7 @@ class Scan:
             self.checks = None
         while self.sections and self.sections[-1].level >= level:
             self.sections.pop()
+        self.path = tuple(section.line for section in self.sections)
         self.count += 1
         if match:
             title = read_title(match[3], number=match[2] or "")
@@ -161,6 +160,7 @@ class Scan:
             title_text = text.strip("#*_ ")
             is_notes = bool(NOTES.match(title_text))
             self.sections.append(Section(self.skipped + n + 1, level, title_text, is_notes))
+            self.path = (*self.path, self.skipped + n + 1)
 
     def begin_checks(self, level: int) -> None:
         self.checks, self.checks_level = Criteria(self.path), level
@@ -188,12 +188,14 @@ class Scan:
             self.opened.pop()
         if self.checks and not self.opened:
             self.checks.add(item.text, self.skipped + n + 1)
-        elif self.opened and not (self.opened[-1].done and not item.is_done):
+            return
+        if self.opened and not (self.opened[-1].done and not item.is_done):
             self.add_line(self.opened[-1], n, line)
-        elif item.text or self.has_text_below(n, item.indent):
+            return
+        title = read_title(item.text)
+        if title.text or title.number or self.has_text_below(n, item.indent):
             # An open item below one that is done is a task of its own.
             parent = self.opened[-1] if self.opened else None
-            title = read_title(item.text)
             title.is_done |= item.is_done
             title.is_optional |= item.is_optional
             entry = self.add_entry(n, item.indent, title)

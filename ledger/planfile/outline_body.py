@@ -1,14 +1,14 @@
 """Read the text below a task of an outline: its fields, its steps, and its status (pure)."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 from ledger.planfile.fences import mask_fences
-from ledger.planfile.outline_lines import HEADING, is_criteria, is_done_status, read_item
+from ledger.planfile.outline_lines import HEADING, is_criteria, is_done_status, read_item, width
 
 FIELD = re.compile(
-    r"[ \t]*(?:[-*+][ \t]+|#{1,6}[ \t]+)?[*_]{0,3}(files|depends(?: on)?|dependencies|needs|"
+    r"([ \t]*)([-*+][ \t]+|#{1,6}[ \t]+)?[*_]{0,3}(files|depends(?: on)?|dependencies|needs|"
     r"blocked by|verify|verification|done when|acceptance criteria|definition of done|agent)"
     r"[*_]{0,3}:[*_]{0,3}[ \t]*(.*)",
     re.I,
@@ -27,7 +27,7 @@ FIELDS = {
     "definition of done": "done",
     "agent": "agent",
 }
-BULLET = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,3}[.)])[ \t]+(.*)")
+BULLET = re.compile(r"([ \t]*)(?:[-*+]|[0-9]{1,3}[.)])[ \t]+(.*)")
 LABEL = re.compile(r"[ \t]*[*_]{2,3}([^*_]{3,60})[*_]{2,3}:?[ \t]*$")
 PATH = re.compile(
     r"(?:(?:create|modify|test|delete|rename|update|add|edit)[^:`]{0,20}:)? *(.*)", re.I
@@ -55,10 +55,15 @@ class Body:
 
 
 def read_body(lines: Sequence[str]) -> Body:
-    """Return fields such as `**Files:**` with their text, or with the list that follows them."""
-    fenced = mask_fences(lines)
+    """Return fields such as `**Files:**` with their text, or with the list that follows them.
+
+    The list of a field that is an item itself is deeper than this item.
+    """
     body = Body()
-    name = ""
+    if not lines:
+        return body
+    fenced = mask_fences(lines)
+    name, above = "", -1
     status = None
     for n, line in enumerate(lines):
         if fenced[n]:
@@ -68,14 +73,18 @@ def read_body(lines: Sequence[str]) -> Body:
         bullet = BULLET.match(line)
         if status is None and (status := is_done_status(line)):
             body.is_done = True
+        if bullet and width(bullet[1]) <= above:
+            name = ""
         if match:
-            name = FIELDS[match[1].lower()]
-            if match[2].strip():
-                body.fields.setdefault(name, []).append(match[2].strip())
+            name = FIELDS[match[3].lower()]
+            above = width(match[1]) if (match[2] or "#")[0] != "#" else -1
+            if text := match[4].strip():
+                body.fields.setdefault(name, []).append(text)
+                name = "" if name == "needs" else name
         elif names_criteria(line):
-            name = "done"
+            name, above = "done", -1
         elif name == "done" and (item or bullet):
-            text = item.text if item else bullet[1] if bullet else ""
+            text = item.text if item else bullet[2] if bullet else ""
             body.fields.setdefault(name, []).append(text.strip())
             body.checks.append(n)
         elif item:
@@ -84,7 +93,7 @@ def read_body(lines: Sequence[str]) -> Body:
             body.done_steps += item.is_done
             body.open_steps += not item.is_done
         elif name and bullet:
-            body.fields.setdefault(name, []).append(bullet[1].strip())
+            body.fields.setdefault(name, []).append(bullet[2].strip())
         elif line.strip():
             name = ""
     return body
@@ -104,8 +113,10 @@ def read_path(text: str) -> str:
     return rest.partition("`")[0] if ticked else (path[1] if path else text).strip()
 
 
-def read_needs(values: Sequence[str], line: int, warnings: list[str]) -> list[str]:
-    """Return the numbers of the needed tasks, or the refs of other plans.
+def read_needs(
+    values: Sequence[str], line: int, warnings: list[str], *, labels: Container[str] = ()
+) -> list[str]:
+    """Return the numbers or labels of the needed tasks, or the refs of other plans.
 
     A text that names no task is left to the order of the tasks.
     """
@@ -114,7 +125,7 @@ def read_needs(values: Sequence[str], line: int, warnings: list[str]) -> list[st
         text = value.strip("`*_. ()[]\t")
         if text.lower() in NOTHING:
             continue
-        if PLAN_NEEDED.fullmatch(text):
+        if text in labels or PLAN_NEEDED.fullmatch(text):
             needs.append(text)
         elif match := NEEDED.match(text):
             needs.append(match[1])

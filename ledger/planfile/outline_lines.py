@@ -15,10 +15,16 @@ DONE_MARKS = frozenset("xX✓✔✅☑")
 BOX = re.compile(
     r"([\s>]*)(?:([-*+•–—]|[0-9]{1,4}[.)])(\s*))?\[([^\[\]]{0,4})\](\*?)(?![(:\[])(\s*)(.*)", re.S
 )
+# **[ ]** x, **`[x]`** x, and **[ ] x**
+EMPHASIZED_BOX = re.compile(
+    r"([\s>]*(?:(?:[-*+•–—]|[0-9]{1,4}[.)])\s+)?)(`?[*_][*_`]{0,5})(\[[^\[\]]{0,4}\])[*_`]{0,6}(?=\s)"
+)
 # ☐ and ⬜ are open, ☑ is done, ☒ is either; reads at most LOOK characters.
 DRAWN_BOX = re.compile(r"([\s>]*)(?:[-*+•]|[0-9]{1,4}[.)])?\s*([☐☑☒⬜🔲])\ufe0f?\s*(\S.*)", re.S)
 DRAWN = frozenset("☐☑☒⬜🔲")
 STRAY_BOX = re.compile(r"\[ ?\](?!\()")
+CODE_BOX = re.compile(r"[\s>]*(?:[-*+]\s+)?`\[ ?\]`\s")
+CLOSING = re.compile(r"(?<=\S)\*\*(?![\w*])")
 INLINE_CODE = re.compile(r"`[^`\n]*`")
 UNSEEN = "\ufeff\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
@@ -48,6 +54,7 @@ DONE_STATUS = re.compile(
     rf"[*_`]{{0,3}}[.!]?(?:\s*{TICK})?(?:\s*(?:[-–—(,]|on\b|at\b)?\s*[0-9][0-9./: T-]*\)?)?",
     re.I,
 )
+MARKED = re.compile(r"[\[(✅☑✔✓]|DONE|COMPLETE")  # what all the marks below have
 PARALLEL = re.compile(r"\[P\]\s*")
 STORY = re.compile(r"\[((?:US|Story )[0-9]{1,4})\]\s*", re.I)
 # This reads at most LOOK characters.
@@ -91,7 +98,7 @@ def read_item(line: str) -> ItemLine | None:
 
     A link, a footnote, and a word in brackets are no boxes; a mark that is not known is open.
 
-    >>> [read_item(line).text for line in ("- [ ] a", "-[ ] a", "- []a", "1. [>] a", "[x] a")]
+    >>> [read_item(line).text for line in ("- [ ] a", "-[ ] a", "- []a", "1. [>] a", "**[x]** a")]
     ['a', 'a', 'a', 'a', 'a']
     >>> [read_item(line) for line in ("- [a](b)", "- [a]: b", "- [abc] d", "[a] b", "- [T]ype")]
     [None, None, None, None, None]
@@ -102,7 +109,10 @@ def read_item(line: str) -> ItemLine | None:
         if drawn := DRAWN_BOX.match(line.lstrip(UNSEEN)[:LOOK]):
             return ItemLine(width(drawn[1]), "x" if drawn[2] == "☑" else " ", drawn[3].strip())
         return None
-    match = BOX.match(line.lstrip(UNSEEN))
+    line = line.lstrip(UNSEEN)
+    match = BOX.match(line)
+    if not match and (bold := EMPHASIZED_BOX.match(line)):
+        match = BOX.match(bold[1] + bold[3] + line[bold.end() :])
     if not match:
         return None
     indent, bullet, gap, box, star, space, text = match.groups()
@@ -146,6 +156,9 @@ story='US1', needs='T003')
     if not number and (match := NUMBER.match(title.text)):
         title.number = next(filter(None, match.groups()[:3]), "")
         title.text = match[4]
+    if not MARKED.search(title.text):
+        title.text = strip_emphasis(title.text.strip("# ") + rest)
+        return title
     if PARALLEL.search(title.text):
         title.is_parallel, title.text = True, PARALLEL.sub("", title.text, count=1)
     if story := STORY.search(title.text):
@@ -156,8 +169,22 @@ story='US1', needs='T003')
         title.needs, title.text = needs[1], DEPENDS.sub("", title.text, count=1)
     bare = DONE_WORD.sub("", title.text.strip("# "))
     title.is_done = bare != title.text.strip("# ")
-    title.text = (bare + rest).strip("*_ \t\u00a0" + UNSEEN)
+    title.text = strip_emphasis(bare + rest)
     return title
+
+
+def strip_emphasis(text: str) -> str:
+    """Return a text without the marks around it; the underscore of `_meta.url` is a part of it.
+
+    >>> [strip_emphasis(text) for text in ("**Add x**: y", "_Add x_", "_meta.url", "____")]
+    ['Add x: y', 'Add x', '_meta.url', '']
+    """
+    text = text.strip("* \t\u00a0" + UNSEEN)
+    if text.count("**") == 1:
+        text = CLOSING.sub("", text)
+    if text[:1] == text[-1:] == "_" or not text.strip("_"):
+        text = text.strip("*_ ")
+    return text
 
 
 def is_done_status(line: str) -> bool | None:
@@ -266,4 +293,4 @@ def looks_like_work(line: str) -> bool:
 
 def has_stray_box(line: str) -> bool:
     """Whether a line that is no item has an empty box, as cells of tables have."""
-    return "[" in line and bool(STRAY_BOX.search(INLINE_CODE.sub("", line)))
+    return "[" in line and bool(STRAY_BOX.search(INLINE_CODE.sub("", line)) or CODE_BOX.match(line))

@@ -10,13 +10,16 @@ from ledger.errors import Invalid
 from ledger.planfile.model import ACTION_BYTES, MOST_TASKS, LineErrors, Origin, shorten_title
 from ledger.planfile.outline_body import Body, read_body, read_needs, read_path
 from ledger.planfile.outline_lines import Title
-from ledger.planfile.task_lists import give_refs, plain_number, warn_of_done
+from ledger.planfile.task_lists import describe_lines, give_refs, plain_number, warn_of_done
 from ledger.planfile.verification import describe_verification
 from ledger.text import truncate
 
 MOST_NAMED = 20
 NOTED_BYTES = 1_048_576
 ACCEPTANCE = re.compile(r"[(\[]ACs?:? ?#?([0-9][0-9, #AC-]{0,60})[)\]]", re.I)
+# What a title begins with in files that name their tasks by words: CORE-3, AUTH-2.1
+LABEL = re.compile(r"[\[(`*_]{0,6}([A-Z][A-Z0-9]{0,30}(?:-[A-Z0-9.]{0,30}[A-Z0-9]){1,3})(?![\w-])")
+NEW, OPEN, ORDERED = range(3)  # the states of a task while the tasks are ordered
 LISTED = re.compile(
     r"\s*(?:[-*+]\s+|[*_]{0,2}(?:AC[ -]?)?#?([0-9]{1,3})[*_]{0,2}[.:)][*_]{0,2}\s+)(.*)", re.I
 )
@@ -98,24 +101,27 @@ def build_tasks(
         )
     if open_:
         give_criteria(open_, criteria)
-    elif lines := [str(line) for each in criteria for line in each.lines]:
-        named = ", ".join(lines[:MOST_NAMED]) + ("…" if len(lines) > MOST_NAMED else "")
-        warnings.append(f"All tasks are done, so no task gets the checks: line {named}.")
+    elif lines := [line for each in criteria for line in each.lines]:
+        warnings.append(f"All tasks are done, so no task gets the checks: {describe_lines(lines)}.")
     numbers = [entry.number for entry in entries]
     refs = give_refs(numbers, [entry.line for entry in entries], warnings)
     by_number: dict[str, str] = {}
     for number, ref in zip(numbers, refs, strict=True):
         by_number.setdefault(plain_number(number), ref)
-    places = order_parts(entries)
+    for entry, ref in zip(entries, refs, strict=True):
+        if label := LABEL.match(entry.title.text):
+            by_number.setdefault(label[1], ref)
     if notes and len(notes) * len(open_) > NOTED_BYTES:
         notes = truncate(notes, NOTED_BYTES // len(open_))
     tasks = []
-    for n in places:
-        task = build_task(entries[n], bodies[n], refs[n], by_number, errors, warnings)
+    for entry, body, ref in zip(entries, bodies, refs, strict=True):
+        task = build_task(entry, body, ref, by_number, errors, warnings)
         if notes:
             task["context"] = [f"Dev notes:\n{notes}"]
         tasks.append(task)
-    add_parts(tasks, [entries[n] for n in places])
+    add_parts(tasks)
+    places = order_by_needs(tasks, entries, warnings)
+    tasks = [tasks[n] for n in places]
     origins = [
         Origin(
             place=n,
@@ -176,17 +182,42 @@ def give_criteria(entries: Sequence[Entry], criteria: Sequence[Criteria]) -> Non
                     entry.criteria.append(text)
 
 
-def order_parts(entries: Sequence[Entry]) -> list[int]:
-    """Return the places of the entries, with each task after its parts."""
-    places: dict[str, int] = {}
-    for n, entry in enumerate(entries):
-        places.setdefault(plain_number(entry.number), n)
-    ends = list(range(len(entries)))
-    for n in reversed(range(len(entries))):
-        above = places.get(plain_number(entries[n].above)) if entries[n].above else None
-        if above is not None and above < n:
-            ends[above] = max(ends[above], ends[n])
-    return sorted(range(len(entries)), key=lambda n: (ends[n], -n))
+def order_by_needs(
+    tasks: Sequence[dict[str, Any]], entries: Sequence[Entry], warnings: list[str]
+) -> list[int]:
+    """Return the places of the tasks in the file's order, but each after those that it needs.
+
+    A need that would close a cycle is dropped: what a text says is no reason to refuse the file.
+    """
+    places = {task["ref"]: n for n, task in enumerate(tasks) if not entries[n].done}
+    order: list[int] = []
+    state = dict.fromkeys(range(len(tasks)), NEW)
+    for start in state:
+        path = [] if state[start] else [(start, iter(list(tasks[start].get("needs", ()))))]
+        state[start] = state[start] or OPEN
+        while path:
+            n, needs = path[-1]
+            need = next(
+                (
+                    places[each]
+                    for each in needs
+                    if state.get(places.get(each, -1), ORDERED) < ORDERED
+                ),
+                None,
+            )
+            if need is None:
+                order.append(path.pop()[0])
+                state[n] = ORDERED
+            elif state[need] == OPEN:
+                tasks[n]["needs"].remove(tasks[need]["ref"])
+                warnings.append(
+                    f"Line {entries[n].line}: ignored the dependency on line {entries[need].line}, "
+                    "which waits for this task."
+                )
+            else:
+                state[need] = OPEN
+                path.append((need, iter(list(tasks[need].get("needs", ())))))
+    return order
 
 
 def build_task(
@@ -198,11 +229,12 @@ def build_task(
     warnings: list[str],
 ) -> dict[str, Any]:
     """Return an entry as a task in the canonical form."""
-    text = textwrap.dedent("\n".join(entry.body)).strip("\n").rstrip()
+    text = textwrap.dedent("\n".join(entry.body)).strip("\n").rstrip() if entry.body else ""
     title = entry.title.text or next((line.strip() for line in text.split("\n")), "").strip("-*# ")
     if not title:
         errors.add(entry.line, "this task needs a title.")
-    task: dict[str, Any] = {"ref": ref, "title": shorten_title(title)}
+    # The title of a task that is done is only compared, and there may be many of them.
+    task: dict[str, Any] = {"ref": ref, "title": title if entry.done else shorten_title(title)}
     if task["title"] != title:
         text = f"{title}\n\n{text}".rstrip()
     if len(text.encode()) > ACTION_BYTES:
@@ -213,6 +245,8 @@ def build_task(
     parent = by_number.get(plain_number(entry.above)) if entry.above else None
     if parent and parent != ref:
         payload["parent"] = parent
+    if entry.done:
+        return task | ({"action": text} if text else {}) | ({"payload": payload} if payload else {})
     marks = {
         "group": entry.group,
         "story": entry.title.story,
@@ -239,8 +273,9 @@ def add_fields(
     for name, values in fields.items():
         if name == "needs":
             task["needs"] = []
-            for need in read_needs(values, entry.line, warnings):
-                ref = need if "-" in need else by_number.get(plain_number(need), "")
+            for need in read_needs(values, entry.line, warnings, labels=by_number):
+                ref = by_number.get(need) or by_number.get(plain_number(need), "")
+                ref = ref or (need if "-" in need else "")
                 if ref and ref != task["ref"]:
                     task["needs"].append(ref)
                 elif not ref:
@@ -258,7 +293,7 @@ def add_fields(
             task["done"] = values
 
 
-def add_parts(tasks: Sequence[dict[str, Any]], entries: Sequence[Entry]) -> None:
+def add_parts(tasks: Sequence[dict[str, Any]]) -> None:
     """Let each task that has parts among the tasks need them, and say so where it says nothing."""
     parts: dict[str, list[dict[str, Any]]] = {}
     for task in tasks:

@@ -18,7 +18,7 @@ from ledger.planfile.markup import read_markdown, read_xml
 from ledger.planfile.model import BYTES, MOST_BYTES, PlanFile
 from ledger.planfile.outline_lines import looks_like_work
 from ledger.planfile.task_master import is_task_master, read_task_master
-from ledger.planfile.values import DEEPEST, RawPlan, load_json, read_yaml
+from ledger.planfile.values import DEEPEST, RawPlan, load_json, normalize_breaks, read_yaml
 
 TASK_ELEMENT = re.compile(r"[ \t]*(?:<tasks>[ \t]*)?<task(?:[\s>]|$)", re.I)
 MARKUP = re.compile("<(?:plan|task)", re.I)
@@ -28,10 +28,11 @@ UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class ParsedPlan:
-    """A plan, and warnings for its author."""
+    """A plan, warnings for its author, and the text that their lines refer to."""
 
     plan: PlanFile
     warnings: tuple[str, ...] = ()
+    text: str = ""
 
 
 def parse(
@@ -62,16 +63,22 @@ def parse(
         if tag:
             raise Invalid("/tag", "Only the tasks.json of Task Master has tags.")
         raw = RawPlan(value) if kind == "json" else FORMATS[kind](text)
-    check_values(raw.value)
+    # The text of an outline has no escapes, so `decode` has seen all its characters.
+    is_outline = kind == "markdown" and bool(raw.origins)
+    check_values(
+        {name: each for name, each in raw.value.items() if name != "tasks"}
+        if is_outline
+        else raw.value
+    )
     value, warnings = raw.value, raw.warnings
     if isinstance(value, dict) and value.get("ref") is None and (ref or raw.suggested_ref):
         value = value | {"ref": ref or raw.suggested_ref}
         if not ref:
             warnings = (*warnings, f"The file names no ref for its plan; it is {value['ref']}.")
-    plan = canonical(value, order=raw.order, agent=agent, origins=raw.origins)
-    if kind == "markdown" and raw.origins:
+    plan = canonical(value, order=raw.order, agent=agent, origins=raw.origins, lines=raw.lines)
+    if is_outline:
         plan = replace(plan, lines=list_lines(data, plan, warnings))
-    return ParsedPlan(plan, warnings)
+    return ParsedPlan(plan, warnings, normalize_breaks(text))
 
 
 def check_size(data: bytes, most: int) -> None:

@@ -88,6 +88,22 @@ def warn_of_places(
         warnings.append(f"Tasks without a number got the next free ones: line {named}{more}.")
 
 
+def describe_lines(lines: Sequence[int]) -> str:
+    """Return all lines in few words; where there are too many, the last range covers the rest.
+
+    >>> describe_lines([7]), describe_lines([3, 4, 5, 9])
+    ('line 7', 'lines 3 to 5, 9')
+    """
+    ranges: list[list[int]] = []
+    for line in lines:
+        if ranges and (line == ranges[-1][1] + 1 or len(ranges) == MOST_NAMED):
+            ranges[-1][1] = line
+        else:
+            ranges.append([line, line])
+    texts = [f"{one} to {last}" if one != last else str(one) for one, last in ranges]
+    return ("line " if len(lines) == 1 else "lines ") + ", ".join(texts)
+
+
 def warn_of_done(refs: Sequence[str], warnings: list[str], status: str = "done") -> None:
     """Warn of the tasks that the file marks as done: they are not imported."""
     if refs:

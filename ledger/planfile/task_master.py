@@ -13,6 +13,7 @@ from ledger.errors import Invalid, PayloadTooLarge
 from ledger.planfile.canonical import PARALLEL, TASK_KEYS
 from ledger.planfile.model import (
     BYTES,
+    PRIORITIES,
     TITLE_LENGTH,
     BadRef,
     DuplicateRef,
@@ -27,7 +28,6 @@ from ledger.planfile.verification import describe_verification
 
 # Keys of its tasks that a plan in Tenfour's own format does not have.
 OWN_KEYS = ("testStrategy", "details", "dependencies", "subtasks", "status", "description")
-PRIORITIES = {"critical": 20, "high": 10, "medium": 0, "low": -10}
 DONE = ("done", "completed")
 CANCELLED = ("cancelled", "canceled")
 STATUSES = ("pending", "in-progress", "review", "deferred", "blocked", *DONE, *CANCELLED)
@@ -39,7 +39,7 @@ IS_NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,9}")
 
 def is_task_master(value: Any) -> bool:
     """Whether a JSON value is a `tasks.json`: tasks, or tags with tasks, with its own keys."""
-    if not isinstance(value, dict) or "ref" in value:
+    if not isinstance(value, dict | list) or "ref" in value:
         return False
     return any(
         isinstance(task, dict)
@@ -50,19 +50,25 @@ def is_task_master(value: Any) -> bool:
     )
 
 
-def list_tags(value: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return the tasks of each tag; a file in the old format has one list without a tag."""
+def list_tags(value: Mapping[str, Any] | list[Any]) -> dict[str, list[Any]]:
+    """Return the tasks of each tag; a list, or a file in the old format, has no tag."""
+    if isinstance(value, list):
+        return {"": value}
     if isinstance(value.get("tasks"), list):
         return {"": value["tasks"]}
+    lists = {
+        name: tag.get("tasks") if isinstance(tag, dict) else tag for name, tag in value.items()
+    }
     return {
-        name: tag["tasks"]
-        for name, tag in value.items()
-        if isinstance(tag, dict) and isinstance(tag.get("tasks"), list)
+        name: tasks
+        for name, tasks in lists.items()
+        if isinstance(tasks, list)
+        and (isinstance(value[name], dict) or all(isinstance(each, dict) for each in tasks))
     }
 
 
 def read_task_master(
-    value: Mapping[str, Any], *, tag: str = "", allow_missing_needs: bool = False
+    value: Mapping[str, Any] | list[Any], *, tag: str = "", allow_missing_needs: bool = False
 ) -> RawPlan:
     """Return the plan of a tag, or of the only one that has unfinished tasks.
 

@@ -2,14 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
 from ledger.errors import BadRequest
-from ledger.planfile.canonical import PARALLEL
+from ledger.planfile.canonical import PARALLEL, check_count
 from ledger.planfile.model import Origin
 
 # Limits for a YAML file once its aliases are expanded.
@@ -24,7 +24,7 @@ class RawPlan:
     """A plan file's content before validation: a mapping, the format's task order, warnings.
 
     `suggested_ref` is for a format in which a plan has no ref, `origins` for one whose tasks carry
-    more than their content.
+    more than their content, `lines` for one whose tasks carry only their lines.
     """
 
     value: Any
@@ -32,6 +32,11 @@ class RawPlan:
     warnings: tuple[str, ...] = ()
     suggested_ref: str = ""
     origins: tuple[Origin, ...] = ()
+    lines: tuple[int, ...] = ()
+
+
+def normalize_breaks(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 # ---- JSON
@@ -90,7 +95,22 @@ class Loader(yaml.CSafeLoader):
 
 
 def read_yaml(text: str) -> RawPlan:
-    return RawPlan(load_yaml(text, Loader))
+    value, root = load_document(text, Loader, "plan", check=check_task_count)
+    return RawPlan(value, lines=tuple(find_task_lines(root)))
+
+
+def check_task_count(root: yaml.Node) -> None:
+    """Refuse too many tasks before their values are built."""
+    if count := len(find_task_lines(root)):
+        check_count(count, count)
+
+
+def find_task_lines(root: yaml.Node) -> list[int]:
+    """Return the line of each item of `tasks`."""
+    pairs = root.value if isinstance(root, yaml.MappingNode) else []
+    tasks = next((value for key, value in pairs if key.value == "tasks"), None)
+    items = tasks.value if isinstance(tasks, yaml.SequenceNode) else []
+    return [item.start_mark.line + 1 if item.start_mark else 0 for item in items]
 
 
 def read_front_values(text: str) -> tuple[Any, Any]:
@@ -100,6 +120,13 @@ def read_front_values(text: str) -> tuple[Any, Any]:
 
 def load_yaml(text: str, kind: Any = Loader, *, what: str = "plan") -> Any:
     """Return the values of one YAML document; raise BadRequest, which says `what` is invalid."""
+    return load_document(text, kind, what)[0]
+
+
+def load_document(
+    text: str, kind: Any, what: str, *, check: Callable[[yaml.Node], None] | None = None
+) -> tuple[Any, yaml.Node]:
+    """Return the values of one YAML document, and its root node, which knows the lines."""
     try:
         check_events(text, what)
         loader = kind(text)
@@ -108,13 +135,15 @@ def load_yaml(text: str, kind: Any = Loader, *, what: str = "plan") -> Any:
             if root is None:
                 raise BadRequest(f"The {what} is empty.")
             check_nodes(root, what)
+            if check:
+                check(root)
             value = loader.construct_document(root)
         finally:
             loader.dispose()
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         message = " ".join(str(error).split())
         raise BadRequest(f"The {what} is not valid YAML: {message[:500]}") from error
-    return value
+    return value, root
 
 
 def check_events(text: str, what: str) -> None:

@@ -207,8 +207,9 @@ def test_a_plan_in_markdown_as_it_occurs() -> None:
     assert (two["question"], two["resume_signal"]) == ("Which form?", "Select: uuid or short")
     assert plan.tasks[1].type == "checkpoint:decision"
     assert three["behavior"] == "No & more" and three["tdd"] == "true"
-    (warning,) = parsed.warnings
-    assert "not well-formed XML (line 27)" in warning
+    malformed, outside = parsed.warnings
+    assert "not well-formed XML (line 27)" in malformed
+    assert outside == "Not imported, outside of the tasks: line 86."
     assert WILD.splitlines()[26].startswith("Write `Map<string, T>`")
 
 
