@@ -34,10 +34,13 @@ class Agent(models.Model):
         db_default="", help_text="text placed before the prompt of each task"
     )
     # The agent's account is at a limit: it gets no task until then, because of this line of an
-    # error. `wait_step_s` is the length that the next such wait doubles.
+    # error. `wait_step_s` is the length that the next such wait doubles. `waits_in_row` waits have
+    # followed each other without a success since `waits_since`.
     waits_until = models.DateTimeField(null=True, editable=False)
     waits_for = models.TextField(db_default="", editable=False)
     wait_step_s = models.SmallIntegerField(db_default=0, editable=False)
+    waits_in_row = models.IntegerField(db_default=0, editable=False)
+    waits_since = models.DateTimeField(null=True, editable=False)
     last_seen_at = models.DateTimeField(null=True, editable=False)
     created_at = stamp()
 
