@@ -18,6 +18,7 @@ from ledger.notes import clean_title
 from ledger.redaction import redacted
 from ledger.states import InstructionState, TaskState
 from ledger.text import find_similar
+from ledger.timestamps import format_timestamp
 from ledger.tokens import TrustedCaller
 
 NAME_LENGTH = 64
@@ -165,7 +166,11 @@ def pause(agents: Iterable[Agent], *, paused: bool = True, stamp: Stamp) -> list
         return update_agents(agents, "paused", True, kind=Kind.AGENT_PAUSED, stamp=stamp)
     waiting = end_waits(agents, now=stamp.at)
     resumed = update_agents(agents, "paused", False, kind=Kind.AGENT_RESUMED, stamp=stamp)
-    return resumed + [agent for agent in waiting if agent not in resumed]
+    waited = [agent for agent in waiting if agent not in resumed]
+    for agent in waited:
+        data = {"waits_until": format_timestamp(agent.waits_until)}
+        record_change(agent, Kind.AGENT_RESUMED, data=data, stamp=stamp)
+    return resumed + waited
 
 
 def limit(agents: Iterable[Agent], *, concurrency: int | None, stamp: Stamp) -> list[Agent]:
@@ -236,29 +241,27 @@ def update_agents(
     Agent.objects.filter(pk__in=[agent.pk for agent in changed]).update(**{column: value})
     for agent in changed:
         setattr(agent, column, value)
-        journal.record(
-            kind,
-            subject_type="agent",
-            subject_id=agent.id,
-            agent_id=agent.id,
-            project_id=agent.project_id,
-            stamp=stamp,
-            data=data,
-        )
+        record_change(agent, kind, data=data, stamp=stamp)
     return changed
+
+
+def record_change(agent: Agent, kind: Kind, *, data: dict[str, Any] | None, stamp: Stamp) -> None:
+    """Journal what happened to an agent."""
+    journal.record(
+        kind,
+        subject_type="agent",
+        subject_id=agent.id,
+        agent_id=agent.id,
+        project_id=agent.project_id,
+        stamp=stamp,
+        data=data,
+    )
 
 
 @transaction.atomic
 def reset(agent: Agent, *, stamp: Stamp) -> int:
     """Cancel the agent's unsettled instructions and return how many there were."""
     cancelled = instructions.cancel_all(TrustedCaller(stamp.actor, agent=agent), now=stamp.at)
-    journal.record(
-        Kind.AGENT_RESET,
-        subject_type="agent",
-        subject_id=agent.id,
-        agent_id=agent.id,
-        project_id=agent.project_id,
-        stamp=stamp,
-        data={"cancelled": len(cancelled)},
-    )
+    data = {"cancelled": len(cancelled)}
+    record_change(agent, Kind.AGENT_RESET, data=data, stamp=stamp)
     return len(cancelled)

@@ -7,9 +7,13 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from ledger.models import Agent, Attempt, Breaker, Failure, Task
+from ledger import agents
+from ledger.journal import SYSTEM, Stamp
+from ledger.models import Agent, Attempt, Breaker, Event, Failure, Task
 from ledger.states import TaskState
+from ledger.timestamps import format_timestamp
 from retries import claims
+from retries.agent_waits import MOST_IN_ROW
 from retries.models import Escalation
 from tests.dashboard.worked import make_plan
 from tests.elsewhere import at_once
@@ -102,6 +106,51 @@ def test_a_limit_without_a_time_doubles_until_a_success(agent: Agent) -> None:
     make_task(agent)
     again = fail(agent, attempt_of(claim(agent, now=now)), now=now, message=UNTIMED)
     assert again["delay_s"] == 60
+
+
+def meet_limit(agent: Agent, now: datetime, line: str = UNTIMED) -> tuple[dict[str, Any], datetime]:
+    """Claim a task when the agent may work, and meet its limit; return the decision and when."""
+    now = max(now, agent_now(agent).waits_until or now) + SECOND
+    return fail(agent, attempt_of(claim(agent, now=now)), now=now, message=line), now
+
+
+def test_a_limit_that_never_ends_asks_a_person_once(agent: Agent) -> None:
+    for _ in range(3):
+        make_task(agent)
+    now, decisions = NOW, []
+    for _ in range(MOST_IN_ROW + 3):
+        decision, now = meet_limit(agent, now)
+        decisions.append(decision["reason"])
+    assert decisions == ["agent_waits"] * (MOST_IN_ROW - 1) + ["needs_quota"] + ["agent_waits"] * 3
+    assert Escalation.objects.get().reason == "needs_quota"
+    assert Failure.objects.get().message == UNTIMED
+    # it says something about the account, and not about the agent's work
+    assert not Breaker.objects.exclude(failures=0).exists()
+
+
+def test_weekly_limits_without_a_success_between_them_ask_a_person(agent: Agent) -> None:
+    for _ in range(2):
+        make_task(agent)
+    line = "Weekly limit reached, resets in 6 days"
+    first, now = meet_limit(agent, NOW, line)
+    second, now = meet_limit(agent, now, line)
+    assert (first["reason"], second["reason"]) == ("agent_waits", "needs_quota")
+    assert agent_now(agent).waits_until == now + timedelta(days=6)
+    third, _ = meet_limit(agent, now, line)
+    assert third["reason"] == "agent_waits"
+
+
+def test_the_end_of_a_wait_by_a_person_is_journaled(agent: Agent) -> None:
+    make_task(agent)
+    _, now = meet_limit(agent, NOW, BERLIN)
+    until = agent_now(agent).waits_until
+    assert until
+    stamp = Stamp(SYSTEM, now + SECOND)
+    assert agents.pause([agent_now(agent)], paused=False, stamp=stamp) == [agent]
+    event = Event.objects.get(kind="agent.resumed")
+    assert event.data == {"waits_until": format_timestamp(until)}
+    assert claim(agent, now=now + SECOND).rows
+    assert agents.pause([agent_now(agent)], paused=False, stamp=stamp) == []
 
 
 def test_attempts_that_meet_a_limit_at_once_wait_once(agent: Agent) -> None:
