@@ -22,7 +22,9 @@ MOST_LEVELS = 50
 
 # Programs that start the command behind them, with their options that take the next word as value.
 LAUNCHERS = {
+    "chronic": frozenset(),
     "command": frozenset(),
+    "doas": frozenset({"-u", "-C"}),
     "env": frozenset({"-u", "--unset", "-C", "--chdir"}),
     "exec": frozenset({"-a"}),
     "ionice": frozenset({"-c", "-n"}),
@@ -31,9 +33,14 @@ LAUNCHERS = {
     "setsid": frozenset(),
     "stdbuf": frozenset({"-i", "-o", "-e"}),
     "sudo": frozenset({"-u", "--user", "-g", "--group", "-D", "--chdir", "-p", "-h", "-C"}),
+    "taskset": frozenset(),
     "time": frozenset({"-f", "--format", "-o", "--output"}),
     "timeout": frozenset({"-k", "--kill-after", "-s", "--signal"}),
+    "unshare": frozenset(),
+    "xvfb-run": frozenset({"-n", "--server-num", "-s", "--server-args", "-e", "--error-file"}),
 }
+# The duration, or the processors, stand between the options and the command.
+WITH_ARGUMENT = {"taskset", "timeout"}
 # With these options, a launcher runs nothing.
 LOOKUPS = {("command", "-v"), ("command", "-V"), ("sudo", "-l"), ("sudo", "-v")}
 # These options of a launcher let the command outlive it.
@@ -112,7 +119,7 @@ class Reader:
             yield from self.read_sequence(node.children, code)
         elif node.type == "list":
             left, operator, right = node.children[0], node.children[1], node.children[-1]
-            yield from self.read_pair(left, operator.type, right, code)
+            yield from self.read_pair(left, operator.type, [right], code)
         elif node.type == "pipeline":
             yield from self.read_pipeline(node.named_children, code)
         elif node.type == "redirected_statement":
@@ -129,7 +136,7 @@ class Reader:
             # Which branch ran is not known.
             if condition := node.child_by_field_name("condition"):
                 yield from self.read(condition, None)
-        elif node.type == "negated_command":
+        elif node.type in SUBSTITUTIONS or node.type == "negated_command":
             yield from self.read_sequence(node.named_children, None)
         elif node.type not in ("case_statement", "function_definition", "comment"):
             yield from self.read_substitutions(node)
@@ -144,9 +151,9 @@ class Reader:
                 yield from self.read(node, code if following is None else None)
 
     def read_pair(
-        self, left: Node, operator: str, right: Node, code: int | None
+        self, left: Node, operator: str, right: Sequence[Node], code: int | None
     ) -> Iterator[ShellCommand]:
-        """Yield the commands of `left && right` or `left || right`."""
+        """Yield the commands of `left && right` or `left || right`, where `right` is a pipeline."""
         if operator == "&&":
             first = list(self.read(left, 0 if code == 0 else None))
             is_right = code == 0 or all(each.program in PREPARING for each in first)
@@ -155,12 +162,20 @@ class Reader:
             first = list(self.read(left, None))
             is_right = code != 0
         yield from first
-        yield from self.read(right, code if is_right else None)
+        yield from self.read_pipeline(right, code if is_right else None)
 
     def read_pipeline(self, nodes: Sequence[Node], code: int | None) -> Iterator[ShellCommand]:
-        """Yield the commands of a pipeline, which ends as its last one does, or as all of them."""
+        """Yield the commands of a pipeline, which ends as its last one does, or as all of them.
+
+        The grammar puts all of `a && b 2>&1` in front of the bar of `a && b 2>&1 | c`.
+        """
+        body = nodes[0].child_by_field_name("body")
+        if len(nodes) > 1 and body and body.type == "list":
+            pair = body.children
+            yield from self.read_pair(pair[0], pair[1].type, [pair[-1], *nodes[1:]], code)
+            return
         *others, last = nodes
-        if self.pipefail and code != 0:
+        if self.pipefail and code != 0 and others:
             code = None
         for node in others:
             yield from self.read(node, code if self.pipefail else None)
@@ -183,7 +198,7 @@ class Reader:
         if body is None:
             return
         if right and operator:
-            yield from self.read_pair(body, operator.type, right, code)
+            yield from self.read_pair(body, operator.type, [right], code)
         elif pipeline:
             yield from self.read_pipeline([body, *pipeline.named_children], code)
         else:
@@ -192,6 +207,15 @@ class Reader:
     def read_command(self, node: Node, code: int | None) -> Iterator[ShellCommand]:
         nodes = [each for each in node.children if each.type not in REDIRECTIONS]
         words = [self.text(each) for each in nodes if each.type != "variable_assignment"]
+        if nodes and nodes[-1].type == "subshell":  # time (a; b)
+            yield from self.read(nodes[-1], code)
+            return
+        # The grammar drops a dash in front of a here-document, as in `python - <<EOF`.
+        following = node.next_named_sibling
+        if following and following.type == "heredoc_redirect":
+            words += (
+                self.source[node.end_byte : following.start_byte].decode(errors="replace").split()
+            )
         launched = skip_launchers(words)
         code = code_behind(words[: len(words) - len(launched)], code)
         words = launched
@@ -211,8 +235,7 @@ class Reader:
         while stack:
             found = stack.pop()
             if found.type in SUBSTITUTIONS:
-                for part in found.named_children:
-                    yield from self.read(part, None)
+                yield from self.read(found, None)
             elif found.type != "pipeline":
                 stack.extend(reversed(found.named_children))
 
@@ -231,9 +254,8 @@ def skip_launchers(words: list[str]) -> list[str]:
         while rest and rest[0].startswith("-"):
             if (name, rest[0]) in LOOKUPS:
                 return words
-            rest = rest[2:] if rest[0] in options else rest[1:]
-        if name == "timeout":
-            rest = rest[1:]  # the duration
+            rest = rest[2:] if takes_next(rest[0], options) else rest[1:]
+        rest = rest[name in WITH_ARGUMENT :]
         while rest and is_assignment(rest[0]):
             rest = rest[1:]
         if not rest:
@@ -257,8 +279,20 @@ def code_behind(launchers: list[str], code: int | None) -> int | None:
     return None if is_detached or is_timed_out else code
 
 
+def takes_next(option: str, options: frozenset[str]) -> bool:
+    """Return whether the next word is the value of an option, or of the last in `-iu`.
+
+    >>> [takes_next(each, frozenset({"-u"})) for each in ("-u", "-iu", "-uroot", "-i")]
+    [True, True, False, False]
+    """
+    if option in options or option.startswith("--"):
+        return option in options
+    letters = [n for n, letter in enumerate(option) if f"-{letter}" in options]
+    return bool(letters) and letters[0] == len(option) - 1
+
+
 def is_assignment(word: str) -> bool:
-    name, equals, _ = word.partition("=")
+    name, equals, _ = word.lstrip("\"'").partition("=")
     return bool(equals) and name.isidentifier()
 
 

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from bench.shell_lines import LINES, measure, read_labeled
 from retries.agent_hooks.shell_lines import LINE_LENGTH, read_commands
 
 TEST = "make test"
@@ -136,3 +137,11 @@ def test_a_hostile_line_is_read_in_time_that_its_length_bounds(part: str) -> Non
 
 def test_a_line_that_is_too_long_has_no_commands() -> None:
     assert read_commands("make test;" * 2000, 0) == []
+
+
+def test_labeled_lines_are_read_as_a_person_reads_them() -> None:
+    """AGT-9, AGT-10: no command is invented, and hardly one is missed."""
+    found = measure([*read_labeled(LINES.read_text())])
+    assert found.lines >= 300
+    assert (found.precision, found.code_precision) == (1, 1), found.wrong
+    assert found.recall >= 0.98 and found.code_recall >= 0.97, found
