@@ -8,8 +8,10 @@ from django.conf import settings
 from pydantic import Field, StrictInt
 
 from config.mcp.instruction_tools import add_instructions
-from config.mcp.open_attempts import find_attempt, hooked_worker
+from config.mcp.open_attempts import find_attempt, hooked_worker, live_attempts
 from config.mcp.tools import Reply, Tool, join, perform, select
+from ledger import optional_cache
+from ledger.errors import Invalid
 from ledger.schemas.shared import In
 from retries.api import attempts, claims, escalations, questions
 from retries.attempts.endings import SeenBy
@@ -26,6 +28,7 @@ from retries.schemas.claims import ClaimIn
 ATTEMPT = "the attempt's id, from claim_task or report_result; by default your only open one"
 # Sessions that name no worker share this one, so a repeated claim returns the open attempt.
 WORKER = "mcp"
+ASKED_SECONDS = 24 * 3600
 
 NOTHING = {
     "no_task": "There is no task to do.",
@@ -173,6 +176,8 @@ def report_result(request: Any, given: ReportArguments) -> Reply:
     Call this once when you finish or give up, after you ran the verify command if there is one.
     """
     attempt = find_attempt(request, given.attempt)
+    if given.status == "success" and given.exit_code is None:
+        ask_for_check(request, attempt)
     decision = perform(attempts.attempts_report_result, request, attempt, result_of(given))
     names = (
         "decision",
@@ -186,6 +191,19 @@ def report_result(request: Any, given: ReportArguments) -> Reply:
     )
     data = select(decision, *names, "prompt")
     return Reply(next_step(decision), data, shown=data.get("prompt", ""))
+
+
+def ask_for_check(request: Any, id: UUID) -> None:
+    """Refuse a success without the result of the task's check, once for each attempt."""
+    attempt = live_attempts(request).filter(pk=id).select_related("task").first()
+    command = verify_command({"payload": attempt.task.payload}) if attempt else ""
+    # Without Redis, nothing would end the refusals.
+    if command and optional_cache.increment(f"mcp-check:{id}", seconds=ASKED_SECONDS) == 1:
+        raise Invalid(
+            "/exit_code",
+            f"Run `{command}` to its end first, and pass its exit code and its output. If you "
+            "can't run it, call report_result again without them.",
+        )
 
 
 def result_of(given: ReportArguments) -> ResultIn:
