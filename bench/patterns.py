@@ -99,11 +99,13 @@ def read_sets(folder: Path) -> dict[str, Lines]:
 
 
 def read_lines(path: Path) -> Lines:
-    with path.open(newline="") as file:
+    # A line may have any bytes and any length.
+    csv.field_size_limit(sys.maxsize)
+    with path.open(newline="", encoding="utf-8", errors="replace") as file:
         rows = csv.DictReader(file)
         if not {"Content", "EventTemplate"} <= set(rows.fieldnames or ()):
             raise MissingDependency(f"{path} lacks the columns Content and EventTemplate.")
-        return [(row["Content"], row["EventTemplate"]) for row in rows]
+        return [(row["Content"] or "", row["EventTemplate"] or "") for row in rows]
 
 
 def measure_grouping(lines: Lines, make_template: MakeTemplate = make_template) -> GroupingResult:

@@ -135,19 +135,13 @@ def has_constants(words: Sequence[str], slots: Container[int]) -> bool:
     return len(staying) >= LEAST_CONSTANTS
 
 
-def ends_with_cause(words: Sequence[str], slots: Sequence[int]) -> bool:
-    """Return whether a slot ends a short message behind a colon, and so holds the cause.
+def ends_with_cause(words: Sequence[str], slots: Container[int]) -> bool:
+    """Return whether a slot ends a message behind a colon, and so holds the cause.
 
-    `backup: disk full` and `backup: disk gone` are two causes, but in `session opened: user ada
-    entered by door east` enough words say what happened.
+    `backup: disk full` and `backup: disk gone` are two causes.
     """
-    colon = max((at for at, word in enumerate(words[:-1]) if word.endswith(":")), default=-1)
     last = len(words) - 1
-    return (
-        colon >= 0
-        and last in slots
-        and not has_constants(words[colon + 1 :], [at - colon - 1 for at in slots])
-    )
+    return last in slots and any(word.endswith(":") for word in words[:-1])
 
 
 def split_frame(word: str) -> tuple[str, str, str]:

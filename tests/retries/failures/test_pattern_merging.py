@@ -164,9 +164,11 @@ def test_simultaneous_failures_are_merged(
     assert only_current().grouped.count() == len(known) + 2
 
 
-def test_a_short_message_behind_a_colon_keeps_its_last_word() -> None:
+@pytest.mark.parametrize("start", ["disk", "the second disk of this machine went", ""])
+def test_a_message_behind_a_colon_keeps_its_last_word(start: str) -> None:
     """RTY-9: what ends such a line is its cause."""
-    causes = [f"nightly backup worker: disk {word}" for word in ("full", "gone", "slow", "broken")]
+    words = ("full", "gone", "slow", "broken")
+    causes = [" ".join(f"nightly backup worker: {start} {word}".split()) for word in words]
     assert find_merge(causes[0], causes[1:]) is None
     names = [f"nightly backup disk {word}" for word in ("ada", "joe", "zoe", "mara")]
     assert find_merge(names[0], names[1:]) is not None
