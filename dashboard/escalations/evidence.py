@@ -330,7 +330,8 @@ def find_trial(escalation: Any) -> Trial | None:
     """Return the task's side of the running experiment, which `find_escalation` has read."""
     if escalation.experiment_id is None:
         return None
-    is_out = is_without(escalation.experiment_id, escalation.task_id)
+    share = escalation.experiment_share
+    is_out = is_without(escalation.experiment_id, escalation.task_id, share=share)
     return Trial(escalation.experiment_element, is_out)
 
 

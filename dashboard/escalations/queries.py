@@ -244,7 +244,7 @@ def find_escalation(
 
     Annotated with the number of instructions `waiting` for its agent, whether the agent is
     `silent`, the escalation `following` what was sent for its answer, the `people` to whom it can
-    be assigned, the id and the element of its project's running experiment, and the inbox's
+    be assigned, the id, element and share of its project's running experiment, and the inbox's
     `saved_views` of the page's project.
     """
     waiting = Instruction.objects.awaiting_ack().filter(agent=OuterRef("agent"))
@@ -270,6 +270,7 @@ def find_escalation(
             people=ArraySubquery(people.values("username")[:PEOPLE_SHOWN]),
             experiment_id=Subquery(running.values("pk")[:1]),
             experiment_element=Subquery(running.values("element")[:1]),
+            experiment_share=Subquery(running.values("share")[:1]),
             saved_views=saved_as_json(project, "escalations"),
         )
         .first()

@@ -44,7 +44,7 @@ def set_ack_target(request: HtmxRequest) -> HttpResponse:
 
 
 def read_number(request: HtmxRequest, name: str) -> int:
-    """Return a number of the form, or 0 for anything else, which no target takes."""
+    """Return a number of the form, or 0 for anything else, which is always refused."""
     return read_whole_number(request.POST.get(name, "")) or 0
 
 
@@ -61,6 +61,7 @@ def start(request: HtmxRequest) -> HttpResponse:
         experiment = start_experiment(
             project,
             request.POST.get("element", ""),
+            share=read_number(request, "share"),
             reason=reason,
             stamp=stamp_of(request),
         )
@@ -69,7 +70,11 @@ def start(request: HtmxRequest) -> HttpResponse:
         messages.warning(request, said)
     else:
         element = experiment.get_element_display()
-        messages.success(request, f"Experiment started in {project.name}: without {element}.")
+        messages.success(
+            request,
+            f"Experiment started in {project.name}: {experiment.share}% of the tasks "
+            f"without {element}.",
+        )
     return redirect(f"{reverse('dashboard:insight')}{scope.query}#experiments")
 
 

@@ -21,8 +21,17 @@ from dashboard.insight.ranges import DEFAULT, RANGES, list_ranges
 from dashboard.insight.reach import ReachRow, list_reach
 from dashboard.rendering import HtmxRequest, PageContext
 from ledger.models import Agent, Project
-from retries.insight.experiments import LEAST_ATTEMPTS, REASON_LENGTH, measure_difference
+from retries.insight.experiments import (
+    LEAST_ATTEMPTS,
+    POINTS,
+    REASON_LENGTH,
+    list_needed,
+    measure_difference,
+)
 from retries.states import ContextElement
+
+# the shares of the tasks, in percent, that the form offers
+SHARES = (10, 20, 50)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +41,8 @@ class InsightPage(PageContext):
     elements: list[tuple[str, str]]
     free: list[Project]  # the projects without a running experiment
     reason_length: int = REASON_LENGTH
+    shares: list[tuple[int, list[int]]]  # each with the attempts that show each difference
+    points: tuple[int, ...] = POINTS
     typical: list[AnswerRow]
     answers: list[AnswerRow]
     targets: list[TargetRow]
@@ -69,6 +80,7 @@ def index(request: HtmxRequest) -> HttpResponse:
         experiments=experiments,
         elements=[(value, str(label)) for value, label in ContextElement.choices],
         free=[each for each in ([project] if project else projects) if each.pk not in running],
+        shares=[(share, [*list_needed(share).values()]) for share in SHARES],
         typical=find_typical(answered),
         answers=list_answers(answered),
         targets=targets,

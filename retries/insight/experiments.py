@@ -11,8 +11,9 @@ from ledger.errors import Invalid, InvalidTransition
 from ledger.journal import Kind, Stamp
 from ledger.models import Project
 from ledger.notes import clean_note
-from retries.insight.intervals import Difference, newcombe_difference
+from retries.insight.intervals import Difference, count_needed, newcombe_difference
 from retries.models import ContextExperiment
+from retries.models.experiment import DEFAULT_SHARE, LEAST_SHARE, MOST_SHARE
 from retries.states import ContextElement
 
 REASON_LENGTH = 500
@@ -20,13 +21,16 @@ REASON_LENGTH = 500
 LEAST_ATTEMPTS = 50
 # after this time, the last attempt of an ended experiment is over, too
 LONG_OVER = timedelta(days=7)
+# the differences, in points, that are compared before a start
+POINTS = (20, 10, 5)
 
 
 def start_experiment(
-    project: Project, element: str, *, reason: str, stamp: Stamp
+    project: Project, element: str, *, share: int = DEFAULT_SHARE, reason: str, stamp: Stamp
 ) -> ContextExperiment:
-    """Start to leave an element out for a tenth of the project's tasks."""
+    """Start to leave an element out for `share` percent of the project's tasks."""
     reason = check_reason(reason)
+    check_share(share)
     if element not in ContextElement.values:
         known = ", ".join(ContextElement.values)
         raise Invalid("/element", f"There is no element '{element}'. Choose one of: {known}.")
@@ -35,6 +39,7 @@ def start_experiment(
             experiment = ContextExperiment.objects.create(
                 project=project,
                 element=element,
+                share=share,
                 started_at=stamp.at,
                 started_by_name=stamp.actor.name,
                 start_reason=reason,
@@ -61,6 +66,23 @@ def end_experiment(id: UUID, *, reason: str, stamp: Stamp) -> ContextExperiment:
     return experiment
 
 
+def check_share(share: int) -> None:
+    """Raise Invalid for a share that no experiment can have."""
+    if not LEAST_SHARE <= share <= MOST_SHARE:
+        raise Invalid(
+            "/share", f"The share is a whole percentage from {LEAST_SHARE} to {MOST_SHARE}."
+        )
+
+
+def list_needed(share: int) -> dict[int, int]:
+    """Return how many attempts show each difference in points, if `share` percent do without.
+
+    There are at least so many that both sides are shown.
+    """
+    least = -(-LEAST_ATTEMPTS * 100 // share)
+    return {points: max(least, count_needed(points / 100, share / 100)) for points in POINTS}
+
+
 def check_reason(reason: str) -> str:
     """Return the reason for storage, or raise Invalid."""
     text = clean_note(reason, limit=REASON_LENGTH)
@@ -79,6 +101,7 @@ def record(kind: Kind, experiment: ContextExperiment, reason: str, stamp: Stamp)
         data={
             "experiment": str(experiment.pk),
             "element": str(experiment.element),
+            "share": experiment.share,
             "reason": reason,
         },
     )

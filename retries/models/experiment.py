@@ -7,9 +7,12 @@ from ledger.models import Project
 from ledger.models.fields import key
 from retries.states import ContextElement
 
+# percentages of the tasks that may do without the element
+LEAST_SHARE, DEFAULT_SHARE, MOST_SHARE = 1, 10, 50
+
 
 class ContextExperiment(models.Model):
-    """An experiment of a project that leaves one element out of a tenth of its retry contexts.
+    """An experiment of a project that leaves one element out of some of its retry contexts.
 
     Only `retries.insight.experiments` writes it. The counts are those of the last computation:
     attempts that had the element, and attempts that lacked it.
@@ -18,6 +21,9 @@ class ContextExperiment(models.Model):
     id = key()
     project = models.ForeignKey(Project, models.PROTECT, db_index=False)
     element = models.CharField(max_length=24, choices=ContextElement.choices)
+    share = models.SmallIntegerField(
+        db_default=DEFAULT_SHARE, help_text="percentage of the tasks that do without it"
+    )
     started_at = models.DateTimeField()
     started_by_name = models.CharField(max_length=64)
     start_reason = models.TextField()
@@ -34,6 +40,9 @@ class ContextExperiment(models.Model):
         constraints = [
             models.CheckConstraint(
                 condition=Q(element__in=ContextElement.values), name="experiment_element_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(share__range=(LEAST_SHARE, MOST_SHARE)), name="experiment_share_range"
             ),
             # Two at once would leave two elements out of one context.
             models.UniqueConstraint(

@@ -152,7 +152,7 @@ def build_history(
 
 
 # An experiment is about the attempts that begin after it.
-TRIALS = """select t.id as task_id, e.id, e.element
+TRIALS = """select t.id as task_id, e.id, e.element, e.share
 from ledger_task t join retries_contextexperiment e
     on e.project_id = t.project_id and e.ended_at is null
 left join ledger_attempt a on a.id = t.current_attempt and a.outcome is null
@@ -162,7 +162,9 @@ where t.id = any(%(ids)s) and (a.started_at is null or a.started_at >= e.started
 def find_trials(ids: list[UUID]) -> dict[UUID, Trial]:
     """Return the side that each task is on in its project's running experiment, if there is one."""
     return {
-        row["task_id"]: Trial(row["element"], is_without(row["id"], row["task_id"]))
+        row["task_id"]: Trial(
+            row["element"], is_without(row["id"], row["task_id"], share=row["share"])
+        )
         for row in sql.run(TRIALS, ids=ids)
     }
 

@@ -4,8 +4,6 @@ import hashlib
 from dataclasses import dataclass
 from uuid import UUID
 
-# One task in so many gets its context without the element.
-ONE_IN = 10
 # the variant of a context that no experiment changes
 DEFAULT = "default"
 
@@ -23,10 +21,12 @@ class Trial:
         return f"{'without' if self.is_without else 'with'}:{self.element}"
 
 
-def is_without(experiment_id: UUID, task_id: UUID) -> bool:
-    """Return whether a task is one of the tenth that an experiment leaves its element out for.
+def is_without(experiment_id: UUID, task_id: UUID, *, share: int) -> bool:
+    """Return whether a task is one of the `share` percent that get no element from an experiment.
 
     The same task is always on the same side.
     """
     digest = hashlib.sha256(experiment_id.bytes + task_id.bytes).digest()
-    return int.from_bytes(digest[:8]) % ONE_IN == 0
+    tens, ones = divmod(int.from_bytes(digest[:8]) % 100, 10)
+    # Backwards, so that experiments that began when all had a tenth keep their sides.
+    return 10 * ones + tens < share

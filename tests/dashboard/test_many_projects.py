@@ -68,7 +68,10 @@ def test_what_a_form_sends_lands_in_its_project(last: Project, browser: Client) 
     assert Instruction.objects.get().agent.project == last
     browser.post("/settings/tokens/new/", {"project": "z-last", "kind": "reader", "days": "9"})
     assert Token.objects.get().project == last
-    browser.post("/insight/experiments/", {"in": "z-last", "element": "known", "reason": "Why not"})
+    browser.post(
+        "/insight/experiments/",
+        {"in": "z-last", "element": "known", "share": "10", "reason": "Why not"},
+    )
     assert ContextExperiment.objects.get().project == last
 
 

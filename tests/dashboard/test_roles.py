@@ -96,7 +96,12 @@ def list_forms(ids: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         "token_new": {"kind": "reader"},
         "token_act": {"confirmed": "yes"},
         "policy_switch": {"scope": "off", "reason": "try"},
-        "experiment_start": {"in": "default", "element": "standing", "reason": "try"},
+        "experiment_start": {
+            "in": "default",
+            "element": "standing",
+            "share": "20",
+            "reason": "try",
+        },
         "target_set": {"agent": str(ids["agent_id"]), "percent": "95", "within_s": "60"},
         "operation_new": {"id": str(ids["queued_id"]), "confirmed": "yes"},
         "instruction_new": {"agent": "coder", "content": "Look"},

@@ -136,7 +136,10 @@ def list_refused(ids: dict[str, Any]) -> list[tuple[str, dict[str, str]]]:
     return [
         (f"/escalations/{ids['escalation_id']}/remark/", {"text": "Ask ~" + "x" * NOTE_LENGTH}),
         (f"/escalations/{ids['escalation_id']}/remark/", {"text": "Ask ~ \x1b[0m"}),
-        ("/insight/experiments/", {"in": "default", "element": "standing", "reason": "Ask ~"}),
+        (
+            "/insight/experiments/",
+            {"in": "default", "element": "standing", "share": "20", "reason": "Ask ~"},
+        ),
         (running, {"reason": "Ask ~" + "x" * REASON_LENGTH}),
         ("/settings/policies/obey_waits/", {"scope": "off", "version": "99", "reason": "Ask ~"}),
         ("/views/tasks/save/", {"name": "Ask ~" + "x" * 40, "q": "state:retry"}),

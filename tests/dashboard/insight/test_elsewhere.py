@@ -82,7 +82,7 @@ def test_the_preview_leaves_out_what_the_next_attempt_is_not_told(
     )
     for _ in range(200):
         task = make_task(TaskState.ESCALATED, agent=agent, now=now, why=KNOWN, max_attempts=1)
-        if is_without(experiment.pk, task.pk) == side:
+        if is_without(experiment.pk, task.pk, share=experiment.share) == side:
             break
     escalation = Escalation.objects.get(task=task)
     path = f"/escalations/{escalation.pk}/preview/"

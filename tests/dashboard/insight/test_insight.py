@@ -163,20 +163,31 @@ def test_the_clock_replays_policies(browser: Client, agent: Agent) -> None:
 
 
 def test_an_experiment_is_started_and_ended(browser: Client, agent: Agent) -> None:
-    form = {"in": agent.project.name, "element": "known", "reason": "do they help?"}
+    form = {"in": agent.project.name, "element": "known", "share": "20"}
+    form |= {"reason": "do they help?"}
     browser.post("/insight/experiments/", form | {"reason": " "})
     assert not ContextExperiment.objects.exists()
     shown = words(browser.get("/insight/"))
     assert "Give a reason of 1 to 500 characters. Nothing was changed." in shown
+    # how many tasks find 20, 10 and 5 points, before the start: a tenth, a fifth, half of them
+    assert "10% 529 2,164 8,705 20% 300 1,220 4,899 50% 194 783 3,138" in shown
+    for share in ("", "51", "half"):
+        browser.post("/insight/experiments/", form | {"share": share})
+        shown = words(browser.get("/insight/"))
+        assert "The share is a whole percentage from 1 to 50. Nothing was changed." in shown
+    assert not ContextExperiment.objects.exists()
     done = browser.post("/insight/experiments/", form)
     assert (done.status_code, done["Location"]) == (302, "/insight/#experiments")
     one = ContextExperiment.objects.get()
-    assert (one.element, one.started_by_name, one.start_reason) == (
+    assert (one.element, one.share, one.started_by_name, one.start_reason) == (
         "known",
+        20,
         "mara",
         "do they help?",
     )
     shown = words(browser.get("/insight/"))
+    assert "Experiment started in default: 20% of the tasks without known errors" in shown
+    assert "Share without it 20% of the tasks" in shown
     assert "End experiment" in shown and "Start an experiment…" not in shown
     browser.post("/insight/experiments/", form)
     assert "already. End it first." in words(browser.get("/insight/"))

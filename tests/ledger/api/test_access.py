@@ -52,6 +52,7 @@ MAY = {
         *("renderings_get_failure_records", "plans_get_failure_records"),
         *("plans_get_retry_state", "plans_get_retry_log", "plans_get_retry_jsonl"),
         *("plans_get_state", "operations_list", "operations_get", "events_list", "stats_get"),
+        *("experiments_list", "experiments_get_needed"),
     ),
     "orchestrator operator": (
         *("instructions_create", "instructions_cancel", "standing_instructions_create"),
@@ -65,6 +66,7 @@ MAY = {
         *("agents_create", "agents_update", "agents_reset", "agents_trip_breaker"),
         "agents_keep_breaker_open",
         *("agents_reset_breaker", "tasks_unblock", "plans_confirm", "policies_update"),
+        *("experiments_start", "experiments_end"),
         *("escalations_resolve", "escalations_undo", "escalations_assign"),
         *("escalations_snooze", "escalations_comment", "patterns_ignore", "patterns_resolve"),
         *("patterns_reopen", "patterns_retry", "patterns_promote_fix", "patterns_retire_fix"),
@@ -103,6 +105,7 @@ ROWS = {
     "/dead-letters": "letter_id",
     "/deliveries": "delivery_id",
     "/escalations": "escalation_id",
+    "/experiments": "experiment_id",
     "/instructions": "instruction_id",
     "/notification-channels": "channel_id",
     "/notification-rules": "notification_rule_id",
@@ -147,6 +150,7 @@ VERSIONED = {
 # operations that the world refuses to everyone for another reason, and how
 CONFLICTS = {
     "agents_keep_breaker_open": 409,
+    "experiments_start": 409,
     "patterns_reopen": 409,
     "plans_restart": 409,
     "tasks_unblock": 409,
@@ -174,6 +178,8 @@ def bodies(ids: dict[str, Any]) -> dict[str, Any]:
         "escalations_comment": {"text": "seen"},
         "escalations_resolve": {"action": "skip"},
         "escalations_snooze": {"until": None},
+        "experiments_start": {"element": "known", "share": 20, "reason": "try"},
+        "experiments_end": {"reason": "enough"},
         "hooks_agent": {"hook_event_name": "Stop", "session_id": "s", "cwd": "/"},
         "instructions_create": {"agent": "coder", "content": "Look"},
         "instructions_ack_many": {"ids": [str(ids["delivered_id"])]},

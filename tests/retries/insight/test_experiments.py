@@ -1,5 +1,6 @@
 """Experiments on the retry context: an A/A run shows nothing, and a planted effect is found."""
 
+import hashlib
 from collections import Counter
 from random import Random
 from typing import Any
@@ -16,7 +17,7 @@ from retries.insight.intervals import newcombe_difference
 from retries.models import ContextExperiment
 from retries.retry_context.block import History, find_variant, render_retry_context
 from retries.retry_context.failure_elements import FailureRecord
-from retries.retry_context.trials import ONE_IN, Trial, is_without
+from retries.retry_context.trials import Trial, is_without
 from retries.states import ContextElement
 from tests.dashboard.worked import MARA
 from tests.factories import NOW
@@ -37,7 +38,7 @@ def test_an_a_a_run_shows_nothing() -> None:
         experiment = random_id(random)
         counts = {False: [0, 0], True: [0, 0]}
         for _ in range(TASKS * 2):
-            side = counts[is_without(experiment, random_id(random))]
+            side = counts[is_without(experiment, random_id(random), share=10)]
             side[0] += random.random() < 0.7
             side[1] += 1
         assert 0.06 < counts[True][1] / (TASKS * 2) < 0.15
@@ -68,7 +69,7 @@ def test_a_planted_effect_is_found(agent: Agent, coder: Any, operator: Any) -> N
     ids = list(Task.objects.values_list("id", flat=True))
     sides: dict[bool, list[UUID]] = {False: [], True: []}
     for id in ids:
-        sides[is_without(experiment.pk, id)].append(id)
+        sides[is_without(experiment.pk, id, share=experiment.share)].append(id)
     assert 64 <= len(sides[True]) <= 140  # a tenth of them
     # The agent works on a part of them, to save time; its luck on each side has its own seed.
     for is_out, most, seed in ((False, 114, 1), (True, 64, 2)):
@@ -113,6 +114,11 @@ def test_an_experiment_is_started_and_ended_with_a_reason(agent: Agent) -> None:
         experiments.start_experiment(agent.project, "known", reason=" ", stamp=stamp)
     with pytest.raises(Invalid, match="no element"):
         experiments.start_experiment(agent.project, "all", reason="so", stamp=stamp)
+    for share in (0, 51):
+        with pytest.raises(Invalid, match="from 1 to 50"):
+            experiments.start_experiment(
+                agent.project, "known", share=share, reason="so", stamp=stamp
+            )
     assert not ContextExperiment.objects.exists()  # off by default
     one = experiments.start_experiment(agent.project, "known", reason="so", stamp=stamp)
     with pytest.raises(InvalidTransition, match="End it first"):
@@ -167,10 +173,37 @@ def test_each_element_can_be_left_out(element: str) -> None:
     assert find_variant(plain, text, attempt=2, max_attempts=4) == expected
 
 
-def test_a_task_stays_on_its_side() -> None:
+@pytest.mark.parametrize("share", [1, 10, 20, 50])
+def test_a_task_stays_on_its_side(share: int) -> None:
     random = Random(1)
     experiment, tasks = random_id(random), [random_id(random) for _ in range(5_000)]
-    sides = [is_without(experiment, task) for task in tasks]
-    assert sides == [is_without(experiment, task) for task in tasks]
-    assert abs(sum(sides) / len(sides) - 1 / ONE_IN) < 0.015
-    assert sides != [is_without(random_id(random), task) for task in tasks]
+    sides = [is_without(experiment, task, share=share) for task in tasks]
+    assert sides == [is_without(experiment, task, share=share) for task in tasks]
+    assert abs(sum(sides) / len(sides) - share / 100) < 0.015
+    assert sides != [is_without(random_id(random), task, share=share) for task in tasks]
+
+
+def test_experiments_of_a_tenth_keep_the_sides_that_they_had_before_shares() -> None:
+    random = Random(1)
+    experiment, tasks = random_id(random), [random_id(random) for _ in range(1_000)]
+    for task in tasks:
+        digest = hashlib.sha256(experiment.bytes + task.bytes).digest()
+        was_without = int.from_bytes(digest[:8]) % 10 == 0
+        assert is_without(experiment, task, share=10) == was_without
+
+
+@pytest.mark.parametrize("share", [10, 20, 50])
+@pytest.mark.parametrize("points", experiments.POINTS)
+def test_the_tasks_named_before_the_start_find_the_difference(share: int, points: int) -> None:
+    """Simulated with the interval that the page shows: four of five experiments are conclusive."""
+    random, found, runs = Random(share * points), 0, 300
+    needed = experiments.list_needed(share)[points]
+    shares = (0.5 - points / 200, 0.5 + points / 200)
+    sizes = (round(needed * share / 100), needed - round(needed * share / 100))
+    for _ in range(runs):
+        counts = [
+            (sum(random.random() < each for _ in range(size)), size)
+            for each, size in zip(shares, sizes, strict=True)
+        ]
+        found += newcombe_difference(*counts[0], *counts[1]).is_conclusive
+    assert 0.7 < found / runs < 0.93

@@ -1,0 +1,65 @@
+"""Experiments on the retry context over HTTP: everyone but agents reads them, people run them."""
+
+from uuid import UUID
+
+from django.http import HttpResponse
+from ninja import Query, Router
+
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
+from ledger.api.cursors import read_page
+from ledger.api.responses import json_response, page_body
+from ledger.models import Project
+from ledger.schemas.shared import PageQuery
+from retries.api.escalations import PersonAuth
+from retries.insight import experiments
+from retries.models import ContextExperiment
+from retries.schemas.experiments import (
+    EndIn,
+    ExperimentIn,
+    ExperimentList,
+    ExperimentOut,
+    NeededOut,
+    NeededQuery,
+    experiment_out,
+    needed_out,
+)
+
+router = Router(tags=["experiments"])
+
+
+@router.get("/experiments", auth=PrincipalAuth("events:read"), response=ExperimentList)
+def experiments_list(request: PrincipalRequest, query: Query[PageQuery]) -> HttpResponse:
+    """List the project's experiments, newest first."""
+    rows = ContextExperiment.objects.filter(project=request.auth.project_id)
+    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters={})
+    return json_response(page_body(page, map(experiment_out, page.rows)))
+
+
+@router.get("/experiments/needed", auth=PrincipalAuth("events:read"), response=NeededOut)
+def experiments_get_needed(request: PrincipalRequest, query: Query[NeededQuery]) -> HttpResponse:
+    """Get how many tasks an experiment needs to find a difference: read it before the start."""
+    return json_response(needed_out(query.share))
+
+
+@router.post("/experiments", auth=PersonAuth("escalations:resolve"), response={201: ExperimentOut})
+def experiments_start(request: PrincipalRequest, body: ExperimentIn) -> HttpResponse:
+    """Start to leave an element out of some tasks' contexts; one experiment runs at a time."""
+    started = experiments.start_experiment(
+        Project.objects.get(pk=request.auth.project_id),
+        body.element,
+        share=body.share,
+        reason=body.reason,
+        stamp=stamp_of(request),
+    )
+    return json_response(experiment_out(started), 201)
+
+
+@router.post(
+    "/experiments/{id}/end", auth=PersonAuth("escalations:resolve"), response=ExperimentOut
+)
+def experiments_end(request: PrincipalRequest, id: UUID, body: EndIn) -> HttpResponse:
+    """End an experiment: every task gets whole contexts again."""
+    if not ContextExperiment.objects.filter(project=request.auth.project_id, pk=id).exists():
+        raise not_visible("experiment", id)
+    ended = experiments.end_experiment(id, reason=body.reason, stamp=stamp_of(request))
+    return json_response(experiment_out(ended))
