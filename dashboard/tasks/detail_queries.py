@@ -11,7 +11,7 @@ from dashboard.tasks.queries import HEAVY, with_extras
 from ledger.models import Attempt, Failure, Message, Need, Task
 from ledger.states import Proof
 from ledger.tasks.lineage import select_lineage
-from retries.models import Escalation
+from retries.models import AttemptDiff, Escalation
 from retries.states import Answer, EscalationState
 
 ATTEMPTS_SHOWN = 40
@@ -61,6 +61,13 @@ def find_acceptance(row: Any) -> Escalation | None:
         return None
     rows = Escalation.objects.filter(task=row.pk, action=Answer.ACCEPT)
     return rows.only("answered_by_name", "note", "closed_at").order_by("-id").first()
+
+
+def find_source(failures: list[Failure]) -> AttemptDiff | None:
+    """Return what the newest failed attempt changed and where it ran, if its client sent that."""
+    if not failures:
+        return None
+    return AttemptDiff.objects.filter(attempt=failures[0].attempt_id).first()
 
 
 def build_open_escalation(row: Any) -> Escalation | None:

@@ -50,7 +50,7 @@ from retries.failures.grouping import headline_of
 from retries.failures.suggestions import Suggestion, suggest
 from retries.insight.prediction_reads import find_task_predictions
 from retries.insight.predictions import Prediction
-from retries.models import Escalation
+from retries.models import AttemptDiff, Escalation
 from retries.operations.registry import find_verb
 
 CRUMB = Crumb("Tasks", reverse_lazy("dashboard:tasks"))
@@ -105,6 +105,7 @@ class TaskPage(PageContext):
     conversations: list[Conversation]
     traces: list[tuple[Attempt, str]]
     failures: list[Failure]
+    source: AttemptDiff | None
     timeline: Timeline
     by_work: bool
     card: FailureCard | None
@@ -156,6 +157,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         conversations=detail_queries.list_conversations(attempts) if attempts else [],
         traces=link_traces(attempts),
         failures=failures,
+        source=detail_queries.find_source(failures),
         timeline=build_timeline(
             row, events, own_attempts, now=round_up(now, row.created_at), by_work=by_work
         ),

@@ -45,6 +45,7 @@ router = Router(tags=["attempts"])
 
 # Output beyond what is stored is dropped, not refused; this limit only bounds the work.
 MOST_RESULT_BYTES = 4 * 1024 * 1024
+MOST_HEARTBEAT_BYTES = 1024 * 1024
 MOST_OUTPUT_BYTES = 8 * 1024 * 1024
 # beside the JSON that ninja describes
 RESULT_BODY: dict[str, Any] = {
@@ -70,18 +71,17 @@ OUTPUT_BODY: dict[str, Any] = {
 }
 
 
-@router.post("/attempts/{id}/heartbeat", auth=BearerAuth("tasks:work"), response=HeartbeatOut)
+@router.post(
+    "/attempts/{id}/heartbeat",
+    auth=BearerAuth("tasks:work", body_bytes=MOST_HEARTBEAT_BYTES),
+    response=HeartbeatOut,
+)
 def attempts_heartbeat(
     request: BearerRequest, id: UUID, body: Body[HeartbeatIn | None] = None
 ) -> HttpResponse:
     """Renew an attempt's lease; the response says whether to stop."""
-    row = heartbeats.renew_lease(
-        id,
-        caller=request.auth,
-        progress=body.progress if body else None,
-        output=body.output if body else None,
-        extend_s=body.extend_s if body else None,
-    )
+    fields = body.model_dump() if body else {}
+    row = heartbeats.renew_lease(id, caller=request.auth, **fields)
     return json_response({name: row[name] for name in HeartbeatOut.model_fields})
 
 

@@ -1,6 +1,7 @@
 """Heartbeats: a live attempt renews its lease and reports progress."""
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -14,6 +15,7 @@ from ledger.process_counters import count_heartbeat
 from ledger.redaction import redacted, stripped
 from ledger.sql import Row
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
+from retries.attempts.diffs import store_diff
 from retries.attempts.live_attempt import IS_LIVE, lease_lost, own_attempt, read_attempt
 from retries.claim_statements import pending_instructions
 
@@ -49,11 +51,15 @@ def renew_lease(
     progress: dict[str, Any] | None = None,
     output: str | None = None,
     extend_s: int | None = None,
+    diff: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    check: str = "",
     now: datetime | None = None,
 ) -> Row:
     """Renew the lease of a live attempt; raises LeaseLost if it is over or past its deadline.
 
-    `output` has the command's last lines; they are stored when the attempt ends.
+    `output` has the command's last lines; they are stored when the attempt ends. `diff` is what
+    the attempt has changed, `environment` where it runs, and `check` the command that checks it.
     """
     now = now or timezone.now()
     if progress is not None and len(json.dumps(progress)) > PROGRESS_BYTES:
@@ -70,6 +76,8 @@ def renew_lease(
     found = require_caller(rows, caller, now)
     if not found:
         raise lease_lost(read_attempt(attempt_id, caller=caller, now=now))
+    if diff is not None or environment is not None:
+        store_diff(attempt_id, diff=diff, environment=environment, check=check)
     count_heartbeat(found[0]["agent_id"])
     return found[0]
 

@@ -2,6 +2,7 @@
 
 from retries.models.ack_target import AckTarget
 from retries.models.activity_count import ActivityCount, DurationCount
+from retries.models.attempt_diff import AttemptDiff
 from retries.models.escalation import Escalation, EscalationQuerySet
 from retries.models.experiment import ContextExperiment
 from retries.models.failure_count import FailureCount
@@ -26,6 +27,7 @@ from retries.models.stored_context import StoredContext
 __all__ = [
     "AckTarget",
     "ActivityCount",
+    "AttemptDiff",
     "Channel",
     "ContextExperiment",
     "Delivery",

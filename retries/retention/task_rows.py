@@ -67,10 +67,12 @@ where t.id = any(%(ids)s) and (t.plan_id is null or t.state = '{TaskState.DONE}'
 order by 1"""
 
 ATTEMPTS = """(select coalesce(jsonb_agg(to_jsonb(a) || jsonb_build_object('failure', to_jsonb(f),
-            'pattern', to_jsonb(g), 'retry_context', to_jsonb(c)) order by a.number), '[]')
+            'pattern', to_jsonb(g), 'retry_context', to_jsonb(c), 'source', to_jsonb(d))
+            order by a.number), '[]')
         from ledger_attempt a left join ledger_failure f on f.attempt_id = a.id
             left join retries_grouped g on g.failure_id = f.id
             left join retries_storedcontext c on c.attempt_id = a.id
+            left join retries_attemptdiff d on d.attempt_id = a.id
         where a.task_id = t.id)"""
 CONTENT = f"""jsonb_build_object('task', to_jsonb(t), 'agent', a.name, 'project', p.name,
     'attempts', {ATTEMPTS},
@@ -103,6 +105,7 @@ DELETE = (
     """delete from retries_grouped where failure_id in (
         select id from ledger_failure where task_id = any(%(ids)s))""",
     f"delete from retries_storedcontext where attempt_id in {ATTEMPT_IDS}",
+    f"delete from retries_attemptdiff where attempt_id in {ATTEMPT_IDS}",
     "delete from retries_escalation where task_id = any(%(ids)s)",
     "delete from ledger_failure where task_id = any(%(ids)s)",
     "delete from ledger_deadletter where task_id = any(%(ids)s)",

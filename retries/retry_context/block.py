@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ledger.redaction import stripped
 from ledger.text import truncate
 from retries.retry_context.comparison import TITLES, compare_failures, list_changes
 from retries.retry_context.elements import clean_text, dump_json, element, escaped, one_line
@@ -18,10 +19,11 @@ from retries.retry_context.failure_elements import (
     has_come_back,
     omitted_element,
 )
+from retries.retry_context.hunks import clip_hunks
 from retries.retry_context.trials import DEFAULT, Trial
 
 # Stored with each attempt: increase it when the block tells agents something in another way.
-RENDERER_VERSION = 8
+RENDERER_VERSION = 9
 
 # characters of the rendered block
 BUDGET, LEAST_BUDGET, MOST_BUDGET = 16_000, 6_000, 60_000
@@ -31,6 +33,8 @@ PROGRESS_LENGTH, LEARNING_LENGTH, KNOWN_FIX_LENGTH = 1_000, 300, 1_000
 QUESTION_LENGTH, SHORT_QUESTION_LENGTH = 1_000, 200
 # the share of the budget that the list of gone, remaining, and new errors may take
 CHANGES_SHARE = 1 / 8
+# the share that a diff may take before failures do; it may take all that they leave
+DIFF_SHARE, LEAST_DIFF = 1 / 8, 200
 # A known error that says no more than its line does: a test's plain assertion.
 PLAIN_ERRORS = {"assertion"}
 
@@ -102,6 +106,18 @@ class KnownFix:
     key: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What the last attempt changed, and what differs where it ran, as far as it is known.
+
+    `differences` are facts that were others when the same check passed last.
+    """
+
+    attempt: int
+    diff: str
+    differences: Sequence[str] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """The history of a task's attempts.
@@ -111,8 +127,8 @@ class History:
     answers before it, oldest first. `blockers` are those that were cleared, oldest first.
     `tried` are people's earlier fixes, by the number of the attempt that was told them first.
     `progress` is the last progress that the previous attempt reported, and `standing` the sentence
-    about its end, if it did not fail. `trial` is the task's side of a running experiment, and
-    `known_fix` is for the newest failure.
+    about its end, if it did not fail. `trial` is the task's side of a running experiment,
+    `known_fix` is for the newest failure, and `source` is the last attempt's.
     """
 
     failures: Sequence[FailureRecord] = ()
@@ -126,6 +142,7 @@ class History:
     standing: str = ""
     trial: Trial | None = None
     known_fix: KnownFix | None = None
+    source: Source | None = None
 
     def omits(self, element: str) -> bool:
         """Return whether an experiment leaves this element out for the task."""
@@ -184,22 +201,25 @@ def render_retry_context(
         learnings = []
     whole_progress = render_progress(history.progress)
     standing, brief = (render_standing(history, most) for most in (int(budget * CHANGES_SHARE), 0))
-    for begin, most, progress, share in (
-        (standing, QUESTION_LENGTH, whole_progress, 0.5),
-        (brief, QUESTION_LENGTH, "", 0.5),
-        (brief, SHORT_QUESTION_LENGTH, "", 0.5),
-        (brief, SHORT_QUESTION_LENGTH, "", 0.0),
-        (brief, 0, "", 0.0),
+    environment = render_environment(history.source)
+    diff_room = min(len(render_diff(history.source, budget)), int(budget * DIFF_SHARE))
+    for begin, most, progress, share, reserved in (
+        (standing + environment, QUESTION_LENGTH, whole_progress, 0.5, diff_room),
+        (brief, QUESTION_LENGTH, "", 0.5, 0),
+        (brief, SHORT_QUESTION_LENGTH, "", 0.5, 0),
+        (brief, SHORT_QUESTION_LENGTH, "", 0.0, 0),
+        (brief, 0, "", 0.0, 0),
     ):
         start = before + begin + known
         questions = render_questions(guidance, history.blockers, most)
         left = room - len(begin) - len(questions) - len(progress)
         learned = render_learnings(learnings, left * share)
-        failures = fit_failures(history.failures, left - len(learned))
+        rest = left - len(learned)
+        failures = fit_failures(history.failures, rest - reserved)
         if failures is not None:
-            return (
-                start + questions + rules + failures_element(failures) + learned + progress + after
-            )
+            diff = render_diff(history.source, rest - len(failures))
+            parts = (failures_element(failures), diff, learned, progress, after)
+            return start + questions + rules + "".join(parts)
     failures = failures_element(omitted_element(len(history.failures)))
     return start + rules + failures + render_learnings(learnings, 0) + after
 
@@ -239,6 +259,32 @@ def render_standing(history: History, most: int) -> str:
         listed = "\n".join([escaped(text), *lines])
         return f'<standing trust="untrusted">{listed}</standing>\n'
     return f"<standing>{escaped(text)}</standing>\n" if text else ""
+
+
+def render_environment(source: Source | None) -> str:
+    """Render what differs from the environment in which the same check passed last."""
+    if source is None or not source.differences:
+        return ""
+    lines = "\n".join(escaped(f"- {each}") for each in source.differences)
+    return (
+        f'<environment attempt="{source.attempt}" trust="untrusted">'
+        f"Other than when the same check passed last:\n{lines}</environment>\n"
+    )
+
+
+def render_diff(source: Source | None, most: int) -> str:
+    """Render what the last attempt changed in at most `most` characters, or nothing."""
+    text = stripped(source.diff).strip("\n") if source else ""
+    if source is None or not text:
+        return ""
+    tag = f'<diff attempt="{source.attempt}" trust="untrusted"'
+    end = "</diff>\n"
+    room = most - len(tag) - len(end) - len(f' truncated_chars="{len(text)}">')
+    if room < min(LEAST_DIFF, len(text)):
+        return ""
+    shown = clip_hunks(text, room, measure=lambda part: len(escaped(part))).strip("\n")
+    more = f' truncated_chars="{len(text) - len(shown)}"' if len(shown) < len(text) else ""
+    return f"{tag}{more}>{escaped(shown)}{end}"
 
 
 def render_known(history: History) -> str:

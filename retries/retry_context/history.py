@@ -11,6 +11,7 @@ from ledger.models import Attempt, Event
 from ledger.moves import CHECKPOINT
 from ledger.sealing import unseal
 from ledger.sql import Row
+from ledger.states import Outcome
 from ledger.tasks.lineage import fetch_lineages
 from retries.failures import fixes
 from retries.models import Escalation
@@ -20,8 +21,10 @@ from retries.retry_context.block import (
     Guidance,
     History,
     KnownFix,
+    Source,
     render_retry_context,
 )
+from retries.retry_context.environments import compare_environments
 from retries.retry_context.failure_elements import FailureRecord
 from retries.retry_context.prompt import join_prompt, render_task
 from retries.retry_context.standing import Closing, describe_ending
@@ -59,7 +62,7 @@ class Answers:
 
 
 def load_histories(task_ids: Iterable[UUID], *, typed: bool = False) -> dict[UUID, History]:
-    """Return the history of each task, in six queries for any number of tasks.
+    """Return the history of each task, in seven queries for any number of tasks.
 
     With `typed`, for the tasks' own agent, answers are as people typed them; else without secrets.
     Where a fix worked for the newest failures before, some more read its counts; where an attempt
@@ -71,14 +74,17 @@ def load_histories(task_ids: Iterable[UUID], *, typed: bool = False) -> dict[UUI
     owners = fetch_lineages(ids)
     ended: dict[UUID, list[Mapping[str, Any]]] = {id: [] for id in ids}
     rows = Attempt.objects.filter(task_id__in=owners, outcome__isnull=False).order_by("number")
-    for row in rows.values("task_id", "number", "outcome", *FAILURE_COLUMNS):
+    for row in rows.values("pk", "task_id", "number", "outcome", *FAILURE_COLUMNS):
         found = {name.removeprefix(FAILURE_PREFIX): value for name, value in row.items()}
         ended[owners[row["task_id"]]].append(found)
     answers = find_answers(owners, read_escalations(owners, typed=typed))
     progress = fetch_last_progress(owners)
     trials, known = find_trials(ids), find_known_fixes(ended.values())
+    sources = find_sources([each[-1]["pk"] for each in ended.values() if each])
     return {
-        id: build_history(ended[id], answers.get(id), progress.get(id), trials.get(id), known)
+        id: build_history(
+            ended[id], answers.get(id), progress.get(id), trials.get(id), known, sources
+        )
         for id in ids
     }
 
@@ -90,7 +96,7 @@ def load_history(
     advice: Mapping[UUID, fixes.LearnedFix],
     escalations: Iterable[Mapping[str, Any]],
 ) -> History:
-    """Return the history of the task whose rows of all runs are `lineage`, without a query.
+    """Return the history of the task whose rows of all runs are `lineage`, in one query.
 
     The attempts come oldest first, and are read with their failures; `advice` is the learned fix
     to tell, by the last failure; `escalations` are what `read_escalations` returns.
@@ -102,11 +108,12 @@ def load_history(
         failure = getattr(each, "failure", None)
         row = {name: getattr(failure, name, None) for name in ("id", *FAILURE_FIELDS)}
         if each.outcome is not None:
-            ended.append(row | {"number": each.number, "outcome": each.outcome})
+            ended.append(row | {"pk": each.pk, "number": each.number, "outcome": each.outcome})
         progress = progress if each.progress is None else each.progress
     answers = find_answers(dict.fromkeys(row_ids, task_id), escalations)
     known = {id: describe_known_fix(fix) for id, fix in advice.items()}
-    return build_history(ended, answers.get(task_id), progress, trial, known)
+    sources = find_sources([ended[-1]["pk"]] if ended else [])
+    return build_history(ended, answers.get(task_id), progress, trial, known, sources)
 
 
 def find_known_fixes(histories: Iterable[list[Mapping[str, Any]]]) -> dict[UUID, KnownFix]:
@@ -132,6 +139,7 @@ def build_history(
     progress: Any,
     trial: Trial | None,
     known_fixes: Mapping[UUID, KnownFix],
+    sources: Mapping[UUID, Source],
 ) -> History:
     """Return the history of these attempts, which have ended, oldest first."""
     answers = answers or Answers()
@@ -148,7 +156,38 @@ def build_history(
         standing=describe_last_ending(ended, answers),
         trial=trial,
         known_fix=known_fixes.get(ended[-1]["id"]) if ended else None,
+        source=sources.get(ended[-1]["pk"]) if ended else None,
     )
+
+
+# the newest attempts among which the last success of a check is searched
+MOST_SEARCHED = 200
+SOURCES = f"""select d.attempt_id, a.number, d.diff, d.environment, passed.environment as before
+from retries_attemptdiff d join ledger_attempt a on a.id = d.attempt_id
+left join lateral (
+    select o.environment from (
+        select attempt_id, environment from retries_attemptdiff
+        where check_key = d.check_key and check_key <> '' and attempt_id < d.attempt_id
+        order by attempt_id desc limit {MOST_SEARCHED}
+    ) o join ledger_attempt p on p.id = o.attempt_id
+    where p.outcome = '{Outcome.SUCCESS}' and o.environment is not null
+    order by o.attempt_id desc limit 1
+) passed on d.environment is not null
+where d.attempt_id = any(%(ids)s)"""
+
+
+def find_sources(attempt_ids: list[UUID]) -> dict[UUID, Source]:
+    """Return what attempts changed, and how their environments differ from the last success."""
+    if not attempt_ids:
+        return {}
+    return {
+        row["attempt_id"]: Source(
+            row["number"],
+            row["diff"],
+            compare_environments(row["before"] or {}, row["environment"] or {}),
+        )
+        for row in sql.run(SOURCES, ids=attempt_ids)
+    }
 
 
 # An experiment is about the attempts that begin after it.

@@ -10,6 +10,7 @@ from ledger.schemas.shared import AT, ID, In
 from ledger.states import FailureType
 from ledger.tasks.spec import LEASE_S
 from retries.attempts.checks import COMMAND_LENGTH, FOLDER_LENGTH, MAX_CHECKS
+from retries.attempts.diffs import MOST_DIFF, MOST_FACTS
 from retries.attempts.endings import SeenBy, Unknown
 from retries.attempts.executor_results import read_result
 from retries.attempts.exit_codes import ExitOf
@@ -37,6 +38,23 @@ class HeartbeatIn(In):
         ge=LEASE_S[0],
         le=LEASE_S[1],
         description="seconds of the new lease; the attempt's own if missing",
+    )
+    diff: str | None = Field(
+        None,
+        max_length=MOST_DIFF,
+        description="what the attempt has changed in the source, as `git diff` prints it; 64 KiB "
+        "of whole hunks are stored, without secrets, and the next attempt reads them",
+    )
+    environment: dict[str, str] | None = Field(
+        None,
+        max_length=MOST_FACTS,
+        description="where it runs: folder, branch, and versions of tools, by name; the next "
+        "attempt reads what differs from the last success of the same check",
+    )
+    check: str = Field(
+        "",
+        max_length=COMMAND_LENGTH,
+        description="the command that checks the work, for comparing environments",
     )
 
     model_config = ConfigDict(
