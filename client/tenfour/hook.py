@@ -236,18 +236,16 @@ class HookCall:
 
     def has_run_check(self) -> bool:
         """Return whether a shell call may have run the check of the session's task."""
+        if self.name not in TOOL_EVENTS or self.event.get("tool_name") != SHELL:
+            return False
         line = str(self.event.get("tool_input", {}).get("command", ""))
         check = self.held_check()
-        return (
-            self.name in TOOL_EVENTS
-            and self.event.get("tool_name") == SHELL
-            and bool(check)
-            and " ".join(check["command"].split()) in " ".join(line.split())
-        )
+        return bool(check) and " ".join(check.split()) in " ".join(line.split())
 
-    def held_check(self) -> Mapping[str, Any]:
-        """Return the check of the task that the session holds; empty without one."""
-        return self.store.session(self.session).get("verify") or {}
+    def held_check(self) -> str:
+        """Return the check of the session's task, or the proposed one; empty without either."""
+        held = self.store.session(self.session)
+        return str((held.get("verify") or {}).get("command") or held.get("proposed") or "")
 
     def note_tree(self) -> None:
         """Note the project's files as they are now, if the session's task has a check."""

@@ -119,8 +119,8 @@ def stop(
         renew(attempt, caller=caller, now=now)
         return {}
     question = "" if has_changed_files(attempt) else find_question(event.last_message)
-    if check is None and not question and (text := ask_for_proof(caller, attempt, now=now)):
-        return block(text)
+    if check is None and not question and (asked := ask_for_proof(caller, attempt, now=now)):
+        return asked
     if check and verification is None:
         if can_check and fits_hook(check) and not has_passed(check, seen, tree):
             return {"tenfour": {"attempt": str(attempt.id), "verify": check}}
@@ -177,23 +177,21 @@ def ask_for_check(check: Mapping[str, Any], seen: Mapping[str, Any] | None) -> s
     return f"{why}Before you stop, run the check of your task: {check['command']}"
 
 
-def ask_for_proof(caller: HookCaller, attempt: Attempt, *, now: datetime) -> str:
-    """Return the text that sends a claim without a check back once; empty where none is asked for.
+def ask_for_proof(caller: HookCaller, attempt: Attempt, *, now: datetime) -> Answer:
+    """Return the answer that sends a claim without a check back once; empty if none is asked for.
 
     A check that was proposed is stored with the attempt: it counts if it passes.
     """
     progress = dict(attempt.progress) if isinstance(attempt.progress, dict) else {}
     if PROPOSED in progress or read_level(attempt.task) == EvidenceLevel.RECORD:
-        return ""
+        return {}
     command = propose_check(attempt.task)
-    with suppress(LeaseLost):  # the next event tells it
-        heartbeats.renew_lease(
-            attempt.id,
-            caller=caller.scoped("tasks:work"),
-            progress=progress | {PROPOSED: command},
-            now=now,
-        )
-    return PROPOSAL.format(command=command) if command else ""
+    renew(attempt, caller=caller, progress=progress | {PROPOSED: command}, now=now)
+    if not command:
+        return {}
+    # The agent's side reads the tree when this command has run.
+    held = {"attempt": str(attempt.id), "verify": None, "proposed": command}
+    return block(PROPOSAL.format(command=command)) | {"tenfour": held}
 
 
 def ask_person(caller: HookCaller, attempt: Attempt, message: str, *, now: datetime) -> Answer:
