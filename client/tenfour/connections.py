@@ -17,6 +17,8 @@ from typing import Any
 FILE = "connections.json"
 # The key of the connection that holds in all other folders.
 EVERYWHERE = "*"
+# What a person switches on for a folder: each is a field of a connection.
+SWITCHES = ("transcripts", "diffs")
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class Connection:
     token: str = field(repr=False)
     # whether hooks hand the agent's transcript on
     transcripts: bool = False
+    # whether the diff of a failed attempt is sent
+    diffs: bool = False
 
 
 def connections_file(environ: Mapping[str, str]) -> Path | None:
@@ -42,8 +46,8 @@ def find_connection(folder: Path, environ: Mapping[str, str]) -> Connection | No
     for key in [*map(str, (folder, *folder.parents)), EVERYWHERE]:
         found = known.get(key)
         if isinstance(found, dict) and found.get("url") and found.get("token"):
-            transcripts = found.get("transcripts") is True
-            return Connection(str(found["url"]), str(found["token"]), transcripts)
+            switched = {name: found.get(name) is True for name in SWITCHES}
+            return Connection(str(found["url"]), str(found["token"]), **switched)
     return None
 
 
@@ -66,7 +70,7 @@ def save_connection(
     key = str(folder) if folder else EVERYWHERE
     known.pop(key, None)
     if new:
-        switched = {"transcripts": True} if new.transcripts else {}
+        switched = {name: True for name in SWITCHES if getattr(new, name)}
         known[key] = {"url": new.url, "token": new.token, **switched}
     if known:
         write_private(path, json.dumps(known, indent=2) + "\n")

@@ -25,7 +25,13 @@ from tenfour.agent_files import (
     with_mcp_json,
     with_mcp_toml,
 )
-from tenfour.connections import Connection, find_connection, save_connection, write_private
+from tenfour.connections import (
+    SWITCHES,
+    Connection,
+    find_connection,
+    save_connection,
+    write_private,
+)
 from tenfour.terminal import OK, REFUSED, note, say, wrong_usage
 
 if TYPE_CHECKING:
@@ -35,6 +41,8 @@ TRUST = """Codex runs hooks only after you trust them. Start `codex` here once a
 "Trust all and continue", or type /hooks. In automation that has looked at the hooks: codex exec
 --dangerously-bypass-hook-trust. The MCP entry reads the token from the variable TENFOUR_TOKEN."""
 TRANSCRIPTS = "init: the conversation leaves this machine: tool calls and their output too"
+DIFFS = "init: the source that a failed attempt changes leaves this machine, without secrets"
+ASK_DIFFS = "Send what a failed attempt changed in the source, so that the next attempt reads it?"
 NEXT = "Check it with: tenfour doctor"
 
 
@@ -91,6 +99,11 @@ def add_init_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="hooks send the conversation, without secrets; off by default",
     )
+    parser.add_argument(
+        "--diffs",
+        action="store_true",
+        help="send what a failed attempt changed in the source, without secrets; off by default",
+    )
     parser.add_argument("--remove", action="store_true", help="remove the hooks and the MCP entry")
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
@@ -102,7 +115,12 @@ def init(args: argparse.Namespace) -> int:
     if args.http and args.transcripts:
         raise wrong_usage("Hooks over HTTP can't read the transcript.", "Leave out --http.")
     place = place_of(args.agent, home=args.home)
-    connection = None if args.remove else replace(connect(args.url), transcripts=args.transcripts)
+    connection = None
+    if not args.remove:
+        # Source leaves the machine only where a person says so.
+        args.diffs = args.diffs or (not args.yes and sys.stdin.isatty() and agrees(ASK_DIFFS))
+        switched = {name: getattr(args, name) for name in SWITCHES}
+        connection = replace(connect(args.url), **switched)
     edits = [*edits_of(place, connection.url if connection else None, http=args.http)]
     for edit in edits:
         say(edit.diff())
@@ -110,6 +128,8 @@ def init(args: argparse.Namespace) -> int:
     note(f"init: {verb} address and token for {place.folder or 'all folders'}")
     if args.transcripts and not args.remove:
         note(TRANSCRIPTS)
+    if args.diffs and not args.remove:
+        note(DIFFS)
     if not args.yes and not confirm():
         note("init: nothing was changed.")
         return REFUSED
@@ -234,7 +254,11 @@ def confirm() -> bool:
     """Ask a person; without a terminal, nothing is changed."""
     if not sys.stdin.isatty():
         raise wrong_usage("There is no terminal to ask on.", "Add --yes.")
-    return input("Write this? [y/N] ").strip().lower() in {"y", "yes"}
+    return agrees("Write this?")
+
+
+def agrees(question: str) -> bool:
+    return input(f"{question} [y/N] ").strip().lower() in {"y", "yes"}
 
 
 def headers(args: argparse.Namespace) -> int:

@@ -74,6 +74,11 @@ def _add_shared_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="COMMAND",
         help="a shell command that checks the work, instead of the task's own",
     )
+    parser.add_argument(
+        "--diffs",
+        action="store_true",
+        help="send what a failed attempt changed in the source, without secrets; off by default",
+    )
     parser.add_argument("--stdin", action="store_true", help="pipe the prompt to the command")
     parser.add_argument(
         "--messages", metavar="FILE", help="add instructions to this file while the command runs"
@@ -91,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
         waits=args.wait,
         uses_stdin=args.stdin,
         messages=args.messages,
+        sends_diffs=args.diffs,
         patience_s=args.patience,
         lease_s=args.lease,
         max_attempts=args.max_attempts,
@@ -112,6 +118,7 @@ def worker(args: argparse.Namespace) -> int:
         verify=args.verify,
         uses_stdin=args.stdin,
         messages=args.messages,
+        sends_diffs=args.diffs,
         patience_s=math.inf,
         lease_s=args.lease,
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tenfour import outbox, runner, tasks, verification
@@ -15,6 +16,14 @@ from tenfour.attempt_files import PLACE, attempt_variables, fill_placeholders, i
 from tenfour.attempts import GOES_ON, OVER, LiveAttempt
 from tenfour.claiming import pause_after, why_nothing
 from tenfour.core import Call
+from tenfour.diffs import (
+    NoDiff,
+    SourceWatch,
+    make_folder,
+    read_environment,
+    shares_diffs,
+    watch_source,
+)
 from tenfour.display import one_line
 from tenfour.models import Claim, Claimed, Decision, Instruction, Task
 from tenfour.output_buffer import OutputBuffer
@@ -60,6 +69,7 @@ class RunOptions:
     uses_stdin: bool = False
     # a file that gets the instructions which heartbeats announce
     messages: str | None = None
+    sends_diffs: bool = False
     patience_s: float = 300.0
     lease_s: int | None = None
     max_attempts: int | None = None
@@ -72,6 +82,9 @@ class TaskRun:
         self._tenfour = tenfour
         self._options = options
         self._worker_id = worker_id
+        here, environ = Path.cwd(), os.environ
+        shared = options.sends_diffs or shares_diffs(tenfour.settings.url, here, environ)
+        self._sends_diffs = shared
 
     def run(self, claim: Claim) -> int:
         """Make attempts until the task is over, or needs a person; return the exit status."""
@@ -102,7 +115,7 @@ class TaskRun:
         attempt.read_output = lambda: last_lines(output)
         group = None
         try:
-            with attempt.renewed():
+            with attempt.renewed(), self._watched() as watch:
                 try:
                     ended = self._run_command(attempt, output)
                     group = ended.group
@@ -114,11 +127,51 @@ class TaskRun:
                 except runner.ArgumentsTooLarge as error:
                     release(attempt, "shutdown")
                     raise unfit(self._options.command) from error
+                self._send_source(attempt, watch, has_failed=not passed(ended, checked))
                 return self._report(attempt, ended, checked)
         finally:
             # After the check, which may need what the command has started.
             if group is not None:
                 runner.stop_group(group)
+
+    @contextmanager
+    def _watched(self) -> Iterator[SourceWatch | None]:
+        """Yield what reads the source's changes, if they are sent; says once why it can't."""
+        if not self._sends_diffs:
+            yield None
+            return
+        with make_folder() as folder:
+            try:
+                watch = watch_source(Path(folder))
+            except NoDiff as reason:
+                self._sends_diffs = False
+                note(f"No diff is sent: {reason}.")
+                watch = None
+            yield watch
+
+    def _send_source(
+        self, attempt: LiveAttempt, watch: SourceWatch | None, *, has_failed: bool
+    ) -> None:
+        """Send what a failed attempt changed, and where every attempt ran."""
+        if watch is None or attempt.should_stop:
+            return
+        given, payload = self._options.verify, attempt.task.payload
+        has_one = bool(given) or has_check(payload)
+        check = verification.choose_check(payload, given).command if has_one else ""
+        try:
+            attempt._driver.run(
+                attempt._heartbeat(
+                    diff=watch.read_diff() if has_failed else None,
+                    environment=read_environment(),
+                    check=masked(check, os.environ)[: verification.COMMAND_LENGTH],
+                )
+            )
+        except NoDiff as reason:
+            note(f"The diff could not be read: {reason}.")
+        except TenfourError as error:
+            # The report says so if the attempt is over, and tries longer if the server is away.
+            if error.code not in OVER and not error.retryable:
+                complain(error, subject="The diff")
 
     def _run_command(self, attempt: LiveAttempt, output: OutputBuffer) -> CommandResult:
         command = fill_placeholders(self._options.command, attempt)
@@ -250,6 +303,11 @@ class TaskRun:
             return self._find_next(task_id)
         note(f"The answer is: {asked.action}.")
         return STATUS_OF.get(self._tenfour.tasks.get(task_id).state, REFUSED)
+
+
+def passed(ended: CommandResult, checked: Verified | None) -> bool:
+    """Return whether an attempt succeeded, as far as this side knows."""
+    return ended.code == 0 and (checked is None or checked.passed)
 
 
 def claim_task(

@@ -177,13 +177,19 @@ def heartbeat(
     details: Mapping[str, Any] | None = None,
     output: str | None = None,
     extend_s: int | None = None,
+    diff: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    check: str | None = None,
 ) -> Call[Heartbeat]:
     """Renew a live attempt's lease and report progress; refused once it has ended.
 
-    `output` are the last lines that the work has printed, for the task's page.
+    `output` are the last lines that the work has printed, for the task's page. `diff` is what it
+    has changed in the source, and `environment` where it runs, by name; the next attempt reads
+    both. `check` is the command that checks the work.
     """
     progress = given({"message": message, "percent": percent, "details": details})
-    body = given({"progress": progress or None, "output": output, "extend_s": extend_s})
+    fields = {"output": output, "extend_s": extend_s, "diff": diff, "environment": environment}
+    body = given({"progress": progress or None, **fields, "check": check})
     return Call("POST", f"/v1/attempts/{part(attempt)}/heartbeat", Heartbeat.read, body)
 
 

@@ -125,6 +125,15 @@ def test_the_folder_knows_its_server_and_no_other_gets_the_token(
     assert shown["Authorization"].startswith("Bearer tenfour_agt_")
 
 
+def test_diffs_are_sent_only_where_a_person_says_so(init: Init, tmp_path: Path) -> None:
+    path = tmp_path / "home" / ".config" / "tenfour" / "connections.json"
+    for options, is_on in (([], False), (["--diffs"], True), ([], False)):
+        done = init("init", "--agent", "claude", "--yes", *options)
+        assert ("leaves this machine" in done.err) == is_on
+        (known,) = json.loads(path.read_text()).values()
+        assert ("diffs" in known) == is_on
+
+
 def test_nothing_is_changed_without_a_yes(init: Init, tmp_path: Path) -> None:
     refused = init("init", "--agent", "claude", stdin="y\n")
     assert refused.status == 2 and "--yes" in refused.err

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tenfour import Client, Task
 
+from retries.models import AttemptDiff
 from tests.client.conftest import Run
 from tests.client.faulty import FaultyLine, problem
 from tests.serving import Tenfour, environment
@@ -483,3 +484,56 @@ def test_the_tasks_own_check_is_run(run: Run, as_coder: dict[str, str], producer
     assert (task.state, task.error) == ("failed", "no")
     (attempt,) = producer.tasks.attempts(sent.id)
     assert (attempt.failure or {})["type"] == "verification_failed"
+
+
+def git(folder: Path, *args: str) -> None:
+    names = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    subprocess.run(["git", *names, *args], cwd=folder, check=True, capture_output=True)
+
+
+BREAK = "echo two >> app.py; echo 'key = $MY_TOKEN' >> app.py; echo new > new-$TENFOUR_ATTEMPT.py; exit 1"
+
+
+def test_the_diff_of_a_failed_attempt_is_sent_where_asked(
+    run: Run, as_coder: dict[str, str], producer: Client, tmp_path: Path
+) -> None:
+    git(tmp_path, "init", "-b", "main")
+    (tmp_path / "app.py").write_text("one\n")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-m", "Begin")
+    (tmp_path / "app.py").write_text("one\nunfinished\n")
+    index = (tmp_path / ".git/index").read_bytes()
+    env = as_coder | {"MY_TOKEN": "hunter2hunter2"}
+    script = BREAK.replace("$MY_TOKEN", env["MY_TOKEN"])
+    for options in ([], ["--diffs"]):
+        ran = run(
+            *("run", "--name", "A", "--max-attempts", "1", *options, "--", "sh", "-c", script),
+            env=env,
+            cwd=tmp_path,
+        )
+        assert (ran.status, "diff" in ran.err) == (1, False), ran.err
+    without, sent = (
+        AttemptDiff.objects.filter(attempt__task_id=task.id).first()
+        for task in sorted(producer.tasks.list(), key=lambda task: task.created_at)
+    )
+    assert without is None and sent is not None
+    # what the attempt changed, not what was there before it
+    assert "+two\n+key = [redacted:env]\n" in sent.diff and "+unfinished" not in sent.diff
+    assert f"b/new-{sent.attempt_id}.py" in sent.diff
+    environment = sent.environment or {}
+    assert (environment["folder"], environment["branch"]) == (str(tmp_path), "main")
+    assert environment["python"].startswith("Python 3")
+    assert (tmp_path / ".git/index").read_bytes() == index
+
+
+def test_without_git_a_run_says_once_that_no_diff_is_sent(
+    run: Run, as_coder: dict[str, str], producer: Client, tmp_path: Path
+) -> None:
+    producer.tasks.enqueue("coder", "code", max_attempts=2, backoff=AT_ONCE)
+    # The folders of tests lie in a repository.
+    env = as_coder | {"GIT_CEILING_DIRECTORIES": str(tmp_path.parent)}
+    ran = run("run", "--diffs", "--", "false", env=env, cwd=tmp_path)
+    assert ran.status == 1
+    assert ran.err.count("tenfour: No diff is sent: not a git repository") == 1
+    (task,) = producer.tasks.list()
+    assert (task.state, len(list(producer.tasks.attempts(task.id)))) == ("failed", 2)
