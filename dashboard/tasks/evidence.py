@@ -165,4 +165,4 @@ def describe_foot(task: Task, proof: Proof, declared: str) -> str:
         return ""
     if not declared:
         return "The task declares no check."
-    return "Counts as done in its plan, not as proven." if task.plan_id else "Counts as claimed."
+    return "Counts as done in its plan, not as proven." if task.plan_id else ""

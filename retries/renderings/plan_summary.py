@@ -153,8 +153,8 @@ def serialize_summary(summary: Summary) -> dict[str, Any]:
             "retry_success": summary.retry_success,
             "escalations": summary.escalations,
             "skipped": summary.skipped,
-            "proofs": summary.proofs,
         },
+        "proofs": summary.proofs,
         "tasks": [
             {
                 "id": str(task.id),

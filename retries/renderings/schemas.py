@@ -118,9 +118,6 @@ class SummaryMetrics(Schema):
     retry_success: int = Field(description="retried tasks that were done in the end")
     escalations: int = Field(description="tasks that needed a person")
     skipped: int = Field(description="tasks that a person skipped")
-    proofs: dict[str, int] = Field(
-        description="number of done tasks with each proof: proven, stale, claimed, and person"
-    )
 
 
 class SummaryTask(Schema):
@@ -147,7 +144,6 @@ METRICS: dict[str, Any] = {
     "retry_success": 1,
     "escalations": 1,
     "skipped": 1,
-    "proofs": {"proven": 3, "stale": 0, "claimed": 1, "person": 0},
 }
 
 
@@ -157,6 +153,9 @@ class PlanSummary(Schema):
         description="the plan's state"
     )
     metrics: SummaryMetrics = Field(description="the counts of the summary")
+    proofs: dict[str, int] = Field(
+        description="number of done tasks with each proof: proven, stale, claimed, and person"
+    )
     tasks: list[SummaryTask] = Field(
         description="the tasks that were retried, escalated, or skipped"
     )
@@ -168,6 +167,7 @@ class PlanSummary(Schema):
                 "ref": "03-01",
                 "state": "completed",
                 "metrics": METRICS,
+                "proofs": {"proven": 3, "stale": 0, "claimed": 1, "person": 0},
                 "tasks": [
                     {
                         "id": ID,

@@ -302,6 +302,7 @@ def line(number: int, attempts: int, state: str = "done", escalations: int = 0) 
         state=state,
         attempts=attempts,
         escalations=escalations,
+        proof="claimed" if state == "done" else None,
     )
 
 
@@ -338,7 +339,9 @@ def test_the_summary_as_json_has_the_same_figures() -> None:
         "title": "",
         "attempts": 3,
         "result": "skipped (escalated)",
+        "proof": None,
     }
+    assert told["proofs"] == {"proven": 0, "stale": 0, "claimed": 4, "person": 0}
     assert [each["name"] for each in told["patterns"]] == [
         VERIFICATION,
         "Missing edge case handling",
