@@ -97,14 +97,12 @@ def list_dropped(plan_id: UUID, missing: Iterable[TaskMark]) -> list[DroppedRow]
         kind=Kind.PLAN_UPDATED,
         data__file__has_key="dropped",
     ).order_by("id")
-    by_number: dict[int, tuple[Event, bool]] = {}
+    marks = {int(mark.ref.rpartition("-")[2]): mark for mark in missing}
+    rows: dict[int, DroppedRow] = {}
     for event in events[:VERSIONS_SEARCHED]:
+        by = event.actor_name or event.actor_type
         for how, numbers in event.data["file"]["dropped"].items():
-            for number in numbers:
-                by_number.setdefault(number, (event, how == "aborted"))
-    rows = []
-    for mark in missing:
-        event, was_aborted = by_number.get(int(mark.ref.rpartition("-")[2]), (None, False))
-        by = (event.actor_name or event.actor_type) if event else ""
-        rows.append(DroppedRow(mark, by, event.at if event else None, was_aborted))
-    return rows
+            for number in marks.keys() & {*numbers} - rows.keys():
+                rows[number] = DroppedRow(marks[number], by, event.at, how == "aborted")
+    unnamed = {number: DroppedRow(mark, "", None, False) for number, mark in marks.items()}
+    return [*(unnamed | rows).values()]

@@ -57,8 +57,7 @@ def find_owned(plan: PlanFile) -> dict[int, tuple[Became, str]]:
         owned |= dict.fromkeys(task.origin.body, (Became.TEXT, task.ref))
     for task in tasks:
         for number in task.origin.checks:
-            owned.setdefault(number, (Became.CHECK, task.ref))
-            if owned[number][0] == Became.TEXT:
+            if owned.get(number, (Became.TEXT, ""))[0] == Became.TEXT:
                 owned[number] = (Became.CHECK, task.ref)
         owned |= dict.fromkeys(task.origin.steps, (Became.STEP, task.ref))
         owned[task.origin.line] = (

@@ -167,7 +167,7 @@ def test_an_unclear_merge_is_settled_by_pairs(operator: Any, coder: Any, agent: 
     ticked = "- [ ] Write the import\n- [x] Ship it\n"
     done = import_plan(operator, ticked, f"{query}&mode=merge", **markdown)
     assert done.body["ticked"] == ["05-01:task-2"]
-    assert done.body["tasks"][1]["state"] == "skipped"
+    assert done.body["tasks"][1]["state"] == "done"
 
 
 def test_an_idempotency_key_goes_with_yaml_too(operator: Any, agent: Agent) -> None:
