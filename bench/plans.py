@@ -10,19 +10,29 @@ a merge refuses to guess, the author of the edits answers. A task is falsely mer
 the text of another item although its own one is still in the file.
 """
 
+import contextlib
 import json
+import os
 import random
 import re
+import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from bench.figures import Figure, Say, Scale, at_least, at_most
+from bench.figures import Figure, Say, Scale, at_least, at_most, ratios
+from bench.page_comparison import check_out
+from bench.sending import get_pipes
 from bench.servers import Sandbox
+from config.local.places import PROJECT
 from ledger import planfile
 from ledger.errors import Refusal
+from ledger.planfile.outline_lines import looks_like_work
 from ledger.plans.alignment import align
 from ledger.plans.identity import PlanAmbiguous
 from ledger.plans.similarity import NEAR, POSSIBLE, normalize, similarity
@@ -62,6 +72,8 @@ class Titles:
     def __call__(self) -> str:
         self.count += 1
         one, two = self.rng.sample(NOUNS, 2)
+        if self.count % 5 == 0:  # only the number tells it from others
+            return f"Step {self.count} of the {one}"
         return f"{self.rng.choice(VERBS)} the {one} {two} k{self.count}"
 
 
@@ -272,6 +284,127 @@ def measure_thresholds(rng: random.Random) -> Iterator[str]:
         yield f"{name}: {', '.join(shares)}"
 
 
+# ---- large files, the field's files, and another revision
+
+MIB = 1_048_576
+# The lines that files of 1 MiB are full of.
+LARGE = {
+    "ticked items": "- [x] done item abc def\n",
+    "numbered items": "- [x] 1.{n} do it (depends on 1.2)\n",
+    "open items": "- [ ] an open item\n",
+    "steps": "  - [ ] a step\n",
+    "headings": "### Task {n}: View ✅\n",
+    "sections": "## {n}\n- [x] y\n",
+    "fences": "```\n- [ ] x\n```\n",
+    "prose": "some words, and then more of them\n",
+}
+
+
+def measure_large(say: Say) -> tuple[str, float]:
+    """Return the kind of file that takes longest to read, and its seconds of processor time.
+
+    Decoding and splitting the same bytes into words stands beside it: a busy machine slows both.
+    """
+    found = []
+    for name, line in LARGE.items():
+        lines, size, n = ["- [ ] 1. open\n"], 20, 0
+        while size < MIB - 100:
+            n += 1
+            lines.append(line.format(n=n))
+            size += len(lines[-1].encode())
+        data = "".join(lines).encode()
+        start = time.process_time()
+        with contextlib.suppress(Refusal):
+            planfile.parse(data, media="text/markdown", agent="coder", ref="01-01")
+        seconds = time.process_time() - start
+        start = time.process_time()
+        words = sum(len(each.split()) for each in data.decode().splitlines())
+        simple = time.process_time() - start
+        say(f"1 MiB of {name}: {seconds:.2f} s; {words} words counted in {simple:.3f} s")
+        found.append((seconds, name))
+    seconds, name = max(found)
+    return name, seconds
+
+
+def count_accepted(say: Say) -> list[Figure]:
+    """Return the share of the files in the folder BENCH_PLAN_FILES that are read, if there is one.
+
+    A file in which nothing looks like a task is no plan, and does not count.
+    """
+    folder = os.environ.get("BENCH_PLAN_FILES")
+    accepted = total = 0
+    for file in sorted(Path(folder).iterdir()) if folder else ():
+        media = "application/json" if file.suffix == ".json" else "text/markdown"
+        data = file.read_bytes()
+        try:
+            planfile.parse(data, media=media, agent="coder", ref="01-01", allow_missing_needs=True)
+        except Refusal as refusal:
+            if media == "text/markdown" and not any(
+                looks_like_work(line) for line in data.decode(errors="replace").splitlines()
+            ):
+                continue
+            say(f"refused: {file.name}: {refusal.detail[:200]}")
+        else:
+            accepted += 1
+        total += 1
+    name = f"plans: of {total} files of the field, accepted"
+    return [Figure(name, [accepted / total], "of all", at_least(0.97))] if total else []
+
+
+def compare_imports(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
+    """Import 500 tasks, and merge 500 into 500, here and with the rules of another revision."""
+    rng = random.Random(SEED)
+    titles = Titles(rng)
+    before = [(n, titles()) for n in range(1, 501)]
+    after = [(n, f"{title} again" if n % 5 == 0 else title) for n, title in before if n % 10]
+    after = [(n, titles()) for n in range(501, 551)] + after
+    texts = ["".join(f"- [ ] {n}. {title}\n" for n, title in each) for each in (before, after)]
+    times: dict[str, tuple[list[float], list[float]]] = {"import": ([], []), "merge": ([], [])}
+    other = check_out(sandbox, scale.against)
+    with (
+        start_importer(sandbox, "tenfour_plans", PROJECT) as ours,
+        start_importer(sandbox, "tenfour_plans_other", other) as theirs,
+    ):
+        for number in range(4 * scale.rounds):
+            for side in (0, 1) if number % 2 else (1, 0):
+                importer = (ours, theirs)[side]
+                ref = f"01-{number}"
+                imported = importer({"text": texts[0], "ref": ref, "mode": "create"})
+                merged = importer({"text": texts[1], "ref": ref, "mode": "merge"})
+                if number:  # the first ones warm up
+                    times["import"][side].append(imported)
+                    times["merge"][side].append(merged)
+    for name, sides in times.items():
+        medians = [statistics.median(each) for each in sides]
+        say(f"{name} of 500 tasks: {medians[0]:.0f} ms, {medians[1]:.0f} ms in {scale.against}")
+    return [
+        Figure(f"plans: {name} of 500 tasks / {scale.against}", ratios(*times[name]), "×", target)
+        for name, target in (("import", at_most(1.2)), ("merge", at_most(2)))
+    ]
+
+
+@contextmanager
+def start_importer(
+    sandbox: Sandbox, name: str, folder: Path
+) -> Iterator[Callable[[dict[str, str]], float]]:
+    """Start a process with the rules in a folder; yield a function that imports and returns ms."""
+    url = sandbox.create(name)
+    env = sandbox.env(url) | {"PYTHONPATH": str(folder)}
+    migrate = [sys.executable, "manage.py", "migrate", "--skip-checks", "-v0"]
+    subprocess.run(migrate, env=env, cwd=folder, check=True)
+    argv, pipe = [sys.executable, "-m", "bench.plan_importer"], subprocess.PIPE
+    with subprocess.Popen(argv, env=env, cwd=folder, stdin=pipe, stdout=pipe, text=True) as process:
+        requests, replies = get_pipes(process)
+        replies.readline()
+
+        def ask(asked: dict[str, str]) -> float:
+            print(json.dumps(asked), file=requests, flush=True)
+            return float(json.loads(replies.readline()))
+
+        yield ask
+        requests.close()
+
+
 def run(sandbox: Sandbox | None, scale: Scale, say: Say) -> list[Figure]:
     """Measure reading and merging; no server is needed."""
     rng = random.Random(SEED)
@@ -293,7 +426,11 @@ def run(sandbox: Sandbox | None, scale: Scale, say: Say) -> list[Figure]:
     start = time.process_time()
     planfile.parse(text, media="text/markdown", agent="coder", ref="01-01")
     read_ms = (time.process_time() - start) * 1000
+    slowest, seconds = measure_large(say)
     return [
+        *count_accepted(say),
+        *(compare_imports(sandbox, scale, say) if sandbox and scale.against else ()),
+        Figure(f"plans: 1 MiB read, the slowest ({slowest})", [seconds], "s", at_most(1)),
         Figure("plans: open items accounted for", [1 - len(lost) / items], "of all", at_least(1)),
         Figure("plans: falsely merged tasks", [counts.false], "tasks", at_most(0)),
         Figure(

@@ -201,6 +201,8 @@ class ImportedPlan(PlanWithTasks):
     ticked: tuple[str, ...] = field(default=(), metadata={"read": tuple})
     # what became of each line that looks like work, and its box
     lines: tuple[Json, ...] = field(default=(), metadata={"read": tuple})
+    # of a dry run: the file's tasks as a tree, each with its line
+    preview: tuple[Json, ...] = field(default=(), metadata={"read": tuple})
     unchanged: bool = False
     dry_run: bool = False
 

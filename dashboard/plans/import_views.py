@@ -13,17 +13,21 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from dashboard.access import operators_only
+from dashboard.dependencies import key_of
 from dashboard.navigation import Scope
+from dashboard.plans.arrows import MARGIN, STEP, RowArrows, draw_arrows
 from dashboard.plans.views import CRUMB
 from dashboard.rendering import HtmxRequest, PageContext, Visit, begin_visit, respond
 from ledger import planfile
 from ledger.agents import NAME_LENGTH, UnknownAgent
-from ledger.errors import Refusal
+from ledger.errors import BadRequest, Refusal
 from ledger.journal import stamp_of
 from ledger.models import Project
 from ledger.planfile import PlanTask
 from ledger.planfile.model import MOST_BYTES, PART_LENGTH
+from ledger.planfile.preview import PreviewRow, build_preview, list_general
 from ledger.plans import editing as ledger_plans
+from ledger.plans.alignment import Match
 from ledger.plans.identity import PlanAmbiguous
 from ledger.plans.import_diff import (
     CREATE,
@@ -50,6 +54,7 @@ tasks:
   - title: Backfill 2024
     agent: coder
     needs: task-1"""
+DEEPEST = 12  # the deepest indent; deeper rows name their level
 # the kinds of changes: their text for one task and for several, and their icon
 DIFF_PARTS = (
     ("added", "will be added", "will be added", "plus"),
@@ -80,6 +85,8 @@ class ImportForm(forms.Form):
     tag = forms.CharField(required=False, max_length=200)
     # which task of the file is which stored one, where a merge can't tell
     pairs = forms.CharField(required=False, max_length=20_000)
+    # the answer to one question about them
+    pair = forms.CharField(required=False, max_length=20_000)
     mode = forms.ChoiceField(choices=MODES, required=False)
     register = forms.BooleanField(required=False)
     allow_missing_needs = forms.BooleanField(required=False)
@@ -95,15 +102,14 @@ class ImportForm(forms.Form):
                 )
                 return values
             try:
-                values["text"] = file.read().decode("utf-8-sig")
-            except UnicodeDecodeError as error:
-                self.add_error(
-                    "file",
-                    f"The file is not UTF-8 (byte {error.start}). Save it as UTF-8 and retry.",
-                )
+                values["text"] = planfile.decode(file.read())
+            except BadRequest as error:
+                self.add_error("file", f"{error.detail} Save it as UTF-8 and retry.")
         if not self.errors and not values.get("text", "").strip():
             self.add_error("text", "Paste a plan or choose a file.")
         values["text"] = values.get("text", "").replace("\r\n", "\n")
+        answers = (values.get("pairs", ""), values.get("pair", ""))
+        values["pairs"] = ", ".join(filter(None, map(str.strip, answers)))
         return values
 
 
@@ -118,12 +124,29 @@ class DiffPart:
 
 
 @dataclass(frozen=True, slots=True)
+class PreviewLine:
+    """A row of the preview, its arrows, and the stored task that it is under another ref."""
+
+    row: PreviewRow
+    arrows: RowArrows
+    match: Match | None
+
+    @property
+    def indent(self) -> int:
+        return min(self.row.level, DEEPEST)
+
+
+@dataclass(frozen=True, slots=True)
 class Preview:
     """The result of a dry run, with the tasks and their commands."""
 
     imported: ImportResult
     tasks: tuple[PlanTask, ...]
     parts: list[DiffPart]
+    warnings: list[str]  # that name no line
+    rows: list[PreviewLine]
+    lanes: int
+    arrows_width: int
 
     @property
     def commands(self) -> int:
@@ -136,6 +159,16 @@ class Preview:
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """A started task that may be one of several of the file; each answer is a value of `pair`."""
+
+    title: str
+    state: str
+    answers: list[tuple[str, str]]  # the pair, and the title in the file
+    none: str
+
+
+@dataclass(frozen=True, slots=True)
 class ImportProblem:
     """Why a plan was refused, the field that has to change, and the places in the plan."""
 
@@ -144,12 +177,14 @@ class ImportProblem:
     text: str
     places: list[str]
     details: list[str]
+    questions: list[Question]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportPage(PageContext):
     form: ImportForm
     text: str
+    pairs: str  # with the answer that was just given
     mode: str
     modes: Sequence[tuple[str, str]]
     example: str
@@ -186,7 +221,7 @@ def new(request: HtmxRequest) -> HttpResponse:
     except Refusal as refusal:
         return show(visit, form, problem=describe_refusal(refusal, values), status=422)
     if not confirmed:
-        return show(visit, form, preview=build_preview(result, parsed.plan.tasks))
+        return show(visit, form, preview=preview_import(result, parsed))
     if result.unchanged:
         messages.success(request, "This plan was already imported. Nothing changed.")
     else:
@@ -212,12 +247,21 @@ def import_plan(
     )
 
 
-def build_preview(result: ImportResult, tasks: tuple[PlanTask, ...]) -> Preview:
+def preview_import(result: ImportResult, parsed: planfile.ParsedPlan) -> Preview:
     parts = []
     for name, one, many, icon in DIFF_PARTS:
         if refs := list(getattr(result.diff, name)):
             parts.append(DiffPart(name, one if len(refs) == 1 else many, icon, refs))
-    return Preview(result, tasks, parts)
+    rows = build_preview(
+        result.file, text=parsed.text, warnings=result.warnings, changes=result.diff.effects
+    )
+    arrows, lanes = draw_arrows(rows)
+    matches = {match.ref: match for match in result.matches}
+    lines = [
+        PreviewLine(row, each, matches.get(row.ref)) for row, each in zip(rows, arrows, strict=True)
+    ]
+    general = list_general(result.warnings)
+    return Preview(result, parsed.plan.tasks, parts, general, lines, lanes, STEP * lanes + MARGIN)
 
 
 REGISTER_HINT = "Use one of the nearest names, or check “Register unknown agents”."
@@ -229,18 +273,25 @@ def describe_refusal(refusal: Refusal, values: Mapping[str, Any]) -> ImportProbl
     hint = REGISTER_HINT if isinstance(refusal, UnknownAgent) else refusal.hint
     details = [error["detail"] for error in errors if error["detail"] != refusal.detail]
     places = [error["pointer"] for error in errors if error["pointer"]]
-    details += [
-        f"{one['ref']} '{one['title']}' ({one['state']}) may be {each['file_ref']} "
-        f"'{each['title']}'"
-        for one in refusal.more.get("ambiguous", [])
-        for each in one["candidates"]
-    ]
     return ImportProblem(
         find_field(refusal, places, values),
         refusal.title(),
         " ".join(filter(None, (refusal.detail, hint))),
         places,
         details if not places else [],
+        [ask(one) for one in refusal.more.get("ambiguous", [])],
+    )
+
+
+def ask(one: Mapping[str, Any]) -> Question:
+    """Return the question which task of the file a started task is."""
+    stored = key_of(one["ref"])
+    places = [(key_of(each["file_ref"]), each["title"]) for each in one["candidates"]]
+    return Question(
+        one["title"],
+        one["state"],
+        [(f"{own}={stored}", title) for own, title in places],
+        ", ".join(f"{own}=new" for own, _ in places),
     )
 
 
@@ -283,6 +334,7 @@ def show(
         status_code=status,
         form=form,
         text=values.get("text", ""),
+        pairs=values.get("pairs", ""),
         mode=values.get("mode") or CREATE,
         modes=MODES,
         example=EXAMPLE,

@@ -15,7 +15,6 @@ from ledger.planfile.canonical import SEQUENTIAL
 from ledger.planfile.model import LineErrors
 from ledger.planfile.outline_body import names_criteria
 from ledger.planfile.outline_lines import (
-    HEADING,
     TASK_HEADING,
     ItemLine,
     Masked,
@@ -23,6 +22,7 @@ from ledger.planfile.outline_lines import (
     has_stray_box,
     is_criteria,
     mask_lines,
+    read_heading,
     read_item,
     read_title,
     width,
@@ -75,8 +75,8 @@ def read_outline(
 
 
 def task_heading(line: str) -> re.Match[str] | None:
-    heading = HEADING.match(line)
-    return TASK_HEADING.match(heading[2]) if heading else None
+    heading = read_heading(line)
+    return TASK_HEADING.match(heading[2]) if heading and "task" in line.lower() else None
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ class Scan:
         for n, line in enumerate(self.lines):
             if self.is_code[n]:
                 self.add_code(n, line)
-            elif heading := HEADING.match(line):
+            elif heading := read_heading(line):
                 self.add_heading(n, line, len(heading[1]), heading[2])
             elif item := read_item(line):
                 self.add_item(n, line, item)

@@ -5,7 +5,13 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 from ledger.planfile.fences import mask_fences
-from ledger.planfile.outline_lines import HEADING, is_criteria, is_done_status, read_item, width
+from ledger.planfile.outline_lines import (
+    is_criteria,
+    is_done_status,
+    read_heading,
+    read_item,
+    width,
+)
 
 FIELD = re.compile(
     r"([ \t]*)([-*+][ \t]+|#{1,6}[ \t]+)?[*_]{0,3}(files|depends(?: on)?|dependencies|needs|"
@@ -101,7 +107,7 @@ def read_body(lines: Sequence[str]) -> Body:
 
 def names_criteria(line: str) -> bool:
     """Whether a line is a heading or a bold label over a list of checks."""
-    match = HEADING.match(line)
+    match = read_heading(line)
     label = match[2] if match else (found[1] if (found := LABEL.match(line)) else "")
     return bool(label) and is_criteria(label)
 

@@ -127,6 +127,11 @@ def read_item(line: str) -> ItemLine | None:
     return ItemLine(width(indent), mark or " ", text.strip(), bool(star))
 
 
+def read_heading(line: str) -> re.Match[str] | None:
+    """Return the marks and the text of a heading."""
+    return HEADING.match(line) if "#" in line[:4] else None
+
+
 def width(indent: str) -> int:
     return len(indent.replace(">", "").expandtabs(4))
 
@@ -287,7 +292,7 @@ def blank_comments(
 
 
 def looks_like_work(line: str) -> bool:
-    heading = HEADING.match(line)
+    heading = read_heading(line)
     return read_item(line) is not None or bool(heading and TASK_HEADING.match(heading[2]))
 
 

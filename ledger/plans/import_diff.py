@@ -58,6 +58,11 @@ class Diff:
     left: list[str] = field(default_factory=list)
     aborted: list[str] = field(default_factory=list)
 
+    @property
+    def effects(self) -> dict[str, str]:
+        """Return what happens to each task, by ref."""
+        return {ref: name for name, refs in asdict(self).items() for ref in refs}
+
     def __str__(self) -> str:
         counts = {name: len(refs) for name, refs in asdict(self).items() if refs}
         return ", ".join(f"{count} {name}" for name, count in counts.items())
@@ -71,6 +76,8 @@ class ImportResult:
     """
 
     plan: Plan
+    # The file with the refs of the stored plan.
+    file: PlanFile
     tasks: list[Row]
     diff: Diff
     warnings: list[str] = field(default_factory=list)

@@ -127,6 +127,7 @@ class PlanImport:
     def result(self, plan: Plan, diff: Diff, *, unchanged: bool = False) -> ImportResult:
         return ImportResult(
             plan=plan,
+            file=self.file,
             tasks=list_tasks(plan),
             diff=diff,
             warnings=self.warnings,

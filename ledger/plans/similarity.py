@@ -12,9 +12,10 @@ POSSIBLE, NEAR, CERTAIN = 0.45, 0.66, 1.0
 SUBSTITUTED = 0.75
 MOST_RESPELLED = 2  # words of a title; more are another title
 
-# A number at the start of a title: 1.2, T001:, Task 3 -, #4.
+# A number at the start of a title: 1.2, T001:, Task 3 -, #4; but not the one of "Step 3 of 5".
 NUMBER = re.compile(
-    r"^\W*(?:(?:(?:sub)?task|step|t|#)[ _-]?#?[0-9]+(?:\.[0-9]+)*[.:)]?(?=\W|$)|"
+    r"^\W*(?:(?:t|#)[_-]?#?[0-9]+(?:\.[0-9]+)*[.:)]?(?=\W|$)|"
+    r"(?:(?:sub)?task|step)[ _-]?#?[0-9]+(?:\.[0-9]+)*(?:[.:)]|\s{0,3}[-–—:])|"
     r"[0-9]+(?:\.[0-9]+)+[.:)]?(?=\s)|[0-9]+[.:)](?=\s))",
     re.I,
 )
@@ -36,6 +37,8 @@ def normalize(text: str) -> str:
     ('add the index', 'add the index')
     >>> normalize("Port it to C++") == normalize("Port it to C#")
     False
+    >>> normalize("Step 1: draw it"), normalize("Step 1 of the tour")
+    ('draw it', 'step 1 of the tour')
     """
     folded = MARKS.sub(" ", unicodedata.normalize("NFKC", text))
     words = WORD.findall(NUMBER.sub(" ", folded, count=1).casefold())

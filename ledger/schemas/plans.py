@@ -234,6 +234,25 @@ class FileLineOut(Schema):
     tick: bool = Field(description="true if the box is open and its task is done")
 
 
+class PreviewRowOut(Schema):
+    ref: str = Field(description="the task's ref; empty for a line that is no task")
+    name: str = Field(description="what the file calls the task, such as 1.2")
+    title: str = Field(description="the task's title, or the text of the line")
+    level: int = Field(description="depth in the tree of tasks and their parts")
+    line: int = Field(description="line of the file; 0 if the format has none")
+    source: str = Field(description="the text of this line")
+    change: str = Field(
+        description="added, changed, same, untouched, or done for a task that the file has ticked"
+    )
+    agent: str = Field(description="the agent's name")
+    after: list[str] = Field(description="names of the tasks that it needs")
+    needs: list[str] = Field(description="their refs")
+    criteria: list[str] = Field(description="when the task is done")
+    warnings: list[str] = Field(description="what the reader had to guess on this line")
+    command: str = Field(description="the command that checks the work")
+    is_proposed: bool = Field(description="true if the command runs only after confirmation")
+
+
 class ImportedOut(PlanWithTasksOut):
     warnings: list[str] = Field(description="what the reader had to guess")
     diff: DiffOut = Field(description="what the import changed, by task ref")
@@ -245,6 +264,9 @@ class ImportedOut(PlanWithTasksOut):
     )
     lines: list[FileLineOut] = Field(
         description="what became of each line of a Markdown file that looks like work"
+    )
+    preview: list[PreviewRowOut] = Field(
+        description="of a dry run: the file's tasks in its order, each with its line"
     )
     unchanged: bool = Field(description="true if this content was imported before")
     dry_run: bool = Field(description="true if nothing was changed")
@@ -285,6 +307,7 @@ class ImportedOut(PlanWithTasksOut):
                         "tick": True,
                     }
                 ],
+                "preview": [],
                 "unchanged": False,
                 "dry_run": False,
             }

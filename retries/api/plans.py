@@ -15,6 +15,7 @@ from ledger.api.responses import json_response, page_body, respond_once
 from ledger.errors import InvalidTransition
 from ledger.models import Plan, PlanState, Project
 from ledger.planfile.model import MOST_BYTES, shorten_title
+from ledger.planfile.preview import build_preview
 from ledger.plans import editing
 from ledger.plans.import_diff import ImportOptions, ImportResult
 from ledger.redaction import redacted
@@ -115,7 +116,16 @@ def import_parsed(
         stamp=stamp_of(request),
     )
     changed = not (query.dry_run or result.unchanged)
-    return 201 if changed else 200, imported_out(result, dry_run=query.dry_run)
+    body = imported_out(result, dry_run=query.dry_run)
+    if query.dry_run:
+        rows = build_preview(
+            result.file,
+            text=parsed.text,
+            warnings=result.warnings,
+            changes=result.diff.effects,
+        )
+        body["preview"] = [asdict(row) for row in rows]
+    return 201 if changed else 200, body
 
 
 def imported_out(result: ImportResult, *, dry_run: bool) -> dict[str, Any]:
@@ -136,6 +146,7 @@ def imported_out(result: ImportResult, *, dry_run: bool) -> dict[str, Any]:
         "matches": [asdict(match) for match in result.matches],
         "ticked": [row["ref"] for row in result.tasks if row["id"] in result.ticked],
         "lines": describe_lines(result),
+        "preview": [],
         "unchanged": result.unchanged,
         "dry_run": dry_run,
     }

@@ -27,6 +27,12 @@ tasks:
     verify: {{command: "echo '{"x" * 200}'"}}
   - {{title: Then, agent: coder, needs: task-1}}
 """
+# Each task is a part of the one before it, and needs the first one.
+DEEP = FILE + "".join(
+    f'  - {{title: "أضف {HOSTILE}", agent: coder, needs: [task-1, task-{n - 1}], done: ["{HOSTILE}"], '
+    f"payload: {{parent: task-{n - 1}}}}}\n"
+    for n in range(3, 41)
+)
 
 
 @pytest.fixture
@@ -98,15 +104,16 @@ def test_a_plan_is_imported(visit: Callable[..., Visitor], coder: Agent) -> None
     visitor = visit()
     page = visitor.sign_in("/plans/import/")
     page.set_input_files(
-        "#import-file", {"name": "plan.yaml", "mimeType": "text/yaml", "buffer": FILE.encode()}
+        "#import-file", {"name": "plan.yaml", "mimeType": "text/yaml", "buffer": DEEP.encode()}
     )
     page.get_by_role("button", name="Preview import").click()
-    expect(page.locator("#diff")).to_contain_text("2 tasks will be added")
+    expect(page.locator("#diff")).to_contain_text("40 tasks will be added")
+    expect(page.locator("#preview")).to_contain_text("level 39")
     expect(page.locator("#danger")).to_contain_text("run on its agents’ machines")
     assert_whole_as_it_is(page)
     assert not Plan.objects.exists()
     page.get_by_role("button", name="Import 07-01").click()
-    expect(page.locator("#toasts")).to_contain_text("Imported: 2 added.")
+    expect(page.locator("#toasts")).to_contain_text("Imported: 40 added.")
     assert visitor.complaints == [] and page.title() != "owned"
     assert Plan.objects.get().title.startswith("<script>")
 

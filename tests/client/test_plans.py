@@ -94,7 +94,9 @@ def test_the_command(run: Run, tenfour_server: Tenfour, file: Path) -> None:
     assert refused.status == 1 and "No agent is called 'coder'" in refused.err
     dry = run("plan", "import", str(file), "--register", "--dry-run", env=env)
     added = "added      03-01:task-1\nadded      03-01:task-2\n"
-    assert (dry.status, dry.out) == (0, f"{added}03-01\n") and "Dry run" in dry.err
+    tree = "5 + task-1 Create the error\n7 + task-2 Use it  after task-1\n"
+    legend = "+ new, ~ changed, ! started and kept, x done in the file\n"
+    assert (dry.status, dry.out) == (0, f"{tree}{legend}03-01\n") and "Dry run" in dry.err
     made = run("plan", "import", "-", "--register", stdin=YAML, env=env)
     assert made.out.startswith(added) and len(made.out.splitlines()[-1]) == 36
     assert "is unchanged" in run("plan", "import", str(file), env=env).err
@@ -137,3 +139,44 @@ def test_the_command_imports_a_checklist(run: Run, tenfour_server: Tenfour, tmp_
     refused = run("plan", "import", str(path), "--ref", "03-02", "--agent", "coder", env=env)
     assert refused.status == 1
     assert "Line 2: this task needs a title." in refused.err
+
+
+def test_a_dry_run_draws_the_file_as_a_tree(
+    run: Run, tenfour_server: Tenfour, tmp_path: Path
+) -> None:
+    env = {"TENFOUR_URL": tenfour_server.url, "TENFOUR_TOKEN": tenfour_server.token("orchestrator")}
+    file = tmp_path / "tasks.md"
+    file.write_text(
+        "# Plan\n\n- [x] 1. Setup\n- [ ] 2. Model\n- [ ] 2.1 Table (depends on 9)\n"
+        "- [ ] 2.2 Index\n\n## Acceptance criteria\n\n- [ ] It is fast\n"
+    )
+    options = ("--ref", "05-01", "--agent", "coder", "--register", "--dry-run")
+    dry = run("plan", "import", str(file), *options, env=env)
+    assert dry.out.splitlines() == [
+        "3 x 1 Setup",
+        "4 + 2 Model  after 2.1, 2.2",
+        "5 + ├ 2.1 Table",
+        "    │   warning: Line 5: ignored the dependency '9': the file has no such task.",
+        "6 + └ 2.2 Index  after 2.1",
+        "        done when: It is fast",
+        "+ new, ~ changed, ! started and kept, x done in the file",
+        "05-01",
+    ]
+    file.write_bytes(b"- [ ] a\n- [ ] \xff\n")
+    binary = run("plan", "import", str(file), *options, env=env)
+    assert binary.status == 2 and "is not UTF-8 text (line 2)" in binary.err
+
+
+def test_a_merge_that_is_unclear_names_the_options(
+    run: Run, tenfour_server: Tenfour, producer: Client, agent_client: Client, tmp_path: Path
+) -> None:
+    env = {"TENFOUR_URL": tenfour_server.url, "TENFOUR_TOKEN": tenfour_server.token("orchestrator")}
+    file = tmp_path / "tasks.md"
+    file.write_text("- [ ] Model the table\n- [ ] View\n")
+    options = ("--ref", "06-01", "--agent", "coder", "--register", "--mode", "merge")
+    assert run("plan", "import", str(file), *options, env=env).status == 0
+    agent_client.tasks.claim()
+    file.write_text("- [ ] Quite another thing\n- [ ] View\n")
+    unclear = run("plan", "import", str(file), *options, env=env)
+    assert unclear.status == 1 and "--pair task-1=task-1  as 'Quite another thing'" in unclear.err
+    assert run("plan", "import", str(file), *options, "--pair", "task-1=new", env=env).status == 0

@@ -9,9 +9,11 @@ from tenfour.display import clean, describe_task_state
 from tenfour.models import ImportedPlan, Plan, PlanTask
 from tenfour.nouns.bulk import add_yes, is_confirmed, is_confirmed_on_terminal
 from tenfour.nouns.columns import Row
+from tenfour.nouns.plan_preview import LEGEND, describe_pairs, draw_tree
 from tenfour.nouns.reading import add_id, add_json
 from tenfour.nouns.rows import Kind, find_id
 from tenfour.plans import ImportOptions
+from tenfour.problems import TenfourError
 from tenfour.terminal import OK, REFUSED, note, pretty, say, text_of, wrong_usage
 
 KIND = Kind("/v1/plans", "plan", "plans", names="path")
@@ -79,20 +81,31 @@ def import_plan(args: argparse.Namespace) -> int:
         "tag": args.tag,
     }
     with Client(args.url) as tenfour:
-        if args.file == "-":
-            done = tenfour.plans.import_text(text_of("-"), **options)
-        else:
-            try:
+        try:
+            if args.file == "-":
+                done = tenfour.plans.import_text(text_of("-"), **options)
+            else:
                 done = tenfour.plans.import_file(args.file, **options)
-            except OSError as error:
-                raise wrong_usage(f"{args.file} can't be read: {error.strerror}.") from error
-            except UnicodeDecodeError as error:
-                raise wrong_usage(f"{args.file} is not UTF-8 text.") from error
+        except OSError as error:
+            raise wrong_usage(f"{args.file} can't be read: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            number = bytes(error.object).count(b"\n", 0, error.start) + 1
+            raise wrong_usage(f"{args.file} is not UTF-8 text (line {number}).") from error
+        except TenfourError as error:
+            for pair in describe_pairs(error.problem):
+                note(clean(pair))
+            raise
+    shown = {warning for row in done.preview for warning in row["warnings"]}
     for warning in done.warnings:
-        note(warning)
+        if args.json or warning not in shown:
+            note(warning)
     if args.json:
         say(pretty(done.raw))
         return OK
+    for line in draw_tree(done.preview):
+        say(clean(line))
+    if done.preview:
+        say(LEGEND)
     for line in changes(done):
         say(clean(line))
     if done.unchanged:
@@ -106,7 +119,7 @@ def import_plan(args: argparse.Namespace) -> int:
 def changes(done: ImportedPlan) -> list[str]:
     """Return a line for each task that differs from before."""
     diff = done.diff
-    lines = [f"added      {ref}" for ref in diff.get("added", ())]
+    lines = [] if done.preview else [f"added      {ref}" for ref in diff.get("added", ())]
     for ref, names in diff.get("changed", {}).items():
         lines.append(f"changed    {ref}  {', '.join(names)}")
     for what in ("untouched", "left", "aborted"):

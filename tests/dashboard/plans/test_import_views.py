@@ -64,7 +64,10 @@ def test_the_preview_passes_an_uploaded_file_on(browser: Client, agent: Agent) -
     assert "<b>2 tasks</b> will be added" in shown and "needs: task-1" in shown
     bad = SimpleUploadedFile("plan.yaml", b"\xff\xfe")
     refused = browser.post(IMPORT, form("", file=bad))
-    assert refused.status_code == 422 and "The file is not UTF-8" in refused.content.decode()
+    assert (
+        refused.status_code == 422
+        and "not valid UTF-8 at byte 0 (line 1)" in refused.content.decode()
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,9 +140,42 @@ def test_the_preview_names_what_a_merge_cannot_tell(browser: Client, agent: Agen
     renamed = "- [ ] Write the import\n- [ ] Ship\n"
     refused = browser.post(IMPORT, form(renamed, **lists))
     assert refused.status_code == 422
-    assert "may be 05-01:task-1 &#x27;Write the import&#x27;" in refused.content.decode()
-    shown = words(browser.post(IMPORT, form(f"- [ ] First\n{renamed}", **lists, pairs="2=1")))
-    assert "Write the import is 05-01:task-1" in shown and "named by the caller" in shown
+    question = html(refused, 422).partition('class="import__question"')[2]
+    assert "Write the export</bdi> (done)?" in question and "Another task" in question
+    answers = re.findall(r'name="pair" value="([^"]*)"', refused.content.decode())
+    assert answers == ["task-1=task-1", "task-1=new"]
+    shown = browser.post(IMPORT, form(renamed, **lists, pair=answers[0]))
+    assert "started, stays" in words(shown)
+    assert 'name="pairs" value="task-1=task-1"' in shown.content.decode()
+    shown = browser.post(IMPORT, form(f"- [ ] First\n{renamed}", **lists, pairs="2=1"))
+    assert "is task-1 Write the export : named by the caller" in words(shown)
+
+
+def test_one_click_says_that_a_guess_is_wrong(browser: Client, agent: Agent) -> None:
+    lists = {"ref": "05-01", "agent": "coder", "mode": "merge"}
+    text = "- [ ] Write the export of invoices\n- [ ] Ship\n"
+    browser.post(IMPORT, form(text, **lists, confirmed="yes"))
+    renamed = text.replace("invoices", "all invoices")
+    shown = browser.post(IMPORT, form(renamed, **lists))
+    assert "guess is task-1 Write the export of invoices : " in words(shown)
+    (answer,) = re.findall(r'name="pair" value="([^"]*)"', shown.content.decode())
+    again = words(browser.post(IMPORT, form(renamed, **lists, pair=answer)))
+    assert "guess" not in again and "1 task will be added" in again
+
+
+def test_the_preview_draws_the_file_as_a_tree(browser: Client, agent: Agent) -> None:
+    text = (
+        "# Plan\n\n- [x] 1. Setup\n- [ ] 2. Model\n- [ ] 2.1 Table (depends on 9)\n"
+        "- [ ] 2.2 Index\n\n## Acceptance criteria\n\n- [ ] It is fast\n"
+    )
+    shown = browser.post(IMPORT, form(text, agent="coder", ref="05-01"))
+    page = shown.content.decode()
+    rows = page.split('<li class="tree__row')[1:]
+    assert [len(rows), [row.count("tree__task--1") for row in rows]] == [4, [0, 0, 1, 1]]
+    assert "done in the file" in rows[0] and "after" in rows[1]
+    assert "Line 5: ignored the dependency" in rows[2] and "- [ ] 2.1 Table" in rows[2]
+    assert "It is fast" in rows[3] and 'aria-label="Done when"' in rows[3]
+    assert all('class="tree__arrows"' in row for row in rows)
 
 
 TASK_MASTER = """{"master": {"tasks": [

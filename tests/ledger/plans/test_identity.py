@@ -400,3 +400,10 @@ def finish_one(author: Author, agent: Agent) -> None:
     waiting = Task.objects.current().filter(plan__ref="03-01", state=S.QUEUED).order_by("pk")
     if task := waiting.first():
         do(agent, str(task.ref))
+
+
+def test_a_number_inside_a_title_tells_tasks_apart(agent: Agent) -> None:
+    """A ticked step ends no other step, also if that one is renamed."""
+    create(listed("Step 1 of the tour", "Step 5 of the tour"))
+    done = merge("- [x] Step 2 of the tour\n- [ ] Step 1 of the tour\n- [ ] Step 5 of that tour\n")
+    assert not done.ticked and [state for _, state in rows().values()] == [S.QUEUED, S.BLOCKED]
