@@ -196,7 +196,7 @@ def producer() -> str:
     from ledger.models import Agent
 
     project = Agent.objects.select_related("project").earliest("name").project
-    return tokens.issue("producer", project=project, stamp=Stamp(SYSTEM))[1]
+    return tokens.issue("orchestrator", project=project, stamp=Stamp(SYSTEM))[1]
 
 
 def instructions(count: int, state: str, *, first: int = 1, retries: int = 0) -> None:
