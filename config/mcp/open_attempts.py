@@ -1,14 +1,21 @@
 """The attempt that a tool is about where the agent names none."""
 
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from config.mcp.tools import identify
 from ledger.errors import Invalid, NotFound
+from ledger.ids import first_id
 from ledger.models import Attempt
+from retries.agent_hooks.reaching import say_loss
 from retries.attempts.live_attempt import SESSION
+
+CLAIM = "Call claim_task."
+RECENT = timedelta(days=1)
 
 
 def hooked_worker(request: Any) -> str:
@@ -29,8 +36,17 @@ def find_attempt(request: Any, given: UUID | None) -> UUID:
         return given
     found = [*live_attempts(request).values_list("id", flat=True)[:2]]
     if not found:
-        raise NotFound("You have no open attempt. Call claim_task first.")
+        raise NotFound(f"You have no open attempt. {say_newest_loss(request)}".rstrip(), hint=CLAIM)
     if len(found) > 1:
         raise Invalid("/attempt", "You have several open attempts: name the one that you mean.")
     id: UUID = found[0]
     return id
+
+
+def say_newest_loss(request: Any) -> str:
+    """Return how the agent's newest attempt ended, if that was not by its report."""
+    own = Attempt.objects.filter(agent_id=identify(request).agent_id).select_related("task")
+    # The bound keeps an idle agent's search short.
+    since = first_id(timezone.now() - RECENT)
+    newest = own.filter(id__gte=since).order_by("-id").first()
+    return say_loss(newest) if newest else ""

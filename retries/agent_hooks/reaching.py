@@ -113,8 +113,14 @@ def describe_loss(attempt: Attempt) -> str | None:
 
 def tell_loss(attempt: Attempt) -> str:
     """Return that the attempt is over, once; empty where the agent knows it."""
+    is_news = describe_loss(attempt) is not None and is_first_time(f"hook-loss:{attempt.id}")
+    return say_loss(attempt) if is_news else ""
+
+
+def say_loss(attempt: Attempt) -> str:
+    """Return the sentences about an attempt that ended without its agent; else empty."""
     how = describe_loss(attempt)
-    if how is None or not is_first_time(f"hook-loss:{attempt.id}"):
+    if how is None:
         return ""
     return OVER.format(
         number=attempt.number,

@@ -5,9 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from config.mcp.catalog import TOOLS
 from ledger.models import Agent, Attempt, Event, Instruction, Task
+from retries.attempts.leases import expire
 from retries.models import Escalation
 from tests.config.mcp.calls import Mcp, text_of
 
@@ -151,6 +153,18 @@ def test_an_attempt_that_is_over_is_fenced(coder: Mcp) -> None:
         assert result["structuredContent"]["code"] == "lease_lost"
         assert "Claim again" in text_of(result)
     assert coder.done("claim_task")["attempt"]["number"] == 2
+
+
+def test_an_agent_whose_attempt_was_lost_is_told(coder: Mcp) -> None:
+    """AGT-11: a tool without an attempt says how the last one ended."""
+    assert "no open attempt" in coder.refused("heartbeat")
+    coder.done("create_task", title="Add ids", action="add them")
+    coder.done("claim_task")
+    Attempt.objects.update(lease_expires_at=timezone.now())
+    assert expire(now=timezone.now()) == 1
+    refused = coder.refused("heartbeat")
+    assert "Attempt 1 of the task 'Add ids' is over: its lease expired" in refused
+    assert refused.endswith("Call claim_task.")
 
 
 def test_a_person_stops_a_task_through_the_heartbeat(coder: Mcp, lead: Mcp) -> None:
