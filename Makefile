@@ -1,6 +1,6 @@
 # Needs Python 3.11 or newer and nothing else. 'make help' lists what there is.
 
-.PHONY: help up demo test check check-files check-types check-deployment docs openapi lock clean
+.PHONY: help up demo test check check-files check-types check-deployment docs openapi lock clean agents-latest
 .DEFAULT_GOAL := help
 
 python := .venv/bin/python
@@ -9,8 +9,8 @@ some-python = $(or $(shell for each in $(python) python3 python3.14 python3.13 p
 	if $$each $(new-enough); then echo $$each; break; fi; done),$(error Tenfour needs Python 3.11 or newer))
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## /make \1#/p' Makefile | while IFS='#' read -r name what; do \
-		printf '%-11s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z-]*\):.*## /make \1#/p' Makefile | while IFS='#' read -r name what; do \
+		printf '%-18s %s\n' "$$name" "$$what"; done
 
 # With bytecode, a process that ended is back sooner.
 up: export PYTHONDONTWRITEBYTECODE :=
@@ -27,6 +27,11 @@ test: export PYTHONDONTWRITEBYTECODE :=
 test: ## run all tests, two processes per core; ARGS="-k acknowledged" picks some
 	@$(some-python) -m config.local.install tests/requirements.lock
 	@$(python) -m pytest -n auto --dist worksteal $(ARGS)
+
+agents-latest: export PYTHONDONTWRITEBYTECODE :=
+agents-latest: ## run the tests of hooks and MCP with the newest Claude Code and Codex that there are
+	@$(some-python) -m config.local.install tests/requirements.lock
+	@$(python) -m tests.agents.latest $(ARGS)
 
 build-docs := NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet --strict --config-file docs_site/mkdocs.yml
 

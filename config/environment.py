@@ -121,9 +121,12 @@ CLIENT = {
 }
 # Read by the tests.
 TESTS = {
+    "AGENT_SHAPES",
     "CHROMIUM",
     "CLAUDE",
+    "CLAUDE_OLDER",
     "CODEX",
+    "CODEX_OLDER",
     "REQUIRE_AGENTS",
     "REQUIRE_BROWSER",
     "REQUIRE_IMAGE",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -10,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tenfour.agent_files import with_mcp_toml
+
 from tests.agents.network import Network, end_session
-from tests.agents.scripted_model import ScriptedModel, Tool
+from tests.agents.scripted_model import ProviderError, Request, ScriptedModel, Tool
 from tests.waiting import PATIENCE_S
 
 
@@ -75,8 +78,24 @@ class Agent:
             end_session(process, signal.SIGKILL)
         return Ended(process.returncode, out.decode(), err.decode())
 
+    def remove_mcp(self) -> None:
+        """Remove the entry of the MCP server `tenfour`."""
+        raise NotImplementedError
+
     def shell(self, command: str) -> Tool:
         """Return the step that runs a command."""
+        raise NotImplementedError
+
+    def start(self, command: str) -> Tool:
+        """Return the step that starts a command and does not wait for its end."""
+        raise NotImplementedError
+
+    def delegate(self, prompt: str) -> Tool:
+        """Return the step that starts a subagent and does not wait for its end."""
+        raise NotImplementedError
+
+    def limit(self, text: str) -> ProviderError:
+        """Return the step at which the agent's account is at its limit."""
         raise NotImplementedError
 
     def write_file(self, path: str, text: str) -> Tool:
@@ -97,6 +116,8 @@ class ClaudeCode(Agent):
             "ANTHROPIC_API_KEY": "no-key",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
+            # Otherwise, it tries again for minutes where its account is at a limit.
+            "CLAUDE_CODE_MAX_RETRIES": "0",
             # Otherwise, it begins before its MCP servers have started.
             "MCP_CONNECTION_NONBLOCKING": "0",
             "MCP_TIMEOUT": str(1000 * PATIENCE_S),
@@ -113,14 +134,32 @@ class ClaudeCode(Agent):
         print_ = ["-p", prompt, "--output-format", "json"]
         return [self.binary, *print_, "--allowedTools", tools, *more]
 
+    def remove_mcp(self) -> None:
+        (self.work / ".mcp.json").unlink()
+
     def shell(self, command: str) -> Tool:
         return Tool("Bash", {"command": command, "description": "as scripted"})
+
+    def start(self, command: str) -> Tool:
+        given = {"command": command, "description": "as scripted", "run_in_background": True}
+        return Tool("Bash", given)
+
+    def delegate(self, prompt: str) -> Tool:
+        given = {"description": "as scripted", "prompt": prompt, "run_in_background": True}
+        return Tool("Agent", given | {"subagent_type": "general-purpose"})
+
+    def limit(self, text: str) -> ProviderError:
+        return ProviderError(429, {"type": "rate_limit_error", "message": text})
 
     def write_file(self, path: str, text: str) -> Tool:
         return Tool("Write", {"file_path": str(self.work / path), "content": text})
 
     def call_mcp(self, tool: str, **given: Any) -> Tool:
         return Tool(f"mcp__tenfour__{tool}", given)
+
+
+# Codex's name for its tools of subagents.
+SUBAGENTS = "multi_agent_v1"
 
 
 class Codex(Agent):
@@ -161,8 +200,28 @@ class Codex(Agent):
         ]
         return [self.binary, "exec", *may, *(["resume", "--last"] if resume else []), prompt]
 
+    def remove_mcp(self) -> None:
+        config = self.home / ".codex" / "config.toml"
+        config.write_text(with_mcp_toml(config.read_text(), None))
+
     def shell(self, command: str) -> Tool:
         return Tool("exec_command", {"cmd": command})
+
+    def start(self, command: str) -> Tool:
+        return Tool("exec_command", {"cmd": command, "yield_time_ms": 250})
+
+    def delegate(self, prompt: str) -> Tool:
+        given = {"message": prompt, "agent_type": "default"}
+        return Tool("spawn_agent", given, namespace=SUBAGENTS)
+
+    def wait_for(self, started: Request) -> Tool:
+        """Return the step that waits for the subagent that was started."""
+        (id,) = re.findall(r'"agent_id":\s*"([^"]+)"', started.newest)
+        given = {"targets": [id], "timeout_ms": 1000 * PATIENCE_S}
+        return Tool("wait_agent", given, namespace=SUBAGENTS)
+
+    def limit(self, text: str) -> ProviderError:
+        return ProviderError(429, {"type": "usage_limit_reached", "message": text})
 
     def write_file(self, path: str, text: str) -> Tool:
         lines = "".join(f"+{line}\n" for line in text.splitlines())
@@ -174,8 +233,12 @@ class Codex(Agent):
 
 
 AGENTS: dict[str, type[Agent]] = {each.name: each for each in (ClaudeCode, Codex)}
+OLDER = "-older"
+# The file `versions` has them all: what depends on the version is tested with the older one, too.
+VERSIONS = [*AGENTS, *(name + OLDER for name in AGENTS)]
 
 
 def find_binary(name: str) -> str | None:
-    """Return the program that TENFOUR_CLAUDE or TENFOUR_CODEX names, or the one on PATH."""
-    return shutil.which(os.environ.get(f"TENFOUR_{name.upper()}") or name)
+    """Return the program that a variable such as TENFOUR_CLAUDE_OLDER names, or one on PATH."""
+    variable = f"TENFOUR_{name.upper().replace('-', '_')}"
+    return shutil.which(os.environ.get(variable) or name)

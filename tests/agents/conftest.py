@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from ledger.models import Instruction, Task
-from tests.agents.command_lines import AGENTS, Agent, find_binary
+from tests.agents.command_lines import AGENTS, OLDER, Agent, find_binary
 from tests.agents.network import Network, Relay
 from tests.agents.scripted_model import ScriptedModel
 from tests.serving import Tenfour
@@ -17,7 +17,8 @@ from tests.waiting import PATIENCE_S
 
 MISSING = (
     "NO AGENTS: tests/agents needs the programs claude and codex (TENFOUR_CLAUDE, TENFOUR_CODEX or "
-    "PATH; see docs/hooks.md), and skips what it can't run."
+    "PATH, and TENFOUR_CLAUDE_OLDER, TENFOUR_CODEX_OLDER; see docs/hooks.md), and skips what it "
+    "can't run."
 )
 
 
@@ -65,12 +66,12 @@ MakeAgent = Callable[[str], Agent]
 
 @pytest.fixture
 def make_cli(network: Network, model: ScriptedModel, tmp_path: Path) -> MakeAgent:
-    """`make_cli("claude")`: a coding agent with an empty home and work folder."""
+    """`make_cli("claude")`, `make_cli("claude-older")`: an agent with an empty home and work folder."""
 
     def make(name: str) -> Agent:
         binary = require_binary(name)
         home, work = tmp_path / name / "home", tmp_path / name / "app"
-        return AGENTS[name](binary, network, model, home, work)
+        return AGENTS[name.removesuffix(OLDER)](binary, network, model, home, work)
 
     return make
 
@@ -90,21 +91,29 @@ check:
 def connect(make_cli: MakeAgent, relay: Relay, tenfour_server: Tenfour) -> Connect:
     """`connect("claude")`: a coding agent that `tenfour init` connected as the agent `coder`.
 
-    Its work folder has tests that fail until there is a file named `fixed`.
+    With `way`, the connection has only its hooks or only its MCP entry. The work folder has tests
+    that fail until there is a file named `fixed`.
     """
 
-    def connect(name: str, *, http: bool = False, transcripts: bool = False) -> Agent:
+    def connect(
+        name: str, *, http: bool = False, transcripts: bool = False, way: str = "both"
+    ) -> Agent:
         cli = make_cli(name)
         (cli.work / "Makefile").write_text(MAKEFILE)
         token = {"TENFOUR_URL": relay.url, "TENFOUR_TOKEN": tenfour_server.token("agent", "coder")}
+        is_codex = cli.name == "codex"
         # Codex reads a project's files only once the project is trusted.
-        options = ["--home"] if name == "codex" else ["--http"] if http else []
+        options = ["--home"] if is_codex else ["--http"] if http else []
         options += ["--transcripts"] if transcripts else []
-        init = run_tenfour(cli, "init", "--agent", name, "--yes", *options, env=token)
+        init = run_tenfour(cli, "init", "--agent", cli.name, "--yes", *options, env=token)
         assert init.returncode == 0, init.stderr
-        if http:
-            # Claude Code sends the header with the token from its own environment.
+        if http or is_codex:
+            # Hooks over HTTP and Codex's MCP client read the token from the agent's environment.
             cli.env["TENFOUR_TOKEN"] = token["TENFOUR_TOKEN"]
+        if way == "hooks":
+            cli.remove_mcp()
+        elif way == "mcp":
+            cli.hooks_file.unlink()
         return cli
 
     return connect

@@ -8,7 +8,8 @@ each `yield` returns the request that the step led to, so the script decides fro
         if "passed" in request.newest:
             yield Say("Done.")
 
-After its last step the model ends the turn. The model speaks the streaming forms of Anthropic's
+After its last step the model ends the turn. A subagent has a script of its own, found by a text in
+its prompt: `model.play(script, when="SUBTASK")`. The model speaks the streaming forms of Anthropic's
 `POST /v1/messages` and OpenAI's `POST /v1/responses`. Requests without tools (titles, summaries)
 get "Done." and take no step. All requests are kept in `requests`.
 """
@@ -45,9 +46,12 @@ class Tool:
 
 @dataclass(frozen=True)
 class ProviderError:
-    """An error of the model's provider, such as 529."""
+    """An error of the model's provider, such as 529, with the body that it sends."""
 
     status: int
+    error: dict[str, Any] = field(
+        default_factory=lambda: {"type": "overloaded_error", "message": "scripted"}
+    )
 
 
 Step = Say | Tool | ProviderError
@@ -69,6 +73,12 @@ class Request:
     def text(self) -> str:
         """Return every text of the conversation, without the provider's own instructions."""
         return "\n".join(map(text_of, self.messages))
+
+    @property
+    def prompt(self) -> str:
+        """Return what the conversation begins with, before the model's first step."""
+        until = next((n for n, each in enumerate(self.messages) if is_of_model(each)), None)
+        return "\n".join(map(text_of, self.messages[:until]))
 
     @property
     def newest(self) -> str:
@@ -99,6 +109,25 @@ def text_of(value: Any) -> str:
 Script = Callable[[Request], Generator[Step, Request, None]]
 
 
+class Part:
+    """A script that is being played."""
+
+    def __init__(self, script: Script) -> None:
+        self.script, self.lock = script, threading.Lock()
+        self.playing: Generator[Step, Request, None] | None = None
+
+    def step_for(self, request: Request) -> Step:
+        """Return the next step; the end of the turn once there is none left."""
+        with self.lock:
+            try:
+                if self.playing is None:
+                    self.playing = self.script(request)
+                    return next(self.playing)
+                return self.playing.send(request)
+            except StopIteration:
+                return Say()
+
+
 def steps(*each: Step) -> Script:
     """Return a script that takes these steps, whatever it sees."""
 
@@ -114,8 +143,7 @@ class ScriptedModel:
     def __init__(self, listening: socket.socket) -> None:
         self.requests: list[Request] = []
         self.failures: list[Exception] = []  # of scripts: an assertion in one fails the test
-        self.lock, self.playing = threading.Lock(), iter_of_nothing()
-        self.is_fresh = True
+        self.main, self.parts = Part(steps()), dict[str, Part]()
         self.server = ThreadingHTTPServer(
             listening.getsockname(), handler_of(self), bind_and_activate=False
         )
@@ -132,37 +160,28 @@ class ScriptedModel:
         if self.failures:
             raise self.failures[0]
 
-    def play(self, script: Script) -> None:
-        """Answer the next requests as this script says."""
-        with self.lock:
-            self.script, self.is_fresh = script, True
+    def play(self, script: Script, *, when: str = "") -> None:
+        """Answer the next requests as this script says; with `when`, those that a text is in."""
+        if when:
+            self.parts[when] = Part(script)
+        else:
+            self.main = Part(script)
 
     def step_for(self, request: Request) -> Step:
-        """Return the script's next step; the end of the turn once it has none left."""
-        with self.lock:
-            self.requests.append(request)
-            if not request.body.get("tools"):
-                return Say()
-            try:
-                if self.is_fresh:
-                    self.playing, self.is_fresh = self.script(request), False
-                    return next(self.playing)
-                return self.playing.send(request)
-            except StopIteration:
-                return Say()
-            except Exception as failure:
-                self.failures.append(failure)
-                return Say()
+        """Return the next step of the script that the request belongs to."""
+        self.requests.append(request)
+        if not request.body.get("tools"):
+            return Say()
+        found = [part for text, part in self.parts.items() if text in request.prompt]
+        try:
+            return (found or [self.main])[0].step_for(request)
+        except Exception as failure:
+            self.failures.append(failure)
+            return Say()
 
     def main_requests(self) -> list[Request]:
-        """Return the requests that the script answered."""
+        """Return the requests that a script answered."""
         return [each for each in self.requests if each.body.get("tools")]
-
-    script: Script = staticmethod(steps())
-
-
-def iter_of_nothing() -> Generator[Step, Request, None]:
-    yield from ()
 
 
 def handler_of(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
@@ -199,8 +218,7 @@ def handler_of(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
             body = json.loads(raw)
             step, number = model.step_for(Request(path, body)), next(numbers)
             if isinstance(step, ProviderError):
-                error = {"type": "overloaded_error", "message": "scripted"}
-                return self.send({"type": "error", "error": error}, status=step.status)
+                return self.send({"type": "error", "error": step.error}, status=step.status)
             if path.endswith("/responses"):
                 events = responses_events(number, step)
             elif body.get("stream"):

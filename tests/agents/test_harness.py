@@ -1,6 +1,7 @@
 """The harness itself: both agents run on loopback alone and do what the script says."""
 
 import json
+import os
 import shlex
 import socket
 from collections.abc import Generator
@@ -10,10 +11,12 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.agents.command_lines import AGENTS, Agent
+from tests.agents.command_lines import AGENTS, VERSIONS, Agent
 from tests.agents.conftest import MakeAgent
 from tests.agents.network import Network, Relay
 from tests.agents.scripted_model import Request, Say, ScriptedModel, Step
+from tests.agents.shapes import record, recorded, shape_of
+from tests.docs.pages import ROOT
 from tests.waiting import PATIENCE_S
 
 SESSION = ["SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"]
@@ -32,7 +35,7 @@ def record_hooks(agent: Agent, log: Path) -> None:
     agent.hooks_file.write_text(json.dumps(hooks))
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", VERSIONS)
 def test_an_agent_runs_what_the_script_decides_and_tells_its_hooks(
     name: str, make_cli: MakeAgent, model: ScriptedModel, tmp_path: Path
 ) -> None:
@@ -53,14 +56,33 @@ def test_an_agent_runs_what_the_script_decides_and_tells_its_hooks(
 
     events = [json.loads(line) for line in log.read_text().splitlines()]
     names = [event["hook_event_name"] for event in events]
-    assert names == [*SESSION[:2], "PreToolUse", FAILED[name], *TOOLS, *SESSION[2:]]
+    assert names == [*SESSION[:2], "PreToolUse", FAILED[agent.name], *TOOLS, *SESSION[2:]]
     assert {event["session_id"] for event in events} == {events[0]["session_id"]}
     assert {event["cwd"] for event in events} == {str(agent.work)}
-    assert_tool_events(name, events[3], events[5])
+    assert_tool_events(agent.name, events[3], events[5])
+    if name in AGENTS:
+        assert_shape(name, events)
+
+
+def assert_shape(name: str, events: list[dict[str, Any]]) -> None:
+    """Assert that the events have the recorded fields, or record them for who compares them."""
+    lines = shape_of(events)
+    if folder := os.environ.get("TENFOUR_AGENT_SHAPES"):
+        record(name, lines, Path(folder))
+    else:
+        assert lines == recorded(name)
+
+
+def test_the_docs_name_the_versions_that_are_tested() -> None:
+    docs = (ROOT / "docs" / "hooks.md").read_text()
+    for line in (Path(__file__).parent / "versions").read_text().splitlines():
+        which, claude, codex = line.split()
+        row = " | ".join([which, claude.rpartition("@")[2], codex.rpartition("@")[2]])
+        assert f"| {row} |" in docs
 
 
 def assert_tool_events(name: str, failed: dict[str, Any], written: dict[str, Any]) -> None:
-    """Assert what the rules of `retries.agent_hooks` read: see shared facts in docs/hooks.md."""
+    """Assert what the rules of `retries.agent_hooks` read: see docs/hooks.md."""
     assert failed["tool_name"] == "Bash"
     assert failed["tool_input"]["command"] == "echo $((6 * 7)); exit 3"
     if name == "claude":

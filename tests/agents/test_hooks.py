@@ -14,7 +14,7 @@ from tenfour import Client
 from ledger.models import Attempt, Instruction, Task
 from retries.models import Escalation
 from retries.reminders import retry_unacknowledged
-from tests.agents.command_lines import AGENTS
+from tests.agents.command_lines import AGENTS, VERSIONS
 from tests.agents.conftest import Connect
 from tests.agents.network import Relay
 from tests.agents.scripted_model import Request, Say, ScriptedModel, Step, steps
@@ -118,7 +118,7 @@ def test_an_instruction_is_chased_until_the_agent_runs_the_command(
 # ---- 2. a task with a check
 
 
-@BOTH
+@pytest.mark.parametrize("name", VERSIONS)
 def test_the_check_decides_when_the_agent_stops(
     name: str, connect: Connect, model: ScriptedModel, producer: Client, task_of: Callable[[], Task]
 ) -> None:

@@ -38,7 +38,13 @@ ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 MODERN = "2026-07-28"
 # Each agent with the version that it speaks; Codex speaks the newest one with a feature of its own.
-VERSIONS = [("claude", "2025-11-25"), ("codex", "2025-06-18"), ("codex", MODERN)]
+VERSIONS = [
+    ("claude", MODERN),
+    ("claude-older", "2025-11-25"),
+    ("codex", "2025-06-18"),
+    ("codex-older", "2025-06-18"),
+    ("codex", MODERN),
+]
 
 
 @pytest.fixture(params=VERSIONS, ids="-".join)
