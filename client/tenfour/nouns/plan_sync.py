@@ -88,7 +88,7 @@ class SyncedFile:
                 return NOTHING if differs else OK
             if differs and not (self._args.watch or self._is_confirmed()):
                 return REFUSED
-            if after == before or replace_file(self._path, before, after):
+            if replace_file(self._path, before, after):
                 self._merge(after)
                 self._synced = after
                 if not differs:
@@ -176,6 +176,8 @@ def without_box(found: ImportedPlan) -> Iterator[str]:
 
 def replace_file(path: Path, before: bytes, after: bytes) -> bool:
     """Replace a file that still has the bytes that were read; return whether it had them."""
+    if after == before:
+        return path.read_bytes() == before
     with lock_folder(path.parent):
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         draft = Path(name)
