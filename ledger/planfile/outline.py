@@ -133,7 +133,7 @@ class Scan:
     # ---- headings
 
     def add_heading(self, n: int, line: str, level: int, text: str) -> None:
-        match = TASK_HEADING.match(text)
+        match = TASK_HEADING.match(text) if "task" in text.lower() else None
         if self.has_headings:
             while self.opened and self.opened[-1].level >= level:
                 self.opened.pop()

@@ -193,8 +193,12 @@ def order_by_needs(
     order: list[int] = []
     state = dict.fromkeys(range(len(tasks)), NEW)
     for start in state:
-        path = [] if state[start] else [(start, iter(list(tasks[start].get("needs", ()))))]
-        state[start] = state[start] or OPEN
+        if entries[start].done:
+            order.append(start)
+        if entries[start].done or state[start]:
+            continue
+        path = [(start, iter(list(tasks[start].get("needs", ()))))]
+        state[start] = OPEN
         while path:
             n, needs = path[-1]
             need = next(

@@ -8,6 +8,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from ledger.models import Agent, Plan, Task
+from tests.bad_plans import BAD_PLANS
 from tests.dashboard.plans.conftest import (
     FILE,
     IMPORT,
@@ -222,3 +223,14 @@ def test_each_line_that_cannot_be_read_is_shown(browser: Client, agent: Agent) -
     page = html(browser.post(IMPORT, form(text, agent="coder", ref="03-01")), 422)
     assert "Line 4: <task> must begin its line." in page
     assert "<li><bdi>Line 5: this task has no </task>.</bdi></li>" in page
+
+
+@pytest.mark.parametrize("kind", BAD_PLANS)
+def test_a_bad_file_is_refused_with_its_line_on_the_page(
+    browser: Client, agent: Agent, kind: str
+) -> None:
+    _, data, says = BAD_PLANS[kind]
+    upload = SimpleUploadedFile("plan", data)
+    values = form("", file=upload, agent="new", ref="03-01", register="on", confirmed="yes")
+    assert says in html(browser.post(IMPORT, values), 422)
+    assert not Plan.objects.exists() and not Task.objects.exists() and Agent.objects.count() == 1

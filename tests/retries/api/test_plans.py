@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ledger.models import Agent, Event, Plan, Task
+from tests.bad_plans import BAD_PLANS
 from tests.factories import make_agent, make_project, make_token
 
 pytestmark = pytest.mark.django_db
@@ -375,3 +376,33 @@ def test_lines_that_cannot_be_read_refuse_the_file(operator: Any, agent: Agent) 
 def test_no_plan_is_an_internal_error(operator: Any, agent: Agent, media: str, body: str) -> None:
     response = import_plan(operator, body, "?agent=coder&ref=03-01", Content_Type=media)
     assert response.status_code in (201, 400, 422), response.body
+
+
+@pytest.mark.parametrize("kind", BAD_PLANS)
+def test_a_bad_file_is_refused_with_its_line_and_nothing_is_stored(
+    operator: Any, agent: Agent, kind: str
+) -> None:
+    media, data, says = BAD_PLANS[kind]
+    refused = import_plan(operator, data, "?agent=new&ref=03-01&register=true", Content_Type=media)
+    assert refused.status_code in (400, 422) and refused.body["code"], refused.content
+    assert says in refused.body["detail"]
+    assert not Plan.objects.exists() and not Task.objects.exists() and Agent.objects.count() == 1
+
+
+def test_a_dry_run_shows_the_file_as_a_tree(operator: Any, agent: Agent) -> None:
+    text = "- [x] 1. Setup\n- [ ] 2. Model\n- [ ] 2.1 Table (depends on 9)\n"
+    query = "?agent=coder&ref=03-01&dry_run=true"
+    shown = import_plan(operator, text, query, Content_Type="text/markdown").body
+    rows = [
+        (row["name"], row["level"], row["line"], row["change"], row["after"])
+        for row in shown["preview"]
+    ]
+    assert rows == [
+        ("1", 0, 1, "done", []),
+        ("2", 0, 2, "added", ["2.1"]),
+        ("2.1", 1, 3, "added", []),
+    ]
+    assert shown["preview"][2]["source"] == "- [ ] 2.1 Table (depends on 9)"
+    assert shown["preview"][2]["warnings"][0].startswith("Line 3: ignored the dependency")
+    made = import_plan(operator, text, query.replace("true", "false"), Content_Type="text/markdown")
+    assert made.status_code == 201 and made.body["preview"] == []
