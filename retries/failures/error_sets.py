@@ -5,13 +5,14 @@ gone while the headline stays. Line numbers are no part of a place, because a ch
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from retries.failures.failing_tests import FORMS, MARKS
+from retries.failures.failing_tests import FORMS, find_marked
 from retries.failures.line_scores import read_line, score_text
-from retries.failures.salience import ECHO_START, find_echoed, rank_texts
+from retries.failures.salience import find_echoed, rank_texts
 from retries.failures.salience_rules import (
     CODED,
     DIAGNOSED,
@@ -21,6 +22,7 @@ from retries.failures.salience_rules import (
     WORDED,
 )
 from retries.failures.signatures import sign
+from retries.failures.text_lines import number_lines
 
 MOST_ERRORS = 200
 # the lines after an error that may say where it is, or which symbol it means
@@ -40,6 +42,10 @@ PLACED = re.compile(
 )
 # a linter's line below its file's name; reads at most 400 characters
 LISTED = re.compile(r"\s{0,8}\d{1,7}:\d{1,6}\s{1,9}error\s{1,9}(\S.*)")
+# what such lines hold, each found faster in a whole text than by trying every line
+AT_PLACE = re.compile(r"\.[A-Za-z]\w{0,9}[:(]\[?\d")
+LISTED_LINE = re.compile(r"\n[^\S\n]{0,8}\d{1,7}:\d{1,6}[^\S\n]{1,9}error[^\S\n]")
+POINTED_LINE = re.compile(r"\n[^\S\n]{0,9}(?:-->|at)[^\S\n]")
 # reads at most 400 characters
 FILE_NAME = re.compile(r"(?:[A-Za-z]:)?[\w@~./\\+$-]{1,300}\.\w{1,10}$")
 # reads at most 400 characters
@@ -108,7 +114,7 @@ def read_errors(texts: tuple[str, ...], headline: str, key: str) -> ErrorSet:
     placed: dict[str, PlacedError] = {}
     for text in texts:
         lines = list_lines(text)
-        for error in find_tests(lines):
+        for error in find_tests(lines, find_marked(text)):
             tests.setdefault(error.key, error)
         for error in find_placed(lines):
             if len(placed) < MOST_ERRORS:
@@ -122,20 +128,18 @@ def read_errors(texts: tuple[str, ...], headline: str, key: str) -> ErrorSet:
 
 
 def list_lines(text: str) -> list[str]:
-    """Return the lines of a text without those of a retry context that it repeats."""
+    """Return the starts of a text's lines; those of a retry context that it repeats are empty."""
     lines = [line[:LINE_LENGTH] for line in text.split("\n")]
-    if ECHO_START in text:
-        echoed = find_echoed(text, lines)
-        lines = [line for number, line in enumerate(lines) if number not in echoed]
+    for number in find_echoed(text, lines):
+        lines[number] = ""
     return lines
 
 
 # ---- failing tests
 
 
-def find_tests(lines: Sequence[str]) -> Iterator[PlacedError]:
+def find_tests(lines: Sequence[str], marked: Sequence[int]) -> Iterator[PlacedError]:
     """Yield the failing tests that a runner lists, each with the first line of its message."""
-    marked = [n for n, line in enumerate(lines) if any(mark in line for mark in MARKS)]
     for form in (LISTED_TEST, *FORMS):
         found = {number: match for number in marked if (match := form.search(lines[number]))}
         tests = [n for n, each in found.items() if score_text(each[0].strip()) != SUMMARY]
@@ -179,17 +183,23 @@ def count_failed(texts: Iterable[str]) -> int:
 
 
 def find_placed(lines: Sequence[str]) -> Iterator[PlacedError]:
-    """Yield the errors whose line, or the next one, says where they are."""
-    file = ""
-    for number, line in enumerate(lines):
-        if not line.strip():
-            continue
-        if FILE_NAME.match(line):
-            file = line.strip()
-        elif match := LISTED.match(line):
-            yield make_placed(file, match[1])
-        elif ":" in line or "(" in line:
+    """Yield the errors whose line, or one of the next ones, says where they are."""
+    text = "\n" + "\n".join(lines)
+    listed = {n: match for n in find_lines(text, LISTED_LINE) if (match := LISTED.match(lines[n]))}
+    files = [n for n, line in enumerate(lines) if FILE_NAME.match(line)] if listed else []
+    pointed = [n for n in find_lines(text, POINTED_LINE) if POINTED.match(lines[n])]
+    before = {n - back for n in pointed for back in range(1, PLACE_WITHIN + 1) if n >= back}
+    for number in sorted(before.union(listed, find_lines(text, AT_PLACE))):
+        if number in listed:
+            at = bisect_left(files, number)
+            yield make_placed(lines[files[at - 1]].strip() if at else "", listed[number][1])
+        elif not FILE_NAME.match(lines[number]):
             yield from read_placed(lines, number)
+
+
+def find_lines(text: str, pattern: re.Pattern[str]) -> list[int]:
+    """Return the numbers of the lines that a pattern finds after a text's first, empty line."""
+    return [n - 1 for n in number_lines(text, (each.end() for each in pattern.finditer(text)))]
 
 
 def read_placed(lines: Sequence[str], number: int) -> Iterator[PlacedError]:

@@ -1,10 +1,12 @@
 """Find the name of the first failing test in the output of a test runner (pure)."""
 
 import re
+from functools import lru_cache
 
 from retries.failures.own_frames import shorten_path
+from retries.failures.text_lines import number_lines
 
-# what the lines below start with; the search is skipped in texts without any
+# what the lines below start with; others are not searched
 MARKS = (
     "FAIL",
     "ERROR",
@@ -73,11 +75,30 @@ def find_failing_test(*texts: str) -> str:
     'TestA.test_b'
     """
     for text in texts:
-        if any(mark in text for mark in MARKS):
+        if marked := find_marked(text):
+            lines = text.split("\n")
+            told = "\n".join(lines[number] for number in marked)
             for form in FORMS:
-                if found := form.search(text):
+                if found := form.search(told):
                     return MOVING.sub("", found[1]).strip().replace("::", ".")
     return ""
+
+
+@lru_cache(maxsize=16)
+def find_marked(text: str) -> tuple[int, ...]:
+    """Return the numbers of the lines that hold a mark: the forms match in no others.
+
+    >>> find_marked("ok\\nFAILED a.py::test_b\\nFAILED, ERROR")
+    (1, 2)
+    """
+    found = []
+    for mark in MARKS:
+        at = text.find(mark)
+        while at >= 0:
+            found.append(at)
+            end = text.find("\n", at)
+            at = text.find(mark, end) if end >= 0 else -1
+    return tuple(number_lines(text, sorted(found)))
 
 
 def find_test_file(*texts: str) -> str:

@@ -173,13 +173,16 @@ def select_lines(text: str, lines: Sequence[str]) -> list[int]:
 
 def select_different(lower: bytes) -> list[int]:
     """Return the numbers of the first lines of those that differ in digits alone."""
-    alike: dict[bytes, int] = {}
-    numbers = []
-    for number, shape in enumerate(lower.translate(None, b"0123456789").split(b"\n")):
-        count = alike[shape] = alike.get(shape, 0) + 1
-        if count <= MOST_ALIKE:
-            numbers.append(number)
-    return numbers
+    shapes: list[bytes | None] = [*lower.translate(None, b"0123456789").split(b"\n")]
+    found: list[int] = []
+    for _ in range(MOST_ALIKE):
+        # The last value of a key stays, so that the lines in reverse order leave the first.
+        first = dict(zip(reversed(shapes), range(len(shapes) - 1, -1, -1), strict=True))
+        first.pop(None, None)
+        found += first.values()
+        for number in first.values():
+            shapes[number] = None
+    return sorted(found)
 
 
 def find_stems(lower: bytes, lines: TextLines) -> set[int]:

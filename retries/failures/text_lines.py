@@ -5,13 +5,29 @@ A list of many short lines is many times larger than its text, and takes long to
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import overload
 
 # line ends are counted for each part of this length
 PART = 4_096
 add_newline = (1).__add__
+
+
+def number_lines(text: str, positions: Iterable[int]) -> list[int]:
+    """Return the numbers of the lines at some positions, which are in order, each once.
+
+    >>> number_lines("one\\ntwo\\nthree", [4, 5, 9])
+    [1, 2]
+    """
+    numbers: list[int] = []
+    number = last = 0
+    for at in positions:
+        number += text.count("\n", last, at)
+        last = at
+        if not numbers or numbers[-1] != number:
+            numbers.append(number)
+    return numbers
 
 
 class TextLines(Sequence[str]):
