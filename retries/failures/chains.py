@@ -99,6 +99,17 @@ CHAINS = (
             r"|extconf|mkmf|make(?:\[\d+\])?: \*{3}|is required to build|could not compile"
         ),
     ),
+    # a step of a migration failed, or its check
+    Chain(
+        lower_alternatives(
+            r"message +: +error: |checksum mismatch for migration"
+            r"|detected (?:resolved|applied|failed) migration"
+        ),
+        lower_alternatives(
+            r"migration of schema \S{1,80} [^\n]{1,80}failed|script \S{1,100} failed"
+            r"|validate failed"
+        ),
+    ),
     # nothing more could be written
     Chain(
         lower_alternatives(r"no space left on device|disk quota exceeded|read-only file system"),

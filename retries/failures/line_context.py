@@ -10,6 +10,7 @@ from retries.failures.chains import CAUSE, CONSEQUENCE, MOST_SEARCHED, find_chai
 from retries.failures.line_scores import is_cause_header, read_line, score_margin, score_text
 from retries.failures.salience_rules import (
     ANNOUNCED,
+    BARE_CODE,
     BARE_EXCEPTION,
     DIAGNOSED,
     FINAL,
@@ -120,14 +121,15 @@ def rank_causes(found: dict[int, Line]) -> None:
 
 
 def join_messages(lines: Sequence[str], found: dict[int, Line]) -> None:
-    """Add the message to an exception whose class stands on a line of its own."""
-    for number in [n for n, line in found.items() if line.score >= RAISED]:
+    """Add the message to an exception whose class, or to an error whose code, stands alone."""
+    for number in [n for n, line in found.items() if line.score >= RAISED or line.text[-1:] == "]"]:
         said = found[number].text.removeprefix("# ")
-        if not BARE_EXCEPTION.match(said):
+        has_code = BARE_CODE.match(said)
+        if not (has_code or BARE_EXCEPTION.match(said)):
             continue
         after = next(next_lines(lines, number), None)
         line = lines[number]
-        if after is None or not (said.endswith(":") or line[:1].isspace()):
+        if after is None or not (has_code or said.endswith(":") or line[:1].isspace()):
             continue
         message = found.get(after) or scored(after, lines[after])
         if lines[after][:1] in " \t#" and message.score >= PLAIN:

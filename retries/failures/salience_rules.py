@@ -64,7 +64,7 @@ FRAME = alternatives(
     r"from [^ ]{1,300}:\d+:in ",
     r"goroutine \d+ \[",
     r"\[Previous line repeated",
-    rf"{PLACE}:\d+: in ",
+    rf"{PLACE}:\d+: (?:in |\(\w+\)$)",
 )
 SOURCE = alternatives(
     r">? {0,8}\d{1,6} ?[|│]",
@@ -108,6 +108,11 @@ SUMMARIES = lower_alternatives(
     r"FAILED \([\w=, ]+\)$",
     r"error: (?:test failed|could not compile|aborting due to)|Error: Process completed",
     r"(?:\S{1,80}: )?\*{3} \[[^\]]{1,300}\] (?:Error|\w+)\b",
+    # a linker's or a build's own line about a file, and the end of a step with its duration
+    r"failed: (?:\[code=\d+\] )?\S+$",
+    r"[^:\n]{0,60}\bfailed\b[^\w\n]{0,4}[\[(][\d.]+ ?(?:ms|s|sec\w*)[\])]$",
+    r"failed to (?:update|install|restore|fetch|resolve)\b[^:\n]{0,200}$",
+    r"error: (?:loaderror: )?some tests did not pass",
     r"npm (?:error|ERR!) (?:code|Lifecycle|path|errno|syscall|signal|command|workspace|location)\b",
     r"\W*(?:command|process|task|job|build|tests?|step|script"
     r"|execution)\b[^:\n]{0,60}\bfailed\b\W*$",
@@ -122,6 +127,7 @@ SUMMARY_WITHIN = lower_alternatives(
     r"\b(?:0|no) (?:errors?|failures?|failed"
     r"|problems?)\b(?![^\n]{0,80}\b[1-9]\d* (?:err|fail))",
     r"\b(?:due to|generated|with) \d+ (?:previous )?(?:errors?|warnings?)",
+    r"\berrors have been logged\b|\bcontinue due to errors\b|\bfailed: \(exit \d+\)",
     r"\b(?:exit(?:ed)?|return(?:ed)?|completed|failed)\b[^\n]{0,40}\b(?:code"
     r"|status):? ?\d*\W*$",
     r"\b(?:ELIFECYCLE|lifecycle script|command failed)\b",
@@ -185,6 +191,9 @@ FORMS = (
             rf"[ -]{{0,4}}"
             rf"(?:{LEVEL} )?error\b",
             r"\d+:\d+ +error +\S",
+            # a project file without a line; an object file's section
+            rf"{PLACE} ?: (?:fatal )?error [a-z]{{1,6}}\d{{3,5}}: \S",
+            r"[^\n:]{1,300}:\(\.[\w.]{1,40}\+0x[0-9a-f]{1,16}\): \S",
             rf"e(?:rror)?: (?:file://)?{PLACE}:\d+:\d+:? \S",
         ),
     ),
@@ -201,7 +210,7 @@ FORMS = (
             r"(?:\S{1,100}: )?\*{3} \S.{3}",
             r"! ?\[?(?:remote )?rejected\]?",
             r"[\w-]{2,20}: \(\d+\) \S",
-            r"[×✘✖⨯] \w*error\b.{4}",
+            r"[×✘✖⨯] \[?\w*error\b.{4}",
             # a program and what the system says
             r"[\w@./-]{1,100}: (?:[^:\n]{1,200}: )?(?:no such file or directory|permission denied"
             r"|connection refused"
@@ -219,6 +228,7 @@ FORMS = (
             rf"{PLACE}\(\d+,\d+\): .{{4}}",
             rf"{PLACE}:\d+:in [`'][^\n]{{1,100}}': .{{4}}",
             r"E[A-Z]{4,20}\b:? .{6}",
+            r"\[?ERR_[A-Z_]{3,60}\]?:? {1,4}.{6}",
         ),
     ),
     (
@@ -348,7 +358,9 @@ HEADER = lower_alternatives(
 )
 CAUSE_HEADER = lower_alternatives(
     r"(?:thread '[^'\n]{0,80}'(?: \(\d+\))? )?panicked at .{1,300}:$",
-    r"[^\n]{0,300}(?:\bwent wrong|[\d)\w]:? error):$",
+    r"[^\n]{0,300}(?:\bwent wrong|[\d)\w]:? error|:\d{1,7}: failed):$",
 )
 # an exception alone on its line, whose message is in the next one
 BARE_EXCEPTION = alternatives(rf"(?:# )?{EXCEPTION}:?$")
+# and a code alone, such as `Main.hs:5:1: error: [GHC-87110]`
+BARE_CODE = alternatives(r"[^\n]{0,300}\b[Ee]rror: \[[A-Z]{1,10}-\d{1,7}\]$")
