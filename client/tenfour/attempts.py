@@ -225,7 +225,8 @@ class Live(Driven[D]):
 
     @property
     def _checks(self) -> list[dict[str, Any]]:
-        return [found.evidence for found in self._verified.values()][-MOST_CHECKS:]
+        runs = [each for found in self._verified.values() for each in found.runs]
+        return runs[-MOST_CHECKS:]
 
     def _report_success(self, result: Any, *, summary: str | None = None) -> Steps[Decision]:
         """Report success with the files as they are now, where the last check could read them."""

@@ -215,6 +215,8 @@ class TaskRun:
     ) -> Decision | None:
         if checked and checked.timed_out:
             note(f"The verify command was stopped after {checked.check.timeout_s:g} s.")
+        if checked and checked.is_flaky:
+            note("The verify command failed, then passed on the same files: it is flaky.")
         if checked:
             call = attempt._success_call(None, tree=checked.tree)
         else:

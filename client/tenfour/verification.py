@@ -6,12 +6,13 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
 from tenfour import runner
 from tenfour.output_buffer import OutputBuffer, cut_middle
+from tenfour.passed_checks import has_passed, note_pass
 from tenfour.redaction import masked
 from tenfour.trees import Tree, read_tree
 
@@ -37,7 +38,8 @@ class Check:
 class Verified:
     """The result of a check; a long `output` is cut to its head and tail.
 
-    `tree` are the files when it ended, where they could be read.
+    `tree` are the files when it ended, where they could be read. `first` is an earlier result that
+    this one repeats, because the check had passed on the same files.
     """
 
     check: Check
@@ -47,6 +49,7 @@ class Verified:
     timed_out: bool = False
     tree: Tree | None = None
     at: str = ""
+    first: Verified | None = None
 
     @property
     def passed(self) -> bool:
@@ -75,6 +78,16 @@ class Verified:
             "tree": self.tree,
         }
         return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def is_flaky(self) -> bool:
+        """Return whether the check gave two results on the same files."""
+        return self.first is not None and self.passed
+
+    @property
+    def runs(self) -> list[dict[str, Any]]:
+        """Return each run of the check, oldest first, as a report's list of checks contains it."""
+        return [each.evidence for each in (self.first, self) if each is not None]
 
     @property
     def failure(self) -> dict[str, Any] | None:
@@ -114,6 +127,26 @@ def choose_check(
 
 
 def run(
+    check: Check,
+    *,
+    should_stop: Callable[[], bool],
+    is_shown: bool = False,
+    collected: OutputBuffer | None = None,
+) -> Verified:
+    """Run a check; run it once more if it fails on files on which it passed before."""
+
+    def run_now() -> Verified:
+        return run_once(check, should_stop=should_stop, is_shown=is_shown, collected=collected)
+
+    found = run_now()
+    if found.passed:
+        note_pass(found, os.environ)
+    elif not should_stop() and has_passed(found, os.environ):
+        found = replace(run_now(), first=found)
+    return found
+
+
+def run_once(
     check: Check,
     *,
     should_stop: Callable[[], bool],

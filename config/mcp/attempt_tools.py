@@ -132,7 +132,7 @@ def heartbeat(request: Any, given: HeartbeatArguments) -> Reply:
     Call this at least as often as claim_task says.
     """
     progress = select(given.model_dump(), "message", "percent")
-    body = HeartbeatIn(progress=progress or None, output=None, extend_s=None)
+    body = HeartbeatIn.model_validate({"progress": progress or None})
     beat = perform(attempts.attempts_heartbeat, request, find_attempt(request, given.attempt), body)
     if beat["abort_requested"]:
         text = (

@@ -12,6 +12,7 @@ from ledger.models import Attempt, Failure, Message, Need, Task
 from ledger.states import Proof
 from ledger.tasks.lineage import select_lineage
 from retries.models import AttemptDiff, Escalation
+from retries.retry_context.flaky import FlakyCheck, find_flaky_checks
 from retries.states import Answer, EscalationState
 
 ATTEMPTS_SHOWN = 40
@@ -68,6 +69,12 @@ def find_source(failures: list[Failure]) -> AttemptDiff | None:
     if not failures:
         return None
     return AttemptDiff.objects.filter(attempt=failures[0].attempt_id).first()
+
+
+def find_flaky_check(attempts: list[Attempt]) -> FlakyCheck | None:
+    """Return a check of the last attempt with one that gave another result on the same files."""
+    last = next((each for each in reversed(attempts) if each.checks), None)
+    return find_flaky_checks([last.pk]).get(last.pk) if last else None
 
 
 def build_open_escalation(row: Any) -> Escalation | None:

@@ -52,6 +52,7 @@ from retries.insight.prediction_reads import find_task_predictions
 from retries.insight.predictions import Prediction
 from retries.models import AttemptDiff, Escalation
 from retries.operations.registry import find_verb
+from retries.retry_context.flaky import FlakyCheck
 
 CRUMB = Crumb("Tasks", reverse_lazy("dashboard:tasks"))
 LABELS = {
@@ -106,6 +107,7 @@ class TaskPage(PageContext):
     traces: list[tuple[Attempt, str]]
     failures: list[Failure]
     source: AttemptDiff | None
+    flaky: FlakyCheck | None
     timeline: Timeline
     by_work: bool
     card: FailureCard | None
@@ -158,6 +160,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         traces=link_traces(attempts),
         failures=failures,
         source=detail_queries.find_source(failures),
+        flaky=detail_queries.find_flaky_check(attempts),
         timeline=build_timeline(
             row, events, own_attempts, now=round_up(now, row.created_at), by_work=by_work
         ),

@@ -128,7 +128,8 @@ class History:
     `tried` are people's earlier fixes, by the number of the attempt that was told them first.
     `progress` is the last progress that the previous attempt reported, and `standing` the sentence
     about its end, if it did not fail. `trial` is the task's side of a running experiment,
-    `known_fix` is for the newest failure, and `source` is the last attempt's.
+    `known_fix` is for the newest failure, and `source` is the last attempt's. `flaky` is the
+    sentence about a check of the last attempt that gave another result on the same files.
     """
 
     failures: Sequence[FailureRecord] = ()
@@ -143,6 +144,7 @@ class History:
     trial: Trial | None = None
     known_fix: KnownFix | None = None
     source: Source | None = None
+    flaky: str = ""
 
     def omits(self, element: str) -> bool:
         """Return whether an experiment leaves this element out for the task."""
@@ -251,7 +253,7 @@ def render_standing(history: History, most: int) -> str:
         return ""
     if history.standing:
         return f"<standing>{escaped(history.standing)}</standing>\n"
-    text = compare_failures(history.failures)
+    text = " ".join(filter(None, (compare_failures(history.failures), history.flaky)))
     lines = [escaped(line) for line in list_changes(history.failures, history.tried)]
     while sum(len(line) + 1 for line in lines) > most or (lines and lines[-1] in TITLES):
         lines.pop()

@@ -26,6 +26,7 @@ from retries.retry_context.block import (
 )
 from retries.retry_context.environments import compare_environments
 from retries.retry_context.failure_elements import FailureRecord
+from retries.retry_context.flaky import FlakyCheck, find_flaky_checks
 from retries.retry_context.prompt import join_prompt, render_task
 from retries.retry_context.standing import Closing, describe_ending
 from retries.retry_context.trials import Trial, is_without
@@ -62,7 +63,7 @@ class Answers:
 
 
 def load_histories(task_ids: Iterable[UUID], *, typed: bool = False) -> dict[UUID, History]:
-    """Return the history of each task, in seven queries for any number of tasks.
+    """Return the history of each task, in eight queries for any number of tasks.
 
     With `typed`, for the tasks' own agent, answers are as people typed them; else without secrets.
     Where a fix worked for the newest failures before, some more read its counts; where an attempt
@@ -80,10 +81,11 @@ def load_histories(task_ids: Iterable[UUID], *, typed: bool = False) -> dict[UUI
     answers = find_answers(owners, read_escalations(owners, typed=typed))
     progress = fetch_last_progress(owners)
     trials, known = find_trials(ids), find_known_fixes(ended.values())
-    sources = find_sources([each[-1]["pk"] for each in ended.values() if each])
+    last = [each[-1]["pk"] for each in ended.values() if each]
+    sources, flaky = find_sources(last), find_flaky_checks(last)
     return {
         id: build_history(
-            ended[id], answers.get(id), progress.get(id), trials.get(id), known, sources
+            ended[id], answers.get(id), progress.get(id), trials.get(id), known, sources, flaky
         )
         for id in ids
     }
@@ -96,7 +98,7 @@ def load_history(
     advice: Mapping[UUID, fixes.LearnedFix],
     escalations: Iterable[Mapping[str, Any]],
 ) -> History:
-    """Return the history of the task whose rows of all runs are `lineage`, in one query.
+    """Return the history of the task whose rows of all runs are `lineage`, in two queries.
 
     The attempts come oldest first, and are read with their failures; `advice` is the learned fix
     to tell, by the last failure; `escalations` are what `read_escalations` returns.
@@ -112,8 +114,9 @@ def load_history(
         progress = progress if each.progress is None else each.progress
     answers = find_answers(dict.fromkeys(row_ids, task_id), escalations)
     known = {id: describe_known_fix(fix) for id, fix in advice.items()}
-    sources = find_sources([ended[-1]["pk"]] if ended else [])
-    return build_history(ended, answers.get(task_id), progress, trial, known, sources)
+    last = [ended[-1]["pk"]] if ended else []
+    sources, flaky = find_sources(last), find_flaky_checks(last)
+    return build_history(ended, answers.get(task_id), progress, trial, known, sources, flaky)
 
 
 def find_known_fixes(histories: Iterable[list[Mapping[str, Any]]]) -> dict[UUID, KnownFix]:
@@ -140,6 +143,7 @@ def build_history(
     trial: Trial | None,
     known_fixes: Mapping[UUID, KnownFix],
     sources: Mapping[UUID, Source],
+    flaky: Mapping[UUID, FlakyCheck],
 ) -> History:
     """Return the history of these attempts, which have ended, oldest first."""
     answers = answers or Answers()
@@ -157,6 +161,7 @@ def build_history(
         trial=trial,
         known_fix=known_fixes.get(ended[-1]["id"]) if ended else None,
         source=sources.get(ended[-1]["pk"]) if ended else None,
+        flaky=str(flaky.get(ended[-1]["pk"], "")) if ended else "",
     )
 
 

@@ -537,3 +537,33 @@ def test_without_git_a_run_says_once_that_no_diff_is_sent(
     assert ran.err.count("tenfour: No diff is sent: not a git repository") == 1
     (task,) = producer.tasks.list()
     assert (task.state, len(list(producer.tasks.attempts(task.id)))) == ("failed", 2)
+
+
+def test_a_check_that_fails_where_it_passed_before_runs_once_more(
+    run: Run, as_coder: dict[str, str], producer: Client, tmp_path: Path
+) -> None:
+    """Design §4: the check alone, on the same files; where both results differ it is flaky."""
+    source, count = tmp_path / "source", tmp_path / "count"
+    source.mkdir()
+    git(source, "init")
+    (source / "app.py").write_text("one\n")
+    git(source, "add", ".")
+    git(source, "commit", "-m", "Begin")
+    env = as_coder | {"TENFOUR_STATE": str(tmp_path / "state")}
+    # the results of the runs, one after the other
+    codes = {"A": "0", "B": "10", "C": "11", "D": "1"}
+    path = shlex.quote(str(count))
+    check = f"code=$(head -c 1 {path}); sed -i s/.// {path}; exit $code"
+    for name, each in codes.items():
+        count.write_text(each)
+        if name == "D":
+            (source / "app.py").write_text("two\n")  # on which it has not passed
+        limits = ("--max-attempts", "1", "--verify", check)
+        ran = run("run", "--name", name, *limits, "--", "true", env=env, cwd=source)
+        assert count.read_text() == "", name
+        assert ("it is flaky" in ran.err) == (name == "B"), ran.err
+    tasks = {task.title: task for task in producer.tasks.list()}
+    assert [tasks[name].state for name in codes] == ["done", "done", "failed", "failed"]
+    for name, each in codes.items():
+        (attempt,) = producer.tasks.attempts(tasks[name].id)
+        assert [str(check["exit_code"]) for check in attempt.raw["checks"]] == list(each)
