@@ -30,7 +30,6 @@ from retries.agent_hooks.sessions import (
     take_task,
 )
 from retries.api.attempts import claim_next_attempt
-from retries.attempts import heartbeats
 from retries.attempts.checks import CHECK_FIELDS, Check, Tree, is_same_tree, make_check
 from retries.attempts.endings import SeenBy, Unknown
 from retries.attempts.exit_codes import last_lines
