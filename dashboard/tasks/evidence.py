@@ -107,7 +107,7 @@ def find_check(checks: Sequence[dict[str, Any]], declared: str) -> dict[str, Any
     """Return the last run of the task's check, or else the last check of all."""
     wanted = {"", " ".join(declared.split())}
     own = [each for each in checks if " ".join(each["command"].split()) in wanted]
-    return (own or list(checks) or [None])[-1]
+    return next(reversed(own or checks), None)
 
 
 def describe_who(proof: Proof, check: Any, *, agent: str, accepted: Any) -> str:

@@ -297,7 +297,9 @@ def checks_of(
         checks.append({name: seen[name] for name in names})
     if verification and verification is not seen:
         command = str(verification.get("command") or "")
-        ended = {name: verification.get(name) for name in ("exit_code", "duration_s")}
+        ended: dict[str, Any] = {
+            name: verification.get(name) for name in ("exit_code", "duration_s")
+        }
         checks.append(make_check(command, **ended, seen_by=SeenBy.CLIENT, at=now, tree=tree))
     return checks
 

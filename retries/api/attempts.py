@@ -151,8 +151,8 @@ def report_of(body: ResultIn) -> Report:
     ran, now = body.verification, timezone.now()
     checks = [store_check(each, now=now) for each in body.checks]
     if ran and all(check["command"] not in ("", ran.command) for check in checks):
-        ended = {"exit_code": ran.exit_code, "seen_by": SeenBy.CLIENT, "duration_s": ran.duration_s}
-        checks.append(make_check(ran.command, **ended, at=now))
+        ended: dict[str, Any] = {"exit_code": ran.exit_code, "duration_s": ran.duration_s}
+        checks.append(make_check(ran.command, **ended, seen_by=SeenBy.CLIENT, at=now))
     return Report(
         status=body.status,
         summary=body.summary,
