@@ -420,7 +420,7 @@ class EscalationMachine(RuleBasedStateMachine):
     def answer_with(self, data: Any, action: Answer, words: str, *, is_from_page: bool) -> None:
         id, each = self.pick(data, is_open=True)
         choice = Choice(action, fix=words if action in (Answer.FIX, Answer.ANSWER) else "")
-        if action == Answer.ANSWER and not each.is_question:
+        if action == Answer.ACCEPT or (action == Answer.ANSWER and not each.is_question):
             with pytest.raises(Invalid):
                 self.give_answer(id, choice, is_from_page)
             return
