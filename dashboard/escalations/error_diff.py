@@ -1,14 +1,16 @@
-"""Compare the errors of two attempts line by line, without long unchanged stretches (pure)."""
+"""List which errors of a failure are gone, remain, and are new in the next one (pure)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 
-MOST_LINES = 400
+from retries.failures.error_sets import ErrorSet, PlacedError
+from retries.retry_context.comparison import compare_errors
+
+MOST_ERRORS = 50  # of each kind
 LINE_LENGTH = 300
-CONTEXT_LINES = 3  # unchanged lines to show beside a change
 
-SAME, REMOVED, ADDED, OMITTED = " ", "−", "+", "…"
-CLASSES = {SAME: "", REMOVED: "del", ADDED: "add", OMITTED: "cut"}
+SAME, GONE, NEW, OMITTED = " ", "−", "+", "…"
+CLASSES = {SAME: "", GONE: "del", NEW: "add", OMITTED: "cut"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,53 +25,55 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """The lines of a comparison and the numbers of removed and added ones."""
+    """The errors of two failures, and how many are gone, changed, new, and the same.
+
+    Changed are tests that fail in both, now with another message. `failing_tests` is their number
+    before and after.
+    """
 
     lines: list[DiffLine]
-    removed: int
-    added: int
+    gone: int
+    changed: int
+    new: int
+    same: int
+    failing_tests: tuple[int, int] = (0, 0)
 
     @property
     def summary(self) -> str:
         """A short description of the difference.
 
-        >>> diff("a\\nb", "a\\nc").summary
-        '1 line removed, 1 added'
+        >>> diff(ErrorSet({"a": PlacedError("", "no a", "a")}), ErrorSet({})).summary
+        '1 error gone'
         """
-        if not self.removed and not self.added:
-            return "the same error"
-        lines = f"{self.removed} line{'' if self.removed == 1 else 's'}" if self.removed else "none"
-        return f"{lines} removed, {self.added or 'none'} added"
+        counts = ((self.gone, "gone"), (self.changed, "changed"), (self.new, "new"))
+        parts = [f"{count} {what}" for count, what in (*counts, (self.same, "the same")) if count]
+        count, _, what = parts[0].partition(" ") if parts else ("", "", "")
+        errors = f"{count} error{'s' * (count != '1')} {what}"
+        if not (self.gone or self.changed or self.new):
+            errors = f"the same {self.same} errors" if self.same > 1 else "the same error"
+        before, after = self.failing_tests
+        tests = [f"failing tests {before} → {after}"] if 0 < before != after > 0 else []
+        return ", ".join([errors, *parts[1:], *tests])
 
 
-def diff(before: str, after: str) -> Diff:
-    """Compare two texts line by line."""
-    old, new = last_lines(before), last_lines(after)
-    lines: list[DiffLine] = []
-    for tag, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if tag == "equal":
-            lines += shorten_same(old[a:b], first=a == 0, last=b == len(old) and d == len(new))
-        else:
-            lines += [DiffLine(REMOVED, text) for text in old[a:b]]
-            lines += [DiffLine(ADDED, text) for text in new[c:d]]
-    signs = [line.sign for line in lines]
-    return Diff(lines, signs.count(REMOVED), signs.count(ADDED))
+def diff(before: ErrorSet, after: ErrorSet) -> Diff:
+    """Compare the errors of two failures."""
+    changes = compare_errors(before, after)
+    places = {each.place for each in changes.changed}
+    replaced = [each for each in before.errors.values() if each.is_test and each.place in places]
+    replaced = [each for each in replaced if each.key not in after.errors]
+    lines = [
+        *list_errors(SAME, changes.remaining),
+        *list_errors(GONE, [*changes.gone, *replaced]),
+        *list_errors(NEW, [*changes.changed, *changes.new]),
+    ]
+    counts = map(len, (changes.gone, changes.changed, changes.new, changes.remaining))
+    return Diff(lines, *counts, failing_tests=(before.failing_tests, after.failing_tests))
 
 
-def last_lines(text: str) -> list[str]:
-    """Return the last lines of a text, where errors explain themselves, each cut to size."""
-    lines = [line.rstrip() for line in text.strip("\n").splitlines()]
-    return [line[:LINE_LENGTH] for line in lines[-MOST_LINES:]]
-
-
-def shorten_same(texts: list[str], *, first: bool, last: bool) -> list[DiffLine]:
-    """Return unchanged lines without the middle; at an end of the text, without that end."""
-    before, after = (0 if first else CONTEXT_LINES), (0 if last else CONTEXT_LINES)
-    omitted = len(texts) - before - after
-    if first and last:
-        before, omitted = CONTEXT_LINES, len(texts) - CONTEXT_LINES
-    if omitted < 2:
-        return [DiffLine(SAME, text) for text in texts]
-    gap = DiffLine(OMITTED, f"{omitted} unchanged lines")
-    head = [DiffLine(SAME, text) for text in texts[:before]]
-    return [*head, gap, *(DiffLine(SAME, text) for text in texts[before + omitted :])]
+def list_errors(sign: str, errors: Sequence[PlacedError]) -> list[DiffLine]:
+    """Return a line for each error, and how many more there are."""
+    lines = [DiffLine(sign, str(each)[:LINE_LENGTH]) for each in errors[:MOST_ERRORS]]
+    if left := len(errors) - len(lines):
+        lines.append(DiffLine(OMITTED, f"{left} more"))
+    return lines

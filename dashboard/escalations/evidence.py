@@ -27,6 +27,7 @@ from ledger.states import FINAL
 from retries.escalations.choices import FIX_LENGTH
 from retries.escalations.record import Record, read_evidence, render_escalation
 from retries.failures import suggestions
+from retries.failures.error_sets import ErrorSet, PlacedError
 from retries.failures.fixes import FixState, LearnedFix, fetch_outcomes, normalize_fix
 from retries.failures.grouping import headline_of
 from retries.failures.suggestions import FixOffer, Suggestion, WorkedFix
@@ -224,17 +225,23 @@ def list_steps(attempts: list[Attempt]) -> list[AttemptStep]:
 
 
 def compare_failures(failures: list[Failure]) -> list[ErrorChange]:
-    """Compare each of the last failures with the one before it, oldest first."""
+    """Compare each of the last failures with the one before it, oldest first.
+
+    The errors are those that the next attempt's context compares.
+    """
+    compared = failures[-COMPARED - 1 :]
+    errors = [read_errors(each) for each in compared]
     return [
-        ErrorChange(a.attempt.number, b.attempt.number, diff(error_text(a), error_text(b)))
-        for a, b in list(pairwise(failures))[-COMPARED:]
+        ErrorChange(a.attempt.number, b.attempt.number, diff(before, after))
+        for (a, before), (b, after) in pairwise(zip(compared, errors, strict=True))
     ]
 
 
-def error_text(failure: Failure) -> str:
-    """Return a failure's output, after its message if the output does not repeat it."""
-    output = output_of(failure)
-    return output if failure.message in output else f"{failure.message}\n{output}"
+def read_errors(failure: Failure) -> ErrorSet:
+    """Return the errors that a failure tells; where none clearly is one, its message."""
+    found = history.read_failure(failure).errors
+    text = failure.message or headline_of(failure)
+    return found if found.errors else ErrorSet({text: PlacedError("", text, text)})
 
 
 def output_of(failure: Failure) -> str:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from ledger import sql
 from ledger.journal import Kind
-from ledger.models import Attempt, Event
+from ledger.models import Attempt, Event, Failure
 from ledger.moves import CHECKPOINT
 from ledger.sealing import unseal
 from ledger.sql import Row
@@ -218,6 +218,12 @@ def describe_last_ending(ended: list[Mapping[str, Any]], answers: Answers) -> st
         return ""
     number = ended[-1]["number"]
     return describe_ending(number, ended[-1]["outcome"], answers.closings.get(number))
+
+
+def read_failure(failure: Failure) -> FailureRecord:
+    """Return the record of a stored failure, which is read with its attempt."""
+    row = {name: getattr(failure, name) for name in FAILURE_FIELDS}
+    return build_failure(row | {"number": failure.attempt.number})
 
 
 def build_failure(row: Mapping[str, Any]) -> FailureRecord:

@@ -132,7 +132,7 @@ def test_evidence_of_a_task(browser: Client, agent: Agent, now: datetime) -> Non
     question = exhausted(agent, now=now)
     enqueued(agent, "Reconcile", now=now, needs=[question.task_id])
     told = words(browser.get(address(question)))
-    assert "Failed 3 of 3 attempts. From attempt 2 to 3: 2 lines removed, 1 added." in told
+    assert "Failed 3 of 3 attempts. From attempt 2 to 3: the same error." in told
     assert "Duration 30 s" in told
     assert told.count("waited 50 s") == 2 and "3/3" in told
     # the agent explained only the failure before the last one
@@ -222,7 +222,7 @@ def test_different_messages_are_different_errors_with_the_same_output(
         said = {"command": "make test", "exit_code": 1, "output": "FAIL tests/test_ids.py"}
         failed(agent, id, now=now + number * HOUR, message=message, verification=said)
     told = words(browser.get(address(about(id))))
-    assert "From attempt 1 to 2: 1 line removed, 1 added." in told
+    assert "From attempt 1 to 2: 1 error gone, 1 new." in told
 
 
 def test_closed_escalation_waits_for_no_answer(
