@@ -28,7 +28,7 @@ WORDS_DROPPED = 4
 PASTED_LENGTH = 4_000
 # the code that a tool shows right after an error: indented, numbered, quoted, or marked; it is
 # matched at the start of lines
-MOST_CODE_LINES = 12
+MOST_CODE_LINES, MOST_MARKED_LINES = 12, 8
 CODE = re.compile(r"\s|[>|│^~+-]|E  |\d{1,7}(?: ?[|│:]|\s{2})")
 # what may be a secret where a line without spaces is cut; a run of such characters has one start
 UNBROKEN = re.compile(r"(?<![\w+/=.-])[\w+/=.-]{16,}$")
@@ -133,9 +133,24 @@ class Selection:
         found: dict[int, None] = {}
         for number in range(first, count):
             if score_line(self.lines[number]) >= WEAK:
+                found |= dict.fromkeys(self.find_marked(number))
                 found |= dict.fromkeys([number, *self.find_code(number)])
         # Many marks of a cut take more room than what is left out.
         return range(first, count) if 2 * len(found) > count - first else list(found)
+
+    def find_marked(self, number: int) -> range:
+        """Return the numbers of the lines from the code that a runner marks to the error after it.
+
+        >>> Selection("a = 1\\n>   assert f(\\n    a)\\nE   assert 2", 99).find_marked(3)
+        range(1, 3)
+        """
+        for before in range(number - 1, max(number - 1 - MOST_MARKED_LINES, -1), -1):
+            line = self.lines[before]
+            if line.startswith(">"):
+                return range(before, number)
+            if not line.startswith((" ", "E")):
+                break
+        return range(0)
 
     def find_code(self, number: int) -> list[int]:
         """Return the numbers of the lines of code right after an error, with an empty line before.

@@ -21,7 +21,7 @@ from retries.retry_context.elements import element, one_line
 SUMMARY_LENGTH, OLDER_DETAILS_LENGTH = 500, 800
 FIX_LENGTH, GUESS_LENGTH = 1_000, 1_000
 WORD_LENGTH, COMMAND_LENGTH, PATH_LENGTH = 64, 200, 300
-MOST_FILES = 50
+MOST_FILES, MOST_SUSPECTS, MOST_TESTS_LENGTH = 50, 10, 4_000
 # the lines at the start and at the end of an output that are told beside the telling ones
 NEWEST_EDGES, OLDER_EDGES = (4, 12), (0, 0)
 # the lines before and after a telling one
@@ -53,6 +53,11 @@ class FailureRecord:
     @property
     def output(self) -> str:
         return str((self.verification or {}).get("output") or "")
+
+    @property
+    def suspects(self) -> Sequence[Mapping[str, Any]]:
+        """The lines that the coverage of each test makes suspicious."""
+        return (self.verification or {}).get("suspects") or ()
 
     @property
     def texts(self) -> tuple[str, str, str]:
@@ -204,12 +209,17 @@ def render_failure(
     is_newest: bool = False,
 ) -> str:
     """Render all parts of a failure; `share` is the share of its longer texts that may stay."""
+    tests = ""
+    if is_newest and len(BETWEEN_TEXTS.join(failure.told)) > min(WHOLE_LENGTH, details):
+        tests = render_failing_tests(failure, int(min(MOST_TESTS_LENGTH * share, details / 2)))
     parts = [
         element("type", failure.type, WORD_LENGTH),
         element("code", failure.code, WORD_LENGTH, trust="agent") if failure.code else "",
         element("timestamp", f"{failure.at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}", WORD_LENGTH),
         element("error_summary", summarize(failure, repeats), SUMMARY_LENGTH),
-        render_details(failure, details, repeats, is_newest=is_newest),
+        tests,
+        render_details(failure, details - len(tests), repeats, is_newest=is_newest),
+        render_suspects(failure, int(MOST_SUSPECTS * share)) if is_newest else "",
         element(
             "files_affected",
             render_files(failure.files, int(MOST_FILES * share)),
@@ -281,6 +291,34 @@ def render_details(failure: FailureRecord, most: int, repeats: Repeats, *, is_ne
     cut = len(text) - len(short)
     more = f' truncated_chars="{cut}"' if cut > 0 else ""
     return element("error_details", short, None, more=more)
+
+
+def render_failing_tests(failure: FailureRecord, most: int) -> str:
+    """Render the names of several failing tests by file, as far as they fit.
+
+    A shortened output has the messages of some of them alone.
+    """
+    by_file: dict[str, dict[str, None]] = {}
+    for each in failure.errors.errors.values():
+        if each.is_test:
+            file, _, name = each.place.partition("[")[0].rpartition("::")
+            by_file.setdefault(file, {})[name] = None
+    count = sum(map(len, by_file.values()))
+    if count < 2:
+        return ""
+    lines = [f"{file}: {', '.join(names)}".removeprefix(": ") for file, names in by_file.items()]
+    return element("failing_tests", "\n".join(lines), most, more=f' count="{count}"')
+
+
+def render_suspects(failure: FailureRecord, most: int) -> str:
+    """Render the lines that a coverage file makes suspicious, the most suspicious first."""
+    lines = [
+        f"- {one_line(str(each.get('path') or '?'), PATH_LENGTH)}:{each.get('line')}"
+        f" {one_line(str(each.get('function') or ''), WORD_LENGTH)}".rstrip()
+        + f" ({each.get('score')})"
+        for each in failure.suspects[:most]
+    ]
+    return element("suspicious_lines", "\n".join(lines), None, trust="agent") if lines else ""
 
 
 def cut_middle(text: str, most: int) -> str:

@@ -56,3 +56,10 @@ def test_a_long_line_keeps_whole_words() -> None:
 @given(st.text(max_size=3000), st.integers(200, 2000))
 def test_the_result_fits(text: str, most: int) -> None:
     assert len(shorten(text, most)) <= max(most, 0)
+
+
+def test_the_code_that_a_runner_marks_stays_with_its_error() -> None:
+    code = ">       assert list(merge([5, 3],\n            key=str)) == [\n            3]"
+    lines = [f"    step {n}" for n in range(900)] + [code, "E       assert [5] == [3]"]
+    text = "\n".join([*lines, *(f"    later {n}" for n in range(60))])
+    assert code in shorten(text, 2_000, edges=(0, 0), around=(0, 0), has_pasted=True)

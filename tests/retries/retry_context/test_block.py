@@ -617,3 +617,36 @@ def test_the_known_error_of_the_newest_failure_is_told() -> None:
     failures.append(FailureRecord(attempt=2, at=at, type="execution_error", message="1 is odd"))
     block = render_retry_context(History(failures=failures), attempt=3, max_attempts=3)
     assert "<known" not in block
+
+
+def test_suspicious_lines_are_told_of_the_newest_failure_alone() -> None:
+    suspects = [
+        {"path": "src/<a>.py", "line": 7, "function": "total", "score": 1.0},
+        {"path": "src/b.py", "line": 12, "function": "", "score": 0.71},
+    ]
+    failures = [
+        failed(n, verification=verified(f"no {n}") | {"suspects": suspects}) for n in (1, 2)
+    ]
+    block = render_retry_context(History(failures=failures), attempt=3, max_attempts=3)
+    assert texts(block, ".//suspicious_lines") == [
+        "- src/<a>.py:7 total (1.0)\n- src/b.py:12 (0.71)"
+    ]
+
+
+def test_a_shortened_output_comes_with_the_names_of_all_failing_tests() -> None:
+    names = [f"tests/test_{'ab'[n % 2]}.py::TestX::test_{n}[{m}]" for n in range(40) for m in "xy"]
+    output = "\n".join(["noise 1"] * 3_000 + [f"FAILED {name} - assert 1 == 2" for name in names])
+    failures = [failed(n, verification=verified(output + "x" * n)) for n in (1, 2)]
+    block = render_retry_context(History(failures=failures), attempt=3, max_attempts=3)
+    (told,) = texts(block, ".//failing_tests")
+    lines = told.splitlines()
+    assert [line.partition(": ")[0] for line in lines] == [
+        "tests/test_a.py::TestX",
+        "tests/test_b.py::TestX",
+    ]
+    assert lines[0].endswith(": " + ", ".join(f"test_{n}" for n in range(0, 40, 2)))
+    assert '<failing_tests count="40">' in block and len(block) <= BUDGET
+    short = render_retry_context(
+        History(failures=[failed(verification=verified(output[-500:]))]), attempt=2, max_attempts=3
+    )
+    assert "<failing_tests" not in short
