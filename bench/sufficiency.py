@@ -97,7 +97,8 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
 
 def read_blocks(http: httpx2.Client, bug: SeededBug) -> list[Reading]:
     """Report a bug's failures; return what each next attempt is told."""
-    body = {"type": "repair", "title": f"Make the tests of {bug.library} pass", "max_attempts": 5}
+    # The three attempts that an agent's own token can grant: what a fourth would be told is read, too.
+    body = {"type": "repair", "title": f"Make the tests of {bug.library} pass"}
     task = post(http, "/tasks", body | {"backoff": {"base_delay_ms": 0}})["id"]
     lines = [bug.line, bug.line + SHIFT, bug.line]
     found = []
@@ -110,8 +111,6 @@ def read_blocks(http: httpx2.Client, bug: SeededBug) -> list[Reading]:
         post(http, f"/attempts/{claim['attempt']['id']}/result", report)
         told = http.get(f"/tasks/{task}/retry-context").raise_for_status()
         found.append(Reading(bug, line, output, html.unescape(told.text)))
-    [claim] = post(http, "/claims", {})["data"]  # so that the next bug's task is claimed alone
-    post(http, f"/attempts/{claim['attempt']['id']}/result", {"status": "success"})
     return found
 
 
