@@ -11,7 +11,7 @@ from tenfour.usage import COUNTS
 
 Body = Mapping[str, Any] | str | None
 # Fields of a report's body, of an event of a hook, and of a pull that older servers do not know.
-FIELDS = frozenset(("usage", "checks", "tree", "exit_code", "via"))
+FIELDS = frozenset(("usage", "checks", "tree", "exit_code", "via", "suspects"))
 # An attempt's tokens and cost can also be in the query.
 PARAMETERS = frozenset((*COUNTS, "cost_usd", "model"))
 
@@ -33,9 +33,10 @@ def leave_out_unknown(reply: Answer | NoAnswer, path: str, body: Body) -> tuple[
         return None
     if kept := keep_known(body, pointers, ""):
         return path, kept
-    local = body.get("tenfour")
-    if isinstance(local, Mapping) and (kept := keep_known(local, pointers, "/tenfour")):
-        return path, {**body, "tenfour": kept}
+    for name in ("tenfour", "verification"):
+        inner = body.get(name)
+        if isinstance(inner, Mapping) and (kept := keep_known(inner, pointers, f"/{name}")):
+            return path, {**body, name: kept}
     return None
 
 
@@ -49,5 +50,6 @@ def read_pointers(reply: Answer) -> set[str]:
 
 def keep_known(fields: Mapping[str, Any], pointers: set[str], place: str) -> dict[str, Any] | None:
     """Return the fields without those that were refused; None if all of them stay."""
-    refused = {name for name in FIELDS & fields.keys() if f"{place}/{name}" in pointers}
+    known = FIELDS - {"exit_code"} if place == "/verification" else FIELDS
+    refused = {name for name in known & fields.keys() if f"{place}/{name}" in pointers}
     return {name: fields[name] for name in fields if name not in refused} if refused else None

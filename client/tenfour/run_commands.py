@@ -52,6 +52,12 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     _add_shared_arguments(parser)
     add_limits(parser)
     parser.add_argument(
+        "--coverage",
+        metavar="FILE",
+        help="a coverage file that the verify command writes, with the lines of each test: the next"
+        " attempt is told the most suspicious lines",
+    )
+    parser.add_argument(
         "--patience",
         type=float,
         metavar="SECONDS",
@@ -93,6 +99,7 @@ def run(args: argparse.Namespace) -> int:
     options = RunOptions(
         args.command,
         verify=args.verify,
+        coverage=args.coverage,
         waits=args.wait,
         uses_stdin=args.stdin,
         messages=args.messages,

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 # Seconds between tries while the server is down, and between polls for a person's answer.
 AWAY_EVERY_S = 5.0
 ANSWER_EVERY_S = 5.0
+# how far the clocks of files and of the system may differ
+CLOCK_S = 2.0
 # The part of the output that goes to the task's page while the command runs.
 LAST_BYTES = 4096
 # The exit status for the state of a task that this run can't continue.
@@ -65,6 +67,7 @@ class RunOptions:
 
     command: Sequence[str]
     verify: str | None = None
+    coverage: str | None = None
     waits: bool = False
     uses_stdin: bool = False
     # a file that gets the instructions which heartbeats announce
@@ -208,6 +211,8 @@ class TaskRun:
         found = verification.run(
             check, should_stop=lambda: attempt.should_stop, is_shown=True, collected=output
         )
+        if self._options.coverage and not found.passed:
+            found = with_suspects(found, self._options.coverage)
         return attempt._keep(check, found)
 
     def _report(
@@ -310,6 +315,24 @@ class TaskRun:
 def passed(ended: CommandResult, checked: Verified | None) -> bool:
     """Return whether an attempt succeeded, as far as this side knows."""
     return ended.code == 0 and (checked is None or checked.passed)
+
+
+def with_suspects(found: Verified, path: str) -> Verified:
+    """Return a failed check with the most suspicious lines of the coverage file that it wrote.
+
+    The report must not fail because of the file, so that a note says what is wrong with it.
+    """
+    from tenfour.suspects import list_suspects
+
+    file = os.path.join(found.check.cwd or "", path)
+    try:
+        if time.time() - os.path.getmtime(file) > found.duration_s + CLOCK_S:
+            raise ValueError("the verify command has not written it")
+        return replace(found, suspects=list_suspects(file, found.output))
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        note(f"The coverage file {path} names no suspicious lines: {why}.")
+        return found
 
 
 def claim_task(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
@@ -39,7 +39,8 @@ class Verified:
     """The result of a check; a long `output` is cut to its head and tail.
 
     `tree` are the files when it ended, where they could be read. `first` is an earlier result that
-    this one repeats, because the check had passed on the same files.
+    this one repeats, because the check had passed on the same files. `suspects` are the most
+    suspicious lines, if a coverage file was given.
     """
 
     check: Check
@@ -50,6 +51,7 @@ class Verified:
     tree: Tree | None = None
     at: str = ""
     first: Verified | None = None
+    suspects: Sequence[Mapping[str, Any]] = ()
 
     @property
     def passed(self) -> bool:
@@ -58,12 +60,14 @@ class Verified:
     @property
     def fields(self) -> dict[str, Any]:
         """Return the result as a report contains it."""
-        return {
+        fields: dict[str, Any] = {
             "command": masked(self.check.command, os.environ)[:COMMAND_LENGTH],
             "exit_code": self.exit_code,
             "duration_s": round(self.duration_s, 3),
             "output": truncate_output(masked(self.output, os.environ)),
         }
+        # An older server knows no suspects.
+        return fields | ({"suspects": list(self.suspects)} if self.suspects else {})
 
     @property
     def evidence(self) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from retries.schemas.attempts import (
     ReleaseIn,
     ResultIn,
     UsageFields,
+    VerificationIn,
 )
 from retries.schemas.claims import claimed_out
 
@@ -158,7 +159,7 @@ def report_of(body: ResultIn) -> Report:
         summary=body.summary,
         result=body.result,
         exit_code=body.verification.exit_code if body.verification else None,
-        verification=body.verification.model_dump() if body.verification else None,
+        verification=dump_verification(body.verification) if body.verification else None,
         type=failure.type,
         code=failure.code,
         message=failure.message,
@@ -179,6 +180,11 @@ def report_of(body: ResultIn) -> Report:
 def store_check(check: CheckIn, *, now: datetime) -> Check:
     given = check.model_dump(exclude={"at"})
     return make_check(given.pop("command"), **given, at=check.at or now)
+
+
+def dump_verification(ran: VerificationIn) -> dict[str, Any]:
+    """Return a verification; without suspects it has none, as reports of older clients."""
+    return ran.model_dump(exclude=None if ran.suspects else {"suspects"})
 
 
 def decision_body(

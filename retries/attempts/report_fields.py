@@ -24,6 +24,7 @@ LEARNING_LENGTH = 300
 MAX_LEARNINGS = 20
 VALUE_LENGTH = 4096
 MAX_FILES = 200
+MOST_SUSPECTS = 10
 MAX_RETRY_AFTER_S = 86_400
 MODEL_LENGTH = 128
 MOST_TOKENS = 10**12
@@ -178,7 +179,9 @@ def fit_output(text: str) -> str:
 def clean_values(values: dict[str, Any]) -> dict[str, Any]:
     """Return named values cleaned: `output` as a program's output, other strings as texts."""
     return {
-        name: value
+        name: [clean_values(each) for each in value]
+        if isinstance(value, list)
+        else value
         if not isinstance(value, str)
         else clean_output(value)
         if name == "output"

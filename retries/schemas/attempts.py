@@ -18,6 +18,7 @@ from retries.attempts.questions import QUESTION_LENGTH
 from retries.attempts.report_fields import (
     MAX_RETRY_AFTER_S,
     MODEL_LENGTH,
+    MOST_SUSPECTS,
     MOST_TOKENS,
     MOST_USD,
 )
@@ -80,11 +81,25 @@ class HeartbeatOut(Schema):
     )
 
 
+class SuspectIn(In):
+    path: str = Field(max_length=300, description="the file's path")
+    line: StrictInt = Field(ge=1, le=100_000_000, description="the line's number")
+    function: str = Field("", max_length=120, description="the function that has the line")
+    score: float = Field(
+        ge=0, le=1, description="1 if each failing test ran the line, and no passing one"
+    )
+
+
 class VerificationIn(In):
     command: str = Field("", max_length=4096, description="the command that ran")
     exit_code: StrictInt = Field(ge=-(2**31), le=2**31 - 1, description="its exit code")
     duration_s: float | None = Field(None, ge=0, description="how long it ran, in seconds")
     output: str = Field("", max_length=4_194_304, description="its output; long text is shortened")
+    suspects: list[SuspectIn] = Field(
+        default_factory=list,
+        max_length=MOST_SUSPECTS,
+        description="the lines that the coverage of each test makes suspicious, the most first",
+    )
 
 
 class FailureIn(In):

@@ -567,3 +567,20 @@ def test_a_check_that_fails_where_it_passed_before_runs_once_more(
     for name, each in codes.items():
         (attempt,) = producer.tasks.attempts(tasks[name].id)
         assert [str(check["exit_code"]) for check in attempt.raw["checks"]] == list(each)
+
+
+def test_the_next_attempt_is_told_the_suspicious_lines_of_a_coverage_file(
+    run: Run, as_coder: dict[str, str], producer: Client, tmp_path: Path
+) -> None:
+    ran = {"shop/cart.py": {"contexts": {"3": ["t.test_a", "t.test_b"], "7": ["t.test_a"]}}}
+    (tmp_path / "new.json").write_text(json.dumps({"files": ran}))
+    check = f"cd {shlex.quote(str(tmp_path))}; echo FAILED t.py::test_a - no; cp new.json coverage.json; exit 1"
+    file = str(tmp_path / "coverage.json")
+    options = ["--name", "Repair", "--max-attempts", "1", "--verify", check, "--coverage"]
+    ended = run("run", *options, file, "--", "true", env=as_coder)
+    assert ended.status != 0 and "coverage file" not in ended.err
+    (attempt,) = producer.tasks.attempts(the_task(producer).id)
+    suspects = (attempt.failure or {})["verification"]["suspects"]
+    assert [(each["line"], each["score"]) for each in suspects] == [(7, 1.0), (3, 0.71)]
+    stale = run("run", *options[:-2], "exit 1", "--coverage", file, "--", "true", env=as_coder)
+    assert "names no suspicious lines: the verify command has not written it." in stale.err

@@ -129,6 +129,20 @@ def test_an_attempt_stores_what_it_was_told(coder: Any, operator: Any, reclaim: 
     assert told_nothing.context_sha256 is told_nothing.context_elements is None
 
 
+def test_suspicious_lines_are_stored_without_secrets_and_told(coder: Any, operator: Any) -> None:
+    """The next attempt is told ten lines at most; a report with more is refused."""
+    enqueue(operator)
+    line = {"path": "password=hunter22hunter", "line": 7, "function": "total", "score": 1.0}
+    ran = {"command": "make test", "exit_code": 1, "output": "no"}
+    attempt = claim(coder)
+    refused = report(coder, attempt, verification=ran | {"suspects": [line] * 11})
+    assert refused.status_code == 422
+    context = report(coder, attempt, verification=ran | {"suspects": [line]}, reclaim=True).body[
+        "retry_context"
+    ]
+    assert "hunter22" not in context and ":7 total (1.0)</suspicious_lines>" in context
+
+
 def test_a_persons_fix_leads_the_guided_attempt(coder: Any, operator: Any) -> None:
     """S1.22, S1.47, S1.48, S1.49: three failures, a fix, and attempt 4 of 4."""
     enqueue(operator, on_exhausted="escalate")
