@@ -22,7 +22,7 @@ FAILING = (
 )
 PARAMETERS = re.compile(r"\[.*|\|.*")
 # the lines of the project that a runner's traces name
-PLACES = re.compile(r"([\w./\\-]{1,300}\.\w{1,5})(?:\", line |:)(\d{1,6})")
+PLACES = re.compile(r"(?<![\w./\\-])([\w./\\-]{1,300}\.\w{1,5})(?:\", line |:)(\d{1,6})")
 TEST_FILE = re.compile(
     r"(?:^|/)(?:tests?|__tests__|spec)/|(?:^|/)(?:test_|conftest\.)|[._-](?:test|spec)\.\w+$"
 )
