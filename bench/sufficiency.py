@@ -36,7 +36,7 @@ from bench.seeded_bugs import (
     list_bugs,
     list_failing,
 )
-from bench.servers import Sandbox, install_packages
+from bench.servers import Sandbox, install_packages, wait_until
 
 BUGS, QUICK_BUGS = 60, 4  # of each library
 PASTED = 4_000
@@ -103,7 +103,7 @@ def read_blocks(http: httpx2.Client, bug: SeededBug) -> list[Reading]:
     lines = [bug.line, bug.line + SHIFT, bug.line]
     found = []
     for output, line in zip(bug.outputs, lines, strict=True):
-        [claim] = post(http, "/claims", {})["data"]
+        claim = claim_next(http)
         report = {
             "status": "failure",
             "verification": {"command": "pytest -q", "exit_code": 1, "output": output},
@@ -112,6 +112,18 @@ def read_blocks(http: httpx2.Client, bug: SeededBug) -> list[Reading]:
         told = http.get(f"/tasks/{task}/retry-context").raise_for_status()
         found.append(Reading(bug, line, output, html.unescape(told.text)))
     return found
+
+
+def claim_next(http: httpx2.Client) -> Any:
+    """Claim the next attempt as soon as it is due."""
+    found: list[Any] = []
+
+    def is_claimed() -> bool:
+        found.extend(post(http, "/claims", {})["data"])
+        return bool(found)
+
+    wait_until(is_claimed, "the next attempt")
+    return found[0]
 
 
 def post(http: httpx2.Client, path: str, body: Any) -> Any:
