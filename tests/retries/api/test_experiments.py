@@ -35,8 +35,7 @@ def test_an_operator_reads_the_tasks_needed_and_starts_and_ends_one(operator: Ap
     counts |= {"without_attempts": 54, "without_successes": 22}
     ContextExperiment.objects.filter(pk=one.pk).update(**counts)
     ended = operator("POST", f"/experiments/{one.pk}/end", {"reason": "enough"}).body
-    # Newcombe's interval by hand
-    expected = {"points": -32.3, "low": -44.8, "high": -18.1, "is_conclusive": True}
+    expected = {"points": -32.3, "low": -44.9, "high": -18.4, "is_conclusive": True}
     assert ended["difference"] == expected and ended["end_reason"] == "enough"
     assert operator("GET", "/experiments").body["data"] == [ended]
     problem(
@@ -57,7 +56,7 @@ def test_what_no_experiment_can_be_is_refused(operator: Api, wrong: dict[str, ob
 def test_only_people_of_the_project_end_an_experiment(
     api: Callable[..., Api], operator: Api
 ) -> None:
-    problem(api("orchestrator")("POST", "/experiments", WANTED), 403, "scope_missing")
+    problem(api("orchestrator")("POST", "/experiments", WANTED), 403, "human_required")
     stamp = Stamp(SYSTEM, NOW)
     one = start_experiment(make_project("another"), "known", reason="so", stamp=stamp)
     problem(operator("POST", f"/experiments/{one.pk}/end", {"reason": "x"}), 404, "not_found")
