@@ -168,7 +168,7 @@ def pause(agents: Iterable[Agent], *, paused: bool = True, stamp: Stamp) -> list
     resumed = update_agents(agents, "paused", False, kind=Kind.AGENT_RESUMED, stamp=stamp)
     waited = [agent for agent in waiting if agent not in resumed]
     for agent in waited:
-        data = {"waits_until": format_timestamp(agent.waits_until)}
+        data = {"waits_until": agent.waits_until and format_timestamp(agent.waits_until)}
         record_change(agent, Kind.AGENT_RESUMED, data=data, stamp=stamp)
     return resumed + waited
 

@@ -67,8 +67,14 @@ def diff(before: ErrorSet, after: ErrorSet) -> Diff:
         *list_errors(GONE, [*changes.gone, *replaced]),
         *list_errors(NEW, [*changes.changed, *changes.new]),
     ]
-    counts = map(len, (changes.gone, changes.changed, changes.new, changes.remaining))
-    return Diff(lines, *counts, failing_tests=(before.failing_tests, after.failing_tests))
+    return Diff(
+        lines,
+        gone=len(changes.gone),
+        changed=len(changes.changed),
+        new=len(changes.new),
+        same=len(changes.remaining),
+        failing_tests=(before.failing_tests, after.failing_tests),
+    )
 
 
 def list_errors(sign: str, errors: Sequence[PlacedError]) -> list[DiffLine]:
