@@ -12,6 +12,7 @@ class Migration(migrations.Migration):
             model_name="retrypolicy",
             name="evidence",
             field=models.CharField(
+                blank=True,
                 choices=[
                     ("record", "Record"),
                     ("ask", "Ask"),

@@ -37,6 +37,7 @@ class RetryPolicy(models.Model):
     evidence = models.CharField(  # noqa: DJ001
         max_length=8,
         null=True,
+        blank=True,
         choices=EvidenceLevel.choices,
         help_text="what is asked for before a task is done",
     )

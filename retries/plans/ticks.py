@@ -5,15 +5,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from ledger.models import Attempt
+from ledger.models import Task
 from ledger.planfile import FileLine
 from ledger.planfile.model import Became
 from ledger.planfile.outline_lines import read_item
 from ledger.plans.similarity import normalize
 from ledger.redaction import redacted
 from ledger.sql import Row
-from ledger.states import Outcome, TaskState
-from retries.decisions import VERIFIED
+from ledger.states import Proof, TaskState
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +50,9 @@ def find_ticks(lines: Iterable[FileLine], rows: Iterable[Row], *, only_proven: b
 
 
 def find_proven(task_ids: Iterable[UUID]) -> set[UUID]:
-    """Return the tasks whose check is known to have passed; the others are done by a report."""
-    attempts = Attempt.objects.filter(task__in=list(task_ids), outcome=Outcome.SUCCESS)
-    return set(attempts.filter(decision__reason=VERIFIED).values_list("task_id", flat=True))
+    """Return the tasks whose check passed on the final files, or that a person accepted."""
+    rows = Task.objects.filter(id__in=list(task_ids), proof__in=(Proof.PROVEN, Proof.PERSON))
+    return set(rows.values_list("id", flat=True))
 
 
 def read_steps(row: Row) -> Counter[str]:

@@ -13,6 +13,7 @@ from tenfour.models import ImportedPlan
 from tenfour.nouns import plan_sync
 from tenfour.problems import TenfourError
 
+from ledger.models import Task
 from tests.client.conftest import Run
 from tests.serving import Tenfour, environment
 from tests.waiting import PATIENCE_S, wait_until
@@ -169,6 +170,7 @@ def test_what_only_the_agent_says_stays_open_where_asked(
     run: Run, env: dict[str, str], file: Path, agent_client: Client
 ) -> None:
     run("plan", "sync", str(file), *ARGS, env=env)
+    Task.objects.update(payload={"action": "Write it.", "verify": {"command": "make test"}})
     finish(agent_client)
     finish(agent_client, verification={"exit_code": 0})
     run("plan", "sync", str(file), *ARGS, "--proven", env=env)

@@ -106,6 +106,10 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
     do("plan import", str(plan))
     [checked] = json.loads(do("plan confirm 03-03 --yes --json"))["tasks"]
     assert checked["proposed_command"] is None
+    listed = tmp_path / "list.md"
+    listed.write_text("# Later\n\n- [ ] Write it\n")
+    synced = do("plan sync --ref 03-04 --agent coder --yes", str(listed))
+    assert synced == "added      03-04:task-1\n"
     talk = tmp_path / "talk.jsonl"
     talk.write_bytes(as_lines(claude_line(7, "user", "Look at the parser")))
     talked = do("session import --agent coder", str(talk)).split()[-1]

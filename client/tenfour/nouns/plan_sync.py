@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +136,8 @@ class SyncedFile:
         return is_confirmed_on_terminal(self._args, "Merge these changes and tick these boxes?")
 
     def _show(self, found: ImportedPlan, before: bytes, after: bytes) -> None:
-        for line in (*plan_commands.changes(found), *diff_of(self._args.file, before, after)):
+        merged = plan_commands.changes(replace(found, preview=()))  # as lines, not as a tree
+        for line in (*merged, *diff_of(self._args.file, before, after)):
             say(clean(line))
         for line in without_box(found):
             note(line)

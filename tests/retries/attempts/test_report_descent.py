@@ -21,6 +21,7 @@ PLUMBING = (
     "ledger/api/auth.py",  # reads the bearer token before the view
     "retries/schemas/attempts.py",  # reads the body before the view
     "retries/attempts/executor_results.py",  # and the keys of an executor
+    "retries/attempts/checks.py",  # writes down how a check ended
     "ledger/api/responses.py",  # encodes the response as JSON
     "retries/api/text_responses.py",  # or as text, if the caller asks for text
     "ledger/tokens.py",  # the caller of a statement
