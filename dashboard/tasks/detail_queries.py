@@ -13,6 +13,7 @@ from ledger.states import Proof
 from ledger.tasks.lineage import select_lineage
 from retries.models import AttemptDiff, Escalation
 from retries.retry_context.flaky import FlakyCheck, find_flaky_checks
+from retries.retry_context.history import MARKS
 from retries.states import Answer, EscalationState
 
 ATTEMPTS_SHOWN = 40
@@ -46,7 +47,7 @@ def list_attempts(task: Task) -> list[Attempt]:
     Each comes with its failure, and with the `pattern_id` of that.
     """
     rows = Attempt.objects.filter(task__in=select_lineage(task)).select_related("failure")
-    rows = rows.annotate(pattern_id=F("failure__grouped__pattern")).defer("report_digest")
+    rows = rows.annotate(pattern_id=F("failure__grouped__pattern"), **MARKS).defer("report_digest")
     return list(rows.order_by("-number")[:ATTEMPTS_SHOWN])[::-1]
 
 
@@ -64,11 +65,12 @@ def find_acceptance(row: Any) -> Escalation | None:
     return rows.only("answered_by_name", "note", "closed_at").order_by("-id").first()
 
 
-def find_source(failures: list[Failure]) -> AttemptDiff | None:
+def find_source(attempts: list[Any]) -> AttemptDiff | None:
     """Return what the newest failed attempt changed and where it ran, if its client sent that."""
-    if not failures:
+    failed = next((each for each in reversed(attempts) if hasattr(each, "failure")), None)
+    if failed is None or not failed.has_source:
         return None
-    return AttemptDiff.objects.filter(attempt=failures[0].attempt_id).first()
+    return AttemptDiff.objects.filter(attempt=failed.pk).first()
 
 
 def find_flaky_check(attempts: list[Attempt]) -> FlakyCheck | None:

@@ -159,7 +159,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         conversations=detail_queries.list_conversations(attempts) if attempts else [],
         traces=link_traces(attempts),
         failures=failures,
-        source=detail_queries.find_source(failures),
+        source=detail_queries.find_source(attempts),
         flaky=detail_queries.find_flaky_check(attempts),
         timeline=build_timeline(
             row, events, own_attempts, now=round_up(now, row.created_at), by_work=by_work

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Exists, OuterRef, Q
+
 from ledger import sql
 from ledger.journal import Kind
 from ledger.models import Attempt, Event, Failure
@@ -14,7 +16,7 @@ from ledger.sql import Row
 from ledger.states import Outcome
 from ledger.tasks.lineage import fetch_lineages
 from retries.failures import fixes
-from retries.models import Escalation
+from retries.models import AttemptDiff, Escalation
 from retries.retry_context.block import (
     BUDGET,
     Blocker,
@@ -48,6 +50,11 @@ FAILURE_FIELDS = (
 )
 FAILURE_PREFIX = "failure__"
 FAILURE_COLUMNS = [f"{FAILURE_PREFIX}{name}" for name in ("id", *FAILURE_FIELDS)]
+# Few attempts have these, so their statements run only for those that do.
+MARKS = {
+    "has_source": Exists(AttemptDiff.objects.filter(attempt=OuterRef("pk"))),
+    "has_checks": Q(checks__isnull=False),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +82,15 @@ def load_histories(task_ids: Iterable[UUID], *, typed: bool = False) -> dict[UUI
     owners = fetch_lineages(ids)
     ended: dict[UUID, list[Mapping[str, Any]]] = {id: [] for id in ids}
     rows = Attempt.objects.filter(task_id__in=owners, outcome__isnull=False).order_by("number")
-    for row in rows.values("pk", "task_id", "number", "outcome", *FAILURE_COLUMNS):
+    rows = rows.annotate(**MARKS)
+    for row in rows.values("pk", "task_id", "number", "outcome", *MARKS, *FAILURE_COLUMNS):
         found = {name.removeprefix(FAILURE_PREFIX): value for name, value in row.items()}
         ended[owners[row["task_id"]]].append(found)
     answers = find_answers(owners, read_escalations(owners, typed=typed))
     progress = fetch_last_progress(owners)
     trials, known = find_trials(ids), find_known_fixes(ended.values())
-    last = [each[-1]["pk"] for each in ended.values() if each]
-    sources, flaky = find_sources(last), find_flaky_checks(last)
+    last = [each[-1] for each in ended.values() if each]
+    sources, flaky = find_sources(last), find_flaky(last)
     return {
         id: build_history(
             ended[id], answers.get(id), progress.get(id), trials.get(id), known, sources, flaky
@@ -110,12 +118,13 @@ def load_history(
         failure = getattr(each, "failure", None)
         row = {name: getattr(failure, name, None) for name in ("id", *FAILURE_FIELDS)}
         if each.outcome is not None:
-            ended.append(row | {"pk": each.pk, "number": each.number, "outcome": each.outcome})
+            marks = {name: getattr(each, name) for name in MARKS}
+            row |= {"pk": each.pk, "number": each.number, "outcome": each.outcome}
+            ended.append(row | marks)
         progress = progress if each.progress is None else each.progress
     answers = find_answers(dict.fromkeys(row_ids, task_id), escalations)
     known = {id: describe_known_fix(fix) for id, fix in advice.items()}
-    last = [ended[-1]["pk"]] if ended else []
-    sources, flaky = find_sources(last), find_flaky_checks(last)
+    sources, flaky = find_sources(ended[-1:]), find_flaky(ended[-1:])
     return build_history(ended, answers.get(task_id), progress, trial, known, sources, flaky)
 
 
@@ -181,8 +190,9 @@ left join lateral (
 where d.attempt_id = any(%(ids)s)"""
 
 
-def find_sources(attempt_ids: list[UUID]) -> dict[UUID, Source]:
+def find_sources(attempts: Iterable[Mapping[str, Any]]) -> dict[UUID, Source]:
     """Return what attempts changed, and how their environments differ from the last success."""
+    attempt_ids = [each["pk"] for each in attempts if each["has_source"]]
     if not attempt_ids:
         return {}
     return {
@@ -193,6 +203,12 @@ def find_sources(attempt_ids: list[UUID]) -> dict[UUID, Source]:
         )
         for row in sql.run(SOURCES, ids=attempt_ids)
     }
+
+
+def find_flaky(attempts: Iterable[Mapping[str, Any]]) -> dict[UUID, FlakyCheck]:
+    """Return the flaky checks of attempts that have checks, by attempt."""
+    attempt_ids = [each["pk"] for each in attempts if each["has_checks"]]
+    return find_flaky_checks(attempt_ids) if attempt_ids else {}
 
 
 # An experiment is about the attempts that begin after it.

@@ -40,7 +40,7 @@ def clip_hunks(diff: str, most: int, *, measure: Callable[[str], int] = len) -> 
 
     Each file keeps its header while there is room, so that its name is known.
 
-    >>> print(clip_hunks("diff --git a/x b/x\\n@@ -1 +1 @@\\n" + "+y\\n" * 99, 90), end="")
+    >>> print(clip_hunks("diff --git a/x b/x\\n@@ -1 +1 @@\\n" + "+y\\n" * 99, 150), end="")
     diff --git a/x b/x
     [… 100 lines left out …]
     """

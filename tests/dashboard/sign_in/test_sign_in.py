@@ -55,7 +55,7 @@ def test_eleventh_attempt_in_a_minute_is_refused(client: Client, mara: User) -> 
         assert sign_in(client, "wrong").status_code == 422
     response = sign_in(client)
     assert (response.status_code, response["Retry-After"]) == (429, "60")
-    assert "Too many sign-in attempts. Wait a minute" in text(response)
+    assert "Too many sign-in attempts. Wait a minute" in " ".join(text(response).split())
     assert sign_in(client, username="jonas").status_code == 302
     assert sign_in(Client(REMOTE_ADDR="192.0.2.7")).status_code == 302
 
