@@ -15,7 +15,8 @@ def select_result(attempt: str, signature: str) -> str:
     """Return the SQL of a fix's result: null if it does not show whether the error is gone."""
     return f"""(select case
         when {attempt}.outcome = '{Outcome.SUCCESS}' then {attempt}.outcome
-        when left(after.signature, 2) is distinct from left({signature}, 2) then null
+        when left(after.signature, {len(VERSION)})
+            is distinct from left({signature}, {len(VERSION)}) then null
         when after.signature <> {signature} then '{CURED}'
         else {attempt}.outcome end
     from (select 1) one left join lateral (

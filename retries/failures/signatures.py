@@ -137,7 +137,7 @@ PATH = re.compile(
 SHELL = re.compile(r"/(?:usr/)?bin/(?:ba|da|z|k)?sh$")  # it says what failed
 A_FILE = re.compile(rf"[/\\]|\.{SUFFIX}$")
 VERSIONED = re.compile(r"(?<=[\w\]])(?:@|[=<>~^!]=?=?)[\s\"']{0,2}[v^~<>=]{0,2}\d[\w.+*-]*$")
-# who asked for what is missing, which is not its cause
+# the file that imports a missing name, which is not the cause
 MISSING = re.compile(r"\b(?:find|resolve|locate|load|import|module|package)\b", re.I)
 IMPORTER = re.compile(
     r"(?:,? (?:imported|referenced|required|included|loaded|requested) (?:from|by|in)"
