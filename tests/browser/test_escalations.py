@@ -139,7 +139,7 @@ def test_it_is_sent_again_once_and_typed_words_come_back(
     expect(page.locator(panel(escalation))).to_contain_text("Sent again, first in the queue.")
     expect(page.locator("#unsent")).to_have_value("Check")
     page.evaluate(TWO_FRAMES)
-    assert len(sent) == 1
+    assert len([url for url in sent if url.endswith("/answer/")]) == 1
     assert Instruction.objects.get(resend_of=escalation.instruction_id).content == "Check"
 
 

@@ -15,7 +15,7 @@ def sign_in(client: Client, password: str = "tenfour-tenfour-tenfour", **more: s
 
 
 def text(response: HttpResponse) -> str:
-    return response.content.decode()
+    return " ".join(response.content.decode().split())
 
 
 def test_the_right_password_leads_to_the_page_asked_for(client: Client, mara: User) -> None:
