@@ -59,7 +59,7 @@ OPERATIONS: dict[str, set[str]] = {
     "events_list": FILTERED,
     "experiments_end": {"human_required", "invalid_transition"},
     "experiments_list": LIST,
-    "experiments_start": {"human_required", "invalid_transition"},
+    "experiments_create": {"human_required", "invalid_transition"},
     "instructions_cancel": {"invalid_transition"},
     "instructions_list": FILTERED,
     "instructions_create": IDEMPOTENT | {"unknown_agent"},

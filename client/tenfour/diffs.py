@@ -71,7 +71,7 @@ class SourceWatch:
             os.path.join(self._top, ask_git(self._top, "rev-parse", "--git-path", name).strip())
             for name in ("index", "objects")
         )
-        (folder / "objects").mkdir(parents=True, exist_ok=True)
+        (folder / "objects").mkdir(mode=0o700, exist_ok=True)
         self._environ = {
             "GIT_INDEX_FILE": str(folder / "index"),
             "GIT_OBJECT_DIRECTORY": str(folder / "objects"),

@@ -369,7 +369,8 @@ def pass_on(messages: Sequence[Instruction], path: str) -> None:
     if not lines:
         return
     try:
-        with open(path, "a", encoding="utf-8") as file:
+        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with open(opened, "a", encoding="utf-8") as file:
             file.writelines(lines)
     except OSError as error:
         note(f"The instructions can't be written to {path}: {error.strerror}.")

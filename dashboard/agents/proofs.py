@@ -6,10 +6,7 @@ from typing import Any
 
 from dashboard import badges
 from dashboard.badges import Badge
-from ledger.models import Task
-from ledger.states import Proof, TaskState
-
-MOST_TASKS = 500
+from ledger.states import Proof
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +34,8 @@ class ProofCounts:
 
 
 def count_proofs(agent: Any) -> ProofCounts:
-    newest = Task.objects.filter(agent=agent.pk, state=TaskState.DONE).order_by("-id")
-    found = Counter(newest.values_list("proof", flat=True)[:MOST_TASKS])
+    """Count the proofs of the newest done tasks of an agent that `find_agent` has read."""
+    found = Counter(agent.newest_proofs)
     found[Proof.CLAIMED] += found.pop(None, 0)
     return ProofCounts(
         [ProofCount(badges.proof_badge(proof), proof.value, found[proof]) for proof in Proof]

@@ -43,6 +43,7 @@ from retries.models import InsightFigure
 
 SAME_NAME = 20  # agents of one name in several projects
 TOKENS_SHOWN = 20
+MOST_PROOFS = 500  # of the newest done tasks
 TARGET_DAYS = 30
 
 QUEUE = Instruction.objects.filter(agent=OuterRef("pk"), state=InstructionState.QUEUED).order_by()
@@ -173,8 +174,9 @@ def find_agent(agent_id: UUID, *, now: datetime) -> Any:
 
 @compiled
 def fetch_agents(id: UUID, now: datetime) -> QuerySet[Any]:
-    """Return the agent with its tokens and its target, as its page shows them."""
+    """Return the agent with its tokens, its target and its proofs, as its page shows them."""
     tokens = Token.objects.filter(agent=OuterRef("pk")).order_by("-revoked_at", "-id")
+    done = TASKS.filter(state=TaskState.DONE).order_by("-id")
     figures = InsightFigure.objects.filter(
         project=OuterRef("project"), panel="targets", days=TARGET_DAYS
     )
@@ -192,6 +194,7 @@ def fetch_agents(id: UUID, now: datetime) -> QuerySet[Any]:
         target_figure=Subquery(
             figures.values(found=JSONObject(row=own_row, least=F("data__least")))
         ),
+        newest_proofs=ArraySubquery(done.values("proof")[:MOST_PROOFS]),
     )
     return found
 

@@ -59,9 +59,12 @@ class FileAccount:
     dropped: list[DroppedRow]
 
 
-def read_file(plan: Plan, marks: Iterable[TaskMark]) -> FileAccount | None:
-    """Return what became of the file's lines; None for a plan whose file has no lines."""
-    [lines] = Plan.objects.filter(pk=plan.pk).values_list("source__lines", flat=True)
+def read_file(plan: Any, marks: Iterable[TaskMark]) -> FileAccount | None:
+    """Return what became of the file's lines; None for a plan whose file has no lines.
+
+    `find_plan` has read the plan.
+    """
+    lines = plan.file_lines
     if not lines:
         return None
     by_ref = {mark.ref: mark for mark in marks}

@@ -150,7 +150,8 @@ def find_plan(plan_id: UUID) -> Plan | None:
 
 @compiled
 def fetch_plan(plan_id: UUID) -> QuerySet[Plan]:
-    return Plan.objects.filter(pk=plan_id).select_related("project").defer("source")
+    found = Plan.objects.filter(pk=plan_id).select_related("project").defer("source")
+    return found.annotate(file_lines=F("source__lines"))
 
 
 def find_plan_by_name(name: str, project: Project | None) -> Plan | None:

@@ -42,7 +42,7 @@ def experiments_get_needed(request: PrincipalRequest, query: Query[NeededQuery])
 
 
 @router.post("/experiments", auth=PersonAuth("escalations:resolve"), response={201: ExperimentOut})
-def experiments_start(request: PrincipalRequest, body: ExperimentIn) -> HttpResponse:
+def experiments_create(request: PrincipalRequest, body: ExperimentIn) -> HttpResponse:
     """Start to leave an element out of some tasks' contexts; one experiment runs at a time."""
     started = experiments.start_experiment(
         Project.objects.get(pk=request.auth.project_id),

@@ -22,7 +22,7 @@ from retries.escalations.message import (
 from retries.failures.fixes import LearnedFix, find_learned_fixes, pick_learned
 from retries.models import Escalation
 from retries.renderings.labels import TaskName
-from retries.retry_context.history import read_escalations
+from retries.retry_context.history import MARKS, read_escalations
 
 MOST_ATTEMPTS = 100  # the newest ones that a message lists
 
@@ -42,7 +42,7 @@ class Record:
     def attempts(self) -> list[Attempt]:
         """Its attempts with their failures and patterns, oldest first."""
         rows = Attempt.objects.filter(task__in=self.line).select_related("failure__grouped")
-        return list(rows.defer("report_digest").order_by("number"))
+        return list(rows.defer("report_digest").annotate(**MARKS).order_by("number"))
 
     @cached_property
     def dependents(self) -> list[Task]:

@@ -37,6 +37,7 @@ VERBS = {
     "plan show": {"plans_get"},
     "plan status": {"plans_get"},
     "plan import": {"plans_create"},
+    "plan sync": {"plans_create"},
     "plan pause": {"plans_pause"},
     "plan resume": {"plans_resume"},
     "plan abort": {"plans_abort"},

@@ -184,14 +184,14 @@ def replace_file(path: Path, before: bytes, after: bytes) -> bool:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         draft = Path(name)
         try:
+            now = path.stat()
             with open(handle, "wb") as file:
                 file.write(after)
                 file.flush()
-                os.fsync(file.fileno())
-            mode = path.stat()
-            draft.chmod(stat.S_IMODE(mode.st_mode))
-            with suppress(OSError):  # another user's file: only root may give it back
-                os.chown(draft, mode.st_uid, mode.st_gid)
+                with suppress(OSError):  # another user's file: only root may give it back
+                    os.fchown(handle, now.st_uid, now.st_gid)
+                os.fchmod(handle, stat.S_IMODE(now.st_mode))
+                os.fsync(handle)
             if path.read_bytes() != before:
                 return False
             draft.replace(path)

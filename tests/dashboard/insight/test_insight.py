@@ -146,7 +146,7 @@ def test_a_target_is_set_measured_and_removed(
 def test_outcomes_and_rules_are_shown(browser: Client, agent: Agent, now: datetime) -> None:
     make_outcomes(agent, now=now)
     shown = words(browser.get("/insight/"))
-    assert "plain n = 312 82% 3 of 4" in shown
+    assert "plain n = 312 82% 64% 3 of 4" in shown
     assert "36 with n below 50 hidden. 2 more further down." in shown
     assert "n = 1,204 61% 40%" in shown and "3 with n below 50 hidden" in shown
 

@@ -57,6 +57,7 @@ def make_outcomes(agent: Agent, *, now: datetime) -> None:
     """The figures of agents, plans and patterns, and of rules, some with hostile names."""
     slots = [None, None, 40, 45, 50, 48, 60, 70, 65, 80, 82, 84, 90, 88, 91]
     row = {"n": 312, "shares": [55, 70, 80, 82], "most_useful": 3, "slots": slots}
+    row["proven"] = 64
     groups: dict[str, Any] = {"least": 50}
     for kind in ("agent", "plan", "pattern"):
         rows = [row | {"id": str(agent.pk), "name": name} for name in (HOSTILE, "plain")]

@@ -10,16 +10,18 @@ with caller as materialized (
             and (%(scope)s = '' or %(scope)s = any(t.scopes))
     ), moved as (update ledger_instruction i
     set state = 'acknowledged', acknowledged_at = %(now)s, outcome = %(outcome)s, note = %(note)s,
-        acknowledged_by = jsonb_build_object('actor', c.actor_type, 'name', c.actor_name),
-        updated_at = %(now)s
+        acknowledged_by = jsonb_build_object('actor', c.actor_type, 'name', c.actor_name), unread =
+        false,
+    read_at = case when i.delivered_at is null then i.read_at else coalesce(i.read_at, %(now)s)
+        end, updated_at = %(now)s
     from caller c where i.id = any(array(select unnest(%(ids)s::uuid[]))) and i.agent_id =
         c.agent_id and i.tracked and i.state in ('queued', 'delivered')
     returning i.id, i.project_id, i.agent_id, i.content, i.tracked, i.state, i.retry_count,
         i.max_retries, i.deliveries, i.expect_type, i.expect_match, i.on_failed, i.task_id,
         i.resend_of_id, i.rule_id, i.holds, i.sent_by_type, i.sent_by_name, i.acknowledged_by,
-        i.outcome, i.note, i.queued_at, i.delivered_at, i.acknowledged_at, i.failed_at,
-        i.cancelled_at, i.late_ack_at, i.updated_at, i.position, old.state as from_state), journaled
-        as (
+        i.outcome, i.note, i.queued_at, i.first_delivered_at, i.delivered_at, i.delivered_via,
+        i.delivered_to, i.delivered_call, i.read_at, i.acknowledged_at, i.failed_at, i.cancelled_at,
+        i.late_ack_at, i.updated_at, i.position, old.state as from_state), journaled as (
     insert into ledger_event (id, at, project_id, kind, subject_type, subject_id, agent_id,
         from_state, to_state, actor_type, actor_id, actor_name, data, request_id)
     select uuidv7(), %(now)s, m.project_id, %(kind)s, 'instruction', m.id, m.agent_id, m.from_state,

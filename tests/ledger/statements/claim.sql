@@ -47,12 +47,12 @@ with caller as materialized (
             order by priority desc, id limit 1 for update skip locked)) and t.state in ('queued',
                 'retry')
     returning t.id, t.project_id, t.agent_id, t.plan_id, t.ref, t.run, t.title, t.type, t.state,
-        t.blocked_reason, t.priority, t.payload, t.result, t.error, t.retry_count, t.max_attempts,
-        t.attempt_limit, t.attempts, t.releases, t.unmet, t.on_exhausted, t.base_delay_ms,
-        t.max_delay_ms, t.exponential_base, t.jitter, t.lease_s, t.timeout_s, t.idempotent,
-        t.non_retryable, t.redactions, t.due_at, t.current_attempt, t.abort_requested_at,
-        t.replay_of_id, t.replaced_by_id, t.version, t.created_at, t.updated_at, t.started_at,
-        t.completed_at, old.state as from_state,
+        t.blocked_reason, t.priority, t.payload, t.result, t.error, t.proof, t.retry_count,
+        t.max_attempts, t.attempt_limit, t.attempts, t.releases, t.unmet, t.on_exhausted,
+        t.evidence, t.base_delay_ms, t.max_delay_ms, t.exponential_base, t.jitter, t.lease_s,
+        t.timeout_s, t.idempotent, t.non_retryable, t.redactions, t.due_at, t.current_attempt,
+        t.abort_requested_at, t.replay_of_id, t.replaced_by_id, t.version, t.created_at,
+        t.updated_at, t.started_at, t.completed_at, old.state as from_state,
         old.current_attempt as former_attempt, case when t.attempts > 1 then greatest(%(now)s,
             old.updated_at, (
         select p.ended_at from ledger_attempt p
@@ -73,12 +73,13 @@ with caller as materialized (
             %(request_id)s
     from moved m, caller c)
     select m.id, m.project_id, m.agent_id, m.plan_id, m.ref, m.run, m.title, m.type, m.state,
-        m.blocked_reason, m.priority, m.payload, m.result, m.error, m.retry_count, m.max_attempts,
-        m.attempt_limit, m.attempts, m.releases, m.unmet, m.on_exhausted, m.base_delay_ms,
-        m.max_delay_ms, m.exponential_base, m.jitter, m.lease_s, m.timeout_s, m.idempotent,
-        m.non_retryable, m.redactions, m.due_at, m.current_attempt, m.abort_requested_at,
-        m.replay_of_id, m.replaced_by_id, m.version, m.created_at, m.updated_at, m.started_at,
-        m.completed_at, array(select n.need_id from ledger_need n where n.task_id = m.id
+        m.blocked_reason, m.priority, m.payload, m.result, m.error, m.proof, m.retry_count,
+        m.max_attempts, m.attempt_limit, m.attempts, m.releases, m.unmet, m.on_exhausted,
+        m.evidence, m.base_delay_ms, m.max_delay_ms, m.exponential_base, m.jitter, m.lease_s,
+        m.timeout_s, m.idempotent, m.non_retryable, m.redactions, m.due_at, m.current_attempt,
+        m.abort_requested_at, m.replay_of_id, m.replaced_by_id, m.version, m.created_at,
+        m.updated_at, m.started_at, m.completed_at, array(select n.need_id from ledger_need n where
+        n.task_id = m.id
             order by n.need_id) as need_ids, m.current_attempt as attempt_id, m.attempts as
                 attempt_number, %(worker)s::text as attempt_worker_id, m.attempt_started_at as
                 attempt_started_at, coalesce(%(lease)s, m.lease_s) as attempt_lease_s, %(now)s +
@@ -91,12 +92,13 @@ with caller as materialized (
         (select a.system_text from ledger_agent a where a.id = c.agent_id) as system_text
     from moved m, caller c union all
     select t.id, t.project_id, t.agent_id, t.plan_id, t.ref, t.run, t.title, t.type, t.state,
-        t.blocked_reason, t.priority, t.payload, t.result, t.error, t.retry_count, t.max_attempts,
-        t.attempt_limit, t.attempts, t.releases, t.unmet, t.on_exhausted, t.base_delay_ms,
-        t.max_delay_ms, t.exponential_base, t.jitter, t.lease_s, t.timeout_s, t.idempotent,
-        t.non_retryable, t.redactions, t.due_at, t.current_attempt, t.abort_requested_at,
-        t.replay_of_id, t.replaced_by_id, t.version, t.created_at, t.updated_at, t.started_at,
-        t.completed_at, array(select n.need_id from ledger_need n where n.task_id = t.id
+        t.blocked_reason, t.priority, t.payload, t.result, t.error, t.proof, t.retry_count,
+        t.max_attempts, t.attempt_limit, t.attempts, t.releases, t.unmet, t.on_exhausted,
+        t.evidence, t.base_delay_ms, t.max_delay_ms, t.exponential_base, t.jitter, t.lease_s,
+        t.timeout_s, t.idempotent, t.non_retryable, t.redactions, t.due_at, t.current_attempt,
+        t.abort_requested_at, t.replay_of_id, t.replaced_by_id, t.version, t.created_at,
+        t.updated_at, t.started_at, t.completed_at, array(select n.need_id from ledger_need n where
+        n.task_id = t.id
             order by n.need_id) as need_ids, h.id as attempt_id, h.number as attempt_number,
                 h.worker_id as attempt_worker_id, h.started_at as attempt_started_at, h.lease_s as
                 attempt_lease_s, h.lease_expires_at as attempt_lease_expires_at, h.deadline_at as

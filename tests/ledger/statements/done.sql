@@ -13,29 +13,42 @@ with caller as materialized (
         where a.id = %(attempt)s and a.ended_at is null and a.agent_id = c.agent_id
     ), moved as (update ledger_task t
     set state = 'done', blocked_reason = null, error = null, current_attempt = null, completed_at =
-        %(now)s, result = %(result)s,
+        %(now)s, result = %(result)s, proof = coalesce(
+    %(proofs)s::jsonb ->> (coalesce(t.payload -> 'verify' ->> 'expect_exit', '0') || ' ' ||
+        coalesce(nullif(regexp_replace(btrim(t.payload -> 'verify' ->> 'command', E' \n\t\r'),
+        '\s+', ' ', 'g'), ''), 'proposed  check')),
+    case when regexp_replace(btrim(t.payload -> 'verify' ->> 'command', E' \n\t\r'), '\s+', ' ',
+        'g') <> '' then %(proofs)s::jsonb ->> (coalesce(t.payload -> 'verify' ->> 'expect_exit',
+        '0') || ' ') end,
+    'claimed'),
         version = t.version + 1, updated_at = %(now)s
     from caller c where t.id = (select task_id from live) and t.current_attempt = %(attempt)s
             and t.abort_requested_at is null
             and (%(exit)s::int is null and not coalesce((t.payload -> 'verify' ->>
                 'required')::bool, false) or %(exit)s = coalesce((t.payload -> 'verify' ->>
                 'expect_exit')::int, 0))
+            and coalesce(t.evidence,
+    (select p.evidence from ledger_plan p where p.id = t.plan_id),
+    (select r.evidence from retries_retrypolicy r where r.project_id = t.project_id)) is distinct
+        from 'require'
             and t.needed_by = 0
             and (select b.agent_id from ledger_breaker b where b.agent_id = t.agent_id
-                and (b.state <> 'closed' or b.failures > 0)) is null and t.state in ('running')
-    returning t.id, t.project_id, t.agent_id, t.state, t.attempts, t.version, old.state as
+                and (b.state <> 'closed' or b.failures > 0)) is null and t.state in ('queued',
+                    'running', 'retry', 'blocked', 'escalated')
+    returning t.id, t.project_id, t.agent_id, t.state, t.attempts, t.version, t.proof, old.state as
         from_state,
         old.current_attempt as former_attempt), closed as (
         update ledger_attempt a set outcome = 'success', ended_at = greatest(%(now)s, a.started_at),
-            report_digest = %(report_digest)s, decision = %(decision)s, usage = %(usage)s
+            report_digest = %(report_digest)s, decision = %(decision)s, usage = %(usage)s,
+            checks = %(checks)s, tree = %(tree)s
         where a.id = (select former_attempt from moved)
     ), journaled as (
     insert into ledger_event (id, at, project_id, kind, subject_type, subject_id, agent_id,
         from_state, to_state, actor_type, actor_id, actor_name, data, request_id)
     select uuidv7(), %(now)s, m.project_id, 'task.completed', 'task', m.id, m.agent_id,
         m.from_state,
-        m.state, c.actor_type, c.actor_id, c.actor_name, jsonb_build_object('attempt', m.attempts),
-            %(request_id)s
+        m.state, c.actor_type, c.actor_id, c.actor_name, jsonb_build_object('attempt', m.attempts,
+            'proof', m.proof), %(request_id)s
     from moved m, caller c)
     select m.id, m.version, c.agent_id as caller_agent, c.unseen
     from caller c left join moved m on true

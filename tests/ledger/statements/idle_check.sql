@@ -16,17 +16,19 @@ with caller as not materialized (
     returning i.id, i.project_id, i.agent_id, i.content, i.tracked, i.state, i.retry_count,
         i.max_retries, i.deliveries, i.expect_type, i.expect_match, i.on_failed, i.task_id,
         i.resend_of_id, i.rule_id, i.holds, i.sent_by_type, i.sent_by_name, i.acknowledged_by,
-        i.outcome, i.note, i.queued_at, i.delivered_at, i.acknowledged_at, i.failed_at,
-        i.cancelled_at, i.late_ack_at, i.updated_at, i.position, old.state as from_state), failed as
-        (update ledger_instruction i
+        i.outcome, i.note, i.queued_at, i.first_delivered_at, i.delivered_at, i.delivered_via,
+        i.delivered_to, i.delivered_call, i.read_at, i.acknowledged_at, i.failed_at, i.cancelled_at,
+        i.late_ack_at, i.updated_at, i.position, old.state as from_state), failed as (update
+        ledger_instruction i
     set state = 'failed', failed_at = %(now)s, updated_at = %(now)s
     from caller c where i.id = any(array(select id from ripe where spent)) and i.state in
         ('delivered')
     returning i.id, i.project_id, i.agent_id, i.content, i.tracked, i.state, i.retry_count,
         i.max_retries, i.deliveries, i.expect_type, i.expect_match, i.on_failed, i.task_id,
         i.resend_of_id, i.rule_id, i.holds, i.sent_by_type, i.sent_by_name, i.acknowledged_by,
-        i.outcome, i.note, i.queued_at, i.delivered_at, i.acknowledged_at, i.failed_at,
-        i.cancelled_at, i.late_ack_at, i.updated_at, i.position, old.state as from_state),
+        i.outcome, i.note, i.queued_at, i.first_delivered_at, i.delivered_at, i.delivered_via,
+        i.delivered_to, i.delivered_call, i.read_at, i.acknowledged_at, i.failed_at, i.cancelled_at,
+        i.late_ack_at, i.updated_at, i.position, old.state as from_state),
 journaled_requeued as (
     insert into ledger_event (id, at, project_id, kind, subject_type, subject_id, agent_id,
         from_state, to_state, actor_type, actor_id, actor_name, data, request_id)

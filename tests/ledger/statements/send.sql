@@ -18,8 +18,9 @@ with caller as not materialized (
     returning i.id, i.project_id, i.agent_id, i.content, i.tracked, i.state, i.retry_count,
         i.max_retries, i.deliveries, i.expect_type, i.expect_match, i.on_failed, i.task_id,
         i.resend_of_id, i.rule_id, i.holds, i.sent_by_type, i.sent_by_name, i.acknowledged_by,
-        i.outcome, i.note, i.queued_at, i.delivered_at, i.acknowledged_at, i.failed_at,
-        i.cancelled_at, i.late_ack_at, i.updated_at, null as from_state,
+        i.outcome, i.note, i.queued_at, i.first_delivered_at, i.delivered_at, i.delivered_via,
+        i.delivered_to, i.delivered_call, i.read_at, i.acknowledged_at, i.failed_at, i.cancelled_at,
+        i.late_ack_at, i.updated_at, null as from_state,
         old.id is not null as deduplicated
 ), fresh as (select * from sent where not deduplicated
 ), journaled as (

@@ -28,14 +28,17 @@ with caller as materialized (
     ), moved as (update ledger_instruction i
     set state = 'acknowledged', acknowledged_at = %(now)s, outcome = 'done', acknowledged_by =
         jsonb_build_object('signal', (select id from matching), 'type', %(type)s::text, 'data',
-        coalesce(%(masked)s::jsonb, %(data)s::jsonb)), updated_at = %(now)s
+        coalesce(%(masked)s::jsonb, %(data)s::jsonb)), unread = false,
+    read_at = case when i.delivered_at is null then i.read_at else coalesce(i.read_at, %(now)s)
+        end, updated_at = %(now)s
     from caller c where i.id = any(array(select id from matched)) and i.state in ('queued',
         'delivered')
     returning i.id, i.project_id, i.agent_id, i.content, i.tracked, i.state, i.retry_count,
         i.max_retries, i.deliveries, i.expect_type, i.expect_match, i.on_failed, i.task_id,
         i.resend_of_id, i.rule_id, i.holds, i.sent_by_type, i.sent_by_name, i.acknowledged_by,
-        i.outcome, i.note, i.queued_at, i.delivered_at, i.acknowledged_at, i.failed_at,
-        i.cancelled_at, i.late_ack_at, i.updated_at, i.position, old.state as from_state),
+        i.outcome, i.note, i.queued_at, i.first_delivered_at, i.delivered_at, i.delivered_via,
+        i.delivered_to, i.delivered_call, i.read_at, i.acknowledged_at, i.failed_at, i.cancelled_at,
+        i.late_ack_at, i.updated_at, i.position, old.state as from_state),
     journaled_signal as (
     insert into ledger_event (id, at, project_id, kind, subject_type, subject_id, agent_id,
         from_state, to_state, actor_type, actor_id, actor_name, data, request_id)
@@ -48,8 +51,9 @@ with caller as materialized (
         from_state, to_state, actor_type, actor_id, actor_name, data, request_id)
     select uuidv7(), %(now)s, m.project_id, 'instruction.acknowledged', 'instruction', m.id,
         m.agent_id, m.from_state,
-        m.state, c.actor_type, c.actor_id, c.actor_name, jsonb_build_object('retry_count',
-            m.retry_count, 'signal', m.acknowledged_by->'signal', 'type', %(type)s::text),
+        m.state, c.actor_type, c.actor_id, c.actor_name,
+            jsonb_strip_nulls(jsonb_build_object('retry_count', m.retry_count, 'signal',
+            m.acknowledged_by->'signal', 'type', %(type)s::text, 'call', %(call)s::int)),
             %(request_id)s
     from moved m, caller c)
     select m.id, c.unseen, (select rule from waits) as rule from caller c left join moved m on true

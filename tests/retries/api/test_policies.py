@@ -11,7 +11,13 @@ from tests.factories import make_project
 from tests.ledger.api.test_instructions import problem
 
 pytestmark = pytest.mark.django_db
-DEFAULTS = {"ask_at_once": "plans", "obey_waits": "all", "ask_on_same_failure": "off", "version": 1}
+DEFAULTS = {
+    "ask_at_once": "plans",
+    "obey_waits": "all",
+    "ask_on_same_failure": "off",
+    "evidence": None,
+    "version": 1,
+}
 
 
 def test_an_operator_reads_and_switches_policies(operator: Api, coder: Api) -> None:
