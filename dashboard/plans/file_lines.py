@@ -8,7 +8,7 @@ from uuid import UUID
 
 from dashboard.dependencies import TaskMark
 from ledger.journal import Kind
-from ledger.models import Event, Plan
+from ledger.models import Event
 from ledger.planfile.model import Became
 from ledger.states import TaskState
 

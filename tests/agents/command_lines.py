@@ -116,6 +116,8 @@ class ClaudeCode(Agent):
             "ANTHROPIC_API_KEY": "no-key",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
+            # The newest models get the tools that write a to-do list only on request.
+            "CLAUDE_CODE_ENABLE_TODO_TOOLS": "1",
             # Otherwise, it tries again for minutes where its account is at a limit.
             "CLAUDE_CODE_MAX_RETRIES": "0",
             # Otherwise, it begins before its MCP servers have started.

@@ -1,6 +1,7 @@
 """`tenfour init` writes hooks and MCP entries, keeps everything else, and undoes it."""
 
 import json
+import re
 import shlex
 import stat
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tenfour.agent_files import (
+    EVENTS,
     command_hook,
     our_events,
     with_hooks,
@@ -254,7 +256,7 @@ def test_doctor_finds_missing_trust_in_codex(init: Init, tmp_path: Path) -> None
     trusted = tmp_path / "home" / ".codex" / "config.toml"
     trusted.parent.mkdir()
     hooks = tmp_path / "app" / ".codex" / "hooks.json"
-    names = ("session_start", "user_prompt_submit", "post_tool_use", "stop", "session_end")
+    names = [re.sub("(?<!^)([A-Z])", r"_\1", event).lower() for event in EVENTS["codex"]]
     keys = [f'[hooks.state."{hooks}:{name}:0:0"]\ntrusted_hash = "sha256:0"\n' for name in names]
     project = f'[projects."{tmp_path / "app"}"]\ntrust_level = "trusted"\n'
     trusted.write_text("\n".join([project, *keys]))

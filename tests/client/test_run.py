@@ -459,15 +459,14 @@ def test_what_a_command_has_done_is_checked(
     run: Run, as_coder: dict[str, str], producer: Client, tmp_path: Path
 ) -> None:
     """api.md §9.2: the check's exit code decides; it does not run where the command has failed."""
-    mended = tmp_path / "mended"
-    check = f"echo checked; test -e {shlex.quote(str(mended))}"
-    options = ["--max-attempts", "1", "--verify", check]
-    worked = run("run", "--name", "A", *options, "--", "touch", str(mended), env=as_coder)
+    mended, never = tmp_path / "mended", tmp_path / "never"
+    checks = [f"echo checked; test -e {shlex.quote(str(path))}" for path in (mended, never)]
+    mends, fails = (["--max-attempts", "1", "--verify", check] for check in checks)
+    worked = run("run", "--name", "A", *mends, "--", "touch", str(mended), env=as_coder)
     assert (worked.status, worked.out) == (0, "checked\n")
-    mended.unlink()
-    wrong = run("run", "--name", "B", *options, "--", "echo", "all is well", env=as_coder)
+    wrong = run("run", "--name", "B", *fails, "--", "echo", "all is well", env=as_coder)
     assert (wrong.status, wrong.out) == (1, "all is well\nchecked\n")
-    broken = run("run", "--name", "C", *options, "--", "sh", "-c", "exit 7", env=as_coder)
+    broken = run("run", "--name", "C", *fails, "--", "sh", "-c", "exit 7", env=as_coder)
     assert (broken.status, broken.out) == (1, "")
     found = {task.title: task for task in producer.tasks.list()}
     assert [found[name].state for name in "ABC"] == ["done", "failed", "failed"]
@@ -582,5 +581,6 @@ def test_the_next_attempt_is_told_the_suspicious_lines_of_a_coverage_file(
     (attempt,) = producer.tasks.attempts(the_task(producer).id)
     suspects = (attempt.failure or {})["verification"]["suspects"]
     assert [(each["line"], each["score"]) for each in suspects] == [(7, 1.0), (3, 0.71)]
+    os.utime(file, (0, 0))
     stale = run("run", *options[:-2], "exit 1", "--coverage", file, "--", "true", env=as_coder)
     assert "names no suspicious lines: the verify command has not written it." in stale.err
