@@ -235,7 +235,7 @@ class Live(Driven[D]):
         if last and last.tree:
             from tenfour.trees import read_tree
 
-            tree = yield Work(lambda is_unwanted: read_tree(last.check.cwd))
+            tree = yield Work(lambda is_unwanted: read_tree(last.check.cwd, before=last.tree))
         call = self._success_call(result, summary=summary, tree=tree)
         return (yield from self._report(call))
 

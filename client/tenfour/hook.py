@@ -253,7 +253,10 @@ class HookCall:
             return
         from tenfour.trees import read_tree
 
-        self.found["tree"] = read_tree(self.folder)
+        held = self.store.session(self.session)
+        tree = self.found["tree"] = read_tree(self.folder, before=held.get("tree"))
+        if self.name in TOOL_EVENTS:
+            self.store.save_session(self.session, {**held, "tree": tree})
 
     # ---- what the attempt used
 
@@ -312,7 +315,8 @@ class HookCall:
             known = self.store.session(self.session)
             is_known = known.get("attempt") == held.get("attempt") and "since" in known
             since = known["since"] if is_known else time.time()
-            self.store.save_session(self.session, {**held, "since": since})
+            kept = {"since": since, "tree": known.get("tree") if is_known else None}
+            self.store.save_session(self.session, {**held, **kept})
         elif self.name == "SessionEnd" or (self.name == "Stop" and self.is_over(answer)):
             self.store.forget_session(self.session)
 

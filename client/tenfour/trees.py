@@ -8,6 +8,7 @@ import stat
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 # An agent waits for this. A tree that takes longer, or is larger, is not read.
@@ -28,6 +29,8 @@ STATUS = (
     "--ignore-submodules=none",
     "--no-renames",
 )
+CHANGED = ("diff", "--name-only", "--no-renames", "--ignore-submodules=none", "-z")
+NEW = ("ls-files", "--others", "--exclude-standard", "-z")
 COMMIT = "# branch.oid "
 # The number of fields in front of the path, by the kind of an entry.
 FIELDS = {"1": 8, "u": 10, "?": 1}
@@ -41,16 +44,25 @@ class Unread(Exception):
     """The folder has no tree, or none that is read in time."""
 
 
-def read_tree(folder: str | None = None) -> Tree | None:
+def read_tree(folder: str | None = None, *, before: Tree | None = None) -> Tree | None:
     """Return the tree of the repository that a folder is in, as a report contains it.
 
     None without git, a repository or a commit. Files that git ignores do not count. `diff` is a
     hash of the names and contents of the changed and the new files, `files` their number.
+
+    `before` is an earlier reading. It is returned again where the files are the same and only
+    commits were made meanwhile.
     """
+    folder = folder or os.getcwd()
     try:
-        return Reading().read(folder or os.getcwd())
+        found = Reading().read(folder)
     except (Unread, OSError):
         return None
+    if before and found["commit"] != before["commit"]:
+        with suppress(Unread, OSError):
+            if Reading().read_since(folder, before["commit"]) == before:
+                return before
+    return found
 
 
 class Reading:
@@ -67,7 +79,15 @@ class Reading:
         commit = next((each for each in entries if each.startswith(COMMIT)), "")[len(COMMIT) :]
         if not commit.isalnum():
             raise Unread  # "(initial)": there is no commit
-        names = sorted(names_in(entries))
+        return self.summarize(top, commit, sorted(names_in(entries)))
+
+    def read_since(self, folder: str, commit: str) -> Tree:
+        """Return the tree as the difference from a commit that is not the newest one."""
+        top = self.ask(folder, *TOP).rstrip("\n")
+        printed = self.ask(top, *CHANGED, commit, "--") + self.ask(top, *NEW)
+        return self.summarize(top, commit, sorted({*printed.split("\0")} - {""}))
+
+    def summarize(self, top: str, commit: str, names: list[str]) -> Tree:
         total = hashlib.sha256()
         for name in names:
             path = os.path.join(top, name)

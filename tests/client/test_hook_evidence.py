@@ -29,10 +29,15 @@ def app(tmp_path: Path) -> Path:
     app = tmp_path / "app"
     app.mkdir()
     (app / "a.py").write_text("a = 1\n")
-    who = ["-c", "user.name=Mara", "-c", "user.email=mara@example.org"]
-    for args in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "First"]):
-        subprocess.run(["git", *who, *args], cwd=app, check=True)
+    subprocess.run(["git", "init", "--quiet"], cwd=app, check=True)
+    commit(app)
     return app
+
+
+def commit(app: Path) -> None:
+    who = ["-c", "user.name=Mara", "-c", "user.email=mara@example.org"]
+    for args in (["add", "."], ["commit", "--quiet", "--message", "Change"]):
+        subprocess.run(["git", *who, *args], cwd=app, check=True)
 
 
 @pytest.fixture
@@ -150,6 +155,17 @@ def test_a_check_that_passed_on_these_files_is_not_run_again(
     (check,) = Attempt.objects.get().checks
     assert (check["seen_by"], check["exit_code"]) == ("hook", 0)
     assert check["tree"] == Attempt.objects.get().tree and check["tree"]["files"] == 1
+
+
+def test_a_check_that_passed_is_not_run_again_after_a_commit(
+    task: str, hook: Hook, app: Path
+) -> None:
+    (app / "fixed").touch()
+    hook("PostToolUse", **shell(CHECK, tool_response=ENDED))
+    commit(app)
+    hook("PostToolUse", **shell("git commit -am Fix", tool_response=ENDED))
+    assert hook("Stop").out == ""
+    assert (runs(app), Task.objects.get().proof) == (0, "proven")
 
 
 def test_a_check_that_passed_before_the_files_changed_is_run_again(

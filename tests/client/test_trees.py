@@ -94,6 +94,28 @@ def test_what_is_staged_does_not_matter(git: Git, tmp_path: Path) -> None:
     assert read_tree(str(tmp_path)) == before
 
 
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_commit_of_the_same_files_changes_nothing(change: str, git: Git, tmp_path: Path) -> None:
+    """An agent tests, commits what it tested, and reports."""
+    CHANGES[change](tmp_path)
+    (tmp_path / "draft.py").write_text("d = 1\n")
+    tested = read_tree(str(tmp_path))
+    git("add", "--all", "--", ":!draft.py")
+    git("commit", "--quiet", "--message", "Second")
+    assert read_tree(str(tmp_path)) != tested
+    assert read_tree(str(tmp_path), before=tested) == tested
+    git("add", ".")
+    git("commit", "--quiet", "--message", "Third")
+    assert read_tree(str(tmp_path), before=tested) == tested
+    (tmp_path / "b.py").write_text("b = 5\n")
+    assert read_tree(str(tmp_path), before=tested) == read_tree(str(tmp_path))
+
+
+def test_a_commit_that_is_gone_is_another_tree(git: Git, tmp_path: Path) -> None:
+    now = read_tree(str(tmp_path))
+    assert read_tree(str(tmp_path), before={"commit": "0" * 40, "diff": None, "files": 0}) == now
+
+
 def test_ignored_files_do_not_count(git: Git, tmp_path: Path) -> None:
     (tmp_path / ".git" / "info" / "exclude").write_text("*.log\n")
     before = read_tree(str(tmp_path))
@@ -118,7 +140,9 @@ def test_a_repository_starts_no_program_of_its_own(git: Git, tmp_path: Path) -> 
         git("config", name, str(program))
     (tmp_path / ".gitattributes").write_text("* diff=spy\n")
     CHANGES["edited"](tmp_path)
-    assert read_tree(str(tmp_path))
+    before = read_tree(str(tmp_path))
+    git("commit", "--quiet", "--all", "--message", "Second")
+    assert before and read_tree(str(tmp_path), before=before) == before
     assert not (tmp_path / ".git" / "started").exists()
 
 
