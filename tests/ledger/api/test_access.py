@@ -66,7 +66,7 @@ MAY = {
         *("agents_create", "agents_update", "agents_reset", "agents_trip_breaker"),
         "agents_keep_breaker_open",
         *("agents_reset_breaker", "tasks_unblock", "plans_confirm", "policies_update"),
-        *("experiments_start", "experiments_end"),
+        *("experiments_create", "experiments_end"),
         *("escalations_resolve", "escalations_undo", "escalations_assign"),
         *("escalations_snooze", "escalations_comment", "patterns_ignore", "patterns_resolve"),
         *("patterns_reopen", "patterns_retry", "patterns_promote_fix", "patterns_retire_fix"),
@@ -150,7 +150,7 @@ VERSIONED = {
 # operations that the world refuses to everyone for another reason, and how
 CONFLICTS = {
     "agents_keep_breaker_open": 409,
-    "experiments_start": 409,
+    "experiments_create": 409,
     "patterns_reopen": 409,
     "plans_restart": 409,
     "tasks_unblock": 409,
@@ -178,7 +178,7 @@ def bodies(ids: dict[str, Any]) -> dict[str, Any]:
         "escalations_comment": {"text": "seen"},
         "escalations_resolve": {"action": "skip"},
         "escalations_snooze": {"until": None},
-        "experiments_start": {"element": "known", "share": 20, "reason": "try"},
+        "experiments_create": {"element": "known", "share": 20, "reason": "try"},
         "experiments_end": {"reason": "enough"},
         "hooks_agent": {"hook_event_name": "Stop", "session_id": "s", "cwd": "/"},
         "instructions_create": {"agent": "coder", "content": "Look"},
