@@ -131,7 +131,8 @@ def prepare_library(library: Library, python: Path) -> Path:
         unpacked = FOLDER / f"{library.title}.new"
         shutil.rmtree(unpacked, ignore_errors=True)
         with tarfile.open(archive) as tar:
-            tar.extractall(unpacked, filter="data")
+            tar.extraction_filter = getattr(tarfile, "data_filter", None)  # not before 3.11.4
+            tar.extractall(unpacked)
         (unpacked / library.title).rename(folder)
         shutil.rmtree(unpacked)
     return folder

@@ -250,7 +250,7 @@ class DeadLetterAdmin(ReadOnly):
 class RetryPolicyAdmin(ReadOnly):
     """The policies of each project, which can be edited."""
 
-    list_display = ("project", "ask_at_once", "obey_waits", "ask_on_same_failure")
+    list_display = ("project", "ask_at_once", "obey_waits", "ask_on_same_failure", "evidence")
     list_select_related = ("project",)
     search_fields = ("project__name",)
 

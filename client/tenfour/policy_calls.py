@@ -10,6 +10,7 @@ from tenfour.record_models import Policies
 
 PATH = "/v1/policies"
 Scope = Literal["off", "plans", "all"]
+Evidence = Literal["record", "ask", "require"]
 
 
 def get() -> Call[Policies]:
@@ -23,13 +24,19 @@ def change(
     ask_on_same_failure: Scope | None = None,
     ask_at_once: Scope | None = None,
     obey_waits: Scope | None = None,
+    evidence: Evidence | None = None,
     reason: str | None = None,
 ) -> Call[Policies]:
-    """Change policies, each to off, plans or all; refused unless `version` is the current one."""
+    """Change policies; refused unless `version` is the current one.
+
+    Each is off, plans or all. `evidence` is what a task needs before it is done: record, ask, or
+    require.
+    """
     changes = {
         "ask_on_same_failure": ask_on_same_failure,
         "ask_at_once": ask_at_once,
         "obey_waits": obey_waits,
+        "evidence": evidence,
         "reason": reason,
     }
     headers = {"If-Match": f'"v{version}"'}

@@ -257,11 +257,12 @@ class BulkOperation(Value):
 
 @dataclass(frozen=True)
 class Policies(Value):
-    """Where each policy holds: off, plans or all."""
+    """Where each policy holds: off, plans or all; and what `evidence` a done task needs."""
 
     ask_on_same_failure: str = ""
     ask_at_once: str = ""
     obey_waits: str = ""
+    evidence: str | None = None
     version: int = 0
 
 

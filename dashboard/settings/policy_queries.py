@@ -1,14 +1,25 @@
 """Read the rows of the page of policies: their scopes, who switched them, and their replays."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from dashboard.settings.policy_wording import POLICIES, SCOPES, PolicyText, describe_minutes
+from django.db.models import Count, Q
+
+from dashboard.settings.policy_wording import POLICIES, PolicyText, describe_minutes
 from ledger.journal import Kind
-from ledger.models import Event, Project
+from ledger.models import Event, Project, Task
 from ledger.optional_cache import get_or_compute
+from ledger.states import Proof, TaskState
 from retries.models import RetryPolicy
-from retries.policies.replay import Effects, Replay, ReplayedTask, count_effects, replay_policy
+from retries.policies.editing import EVIDENCE
+from retries.policies.replay import (
+    DAYS,
+    Effects,
+    Replay,
+    ReplayedTask,
+    count_effects,
+    replay_policy,
+)
 from retries.states import PolicyScope
 
 CHANGES_READ = 100
@@ -42,13 +53,22 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
+class ProofShare:
+    """The tasks that were done lately, and those of them without proof."""
+
+    done: int
+    unproven: int
+
+
+@dataclass(frozen=True, slots=True)
 class ListedPolicy:
-    """A policy with its scope, its last change and its figures."""
+    """A policy with its scope, its last change and its figures: a replay's, or the proofs'."""
 
     text: PolicyText
-    scope: str
+    scope: str | None
     change: Change | None
-    figures: Figures
+    figures: Figures | None = None
+    proofs: ProofShare | None = None
 
     @property
     def is_on(self) -> bool:
@@ -56,11 +76,7 @@ class ListedPolicy:
 
     @property
     def state(self) -> str:
-        return SCOPES[PolicyScope(self.scope)]
-
-    @property
-    def is_enough(self) -> bool:
-        return self.figures.replay.is_enough
+        return self.text.states[self.scope]
 
 
 def list_policies(project: Project, row: RetryPolicy, *, now: datetime) -> list[ListedPolicy]:
@@ -68,10 +84,28 @@ def list_policies(project: Project, row: RetryPolicy, *, now: datetime) -> list[
     changes = find_changes(project)
     listed = []
     for text in POLICIES:
-        scope = getattr(row, text.name)
-        figures = read_figures(project, text.name, scope=PolicyScope.ALL, now=now)
-        listed.append(ListedPolicy(text, scope, changes.get(text.name), figures))
+        scope, change = getattr(row, text.name), changes.get(text.name)
+        if text.name == EVIDENCE:
+            listed.append(ListedPolicy(text, scope, change, proofs=read_proofs(project, now=now)))
+        else:
+            figures = read_figures(project, text.name, scope=PolicyScope.ALL, now=now)
+            listed.append(ListedPolicy(text, scope, change, figures))
     return listed
+
+
+def read_proofs(project: Project, *, now: datetime) -> ProofShare:
+    """Return how many tasks of the last days were done without proof, as of some minutes ago."""
+
+    def compute() -> tuple[int, int]:
+        done = Task.objects.filter(
+            project=project, state=TaskState.DONE, updated_at__gt=now - timedelta(days=DAYS)
+        )
+        proven = Q(proof__in=[Proof.PROVEN, Proof.PERSON])
+        found = done.aggregate(done=Count("pk"), proven=Count("pk", filter=proven))
+        return found["done"], found["done"] - found["proven"]
+
+    key = f"policies:{project.pk}:{EVIDENCE}"
+    return ProofShare(*get_or_compute(key, compute, seconds=FIGURES_SECONDS))
 
 
 def read_figures(project: Project, policy: str, *, scope: str, now: datetime) -> Figures:

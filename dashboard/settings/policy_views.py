@@ -13,8 +13,8 @@ from dashboard.form_values import quote_typed, read_whole_number
 from dashboard.navigation import Scope, read_scope
 from dashboard.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
 from dashboard.settings import policy_queries
-from dashboard.settings.policy_queries import Figures, ListedPolicy
-from dashboard.settings.policy_wording import BY_NAME, CHOICES, SCOPES, PolicyText, describe_lost
+from dashboard.settings.policy_queries import Figures, ListedPolicy, ProofShare
+from dashboard.settings.policy_wording import BY_NAME, PolicyText, describe_lost
 from ledger.errors import VersionMismatch
 from ledger.journal import stamp_of
 from ledger.models import Project
@@ -31,15 +31,18 @@ class Question:
 
     policy: PolicyText
     scope: str
-    figures: Figures
+    figures: Figures | None
+    proofs: ProofShare | None
     is_off: bool
 
     @property
     def choice(self) -> str:
-        return CHOICES[PolicyScope(self.scope)]
+        return self.policy.choices[self.scope]
 
     @property
     def lost(self) -> str:
+        if self.figures is None:
+            return ""
         found = self.figures.replay
         return describe_lost(len(found.lost), found.done)
 
@@ -52,9 +55,8 @@ class PoliciesPage(PageContext):
     version: int
     asked: Question | None
     may_switch: bool
-    choices: dict[PolicyScope, str]
+    least: int
     days: int = replay.DAYS
-    least: int = replay.LEAST_TASKS
 
 
 @require_safe
@@ -76,7 +78,7 @@ def index(request: HtmxRequest) -> HttpResponse:
         version=row.version,
         asked=find_question(request, listed) if may_switch else None,
         may_switch=may_switch,
-        choices=CHOICES,
+        least=replay.LEAST_TASKS,
     )
     return respond(visit, "settings/policies.html", "settings/_policies.html", page)
 
@@ -90,10 +92,12 @@ def find_question(request: HtmxRequest, listed: list[ListedPolicy]) -> Question 
     """Return the switch that the address asks about, unless it would change nothing."""
     name, scope = request.GET.get("ask", ""), request.GET.get("scope", "")
     for each in listed:
-        if each.text.name == name and scope in CHOICES and scope != each.scope:
-            figures = each.figures
-            shown = Figures(figures.replay.narrow_to(scope), figures.effects)
-            return Question(each.text, scope, shown, is_off=scope == PolicyScope.OFF)
+        if each.text.name == name and scope in each.text.choices and scope != each.scope:
+            shown = each.figures
+            if shown:
+                shown = Figures(shown.replay.narrow_to(scope), shown.effects)
+            is_off = scope == PolicyScope.OFF
+            return Question(each.text, scope, shown, each.proofs, is_off=is_off)
     return None
 
 
@@ -103,7 +107,7 @@ def switch(request: HtmxRequest, name: str) -> HttpResponse:
     """Switch a policy, with the reason that the person gives."""
     scope, text = read_scope(request), BY_NAME.get(name)
     project, chosen = project_of(scope), request.POST.get("scope", "")
-    if text is None or project is None or chosen not in CHOICES:
+    if text is None or project is None or chosen not in text.choices:
         raise Http404(f"There is no policy {name[:64]} to switch.")
     page = reverse("dashboard:policies") + scope.query
     reason = request.POST.get("reason", "").strip()
@@ -122,5 +126,5 @@ def switch(request: HtmxRequest, name: str) -> HttpResponse:
         said = "Someone else changed the policies. Nothing was changed." + quote_typed(reason)
         messages.warning(request, said)
     else:
-        messages.success(request, f"{text.title}: {SCOPES[PolicyScope(chosen)].lower()}.")
+        messages.success(request, f"{text.title}: {text.states[chosen].lower()}.")
     return redirect(page)

@@ -1,18 +1,46 @@
 """The name, description and figures of each policy, in words (pure)."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from dashboard.formatting import counted
+from ledger.states import EvidenceLevel
+from retries.policies.editing import EVIDENCE
 from retries.states import PolicyScope
+
+SCOPES: dict[str | None, str] = {
+    PolicyScope.OFF: "Off",
+    PolicyScope.PLANS: "On for tasks of plans",
+    PolicyScope.ALL: "On for all tasks",
+}
+# the scopes as a choice of the form
+CHOICES: dict[str, str] = {
+    PolicyScope.OFF: "Off",
+    PolicyScope.PLANS: "Tasks of plans",
+    PolicyScope.ALL: "All tasks",
+}
+LEVELS: dict[str | None, str] = {
+    None: "Recorded, and asked for once at the end of a turn",
+    EvidenceLevel.RECORD: "Recorded, and never asked for",
+    EvidenceLevel.ASK: "Asked for once at the end of a turn",
+    EvidenceLevel.REQUIRE: "Required",
+}
+LEVEL_CHOICES: dict[str, str] = {
+    EvidenceLevel.RECORD: "Record it",
+    EvidenceLevel.ASK: "Ask once",
+    EvidenceLevel.REQUIRE: "Require it",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyText:
-    """A policy as the settings page describes it."""
+    """A policy as the settings page describes it: its choices, and each as a state."""
 
     name: str
     title: str
     description: str
+    choices: Mapping[str, str] = field(default_factory=lambda: CHOICES)
+    states: Mapping[str | None, str] = field(default_factory=lambda: SCOPES)
 
 
 POLICIES = (
@@ -31,19 +59,16 @@ POLICIES = (
         "Wait as long as the error says",
         "Such as “try again in 20s” of a rate limit, at most 15 minutes.",
     ),
+    PolicyText(
+        EVIDENCE,
+        "Ask for proof before a task is done",
+        "Proof is a check that a program saw pass. Where it is required, a person decides without "
+        "it. Plans and tasks may say otherwise.",
+        LEVEL_CHOICES,
+        LEVELS,
+    ),
 )
 BY_NAME = {each.name: each for each in POLICIES}
-SCOPES = {
-    PolicyScope.OFF: "Off",
-    PolicyScope.PLANS: "On for tasks of plans",
-    PolicyScope.ALL: "On for all tasks",
-}
-# the scopes as a choice of the form
-CHOICES = {
-    PolicyScope.OFF: "Off",
-    PolicyScope.PLANS: "Tasks of plans",
-    PolicyScope.ALL: "All tasks",
-}
 
 
 def describe_minutes(seconds: float) -> str:

@@ -24,7 +24,7 @@ def test_the_page_is_whole_and_switches(
     monkeypatch.setattr("dashboard.settings.policy_queries.FIGURES_SECONDS", 0)
     visitor = visit().signed_in()
     page = assert_whole(visitor, PATH)
-    expect(page.locator(".policy__few")).to_have_count(3)
+    expect(page.locator(".policy__few")).to_have_count(4)
     monkeypatch.setattr(replay, "LEAST_TASKS", 3)
     monkeypatch.setattr(
         "tests.retries.policies.test_replay.NOW", timezone.now() - timedelta(days=1)

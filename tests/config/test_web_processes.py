@@ -13,6 +13,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from threading import Event, Thread
@@ -39,6 +40,7 @@ from tests.waiting import PATIENCE_S, wait_until
 
 READY = HEALTH.replace(b"/healthz", b"/readyz")
 ECHO = "tests.config.environ_echo:application"
+PORTS_TRIED = 5  # another test may take a port before the server does
 
 needs_tenfour = pytest.mark.django_db(transaction=True)
 
@@ -53,16 +55,24 @@ EACH_USER = pytest.mark.parametrize(
 )
 
 
+def has_started_or_ended(server: Served) -> bool:
+    return server.is_healthy() or server.process.poll() is not None
+
+
 @contextmanager
 def run_echo(prefix: Sequence[str] = ()) -> Iterator[Served]:
     """Run a web server with an application that echoes, on a port that it binds itself."""
-    port = free_port()
-    bind = {"TENFOUR_BIND": f"127.0.0.1:{port}", "TENFOUR_WEB_WORKERS": "2"}
-    more = {"TENFOUR_TOKEN": "not for requests"}
-    with ending(start_web_server(ECHO, prefix=prefix, **bind, **more)) as process:
-        running = Served(process, ("127.0.0.1", port))
-        wait_until(running.is_healthy)
-        yield running
+    for _ in range(PORTS_TRIED):
+        port = free_port()
+        bind = {"TENFOUR_BIND": f"127.0.0.1:{port}", "TENFOUR_WEB_WORKERS": "2"}
+        more = {"TENFOUR_TOKEN": "not for requests"}
+        with ending(start_web_server(ECHO, prefix=prefix, **bind, **more)) as process:
+            running = Served(process, ("127.0.0.1", port))
+            wait_until(partial(has_started_or_ended, running))
+            if process.poll() is None:
+                yield running
+                return
+    pytest.fail(f"{PORTS_TRIED} servers ended at once.")
 
 
 @contextmanager

@@ -194,7 +194,7 @@ def read_backup(instance: Instance, folder: Path) -> str:
     done = manage(instance.data, "backup", file)
     assert done.returncode == 0, done.stderr
     with tarfile.open(file) as archive:
-        archive.extractall(folder, filter="data")
+        backups.extract_members(archive, folder)
     others = [folder / name for name in (*backups.SECRETS, backups.MANIFEST)]
     servers = backups.servers_in_use(place_of(instance.data))
     dump = backups.run_tool("pg_restore", servers, "--file=-", str(folder / backups.DUMP))

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
+from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
 
-from ledger.models import Agent, Event
+from ledger.models import Agent, Event, Task
 from retries.models import RetryPolicy
 from retries.policies import editing, replay
 from tests.factories import make_project
@@ -78,6 +79,26 @@ def test_a_person_switches_a_policy_with_a_reason(browser: Client, agent: Agent)
     assert browser.post(PAGE + "gone/", said).status_code == 404
     assert browser.post(address, said | {"scope": "some"}).status_code == 404
     assert name in text(done)
+
+
+def test_proof_is_required_with_a_reason(browser: Client, agent: Agent) -> None:
+    """S0: design.md §4a, per project."""
+    assert "No task was done in these 90 days" in text(browser.get(PAGE))
+    now = timezone.now()
+    work(agent, task(agent), ("", None))
+    Task.objects.update(updated_at=now)
+    cache.clear()
+    shown = text(browser.get(PAGE))
+    assert "Recorded, and asked for once at the end of a turn Done without proof 1 of 1" in shown
+    asked = text(browser.get(PAGE + "?ask=evidence&scope=require"))
+    assert "Require it from the next report on, in default" in asked
+    assert "1 of 1 task were done without proof; each would have waited for a person" in asked
+    said = {"scope": "require", "version": "1", "reason": "no more claims"}
+    done = browser.post(PAGE + "evidence/", said, follow=True)
+    assert "Ask for proof before a task is done: required." in text(done)
+    assert editing.read_policies(agent.project_id).evidence == "require"
+    assert "Require it from" not in text(browser.get(PAGE + "?ask=evidence&scope=require"))
+    assert browser.post(PAGE + "evidence/", said | {"scope": "plans"}).status_code == 404
 
 
 def test_each_project_has_its_own_and_all_projects_are_a_choice(

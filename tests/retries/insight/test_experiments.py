@@ -61,16 +61,20 @@ def fail(coder: Any, claimed: dict[str, Any], **more: Any) -> None:
 def test_a_planted_effect_is_found(agent: Agent, coder: Any, operator: Any) -> None:
     """An agent that does better with learnings, on real tasks, claims and reports."""
     experiment = experiments.start_experiment(
-        agent.project, "accumulated_learnings", reason="do they help?", stamp=Stamp(MARA, NOW)
+        agent.project,
+        "accumulated_learnings",
+        share=40,
+        reason="do they help?",
+        stamp=Stamp(MARA, NOW),
     )
-    for _ in range(10):
-        rows = [{"agent": "coder", "type": "code"}] * 100
+    for _ in range(3):
+        rows = [{"agent": "coder", "type": "code"}] * 80
         assert operator("POST", "/tasks/bulk", {"tasks": rows}).status_code == 201
     ids = list(Task.objects.values_list("id", flat=True))
     sides: dict[bool, list[UUID]] = {False: [], True: []}
     for id in ids:
         sides[is_without(experiment.pk, id, share=experiment.share)].append(id)
-    assert 64 <= len(sides[True]) <= 140  # a tenth of them
+    assert 64 <= len(sides[True]) <= 126  # 96, within four standard deviations
     # The agent works on a part of them, to save time; its luck on each side has its own seed.
     for is_out, most, seed in ((False, 114, 1), (True, 64, 2)):
         random = Random(seed)
