@@ -100,6 +100,28 @@ def test_every_noun_shows_one_row(run: Run, world: World) -> None:
     assert "-- attempts\n1\tfailure\t" in task and "TypeError" in task
 
 
+def test_fields_and_jq_choose_what_a_script_reads(run: Run, world: World) -> None:
+    """AGT-31: as gh has them, on every list and every row."""
+    env, id = world.env("manager"), world.ids["task"]
+    for noun in PATHS:
+        found = run(noun, "list", "--fields", "id", env=env)
+        assert (found.status, found.err) == (0, ""), noun
+        assert all(list(row) == ["id"] for row in json.loads(found.out))
+    shown = run("agent", "show", "coder", "--json", "--fields", "name, breaker.state", env=env)
+    assert json.loads(shown.out) == {"name": "coder", "breaker.state": "closed"}
+    wrong = run("task", "show", id, "--fields", "id,stat", env=env)
+    assert wrong.status == 2 and wrong.err.startswith("tenfour: There is no field stat.")
+    assert "The fields are: id, " in wrong.err
+    only = run("task", "show", id, "--fields", "state,id", "--jq", ".id", env=env)
+    assert (only.status, only.out) == (0, f"{id}\n")
+    broken = run("task", "list", "--jq", ".[", env=env)
+    assert broken.status == 2 and "jq: error" in broken.err
+    missing = run("task", "list", "--jq", ".", env={**env, "PATH": "/nowhere"})
+    assert missing.status == 1 and "--jq needs the program jq." in missing.err
+    follows = run("event", "list", "--follow", "--fields", "id", env=env)
+    assert follows.status == 2 and "jq behind a pipe" in follows.err
+
+
 def test_short_ids_are_unambiguous_or_list_candidates(run: Run, world: World) -> None:
     env, id = world.env(), world.ids["instruction"]
     for short in (id[-8:], f"…{id[-8:]}", f"...{id[-8:]}", id[:30], id.upper(), id[:18]):

@@ -6,10 +6,11 @@ import argparse
 
 from tenfour.client import Client
 from tenfour.nouns.event_columns import COLUMNS, LAYOUT
+from tenfour.nouns.json_output import add_json_output
 from tenfour.nouns.noun import Noun, Parser, Verb, choose
-from tenfour.nouns.reading import add_id, add_json, add_limit, print_record, print_rows
+from tenfour.nouns.reading import add_id, add_limit, print_record, print_rows
 from tenfour.nouns.rows import Kind, fetch_rows, find_id, unknown
-from tenfour.terminal import OK, pretty, say, wrong_usage
+from tenfour.terminal import OK, wrong_usage
 
 KIND = Kind("/v1/events", "event", "events", title="type")
 
@@ -24,27 +25,31 @@ def add_list_arguments(parser: Parser) -> None:
         "--follow", "-f", action="store_true", help="print new events until interrupted"
     )
     add_limit(parser)
-    add_json(parser, "print the events as a JSON array; with --follow one JSON object a line")
+    add_json_output(parser, "print the events as a JSON array; with --follow one object a line")
 
 
 def list_events(args: argparse.Namespace) -> int:
     """Print events, newest first; with --follow oldest first, and every new one."""
     if args.follow and (args.since or args.until):
         raise wrong_usage("--follow goes with neither --since nor --until.", "Leave them out.")
+    if args.follow and args.json and not args.json.is_whole:
+        raise wrong_usage(
+            "--follow goes with neither --fields nor --jq.", "Use --json, and jq behind a pipe."
+        )
     params = choose(args, "kind", "agent", "subject", "since", "until")
     with Client(args.url) as client:
         if args.follow:
             from tenfour.nouns.following import follow_events
 
-            return follow_events(client, params, limit=args.limit, as_json=args.json)
+            return follow_events(client, params, limit=args.limit, as_json=bool(args.json))
         rows, more = fetch_rows(client, KIND.path, params, limit=args.limit)
-    print_rows(rows, COLUMNS, plural=KIND.plural, as_json=args.json, more=more)
+    print_rows(rows, COLUMNS, plural=KIND.plural, output=args.json, more=more)
     return OK
 
 
 def add_show_arguments(parser: Parser) -> None:
     add_id(parser, KIND)
-    add_json(parser, "print the event as JSON, as the API has it")
+    add_json_output(parser, "print the event as JSON, as the API has it")
 
 
 def show(args: argparse.Namespace) -> int:
@@ -56,7 +61,7 @@ def show(args: argparse.Namespace) -> int:
     if found is None:
         raise unknown(KIND, args.id)
     if args.json:
-        say(pretty(found))
+        args.json.print(found)
     else:
         print_record(LAYOUT, found)
     return OK

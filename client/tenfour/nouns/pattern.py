@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from tenfour.client import Client
 from tenfour.display import Screen
 from tenfour.nouns.columns import Row, identity, plain, state, time, whole
+from tenfour.nouns.json_output import add_json_output
 from tenfour.nouns.noun import Noun, Parser, Verb
 from tenfour.nouns.reading import (
     Filter,
     add_id,
-    add_json,
     add_limit,
     make_action,
     make_list,
@@ -73,14 +73,14 @@ def list_failures(args: argparse.Namespace) -> int:
     with Client(args.url) as client:
         path = KIND.path_of(find_id(client, KIND, args.id), "failures")
         rows, more = fetch_rows(client, path, {}, limit=args.limit)
-    print_rows(rows, FAILURES, plural="failures", as_json=args.json, more=more)
+    print_rows(rows, FAILURES, plural="failures", output=args.json, more=more)
     return OK
 
 
 def add_failures_arguments(parser: Parser) -> None:
     add_id(parser, KIND)
     add_limit(parser)
-    add_json(parser, "print the failures as a JSON array, as the API has them")
+    add_json_output(parser, "print the failures as a JSON array, as the API has them")
 
 
 def add_note(parser: Parser) -> None:

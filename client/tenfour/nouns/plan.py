@@ -9,6 +9,7 @@ from tenfour.display import Screen, describe_task_state
 from tenfour.nouns import plan_commands, plan_sync
 from tenfour.nouns.bulk import add_yes
 from tenfour.nouns.columns import Column, Row, computed, identity, plain, state, time, whole
+from tenfour.nouns.json_output import add_json_output
 from tenfour.nouns.noun import Noun, Parser, Verb
 from tenfour.nouns.plan_commands import KIND
 from tenfour.nouns.reading import Filter, add_id, add_json, make_action, make_list, make_show
@@ -73,7 +74,7 @@ def describe_tasks(client: Client, row: Row, screen: Screen) -> Iterator[str]:
 
 def add_status_arguments(parser: Parser) -> None:
     add_id(parser, KIND)
-    add_json(parser, "print the plan and its tasks as JSON, as the API has them")
+    add_json_output(parser, "print the plan and its tasks as JSON, as the API has them")
 
 
 def add_title(parser: Parser) -> None:

@@ -139,7 +139,7 @@ def status(args: argparse.Namespace) -> int:
     with Client(args.url) as tenfour:
         found = tenfour.plans.get(find_id(tenfour, KIND, args.id))
     if args.json:
-        say(pretty(found.raw))
+        args.json.print(found.raw)
         return OK
     say(clean(headline(found.plan)))
     for task in found.tasks:

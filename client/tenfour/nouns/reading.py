@@ -11,6 +11,7 @@ from tenfour.client import Client
 from tenfour.display import Screen, clean, find_screen, one_line
 from tenfour.nouns.bulk import add_yes, is_confirmed_on_terminal
 from tenfour.nouns.columns import Column, Row
+from tenfour.nouns.json_output import JsonOutput, add_json_output
 from tenfour.nouns.noun import Parser, Verb, choose
 from tenfour.nouns.record import Layout, render_record
 from tenfour.nouns.rows import Kind, fetch_rows, find_id, get
@@ -47,13 +48,13 @@ def make_list(
                 each.option, metavar=each.metavar, help=each.help, dest=each.param or each.name
             )
         add_limit(parser)
-        add_json(parser, f"print the {kind.plural} as a JSON array, as the API has them")
+        add_json_output(parser, f"print the {kind.plural} as a JSON array, as the API has them")
 
     def run(args: argparse.Namespace) -> int:
         params = choose(args, *(each.param or each.name for each in filters))
         with Client(args.url) as client:
             rows, more = fetch_rows(client, kind.path, params, limit=args.limit)
-        print_rows(rows, columns, plural=kind.plural, as_json=args.json, more=more)
+        print_rows(rows, columns, plural=kind.plural, output=args.json, more=more)
         return OK
 
     return Verb(help or f"List {kind.plural}, newest first.", scope, run, add)
@@ -64,12 +65,12 @@ def print_rows(
     columns: Sequence[Column],
     *,
     plural: str,
-    as_json: bool = False,
+    output: JsonOutput | None = None,
     more: bool = False,
 ) -> None:
     """Print rows as a table or as JSON; notes about them go to a terminal's stderr."""
-    if as_json:
-        say(pretty(rows))
+    if output:
+        output.print(rows)
         return
     screen = find_screen()
     if rows:
@@ -92,7 +93,7 @@ def make_show(
         with Client(args.url) as client:
             row = get(client, kind.path_of(find_id(client, kind, args.id)))
             if args.json:
-                say(pretty(row))
+                args.json.print(row)
                 return OK
             print_record(layout, row)
             for line in more(client, row, find_screen()) if more else ():
@@ -101,7 +102,7 @@ def make_show(
 
     def add(parser: Parser) -> None:
         add_id(parser, kind)
-        add_json(parser, f"print the {kind.name} as JSON, as the API has it")
+        add_json_output(parser, f"print the {kind.name} as JSON, as the API has it")
 
     return Verb(help or f"Show one {kind.name}.", scope, run, add)
 
