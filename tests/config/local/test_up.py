@@ -1,6 +1,7 @@
 """`make up` as its user meets it: real processes, real signals, real files."""
 
 import asyncio
+import atexit
 import json
 import os
 import pwd
@@ -48,6 +49,7 @@ class Instance:
                 stdout=log,
                 stderr=log,
             )
+        atexit.register(self.process.terminate)  # a test that fails does not reach its end
         wait_until(self.is_ready, self.said)
         return self
 
