@@ -230,8 +230,11 @@ def on_refusal(request: HttpRequest, refusal: Refusal) -> HttpResponse:
     return refusal_response(request, refusal)
 
 
-# pydantic's own message names a Python class.
-MESSAGES = {"model_type": "Input should be an object"}
+# pydantic's own messages name a Python class, and the characters of a UUID.
+MESSAGES = {
+    "model_type": "Input should be an object",
+    "uuid_parsing": "Input should be an id, such as 01a1fe6d-9b01-7830-98b6-0164ecc5924c",
+}
 
 
 @api.exception_handler(ValidationError)

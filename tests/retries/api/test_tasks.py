@@ -137,6 +137,13 @@ def test_bulk_is_all_or_nothing(operator: Any, agent: Agent) -> None:
     assert Task.objects.count() == 2
 
 
+def test_what_is_no_id_is_told_what_an_id_looks_like(coder: Any) -> None:
+    """AGT-31."""
+    response = coder("GET", "/instructions/Nope")
+    assert response.status_code == 422
+    assert "Input should be an id, such as 01a1" in response.body["detail"]
+
+
 @pytest.mark.parametrize("path", ["/claims", "/tasks", "/instructions/pull"])
 def test_a_body_that_is_not_an_object(coder: Any, operator: Any, agent: Agent, path: str) -> None:
     response = (operator if path == "/tasks" else coder)("POST", path, "[1]")
