@@ -71,10 +71,10 @@ def test_the_compose_file_fits_its_schema() -> None:
 
 
 def test_the_manifests_fit_the_schemas_of_kubernetes(tmp_path: Path) -> None:
-    for number, item in enumerate(manifests()):
-        path = tmp_path / f"{number}.yaml"
+    paths = [tmp_path / f"{number}.yaml" for number, _ in enumerate(manifests())]
+    for path, item in zip(paths, manifests(), strict=True):
         path.write_text(yaml.safe_dump(item))
-        check(BIN / "kubernetes-validate", "--strict", path)
+    check(BIN / "kubernetes-validate", "--strict", *paths)
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")
