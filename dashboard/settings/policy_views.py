@@ -18,6 +18,7 @@ from dashboard.settings.policy_wording import BY_NAME, PolicyText, describe_lost
 from ledger.errors import VersionMismatch
 from ledger.journal import stamp_of
 from ledger.models import Project
+from ledger.states import EvidenceLevel
 from retries.models import RetryPolicy
 from retries.policies import editing, replay
 from retries.states import PolicyScope
@@ -34,6 +35,10 @@ class Question:
     figures: Figures | None
     proofs: ProofShare | None
     is_off: bool
+
+    @property
+    def is_required(self) -> bool:
+        return self.scope == EvidenceLevel.REQUIRE
 
     @property
     def choice(self) -> str:

@@ -92,7 +92,8 @@ def test_proof_is_required_with_a_reason(browser: Client, agent: Agent) -> None:
     assert "Recorded, and asked for once at the end of a turn Done without proof 1 of 1" in shown
     asked = text(browser.get(PAGE + "?ask=evidence&scope=require"))
     assert "Require it from the next report on, in default" in asked
-    assert "1 of 1 task were done without proof; each would have waited for a person" in asked
+    assert "1 of 1 done task had no proof, and would have waited for a person" in asked
+    assert "Not set Record it Ask once Require it" in shown
     said = {"scope": "require", "version": "1", "reason": "no more claims"}
     done = browser.post(PAGE + "evidence/", said, follow=True)
     assert "Ask for proof before a task is done: required." in text(done)
