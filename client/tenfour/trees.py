@@ -118,11 +118,13 @@ class Reading:
             raise Unread
         try:
             mode = os.lstat(path).st_mode
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return b"deleted"
         if stat.S_ISLNK(mode):
             return b"link " + os.fsencode(os.readlink(path))
         if stat.S_ISDIR(mode):
+            if not os.path.lexists(os.path.join(path, ".git")):
+                return b"folder"  # where a file was
             inner = self.read(path)
             return f"repository {inner['commit']} {inner['diff']}".encode()
         if not stat.S_ISREG(mode):

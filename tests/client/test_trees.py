@@ -116,6 +116,21 @@ def test_a_commit_that_is_gone_is_another_tree(git: Git, tmp_path: Path) -> None
     assert read_tree(str(tmp_path), before={"commit": "0" * 40, "diff": None, "files": 0}) == now
 
 
+def test_a_file_may_become_a_folder_and_a_folder_a_file(git: Git, tmp_path: Path) -> None:
+    (tmp_path / "a.py").unlink()
+    (tmp_path / "a.py").mkdir()
+    (tmp_path / "a.py" / "inner.py").write_text("a = 1\n")
+    found = read_tree(str(tmp_path))
+    assert found and found["files"] == 2
+    git("add", "--all")
+    git("commit", "--quiet", "--message", "Second")
+    (tmp_path / "a.py" / "inner.py").unlink()
+    (tmp_path / "a.py").rmdir()
+    (tmp_path / "a.py").write_text("a = 1\n")
+    found = read_tree(str(tmp_path))
+    assert found and found["files"] == 2
+
+
 def test_ignored_files_do_not_count(git: Git, tmp_path: Path) -> None:
     (tmp_path / ".git" / "info" / "exclude").write_text("*.log\n")
     before = read_tree(str(tmp_path))
