@@ -20,9 +20,9 @@ CHOICES: dict[str, str] = {
     PolicyScope.ALL: "All tasks",
 }
 LEVELS: dict[str | None, str] = {
-    None: "Recorded, and asked for once at the end of a turn",
-    EvidenceLevel.RECORD: "Recorded, and never asked for",
-    EvidenceLevel.ASK: "Asked for once at the end of a turn",
+    None: "Recorded; the agent is asked once, at the end of a turn",
+    EvidenceLevel.RECORD: "Recorded only",
+    EvidenceLevel.ASK: "The agent is asked once, at the end of a turn",
     EvidenceLevel.REQUIRE: "Required",
 }
 LEVEL_CHOICES: dict[str, str] = {

@@ -459,10 +459,10 @@ def test_what_a_command_has_done_is_checked(
     run: Run, as_coder: dict[str, str], producer: Client, tmp_path: Path
 ) -> None:
     """api.md §9.2: the check's exit code decides; it does not run where the command has failed."""
-    mended, never = tmp_path / "mended", tmp_path / "never"
-    checks = [f"echo checked; test -e {shlex.quote(str(path))}" for path in (mended, never)]
-    mends, fails = (["--max-attempts", "1", "--verify", check] for check in checks)
-    worked = run("run", "--name", "A", *mends, "--", "touch", str(mended), env=as_coder)
+    made, missing = tmp_path / "made", tmp_path / "missing"
+    checks = [f"echo checked; test -e {shlex.quote(str(path))}" for path in (made, missing)]
+    passes, fails = (["--max-attempts", "1", "--verify", check] for check in checks)
+    worked = run("run", "--name", "A", *passes, "--", "touch", str(made), env=as_coder)
     assert (worked.status, worked.out) == (0, "checked\n")
     wrong = run("run", "--name", "B", *fails, "--", "echo", "all is well", env=as_coder)
     assert (wrong.status, wrong.out) == (1, "all is well\nchecked\n")

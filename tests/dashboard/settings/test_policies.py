@@ -89,7 +89,9 @@ def test_proof_is_required_with_a_reason(browser: Client, agent: Agent) -> None:
     Task.objects.update(updated_at=now)
     cache.clear()
     shown = text(browser.get(PAGE))
-    assert "Recorded, and asked for once at the end of a turn Done without proof 1 of 1" in shown
+    assert (
+        "Recorded; the agent is asked once, at the end of a turn Done without proof 1 of 1" in shown
+    )
     asked = text(browser.get(PAGE + "?ask=evidence&scope=require"))
     assert "Require it from the next report on, in default" in asked
     assert "1 of 1 done task had no proof, and would have waited for a person" in asked
