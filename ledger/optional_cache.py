@@ -1,11 +1,14 @@
 """Cache counters and figures in Redis, and work without it when it is down."""
 
+import functools
+import hashlib
 import logging
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import redis
+from django.conf import settings
 from django.core.cache import cache
 
 logger = logging.getLogger(__name__)
@@ -38,6 +41,7 @@ def increment(key: str, *, seconds: int) -> int:
 
 def get_or_compute(key: str, make: Callable[[], T], *, seconds: int) -> T:
     """Return a value that `make` computed at most `seconds` ago, or compute it now."""
+    key = figure_key(key)
     cached: T | None = read(key)
     if cached is None:
         cached = make()
@@ -51,6 +55,7 @@ def get_or_compute_slow(key: str, make: Callable[[], T]) -> T:
     Fast figures are always fresh; a large installation does not compute slow ones at every poll of
     every browser tab.
     """
+    key = figure_key(key)
     cached: T | None = read(key)
     if cached is not None:
         return cached
@@ -60,6 +65,24 @@ def get_or_compute_slow(key: str, make: Callable[[], T]) -> T:
     if seconds > FRESH_SECONDS:
         write(key, value, seconds=seconds)
     return value
+
+
+def figure_key(key: str) -> str:
+    """Return the key of a figure, which other releases of the code don't read.
+
+    During an update two releases share Redis, and a figure may have another shape in each.
+    """
+    return f"{digest_code()}:{key}"
+
+
+@functools.cache
+def digest_code() -> str:
+    """Return a digest of the code that shapes figures; it reads some 1,000 files, once."""
+    digest = hashlib.sha256()
+    for app in ("config", "dashboard", "ledger", "retries"):
+        for path in sorted((settings.BASE_DIR / app).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def read(key: str) -> Any:

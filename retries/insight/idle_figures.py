@@ -138,5 +138,7 @@ def compute_idle(project: Project, *, now: datetime) -> None:
             "rows": rows[:MOST_AGENTS],
             "least_hours": LEAST_HOURS,
             "duty": duty,
+            # The web process of the last release reads it during an update.
+            "people": sum(1 for person in duty if person),
         }
         store(project, PANEL, days, data, now=now)
