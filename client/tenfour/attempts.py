@@ -62,7 +62,7 @@ class Live(Driven[D]):
         # Instructions wait, as a heartbeat told.
         self._has_messages = False
         self._is_over = False
-        self._verified: dict[str, Verified] = {}
+        self._verified: dict[str, Verified]
         self._take_over(claim)
 
     def _take_over(self, claim: Claim) -> None:
@@ -75,6 +75,7 @@ class Live(Driven[D]):
         self.prompt = claim.prompt
         self.retry_context = claim.retry_context
         self.usage = None
+        self._verified = {}
 
     @property
     def should_stop(self) -> bool:
@@ -229,10 +230,10 @@ class Live(Driven[D]):
         return runs[-MOST_CHECKS:]
 
     def _report_success(self, result: Any, *, summary: str | None = None) -> Steps[Decision]:
-        """Report success with the files as they are now, where the last check could read them."""
-        *_, last = [None, *self._verified.values()]
+        """Report success with the files as they are now, where a check could read them."""
+        *_, last = [None, *(each for each in self._verified.values() if each.tree)]
         tree = None
-        if last and last.tree:
+        if last:
             from tenfour.trees import read_tree
 
             tree = yield Work(lambda is_unwanted: read_tree(last.check.cwd, before=last.tree))

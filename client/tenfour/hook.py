@@ -343,7 +343,7 @@ class HookCall:
 
     def run_check(self, verify: Mapping[str, Any]) -> dict[str, Any]:
         """Run the check, note the files that it left, and return its result."""
-        ran = run_check(verify, folder=self.event.get("cwd") or None)
+        ran = run_check(verify, folder=self.folder or None)
         self.found["tree"] = ran.tree
         return ran.fields
 
@@ -409,7 +409,7 @@ def resend_events(client: Client) -> int:
 
 
 def run_check(verify: Mapping[str, Any], *, folder: str | None) -> Verified:
-    """Run a task's check in the folder of the agent."""
+    """Run a task's check in the project's folder."""
     from tenfour import verification
 
     check = verification.Check(

@@ -31,11 +31,13 @@ def leave_out_unknown(reply: Answer | NoAnswer, path: str, body: Body) -> tuple[
         return f"{place}?{urlencode(others)}" if others else place, body
     if not isinstance(body, Mapping):
         return None
-    if kept := keep_known(body, pointers, ""):
+    kept = keep_known(body, pointers, "")
+    if kept is not None:
         return path, kept
     for name in ("tenfour", "verification"):
         inner = body.get(name)
-        if isinstance(inner, Mapping) and (kept := keep_known(inner, pointers, f"/{name}")):
+        kept = keep_known(inner, pointers, f"/{name}") if isinstance(inner, Mapping) else None
+        if kept is not None:
             return path, {**body, name: kept}
     return None
 

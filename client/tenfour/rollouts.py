@@ -22,7 +22,18 @@ LOOK_S = 0.05
 ENDED = {"completed", "failed"}
 # `cd nowhere && make test` has not run the tests; the server reads Claude Code's errors alike.
 # This reads at most OUTPUT_LENGTH characters.
-NO_FOLDER = re.compile(r"\bcd: (?:[^\n]{1,300}: )?no such file or directory", re.I)
+NOT_PREPARED = re.compile(
+    r"\b(?:cd|pushd|source): (?:[^\n]{1,300}: )?"
+    r"(?:no such file or directory|not a directory|permission denied|can't cd to)",
+    re.I,
+)
+# All that the shell itself says where it finds no file to source, or to write to.
+# This reads at most OUTPUT_LENGTH characters.
+SHELL_ERROR = re.compile(
+    r"[\w./-]{0,100}sh: (?:line )?\d{1,4}: [^\n]{1,300}: "
+    r"(?:no such file or directory|not a directory|permission denied|is a directory)\s{0,9}\Z",
+    re.I,
+)
 OUTPUT_LENGTH = 2000
 RUNS_ON = b"Process running with session ID"
 MARK = b'"CommandExecution"'
@@ -57,10 +68,11 @@ def call_of(line: bytes) -> str:
 
 
 def is_lost(item: Mapping[str, Any]) -> bool:
-    """Return whether a line failed because it did not find its folder."""
+    """Return whether a line failed because it did not find its folder, or a file of its own."""
     output = item.get("aggregated_output")
     text = output[:OUTPUT_LENGTH] if isinstance(output, str) else ""
-    return item["exit_code"] != 0 and bool(NO_FOLDER.search(text))
+    is_refused = item["exit_code"] == 1 and bool(SHELL_ERROR.match(text))
+    return is_refused or (item["exit_code"] != 0 and bool(NOT_PREPARED.search(text)))
 
 
 def read_commands(path: str) -> Iterator[dict[str, Any]]:

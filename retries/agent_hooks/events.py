@@ -21,6 +21,7 @@ PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+
 # States of background work that has not ended.
 UNFINISHED = {"running", "pending", "queued", "in_progress"}
 NOTICE = "<task-notification>"
+MOST_NOTICES = 20
 # This reads at most TEXT_LENGTH characters.
 NOTICE_FIELD = re.compile(r"<(task-id|tool-use-id|status|summary)>([^<]{0,500})</")
 # This reads at most TEXT_LENGTH characters.
@@ -178,7 +179,11 @@ def command_signal(command: ShellCommand) -> ToolSignal:
 
 def commands_of(event: HookEvent) -> list[ShellCommand]:
     """Return the commands of a shell call, such as two for `cd app && make test`."""
-    return read_commands(text_in(event.input, "command"), ending_of(event).exit_code)
+    return read_commands(shell_line(event), ending_of(event).exit_code)
+
+
+def shell_line(event: HookEvent) -> str:
+    return text_in(event.input, "command")
 
 
 def ending_of(event: HookEvent) -> Ending:
@@ -206,32 +211,30 @@ def paths_of(event: HookEvent) -> list[str]:
     return list(dict.fromkeys(path.strip() for path in found if 0 < len(path) <= PATH_LENGTH))
 
 
-def has_run(event: HookEvent, command: str) -> ShellCommand | None:
-    """Return how the given command ended, if the shell call ran it."""
-    given = text_in(event.input, "command")
-    if given.split() == command.split():  # also where several commands share one exit code
-        return ShellCommand(command, ending_of(event).exit_code)
-    wanted = [each.line for each in read_commands(command)]
-    ran = commands_of(event)
-    lines = [each.line for each in ran]
-    for start in reversed(range(len(lines) - len(wanted) + 1)):
-        if wanted and lines[start : start + len(wanted)] == wanted:
-            return ran[start + len(wanted) - 1]
-    return None
-
-
 # ---- background work
 
 
-def read_notice(event: HookEvent) -> Notice | None:
-    """Return the end of background work that Claude Code tells its model as a prompt.
+def read_notices(event: HookEvent) -> list[Notice]:
+    """Return the ends of background work that Claude Code tells its model as one prompt.
 
-    None where a person wrote the prompt.
+    Empty where a person wrote the prompt.
     """
     if not event.prompt.startswith(NOTICE):
-        return None
-    found = {name: text.strip() for name, text in NOTICE_FIELD.findall(event.prompt[:TEXT_LENGTH])}
-    code = NOTICE_CODE.search(found.get("summary", ""))
-    status = found.get("status", "")
-    exit_code = int(code[1]) if code else 0 if status == "completed" else None
-    return Notice(found.get("task-id", ""), found.get("tool-use-id", ""), status, exit_code)
+        return []
+    parts = event.prompt[: MOST_NOTICES * TEXT_LENGTH].split(NOTICE)[1:]
+    return [notice for part in parts[:MOST_NOTICES] if (notice := read_notice(part)).call]
+
+
+def read_notice(text: str) -> Notice:
+    """Return the end of background work; the code of a failed one is never 0.
+
+    The summary quotes the agent's own words in front of the exit code.
+    """
+    found = {name: value.strip() for name, value in NOTICE_FIELD.findall(text[:TEXT_LENGTH])}
+    codes, status = NOTICE_CODE.findall(found.get("summary", "")), found.get("status", "")
+    is_completed = status == "completed"
+    code = int(codes[-1]) if codes else 0 if is_completed else None
+    is_known = bool(code) or is_completed
+    return Notice(
+        found.get("task-id", ""), found.get("tool-use-id", ""), status, code if is_known else None
+    )

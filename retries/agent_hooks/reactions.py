@@ -21,14 +21,16 @@ from ledger.text import truncate
 from ledger.timestamps import format_timestamp
 from retries.agent_hooks import stops
 from retries.agent_hooks.answers import TEXT_LENGTH, Answer, add_context
+from retries.agent_hooks.check_runs import find_folder, find_in_line, find_run, may_change_files
 from retries.agent_hooks.events import (
+    SHELL_TOOL,
     HookEvent,
     Notice,
     ToolSignal,
     command_signal,
     ending_of,
-    has_run,
-    read_notice,
+    read_notices,
+    shell_line,
     signals_of,
     text_in,
 )
@@ -170,12 +172,15 @@ def begin_turn(happening: Happening) -> Answer:
     local, caller = happening.local, happening.caller
     if local and local.is_late:
         return {}
-    if notice := read_notice(happening.event):
+    notices = read_notices(happening.event)
+    for notice in notices:
         note_end(notice, happening)
-    else:
+    if not notices:
         stops.forget_blocks(caller)
     if local is None and is_first_turn(caller):
         report_session(happening)
+        key = folder_key(caller)
+        optional_cache.write(key, happening.event.cwd, seconds=SESSION_SECONDS)
     prompt, held = "", Answer()
     live = find_live_attempt(caller) if happening.works else None
     if live:
@@ -197,10 +202,18 @@ def note_end(notice: Notice, happening: Happening) -> None:
         report_signals(map(command_signal, found), happening, attempt)
     seen = stops.last_check(attempt) if attempt else None
     if attempt and seen and seen.get("call") == notice.call and notice.exit_code is not None:
-        check = dict(seen) | {"exit_code": notice.exit_code, "unknown": None, "output": ""}
+        line = started if isinstance(started, str) else ""
+        ran = find_in_line(line, seen["command"], notice.exit_code)
+        code = ran.exit_code if ran else None
+        unknown = str(Unknown.HIDDEN) if code is None else None
+        check = dict(seen) | {"exit_code": code, "unknown": unknown, "output": ""}
         check["at"] = format_timestamp(happening.now)
         progress = dict(attempt.progress or {}) | {stops.CHECK: check}
         renew(attempt, caller=caller, progress=progress, now=happening.now)
+
+
+def folder_key(caller: HookCaller) -> str:
+    return f"hook-folder:{caller.agent_id}:{caller.worker_id}"
 
 
 def background_key(caller: HookCaller, call: str) -> str:
@@ -217,7 +230,7 @@ def end_tool(happening: Happening) -> Answer:
         attempt = find_attempt(caller)
     live = attempt if attempt and attempt.outcome is None else None
     if ending_of(event).is_later:
-        line = redacted(text_in(event.input, "command"))[:LINE_LENGTH]
+        line = redacted(shell_line(event))[:LINE_LENGTH]
         key = background_key(caller, event.call)
         optional_cache.write(key, line, seconds=BACKGROUND_SECONDS)
     call = None if event.subagent else count_call(caller)
@@ -281,20 +294,37 @@ def beat(attempt: Attempt, happening: Happening) -> None:
     check = describe_check(attempt.task.payload)
     proposed = "" if check else str(progress.get(stops.PROPOSED) or "")
     command = check["command"] if check else proposed
-    ran = has_run(event, command) if command else None
+    ran = find_check_run(command, (check or {}).get("cwd", ""), happening)
     wrote = has_written(event)
-    # A check is valid only for the files as they were.
-    is_news = wrote and (stops.CHECK in progress or stops.CHANGED not in progress)
+    # A check is valid only for the files as they were. Without `tenfour hook` no one reads them.
+    is_outdated = wrote or (happening.local is None and not ran and has_worked(event))
+    is_news = is_outdated and stops.CHECK in progress
+    is_news = is_news or (wrote and stops.CHANGED not in progress)
     if not (ran or is_news or is_due(attempt, happening)):
         return
     progress["message"] = describe_call(event)
-    if wrote:
+    if is_outdated:
         progress.pop(stops.CHECK, None)
+    if wrote:
         progress[stops.CHANGED] = True
     if ran:
         found = note_check(command, ran, happening)
         progress[stops.CHECK] = found | ({"is_proposed": True} if proposed else {})
     renew(attempt, caller=happening.caller, progress=progress, now=now)
+
+
+def find_check_run(command: str, cwd: str, happening: Happening) -> ShellCommand | None:
+    """Return how the check ended if the call ran it, in the folder where it belongs."""
+    event, local, caller = happening.event, happening.local, happening.caller
+    if event.tool != SHELL_TOOL or not command:
+        return None
+    base = local.folder if local else optional_cache.read(folder_key(caller))
+    return find_run(event, command, base=base or "", cwd=cwd)
+
+
+def has_worked(event: HookEvent) -> bool:
+    """Return whether a shell call may have changed files."""
+    return event.tool == SHELL_TOOL and may_change_files(event)
 
 
 def is_due(attempt: Attempt, happening: Happening) -> bool:
@@ -328,7 +358,7 @@ def note_check(command: str, ran: ShellCommand, happening: Happening) -> dict[st
         unknown=None if is_known else ending_of(event).unknown or Unknown.HIDDEN,
         seen_by=SeenBy.HOOK,
         at=happening.at,
-        cwd=event.cwd,
+        cwd=find_folder(event, ran) or "",
         tree=local.tree if local else None,
     )
     if not is_known:
@@ -338,7 +368,7 @@ def note_check(command: str, ran: ShellCommand, happening: Happening) -> dict[st
 
 def describe_call(event: HookEvent) -> str:
     """Return the progress message about a tool call."""
-    given = text_in(event.input, "command") or text_in(event.input, "file_path")
+    given = shell_line(event) or text_in(event.input, "file_path")
     text = f"{event.tool}: {' '.join(stripped(redacted(given)).split())}" if given else event.tool
     return truncate(text, MESSAGE_LENGTH)
 

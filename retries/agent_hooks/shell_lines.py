@@ -2,11 +2,11 @@
 
 The grammar of bash decides what a command is. The texts of here-documents, redirections, variables
 that are set for one command, and programs that start another one (`timeout`, `env`, `sudo`) are no
-part of a command.
+part of a command's line.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 
@@ -46,13 +46,22 @@ LOOKUPS = {("command", "-v"), ("command", "-V"), ("sudo", "-l"), ("sudo", "-v")}
 # These options of a launcher let the command outlive it.
 DETACHING = {("sudo", "-b"), ("sudo", "--background")}
 WAITING = {"-w", "--wait"}
+# With these options, a launcher starts the command in another folder.
+FOLDER_OPTIONS = {("env", "-C"), ("env", "--chdir"), ("sudo", "-D"), ("sudo", "--chdir")}
 # How `timeout` ends where it has ended the command.
 TIMED_OUT = {124, 137}
 SHELLS = {"sh", "bash", "dash", "zsh"}
+# Settings of a shell by their letters, as `read_settings` names them.
+SETTINGS = {"e": "errexit", "n": "noexec"}
+ENDING = {"exit", "return"}
+CHANGING_FOLDER = {"cd", "pushd"}
+# A folder that the line alone does not tell, such as `$DIR`.
+UNKNOWN_FOLDER = "?"
+EXPANSIONS = frozenset("$`*?[~")
 # Where a line fails, its failure is that of the command behind these.
 PREPARING = {"cd", "pushd", "export", "set", "source", ".", "shopt", "umask", "unset"}
 
-SEQUENCES = {"program", "compound_statement", "subshell", "do_group"}
+SEQUENCES = {"program", "compound_statement", "do_group"}
 SUBSTITUTIONS = {"command_substitution", "process_substitution"}
 LOOPS = {"for_statement", "c_style_for_statement", "while_statement"}
 # Commands of the grammar's own, without a program.
@@ -66,6 +75,12 @@ class ShellCommand:
 
     line: str
     exit_code: int | None = None
+    # The variables that are set for this command alone, such as `CI=1`.
+    variables: frozenset[str] = frozenset()
+    # The folders that the line changed to before, each relative to the one in front of it.
+    folders: tuple[str, ...] = ()
+    # Whether its output goes to a file, or the line contains its input.
+    is_redirected: bool = False
 
     @property
     def program(self) -> str:
@@ -91,13 +106,29 @@ def is_too_long(line: str) -> bool:
     return len(line) > LINE_LENGTH or sum(map(line.count, OPERATORS)) > MOST_OPERATORS
 
 
-@dataclass(slots=True)
-class Reader:
-    """Reads one line; `pipefail` and the level are those of the part that is read."""
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """The state of the shell that runs a part of the line."""
 
     pipefail: bool = False
+    errexit: bool = False
+    folders: tuple[str, ...] = ()
+    # The exit codes with which it may have ended before; None is any code.
+    endings: tuple[int | None, ...] = ()
+    has_ended: bool = False
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads one line; `shell` and `level` are those of the part that is read."""
+
+    shell: Shell = Shell()
     level: int = 0
     source: bytes = field(default=b"", init=False)
+    # Whether the part that is read is redirected.
+    is_redirected: bool = False
+    # The functions and aliases that the line defines.
+    defined: set[str] = field(default_factory=set)
 
     def read_line(self, line: str, code: int | None) -> Iterator[ShellCommand]:
         self.source = line.encode(errors="replace")
@@ -115,7 +146,9 @@ class Reader:
         if self.level >= MOST_LEVELS:
             return
         self.level += 1
-        if node.type in SEQUENCES:
+        if node.type == "subshell":
+            yield from self.read_subshell(node.children, code)
+        elif node.type in SEQUENCES:
             yield from self.read_sequence(node.children, code)
         elif node.type == "list":
             left, operator, right = node.children[0], node.children[1], node.children[-1]
@@ -128,7 +161,7 @@ class Reader:
             yield from self.read_command(node, code)
         elif node.type in BUILTINS:
             yield from self.read_substitutions(node)
-            yield ShellCommand(" ".join(self.text(node).split()), code)
+            yield self.command(self.text(node).split(), code)
         elif node.type in LOOPS:
             for part in node.named_children:
                 yield from self.read(part, None)
@@ -136,19 +169,51 @@ class Reader:
             # Which branch ran is not known.
             if condition := node.child_by_field_name("condition"):
                 yield from self.read(condition, None)
-        elif node.type in SUBSTITUTIONS or node.type == "negated_command":
+        elif node.type in SUBSTITUTIONS:
+            yield from self.read_subshell(node.named_children, None)
+        elif node.type == "negated_command":
             yield from self.read_sequence(node.named_children, None)
-        elif node.type not in ("case_statement", "function_definition", "comment"):
+        elif node.type == "function_definition":
+            if name := node.child_by_field_name("name"):
+                self.defined.add(self.text(name))
+        elif node.type not in ("case_statement", "comment"):
             yield from self.read_substitutions(node)
         self.level -= 1
+
+    def read_subshell(self, nodes: Sequence[Node], code: int | None) -> Iterator[ShellCommand]:
+        """Yield the commands of statements that change nothing for what follows them."""
+        before = self.shell
+        yield from self.read_sequence(nodes, code)
+        self.shell = before
 
     def read_sequence(self, nodes: Sequence[Node], code: int | None) -> Iterator[ShellCommand]:
         """Yield the commands of statements in a row: the line's exit code is the last one's."""
         parts = [node for node in nodes if node.is_named or node.type == "&"]
         parts = [node for node in parts if node.type != "comment"]
+        may_have_ended = False  # by `set -e`
         for node, following in pairwise([*parts, None]):
-            if node and node.is_named:
-                yield from self.read(node, code if following is None else None)
+            if not node or not node.is_named:
+                continue
+            if following and following.type == "&":
+                yield from self.read_subshell([node], None)
+                continue
+            before = self.shell
+            if following is None and not (code and may_have_ended):
+                own = code
+            elif self.shell.errexit and code == 0 and is_plain(node):
+                own = 0
+            else:
+                own = None
+            found = list(self.read(node, own))
+            yield from found
+            if is_plain(node) and self.shell.has_ended:
+                return
+            # Whether the second command of a list ran is not known.
+            is_set = self.text(node).startswith("set ") or node.type != "list"
+            pipefail = self.shell.pipefail and (before.pipefail or is_set)
+            self.shell = replace(self.shell, pipefail=pipefail, has_ended=False)
+            is_prepared = all(each.program in PREPARING for each in found)
+            may_have_ended = may_have_ended or (self.shell.errexit and not is_prepared)
 
     def read_pair(
         self, left: Node, operator: str, right: Sequence[Node], code: int | None
@@ -162,7 +227,14 @@ class Reader:
             first = list(self.read(left, None))
             is_right = code != 0
         yield from first
+        before = self.shell
         yield from self.read_pipeline(right, code if is_right else None)
+        if operator == "||":
+            # Whether the right one ran is not known.
+            pipefail = before.pipefail and self.shell.pipefail
+            is_same = self.shell.folders == before.folders
+            folders = before.folders if is_same else (*before.folders, UNKNOWN_FOLDER)
+            self.shell = replace(self.shell, pipefail=pipefail, folders=folders)
 
     def read_pipeline(self, nodes: Sequence[Node], code: int | None) -> Iterator[ShellCommand]:
         """Yield the commands of a pipeline, which ends as its last one does, or as all of them.
@@ -175,11 +247,14 @@ class Reader:
             yield from self.read_pair(pair[0], pair[1].type, [pair[-1], *nodes[1:]], code)
             return
         *others, last = nodes
-        if self.pipefail and code != 0 and others:
+        if not others:
+            yield from self.read(last, code)
+            return
+        if self.shell.pipefail and code != 0:
             code = None
         for node in others:
-            yield from self.read(node, code if self.pipefail else None)
-        yield from self.read(last, code)
+            yield from self.read_subshell([node], code if self.shell.pipefail else None)
+        yield from self.read_subshell([last], code)
 
     def read_redirected(self, node: Node, code: int | None) -> Iterator[ShellCommand]:
         """Yield the commands of a statement with redirections.
@@ -188,21 +263,30 @@ class Reader:
         """
         body = node.child_by_field_name("body")
         operator = right = pipeline = None
+        was_redirected = self.is_redirected
         for redirection in node.children_by_field_name("redirect"):
             yield from self.read_substitutions(redirection)
+            self.is_redirected = self.is_redirected or self.is_data(redirection)
             if redirection.type == "heredoc_redirect":
                 right = redirection.child_by_field_name("right") or right
                 operator = redirection.child_by_field_name("operator") or operator
                 pipelines = [each for each in redirection.children if each.type == "pipeline"]
                 pipeline = next(iter(pipelines), pipeline)
-        if body is None:
-            return
-        if right and operator:
+        if body and right and operator:
             yield from self.read_pair(body, operator.type, [right], code)
-        elif pipeline:
+        elif body and pipeline:
             yield from self.read_pipeline([body, *pipeline.named_children], code)
-        else:
+        elif body:
             yield from self.read(body, code)
+        self.is_redirected = was_redirected
+
+    def is_data(self, redirection: Node) -> bool:
+        """Return whether a redirection writes a file, or contains a text."""
+        if redirection.type != "file_redirect":
+            return True
+        text = self.text(redirection)
+        target = text.lstrip("0123456789<>&| ")
+        return ">" in text and bool(target) and not target.startswith("/dev/")
 
     def read_command(self, node: Node, code: int | None) -> Iterator[ShellCommand]:
         nodes = [each for each in node.children if each.type not in REDIRECTIONS]
@@ -217,17 +301,61 @@ class Reader:
                 self.source[node.end_byte : following.start_byte].decode(errors="replace").split()
             )
         launched = skip_launchers(words)
-        code = code_behind(words[: len(words) - len(launched)], code)
-        words = launched
-        if script := find_script(words):
-            inner = Reader(pipefail="pipefail" in words, level=self.level)
-            yield from inner.read_line(script, code)
-            return
-        yield from self.read_substitutions(node)
-        if words[:1] == ["set"] and "pipefail" in words:
-            self.pipefail = words[words.index("pipefail") - 1].startswith("-")
-        if words:
-            yield ShellCommand(" ".join(words), code)
+        front = words[: len(words) - len(launched)]
+        code = code_behind(front, code)
+        variables = [self.text(each) for each in nodes if each.type == "variable_assignment"]
+        variables += filter(is_assignment, front)
+        before = self.shell
+        self.shell = replace(before, folders=(*before.folders, *folders_in(front)))
+        if script := find_script(launched):
+            yield from self.read_script(launched, script, code)
+        elif launched:
+            yield from self.read_substitutions(node)
+            found = self.command(launched, code)
+            is_redirected = found.is_redirected or any(
+                self.is_data(each) for each in node.children if each.type in REDIRECTIONS
+            )
+            yield replace(found, variables=frozenset(variables), is_redirected=is_redirected)
+        self.shell = replace(self.shell, folders=before.folders)
+        self.change_shell(front, launched)
+
+    def read_script(
+        self, words: list[str], script: str, code: int | None
+    ) -> Iterator[ShellCommand]:
+        """Yield the commands of a script that another shell runs."""
+        settings = read_settings(words[1:])
+        shell = Shell("pipefail" in settings, "errexit" in settings, self.shell.folders)
+        yield from Reader(shell, self.level).read_line(script, self.code_here(code))
+
+    def command(self, words: list[str], code: int | None) -> ShellCommand:
+        own = None if words[0] in self.defined else self.code_here(code)
+        folders, is_redirected = self.shell.folders, self.is_redirected
+        return ShellCommand(" ".join(words), own, folders=folders, is_redirected=is_redirected)
+
+    def code_here(self, code: int | None) -> int | None:
+        """Return the exit code of a part; None where the shell may have ended so before it."""
+        return None if any(each in (None, code) for each in self.shell.endings) else code
+
+    def change_shell(self, front: list[str], words: list[str]) -> None:
+        """Note what a command that ran changes for those behind it."""
+        shell, name = self.shell, words[0] if words else ""
+        status: int | None = None
+        if name in ENDING and words[1:] and words[1].isdecimal():
+            status = int(words[1])
+        if name == "set":
+            known = {"pipefail": shell.pipefail, "errexit": shell.errexit}
+            settings = read_settings(words[1:], known=known)
+            shell = replace(shell, pipefail="pipefail" in settings, errexit="errexit" in settings)
+            ends = "noexec" in settings
+        else:
+            ends = name in ENDING or "exec" in front
+        if name in CHANGING_FOLDER or name == "popd":
+            shell = replace(shell, folders=(*shell.folders, find_folder(words)))
+        elif name == "alias":
+            self.defined.update(word.partition("=")[0] for word in words[1:])
+        if ends or (name == "trap" and "exit" in " ".join(words)):
+            shell = replace(shell, endings=(*shell.endings, status), has_ended=ends)
+        self.shell = shell
 
     def read_substitutions(self, node: Node) -> Iterator[ShellCommand]:
         """Yield the commands of `$(…)` and `<(…)` below a node."""
@@ -241,6 +369,15 @@ class Reader:
 
     def text(self, node: Node) -> str:
         return self.source[node.start_byte : node.end_byte].decode(errors="replace")
+
+
+def is_plain(node: Node) -> bool:
+    """Return whether a statement is one command, which runs in any case."""
+    if node.type != "redirected_statement":
+        return node.type == "command"
+    has_text = any(each.type == "heredoc_redirect" for each in node.children)
+    body = node.child_by_field_name("body")
+    return body is not None and body.type == "command" and not has_text
 
 
 def skip_launchers(words: list[str]) -> list[str]:
@@ -279,6 +416,51 @@ def code_behind(launchers: list[str], code: int | None) -> int | None:
     return None if is_detached or is_timed_out else code
 
 
+def folders_in(launchers: list[str]) -> list[str]:
+    """Return the folders in which these words start the command.
+
+    >>> folders_in(["sudo", "-D", "/srv", "env", "--chdir=app"])
+    ['/srv', 'app']
+    """
+    name, found = "", []
+    for word, following in pairwise([*launchers, ""]):
+        name = word.rpartition("/")[2] if word.rpartition("/")[2] in LAUNCHERS else name
+        option, equals, value = word.partition("=")
+        if (name, option) in FOLDER_OPTIONS:
+            found.append(find_folder(["cd", value if equals else following]))
+    return found
+
+
+def find_folder(words: list[str]) -> str:
+    """Return the folder that `cd` changes to.
+
+    >>> [find_folder(["cd", folder]) for folder in ("'my app'", "$DIR", "-")]
+    ['my app', '?', '?']
+    """
+    named = [word for word in words[1:] if word not in ("--", "-P", "-L")]
+    if words[0] == "popd" or len(named) != 1 or named[0].startswith("-"):
+        return UNKNOWN_FOLDER
+    word = named[0]
+    is_expanded = not word.startswith("'") and EXPANSIONS & set(word)
+    return UNKNOWN_FOLDER if is_expanded else unquoted(word)
+
+
+def read_settings(words: Sequence[str], *, known: Mapping[str, bool] | None = None) -> set[str]:
+    """Return the settings that are on after the options of `set` or of a shell.
+
+    >>> sorted(read_settings(["-euo", "pipefail"])), read_settings(["+e"], known={"errexit": True})
+    (['errexit', 'pipefail', 'u'], set())
+    """
+    found = {name for name, is_on in (known or {}).items() if is_on}
+    rest = list(words)
+    while rest and rest[0].startswith(("-", "+")):
+        option, rest = rest[0], rest[1:]
+        for letter in "" if option.startswith("--") else option[1:]:
+            name = rest.pop(0) if letter == "o" and rest else SETTINGS.get(letter, letter)
+            found = found | {name} if option.startswith("-") else found - {name}
+    return found
+
+
 def takes_next(option: str, options: frozenset[str]) -> bool:
     """Return whether the next word is the value of an option, or of the last in `-iu`.
 
@@ -307,6 +489,8 @@ def find_script(words: list[str]) -> str:
     rest = words[1:]
     while rest and rest[0].startswith("-"):
         option, rest = rest[0], rest[1:]
+        if "n" in option and not option.startswith("--"):
+            return ""  # it reads the script, and runs nothing
         if option.endswith("o"):
             rest = rest[1:]  # the name of a setting
         if "c" in option and not option.startswith("--"):

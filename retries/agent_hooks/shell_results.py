@@ -16,9 +16,20 @@ EXIT_CODE = re.compile(r"Exit code (\d{1,3})\b")
 # The call's own time limit has ended the command with a signal.
 # This reads at most ERROR_LENGTH characters.
 TIMED_OUT = re.compile(r"Exit code 1\d\d\nCommand timed out after ")
-# `cd nowhere && make test` has not run the tests.
+# `cd nowhere && make test` has not run the tests; the client reads the output of Codex alike.
 # This reads at most ERROR_LENGTH characters.
-NO_FOLDER = re.compile(r"\bcd: (?:[^\n]{1,300}: )?no such file or directory", re.I)
+NOT_PREPARED = re.compile(
+    r"\b(?:cd|pushd|source): (?:[^\n]{1,300}: )?"
+    r"(?:no such file or directory|not a directory|permission denied|can't cd to)",
+    re.I,
+)
+# All that the shell itself says where it finds no file to source, or to write to.
+# This reads at most ERROR_LENGTH characters.
+SHELL_ERROR = re.compile(
+    r"[\w./-]{0,100}sh: (?:line )?\d{1,4}: [^\n]{1,300}: "
+    r"(?:no such file or directory|not a directory|permission denied|is a directory)\s{0,9}\Z",
+    re.I,
+)
 ERROR_LENGTH = 2000
 
 
@@ -58,8 +69,12 @@ class ShellResult:
         found = EXIT_CODE.match(self.error[:ERROR_LENGTH])
         return int(found[1]) if found else None
 
-    def error_has(self, pattern: re.Pattern[str]) -> bool:
-        return bool(pattern.search(self.error[:ERROR_LENGTH]))
+    @property
+    def has_not_begun(self) -> bool:
+        """Return whether the shell stopped at what the line prepares."""
+        output = EXIT_CODE.sub("", self.error[:ERROR_LENGTH], count=1).lstrip()
+        is_refused = self.code_in_error == 1 and SHELL_ERROR.match(output)
+        return bool(is_refused or NOT_PREPARED.search(output))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +104,13 @@ READINGS = (
     Reading(
         CLAUDE,
         "PostToolUseFailure at the call's own time limit",
-        lambda result: result.has_failed and result.error_has(TIMED_OUT),
+        lambda result: result.has_failed and bool(TIMED_OUT.search(result.error[:ERROR_LENGTH])),
         Unknown.INTERRUPTED,
     ),
     Reading(
         CLAUDE,
-        "PostToolUseFailure of a line that did not find its folder",
-        lambda result: result.has_failed and result.error_has(NO_FOLDER),
+        "PostToolUseFailure of a line that did not find its folder, or a file of its own",
+        lambda result: result.has_failed and result.has_not_begun,
         Unknown.NOT_REPORTED,
     ),
     Reading(

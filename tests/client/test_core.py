@@ -131,6 +131,12 @@ def test_a_server_that_does_not_know_usage_gets_the_call_without_it(
         play(call, ok(problem, 422), ok(problem, 422))
 
 
+def test_a_body_may_be_empty_without_what_the_server_does_not_know() -> None:
+    call = Call("POST", "/v1/instructions/pull", dict, {"via": "hook"})
+    asked, _ = play(call, ok({"errors": [{"pointer": "/via"}]}, 422), ok({}))
+    assert [json.loads(each.content or b"") for each in asked] == [{"via": "hook"}, {}]
+
+
 def test_a_server_that_does_not_know_evidence_gets_the_report_without_it() -> None:
     checks = [{"command": "make test", "exit_code": 0}]
     call = tasks.report("1", "success", usage=USED, checks=checks, tree={"commit": "9c1f44a"})

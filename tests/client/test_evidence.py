@@ -53,6 +53,31 @@ def test_a_check_that_passed_before_a_change_is_stale(
     assert proof() == "stale"
 
 
+def test_a_change_is_found_behind_a_check_that_has_no_tree(
+    producer: Client, coder: Client, app: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    producer.tasks.enqueue("coder", "code", VERIFY)
+    with next_of(coder) as attempt:
+        attempt.verify(cwd=str(app))
+        attempt.verify("true", cwd=str(tmp_path))
+        (app / "b.py").write_text("b = 1\n")
+    assert proof() == "stale"
+
+
+def test_the_next_attempt_reports_no_check_of_the_one_that_asked(
+    tenfour_server: Tenfour, producer: Client, coder: Client, app: Path
+) -> None:
+    producer.tasks.enqueue("coder", "code", VERIFY)
+    with next_of(coder) as attempt, tenfour_server.client("operator") as operator:
+        attempt.verify(cwd=str(app))
+        question = attempt.ask("Rename it?")
+        operator.escalations.resolve(question.id, text="answer: yes")
+        question.wait(every_s=0.05)
+    assert proof() == "claimed"
+    assert not Attempt.objects.get(pk=attempt.id).checks
+
+
 def test_the_async_client_sends_the_same(
     tenfour_server: Tenfour, producer: Client, app: Path
 ) -> None:

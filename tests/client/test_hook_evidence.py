@@ -50,11 +50,17 @@ def hook(tenfour_server: Tenfour, tmp_path: Path, app: Path) -> Hook:
         "HOME": str(tmp_path),
     }
 
-    def hook(event: str, *, agent: str = "claude", **fields: Any) -> Ran:
+    def hook(
+        event: str, *, agent: str = "claude", env: dict[str, str] | None = None, **fields: Any
+    ) -> Ran:
         body = {"hook_event_name": event, "session_id": "s-1", "cwd": str(app), **fields}
         args = ("hook", "--agent", agent)
         ran = run_command(
-            *args, stdin=json.dumps(body), env=known, cwd=app, hook_timeout_s=PATIENCE_S
+            *args,
+            stdin=json.dumps(body),
+            env=known | (env or {}),
+            cwd=app,
+            hook_timeout_s=PATIENCE_S,
         )
         assert ran.status == 0, ran.err
         return ran
@@ -180,6 +186,18 @@ def test_a_check_that_passed_before_the_files_changed_is_run_again(
     seen, ran = Attempt.objects.get().checks
     assert (seen["seen_by"], ran["seen_by"]) == ("hook", "client")
     assert seen["tree"] != ran["tree"] == Attempt.objects.get().tree
+
+
+def test_the_check_runs_in_the_project_s_folder(task: str, hook: Hook, app: Path) -> None:
+    """Also where the agent has changed to another folder."""
+    below = app / "docs"
+    below.mkdir()
+    (app / "fixed").touch()
+    env = {"CLAUDE_PROJECT_DIR": str(app)}
+    hook("PostToolUse", cwd=str(below), env=env, **shell(CHECK, tool_response=ENDED))
+    assert Attempt.objects.get().progress["check"]["exit_code"] is None
+    assert hook("Stop", cwd=str(below), env=env).out == ""
+    assert (runs(app), Task.objects.get().proof) == (1, "proven")
 
 
 def test_a_check_that_fails_at_the_stop_is_a_failure(task: str, hook: Hook, app: Path) -> None:

@@ -76,7 +76,8 @@ def test_what_tells_no_code_is_none(path: Path, line: Any) -> None:
 
 
 def test_the_server_reads_a_missing_folder_alike() -> None:
-    assert rollouts.NO_FOLDER == shell_results.NO_FOLDER
+    assert rollouts.NOT_PREPARED == shell_results.NOT_PREPARED
+    assert rollouts.SHELL_ERROR == shell_results.SHELL_ERROR
 
 
 def test_a_file_that_is_no_rollout_has_no_codes(path: Path) -> None:

@@ -90,6 +90,16 @@ def test_one_that_hangs_is_a_timeout(producer: Client, coder: Client) -> None:
     assert said["verification"]["output"] == "begun\n"
 
 
+def test_a_timeout_never_passes(producer: Client, coder: Client) -> None:
+    """Also where the task expects the exit code that a timeout has elsewhere."""
+    verify = {"command": "sleep 600", "timeout_s": 1, "expect_exit": 124}
+    producer.tasks.enqueue("coder", "code", {"verify": verify}, max_attempts=1)
+    with next_of(coder) as attempt:
+        found = attempt.verify()
+    assert (found.exit_code, found.timed_out, found.passed) == (137, True, False)
+    assert failure(producer, attempt)["type"] == "timeout"
+
+
 def test_the_first_that_fails_is_told_and_a_later_run_mends_it(
     producer: Client, coder: Client, tmp_path: Path
 ) -> None:

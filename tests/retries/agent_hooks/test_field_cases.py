@@ -200,6 +200,63 @@ def test_the_end_of_a_background_command_is_known_later(
         assert Task.objects.get().state == ("done" if code == 0 else "running")
 
 
+def notice(call: str, status: str, summary: str) -> str:
+    return (
+        f"<task-notification>\n<task-id>b1</task-id>\n<tool-use-id>{call}</tool-use-id>\n"
+        f"<status>{status}</status>\n<summary>{summary}</summary>\n</task-notification>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "summary", "end"),
+    [
+        ("make test || true", "completed", "Background command completed", (None, "hidden")),
+        ("make test | tail", "completed", 'Command "x" (exit code 0)', (None, "hidden")),
+        ("cd . && make test", "failed", "It failed with exit code 2", (2, None)),
+        # The agent's own words stand in front of the exit code.
+        ("make test", "failed", 'Command "exit code 0" failed with exit code 7', (7, None)),
+        ("make test", "killed", 'Command "exit code 0" was stopped', (None, "moved_to_background")),
+    ],
+)
+def test_a_check_in_the_background_ends_as_its_own_part_of_the_line(
+    agent: Agent, hook: Hook, line: str, status: str, summary: str, end: tuple[Any, Any]
+) -> None:
+    make_task(agent)
+    hook("UserPromptSubmit", prompt="go")
+    ran(hook, line, response={"backgroundTaskId": "b1"}, tool_use_id="t1")
+    hook("UserPromptSubmit", prompt=notice("t0", "failed", "x") + notice("t1", status, summary))
+    check = Attempt.objects.get().progress["check"]
+    assert (check["exit_code"], check["unknown"]) == end
+
+
+@pytest.mark.parametrize(
+    ("line", "counts"),
+    [
+        ("git commit -am Done && git push", True),
+        ("git status; cat a.txt | head -3 2>/dev/null", True),
+        ("sed -i s/a/b/ src/a.py", False),
+        ("git checkout .", False),
+        ("python migrate.py", False),
+        ("echo x > src/a.py", False),
+        ("echo it's", False),
+    ],
+)
+def test_a_check_counts_until_a_later_call_may_have_changed_files(
+    agent: Agent, hook: Hook, line: str, counts: bool
+) -> None:
+    """Over HTTP no one reads the files. `tenfour hook` compares them when the agent stops."""
+    task = make_task(agent)
+    hook("UserPromptSubmit", prompt="go")
+    ran(hook, "make test")
+    ran(hook, line)
+    asked = hook("Stop", last_assistant_message="Done.")
+    task.refresh_from_db()
+    if hook.is_http and counts:  # type: ignore[attr-defined]
+        assert (asked, task.proof) == ({}, "proven")
+    else:
+        assert "make test" in str(asked) and task.state == "running"
+
+
 def test_a_turn_that_leaves_work_running_is_no_result(agent: Agent, hook: Hook) -> None:
     """F03, AGT-3: the Stop after the last subagent reports."""
     task = make_task(agent, verify="")

@@ -65,6 +65,7 @@ def codex(line: str, end: int | Unknown | None, recorded: int | None, text: Any 
     return Row("codex", line, end, response=text, recorded=recorded)
 
 
+NO_FILE = "bash: line 1: venv/bin/activate: No such file or directory"
 NO_FOLDER = "bash: line 1: cd: app: No such file or directory"
 ROWS = [
     # Claude Code: an exit code of 0, by itself and in a line
@@ -116,6 +117,59 @@ ROWS = [
     failed("cd app && make test", SILENT, code=1, text=NO_FOLDER),
     failed("cd app; make test", SILENT, code=2, text=NO_FOLDER),
     failed("cd app && make test", SILENT, code=1, text="cd: no such file or directory: app"),
+    # … in another folder, with other variables, or before files may have changed
+    claude("cd ../other && make test", HIDDEN),
+    claude("cd /srv/other && make test", HIDDEN),
+    claude("cd $DIR && make test", HIDDEN),
+    claude("cd a || cd b; make test", HIDDEN),
+    claude("pushd ../other; make test", HIDDEN),
+    claude("env -C ../other make test", HIDDEN),
+    claude("(cd ../other) && make test", 0),
+    claude("(cd ../other && make test)", HIDDEN),
+    claude("SKIP=1 make test", HIDDEN),
+    claude("env SKIP=1 make test", HIDDEN),
+    claude("git stash && make test && git stash pop", HIDDEN),
+    claude("make test && git checkout .", HIDDEN),
+    claude("make test && sed -i s/a/b/ src/a.py", HIDDEN),
+    claude("make test && echo x > src/a.py", HIDDEN),
+    claude("make test && cat > src/a.py <<'EOF'\nx\nEOF", HIDDEN),
+    claude("make test && git commit -am done && git push", 0),
+    claude("make test 2>&1 >/dev/null && tail -3 log 2>/dev/null", 0),
+    # … of a shell that may have ended before, or that runs something else under this name
+    claude("make lint && exit 0; make test", HIDDEN),
+    claude("make lint && exit 0 && make test", HIDDEN),
+    claude("make lint || exit 1; make test", 0),
+    claude("trap 'exit 0' EXIT; make test", HIDDEN),
+    claude("make() { :; }; make test", HIDDEN),
+    claude("alias make=true; make test", HIDDEN),
+    claude("(set -o pipefail); make test | tail -3", HIDDEN),
+    claude("make lint && set -o pipefail; make test | tail -3", HIDDEN),
+    claude("set -o pipefail && make test | tail -3", 0),
+    claude("set -o pipefail; set +o pipefail; make test | tail -3", HIDDEN),
+    claude("set -e; make test; echo done", 0),
+    failed("set -e; make lint; make test", HIDDEN),
+    failed("set -e; cd /app; make test", 2),
+    claude("exit 0; make test", NOT_RUN),
+    claude("exec true; make test", NOT_RUN),
+    claude('bash -n -c "make test"', NOT_RUN),
+    claude("set -n; make test", NOT_RUN),
+    failed(". venv/bin/activate && make test", SILENT, code=1, text=NO_FILE),
+    failed(
+        "source nowhere && make test", SILENT, code=1, text="source: no such file or directory: x"
+    ),
+    failed(
+        "cd a.txt && make test", SILENT, code=1, text="bash: line 1: cd: a.txt: Not a directory"
+    ),
+    failed("cd a && make test", SILENT, code=1, text="bash: line 1: cd: a: Permission denied"),
+    failed("cd a && make test", SILENT, code=2, text="sh: 1: cd: can't cd to a"),
+    failed(
+        "make test > no/out", SILENT, code=1, text="bash: line 1: no/out: No such file or directory"
+    ),
+    # what the check itself prints
+    failed(
+        "make test", 1, code=1, text="sh: 1: x: No such file or directory\nmake: *** [test] Error 1"
+    ),
+    failed("make test", 127, code=127, text=NO_FILE),
     # … of no check at all
     claude("make testing", NOT_RUN),
     claude("echo make test", NOT_RUN),
@@ -138,8 +192,8 @@ ROWS = [
     # Codex: the rollout has the code
     codex("make test", 0, 0),
     codex("make test", 2, 2),
-    codex("cd app && make test", 0, 0),
-    codex("cd app && make test", 2, 2),
+    codex("cd /app && make test", 0, 0),
+    codex("cd ../app && make test", 2, 2),
     codex("make test || true", HIDDEN, 0),
     codex("make test | tail -3", HIDDEN, 0),
     codex("make test; echo done", HIDDEN, 0),
