@@ -59,7 +59,7 @@ class Live(Driven[D]):
         # Returns the last lines of what runs: heartbeats bring them to the task's page.
         self.read_output: Callable[[], str] | None = None
         self._sent_output = ""
-        # Instructions wait, as a heartbeat told.
+        # Instructions wait, as the answer to a heartbeat said.
         self._has_messages = False
         self._is_over = False
         self._verified: dict[str, Verified]

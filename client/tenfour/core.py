@@ -28,8 +28,8 @@ TRACEPARENT = re.compile("[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 # A longer wait is logged, so that it does not look like a program that hangs.
 LONGEST_SILENCE_S = 8.0
 OLDER_SERVER = (
-    "The server is older than this client and does not know all that it sends, such as an "
-    "attempt's tokens, cost, checks, and tree. What it does not know is left out."
+    "The server is older than this client and does not accept all of its fields, such as an "
+    "attempt's tokens, cost, checks, and tree. The client leaves these fields out."
 )
 
 

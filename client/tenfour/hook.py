@@ -169,7 +169,7 @@ class HookCall:
             if self.store.is_away() and self.name in TOOL_EVENTS:
                 raise ServerAway("Tenfour did not answer a moment ago.", code="server_away")
             self.resend()
-            self.tell_late_commands()
+            self.report_late_commands()
             answer = self.send(self.event | {"tenfour": self.local()})
             if self.name in TOOL_EVENTS:
                 self.store.note_asked()
@@ -214,25 +214,25 @@ class HookCall:
         is_codex = self.event.get("program") == "codex" and isinstance(self.transcript, str)
         return os.path.expanduser(self.transcript) if is_codex else ""
 
-    def tell_late_commands(self) -> None:
-        """Tell how commands of Codex ended that ran on: there is no hook at their end."""
+    def report_late_commands(self) -> None:
+        """Report how commands of Codex ended that ran on: there is no hook at their end."""
         if not self.rollout or self.name not in REVIEWS:
             return
         from tenfour.rollouts import read_late_commands
 
-        told = self.store.told_calls(self.session)
+        reported = self.store.reported_calls(self.session)
         for item in read_late_commands(self.rollout):
             words = item.get("command")
             line = words[-1] if isinstance(words, list) and words else None
-            if item["id"] in told or not isinstance(line, str):
+            if item["id"] in reported or not isinstance(line, str):
                 continue
             call = {"tool_name": SHELL, "tool_input": {"command": line}, "tool_use_id": item["id"]}
             body = {**self.event, "hook_event_name": "PostToolUse", **call}
             event = reduce_event(body, self.environ) | {"program": "codex"}
-            # Nobody knows the files that it ran on.
+            # The files that it ran on are not known.
             local = self.local(late=True, exit_code=item["exit_code"], tree=None)
             self.send(event | {"tenfour": local})
-            self.store.note_told(self.session, [item["id"]])
+            self.store.note_reported(self.session, [item["id"]])
 
     def has_run_check(self) -> bool:
         """Return whether a shell call may have run the check of the session's task."""

@@ -16,7 +16,7 @@ from tenfour.connections import write_private
 # Beyond these, events are dropped: a server that is down for days must not fill a disk.
 MOST_STORED = 1000
 SESSION_DAYS = 30
-MOST_TOLD = 200
+MOST_REPORTED = 200
 AWAY_S = 15.0
 # A step of the agent that is no news asks at most this often what waits for it.
 ASK_EVERY_S = 2.0
@@ -59,16 +59,18 @@ class HookStore:
     def _session_file(self, id: str) -> Path:
         return self.folder / "sessions" / f"{sha256(id.encode()).hexdigest()[:32]}.json"
 
-    # ---- calls that were told without a hook of their own
+    # ---- calls without a hook of their own that were reported
 
-    def told_calls(self, session: str) -> list[str]:
-        found = _read(self._told_file(session))
+    def reported_calls(self, session: str) -> list[str]:
+        found = _read(self._reported_file(session))
         return [str(id) for id in found] if isinstance(found, list) else []
 
-    def note_told(self, session: str, calls: list[str]) -> None:
-        _write(self._told_file(session), [*self.told_calls(session), *calls][-MOST_TOLD:])
+    def note_reported(self, session: str, calls: list[str]) -> None:
+        _write(
+            self._reported_file(session), [*self.reported_calls(session), *calls][-MOST_REPORTED:]
+        )
 
-    def _told_file(self, session: str) -> Path:
+    def _reported_file(self, session: str) -> Path:
         return self.folder / "told" / self._session_file(session).name
 
     # ---- events for later

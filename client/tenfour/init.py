@@ -41,8 +41,8 @@ TRUST = """Codex runs hooks only after you trust them. Start `codex` here once a
 "Trust all and continue", or type /hooks. In automation that has looked at the hooks: codex exec
 --dangerously-bypass-hook-trust. The MCP entry reads the token from the variable TENFOUR_TOKEN."""
 TRANSCRIPTS = "init: the conversation leaves this machine: tool calls and their output too"
-DIFFS = "init: the source that a failed attempt changes leaves this machine, without secrets"
-ASK_DIFFS = "Send what a failed attempt changed in the source, so that the next attempt reads it?"
+DIFFS = "init: source changes of failed attempts leave this machine, without secrets"
+ASK_DIFFS = "Send the source changes of failed attempts, so that the next attempt can read them?"
 NEXT = "Check it with: tenfour doctor"
 
 
@@ -102,7 +102,7 @@ def add_init_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--diffs",
         action="store_true",
-        help="send what a failed attempt changed in the source, without secrets; off by default",
+        help="send the source changes of failed attempts, without secrets; off by default",
     )
     parser.add_argument("--remove", action="store_true", help="remove the hooks and the MCP entry")
     parser.add_argument("--yes", action="store_true", help="do not ask")

@@ -83,7 +83,7 @@ def _add_shared_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--diffs",
         action="store_true",
-        help="send what a failed attempt changed in the source, without secrets; off by default",
+        help="send the source changes of failed attempts, without secrets; off by default",
     )
     parser.add_argument("--stdin", action="store_true", help="pipe the prompt to the command")
     parser.add_argument(

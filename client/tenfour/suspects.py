@@ -72,7 +72,7 @@ def list_suspects(path: str, output: str) -> list[dict[str, Any]]:
 def rank_lines(spectrum: Spectrum, failed: set[str], output: str) -> list[tuple[float, Place]]:
     """Return the lines that failing tests ran, by Ochiai's measure, the most suspicious first.
 
-    Of equal lines those of a function that a trace names come first.
+    Of lines with the same score, those that a trace names come first.
     """
     by_failing: Counter[Place] = Counter()
     by_passing: Counter[Place] = Counter()

@@ -62,8 +62,8 @@ POLICIES = (
     PolicyText(
         EVIDENCE,
         "Ask for proof before a task is done",
-        "Proof is a check that a program saw pass. Where it is required, a person decides without "
-        "it. Plans and tasks may say otherwise.",
+        "Proof means that a check passed and that a program saw it pass. If proof is required, a "
+        "task without it waits for a person. Plans and tasks can override this policy.",
         LEVEL_CHOICES,
         LEVELS,
     ),

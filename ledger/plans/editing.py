@@ -13,6 +13,7 @@ from ledger.errors import Invalid, NotFound, VersionMismatch
 from ledger.journal import Kind, Stamp
 from ledger.models import Plan, PlanState, Task
 from ledger.notes import clean_title, noted
+from ledger.planfile.model import number_of
 from ledger.sql import Row
 from ledger.states import FINAL, TaskState
 from ledger.tasks.spec import TITLE_LENGTH
@@ -38,11 +39,6 @@ def list_tasks(plan: Plan) -> list[Row]:
         plan=plan.pk,
     )
     return sorted(rows, key=lambda row: number_of(row["ref"]))
-
-
-def number_of(ref: str) -> int:
-    """Return 3 for `03-01:task-3`."""
-    return int(ref.rpartition("-")[2])
 
 
 def count_tasks_of(plan_ids: Iterable[UUID]) -> dict[UUID, StateCounts]:

@@ -30,7 +30,7 @@ class ImportOptions:
     """The options of an import; `warnings` come from reading the file.
 
     `pairs` names which task of the file is which stored one: see `ledger.plans.identity`. With
-    `only_proven` a task that is done by its agent's word alone ticks no box.
+    `only_proven` only tasks that are proven, or that a person accepted, tick boxes.
     """
 
     mode: str = CREATE

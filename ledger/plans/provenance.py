@@ -5,7 +5,7 @@ from typing import Any
 
 from ledger.models import Plan
 from ledger.planfile import PlanFile
-from ledger.planfile.model import Became, shorten_title
+from ledger.planfile.model import Became, number_of, shorten_title
 from ledger.plans.alignment import align, rename
 from ledger.plans.identity import PlanAmbiguous
 from ledger.plans.import_diff import Diff
@@ -52,10 +52,6 @@ def name_lines(file: PlanFile, diff: Diff, *, known: Collection[str] = ()) -> di
         if refs
     }
     return {"file": {"lines": ranges} | ({"dropped": dropped} if dropped else {})}
-
-
-def number_of(ref: str) -> int:
-    return int(ref.rpartition("-")[2])
 
 
 def rename_again(file: PlanFile, plan: Plan, rows: Mapping[str, Row]) -> PlanFile:

@@ -87,8 +87,8 @@ class ImportQuery(Schema):
     )
     ticks: Literal["done", "proven"] = Field(
         "done",
-        description="which boxes 'lines' says to tick: those of tasks that are done, or only of "
-        "tasks whose check is known to have passed",
+        description="which boxes 'lines' says to tick: those of all done tasks, or only of those "
+        "that are proven or accepted by a person",
     )
     tag: str = Field("", description="the tag to import from a tasks.json of Task Master")
     pairs: str = Field(

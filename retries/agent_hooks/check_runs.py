@@ -8,8 +8,9 @@ import re
 from dataclasses import replace
 
 from retries.agent_hooks.events import HookEvent, commands_of, ending_of, shell_line
-from retries.agent_hooks.shell_lines import UNKNOWN_FOLDER, ShellCommand, read_commands
+from retries.agent_hooks.shell_lines import ShellCommand, read_commands
 from retries.agent_hooks.shell_results import CLAUDE
+from retries.agent_hooks.shell_words import UNKNOWN_FOLDER
 
 BLANKS = re.compile(r"[ \t]+")
 # Programs that change no file of a project.

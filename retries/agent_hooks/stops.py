@@ -73,8 +73,8 @@ QUESTION = re.compile(r"[^.!?\n]{2,300}\?(?=[\s)\"'*]|$)")
 # This reads at most MESSAGE_LENGTH characters.
 COURTESY = re.compile(r"\b(?:anything|something) else\b", re.I)
 PROPOSAL = (
-    "Nothing proves yet that your task is done, and it declares no check. Before you stop, run the "
-    "check that tasks like it have passed: {command}"
+    "Your task declares no check, and there is no proof yet that it is done. Before you stop, run "
+    "this check, which similar tasks have passed: {command}"
 )
 ASKED = "Tenfour: the question is in the inbox: {url}"
 AGAIN = "Attempt {number} of your task had ended without its result, and the task is yours again."

@@ -33,7 +33,7 @@ class RetryPolicy(models.Model):
         db_default=PolicyScope.OFF.value,
         help_text="ask a person if an error comes back and no file has changed",
     )
-    # null: nobody has said; agents' own reports are recorded, and a hook's Stop asks
+    # null: it is not set; agents' own reports are recorded, and a hook's Stop asks
     evidence = models.CharField(  # noqa: DJ001
         max_length=8,
         null=True,

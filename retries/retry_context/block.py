@@ -270,7 +270,7 @@ def render_environment(source: Source | None) -> str:
     lines = "\n".join(escaped(f"- {each}") for each in source.differences)
     return (
         f'<environment attempt="{source.attempt}" trust="untrusted">'
-        f"Other than when the same check passed last:\n{lines}</environment>\n"
+        f"Different from when the same check last passed:\n{lines}</environment>\n"
     )
 
 

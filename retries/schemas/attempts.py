@@ -150,8 +150,8 @@ class CheckIn(In):
     unknown: Unknown | None = Field(None, description="why the exit code is not known")
     seen_by: SeenBy = Field(
         SeenBy.CLIENT,
-        description="who saw it end: 'client' for the program that ran it, 'hook' for an agent's "
-        "hook, 'agent' for the agent's word, which proves nothing",
+        description="who saw its result: 'client' for the program that ran it, 'hook' for an "
+        "agent's hook, 'agent' for the agent's word, which proves nothing",
     )
     at: AwareDatetime | None = Field(None, description="when it ended; now if missing")
     duration_s: float | None = Field(

@@ -33,7 +33,7 @@ class PoliciesOut(Schema):
     obey_waits: PolicyScope = Field(description=f"{WHAT['obey_waits']}: {SCOPES}")
     ask_on_same_failure: PolicyScope = Field(description=f"{WHAT['ask_on_same_failure']}: {SCOPES}")
     evidence: EvidenceLevel | None = Field(
-        description=f"{WHAT['evidence']}: {LEVELS}; null if nobody has said, which records reports "
+        description=f"{WHAT['evidence']}: {LEVELS}; null if it is not set, which records reports "
         "and asks at a hook's Stop"
     )
     version: int = Field(description="the version, for If-Match")

@@ -131,7 +131,7 @@ def test_diffs_are_sent_only_where_a_person_says_so(init: Init, tmp_path: Path) 
     path = tmp_path / "home" / ".config" / "tenfour" / "connections.json"
     for options, is_on in (([], False), (["--diffs"], True), ([], False)):
         done = init("init", "--agent", "claude", "--yes", *options)
-        assert ("leaves this machine" in done.err) == is_on
+        assert ("leave this machine" in done.err) == is_on
         (known,) = json.loads(path.read_text()).values()
         assert ("diffs" in known) == is_on
 

@@ -116,7 +116,7 @@ def test_fields_choose_what_a_script_reads(run: Run, world: World) -> None:
     missing = run("task", "list", "--jq", ".", env={**env, "PATH": "/nowhere"})
     assert missing.status == 1 and "--jq needs the program jq." in missing.err
     follows = run("event", "list", "--follow", "--fields", "id", env=env)
-    assert follows.status == 2 and "jq behind a pipe" in follows.err
+    assert follows.status == 2 and "pipe it to jq" in follows.err
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="NO JQ: --jq was not tried.")

@@ -34,7 +34,7 @@ def list_events(args: argparse.Namespace) -> int:
         raise wrong_usage("--follow goes with neither --since nor --until.", "Leave them out.")
     if args.follow and args.json and not args.json.is_whole:
         raise wrong_usage(
-            "--follow goes with neither --fields nor --jq.", "Use --json, and jq behind a pipe."
+            "--follow goes with neither --fields nor --jq.", "Use --json and pipe it to jq."
         )
     params = choose(args, "kind", "agent", "subject", "since", "until")
     with Client(args.url) as client:

@@ -65,7 +65,7 @@ def add_json_output(parser: Parser, about: str) -> None:
     parser.add_argument("--json", action=ChooseJson, nargs=0, help=about)
     choices: Sequence[tuple[str, str, str]] = (
         ("--fields", "NAMES", "print only these fields as JSON, as in id,state,breaker.state"),
-        ("--jq", "FILTER", "print what the program jq makes of the JSON, with raw texts"),
+        ("--jq", "FILTER", "filter the JSON with the program jq, and print strings without quotes"),
     )
     for option, metavar, text in choices:
         parser.add_argument(option, action=ChooseJson, dest="json", metavar=metavar, help=text)

@@ -57,4 +57,4 @@ def describe_pairs(problem: Mapping[str, Any]) -> Iterator[str]:
         for each in one["candidates"]:
             own = str(each["file_ref"]).rpartition(":")[2]
             yield f"  --pair {own}={stored}  as '{each['title']}'"
-            yield f"  --pair {own}=new  not as this: it is another task"
+            yield f"  --pair {own}=new  not this one: it is a different task"

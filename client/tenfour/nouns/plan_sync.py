@@ -32,7 +32,7 @@ def add_sync_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the plan's file; only its boxes are written")
     plan_commands.add_reading_options(parser)
     parser.add_argument(
-        "--proven", action="store_true", help="tick no task that is done by its agent's word alone"
+        "--proven", action="store_true", help="tick only proven tasks and those a person accepted"
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument(
