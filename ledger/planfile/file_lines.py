@@ -9,7 +9,7 @@ from ledger.planfile.outline_lines import (
     LOOK,
     TASK_HEADING,
     has_stray_box,
-    looks_like_work,
+    is_task_heading,
     read_item,
 )
 
@@ -31,11 +31,11 @@ def list_lines(data: bytes, plan: PlanFile, warnings: Sequence[str]) -> tuple[Fi
         became, ref = owned.get(number, (Became.LEFT_OUT, ""))
         if became == Became.TEXT and number in notes:
             became, ref = Became.LEFT_OUT, ""
-        is_work = looks_like_work(text)
+        item = read_item(text)
+        is_work = item is not None or is_task_heading(text)
         if became in (Became.TEXT, Became.LEFT_OUT) and not (is_work or has_stray_box(text)):
             continue
         has_box = is_work and became in (Became.TASK, Became.STEP)
-        item = read_item(text)
         found.append(
             FileLine(
                 line=number,

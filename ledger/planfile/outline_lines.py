@@ -292,8 +292,12 @@ def blank_comments(
 
 
 def looks_like_work(line: str) -> bool:
+    return read_item(line) is not None or is_task_heading(line)
+
+
+def is_task_heading(line: str) -> bool:
     heading = read_heading(line)
-    return read_item(line) is not None or bool(heading and TASK_HEADING.match(heading[2]))
+    return bool(heading and TASK_HEADING.match(heading[2]))
 
 
 def has_stray_box(line: str) -> bool:
