@@ -288,6 +288,7 @@ def measure_thresholds(rng: random.Random) -> Iterator[str]:
 
 MIB = 1_048_576
 ITEMS = 20_000
+ROUNDS = 3  # the fastest counts: other work on the machine only adds time
 FILLER = " and some more words that say what is to be done"
 # The lines that files of 1 MiB are full of.
 LARGE = {
@@ -317,10 +318,7 @@ def measure_large(say: Say, *, items: int = MIB) -> tuple[str, float]:
             lines.append(line.format(n=n))
             size += len(lines[-1].encode())
         data = "".join(lines).encode()
-        start = time.process_time()
-        with contextlib.suppress(Refusal):
-            planfile.parse(data, media="text/markdown", agent="coder", ref="01-01")
-        seconds = time.process_time() - start
+        seconds = min(time_reading(data) for _ in range(ROUNDS))
         start = time.process_time()
         words = sum(len(each.split()) for each in data.decode().splitlines())
         simple = time.process_time() - start
@@ -328,6 +326,14 @@ def measure_large(say: Say, *, items: int = MIB) -> tuple[str, float]:
         found.append((seconds, name))
     seconds, name = max(found)
     return name, seconds
+
+
+def time_reading(data: bytes) -> float:
+    """Return the seconds of processor time in which a file is read."""
+    start = time.process_time()
+    with contextlib.suppress(Refusal):
+        planfile.parse(data, media="text/markdown", agent="coder", ref="01-01")
+    return time.process_time() - start
 
 
 def count_accepted(say: Say) -> list[Figure]:
