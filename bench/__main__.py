@@ -45,6 +45,7 @@ from bench import (
     tabs,
     tasks,
     transcripts,
+    uplift,
     volume,
 )
 from bench.figures import QUICK, Figure, Say, Scale
@@ -88,8 +89,10 @@ BEGIN, END = "<!-- begin figures -->\n", "<!-- end figures -->\n"
 
 
 def main(argv: list[str]) -> int:
-    options = parse_arguments(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stop all child processes
+    if argv[:1] == ["uplift"]:
+        return uplift.main(argv[1:])
+    options = parse_arguments(argv)
     names = options.suite or list(SUITES)
     run = Run(names, replace(QUICK if options.quick else Scale(), against=options.against))
     try:

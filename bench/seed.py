@@ -189,14 +189,14 @@ def tokens(count: int) -> dict[str, str]:
     }
 
 
-def producer() -> str:
-    """Issue a producer's token for the first agent's project; return its secret."""
+def project_token(kind: str) -> str:
+    """Issue a token of a kind without an agent for the first agent's project; return its secret."""
     from ledger import tokens
     from ledger.journal import SYSTEM, Stamp
     from ledger.models import Agent
 
     project = Agent.objects.select_related("project").earliest("name").project
-    return tokens.issue("orchestrator", project=project, stamp=Stamp(SYSTEM))[1]
+    return tokens.issue(kind, project=project, stamp=Stamp(SYSTEM))[1]
 
 
 def instructions(count: int, state: str, *, first: int = 1, retries: int = 0) -> None:
@@ -384,7 +384,7 @@ STEPS: dict[str, Callable[..., Any]] = {
     "journal_year": journal_year,
     "agents": agents,
     "tokens": tokens,
-    "producer": producer,
+    "project_token": project_token,
     "instructions": instructions,
     "events": events,
     "instructions_with_events": instructions_with_events,

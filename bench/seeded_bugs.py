@@ -26,6 +26,7 @@ FOLDER = PROJECT / "build" / "seeded_bugs"
 PACKAGES = ("pytest==9.2.0", "coverage==7.11.3")
 DOWNLOAD_S, TESTS_S = 300, 60
 SEED = 11
+PYTEST = ("pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts=")
 TESTS_FAILED = 1  # pytest's exit code
 MOST_SECONDS = 12  # the mutations that are tried as a second bug
 FAILING = re.compile(r"^(?:FAILED|ERROR) \S+?::([^\s\[]+)", re.MULTILINE)
@@ -109,15 +110,25 @@ class Mutation:
 class SeededBug:
     """A bug, and what the tests print: at first, after an unrelated edit, and with a second bug.
 
-    `line` is the bug's line at first; `coverage` is the path of the first run's coverage file.
+    `mutation` has the bug's place at first; `coverage` is the path of the first run's coverage file.
     """
 
     library: str
-    file: str
-    function: str
-    line: int
+    mutation: Mutation
     outputs: list[str]
     coverage: str
+
+    @property
+    def file(self) -> str:
+        return self.mutation.file
+
+    @property
+    def function(self) -> str:
+        return self.mutation.function
+
+    @property
+    def line(self) -> int:
+        return self.mutation.line
 
 
 # ---- sources
@@ -256,7 +267,7 @@ def list_bugs(
             bug = try_bug(library, work, mutation, seconds, python, stored / f"{number}.gz")
             file.write_text(json.dumps(asdict(bug) if bug else None))
         if told := json.loads(file.read_text()):
-            found.append(SeededBug(**told))
+            found.append(SeededBug(**told | {"mutation": Mutation(**told["mutation"])}))
             if len(found) % 20 == 0:
                 say(f"{library.title}: {len(found)} bugs")
     return found
@@ -290,9 +301,7 @@ def try_bug(
         if second and list_failing(second) != list_failing(first):
             return SeededBug(
                 library=library.title,
-                file=mutation.file,
-                function=mutation.function,
-                line=mutation.line,
+                mutation=mutation,
                 outputs=[first, str(edited), second],
                 coverage=str(coverage),
             )
@@ -326,16 +335,10 @@ def run_tests(
         settings = work / "coverage.ini"
         settings.write_text("[run]\ndynamic_context = test_function\n")
         argv += ["coverage", "run", f"--rcfile={settings}", f"--source={library.modules}", "-m"]
-    argv += ["pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts=", library.tests]
-    env = {
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": ".:src",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONHASHSEED": "0",
-    }
+    argv += [*PYTEST, library.tests]
     try:
         ran = subprocess.run(
-            argv, cwd=work, env=env, capture_output=True, text=True, timeout=TESTS_S
+            argv, cwd=work, env=tests_env(), capture_output=True, text=True, timeout=TESTS_S
         )
         if ran.returncode != TESTS_FAILED:
             return None
@@ -347,6 +350,16 @@ def run_tests(
         for path, source in before.items():
             path.write_bytes(source)
     return ran.stdout
+
+
+def tests_env() -> dict[str, str]:
+    """Return the environment in which a library's tests run."""
+    return {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": ".:src",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+    }
 
 
 def write_coverage(work: Path, python: Path, file: Path) -> None:

@@ -33,7 +33,10 @@ WARM_UP = 50
 def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
     url = sandbox.create_migrated("tenfour_steering")
     secrets, producer = sandbox.seed(
-        url, ("agents", {"count": SESSIONS}), ("tokens", {"count": SESSIONS}), ("producer", {})
+        url,
+        ("agents", {"count": SESSIONS}),
+        ("tokens", {"count": SESSIONS}),
+        ("project_token", {"kind": "orchestrator"}),
     )[1:]
     with ExitStack() as stack:
         address, web = stack.enter_context(

@@ -167,8 +167,9 @@ CHECKS: dict[str, tuple[str, str]] = {
             where t.replaced_by_id is null group by p.id, t.ref having count(*) > 1""",
     ),
     "file of": (
-        "line {line} of its file became {ref}, which is not there",
-        f"""select p.id, p.project_id, r -> 0 as line, p.ref || ':task-' || (r ->> 3) as ref
+        "{place} of its file became {ref}, which is not there",
+        f"""select p.id, p.project_id, p.ref || ':task-' || (r ->> 3) as ref,
+                case r ->> 0 when '0' then 'a task' else 'line ' || (r ->> 0) end as place
             from ledger_event e join ledger_plan p on p.id = e.subject_id,
                 jsonb_array_elements(e.data #> '{{file,lines}}') r
             where e.kind in ({IMPORTS}) and r ->> 3 is not null and not exists (

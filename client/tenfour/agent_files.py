@@ -29,6 +29,7 @@ EVENTS = {
         "PostToolUseFailure",
         "SubagentStop",
         "Stop",
+        "StopFailure",
         "Notification",
         "SessionEnd",
     ),

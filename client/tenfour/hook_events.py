@@ -16,6 +16,7 @@ EVENTS = {
     "PostToolUseFailure",
     "SubagentStop",
     "Stop",
+    "StopFailure",
     "Notification",
     "SessionEnd",
 }

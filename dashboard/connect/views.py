@@ -55,6 +55,7 @@ HOOK_EVENTS = {
         "PostToolUseFailure",
         "SubagentStop",
         "Stop",
+        "StopFailure",
         "Notification",
         "SessionEnd",
     ),

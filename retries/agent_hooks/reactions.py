@@ -44,6 +44,8 @@ from retries.agent_hooks.sessions import (
     find_attempt,
     find_live_attempt,
     is_unused,
+    note_folder,
+    read_folder,
     renew,
     take_task,
 )
@@ -52,7 +54,10 @@ from retries.agent_hooks.shell_results import CLAUDE
 from retries.attempts import releases
 from retries.attempts.checks import Tree, make_check
 from retries.attempts.endings import SeenBy, Unknown
+from retries.attempts.evidence import find_evidence
+from retries.attempts.finishing import finish_attempt
 from retries.attempts.live_attempt import LeaseLost
+from retries.attempts.report_fields import Report
 
 MESSAGE_LENGTH = 200
 OUTPUT_LENGTH = 4000
@@ -179,8 +184,7 @@ def begin_turn(happening: Happening) -> Answer:
         stops.forget_blocks(caller)
     if local is None and is_first_turn(caller):
         report_session(happening)
-        key = folder_key(caller)
-        optional_cache.write(key, happening.event.cwd, seconds=SESSION_SECONDS)
+        note_folder(caller, happening.event.cwd)
     prompt, held = "", Answer()
     live = find_live_attempt(caller) if happening.works else None
     if live:
@@ -210,10 +214,6 @@ def note_end(notice: Notice, happening: Happening) -> None:
         check["at"] = format_timestamp(happening.now)
         progress = dict(attempt.progress or {}) | {stops.CHECK: check}
         renew(attempt, caller=caller, progress=progress, now=happening.now)
-
-
-def folder_key(caller: HookCaller) -> str:
-    return f"hook-folder:{caller.agent_id}:{caller.worker_id}"
 
 
 def background_key(caller: HookCaller, call: str) -> str:
@@ -315,11 +315,14 @@ def beat(attempt: Attempt, happening: Happening) -> None:
 
 def find_check_run(command: str, cwd: str, happening: Happening) -> ShellCommand | None:
     """Return how the check ended if the call ran it, in the folder where it belongs."""
-    event, local, caller = happening.event, happening.local, happening.caller
-    if event.tool != SHELL_TOOL or not command:
+    if happening.event.tool != SHELL_TOOL or not command:
         return None
-    base = local.folder if local else optional_cache.read(folder_key(caller))
-    return find_run(event, command, base=base or "", cwd=cwd)
+    return find_run(happening.event, command, base=find_base(happening), cwd=cwd)
+
+
+def find_base(happening: Happening) -> str:
+    """Return the folder that a check's own is relative to; empty where it is not known."""
+    return happening.local.folder if happening.local else read_folder(happening.caller)
 
 
 def has_worked(event: HookEvent) -> bool:
@@ -401,8 +404,25 @@ def end_turn(happening: Happening) -> Answer:
         usage=local.usage if local else None,
         tree=local.tree if local else None,
         can_check=local is not None,
+        folder=find_base(happening),
         now=happening.now,
     )
+
+
+def fail_turn(happening: Happening) -> Answer:
+    """Report a turn that ended at a limit of the account, or at another error with a known end.
+
+    The decision makes the agent wait, or asks a person. After any other error of the model's
+    service, the session keeps its attempt, and releases it when it ends.
+    """
+    event, caller, now = happening.event, happening.caller, happening.now
+    is_own = happening.works and not happening.is_late and not event.subagent
+    attempt = find_live_attempt(caller) if is_own else None
+    if attempt and find_evidence(event.last_message, now=now):
+        report = Report(status="failure", message=event.last_message)
+        with suppress(LeaseLost):
+            finish_attempt(attempt.id, report, caller=caller.scoped("tasks:work"), now=now)
+    return {}
 
 
 def end_session(happening: Happening) -> Answer:
@@ -453,6 +473,7 @@ RULES: dict[str, Callable[[Happening], Answer]] = {
     "PostToolUseFailure": end_tool,
     "SubagentStop": end_subagent,
     "Stop": end_turn,
+    "StopFailure": fail_turn,
     "Notification": note_attention,
     "SessionEnd": end_session,
 }

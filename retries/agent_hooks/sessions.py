@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, QuerySet
+from django.db.models import F
 
-from ledger import optional_cache
+from ledger import optional_cache, sql
 from ledger.api.parameters import find_by_id
 from ledger.errors import InvalidTransition, NotFound
 from ledger.models import Attempt, Task
@@ -35,6 +35,10 @@ LEASE_S, FIRST_LEASE_S = 1800, 300
 HEARTBEAT_EVERY = timedelta(seconds=30)
 SESSION_LENGTH = 128
 SESSION_SECONDS = 7 * 24 * 3600
+# The last condition is the index's.
+LAST_ATTEMPT = f"""select id from ledger_attempt
+where agent_id = %(agent)s and worker_id = %(worker)s and worker_id like '{SESSION}%%'
+order by id desc limit 1"""
 # The agent needs the id to ask a person, or to report that it is blocked.
 NAME = "\n\n(Your attempt is {id}. Tenfour reports it when you stop.)"
 
@@ -85,6 +89,20 @@ def read_calls(caller: HookCaller) -> int | None:
     return found if isinstance(found, int) else None
 
 
+def note_folder(caller: HookCaller, folder: str) -> None:
+    """Note the folder in which the session began, which no HTTP hook sends again."""
+    optional_cache.write(folder_key(caller), folder, seconds=SESSION_SECONDS)
+
+
+def read_folder(caller: HookCaller) -> str:
+    """Return the folder in which the session began; empty where that is not known."""
+    return str(optional_cache.read(folder_key(caller)) or "")
+
+
+def folder_key(caller: HookCaller) -> str:
+    return f"hook-folder:{caller.agent_id}:{caller.worker_id}"
+
+
 def call_key(caller: HookCaller) -> str:
     return f"hook-calls:{caller.agent_id}:{caller.worker_id}"
 
@@ -106,14 +124,9 @@ def find_attempt(caller: HookCaller) -> Attempt | None:
     """Return the session's live attempt or else its last one, with its task."""
     if not caller.worker_id:
         return None
-    rows = attempts_of(caller.agent_id, caller.worker_id)
-    return rows.select_related("task").order_by("-id").first()
-
-
-def attempts_of(agent_id: UUID, worker_id: str) -> QuerySet[Attempt]:
-    """Return the attempts of an agent's session; the second condition is the index's."""
-    rows = Attempt.objects.filter(worker_id=worker_id, worker_id__startswith=SESSION)
-    return rows.filter(agent_id=agent_id)
+    # Most calls are of sessions without one: a row of all columns takes longer to ask for.
+    found = sql.run(LAST_ATTEMPT, agent=caller.agent_id, worker=caller.worker_id)
+    return Attempt.objects.select_related("task").get(pk=found[0]["id"]) if found else None
 
 
 def find_live_attempt(caller: HookCaller) -> Attempt | None:

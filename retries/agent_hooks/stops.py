@@ -1,5 +1,6 @@
 """Decide whether an agent may stop: by its check; a retry makes it continue."""
 
+import posixpath
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -62,7 +63,7 @@ UNKNOWN = {
     Unknown.INTERRUPTED: "The check of your task was interrupted. ",
     Unknown.NOT_REPORTED: "The result of your task's check was not reported. ",
     Unknown.HIDDEN: "The exit code of your task's check was hidden by the rest of the line that "
-    "ran it. Run the check by itself. ",
+    "ran it, or the check ran in another folder. ",
 }
 UNKNOWN[Unknown.MOVED_TO_BACKGROUND] = UNKNOWN[Unknown.BACKGROUND]
 MESSAGE_LENGTH = 2000
@@ -96,6 +97,7 @@ def stop(
     usage: dict[str, Any] | None,
     tree: Tree | None,
     can_check: bool,
+    folder: str,
     now: datetime,
 ) -> Answer:
     """Return whether the agent may stop; its attempt is reported with the check's result.
@@ -126,7 +128,7 @@ def stop(
         verification = find_known_check(attempt)
         # Without Redis blocks are not counted, and nothing else would end them.
         if verification is None and not question and 0 < count_block(caller) <= MOST_BLOCKS:
-            return block(ask_for_check(check, seen))
+            return block(ask_for_check(check, seen, folder=folder))
     report = report_of(check, verification, summary=event.last_message)
     report = replace(
         report, usage=usage, checks=checks_of(verification, seen, tree=tree, now=now), tree=tree
@@ -169,10 +171,13 @@ def waits_for_background(
     return bool(running)
 
 
-def ask_for_check(check: Mapping[str, Any], seen: Mapping[str, Any] | None) -> str:
+def ask_for_check(check: Mapping[str, Any], seen: Mapping[str, Any] | None, *, folder: str) -> str:
     """Return the text for an agent that stops before its check's result is known."""
     unknown = str(seen.get("unknown") or "") if seen else ""
     why = UNKNOWN[Unknown(unknown)] if unknown else ""
+    if unknown == Unknown.HIDDEN:
+        where = posixpath.normpath(posixpath.join(folder, str(check.get("cwd") or "")))
+        why += "Run the check by itself" + (f", in {where}. " if folder else ". ")
     return f"{why}Before you stop, run the check of your task: {check['command']}"
 
 

@@ -145,7 +145,7 @@ def test_plans_that_do_not_add_up_are_named(agent: Agent) -> None:
             f"place {two.pk}: 03-01:task-2 of run 2 stands in plan 03-01, which is at run 1",
             f"place {three.pk}: 03-02:task-3 of run 1 stands in plan 03-01, which is at run 1",
             f"replaced {one.pk}: is queued though another took its place",
-            f"file of {plan.pk}: line 0 of its file became 03-01:task-3, which is not there",
+            f"file of {plan.pk}: a task of its file became 03-01:task-3, which is not there",
             f"needs of a plan {two.pk}: waits for 03-01:task-1, which another took the place of",
             f"aborted plan {one.pk}: is queued in a plan that was aborted",
             f"aborted plan {two.pk}: is blocked in a plan that was aborted",

@@ -19,7 +19,7 @@ from ledger.tasks import Change, enqueue
 from ledger.tokens import TrustedCaller
 from retries import deadletters, task_actions
 from retries.agent_hooks import stops
-from retries.agent_hooks.sessions import attempts_of
+from retries.agent_hooks.sessions import LAST_ATTEMPT
 from retries.models import Escalation
 from retries.plans import aborting, restarting
 from tests.conftest import Api
@@ -190,7 +190,9 @@ def test_a_task_without_a_check_is_done_when_the_agent_stops(agent: Agent, hook:
 def test_a_session_is_found_by_its_index(agent: Agent) -> None:
     with connection.cursor() as cursor:
         cursor.execute("set local enable_seqscan = off")
-    plan = attempts_of(agent.id, "session:s-1").order_by("-id").explain()
+        values = {"agent": agent.id, "worker": "session:s-1"}
+        cursor.execute(f"explain {LAST_ATTEMPT}", values)
+        plan = str(cursor.fetchall())
     assert "attempt_session" in plan
 
 

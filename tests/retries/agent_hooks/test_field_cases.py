@@ -229,6 +229,19 @@ def test_a_check_in_the_background_ends_as_its_own_part_of_the_line(
     assert (check["exit_code"], check["unknown"]) == end
 
 
+def test_an_agent_is_told_in_which_folder_its_check_counts(agent: Agent, hook: Hook) -> None:
+    make_task(agent)
+    hook("UserPromptSubmit", prompt="go")
+    ran(hook, "make test", cwd="/app/docs")
+    answer = hook("Stop", last_assistant_message="Passed.", cwd="/app/docs")
+    if hook.is_http:  # type: ignore[attr-defined]
+        assert "Run the check by itself, in /app. " in answer["reason"]
+        ran(hook, "cd /app && make test", cwd="/app")
+        assert hook("Stop", last_assistant_message="Passed.") == {}
+    else:
+        assert answer["tenfour"]["verify"] == {"command": "make test"}
+
+
 @pytest.mark.parametrize(
     ("line", "counts"),
     [
@@ -271,6 +284,32 @@ def test_a_turn_that_leaves_work_running_is_no_result(agent: Agent, hook: Hook) 
     assert hook("Stop", last_assistant_message="Done.", background_tasks=ended) == {}
     task.refresh_from_db()
     assert task.state == "done"
+
+
+@pytest.mark.parametrize(
+    ("message", "is_limit"),
+    [
+        ("You've hit your 5-hour limit · resets 9:06pm (UTC)", True),
+        ("API Error: Request rejected (429) · This would exceed your account's rate limit.", True),
+        ("API Error: 400 The request was not valid.", False),
+        ("", False),
+    ],
+)
+def test_a_turn_that_ends_at_a_limit_makes_the_agent_wait(
+    agent: Agent, hook: Hook, message: str, is_limit: bool
+) -> None:
+    """F07: Claude Code reports it as StopFailure, and sends no Stop."""
+    task = make_task(agent)
+    hook("UserPromptSubmit", prompt="go")
+    failed = {"error": "rate_limit", "last_assistant_message": message}
+    assert hook("StopFailure", agent_id="sub-1", **failed) == {}
+    assert Attempt.objects.get().outcome is None
+    assert hook("StopFailure", **failed) == {}
+    for found in (task, agent):
+        found.refresh_from_db()
+    assert (task.state, task.retry_count) == ("retry" if is_limit else "running", 0)
+    assert (agent.waits_until is not None) is is_limit
+    assert not is_limit or context(hook("UserPromptSubmit", prompt="Go on")) == ""
 
 
 def test_a_server_that_runs_on_does_not_hold_back_a_proven_result(agent: Agent, hook: Hook) -> None:
