@@ -104,8 +104,9 @@ def read_blocks(http: httpx2.Client, bug: SeededBug) -> list[Reading]:
     found = []
     for output, line in zip(bug.outputs, lines, strict=True):
         claim = claim_next(http)
+        # The server judges the exit code: code that fails its tests opens no breaker.
         report = {
-            "status": "failure",
+            "status": "success",
             "verification": {"command": "pytest -q", "exit_code": 1, "output": output},
         }
         post(http, f"/attempts/{claim['attempt']['id']}/result", report)

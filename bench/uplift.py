@@ -134,15 +134,18 @@ def try_agent(
     post(http, "/tasks", {"type": "repair", "title": title, "payload": payload} | limits)
     ran = {"command": command, "exit_code": 1, "output": bug.outputs[0]}
     first = claim_next(http)["attempt"]["id"]
-    post(http, f"/attempts/{first}/result", {"status": "failure", "verification": ran})
+    report_result(http, first, ran)
     claim = claim_next(http)
     id = claim["attempt"]["id"]
     run_agent(trial, claim["prompt"], work)
     checked = check(library, work, trial.python)
-    body = {"verification": {"command": command, **checked}}
-    has_passed = checked["exit_code"] == 0
-    post(http, f"/attempts/{id}/result", body | {"status": "success" if has_passed else "failure"})
-    return id, has_passed
+    report_result(http, id, {"command": command, **checked})
+    return id, checked["exit_code"] == 0
+
+
+def report_result(http: httpx2.Client, attempt: str, ran: dict[str, Any]) -> None:
+    """Report an attempt, whose tests decide whether it is a success."""
+    post(http, f"/attempts/{attempt}/result", {"status": "success", "verification": ran})
 
 
 def run_agent(trial: Trial, prompt: str, work: Path) -> None:
