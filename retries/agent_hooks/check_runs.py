@@ -19,7 +19,7 @@ READING = set(
     file find grep head jq ls nl popd printenv printf pushd pwd readlink realpath rg set sleep sort
     stat tail tee test tr tree true type uname uniq unset wait wc which whoami""".split()  # noqa: SIM905
 )
-# What of them changes files all the same.
+# The options with which they do.
 WRITING_OPTIONS = {"find": ("-delete", "-exec", "-execdir", "-ok", "-fprint"), "sort": ("-o",)}
 # Variables that change how a program prints, and not what it checks.
 HARMLESS = {"CI", "COLUMNS", "FORCE_COLOR", "LANG", "LC_ALL", "NO_COLOR", "TERM"}
@@ -36,7 +36,7 @@ def find_run(
 ) -> ShellCommand | None:
     """Return how a check ended that the shell call ran; None if the call did not run it.
 
-    The check belongs into the folder `cwd` below `base`; what is empty is not known. Its exit code
+    The check belongs in the folder `cwd` below `base`; what is empty is not known. Its exit code
     is known only if it ran there, and if nothing behind it in the line may have changed a file.
     """
     found = find_in_line(shell_line(event), command, ending_of(event).exit_code)
@@ -48,9 +48,9 @@ def find_run(
 
 def find_in_line(line: str, command: str, code: int | None) -> ShellCommand | None:
     """Return how a command ended in a line with this exit code; None if the line did not run it."""
-    own = BLANKS.sub(" ", command.strip())
-    front = BLANKS.sub(" ", line.strip()).removesuffix(own)
-    if f"{front}{own}" == BLANKS.sub(" ", line.strip()) and (not front or front.endswith("&& ")):
+    own, given = (BLANKS.sub(" ", text.strip()) for text in (command, line))
+    front = given.removesuffix(own)
+    if given.endswith(own) and (not front or front.endswith("&& ")):
         *moves, last = read_commands(f"{front}:", 0) or [ShellCommand("?")]
         if last.line == ":" and all(each.program == "cd" for each in moves):
             # Also where the check's own commands share one exit code.
@@ -86,7 +86,7 @@ def is_below(folder: str | None, cwd: str) -> bool:
 def find_folder(event: HookEvent, ran: ShellCommand) -> str | None:
     """Return the folder in which a command of the call ran; None where that is not known.
 
-    Claude Code tells the folder after the call, to which `cd` has changed.
+    Claude Code reports the folder after the call, to which `cd` has changed.
     """
     if UNKNOWN_FOLDER in ran.folders or not event.cwd:
         return None if ran.folders else event.cwd

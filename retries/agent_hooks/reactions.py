@@ -341,7 +341,8 @@ def is_due(attempt: Attempt, happening: Happening) -> bool:
 
 
 def has_written(event: HookEvent) -> bool:
-    return any(each.type == "fs_write" for each in signals_of(event))
+    # A shell line, which takes longest to read, is no signal of a changed file.
+    return event.tool != SHELL_TOOL and bool(signals_of(event))
 
 
 def note_check(command: str, ran: ShellCommand, happening: Happening) -> dict[str, Any]:

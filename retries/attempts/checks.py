@@ -111,7 +111,7 @@ def find_proof(verify: Mapping[str, Any], checks: Sequence[Check], tree: Tree | 
     return Proof(found or (proofs.get(f"{code} ") if command else None) or Proof.CLAIMED)
 
 
-# What is asked for before a task `t` is done; null where it is not set.
+# The level of evidence for a task `t`; null where it is not set.
 LEVEL_SQL = """coalesce(t.evidence,
     (select p.evidence from ledger_plan p where p.id = t.plan_id),
     (select r.evidence from retries_retrypolicy r where r.project_id = t.project_id))"""

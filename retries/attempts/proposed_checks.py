@@ -44,6 +44,6 @@ LEVEL = f"select {LEVEL_SQL} as level from ledger_task t where t.id = %(id)s"
 
 
 def read_level(task: Task) -> str | None:
-    """Return what is asked for before the task is done; None where it is not set."""
+    """Return the level of evidence for a task; None where it is not set."""
     level: str | None = sql.run(LEVEL, id=task.pk)[0]["level"]
     return level

@@ -11,8 +11,8 @@ from bench.servers import Sandbox
 from bench.uplift import Trial, describe_plan, describe_result, run
 from tests.bench.test_quick_suites import sandbox as sandbox
 
-# Mends the bug if it reads which test fails.
-MENDER = """import pathlib, sys
+# Fixes the bug if the prompt names the failing test.
+FIXER = """import pathlib, sys
 if "test_total" in sys.stdin.read():
     path = pathlib.Path("shop/cart.py")
     path.write_text(path.read_text().replace("2", "1"))
@@ -24,8 +24,8 @@ TEST = "from shop.cart import total\n\ndef test_total():\n    assert total([1]) 
 
 @pytest.mark.parametrize(
     ("agent", "has_passed"),
-    [([sys.executable, "-c", MENDER], True), (["sleep", str(10**6 + os.getpid())], False)],
-    ids=["mends", "hangs"],
+    [([sys.executable, "-c", FIXER], True), (["sleep", str(10**6 + os.getpid())], False)],
+    ids=["fixes", "hangs"],
 )
 def test_an_agent_is_run_once_for_each_bug(
     sandbox: Sandbox, tmp_path: Path, agent: list[str], has_passed: bool
