@@ -173,7 +173,9 @@ def fit_output(text: str) -> str:
     if len(text) <= OUTPUT_BYTES // 4:  # no character has more than four bytes
         return text
     size = len(text.encode(errors="replace"))
-    return text if size <= OUTPUT_BYTES else shorten(text, OUTPUT_BYTES * len(text) // size)
+    if size <= OUTPUT_BYTES:
+        return text
+    return shorten(text, OUTPUT_BYTES * len(text) // size, has_tests=True)
 
 
 def clean_values(values: dict[str, Any]) -> dict[str, Any]:

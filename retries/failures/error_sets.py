@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from retries.failures.failing_tests import FORMS, find_marked
+from retries.failures.failing_tests import FORMS, find_marked, list_failing_tests
 from retries.failures.line_scores import read_line, score_text
 from retries.failures.salience import find_echoed, rank_texts
 from retries.failures.salience_rules import (
@@ -18,13 +18,14 @@ from retries.failures.salience_rules import (
     DIAGNOSED,
     LINE_LENGTH,
     STATED,
-    SUMMARY,
     WORDED,
 )
 from retries.failures.signatures import sign
 from retries.failures.text_lines import number_lines
 
 MOST_ERRORS = 200
+# Of more failing tests than that each function counts once, up to so many.
+MOST_TESTS = 1_000
 # the lines after an error that may say where it is, or which symbol it means
 PLACE_WITHIN, SYMBOL_WITHIN, MESSAGE_WITHIN = 2, 4, 6
 # of equally good lines without a place, so many are read
@@ -54,11 +55,6 @@ POINTED = re.compile(r"\s{0,9}(?:-->|at)\s{1,3}([^\s:]{1,300}):\d{1,7}(?::\d{1,6
 SYMBOL = re.compile(r"(?:\[ERROR\])?\s{0,9}symbol:\s{1,9}(\S.*)")
 # reads at most 400 characters
 COMPILED = re.compile(r"(?:error|fatal error)\b", re.I)
-# a runner's own list of tests, with file, parameters, and message; reads at most 400 characters
-LISTED_TEST = re.compile(
-    r"^(?:FAILED|ERROR) ([^\s:]{1,300}(?:::[^\s:\[]{1,300}){1,9}(?:\[[^\n]{0,300}?\])?)"
-    r"(?: - ([^\n]{1,400}))?$"
-)
 # Numbers, addresses, and durations differ between two runs of one error, and so does a folder;
 # reads at most 400 characters
 MOVING = re.compile(r"0x[0-9a-fA-F]+|(?<![\w.])\d[\d.,:]*(?:[mnuµ]?s)?(?![\w])|(?:/[\w.+-]+){2,}/")
@@ -114,8 +110,10 @@ def read_errors(texts: tuple[str, ...], headline: str, key: str) -> ErrorSet:
     placed: dict[str, PlacedError] = {}
     for text in texts:
         lines = list_lines(text)
+        listed = {each.place.rpartition("::")[2] for each in tests.values()}
         for error in find_tests(lines, find_marked(text)):
-            tests.setdefault(error.key, error)
+            if error.place not in listed:
+                tests.setdefault(error.key, error)
         for error in find_placed(lines):
             if len(placed) < MOST_ERRORS:
                 placed.setdefault(error.key, error)
@@ -140,15 +138,14 @@ def list_lines(text: str) -> list[str]:
 
 def find_tests(lines: Sequence[str], marked: Sequence[int]) -> Iterator[PlacedError]:
     """Yield the failing tests that a runner lists, each with the first line of its message."""
-    for form in (LISTED_TEST, *FORMS):
-        found = {number: match for number in marked if (match := form.search(lines[number]))}
-        tests = [n for n, each in found.items() if score_text(each[0].strip()) != SUMMARY]
-        for number in tests[:MOST_ERRORS]:
-            match = found[number]
-            message = match[2] if form is LISTED_TEST else find_message(lines, number)
-            yield make_test(match[1].strip(), message or "")
-        if tests:
+    functions: set[str] = set()
+    for position, (number, test) in enumerate(list_failing_tests(lines, marked).items()):
+        if len(functions) == MOST_TESTS:
             return
+        if position < MOST_ERRORS or test.function not in functions:
+            message = find_message(lines, number) if test.message is None else test.message
+            yield make_test(test.name, message)
+        functions.add(test.function)
 
 
 def make_test(name: str, message: str) -> PlacedError:

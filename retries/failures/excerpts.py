@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from ledger.redaction import redacted
 from ledger.secret_forms import LONGEST_SECRET
+from retries.failures.failing_tests import find_marked, list_failing_tests
 from retries.failures.line_context import Line
 from retries.failures.line_scores import score_line
 from retries.failures.long_lines import LONG_LENGTH, break_long_lines
@@ -18,9 +19,10 @@ from retries.failures.text_lines import TextLines
 GAP_LENGTH = 40  # no mark of a cut is longer, with its line end
 # the lines that are shown around a telling line
 AROUND = (3, 8)
-# the shares of the room: for the best line, for all telling lines, with what is around them, and
-# for the start of the text
+# the shares of the room: for the best line, for all telling lines, with what is around them, for
+# the start of the text, and for the names of failing tests
 FIRST, TELLING, NEAR, START = 0.9, 0.4, 0.65, 0.15
+TESTS = 0.35
 # A longer line than an eighth of the room is cut, between these two lengths.
 SHORT_LINE, LONG_LINE = 400, 4_000
 WORDS_DROPPED = 4
@@ -30,6 +32,12 @@ PASTED_LENGTH = 4_000
 # matched at the start of lines
 MOST_CODE_LINES, MOST_MARKED_LINES = 12, 8
 CODE = re.compile(r"\s|[>|│^~+-]|E  |\d{1,7}(?: ?[|│:]|\s{2})")
+# a frame of a trace, and the line that begins a function's source; matched at the start of lines,
+# they read at most 400 characters
+FRAME = re.compile(r"[^\s:]{1,300}:\d{1,7}: in \w|\s{1,8}(?:File \"[^\"\n]{1,300}\", line|at \S)")
+FUNCTION = re.compile(r"\s{0,80}(?:async )?(?:def|func|function|fn|sub) \w")
+END_OF_SOURCE = re.compile(r"[>E] |_{3,} |(?:_ ){3,}|={3,} ")
+MOST_SOURCE_LINES = 150
 # what may be a secret where a line without spaces is cut; a run of such characters has one start
 UNBROKEN = re.compile(r"(?<![\w+/=.-])[\w+/=.-]{16,}$")
 KEY_START = "-----BEGIN "
@@ -51,6 +59,7 @@ def shorten(
     around: tuple[int, int] = AROUND,
     ranked: Sequence[Line] | None = None,
     has_pasted: bool = False,
+    has_tests: bool = False,
 ) -> str:
     """Return the text in at most `most` characters, with a mark at each cut.
 
@@ -58,9 +67,9 @@ def shorten(
     many lines of each there are at most, without noise, and shortens a text that would fit, too;
     `around` is how many lines before and after a telling one are kept; `ranked` is what
     `rank_lines` returns, if it is known. With `has_pasted` every error line among the last
-    PASTED_LENGTH characters is kept, with the code right after it. It cuts between lines and never
-    within a key's block, so that a secret stays whole and can be found; of a very long line it
-    keeps whole words.
+    PASTED_LENGTH characters is kept, with the code right after it; with `has_tests` a line for
+    each failing test. It cuts between lines and never within a key's block, so that a secret stays
+    whole and can be found; of a very long line it keeps whole words.
     """
     if len(text) <= most and not edges:
         return text
@@ -71,16 +80,18 @@ def shorten(
         if len(text) <= most:
             return text
     selection.add(telling[:1], share=FIRST)
-    used = 0.0
     if has_pasted:
         selection.add(selection.find_pasted(), share=FIRST)
-        used = selection.size / most
+    if has_tests:
+        selection.add(selection.find_tests(), share=TESTS)
+    used = selection.size / most if has_pasted or has_tests else 0.0
     selection.add(telling, share=min(TELLING + used, 1.0))
     before, after = around
     for number in telling:
         if number in selection.kept:
             near = [*range(number, number + after + 1), *selection.find_code(number)]
             near += range(number, number - before - 1, -1)
+            near += selection.find_function(selection.find_marked(number))
             selection.add(near, share=min(NEAR + used, 1.0))
     count = len(selection.lines)
     first, last = edges or (count, count)
@@ -133,10 +144,21 @@ class Selection:
         found: dict[int, None] = {}
         for number in range(first, count):
             if score_line(self.lines[number]) >= WEAK:
-                found |= dict.fromkeys(self.find_marked(number))
+                marked = self.find_marked(number)
+                found |= dict.fromkeys([*self.find_function(marked), *marked])
                 found |= dict.fromkeys([number, *self.find_code(number)])
+            elif FRAME.match(self.lines[number]):
+                found[number] = None
         # Many marks of a cut take more room than what is left out.
         return range(first, count) if 2 * len(found) > count - first else list(found)
+
+    def find_tests(self) -> Iterator[int]:
+        """Yield the numbers of the lines that name a failing test, once for each function."""
+        functions: set[str] = set()
+        for number, test in list_failing_tests(self.lines, find_marked(self.lines.text)).items():
+            if test.function not in functions:
+                functions.add(test.function)
+                yield number
 
     def find_marked(self, number: int) -> range:
         """Return the numbers of the lines from the code that a runner marks to the error after it.
@@ -151,6 +173,22 @@ class Selection:
             if not line.startswith((" ", "E")):
                 break
         return range(0)
+
+    def find_function(self, marked: range) -> Iterator[int]:
+        """Yield the number of the line that begins the function of some code that a runner marks.
+
+        >>> selection = Selection("def f():\\n    a = 1\\n>   g(a)\\nE   no", 99)
+        >>> list(selection.find_function(range(2, 3)))
+        [0]
+        """
+        first = marked.start - 1 if marked else -1
+        for number in range(first, max(first - MOST_SOURCE_LINES, -1), -1):
+            line = self.lines[number]
+            if FUNCTION.match(line):
+                yield number
+            elif not END_OF_SOURCE.match(line):
+                continue
+            return
 
     def find_code(self, number: int) -> list[int]:
         """Return the numbers of the lines of code right after an error, with an empty line before.

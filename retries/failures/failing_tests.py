@@ -1,9 +1,13 @@
-"""Find the name of the first failing test in the output of a test runner (pure)."""
+"""Find the failing tests in the output of a test runner (pure)."""
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
+from retries.failures.line_scores import score_text
 from retries.failures.own_frames import shorten_path
+from retries.failures.salience_rules import LINE_LENGTH, SUMMARY
 from retries.failures.text_lines import number_lines
 
 # what the lines below start with; others are not searched
@@ -22,6 +26,11 @@ MARKS = (
     "___ ",
     "1) ",
     "\u00d7 ",
+)
+# pytest's own list, with file, parameters, and message; reads at most 400 characters
+LISTED_TEST = re.compile(
+    r"^(?:FAILED|ERROR) ([^\s:]{1,300}(?:::[^\s:\[]{1,300}){1,9}(?:\[[^\n]{0,300}?\])?)"
+    r"(?: - ([^\n]{1,400}))?$"
 )
 # The most specific forms come first. Each has one group, the name.
 FORMS = tuple(
@@ -82,6 +91,39 @@ def find_failing_test(*texts: str) -> str:
                 if found := form.search(told):
                     return MOVING.sub("", found[1]).strip().replace("::", ".")
     return ""
+
+
+class FailingTest(NamedTuple):
+    """A failing test as its line names it, and the message there, or None for a bare name."""
+
+    name: str
+    message: str | None
+
+    @property
+    def function(self) -> str:
+        """Its name without parameters."""
+        return self.name.partition("[")[0]
+
+
+def list_failing_tests(lines: Sequence[str], marked: Sequence[int]) -> dict[int, FailingTest]:
+    """Return the failing tests that a runner lists, by the numbers of their lines.
+
+    Only the `marked` lines are read, and the first form that has any counts.
+
+    >>> lines = ["FAILED test_a.py::test_b[1] - assert 0", "FAILED (failures=1)"]
+    >>> list_failing_tests(lines, (0, 1))
+    {0: FailingTest(name='test_a.py::test_b[1]', message='assert 0')}
+    """
+    for form in (LISTED_TEST, *FORMS):
+        found = {}
+        for number in marked:
+            match = form.search(lines[number][:LINE_LENGTH])
+            if match and score_text(match[0].strip()) != SUMMARY:
+                message = match[2] or "" if form is LISTED_TEST else None
+                found[number] = FailingTest(match[1].strip(), message)
+        if found:
+            return found
+    return {}
 
 
 @lru_cache(maxsize=16)

@@ -21,13 +21,15 @@ from retries.retry_context.elements import element, one_line
 SUMMARY_LENGTH, OLDER_DETAILS_LENGTH = 500, 800
 FIX_LENGTH, GUESS_LENGTH = 1_000, 1_000
 WORD_LENGTH, COMMAND_LENGTH, PATH_LENGTH = 64, 200, 300
-MOST_FILES, MOST_SUSPECTS, MOST_TESTS_LENGTH = 50, 10, 4_000
+MOST_FILES, MOST_SUSPECTS, MOST_TESTS_LENGTH = 50, 10, 8_000
 # the lines at the start and at the end of an output that are told beside the telling ones
 NEWEST_EDGES, OLDER_EDGES = (4, 12), (0, 0)
 # the lines before and after a telling one
 NEWEST_AROUND, OLDER_AROUND = (3, 8), (1, 3)
 # An output of this length is told as it is.
 WHOLE_LENGTH, OLDER_WHOLE_LENGTH = 12_000, 200
+# A longer one is told in at most this share of its length.
+SHORTENED = 0.4
 # the shares of the room that the details of the newest failure may take; the first that fits
 SHARES = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1, 0.05)
 
@@ -162,8 +164,11 @@ def shrink_newest(newest: FailureRecord, repeats: Repeats, most: int, room: int)
 
     Details that are told whole may take all of the room, `most`, and others their part of it.
     """
-    if len(BETWEEN_TEXTS.join(newest.told)) <= min(WHOLE_LENGTH, most):
+    length = len(BETWEEN_TEXTS.join(newest.told))
+    if length <= min(WHOLE_LENGTH, most):
         yield render_failure(newest, most, repeats, is_newest=True)
+    if length > WHOLE_LENGTH:
+        room = min(room, int(length * SHORTENED))
     for share in SHARES:
         yield render_failure(newest, int(room * share), repeats, share=share, is_newest=True)
     yield render_brief(newest)

@@ -15,6 +15,7 @@ from retries.attempts.report_fields import (
     clean_report,
     digest_of,
 )
+from retries.failures.error_sets import read_errors
 from retries.failures.text_lines import TextLines
 from tests.ledger.gitleaks_rules import ALNUM, join
 
@@ -74,3 +75,15 @@ def test_no_half_of_a_secret_is_stored(shift: int) -> None:
     secret += ALNUM[:64] + join("\n-----END RSA ", "PRIVATE KEY-----\n")
     stored = clean_output("x" * shift + secret * (MIB // len(secret)))
     assert ALNUM[:20] not in stored and len(stored.encode()) <= OUTPUT_BYTES
+
+
+def test_a_stored_output_names_each_failing_test() -> None:
+    """Of 120 functions with 20 parameters each, and the messages of all in between."""
+    names = [f"t/test_a{n % 7}.py::test_{'x' * 20}_{n}" for n in range(120)]
+    rows = [f"FAILED {name}[{k}] - {'E' * 90}" for name in names for k in range(20)]
+    errors = ["E       AssertionError: assert 1 == 2"] * 2_000
+    output = "\n".join([*errors, *rows, "2400 failed in 3.1s"])
+    stored = clean_output(output)
+    assert len(output) > 4 * OUTPUT_BYTES >= 4 * len(stored.encode())
+    found = read_errors((stored,), "", "").errors.values()
+    assert {each.place.partition("[")[0] for each in found} == set(names)

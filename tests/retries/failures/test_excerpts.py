@@ -63,3 +63,26 @@ def test_the_code_that_a_runner_marks_stays_with_its_error() -> None:
     lines = [f"    step {n}" for n in range(900)] + [code, "E       assert [5] == [3]"]
     text = "\n".join([*lines, *(f"    later {n}" for n in range(60))])
     assert code in shorten(text, 2_000, edges=(0, 0), around=(0, 0), has_pasted=True)
+
+
+@pytest.mark.parametrize("has_pasted", [False, True])
+def test_the_line_that_begins_the_marked_function_stays(has_pasted: bool) -> None:
+    entry = [f"    def parse(self{n}):" for n in (1, 2)]
+    entry.insert(1, "_" * 30 + " test_other " + "_" * 30)
+    entry += [f"        step {n}" for n in range(40)] + [">       run()", "E       KeyError: 'a'"]
+    lines = [f"copied {n}" for n in range(900)] + entry + [f"copied {n}" for n in range(200)]
+    short = shorten("\n".join(lines), 2_000, edges=(0, 0), around=(0, 0), has_pasted=has_pasted)
+    assert "def parse(self2):" in short and "def parse(self1):" not in short
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "src/tools/read.py:31: in read_all",
+        '  File "read.py", line 3, in f',
+        "    at read (a.js:3:1)",
+    ],
+)
+def test_the_frames_that_a_paste_shows_stay(frame: str) -> None:
+    lines = [f"copied {n}" for n in range(900)] + [frame, *["copied"] * 90, CAUSE]
+    assert frame in shorten("\n".join(lines), 3_000, edges=(0, 0), around=(0, 0), has_pasted=True)

@@ -115,3 +115,23 @@ def test_noise_at_the_edges_is_left_out() -> None:
     # The lines around the error stay.
     assert sum("Downloading" in line for line in lines) <= 3 + 8 and len(output) > 12_000
     assert any("error: no member" in line for line in lines)
+
+
+def test_a_longer_output_is_told_in_less_than_half() -> None:
+    for count in (100, 160, 400):
+        output = build_output([part for error in ERRORS for part in [(error, 1)] * (count // 4)])
+        block = render_retry_context(
+            History(failures=[failed(1, details=output)]), attempt=2, max_attempts=9
+        )
+        assert len(output) > 12_000 and len(block) < len(output) / 2 + 500
+
+
+def test_all_failing_tests_of_a_longer_output_are_named() -> None:
+    names = [f"test_case_{n}" for n in range(250)]
+    rows = [f"FAILED t/test_a.py::{name}[{k}] - assert 1" for name in names for k in (1, 2)]
+    output = "\n".join(rows + ["E       assert 1 == 2"] * 900)
+    block = render_retry_context(
+        History(failures=[failed(1, details=output)]), attempt=2, max_attempts=9
+    )
+    told = ElementTree.fromstring(block).findtext("*/*/failing_tests") or ""
+    assert told == f"t/test_a.py: {', '.join(names)}"
