@@ -23,6 +23,8 @@ AROUND = (3, 8)
 # the start of the text, and for the names of failing tests
 FIRST, TELLING, NEAR, START = 0.9, 0.4, 0.65, 0.15
 TESTS = 0.35
+# Runners list the failing tests at the end: so many characters, and so many lines, are searched.
+TESTS_WITHIN, MOST_MARKED = 1024 * 1024, 10_000
 # A longer line than an eighth of the room is cut, between these two lengths.
 SHORT_LINE, LONG_LINE = 400, 4_000
 WORDS_DROPPED = 4
@@ -154,8 +156,12 @@ class Selection:
 
     def find_tests(self) -> Iterator[int]:
         """Yield the numbers of the lines that name a failing test, once for each function."""
+        text = self.lines.text
+        first = self.lines.number_at(max(len(text) - TESTS_WITHIN, 0))
+        marked = find_marked(text[self.lines.start_of(first) :])[-MOST_MARKED:]
+        numbers = [first + number for number in marked]
         functions: set[str] = set()
-        for number, test in list_failing_tests(self.lines, find_marked(self.lines.text)).items():
+        for number, test in list_failing_tests(self.lines, numbers).items():
             if test.function not in functions:
                 functions.add(test.function)
                 yield number

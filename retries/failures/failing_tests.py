@@ -114,10 +114,11 @@ def list_failing_tests(lines: Sequence[str], marked: Sequence[int]) -> dict[int,
     >>> list_failing_tests(lines, (0, 1))
     {0: FailingTest(name='test_a.py::test_b[1]', message='assert 0')}
     """
+    read = [(number, lines[number][:LINE_LENGTH]) for number in marked]
     for form in (LISTED_TEST, *FORMS):
         found = {}
-        for number in marked:
-            match = form.search(lines[number][:LINE_LENGTH])
+        for number, line in read:
+            match = form.match(line)
             if match and score_text(match[0].strip()) != SUMMARY:
                 message = match[2] or "" if form is LISTED_TEST else None
                 found[number] = FailingTest(match[1].strip(), message)
