@@ -79,7 +79,8 @@ def measure_contexts(cases: list[Case], say: Say) -> list[Figure]:
     lost = sum(each["lost"] for each in sizes)
     figures.append(Figure("telling lines lost in contexts", [lost], "", at_most(0)))
     if baseline:
-        figures.append(Figure("context, share of the baseline", [total / old], "", at_most(0.6)))
+        # without a target: an output up to 12,000 characters has no cut by rule
+        figures.append(Figure("context, share of the baseline", [total / old], ""))
     return figures
 
 
