@@ -26,6 +26,7 @@ from bench import (
     failures,
     frames,
     hooks,
+    house,
     http,
     idle_check,
     notifications,
@@ -83,6 +84,7 @@ SUITES: dict[str, Callable[[Sandbox, Scale, Say], list[Figure]]] = {
     "sessions": sessions.run,
     "transcripts": transcripts.run,
     "notifications": notifications.run,
+    "house": house.run,
 }
 REPORT = PROJECT / "docs" / "performance.md"
 BEGIN, END = "<!-- begin figures -->\n", "<!-- end figures -->\n"
