@@ -3,9 +3,9 @@ ARG PYTHON=3.12
 
 FROM python:${PYTHON}-slim AS packages
 WORKDIR /build
-COPY requirements.lock .
+COPY requirements/server.lock requirements/
 RUN python -m venv /opt/venv \
-    && /opt/venv/bin/pip install --no-cache-dir --no-compile --require-hashes -r requirements.lock \
+    && /opt/venv/bin/pip install --no-cache-dir --no-compile --require-hashes -r requirements/server.lock \
     && /opt/venv/bin/pip uninstall --yes pip
 # Nothing uses other languages, Redoc, and the maps of scripts, which are a tenth of the image.
 RUN find /opt/venv -path '*/locale/*' -type d -not -path '*/locale/en*' -prune -exec rm -rf {} + \

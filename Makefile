@@ -15,28 +15,28 @@ help: ## show this list
 # With bytecode, a process that ended is back sooner.
 up: export PYTHONDONTWRITEBYTECODE :=
 up: ## start everything in this terminal: Postgres, Redis, web, worker, clock
-	@$(some-python) -m config.local.install requirements-embedded.lock
+	@$(some-python) -m config.local.install requirements/embedded.lock
 	@exec $(python) -m config.local.up --with-parent
 
 demo: ## run unreliable agents against the running Tenfour, until Ctrl-C
-	@$(some-python) -m config.local.install requirements-embedded.lock
+	@$(some-python) -m config.local.install requirements/embedded.lock
 	@$(python) manage.py demo
 
 # Without bytecode every run would compile all tests and the programs that they start.
 test: export PYTHONDONTWRITEBYTECODE :=
 test: ## run all tests, two processes per core; ARGS="-k acknowledged" picks some
-	@$(some-python) -m config.local.install tests/requirements.lock
+	@$(some-python) -m config.local.install requirements/tests.lock
 	@$(python) -m pytest -n auto --dist worksteal $(ARGS)
 
 agents-latest: export PYTHONDONTWRITEBYTECODE :=
 agents-latest: ## run the tests of hooks and MCP with the newest Claude Code and Codex that there are
-	@$(some-python) -m config.local.install tests/requirements.lock
+	@$(some-python) -m config.local.install requirements/tests.lock
 	@$(python) -m tests.agents.latest $(ARGS)
 
 build-docs := NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet --strict --config-file docs_site/mkdocs.yml
 
 check: ## format, lint, templates, import direction, docs, types, migrations, deployment
-	@$(some-python) -m config.local.install tests/requirements.lock
+	@$(some-python) -m config.local.install requirements/tests.lock
 	@$(MAKE) --no-print-directory --jobs=2 check-types check-files check-deployment
 
 with-servers := $(python) -m tests.services --
@@ -59,12 +59,12 @@ check-deployment:
 		$(python) manage.py check --deploy --fail-level WARNING
 
 docs: ## draw the modules, and build the docs as a site in site/
-	@$(some-python) -m config.local.install tests/requirements.lock
+	@$(some-python) -m config.local.install requirements/tests.lock
 	$(python) -m docs_site.architecture
 	$(build-docs)
 
 openapi: ## regenerate docs/openapi.json
-	@$(some-python) -m config.local.install tests/requirements.lock
+	@$(some-python) -m config.local.install requirements/tests.lock
 	$(python) -m tests.services -- $(python) manage.py export_openapi_schema \
 		--api config.api.api --indent 1 --sorted --output docs/openapi.json
 
@@ -72,13 +72,13 @@ compile := .venv/bin/uv pip compile --quiet --upgrade --universal --python-versi
 	--generate-hashes --no-emit-index-url --no-header
 
 lock: ## update all lists of pinned packages
-	@$(some-python) -m config.local.install tests/requirements.lock
-	$(compile) pyproject.toml -o requirements.lock
-	$(compile) pyproject.toml --extra embedded -o requirements-embedded.lock
-	$(compile) pyproject.toml --extra embedded --extra llm -o requirements-llm.lock
-	$(compile) pyproject.toml --extra embedded --extra otel -o requirements-otel.lock
-	$(compile) pyproject.toml --extra embedded --extra dev -o tests/requirements.lock
-	echo uv | $(compile) - -o requirements-uv.lock
+	@$(some-python) -m config.local.install requirements/tests.lock
+	$(compile) pyproject.toml -o requirements/server.lock
+	$(compile) pyproject.toml --extra embedded -o requirements/embedded.lock
+	$(compile) pyproject.toml --extra embedded --extra llm -o requirements/llm.lock
+	$(compile) pyproject.toml --extra embedded --extra otel -o requirements/otel.lock
+	$(compile) pyproject.toml --extra embedded --extra dev -o requirements/tests.lock
+	echo uv | $(compile) - -o requirements/uv.lock
 
 clean: ## remove all data, the virtual environment and every cache; refuses while Tenfour runs
 	@$(some-python) -B -m config.local.up --clean

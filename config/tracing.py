@@ -57,7 +57,7 @@ def install() -> None:
     except ImportError as error:
         raise ImproperlyConfigured(
             "OTEL_EXPORTER_OTLP_ENDPOINT is set, but OpenTelemetry is not installed. Install "
-            "requirements-otel.lock, or unset the variable."
+            "requirements/otel.lock, or unset the variable."
         ) from error
     spans.tracer = Exporter()
 

@@ -120,7 +120,7 @@ def start_redis() -> None:
 
 def template_digest() -> str:
     """Return a name for everything that decides what a migrated cluster holds."""
-    pinned = PROJECT / "tests" / "requirements.lock"  # Django's migrations, Postgres' version
+    pinned = PROJECT / "requirements" / "tests.lock"  # Django's migrations, Postgres' version
     code = [Path(__file__), Path(embedded.__file__)]
     migrations = sorted(PROJECT.glob("*/migrations/*.py"))
     digest = hashlib.sha256()

@@ -68,7 +68,7 @@ def package_folder(package: str) -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise Refused(
             f"{package} is not installed. 'make up' and 'make test' install what is missing; "
-            "so does: python3 -m config.local.install requirements-embedded.lock"
+            "so does: python3 -m config.local.install requirements/embedded.lock"
         )
     return Path(spec.submodule_search_locations[0])
 

@@ -21,9 +21,9 @@ VENV = PROJECT / ".venv"
 PYTHON = VENV / "bin" / "python"
 UV = VENV / "bin" / "uv"
 NOTE = VENV / "installed.json"
-RUNTIME = "requirements.lock"
-EMBEDDED = "requirements-embedded.lock"
-INSTALLER = "requirements-uv.lock"
+RUNTIME = "requirements/server.lock"
+EMBEDDED = "requirements/embedded.lock"
+INSTALLER = "requirements/uv.lock"
 CLIENT = "client/pyproject.toml"
 # The client's folder becomes a path entry. The default, an import hook, is asked after all paths:
 # a clone in a folder named tenfour would hide the package from scripts beside that folder.

@@ -14,8 +14,13 @@ from typing import Any
 
 from config.local.places import PROJECT
 
-# of the server alone, with the servers of `make up`, and with each extra
-LOCKS = sorted(path.name for path in PROJECT.glob("requirements*.lock"))
+# of the server alone, with the servers of `make up`, and with each extra; the tests' own packages
+# are installed nowhere else
+LOCKS = sorted(
+    f"requirements/{path.name}"
+    for path in PROJECT.glob("requirements/*.lock")
+    if path.name != "tests.lock"
+)
 BUILD = PROJECT / "build"
 AUDIT = ["--no-deps", "--disable-pip", "--progress-spinner", "off", "--format", "json"]
 
@@ -29,7 +34,7 @@ def run_tool(name: str, *argv: str) -> subprocess.CompletedProcess[str]:
 def write_bill_of_materials(lock: str) -> Path:
     """Write the packages of a lock with versions and hashes; return the file."""
     BUILD.mkdir(parents=True, exist_ok=True)
-    path = BUILD / lock.replace("requirements", "sbom").replace(".lock", ".json")
+    path = BUILD / f"sbom-{Path(lock).stem}.json"
     options = ["--pyproject", "pyproject.toml", "--output-reproducible", "-o", str(path)]
     done = run_tool("cyclonedx-py", "requirements", lock, *options)
     if done.returncode:

@@ -76,7 +76,7 @@ class ChatModel:
             self._http = import_module("httpx2")
         except ImportError as error:
             raise ModelFailed(
-                "The package openai is not installed: install the list requirements-llm.lock."
+                "The package openai is not installed: install the list requirements/llm.lock."
             ) from error
         self.url = url.rstrip("/")
         self.model = model

@@ -100,12 +100,14 @@ class Podman:
         archive.unlink()
 
     def provide_packages(self, base: str) -> Path:
-        """Return a folder with the wheels of requirements.lock and a configuration that uses it.
+        """Return a folder with the wheels of the server's lock and a configuration that uses it.
 
         pip outside of the build knows this machine's index, its certificates, and its cache.
         """
         # A wheel that only other systems need does no harm; the build's Python decides.
-        text = re.sub(r" ; .* \\$", r" \\", (ROOT / "requirements.lock").read_text(), flags=re.M)
+        text = re.sub(
+            r" ; .* \\$", r" \\", (ROOT / "requirements/server.lock").read_text(), flags=re.M
+        )
         version = self.run("run", "--rm", *OPTIONS, base, "python", "-c", PRINT_VERSION)
         folder = CACHE / f"packages-{version}-{sha256(text.encode()).hexdigest()[:12]}"
         if not folder.exists():

@@ -14,7 +14,7 @@ import pytest
 from config.local import install
 from tests.waiting import PATIENCE_S
 
-TESTS = "tests/requirements.lock"
+TESTS = "requirements/tests.lock"
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(install, "PROJECT", tmp_path)
     monkeypatch.setattr(install, "NOTE", tmp_path / "installed.json")
     monkeypatch.setattr(install, "VENV", Path(sys.prefix))
-    for folder in ("tests", "client"):
+    for folder in ("requirements", "client"):
         (tmp_path / folder).mkdir()
     (tmp_path / install.CLIENT).write_text("[project]\n")
     (tmp_path / install.RUNTIME).write_text(
@@ -82,7 +82,7 @@ def test_a_folder_that_was_moved_is_installed_again(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed(install.RUNTIME)
-    monkeypatch.setattr(install, "PROJECT", project / "tests" / "..")
+    monkeypatch.setattr(install, "PROJECT", project / "client" / "..")
     assert not install.is_current(install.RUNTIME)
 
 
@@ -98,9 +98,8 @@ def test_a_client_that_was_installed_in_another_way_is_installed_again() -> None
 def clone(tmp_path: Path) -> Path:
     """A clone in a folder named tenfour, with a virtual environment in which nothing is noted."""
     clone = tmp_path / "code" / "tenfour"
-    for folder in ("client", "config/local"):
+    for folder in ("client", "config/local", "requirements"):
         shutil.copytree(install.PROJECT / folder, clone / folder)
-    shutil.copy(install.PROJECT / install.INSTALLER, clone)
     venv.create(clone / ".venv", with_pip=False)
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(clone / ".venv")}))
     for name in ("pip*", "setuptools*", "_distutils_hack"):

@@ -60,19 +60,18 @@ def test_each_lock_has_a_list_of_its_packages_with_their_hashes(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(supply_chain, "BUILD", tmp_path)
-    for lock in ("requirements.lock", "requirements-llm.lock", "requirements-uv.lock"):
+    for lock in ("requirements/server.lock", "requirements/llm.lock", "requirements/uv.lock"):
         written = write_bill_of_materials(lock)
         packages = {each["name"]: each for each in json.loads(written.read_text())["components"]}
         assert pinned_in(lock) == packages.keys()
         assert all(each["externalReferences"][0]["hashes"] for each in packages.values())
     named = {path.name for path in tmp_path.iterdir()}
-    assert named == {"sbom.json", "sbom-llm.json", "sbom-uv.json"}
+    assert named == {"sbom-server.json", "sbom-llm.json", "sbom-uv.json"}
 
 
 def test_every_lock_of_the_makefile_is_checked() -> None:
-    """The tests' own packages are installed nowhere else."""
-    named = set(re.findall(r"(?<![/\w])requirements[\w-]*\.lock", (ROOT / "Makefile").read_text()))
-    assert named - set(LOCKS) == set() and len(named) >= 5
+    named = set(re.findall(r"requirements/[\w-]+\.lock", (ROOT / "Makefile").read_text()))
+    assert named - set(LOCKS) == {"requirements/tests.lock"} and len(named) == len(LOCKS) + 1
 
 
 def test_advisory_fails_the_check_and_missing_advisories_are_reported(
@@ -86,6 +85,6 @@ def test_advisory_fails_the_check_and_missing_advisories_are_reported(
     assert all(each.endswith("GHSA-0000-test, fixed in 999.0") for each in advisories)
 
     monkeypatch.setattr(supply_chain, "BUILD", tmp_path)
-    monkeypatch.setattr(supply_chain, "LOCKS", ["requirements-uv.lock"])
+    monkeypatch.setattr(supply_chain, "LOCKS", ["requirements/uv.lock"])
     assert supply_chain.main(*service) == 0  # nothing listens there any more
     assert "The advisories were not read in full" in capsys.readouterr().err
