@@ -20,7 +20,7 @@ def main(name: str, path: str) -> None:
     django.setup()
     from django.core.handlers.wsgi import WSGIHandler
 
-    from config.frame_memory import in_one_block
+    from config.requests.frame_memory import in_one_block
 
     pages = WSGIHandler()
     getters = [build_getter(name, pages), build_getter(name, in_one_block(pages))]

@@ -16,11 +16,16 @@ from ninja.parser import Parser
 from pydantic import BaseModel
 
 from config import __version__
-from config.database_errors import describe, is_disk_full
-from config.introduction import INTRODUCTION
-from config.json_bodies import clean_body, convert_yaml, parse_body
-from config.openapi import complete_schema, scopes_of
-from config.problems import STATUS, count_auth_failure, problem_response, refusal_response
+from config.api_document.introduction import INTRODUCTION
+from config.api_document.openapi import complete_schema, scopes_of
+from config.api_document.problems import (
+    STATUS,
+    count_auth_failure,
+    problem_response,
+    refusal_response,
+)
+from config.postgres.database_errors import describe, is_disk_full
+from config.requests.json_bodies import clean_body, convert_yaml, parse_body
 from ledger import auth_failures
 from ledger.api import agents, events, instructions, me, standing_instructions, stats, tokens
 from ledger.api.cursors import BadCursor

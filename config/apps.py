@@ -6,8 +6,8 @@ from typing import Any
 from django.apps import AppConfig
 from django.core.checks import Warning, register
 
-from config import templates
 from config.environment import unknown_variables
+from config.rendering import templates
 
 
 class ConfigConfig(AppConfig):

@@ -19,7 +19,8 @@ from celery.signals import (
 from django.conf import settings
 from kombu import Exchange, Queue
 
-from config import expired_jobs, heartbeat
+from config import heartbeat
+from config.background import expired_jobs
 from config.environment import unknown_variables
 
 logger = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ M_ARENA_MAX, ARENAS = -8, 2
 app = Celery("tenfour")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(related_name="jobs")
-app.Beat = app.subclass_with_self("config.clock:Clock")  # type: ignore[misc, arg-type]
+app.Beat = app.subclass_with_self("config.background.clock:Clock")  # type: ignore[misc, arg-type]
 
 # A worker without -Q takes jobs from all queues. Each has an exchange of its own: with the default
 # one, every job would reach all of them.
@@ -134,7 +135,9 @@ def share_arenas(**_: Any) -> None:
 
 @worker_init.connect
 def survive_lost_broker(**_: Any) -> None:
-    from config import broker  # loads the transport, which other processes may never need
+    from config.background import (
+        broker,  # loads the transport, which other processes may never need
+    )
 
     broker.install()
 

@@ -14,7 +14,8 @@ from django.core.exceptions import ImproperlyConfigured
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from config import __version__, replica_settings, single_sign_on, tracing
+from config import __version__, single_sign_on, tracing
+from config.postgres import replica_settings
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(os.environ.get("TENFOUR_DATA") or BASE_DIR / ".tenfour").resolve()
@@ -188,7 +189,7 @@ SESSION_COOKIE_HTTPONLY = True
 # Own names, so that another Django site on the same host does not overwrite them.
 SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "tenfour_session", "tenfour_csrf"
 AUTHENTICATION_BACKENDS = ["dashboard.access.People"]
-SESSION_ENGINE = "config.browser_sessions"  # polls ask for sessions all the time
+SESSION_ENGINE = "config.requests.browser_sessions"  # polls ask for sessions all the time
 SECURE_SSL_REDIRECT = SECURE
 SECURE_SSL_HOST = _public.netloc if SECURE else None
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
@@ -215,34 +216,36 @@ INSTALLED_APPS = [
     "ninja",
 ]
 MIDDLEWARE = [
-    "config.request_metrics.RequestMetrics",
-    "config.middleware.RequestId",
-    "config.middleware.ClientAddress",
-    "config.middleware.ContentSecurityPolicy",
-    "config.middleware.UnreadBodies",
-    "config.middleware.ApiProblems",
-    "config.middleware.Utf8Only",
+    "config.monitoring.request_metrics.RequestMetrics",
+    "config.requests.middleware.RequestId",
+    "config.requests.middleware.ClientAddress",
+    "config.requests.middleware.ContentSecurityPolicy",
+    "config.requests.middleware.UnreadBodies",
+    "config.requests.middleware.ApiProblems",
+    "config.requests.middleware.Utf8Only",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     # No secret can be read from the size of a compressed page (BREACH): Django masks CSRF tokens,
     # each response gets random padding, and a page that shows a token is shown once.
     "django.middleware.gzip.GZipMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "config.middleware.HostNames",
+    "config.requests.middleware.HostNames",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "config.session_signatures.SessionSignatures",
+    "config.requests.session_signatures.SessionSignatures",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "config.middleware.PageProblems",
-    "config.middleware.RedisAway",
+    "config.requests.middleware.PageProblems",
+    "config.requests.middleware.RedisAway",
 ]
 if TENFOUR["OIDC_ISSUER"] or TESTING:
     INSTALLED_APPS += single_sign_on.APPS
     MIDDLEWARE += single_sign_on.MIDDLEWARE
 if tracing.is_configured():
-    MIDDLEWARE.insert(MIDDLEWARE.index("config.middleware.RequestId") + 1, tracing.MIDDLEWARE)
+    MIDDLEWARE.insert(
+        MIDDLEWARE.index("config.requests.middleware.RequestId") + 1, tracing.MIDDLEWARE
+    )
     tracing.install()
 # Bearer calls under /v1 need none of the browser's middleware: see config/wsgi.py.
 API_MIDDLEWARE = MIDDLEWARE[: MIDDLEWARE.index("whitenoise.middleware.WhiteNoiseMiddleware")]
@@ -370,7 +373,7 @@ STORAGES = {
     "staticfiles": {
         "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
         if TESTING
-        else "config.staticfiles.GzippedManifest"
+        else "config.rendering.staticfiles.GzippedManifest"
     },
 }
 WHITENOISE_USE_FINDERS = TESTING
@@ -385,7 +388,7 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "lines": {"()": "config.logs.formatter", "as_json": LOG_JSON},
+        "lines": {"()": "config.monitoring.logs.formatter", "as_json": LOG_JSON},
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
     "root": {"handlers": ["stderr"], "level": os.environ.get("TENFOUR_LOG_LEVEL", "INFO")},
@@ -397,7 +400,7 @@ LOGGING = {
         "celery.beat": {"handlers": [], "level": "WARNING"},  # it tells of every tick
         "celery.app.trace": {"handlers": [], "level": "WARNING"},
         "celery.worker.strategy": {"handlers": [], "level": "WARNING"},
-        # It calls each expired job revoked; config/expired_jobs.py counts them.
+        # It calls each expired job revoked; config/background/expired_jobs.py counts them.
         "celery.worker.request": {"handlers": [], "level": "WARNING"},
     },
 }

@@ -6,11 +6,11 @@ from django.contrib import admin
 from django.contrib.auth.decorators import login_required
 from django.urls import include, path
 
-from config import health, metrics
 from config.api import api
+from config.api_document.guide import guide, llms_txt
 from config.client_wheel import client_wheel, wheel_name
-from config.guide import guide, llms_txt
 from config.mcp.endpoint import mcp
+from config.monitoring import health, metrics
 
 admin.site.site_header = admin.site.site_title = "Tenfour"
 # Sign-ins to the admin go through the sign-in page, which is throttled.

@@ -34,7 +34,7 @@ from config.local import listeners
 from config.local.commands import die_with
 from config.local.listeners import BACKLOG
 from config.local.places import PROJECT, url_of
-from config.web_threads import RECEIVERS, WebThreads
+from config.requests.web_threads import RECEIVERS, WebThreads
 
 WORKERS = int(os.environ.get("TENFOUR_WEB_WORKERS") or 2)
 THREADS = int(os.environ.get("TENFOUR_WEB_THREADS") or 8)

@@ -13,12 +13,12 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.http import HttpResponse
 from django.template.loader import get_template
 
-from config.browser_sessions import SessionStore
-from config.content_types import read_content_type
-from config.database_errors import OUTAGES
-from config.frame_memory import in_one_block
-from config.session_signatures import renew_signature
-from config.web_threads import PERSON, UNREAD, BodyNotRead, takes_tokens
+from config.postgres.database_errors import OUTAGES
+from config.requests.browser_sessions import SessionStore
+from config.requests.content_types import read_content_type
+from config.requests.frame_memory import in_one_block
+from config.requests.session_signatures import renew_signature
+from config.requests.web_threads import PERSON, UNREAD, BodyNotRead, takes_tokens
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup(set_prefix=False)

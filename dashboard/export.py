@@ -25,7 +25,8 @@ from ledger.databases import REPLICA, source
 logger = logging.getLogger(__name__)
 
 CHUNK = 500  # rows that are read and sent at once
-# The web server reads more than this before it sends the first byte: see `config.web_threads`.
+# The web server reads more than this before it sends the first byte: see
+# `config.requests.web_threads`.
 UNSENT = 4 * 1024 * 1024
 INCOMPLETE = "This file is incomplete: an error ended the export. Export the list again."
 MEDIA = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson; charset=utf-8"}

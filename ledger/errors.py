@@ -1,7 +1,8 @@
 """Define the base class of expected errors, and the errors that several modules raise (pure).
 
 Other errors are defined beside the functions that raise them. An error's docstring is the title
-that people read and `code` is the name that programs match; `config/problems.py` adds the status.
+that people read and `code` is the name that programs match; `config/api_document/problems.py` adds
+the status.
 """
 
 from typing import Any

@@ -1,4 +1,7 @@
-"""Counters that each process keeps for itself; `config.metrics` adds up those of all processes."""
+"""Counters that each process keeps for itself.
+
+`config.monitoring.metrics` adds up those of all processes.
+"""
 
 from uuid import UUID
 
@@ -31,7 +34,7 @@ PAGE_READS = Counter(
 )
 CLAIMS = Counter("tenfour_claims", "Claims by result.", ["result"], registry=REGISTRY)
 HEARTBEATS = Counter(
-    # `config.metrics` names the agents by these ids
+    # `config.monitoring.metrics` names the agents by these ids
     "tenfour_heartbeats",
     "Heartbeats of attempts.",
     ["agent"],

@@ -16,7 +16,7 @@ from ledger.tokens import Bearer, ScopeMissing, TokenMissing
 
 
 class Request(HttpRequest):
-    """A request that `config.middleware` has given an id and a way to answer refusals."""
+    """A request that `config.requests.middleware` has given an id and a way to answer refusals."""
 
     id: str
     refusal_response: Callable[[Refusal], HttpResponse]
@@ -56,7 +56,7 @@ class BearerAuth(HttpBearer):
 
     def authenticate(self, request: HttpRequest, token: str) -> Any:
         bearer = self.bearer(request, token)
-        if "tenfour.unread" in request.META:  # set by config.web_threads
+        if "tenfour.unread" in request.META:  # set by config.requests.web_threads
             tokens.fetch_principal(bearer, now=timezone.now())
             request.META["tenfour.token_checked"] = True
         return bearer

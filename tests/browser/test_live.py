@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from django.contrib.sessions.models import Session
 from playwright.sync_api import Route, expect
 
-from config.browser_sessions import SessionStore
+from config.requests.browser_sessions import SessionStore
 from ledger import instructions
 from ledger.models import Agent
 from tests.browser.conftest import Visitor

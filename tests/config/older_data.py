@@ -20,7 +20,7 @@ from django.db import connection  # noqa: E402
 from django.test import Client, override_settings  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
-from config.data_version import record_digests  # noqa: E402
+from config.postgres.data_version import record_digests  # noqa: E402
 from ledger.audit import audit  # noqa: E402
 from ledger.states import InstructionState, TaskState  # noqa: E402
 from tests.dashboard.worked import make_plan, make_task  # noqa: E402

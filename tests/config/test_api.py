@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from config.problems import STATUS, problem_kinds, subclasses_of
+from config.api_document.problems import STATUS, problem_kinds, subclasses_of
 from config.urls import FREQUENT, urlpatterns
 from ledger.errors import Refusal
 from tests.conftest import Api

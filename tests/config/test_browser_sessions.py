@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from config.browser_sessions import SessionStore
+from config.requests.browser_sessions import SessionStore
 from ledger.models import SignIn
 from ledger.people import browsers
 

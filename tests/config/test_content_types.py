@@ -4,7 +4,7 @@ from io import BytesIO
 
 import pytest
 
-from config.content_types import read_content_type
+from config.requests.content_types import read_content_type
 from config.wsgi import application
 
 CODECS = ("base64", "idna", "undefined", "unicode_escape", "utf-7", "utf-16", "latin-1", "no such")

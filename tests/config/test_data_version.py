@@ -15,9 +15,9 @@ from django.db import connection
 from django.db.models.signals import pre_migrate
 from django.test.utils import CaptureQueriesContext
 
-from config.data_version import migration_digests
 from config.local.places import PROJECT
 from config.management.commands.migrate import LOCK
+from config.postgres.data_version import migration_digests
 from ledger.states import InstructionState, TaskState
 from tests.config.web_processes import ending
 from tests.waiting import PATIENCE_S

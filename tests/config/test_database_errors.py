@@ -10,8 +10,8 @@ from django.db.transaction import atomic
 from django.test import RequestFactory
 
 from config.api import on_database_error, on_unexpected_error
-from config.database_errors import describe
-from config.logs import formatter
+from config.monitoring.logs import formatter
+from config.postgres.database_errors import describe
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from config import expired_jobs
+from config.background import expired_jobs
 from config.celery import CLOCK, app
 from ledger.models import ClockRun
 from tests.celery_processes import WORKER, run_celery
@@ -47,7 +47,7 @@ def test_a_clock_that_is_ahead_is_named(
     """OPS-3: such a worker drops jobs that have just been sent."""
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() + 120)
-    with caplog.at_level(logging.INFO, logger="config.expired_jobs"):
+    with caplog.at_level(logging.INFO, logger="config.background.expired_jobs"):
         expired_jobs.log_count(7)
     [record] = caplog.records
     assert record.levelname == "WARNING"

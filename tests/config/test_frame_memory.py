@@ -4,7 +4,7 @@ import resource
 from collections.abc import Callable
 from functools import partial
 
-from config.frame_memory import in_one_block
+from config.requests.frame_memory import in_one_block
 
 CALLS = 500
 DEPTHS = range(150)
@@ -30,7 +30,9 @@ def call_below(depth: int, function: Callable[[], int]) -> int:
 def test_no_depth_asks_the_system_for_memory_on_each_call() -> None:
     plain = [call_below(depth, partial(render, {}, None)) for depth in DEPTHS]
     one_block = [call_below(depth, partial(in_one_block(render), {}, None)) for depth in DEPTHS]
-    assert max(plain) >= CALLS, "CPython keeps its blocks now: config/frame_memory.py can go"
+    assert max(plain) >= CALLS, (
+        "CPython keeps its blocks now: config/requests/frame_memory.py can go"
+    )
     assert max(one_block) < CALLS // 2
 
 

@@ -12,8 +12,8 @@ from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
-from config import health
 from config.celery import CLOCK
+from config.monitoring import health
 from ledger import journal_months
 from ledger.models import Agent, ClockRun
 from ledger.states import InstructionState

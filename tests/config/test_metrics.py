@@ -10,7 +10,7 @@ from django.utils import timezone
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from config.metrics import TOP_AGENTS
+from config.monitoring.metrics import TOP_AGENTS
 from ledger import process_counters
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Breaker, Task

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from openapi_spec_validator import validate
 
-from config.problems import problem_kinds
+from config.api_document.problems import problem_kinds
 from ledger.models import Agent
 from tests.conftest import Api
 from tests.ledger.api.openapi import openapi_schema, responses_of

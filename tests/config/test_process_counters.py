@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
-from config.request_metrics import operations
+from config.monitoring.request_metrics import operations
 from tests.config.web_processes import ending
 from tests.factories import make_agent, make_token
 from tests.retries.moves import attempt_of, claim, make_task

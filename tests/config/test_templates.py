@@ -14,7 +14,7 @@ from django.test import RequestFactory
 from django.urls import NoReverseMatch
 from django.utils.safestring import mark_safe
 
-from config import templates
+from config.rendering import templates
 
 Pair = namedtuple("Pair", "first second")
 

@@ -14,7 +14,7 @@ from django.db import DatabaseError
 from django.test import Client
 from django.urls import reverse
 
-from config.web_threads import WHOLE_RESPONSE
+from config.requests.web_threads import WHOLE_RESPONSE
 from dashboard import export as exports
 from dashboard.access import REQUIRED
 from dashboard.completion import lists as completion

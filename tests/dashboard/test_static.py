@@ -35,7 +35,7 @@ def test_every_script_that_a_page_loads_is_ours_or_recorded() -> None:
 def test_all_that_is_loaded_stays_small(tmp_path: Path, settings: Settings) -> None:
     """CSS, scripts and fonts under 180 KB, as the server stores and sends them."""
     settings.STATIC_ROOT = tmp_path
-    storage = {"BACKEND": "config.staticfiles.GzippedManifest"}
+    storage = {"BACKEND": "config.rendering.staticfiles.GzippedManifest"}
     settings.STORAGES = settings.STORAGES | {"staticfiles": storage}
     call_command("collectstatic", interactive=False, verbosity=0)
     names = staticfiles_storage.hashed_files.items()

@@ -10,7 +10,7 @@ from django.core.management.commands import migrate
 from django.db import Error, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from config.data_version import (
+from config.postgres.data_version import (
     Unreadable,
     list_newer,
     record_digests,

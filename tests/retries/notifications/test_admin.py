@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from config.metrics import scrape
+from config.monitoring.metrics import scrape
 from retries.models import Channel, Delivery, NotificationRule, QuietHours
 from retries.notifications import rules
 from tests.admin_pages import act, path

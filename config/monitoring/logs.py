@@ -5,7 +5,7 @@ import logging
 import structlog
 from structlog.typing import EventDict, Processor
 
-from config.database_errors import OUTAGES, describe
+from config.postgres.database_errors import OUTAGES, describe
 from ledger.redaction import redacted
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from ninja import Router
 
-from config.operation_problems import LOCKED, problem_codes
-from config.problems import PROBLEM, problem_kinds
+from config.api_document.operation_problems import LOCKED, problem_codes
+from config.api_document.problems import PROBLEM, problem_kinds
 from ledger.idempotency import KEY_LENGTH
 from ledger.schemas.problems import ProblemOut
 

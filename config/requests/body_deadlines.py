@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from threading import Thread
 from typing import Any
 
-from config.body_slots import BodySlots
+from config.requests.body_slots import BodySlots
 
 logger = logging.getLogger(__name__)
 

@@ -22,10 +22,10 @@ from django.shortcuts import render
 from django.views.defaults import bad_request
 from redis.exceptions import RedisError
 
-from config.client_addresses import find_client_address
-from config.content_types import UTF_8
-from config.problems import PROBLEM, problem_kinds, problem_response, refusal_response
-from config.web_threads import REFUSED, takes_tokens
+from config.api_document.problems import PROBLEM, problem_kinds, problem_response, refusal_response
+from config.requests.client_addresses import find_client_address
+from config.requests.content_types import UTF_8
+from config.requests.web_threads import REFUSED, takes_tokens
 from ledger.errors import Refusal
 from ledger.redaction import holds_secret
 from ledger.trace_context import parse_traceparent, received
@@ -133,7 +133,7 @@ class Utf8Only:
 
 
 class UnreadBodies:
-    """Refuse the requests whose bodies the web server has not read: see `config.web_threads`."""
+    """Refuse requests whose bodies the web server has not read: see `web_threads`."""
 
     DETAILS = {
         "bad_request": "The request's body ended before its declared length.",

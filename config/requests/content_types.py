@@ -9,7 +9,7 @@ def read_content_type(text: str) -> str:
     """Return a content type that Django can read; it fails for some, before any middleware runs.
 
     It decodes addresses with the codec that is named there, which may be any of Python's, such as
-    base64. `config.middleware.Utf8Only` reads UTF-8 all the same, but refuses forms.
+    base64. `config.requests.middleware.Utf8Only` reads UTF-8 all the same, but refuses forms.
 
     >>> read_content_type("text/plain; charset=UTF-8")
     'text/plain; charset=UTF-8'

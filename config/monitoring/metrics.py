@@ -21,8 +21,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from config.problems import STATUS, count_auth_failure
-from config.webhook_metrics import webhook_metrics
+from config.api_document.problems import STATUS, count_auth_failure
+from config.monitoring.webhook_metrics import webhook_metrics
 from dashboard import replica
 from ledger import sql, tokens
 from ledger.errors import Refusal

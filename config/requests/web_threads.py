@@ -21,9 +21,16 @@ from queue import SimpleQueue
 from threading import BoundedSemaphore, Lock, Thread
 from typing import Any
 
-from config.body_deadlines import BODY_S, BYTES_PER_S, CLOSE, AwaitedBody, BodyDeadlines, Reply
-from config.body_slots import BodySlots
-from config.client_addresses import find_client_address, find_client_network
+from config.requests.body_deadlines import (
+    BODY_S,
+    BYTES_PER_S,
+    CLOSE,
+    AwaitedBody,
+    BodyDeadlines,
+    Reply,
+)
+from config.requests.body_slots import BodySlots
+from config.requests.client_addresses import find_client_address, find_client_network
 
 logger = logging.getLogger(__name__)
 

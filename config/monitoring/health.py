@@ -14,10 +14,10 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from config.data_version import OWN_APPS, migration_digests
-from config.database_errors import describe
-from config.problems import problem_kinds
-from config.web_threads import STOPPING
+from config.api_document.problems import problem_kinds
+from config.postgres.data_version import OWN_APPS, migration_digests
+from config.postgres.database_errors import describe
+from config.requests.web_threads import STOPPING
 from dashboard import replica
 from ledger.journal_months import find_missing_month
 from ledger.models import ClockRun
