@@ -17,8 +17,8 @@ from ledger.redaction import redact
 from ledger.secret_patterns import FORMS
 from retries.attempts.report_fields import Report, clean_report
 from retries.failures import fingerprints, known_errors, masks
-from retries.failures.long_lines import break_long_lines
-from retries.failures.salience import rank_all, rank_stored, split_lines
+from retries.failures.outputs.long_lines import break_long_lines
+from retries.failures.outputs.salience import rank_all, rank_stored, split_lines
 from retries.retry_context.block import FailureRecord, History, render_retry_context
 
 OUTPUT = 65_536

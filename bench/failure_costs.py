@@ -15,7 +15,7 @@ from typing import Any
 from bench.failure_outputs import FILLERS, KIB, MESSAGE_LINES, Case
 from bench.figures import Figure, Say, at_most
 from retries.attempts.report_fields import clean_output
-from retries.failures.salience import find_headline
+from retries.failures.outputs.salience import find_headline
 from retries.retry_context.block import History, render_retry_context
 from retries.retry_context.failure_elements import FailureRecord
 

@@ -42,8 +42,8 @@ from bench.servers import MissingDependency, Sandbox
 from ledger.text import describe_exit
 from retries.attempts.report_fields import clean_output
 from retries.failures import fingerprints, known_errors
-from retries.failures.excerpts import shorten
-from retries.failures.salience import find_headline
+from retries.failures.outputs.excerpts import shorten
+from retries.failures.outputs.salience import find_headline
 from retries.failures.signatures import sign
 
 VARIABLE = "FAILURES"

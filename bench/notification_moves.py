@@ -13,9 +13,10 @@ from ledger.models import Agent, Project
 from ledger.tasks.spec import Spec
 from retries.models import Channel, Delivery
 from retries.models.notification_channel import ChannelKind, DisabledBecause
-from retries.notifications import channels, rules
+from retries.notifications import channels
 from retries.notifications.channels import ChannelSpec
-from retries.notifications.rules import NotificationRuleSpec
+from retries.notifications.rules import editing as rules
+from retries.notifications.rules.editing import NotificationRuleSpec
 
 PAUSE_S = 0.02
 BATCH = 500

@@ -32,7 +32,7 @@ from bench.servers import Sandbox
 from config.local.places import PROJECT
 from ledger import planfile
 from ledger.errors import Refusal
-from ledger.planfile.outline_lines import looks_like_work
+from ledger.planfile.outline.lines import looks_like_work
 from ledger.plans.alignment import align
 from ledger.plans.identity import PlanAmbiguous
 from ledger.plans.similarity import NEAR, POSSIBLE, normalize, similarity

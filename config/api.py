@@ -39,25 +39,24 @@ from retries.api import (
     breakers,
     claims,
     deadletters,
-    deliveries,
     escalations,
-    experiments,
     holds,
-    notification_rules,
     operations,
-    pattern_fixes,
-    patterns,
     plans,
-    policies,
     questions,
     renderings,
     retry_context,
-    session_imports,
-    session_tasks,
-    sessions,
     tasks,
-    webhooks,
 )
+from retries.api.notifications import deliveries, webhooks
+from retries.api.notifications import rules as notification_rules
+from retries.api.patterns import fixes as pattern_fixes
+from retries.api.patterns import pattern as patterns
+from retries.api.policies import experiments
+from retries.api.policies import policy as policies
+from retries.api.sessions import imports as session_imports
+from retries.api.sessions import session as sessions
+from retries.api.sessions import tasks as session_tasks
 
 logger = logging.getLogger(__name__)
 

@@ -188,7 +188,7 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE
 SESSION_COOKIE_HTTPONLY = True
 # Own names, so that another Django site on the same host does not overwrite them.
 SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "tenfour_session", "tenfour_csrf"
-AUTHENTICATION_BACKENDS = ["dashboard.access.People"]
+AUTHENTICATION_BACKENDS = ["dashboard.frame.access.People"]
 SESSION_ENGINE = "config.requests.browser_sessions"  # polls ask for sessions all the time
 SECURE_SSL_REDIRECT = SECURE
 SECURE_SSL_HOST = _public.netloc if SECURE else None

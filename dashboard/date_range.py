@@ -12,9 +12,9 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from dashboard.navigation import here_of
-from dashboard.query_box import BoxQuery
-from dashboard.query_values import Period, is_a_day, parse_date
+from dashboard.frame.navigation import here_of
+from dashboard.lists.query_box import BoxQuery
+from dashboard.lists.query_values import Period, is_a_day, parse_date
 
 # parameters that belong to the rows of another query
 OF_ROWS = ("before", "after", "page", "open", "ask", "id", "every", "of")

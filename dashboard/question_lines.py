@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from dashboard.badges import escalation_icon
-from dashboard.formatting import counted
 from dashboard.sentences.tasks import describe_reason
+from dashboard.wording.badges import escalation_icon
+from dashboard.wording.formatting import counted
 from ledger import sql
 from ledger.models import Failure, Project
 from ledger.optional_cache import get_or_compute_slow

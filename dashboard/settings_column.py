@@ -8,15 +8,15 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 
-from dashboard.access import may_open
-from dashboard.compiled_queries import compiled
-from dashboard.formatting import COUNT_CAP, capped
-from dashboard.navigation import Scope
+from dashboard.frame.access import may_open
+from dashboard.frame.navigation import Scope
+from dashboard.lists.compiled_queries import compiled
+from dashboard.lists.shared_queries import CountOf
 from dashboard.notifications.delivery_queries import select_given_up
 from dashboard.people.queries import members_of, select_people
 from dashboard.people.views import project_of
-from dashboard.shared_queries import CountOf
 from dashboard.tokens.queries import select_tokens
+from dashboard.wording.formatting import COUNT_CAP, capped
 from ledger.models import Project
 
 # the pages by their groups: the name of the URL pattern, the label, and the icon

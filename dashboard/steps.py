@@ -8,11 +8,11 @@ from uuid import UUID
 from django.db.models import Exists, QuerySet, Subquery
 from django.urls import reverse
 
-from dashboard.formatting import COUNT_CAP, capped
-from dashboard.navigation import here_of
-from dashboard.rendering import Steps, Visit, wants_part
-from dashboard.shared_queries import CountOf
-from dashboard.sorting import Columns, beyond, slice_sorted, sort_rows
+from dashboard.frame.navigation import here_of
+from dashboard.frame.rendering import Steps, Visit, wants_part
+from dashboard.lists.shared_queries import CountOf
+from dashboard.lists.sorting import Columns, beyond, slice_sorted, sort_rows
+from dashboard.wording.formatting import COUNT_CAP, capped
 from ledger.models import Project
 
 # parameters of a page that its neighbors' pages don't repeat

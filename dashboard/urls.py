@@ -15,8 +15,8 @@ from dashboard.deadletters import export_views as deadletter_export_views
 from dashboard.deadletters import views as deadletter_views
 from dashboard.escalations import action_views as escalation_action_views
 from dashboard.escalations import export_views as escalation_export_views
-from dashboard.escalations import group_views
 from dashboard.escalations import views as escalation_views
+from dashboard.escalations.groups import views as group_views
 from dashboard.insight import action_views as insight_action_views
 from dashboard.insight import views as insight_views
 from dashboard.instructions import action_views as instruction_action_views

@@ -8,7 +8,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from retries import sweeps
-from retries.notifications import sending
+from retries.notifications.deliveries import sending
 from retries.operations import running
 from retries.sessions import buffering, processing
 from retries.sessions.buffering import InsertNewMessage

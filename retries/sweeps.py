@@ -24,7 +24,8 @@ from retries.attempts import leases
 from retries.escalations import expiry
 from retries.failures import failure_counts, resigning
 from retries.insight import clock
-from retries.notifications import tick, watches
+from retries.notifications import tick
+from retries.notifications.rules import watches
 from retries.operations import running
 from retries.plans import completing
 from retries.retention import running as retention

@@ -30,7 +30,7 @@ SIMPLE = re.compile(r"\w!")
 BUILT = {
     "ledger.people.browsers": re.compile(r"\b(Headless)?(Chrome|CriOS)/"),
     "dashboard.templatetags.tenfour": re.compile(r"((?<!\w)(?:a|bb))", re.I),
-    "retries.notifications.slack_posts": re.compile(r'"ts"\s*:\s*"([^"\\]+)"'),
+    "retries.notifications.services.slack_posts": re.compile(r'"ts"\s*:\s*"([^"\\]+)"'),
     "tenfour.terminal": re.compile(r"(?<![\w/])/a/b(?![\w/])"),
 }
 

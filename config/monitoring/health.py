@@ -18,7 +18,7 @@ from config.api_document.problems import problem_kinds
 from config.postgres.data_version import OWN_APPS, migration_digests
 from config.postgres.database_errors import describe
 from config.requests.web_threads import STOPPING
-from dashboard import replica
+from dashboard.frame import replica
 from ledger.journal_months import find_missing_month
 from ledger.models import ClockRun
 from retries.stream_position import is_stream_ahead

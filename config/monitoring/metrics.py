@@ -23,7 +23,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from config.api_document.problems import STATUS, count_auth_failure
 from config.monitoring.webhook_metrics import webhook_metrics
-from dashboard import replica
+from dashboard.frame import replica
 from ledger import sql, tokens
 from ledger.errors import Refusal
 from ledger.instruction_stats import WAITING

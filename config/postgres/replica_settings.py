@@ -21,5 +21,5 @@ def build_settings(databases: dict[str, Any], middleware: list[str], url: str) -
             "TEST": {"MIRROR": "default"},
         }
     )
-    middleware.append("dashboard.replica.OwnActs")
+    middleware.append("dashboard.frame.replica.OwnActs")
     return {"DATABASE_ROUTERS": ["ledger.databases.Router"]}

@@ -48,7 +48,7 @@ DRAINED = 1024 * 1024
 BODY_CAP = max(8 * 1024 * 1024, int(os.environ.get("TENFOUR_BODY_BYTES") or 0))
 PROXIES = int(os.environ.get("TENFOUR_TRUSTED_PROXIES") or 0)
 # Up to this size, the reader of a stream holds no thread, and an error in its middle is a 500:
-# granian ends a stream that raised like any other. `dashboard.export` relies on it.
+# granian ends a stream that raised like any other. `dashboard.lists.export` relies on it.
 WHOLE_RESPONSE = 4 * 1024 * 1024
 KNOWN_S = 60
 WARN_S = 60.0

@@ -10,8 +10,8 @@ from django.db.models import Count, DateTimeField, F, Func, Value
 from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
 from dashboard.activity.queries import filter_events
-from dashboard.query_box import ANY, has_value
-from dashboard.shared_queries import WINDOW, hash_of
+from dashboard.lists.query_box import ANY, has_value
+from dashboard.lists.shared_queries import WINDOW, hash_of
 from ledger import sql
 from ledger.ids import SLACK, first_id
 from ledger.journal import since_subject

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from dashboard import query_box
-from dashboard.query_box import ANY, BoxQuery, Keys, Names, Values, as_id, only_value
-from dashboard.query_values import is_a_day, parse_instant, read_age
+from dashboard.lists import query_box
+from dashboard.lists.query_box import ANY, BoxQuery, Keys, Names, Values, as_id, only_value
+from dashboard.lists.query_values import is_a_day, parse_instant, read_age
 from ledger.journal import Kind
 
 KEYS = ("kind", "agent", "actor", "by", "about", "older", "since", "until", "clock")

@@ -24,16 +24,16 @@ from django.db.models.functions import Cast, Coalesce, Concat, Left, Length, Tri
 
 from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
-from dashboard.compiled_queries import compiled
-from dashboard.pagination import Page, read_oldest_page, read_page, slice_rows
-from dashboard.query_box import ANY
+from dashboard.lists.compiled_queries import compiled
+from dashboard.lists.pagination import Page, read_oldest_page, read_page, slice_rows
+from dashboard.lists.query_box import ANY
+from dashboard.lists.shared_queries import match_values, of_project, title_of
 from dashboard.sentences.event_sentence import EventSentence, EventSubject
 from dashboard.sentences.events import describe_event
 from dashboard.sentences.operations import describe_operation_event
 from dashboard.sentences.plans import describe_plan_event
 from dashboard.sentences.rules import describe_rule_event
 from dashboard.sentences.sessions import describe_session_event
-from dashboard.shared_queries import match_values, of_project, title_of
 from ledger.models import (
     Agent,
     Event,

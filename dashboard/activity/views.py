@@ -12,8 +12,6 @@ from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_safe
 
-from dashboard import rendering
-from dashboard.access import operators_only
 from dashboard.activity import filters, queries
 from dashboard.activity.counts import (
     EventBars,
@@ -24,17 +22,19 @@ from dashboard.activity.counts import (
 )
 from dashboard.activity.filters import EventQuery
 from dashboard.activity.queries import EventEntry
-from dashboard.facets import Facet
-from dashboard.formatting import counted
-from dashboard.live_updates import read_live_key
-from dashboard.navigation import here_of, read_scope, requested_project
-from dashboard.nearest_names import NameHints, suggest_names
-from dashboard.pagination import Page
-from dashboard.query_box import as_id, term
-from dashboard.rendering import HtmxRequest, PageContext, Visit
+from dashboard.charts.sparklines import Bars, bars
+from dashboard.frame import rendering
+from dashboard.frame.access import operators_only
+from dashboard.frame.live_updates import read_live_key
+from dashboard.frame.navigation import here_of, read_scope, requested_project
+from dashboard.frame.rendering import HtmxRequest, PageContext, Visit
+from dashboard.lists.facets import Facet
+from dashboard.lists.nearest_names import NameHints, suggest_names
+from dashboard.lists.pagination import Page
+from dashboard.lists.query_box import as_id, term
+from dashboard.lists.sorting import TimeOrder, read_time_order
 from dashboard.saved_views.strip import ViewStrip, read_views
-from dashboard.sorting import TimeOrder, read_time_order
-from dashboard.sparklines import Bars, bars
+from dashboard.wording.formatting import counted
 from ledger.models import Event
 
 HISTOGRAM_HEIGHT = 38

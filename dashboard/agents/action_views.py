@@ -7,12 +7,12 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboard.access import operators_only
 from dashboard.agents.actions import ACTIONS
-from dashboard.formatting import counted
-from dashboard.navigation import read_scope
-from dashboard.rendering import HtmxRequest, back_to
-from dashboard.toasts import add_message
+from dashboard.frame.access import operators_only
+from dashboard.frame.navigation import read_scope
+from dashboard.frame.rendering import HtmxRequest, back_to
+from dashboard.frame.toasts import add_message
+from dashboard.wording.formatting import counted
 from ledger import agents
 from ledger.journal import stamp_of
 from ledger.models import Agent, Breaker

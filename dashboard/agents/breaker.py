@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from dashboard.badges import breaker_badge
-from dashboard.formatting import counted, whole_duration
 from dashboard.sentences.tasks import breaker_reason
+from dashboard.wording.badges import breaker_badge
+from dashboard.wording.formatting import counted, whole_duration
 from ledger.states import BreakerState
 from retries.breaker import CircuitBreakerConfig
 

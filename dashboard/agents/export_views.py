@@ -7,14 +7,14 @@ from django.http import HttpResponseBase
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboard.access import operators_only
 from dashboard.agents import filters, queries
 from dashboard.agents.fleet import Group, choose_agents, read_agent_sort, sort_agents, sum_waiting
 from dashboard.agents.rates import DAY, RANGES, Rates, read_rates
-from dashboard.export import export_records
-from dashboard.navigation import requested_project
-from dashboard.nearest_names import list_problems
-from dashboard.rendering import HtmxRequest
+from dashboard.frame.access import operators_only
+from dashboard.frame.navigation import requested_project
+from dashboard.frame.rendering import HtmxRequest
+from dashboard.lists.export import export_records
+from dashboard.lists.nearest_names import list_problems
 
 COLUMNS = (
     *("id", "project", "name", "state", "breaker", "paused", "concurrency", "waiting"),

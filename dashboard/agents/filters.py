@@ -6,8 +6,8 @@ Words without a key are searched in the name.
 from dataclasses import dataclass
 from datetime import timedelta
 
-from dashboard.query_box import ANY, Keys, Names, StateQuery, Values
-from dashboard.query_values import read_age
+from dashboard.lists.query_box import ANY, Keys, Names, StateQuery, Values
+from dashboard.lists.query_values import read_age
 
 STATES = ("tripped", "half-open", "silent", "paused", "working")
 KEYS: Keys = {

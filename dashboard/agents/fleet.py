@@ -11,10 +11,10 @@ from dashboard.agents.actions import allowed_actions
 from dashboard.agents.breaker import BreakerView, describe_breaker
 from dashboard.agents.filters import AgentQuery
 from dashboard.agents.rates import Range, Rates
-from dashboard.badges import breaker_badge
-from dashboard.formatting import counted, describe_waiting
-from dashboard.query_box import has_value
-from dashboard.sorting import Columns, SortColumn, read_sort
+from dashboard.lists.query_box import has_value
+from dashboard.lists.sorting import Columns, SortColumn, read_sort
+from dashboard.wording.badges import breaker_badge
+from dashboard.wording.formatting import counted, describe_waiting
 from ledger.states import BreakerState
 from retries import breaker
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from dashboard.badges import Badge, breaker_badge
+from dashboard.wording.badges import Badge, breaker_badge
 from ledger.states import BreakerState
 
 COUNTED = 1000  # counts of one agent stop here

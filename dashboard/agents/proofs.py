@@ -4,8 +4,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard import badges
-from dashboard.badges import Badge
+from dashboard.wording import badges
+from dashboard.wording.badges import Badge
 from ledger.states import Proof
 
 

@@ -24,12 +24,12 @@ from django.db.models import (
 from django.db.models.functions import JSONObject
 from django.urls import reverse
 
-from dashboard.ack_targets import TargetRow
 from dashboard.agents.fleet import MOST_COUNTED, RUNS, Group, Run, needs
 from dashboard.agents.presence import COUNTED, SilentAgents, TrippedAgents
-from dashboard.compiled_queries import compiled
-from dashboard.query_box import quote_words
-from dashboard.shared_queries import (
+from dashboard.charts.ack_targets import TargetRow
+from dashboard.lists.compiled_queries import compiled
+from dashboard.lists.query_box import quote_words
+from dashboard.lists.shared_queries import (
     CountOf,
     of_project,
     ref_and_title_of,

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from dashboard.formatting import few
-from dashboard.sparklines import Spark, spark
+from dashboard.charts.sparklines import Spark, spark
+from dashboard.wording.formatting import few
 from ledger import sql
 from ledger.ids import SLACK, first_id
 from ledger.models import Project

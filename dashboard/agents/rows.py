@@ -10,8 +10,8 @@ from dashboard.actions import Action
 from dashboard.agents.actions import allowed_actions
 from dashboard.agents.breaker import BreakerView, describe_breaker
 from dashboard.agents.presence import Presence, describe_presence
-from dashboard.formatting import describe_waiting
-from dashboard.shared_queries import silent_after
+from dashboard.lists.shared_queries import silent_after
+from dashboard.wording.formatting import describe_waiting
 from ledger.instruction_stats import Statistics
 from retries import breaker
 

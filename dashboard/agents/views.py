@@ -11,8 +11,6 @@ from django.http import Http404, QueryDict
 from django.urls import reverse_lazy
 
 from dashboard import steps
-from dashboard.access import REQUIRED
-from dashboard.ack_targets import TargetRow
 from dashboard.actions import Action
 from dashboard.activity import queries as activity_queries
 from dashboard.activity.queries import EventEntry
@@ -37,19 +35,21 @@ from dashboard.agents.proofs import ProofCounts, count_proofs
 from dashboard.agents.queries import AgentToken
 from dashboard.agents.rates import DAY, RANGES, Range, Rates, read_rates
 from dashboard.agents.rows import AgentRow, build_row
-from dashboard.facets import Facet, build_state_facets
+from dashboard.charts.ack_targets import TargetRow
 from dashboard.form_values import read_whole_number
-from dashboard.nearest_names import NameHints, suggest_agents
+from dashboard.frame.access import REQUIRED
+from dashboard.frame.rendering import Crumb, PageContext, Steps, Visit, live_page
+from dashboard.lists.facets import Facet, build_state_facets
+from dashboard.lists.nearest_names import NameHints, suggest_agents
+from dashboard.lists.shared_queries import hash_of, read_figures
+from dashboard.lists.sorting import Heading, build_headings
 from dashboard.question_lines import (
     OpenQuestions,
     SameCause,
     list_oldest_questions,
     read_causes,
 )
-from dashboard.rendering import Crumb, PageContext, Steps, Visit, live_page
 from dashboard.saved_views.strip import ViewStrip, read_views
-from dashboard.shared_queries import hash_of, read_figures
-from dashboard.sorting import Heading, build_headings
 from ledger.instruction_stats import Statistics
 from ledger.models import Project
 from ledger.optional_cache import get_or_compute

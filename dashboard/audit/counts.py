@@ -18,9 +18,9 @@ from dashboard.audit.queries import (
     select_events,
     shows_instance,
 )
-from dashboard.navigation import Scope
-from dashboard.query_box import ANY
-from dashboard.shared_queries import name_params
+from dashboard.frame.navigation import Scope
+from dashboard.lists.query_box import ANY
+from dashboard.lists.shared_queries import name_params
 from ledger import sql
 from ledger.optional_cache import get_or_compute_slow
 

@@ -17,10 +17,10 @@ from django.db.models.functions import Cast
 
 from dashboard.activity.filters import EventQuery, actor_types
 from dashboard.activity.queries import EventEntry, describe_events, filter_events, with_extras
-from dashboard.navigation import Scope
-from dashboard.pagination import PAGE
-from dashboard.query_box import ANY
-from dashboard.shared_queries import CountOf, hash_of, match_values, of_project
+from dashboard.frame.navigation import Scope
+from dashboard.lists.pagination import PAGE
+from dashboard.lists.query_box import ANY
+from dashboard.lists.shared_queries import CountOf, hash_of, match_values, of_project
 from ledger.ids import SLACK, first_id
 from ledger.models import Project, SignInOutcome, SignInRecord, Token
 from ledger.models.event import BY_PERSON, TOKEN_ACT, EventQuerySet

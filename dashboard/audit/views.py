@@ -8,23 +8,23 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboard import rendering
-from dashboard.access import operators_only
 from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
 from dashboard.audit import queries
 from dashboard.audit.counts import ChoiceCounts, Choices, count_choices
 from dashboard.audit.queries import AuditRecord, Walk
-from dashboard.export import export_records
-from dashboard.facets import Facet
-from dashboard.navigation import read_scope
-from dashboard.nearest_names import NameHints, list_problems, suggest_names
-from dashboard.pagination import PAGE
-from dashboard.query_box import ANY, as_id
-from dashboard.query_values import parse_age
-from dashboard.rendering import Crumb, HtmxRequest, PageContext
+from dashboard.frame import rendering
+from dashboard.frame.access import operators_only
+from dashboard.frame.navigation import read_scope
+from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext
+from dashboard.lists.export import export_records
+from dashboard.lists.facets import Facet
+from dashboard.lists.nearest_names import NameHints, list_problems, suggest_names
+from dashboard.lists.pagination import PAGE
+from dashboard.lists.query_box import ANY, as_id
+from dashboard.lists.query_values import parse_age
+from dashboard.lists.sorting import TimeOrder, read_time_order
 from dashboard.saved_views.strip import ViewStrip, read_views
-from dashboard.sorting import TimeOrder, read_time_order
 from ledger import journal
 from ledger.journal import Kind, stamp_of
 from ledger.models import Project

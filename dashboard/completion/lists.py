@@ -20,23 +20,23 @@ from dashboard.completion.sources import (
     states,
 )
 from dashboard.deadletters import queries as deadletter_queries
-from dashboard.escalations import filters as inbox_filters
+from dashboard.escalations.inbox import filters as inbox_filters
 from dashboard.instructions import filters as instruction_filters
 from dashboard.instructions import queries as instruction_queries
-from dashboard.known_names import sources_of
+from dashboard.lists.known_names import sources_of
+from dashboard.lists.query_box import ANY, Keys, Names
 from dashboard.notifications import delivery_filters
 from dashboard.operations import filters as operation_filters
 from dashboard.patterns import filters as pattern_filters
 from dashboard.patterns import queries as pattern_queries
 from dashboard.plans import filters as plan_filters
 from dashboard.plans import queries as plan_queries
-from dashboard.query_box import ANY, Keys, Names
 from dashboard.sessions import filters as session_filters
 from dashboard.sessions import queries as session_queries
 from dashboard.standing_instructions import filters as rule_filters
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks import queries as task_queries
-from dashboard.tasks.counts import count_tasks
+from dashboard.tasks.listing.counts import count_tasks
 from ledger.models import DeadLetter, Instruction, Session, Task
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from django.db.models import OuterRef, Q, QuerySet
 
-from dashboard.formatting import COUNT_CAP, capped
-from dashboard.known_names import Lister
-from dashboard.query_box import term
-from dashboard.shared_queries import CountOf, find_patterns, of_project
+from dashboard.lists.known_names import Lister
+from dashboard.lists.query_box import term
+from dashboard.lists.shared_queries import CountOf, find_patterns, of_project
+from dashboard.wording.formatting import COUNT_CAP, capped
 from ledger.models import Agent, Plan, Project
 from ledger.text import truncate
 

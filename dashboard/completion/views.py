@@ -3,12 +3,12 @@
 from django.http import Http404, JsonResponse
 from django.views.decorators.http import require_safe
 
-from dashboard import query_box
-from dashboard.access import may_open, operators_only
 from dashboard.completion.lists import LISTS, find_source
 from dashboard.completion.sources import SHOWN, Typed, list_examples
-from dashboard.navigation import requested_project
-from dashboard.rendering import HtmxRequest
+from dashboard.frame.access import may_open, operators_only
+from dashboard.frame.navigation import requested_project
+from dashboard.frame.rendering import HtmxRequest
+from dashboard.lists import query_box
 
 
 @require_safe

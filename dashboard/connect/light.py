@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from dashboard.formatting import whole_duration
+from dashboard.wording.formatting import whole_duration
 
 LATE = timedelta(minutes=2)
 # The same limit as in the command `tenfour doctor`.

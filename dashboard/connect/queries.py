@@ -4,9 +4,9 @@ import hashlib
 from datetime import datetime
 from uuid import UUID
 
-from dashboard.access import REQUIRED
 from dashboard.connect.light import Arrival
-from dashboard.shared_queries import of_project
+from dashboard.frame.access import REQUIRED
+from dashboard.lists.shared_queries import of_project
 from ledger import auth_failures
 from ledger.models import Agent, Instruction, Project, Token
 from ledger.permissions import people_who_may

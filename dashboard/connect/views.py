@@ -12,12 +12,11 @@ from django.shortcuts import redirect, render
 from django.urls import reverse, reverse_lazy
 from django.views.decorators.http import require_http_methods, require_safe
 
-from dashboard.access import may_open, operators_only
 from dashboard.connect import creation, queries
 from dashboard.connect.light import Arrival, Light, describe_clock, read_light
-from dashboard.live_updates import stamp_key
-from dashboard.query_box import as_id
-from dashboard.rendering import (
+from dashboard.frame.access import may_open, operators_only
+from dashboard.frame.live_updates import stamp_key
+from dashboard.frame.rendering import (
     Crumb,
     HtmxRequest,
     PageContext,
@@ -27,6 +26,7 @@ from dashboard.rendering import (
     respond,
     unchanged,
 )
+from dashboard.lists.query_box import as_id
 from ledger import tokens
 from ledger.errors import Refusal
 from ledger.journal import stamp_of

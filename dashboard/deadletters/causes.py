@@ -8,7 +8,7 @@ from uuid import UUID
 
 from ledger.text import truncate
 from retries.failures.fingerprints import compute_fingerprint, make_template
-from retries.failures.salience import find_headline
+from retries.failures.outputs.salience import find_headline
 
 CAUSE_LENGTH = 160
 

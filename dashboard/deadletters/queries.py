@@ -9,11 +9,11 @@ from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Count, F, JSONField, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import JSONObject, Left, Lower
 
-from dashboard.compiled_queries import compiled
 from dashboard.deadletters.causes import CauseCounts
-from dashboard.pagination import Page, read_page, slice_rows
-from dashboard.query_box import ANY
-from dashboard.shared_queries import (
+from dashboard.lists.compiled_queries import compiled
+from dashboard.lists.pagination import Page, read_page, slice_rows
+from dashboard.lists.query_box import ANY
+from dashboard.lists.shared_queries import (
     CountOf,
     bound_ids,
     failed_in_pattern,
@@ -26,7 +26,7 @@ from dashboard.shared_queries import (
     of_project,
     title_of,
 )
-from dashboard.sorting import SortColumn, slice_sorted
+from dashboard.lists.sorting import SortColumn, slice_sorted
 from dashboard.tasks.filters import ERRORS, LETTER_STATES, TaskQuery
 from dashboard.tasks.queries import OUTCOMES_SHOWN, add_outcomes
 from ledger import sql

@@ -13,17 +13,17 @@ from dashboard.date_range import DateRange, find_dates, open_dates
 from dashboard.deadletters import queries
 from dashboard.deadletters.actions import ACTIONS, BULK_VERBS, allowed_actions
 from dashboard.deadletters.causes import CauseGroup, add_counts, group_by_cause
-from dashboard.facets import Facet, build_state_facets
-from dashboard.json_tree import Node, build_tree, json_size
-from dashboard.nearest_names import NameHints, suggest_names
-from dashboard.pagination import Page
-from dashboard.query_box import ANY, as_id
-from dashboard.rendering import Crumb, PageContext, Steps, Visit, live_page
+from dashboard.frame.rendering import Crumb, PageContext, Steps, Visit, live_page
+from dashboard.lists.facets import Facet, build_state_facets
+from dashboard.lists.nearest_names import NameHints, suggest_names
+from dashboard.lists.pagination import Page
+from dashboard.lists.query_box import ANY, as_id
+from dashboard.lists.sorting import Heading, build_headings, read_sort, read_sort_of
 from dashboard.saved_views.strip import ViewStrip, read_views
-from dashboard.sorting import Heading, build_headings, read_sort, read_sort_of
 from dashboard.tasks import detail_queries
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks.filters import TaskQuery
+from dashboard.wording.json_tree import Node, build_tree, json_size
 from ledger.models import DeadLetter, Failure, Project, Task
 
 CRUMB = Crumb("Dead letters", reverse_lazy("dashboard:deadletters"))

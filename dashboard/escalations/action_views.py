@@ -14,8 +14,6 @@ from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_http_methods, require_POST
 
-from dashboard import rendering
-from dashboard.access import operators_only
 from dashboard.escalations import queries
 from dashboard.escalations.answer_form import (
     Reply,
@@ -25,15 +23,17 @@ from dashboard.escalations.answer_form import (
     undo_answer,
 )
 from dashboard.escalations.evidence import preview_context
-from dashboard.escalations.inbox import find_next
-from dashboard.escalations.inbox_address import read_address
+from dashboard.escalations.inbox.address import read_address
+from dashboard.escalations.inbox.page import find_next
 from dashboard.escalations.outcome import confirm_answer
 from dashboard.escalations.panel import build_form, describe_answer, warn_of_secret
 from dashboard.escalations.snooze_times import read_snooze_time
 from dashboard.escalations.views import PART, TEMPLATE, build_page, escalation_url, read_key
 from dashboard.form_values import quote_typed
-from dashboard.rendering import HtmxRequest, Visit, begin_visit
-from dashboard.toasts import add_message
+from dashboard.frame import rendering
+from dashboard.frame.access import operators_only
+from dashboard.frame.rendering import HtmxRequest, Visit, begin_visit
+from dashboard.frame.toasts import add_message
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
 from retries.escalations import assignment, snoozing

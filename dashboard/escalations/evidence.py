@@ -5,11 +5,11 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
-from dashboard.badges import outcome_label
 from dashboard.escalations import queries
 from dashboard.escalations.context_preview import PreviewLine, highlight
 from dashboard.escalations.error_diff import Diff, diff
 from dashboard.escalations.outcome import AnswerOutcome, describe_outcome
+from dashboard.lists.shared_queries import list_history
 from dashboard.sentences.instructions import (
     Received,
     Step,
@@ -18,19 +18,19 @@ from dashboard.sentences.instructions import (
     urgency_word,
 )
 from dashboard.sentences.tasks import evidence_suffix
-from dashboard.shared_queries import list_history
 from dashboard.tasks import detail_queries
 from dashboard.tasks.attempt_dots import MARKS, PUT_BACK
+from dashboard.wording.badges import outcome_label
 from ledger.models import Attempt, Event, Failure, Instruction, Task
 from ledger.optional_cache import get_or_compute_slow
 from ledger.states import FINAL
 from retries.escalations.choices import FIX_LENGTH
 from retries.escalations.record import Record, read_evidence, render_escalation
-from retries.failures import suggestions
 from retries.failures.error_sets import ErrorSet, PlacedError
-from retries.failures.fixes import FixState, LearnedFix, fetch_outcomes, normalize_fix
+from retries.failures.fixes import suggestions
+from retries.failures.fixes.reading import FixState, LearnedFix, fetch_outcomes, normalize_fix
+from retries.failures.fixes.suggestions import FixOffer, Suggestion, WorkedFix
 from retries.failures.grouping import headline_of
-from retries.failures.suggestions import FixOffer, Suggestion, WorkedFix
 from retries.insight.prediction_reads import find_attempt_predictions
 from retries.insight.predictions import Prediction
 from retries.models import Escalation

@@ -9,20 +9,22 @@ from django.http import HttpResponseBase
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboard.access import operators_only
-from dashboard.escalations import filters, inbox_queries, queries
-from dashboard.escalations.filters import InboxQuery
-from dashboard.escalations.inbox_address import read_order
-from dashboard.escalations.inbox_outline import read_outline
-from dashboard.escalations.inbox_queries import Request, narrow
+from dashboard.escalations import queries
+from dashboard.escalations.inbox import filters
+from dashboard.escalations.inbox import selection as inbox_queries
+from dashboard.escalations.inbox.address import read_order
+from dashboard.escalations.inbox.filters import InboxQuery
+from dashboard.escalations.inbox.outline import read_outline
+from dashboard.escalations.inbox.selection import Request, narrow
 from dashboard.escalations.rows import ANSWERED, SNOOZED
-from dashboard.export import CHUNK, export_list, export_records
-from dashboard.live_updates import escalations_in, read_inbox_live_key
-from dashboard.navigation import requested_project
-from dashboard.nearest_names import list_problems
-from dashboard.rendering import HtmxRequest
-from dashboard.shared_queries import of_project
-from dashboard.sorting import read_time_order
+from dashboard.frame.access import operators_only
+from dashboard.frame.live_updates import escalations_in, read_inbox_live_key
+from dashboard.frame.navigation import requested_project
+from dashboard.frame.rendering import HtmxRequest
+from dashboard.lists.export import CHUNK, export_list, export_records
+from dashboard.lists.nearest_names import list_problems
+from dashboard.lists.shared_queries import of_project
+from dashboard.lists.sorting import read_time_order
 from ledger.models import Project
 from retries.models import Escalation
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from dashboard.badges import ANSWER_ICONS
-from dashboard.formatting import counted
+from dashboard.wording.badges import ANSWER_ICONS
+from dashboard.wording.formatting import counted
 from ledger.models import Instruction
 from ledger.states import InstructionState, TaskState
 from retries.escalations.answer_outcome import TaskOutcome, outcome_of

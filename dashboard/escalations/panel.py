@@ -3,20 +3,20 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from dashboard.badges import ANSWER_ICONS
 from dashboard.escalations.answer_form import NO_REPLY, Reply
 from dashboard.escalations.evidence import find_known_fix, suggest_fixes
 from dashboard.escalations.outcome import AnswerOutcome, confirm_answer, describe_outcome
 from dashboard.escalations.queries import find_listed, read_aftermaths
-from dashboard.query_box import as_id
-from dashboard.rendering import Visit
+from dashboard.frame.rendering import Visit
+from dashboard.lists.query_box import as_id
+from dashboard.wording.badges import ANSWER_ICONS
 from retries.escalations import answer_outcome, typed_answers
 from retries.escalations.choices import FIX_LENGTH
 from retries.escalations.options import Option, list_options
 from retries.escalations.record import Record
 from retries.escalations.response_schema import Field, list_fields
-from retries.failures.fixes import LearnedFix
-from retries.failures.suggestions import FixOffer
+from retries.failures.fixes.reading import LearnedFix
+from retries.failures.fixes.suggestions import FixOffer
 from retries.models import Escalation
 from retries.states import Answer
 

@@ -11,11 +11,11 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce, Left
 
-from dashboard.compiled_queries import compiled
-from dashboard.formatting import COUNT_CAP
-from dashboard.pagination import Page
+from dashboard.lists.compiled_queries import compiled
+from dashboard.lists.pagination import Page
+from dashboard.lists.shared_queries import CountOf, of_project, title_of
 from dashboard.saved_views.strip import saved_as_json
-from dashboard.shared_queries import CountOf, of_project, title_of
+from dashboard.wording.formatting import COUNT_CAP
 from ledger.agents import find_silent
 from ledger.journal import Kind
 from ledger.models import Event, Instruction, Project

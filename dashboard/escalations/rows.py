@@ -9,16 +9,17 @@ from django.http import QueryDict
 from django.urls import reverse
 
 from dashboard.date_range import DateRange, find_dates
-from dashboard.escalations import filters, queries
-from dashboard.escalations.filters import InboxQuery
-from dashboard.escalations.inbox_queries import narrow
+from dashboard.escalations import queries
+from dashboard.escalations.inbox import filters
+from dashboard.escalations.inbox.filters import InboxQuery
+from dashboard.escalations.inbox.selection import narrow
 from dashboard.escalations.outcome import AnswerOutcome, describe_outcome
 from dashboard.escalations.queries import ListCounts
-from dashboard.formatting import capped
-from dashboard.pagination import Page
-from dashboard.query_box import as_id
-from dashboard.rendering import Visit
-from dashboard.sorting import TimeOrder, read_time_order
+from dashboard.frame.rendering import Visit
+from dashboard.lists.pagination import Page
+from dashboard.lists.query_box import as_id
+from dashboard.lists.sorting import TimeOrder, read_time_order
+from dashboard.wording.formatting import capped
 from retries.models import Escalation
 
 ANSWERED, SNOOZED = "answered", "snoozed"

@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from django.urls import reverse
 
 from dashboard.date_range import open_dates
-from dashboard.escalations import filters, queries
+from dashboard.escalations import queries
 from dashboard.escalations.answer_form import NO_REPLY, Reply
 from dashboard.escalations.evidence import (
     ContextPreview,
@@ -18,8 +18,9 @@ from dashboard.escalations.evidence import (
     collect_evidence,
     preview_context,
 )
-from dashboard.escalations.inbox import Inbox, read_inbox
-from dashboard.escalations.inbox_address import read_address
+from dashboard.escalations.inbox import filters
+from dashboard.escalations.inbox.address import read_address
+from dashboard.escalations.inbox.page import Inbox, read_inbox
 from dashboard.escalations.panel import (
     AnswerForm,
     GivenAnswer,
@@ -30,12 +31,12 @@ from dashboard.escalations.panel import (
 )
 from dashboard.escalations.rows import Listing, Tab, build_tabs, read_listing, read_state
 from dashboard.escalations.snooze_times import SnoozeTime, list_snooze_times
-from dashboard.live_updates import read_inbox_live_key
-from dashboard.navigation import Scope, Shell
-from dashboard.nearest_names import NameHints, suggest_names
-from dashboard.rendering import PageContext, Visit, live_page, wants_part
+from dashboard.frame.live_updates import read_inbox_live_key
+from dashboard.frame.navigation import Scope, Shell
+from dashboard.frame.rendering import PageContext, Visit, live_page, wants_part
+from dashboard.lists.nearest_names import NameHints, suggest_names
+from dashboard.lists.shared_queries import silent_after
 from dashboard.saved_views.strip import ViewStrip, parse_saved, read_views
-from dashboard.shared_queries import silent_after
 from ledger.models import Instruction, Task
 from retries.escalations.first_view import note_view
 from retries.escalations.record import load_record

@@ -8,11 +8,11 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboard.access import operators_only
 from dashboard.form_values import quote_typed, read_whole_number
-from dashboard.navigation import read_scope
-from dashboard.query_box import as_id
-from dashboard.rendering import HtmxRequest
+from dashboard.frame.access import operators_only
+from dashboard.frame.navigation import read_scope
+from dashboard.frame.rendering import HtmxRequest
+from dashboard.lists.query_box import as_id
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
 from ledger.models import Agent

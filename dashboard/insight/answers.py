@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.formatting import rough_duration
+from dashboard.wording.formatting import rough_duration
 
 PHASES = (
     ("Unseen", "q1", "no one has opened it"),

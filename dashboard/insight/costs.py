@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.formatting import count_tokens, dollars
-from dashboard.sparklines import Spark, spark
+from dashboard.charts.sparklines import Spark, spark
+from dashboard.wording.formatting import count_tokens, dollars
 
 LISTED = 8
 NAMED = 3  # of the agents that report no usage

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from dashboard.formatting import few, rough_duration
-from retries.insight.idle_figures import LEAST_HOURS
+from dashboard.wording.formatting import few, rough_duration
+from retries.insight.figures.idle_agents import LEAST_HOURS
 
 LISTED = 12
 PARTS = (

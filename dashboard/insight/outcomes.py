@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.sparklines import Spark, spark
+from dashboard.charts.sparklines import Spark, spark
 
 LISTED = 8
 # the bars of done tasks by attempts, in pixels

@@ -6,9 +6,10 @@ from datetime import datetime
 from django.http import HttpResponse
 from django.views.decorators.http import require_safe
 
-from dashboard import rendering
-from dashboard.access import operators_only
-from dashboard.ack_targets import TargetRow, list_targets
+from dashboard.charts.ack_targets import TargetRow, list_targets
+from dashboard.frame import rendering
+from dashboard.frame.access import operators_only
+from dashboard.frame.rendering import HtmxRequest, PageContext
 from dashboard.insight import queries
 from dashboard.insight.answers import AnswerRow, find_typical, list_answers
 from dashboard.insight.costs import CostFigures, combine_costs
@@ -19,7 +20,6 @@ from dashboard.insight.policies import PolicyRow, list_policies
 from dashboard.insight.predictions import PredictionFigures, combine_figures, list_ids
 from dashboard.insight.ranges import DEFAULT, RANGES, list_ranges
 from dashboard.insight.reach import ReachRow, list_reach
-from dashboard.rendering import HtmxRequest, PageContext
 from ledger.models import Agent, Project
 from retries.insight.experiments import (
     LEAST_ATTEMPTS,

@@ -13,12 +13,12 @@ from django.shortcuts import redirect
 from django.urls import reverse, reverse_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
-from dashboard.access import operators_only
-from dashboard.compiled_queries import compiled
+from dashboard.frame.access import operators_only
+from dashboard.frame.navigation import Scope, read_scope
+from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
 from dashboard.instructions.actions import ACTIONS
-from dashboard.navigation import Scope, read_scope
-from dashboard.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
-from dashboard.shared_queries import of_project
+from dashboard.lists.compiled_queries import compiled
+from dashboard.lists.shared_queries import of_project
 from ledger import agents, instructions
 from ledger.agents import UnknownAgent
 from ledger.errors import Invalid, Refusal

@@ -9,9 +9,9 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
-from dashboard.access import operators_only
+from dashboard.frame.access import operators_only
+from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
 from dashboard.instructions.action_views import CRUMB, address
-from dashboard.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
 from ledger.errors import Invalid, Refusal
 from ledger.journal import stamp_of
 from ledger.models import Instruction

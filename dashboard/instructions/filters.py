@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from datetime import timedelta
 
-from dashboard.query_box import ANY, Keys, Names, StateQuery, Values
-from dashboard.query_values import Period, read_age, read_period
+from dashboard.lists.query_box import ANY, Keys, Names, StateQuery, Values
+from dashboard.lists.query_values import Period, read_age, read_period
 from ledger.states import LEVELS, InstructionState
 
 # the name of a state in the box -> the states it stands for

@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dashboard.badges import urgency_badge
 from dashboard.sentences.instructions import Step, urgency_word
-from dashboard.status_text import place_in_queue
+from dashboard.wording.badges import urgency_badge
+from dashboard.wording.status_text import place_in_queue
 from ledger.models import Instruction
 from ledger.states import InstructionState
 

@@ -21,15 +21,15 @@ from django.db.models import (
 from django.db.models import Value as V
 from django.db.models.functions import Coalesce, Left
 
-from dashboard import pagination
-from dashboard.compiled_queries import compiled
 from dashboard.instructions import filters
 from dashboard.instructions.filters import InstructionQuery
 from dashboard.instructions.forecast import Clock, Forecast, forecast
 from dashboard.instructions.latency_chart import LATENCY_EDGES
-from dashboard.pagination import Page, slice_rows
-from dashboard.query_box import ANY
-from dashboard.shared_queries import (
+from dashboard.lists import pagination
+from dashboard.lists.compiled_queries import compiled
+from dashboard.lists.pagination import Page, slice_rows
+from dashboard.lists.query_box import ANY
+from dashboard.lists.shared_queries import (
     WINDOW,
     CountOf,
     bound_ids,
@@ -42,8 +42,8 @@ from dashboard.shared_queries import (
     match_values,
     of_project,
 )
-from dashboard.sorting import SortColumn, slice_sorted
-from dashboard.status_text import AHEAD_CAP
+from dashboard.lists.sorting import SortColumn, slice_sorted
+from dashboard.wording.status_text import AHEAD_CAP
 from ledger import instruction_stats, search_words, sql
 from ledger.models import ClockRun, Instruction, Project, Task
 from ledger.optional_cache import get_or_compute_slow

@@ -3,9 +3,9 @@
 import math
 from datetime import datetime
 
-from dashboard.formatting import counted, duration
 from dashboard.instructions.forecast import Forecast
-from dashboard.status_text import StatusText, place_in_queue
+from dashboard.wording.formatting import counted, duration
+from dashboard.wording.status_text import StatusText, place_in_queue
 from ledger.models import Instruction
 from ledger.states import InstructionState
 from retries.holds import MOST_HOLDS

@@ -9,15 +9,16 @@ from uuid import UUID
 from django.conf import settings
 from django.http import Http404, HttpResponse
 
-from dashboard import rendering, steps
+from dashboard import steps
 from dashboard.actions import Action
 from dashboard.agents.presence import SilentAgents
 from dashboard.agents.queries import list_silent_agents
 from dashboard.date_range import DateRange, find_dates, open_dates
 from dashboard.escalations import queries as escalation_queries
 from dashboard.escalations.outcome import AnswerOutcome, describe_outcome
-from dashboard.facets import Facet, build_state_facets
-from dashboard.formatting import duration
+from dashboard.frame import rendering
+from dashboard.frame.navigation import Scope, here_of
+from dashboard.frame.rendering import HtmxRequest, PageContext, Steps, Visit, live_page
 from dashboard.instructions import action_views, filters, latency_chart, queries
 from dashboard.instructions.action_views import CRUMB, SendFields
 from dashboard.instructions.actions import ACTIONS, BULK_VERBS, allowed_actions
@@ -26,17 +27,17 @@ from dashboard.instructions.forecast import Clock, describe_next_step
 from dashboard.instructions.latency_chart import Bar, PercentileLine
 from dashboard.instructions.queries import ListedInstruction
 from dashboard.instructions.status import describe_status
-from dashboard.navigation import Scope, here_of
-from dashboard.nearest_names import NameHints, suggest_names
-from dashboard.pagination import Page
-from dashboard.query_box import as_id
-from dashboard.rendering import HtmxRequest, PageContext, Steps, Visit, live_page
+from dashboard.lists.facets import Facet, build_state_facets
+from dashboard.lists.nearest_names import NameHints, suggest_names
+from dashboard.lists.pagination import Page
+from dashboard.lists.query_box import as_id
+from dashboard.lists.shared_queries import list_history, read_figures
+from dashboard.lists.sorting import Heading, build_headings, read_sort, read_sort_of
 from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sentences import instructions as sentences
 from dashboard.sentences.instructions import Received, Step
-from dashboard.shared_queries import list_history, read_figures
-from dashboard.sorting import Heading, build_headings, read_sort, read_sort_of
-from dashboard.status_text import StatusText
+from dashboard.wording.formatting import duration
+from dashboard.wording.status_text import StatusText
 from ledger.instruction_stats import Statistics
 from ledger.models import Instruction, Project
 from retries.models import Escalation

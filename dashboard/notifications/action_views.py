@@ -11,19 +11,21 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboard.access import operators_only, takes_form
 from dashboard.form_values import read_clock_time, read_whole_number
+from dashboard.frame.access import operators_only, takes_form
+from dashboard.frame.rendering import HtmxRequest, Visit, begin_visit
+from dashboard.frame.toasts import add_message
+from dashboard.lists.query_box import as_id
 from dashboard.notifications import channel_form, queries, views
 from dashboard.notifications.rule_form import RuleForm, posted_form
-from dashboard.query_box import as_id
-from dashboard.rendering import HtmxRequest, Visit, begin_visit
-from dashboard.toasts import add_message
 from ledger.errors import Invalid, RateLimited, Refusal, VersionMismatch
 from ledger.journal import stamp_of
 from ledger.models import Project
 from retries.models import Channel, NotificationRule
 from retries.models.notification_channel import DisabledBecause
-from retries.notifications import channels, rules, trials
+from retries.notifications import channels
+from retries.notifications.deliveries import trials
+from retries.notifications.rules import editing as rules
 
 QUIET_FIELDS = ("starts", "ends", "timezone")
 CHANGED_MEANWHILE = "Someone has changed it meanwhile. Look at it again, then save."

@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
-from dashboard.access import may_enter
+from dashboard.frame.access import may_enter
 from ledger.errors import Invalid
 from ledger.models import Project
 from ledger.permissions import people_who_may

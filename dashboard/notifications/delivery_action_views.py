@@ -7,12 +7,12 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from dashboard.access import operators_only
-from dashboard.formatting import counted
-from dashboard.navigation import read_scope
+from dashboard.frame.access import operators_only
+from dashboard.frame.navigation import read_scope
+from dashboard.frame.rendering import HtmxRequest, back_to
+from dashboard.lists.selection import read_selection
 from dashboard.notifications import redelivery
-from dashboard.rendering import HtmxRequest, back_to
-from dashboard.selection import read_selection
+from dashboard.wording.formatting import counted
 from ledger.errors import Refusal
 
 

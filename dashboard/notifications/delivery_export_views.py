@@ -4,13 +4,13 @@ from django.http import HttpResponseBase
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboard.access import operators_only
-from dashboard.export import export_list
-from dashboard.navigation import requested_project
-from dashboard.nearest_names import list_problems
+from dashboard.frame.access import operators_only
+from dashboard.frame.navigation import requested_project
+from dashboard.frame.rendering import HtmxRequest
+from dashboard.lists.export import export_list
+from dashboard.lists.nearest_names import list_problems
+from dashboard.lists.sorting import read_sort, sort_rows
 from dashboard.notifications import delivery_filters, delivery_queries
-from dashboard.rendering import HtmxRequest
-from dashboard.sorting import read_sort, sort_rows
 
 COLUMNS = {
     "id": "id",

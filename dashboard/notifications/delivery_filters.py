@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from dashboard.query_box import ANY, Keys, Names, StateQuery, Values
-from dashboard.query_values import Period, read_age, read_period
+from dashboard.lists.query_box import ANY, Keys, Names, StateQuery, Values
+from dashboard.lists.query_values import Period, read_age, read_period
 
 # the name of a state in the box -> the states of deliveries that it stands for
 STATES = {

@@ -9,12 +9,12 @@ from uuid import UUID
 
 from django.db.models import Count, F, Q, QuerySet
 
-from dashboard import pagination
-from dashboard.live_updates import stamp_key
+from dashboard.frame.live_updates import stamp_key
+from dashboard.lists import pagination
+from dashboard.lists.pagination import Page
+from dashboard.lists.shared_queries import bound_ids, hash_of, match_any, match_period
+from dashboard.lists.sorting import SortColumn, slice_sorted
 from dashboard.notifications.delivery_filters import STATES, DeliveryQuery
-from dashboard.pagination import Page
-from dashboard.shared_queries import bound_ids, hash_of, match_any, match_period
-from dashboard.sorting import SortColumn, slice_sorted
 from ledger import sql
 from ledger.models import Project
 from ledger.optional_cache import get_or_compute_slow

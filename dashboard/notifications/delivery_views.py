@@ -5,24 +5,24 @@ from dataclasses import dataclass
 from django.http import HttpResponse
 from django.urls import reverse, reverse_lazy
 
-from dashboard.access import may_open
 from dashboard.date_range import DateRange, find_dates, open_dates
-from dashboard.facets import Facet, build_state_facets
-from dashboard.navigation import here_of
-from dashboard.nearest_names import NameHints, suggest_names
+from dashboard.frame.access import may_open
+from dashboard.frame.navigation import here_of
+from dashboard.frame.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.lists.facets import Facet, build_state_facets
+from dashboard.lists.nearest_names import NameHints, suggest_names
+from dashboard.lists.pagination import Page
+from dashboard.lists.query_box import as_id
+from dashboard.lists.sorting import Heading, build_headings, read_sort
 from dashboard.notifications import delivery_filters, delivery_queries, redelivery
 from dashboard.notifications.delivery_filters import DeliveryQuery
 from dashboard.notifications.delivery_queries import OpenedDelivery
 from dashboard.notifications.icons import icon_of
 from dashboard.notifications.redelivery import Range, RedeliveryProgress
-from dashboard.pagination import Page
-from dashboard.query_box import as_id
-from dashboard.rendering import Crumb, PageContext, Visit, live_page
 from dashboard.saved_views.strip import ViewStrip, read_views
-from dashboard.sorting import Heading, build_headings, read_sort
 from retries.models import Delivery
 from retries.models.notification_delivery import DeliveryState
-from retries.notifications.retry_schedule import MOST_TRIES
+from retries.notifications.deliveries.retry_schedule import MOST_TRIES
 
 SETTINGS = Crumb("Settings", reverse_lazy("dashboard:settings"))
 STATES = {

@@ -8,17 +8,17 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboard.access import operators_only, takes_form
-from dashboard.formatting import duration
+from dashboard.frame.access import operators_only, takes_form
+from dashboard.frame.rendering import HtmxRequest, Visit, begin_visit
+from dashboard.lists.query_box import as_id
 from dashboard.notifications import queries, views
 from dashboard.notifications.message_views import list_examples
 from dashboard.notifications.rule_form import RuleForm, as_rule, posted_form
-from dashboard.query_box import as_id
-from dashboard.rendering import HtmxRequest, Visit, begin_visit
+from dashboard.wording.formatting import duration
 from ledger.errors import RateLimited
 from ledger.journal import stamp_of
 from retries.models import NotificationRule
-from retries.notifications import trials
+from retries.notifications.deliveries import trials
 
 
 @takes_form("notifications")

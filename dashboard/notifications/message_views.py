@@ -8,15 +8,15 @@ from django.conf import settings
 from django.http import Http404
 from django.urls import reverse, reverse_lazy
 
+from dashboard.frame.rendering import Crumb, PageContext, Visit, live_page
 from dashboard.notifications import delivery_queries, queries
 from dashboard.notifications.sentences import Part, describe_rule
 from dashboard.notifications.views import SETTINGS
-from dashboard.rendering import Crumb, PageContext, Visit, live_page
 from retries.models import NotificationRule
-from retries.notifications import messages
-from retries.notifications.conditions import condition_of
-from retries.notifications.messages import Facts, Message
-from retries.notifications.rule_batch import footer_of
+from retries.notifications.messages import wording as messages
+from retries.notifications.messages.wording import Facts, Message
+from retries.notifications.rules.batch import footer_of
+from retries.notifications.rules.conditions import condition_of
 
 NOTIFICATIONS = Crumb("Notifications", reverse_lazy("dashboard:notifications"))
 THREADED = "in the same thread"

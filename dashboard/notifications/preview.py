@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from dashboard.formatting import counted
+from dashboard.wording.formatting import counted
 from retries.models import NotificationRule
 from retries.models.notification_rule import RepeatUntil
-from retries.notifications.conditions import matching
-from retries.notifications.holding import SEVERE
-from retries.notifications.quiet_hours import quiet_end
+from retries.notifications.rules.conditions import matching
+from retries.notifications.rules.holding import SEVERE
+from retries.notifications.rules.quiet_hours import quiet_end
 
 HOUR = timedelta(hours=1)
 # reminders of one subject that are counted

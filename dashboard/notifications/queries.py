@@ -15,7 +15,7 @@ from ledger.models import Event, Project, Task
 from ledger.optional_cache import get_or_compute_slow
 from retries.models import Channel, Delivery, Escalation, NotificationRule, QuietHours
 from retries.models.notification_delivery import DeliveryRole, DeliveryState
-from retries.notifications.conditions import condition_of
+from retries.notifications.rules.conditions import condition_of
 
 WEEK = timedelta(days=7)
 CHANNELS_SHOWN = 100

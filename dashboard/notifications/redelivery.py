@@ -7,12 +7,12 @@ from uuid import UUID
 from django.db.models import Count
 from django.http import QueryDict
 
+from dashboard.lists.query_box import as_id
 from dashboard.notifications.delivery_queries import concerning, list_channels
-from dashboard.query_box import as_id
 from ledger.models import Project
 from retries.models import Channel, Delivery
 from retries.models.notification_delivery import DeliveryQuerySet, DeliveryState
-from retries.notifications import redelivery
+from retries.notifications.deliveries import redelivery
 
 WHICH = (("undelivered", "not delivered"), ("all", "of any state"))
 FORMAT = "%Y-%m-%dT%H:%M"

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, time
 
 from dashboard.form_values import LARGEST, read_clock_time, read_form_number
-from dashboard.query_box import as_id
+from dashboard.lists.query_box import as_id
 from ledger.errors import Invalid
 from ledger.models import Agent, Plan, Project
 from retries.models import Channel, NotificationRule
 from retries.models.notification_rule import RepeatUntil
-from retries.notifications.conditions import CONDITIONS, condition_of
-from retries.notifications.rules import NotificationRuleSpec, check_rule
+from retries.notifications.rules.conditions import CONDITIONS, condition_of
+from retries.notifications.rules.editing import NotificationRuleSpec, check_rule
 
 SEVERE = "high"
 SEVERITIES = (("", "any severity"), (SEVERE, "severe only"))

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from dashboard.formatting import counted, latency, whole_duration
+from dashboard.wording.formatting import counted, latency, whole_duration
 from retries.models import Channel, Delivery, NotificationRule
 from retries.models.notification_channel import ChannelState, DisabledBecause
 from retries.models.notification_delivery import DeliveryState
 from retries.models.notification_rule import RepeatUntil
-from retries.notifications.conditions import condition_of
+from retries.notifications.rules.conditions import condition_of
 
 UNTIL = {RepeatUntil.ANSWERED.value: "answered", RepeatUntil.TAKEN.value: "someone takes it"}
 DISABLED = {

@@ -9,7 +9,17 @@ from django.urls import reverse, reverse_lazy
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from dashboard.access import may_open, operators_only, takes_form
+from dashboard.frame.access import may_open, operators_only, takes_form
+from dashboard.frame.rendering import (
+    Crumb,
+    HtmxRequest,
+    PageContext,
+    Visit,
+    begin_visit,
+    live_page,
+    respond,
+)
+from dashboard.lists.query_box import as_id
 from dashboard.notifications import channel_form, delivery_queries, queries
 from dashboard.notifications.channel_form import ChannelForm
 from dashboard.notifications.icons import icon_of
@@ -30,16 +40,6 @@ from dashboard.notifications.sentences import (
     describe_health,
     describe_rule,
     describe_test,
-)
-from dashboard.query_box import as_id
-from dashboard.rendering import (
-    Crumb,
-    HtmxRequest,
-    PageContext,
-    Visit,
-    begin_visit,
-    live_page,
-    respond,
 )
 from ledger.models import Agent, Project
 from retries.models import Channel, NotificationRule

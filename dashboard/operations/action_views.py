@@ -8,12 +8,12 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboard.access import operators_only, refuse
-from dashboard.formatting import counted
-from dashboard.navigation import read_scope
+from dashboard.frame.access import operators_only, refuse
+from dashboard.frame.navigation import read_scope
+from dashboard.frame.rendering import HtmxRequest, back_to
 from dashboard.operations import queries
-from dashboard.rendering import HtmxRequest, back_to
 from dashboard.sentences.operations import words_of
+from dashboard.wording.formatting import counted
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
 from ledger.permissions import may

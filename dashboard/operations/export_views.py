@@ -3,13 +3,13 @@
 from django.http import HttpResponseBase
 from django.views.decorators.http import require_safe
 
-from dashboard.access import operators_only
-from dashboard.export import export_list
-from dashboard.navigation import read_scope
-from dashboard.nearest_names import list_problems
+from dashboard.frame.access import operators_only
+from dashboard.frame.navigation import read_scope
+from dashboard.frame.rendering import HtmxRequest
+from dashboard.lists.export import export_list
+from dashboard.lists.nearest_names import list_problems
+from dashboard.lists.sorting import read_sort, sort_rows
 from dashboard.operations import filters, queries
-from dashboard.rendering import HtmxRequest
-from dashboard.sorting import read_sort, sort_rows
 
 COLUMNS = {
     "id": "id",

@@ -9,12 +9,12 @@ from uuid import UUID
 from django.db.models import Count, F, Q, QuerySet
 
 from dashboard.agents.presence import breaker_state
-from dashboard.formatting import COUNT_CAP
-from dashboard.navigation import Scope
+from dashboard.frame.navigation import Scope
+from dashboard.lists.pagination import Page, read_page
+from dashboard.lists.shared_queries import match_age, match_period, match_values
+from dashboard.lists.sorting import SortColumn, slice_sorted
 from dashboard.operations.filters import OperationQuery
-from dashboard.pagination import Page, read_page
-from dashboard.shared_queries import match_age, match_period, match_values
-from dashboard.sorting import SortColumn, slice_sorted
+from dashboard.wording.formatting import COUNT_CAP
 from ledger.models import Agent, DeadLetter, Event, Instruction, Project, Task
 from ledger.states import FINAL, BreakerState
 from ledger.text import truncate

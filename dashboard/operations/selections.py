@@ -13,10 +13,10 @@ from dashboard.deadletters import queries as deadletter_queries
 from dashboard.form_values import read_past_time
 from dashboard.instructions import filters as instruction_filters
 from dashboard.instructions import queries as instruction_queries
-from dashboard.nearest_names import list_problems
-from dashboard.query_box import BoxQuery
-from dashboard.selection import read_selection
-from dashboard.shared_queries import of_project
+from dashboard.lists.nearest_names import list_problems
+from dashboard.lists.query_box import BoxQuery
+from dashboard.lists.selection import read_selection
+from dashboard.lists.shared_queries import of_project
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks import queries as task_queries
 from dashboard.tasks.filters import TaskQuery

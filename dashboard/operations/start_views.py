@@ -10,13 +10,9 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
-from dashboard.access import operators_only, refuse
-from dashboard.formatting import counted
-from dashboard.navigation import read_scope
-from dashboard.operations import queries
-from dashboard.operations.queries import HeldAgent, NewAgent, StateCount
-from dashboard.operations.selections import NOUNS, ChosenRows, read_chosen
-from dashboard.rendering import (
+from dashboard.frame.access import operators_only, refuse
+from dashboard.frame.navigation import read_scope
+from dashboard.frame.rendering import (
     Crumb,
     HtmxRequest,
     PageContext,
@@ -25,9 +21,13 @@ from dashboard.rendering import (
     begin_visit,
     respond,
 )
-from dashboard.selection import list_url
+from dashboard.frame.toasts import SHOWN_S, add_message
+from dashboard.lists.selection import list_url
+from dashboard.operations import queries
+from dashboard.operations.queries import HeldAgent, NewAgent, StateCount
+from dashboard.operations.selections import NOUNS, ChosenRows, read_chosen
 from dashboard.sentences.operations import VerbWords, words_of
-from dashboard.toasts import SHOWN_S, add_message
+from dashboard.wording.formatting import counted
 from ledger.errors import Invalid, Refusal
 from ledger.journal import stamp_of
 from ledger.permissions import may

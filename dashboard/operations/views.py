@@ -9,24 +9,24 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboard import rendering
-from dashboard.access import operators_only
-from dashboard.facets import Facet, build_state_facets
-from dashboard.formatting import counted, duration
-from dashboard.live_updates import stamp_key
-from dashboard.navigation import read_scope
-from dashboard.nearest_names import NameHints, suggest_names
+from dashboard.frame import rendering
+from dashboard.frame.access import operators_only
+from dashboard.frame.live_updates import stamp_key
+from dashboard.frame.navigation import read_scope
+from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, Visit
+from dashboard.lists.facets import Facet, build_state_facets
+from dashboard.lists.nearest_names import NameHints, suggest_names
+from dashboard.lists.pagination import Page
+from dashboard.lists.query_box import as_id
+from dashboard.lists.sorting import Heading, build_headings, read_sort
 from dashboard.operations import filters, queries
 from dashboard.operations.filters import OperationQuery
 from dashboard.operations.queries import RefusedGroup, Subject
 from dashboard.operations.selections import NOUNS
-from dashboard.pagination import Page
-from dashboard.query_box import as_id
-from dashboard.rendering import Crumb, HtmxRequest, PageContext, Visit
 from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sentences.event_sentence import EventSentence
 from dashboard.sentences.operations import VerbWords, describe_operation_event, words_of
-from dashboard.sorting import Heading, build_headings, read_sort
+from dashboard.wording.formatting import counted, duration
 from ledger.models import Event
 from retries.models import Operation
 from retries.models.operation import OperationState

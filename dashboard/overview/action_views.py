@@ -8,9 +8,9 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboard.access import operators_only
-from dashboard.navigation import read_scope
-from dashboard.rendering import HtmxRequest
+from dashboard.frame.access import operators_only
+from dashboard.frame.navigation import read_scope
+from dashboard.frame.rendering import HtmxRequest
 from ledger.models import Preference
 
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from dashboard.formatting import rough_duration
 from dashboard.overview.outcome_chart import BreakerMark
 from dashboard.overview.trends import TrendRange
+from dashboard.wording.formatting import rough_duration
 from ledger import sql
 from ledger.ids import SLACK, first_id
 from ledger.journal import Kind

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboard.formatting import duration, percent_text
+from dashboard.charts.sparklines import Spark, spark
 from dashboard.overview.trends import Slot, Trend, find_quantile
-from dashboard.sparklines import Spark, spark
+from dashboard.wording.formatting import duration, percent_text
 
 # smaller changes are not shown: of a share in percentage points, of all others relative
 MIN_SHARE_CHANGE = 0.001

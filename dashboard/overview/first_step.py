@@ -3,12 +3,12 @@
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from dashboard.access import may_open
 from dashboard.connect import creation, queries
 from dashboard.connect.light import Arrival, Light, read_light
 from dashboard.connect.views import WAYS, choose_project
+from dashboard.frame.access import may_open
+from dashboard.frame.rendering import Visit
 from dashboard.overview.queries import find_waiting_token
-from dashboard.rendering import Visit
 from ledger.models import Project, Token
 
 

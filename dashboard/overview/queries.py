@@ -5,7 +5,7 @@ from typing import Any
 from django.db.models import Exists, OuterRef, Q
 
 from dashboard.connect.queries import FIRST_DIGEST
-from dashboard.shared_queries import of_project
+from dashboard.lists.shared_queries import of_project
 from ledger.models import Instruction, Project, Task, Token
 from ledger.optional_cache import get_or_compute
 from retries.models import InsightFigure

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from dashboard.charts.sparklines import Bars, bars
+from dashboard.lists.shared_queries import hash_of, of_project
 from dashboard.patterns.queries import count_by_step
 from dashboard.patterns.rising import HOURS, find_reason
-from dashboard.shared_queries import hash_of, of_project
-from dashboard.sparklines import Bars, bars
 from ledger.models import Project
 from ledger.optional_cache import get_or_compute
 from retries.models import FailurePattern

@@ -11,9 +11,9 @@ from dashboard.agents.presence import (
     describe_counts,
     waiting_counts,
 )
-from dashboard.badges import breaker_badge
-from dashboard.formatting import counted
 from dashboard.sentences.tasks import breaker_reason
+from dashboard.wording.badges import breaker_badge
+from dashboard.wording.formatting import counted
 from ledger.states import BreakerState
 from retries.breaker import CircuitBreakerConfig
 

@@ -13,7 +13,7 @@ from dashboard.agents.fleet import is_capped, state_of, sum_waiting
 from dashboard.agents.presence import COUNTED, TrippedAgents
 from dashboard.agents.queries import annotate_agents, list_silent_agents, list_tripped_agents
 from dashboard.agents.rates import DAY, read_rates
-from dashboard.badges import Badge, breaker_badge
+from dashboard.frame.rendering import PageContext, Visit, live_page
 from dashboard.insight.idle import IdleFigures, combine_idle
 from dashboard.overview import queries
 from dashboard.overview.breaker_marks import read_breaker_marks
@@ -33,8 +33,8 @@ from dashboard.overview.stopped_agents import StoppedAgents, describe_stopped
 from dashboard.overview.trends import LAST_DAY, RANGES, Trend, TrendRange, read_trend
 from dashboard.overview.unusual_agents import UnusualAgent, list_unusual
 from dashboard.question_lines import Causes, OpenQuestions, list_oldest_questions, read_causes
-from dashboard.rendering import PageContext, Visit, live_page
 from dashboard.sentences.tasks import breaker_reason
+from dashboard.wording.badges import Badge, breaker_badge
 from ledger.models import Agent, Project
 from ledger.states import BreakerState
 from retries import breaker

@@ -10,19 +10,20 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from dashboard import toasts
-from dashboard.access import operators_only
 from dashboard.actions import find_action
-from dashboard.formatting import counted
-from dashboard.navigation import read_scope
+from dashboard.frame import toasts
+from dashboard.frame.access import operators_only
+from dashboard.frame.navigation import read_scope
+from dashboard.frame.rendering import HtmxRequest, back_to
+from dashboard.lists.selection import list_url, read_selection
 from dashboard.patterns import queries
 from dashboard.patterns.actions import ACTIONS, IGNORE_TIMES
-from dashboard.rendering import HtmxRequest, back_to
-from dashboard.selection import list_url, read_selection
 from dashboard.tasks.action_views import add_message
+from dashboard.wording.formatting import counted
 from ledger.errors import NotFound
 from ledger.journal import stamp_of
-from retries.failures import fix_verdicts, patterns
+from retries.failures import patterns
+from retries.failures.fixes import verdicts as fix_verdicts
 from retries.states import Verdict
 
 

@@ -7,8 +7,8 @@ attention.
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from dashboard.query_box import ANY, Keys, ListQuery, Names, Values, only_value
-from dashboard.query_values import Period, read_age, read_period
+from dashboard.lists.query_box import ANY, Keys, ListQuery, Names, Values, only_value
+from dashboard.lists.query_values import Period, read_age, read_period
 from retries.states import TROUBLING, PatternState
 
 ALL = "all"

@@ -11,11 +11,10 @@ from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, 
 from django.db.models import Value as V
 from django.db.models.functions import Coalesce
 
-from dashboard.escalations.inbox_queries import PATTERN_OF
-from dashboard.patterns.filters import STATES, PatternQuery
-from dashboard.patterns.rising import HOURS, find_reason
-from dashboard.query_box import ANY
-from dashboard.shared_queries import (
+from dashboard.charts.sparklines import Bars, bars
+from dashboard.escalations.inbox.selection import PATTERN_OF
+from dashboard.lists.query_box import ANY
+from dashboard.lists.shared_queries import (
     hash_of,
     match_age,
     match_any,
@@ -23,8 +22,9 @@ from dashboard.shared_queries import (
     named_pattern,
     of_project,
 )
-from dashboard.sorting import SortColumn, sort_rows
-from dashboard.sparklines import Bars, bars
+from dashboard.lists.sorting import SortColumn, sort_rows
+from dashboard.patterns.filters import STATES, PatternQuery
+from dashboard.patterns.rising import HOURS, find_reason
 from dashboard.tasks.queries import HEAVY
 from ledger import sql
 from ledger.models import Agent, Project

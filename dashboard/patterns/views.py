@@ -9,22 +9,25 @@ from django.urls import reverse_lazy
 
 from dashboard import steps
 from dashboard.actions import Action
-from dashboard.facets import Facet, build_state_facets
 from dashboard.form_values import read_whole_number
-from dashboard.live_updates import read_live_key
-from dashboard.nearest_names import NameHints, suggest_names
+from dashboard.frame.live_updates import read_live_key
+from dashboard.frame.rendering import Crumb, PageContext, Steps, Visit, live_page
+from dashboard.lists.facets import Facet, build_state_facets
+from dashboard.lists.nearest_names import NameHints, suggest_names
+from dashboard.lists.sorting import Heading, build_headings, read_sort
 from dashboard.patterns import filters, queries
 from dashboard.patterns.actions import ACTIONS, IGNORE_TIMES, allowed_actions
 from dashboard.patterns.filters import PatternQuery
 from dashboard.patterns.queries import Days, Example, PatternList
-from dashboard.rendering import Crumb, PageContext, Steps, Visit, live_page
 from dashboard.saved_views.strip import ViewStrip, read_views
-from dashboard.sorting import Heading, build_headings, read_sort
 from ledger.models import Agent
-from retries.failures import figures, fix_verdicts, fixes, suggestions
-from retries.failures.fixes import FixState, LearnedFix
+from retries.failures import figures
+from retries.failures.fixes import reading as fixes
+from retries.failures.fixes import suggestions
+from retries.failures.fixes import verdicts as fix_verdicts
+from retries.failures.fixes.reading import FixState, LearnedFix
+from retries.failures.fixes.suggestions import Suggestion, WorkedFix
 from retries.failures.stuck_tasks import StuckTasks
-from retries.failures.suggestions import Suggestion, WorkedFix
 from retries.models import FailurePattern, Grouped
 from retries.states import Verdict
 

@@ -12,14 +12,14 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboard.access import may_open, operators_only, takes_form
-from dashboard.formatting import counted
-from dashboard.navigation import read_scope
+from dashboard.frame.access import may_open, operators_only, takes_form
+from dashboard.frame.navigation import read_scope
+from dashboard.frame.rendering import HtmxRequest, back_to, begin_visit
+from dashboard.frame.toasts import add_message
+from dashboard.lists.query_box import as_id
 from dashboard.people import views
 from dashboard.people.views import InvitationForm
-from dashboard.query_box import as_id
-from dashboard.rendering import HtmxRequest, back_to, begin_visit
-from dashboard.toasts import add_message
+from dashboard.wording.formatting import counted
 from ledger import journal
 from ledger.errors import Refusal
 from ledger.journal import Kind, stamp_of

@@ -7,13 +7,13 @@ from django.http import HttpResponse
 from django.urls import reverse_lazy
 from django.views.decorators.http import require_safe
 
-from dashboard.access import may_open, operators_only
-from dashboard.navigation import Scope
-from dashboard.pagination import NumberedPage, read_numbered
+from dashboard.frame.access import may_open, operators_only
+from dashboard.frame.navigation import Scope
+from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
+from dashboard.lists.pagination import NumberedPage, read_numbered
+from dashboard.lists.query_box import as_id
 from dashboard.people import queries
 from dashboard.people.queries import ListedBrowser, ListedPerson
-from dashboard.query_box import as_id
-from dashboard.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
 from ledger.models import Invitation, Membership, Project, SignIn
 from ledger.people.invitations import DAYS
 from ledger.roles import Role

@@ -10,14 +10,14 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboard.access import operators_only
 from dashboard.actions import find_action
-from dashboard.formatting import counted
-from dashboard.navigation import read_scope
+from dashboard.frame.access import operators_only
+from dashboard.frame.navigation import read_scope
+from dashboard.frame.rendering import HtmxRequest
 from dashboard.plans.actions import ACTIONS
 from dashboard.plans.detail_queries import list_proposed_commands
 from dashboard.plans.queries import find_plan
-from dashboard.rendering import HtmxRequest
+from dashboard.wording.formatting import counted
 from ledger.errors import Invalid, Refusal
 from ledger.journal import stamp_of
 from ledger.models import Plan

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from dashboard.charts.dependencies import key_of, natural_key
+from dashboard.charts.sparklines import Bars, bars
 from dashboard.deadletters.causes import CAUSE_LENGTH, find_cause
-from dashboard.dependencies import key_of, natural_key
-from dashboard.formatting import counted
-from dashboard.sparklines import Bars, bars
+from dashboard.wording.formatting import counted
 from ledger.text import truncate
 
 CAUSES_SHOWN = 5

@@ -31,10 +31,10 @@ from django.db.models.functions import Coalesce, Left, Now
 
 from dashboard.activity import queries as activity_queries
 from dashboard.activity.queries import EventEntry
-from dashboard.compiled_queries import compiled
-from dashboard.dependencies import NeedLink, TaskMark, natural_key
+from dashboard.charts.dependencies import NeedLink, TaskMark, natural_key
+from dashboard.lists.compiled_queries import compiled
+from dashboard.lists.shared_queries import title_of
 from dashboard.plans.common_failures import TaskFailure
-from dashboard.shared_queries import title_of
 from dashboard.tasks.queries import LIVE, OUTCOMES_SHOWN, when
 from ledger import sql
 from ledger.journal import since_subject

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from dashboard.dependencies import TaskMark
+from dashboard.charts.dependencies import TaskMark
 from ledger.journal import Kind
 from ledger.models import Event
 from ledger.planfile.model import Became

@@ -6,8 +6,8 @@ Words without a key are searched in the ref and the title.
 from dataclasses import dataclass
 from datetime import timedelta
 
-from dashboard.query_box import ANY, Keys, Names, StateQuery, Values
-from dashboard.query_values import Period, read_age, read_period
+from dashboard.lists.query_box import ANY, Keys, Names, StateQuery, Values
+from dashboard.lists.query_values import Period, read_age, read_period
 from ledger.models.plan import PlanState
 
 STATES = tuple(PlanState.values)

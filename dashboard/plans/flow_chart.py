@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from dashboard.formatting import counted
+from dashboard.wording.formatting import counted
 from ledger.states import TaskState
 
 WIDTH, BAR_WIDTH, END_X = 840, 7, 706

@@ -12,12 +12,12 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from dashboard.access import operators_only
-from dashboard.dependencies import key_of
-from dashboard.navigation import Scope
+from dashboard.charts.dependencies import key_of
+from dashboard.frame.access import operators_only
+from dashboard.frame.navigation import Scope
+from dashboard.frame.rendering import HtmxRequest, PageContext, Visit, begin_visit, respond
 from dashboard.plans.arrows import MARGIN, STEP, RowArrows, draw_arrows
 from dashboard.plans.views import CRUMB
-from dashboard.rendering import HtmxRequest, PageContext, Visit, begin_visit, respond
 from ledger import planfile
 from ledger.agents import NAME_LENGTH, UnknownAgent
 from ledger.errors import BadRequest, Refusal

@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from dashboard.badges import task_badge
-from dashboard.dependencies import MET, key_of
-from dashboard.formatting import wait_duration
+from dashboard.charts.dependencies import MET, key_of
+from dashboard.wording.badges import task_badge
+from dashboard.wording.formatting import wait_duration
 from ledger.models import Plan
 from ledger.states import FINAL, TaskState
 

@@ -11,12 +11,10 @@ from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Lower
 from django.urls import reverse
 
-from dashboard.compiled_queries import compiled
-from dashboard.pagination import Page, read_page, slice_rows
-from dashboard.plans.filters import PlanQuery
-from dashboard.plans.progress import TaskCounts
-from dashboard.query_box import as_id, quote_words
-from dashboard.shared_queries import (
+from dashboard.lists.compiled_queries import compiled
+from dashboard.lists.pagination import Page, read_page, slice_rows
+from dashboard.lists.query_box import as_id, quote_words
+from dashboard.lists.shared_queries import (
     PLAN_ESCALATIONS,
     CountOf,
     hash_of,
@@ -26,7 +24,9 @@ from dashboard.shared_queries import (
     match_values,
     of_project,
 )
-from dashboard.sorting import SortColumn, slice_sorted
+from dashboard.lists.sorting import SortColumn, slice_sorted
+from dashboard.plans.filters import PlanQuery
+from dashboard.plans.progress import TaskCounts
 from ledger.models import Plan, Project, Task
 from ledger.models.plan import STANDS, PlanState
 from ledger.optional_cache import get_or_compute_slow

@@ -7,12 +7,12 @@ from typing import Any
 from uuid import UUID
 
 from dashboard.agents.presence import breaker_state
-from dashboard.badges import task_badge
-from dashboard.dependencies import MET, NeedLink, TaskMark, key_of, natural_key, short_of
-from dashboard.formatting import duration
+from dashboard.charts.dependencies import MET, NeedLink, TaskMark, key_of, natural_key, short_of
 from dashboard.plans.waves import assign_waves
-from dashboard.status_text import StatusText
 from dashboard.tasks import waiting
+from dashboard.wording.badges import task_badge
+from dashboard.wording.formatting import duration
+from dashboard.wording.status_text import StatusText
 from ledger.models import Plan
 from ledger.models.plan import PlanState
 from ledger.states import BlockedReason, BreakerState, TaskState

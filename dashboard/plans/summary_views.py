@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from django.http import Http404
 from django.urls import reverse
 
-from dashboard import badges
-from dashboard.badges import Badge, task_badge
+from dashboard.frame.rendering import Crumb, PageContext, Visit, live_page
 from dashboard.plans.queries import find_plan_by_name
 from dashboard.plans.views import CRUMB, REF_LENGTH
-from dashboard.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.wording import badges
+from dashboard.wording.badges import Badge, task_badge
 from ledger.models import Plan, Task
 from retries.renderings import plan_summary, state_queries
 from retries.renderings.plan_summary import Summary, TaskSummary

@@ -11,15 +11,18 @@ from django.shortcuts import redirect
 from django.urls import reverse, reverse_lazy
 from django.views.decorators.http import require_safe
 
-from dashboard import query_box, steps
-from dashboard.access import operators_only
+from dashboard import steps
 from dashboard.actions import Action
 from dashboard.activity.queries import EventEntry
-from dashboard.dependencies import NeedLink, TaskMark
-from dashboard.facets import Facet, build_state_facets
-from dashboard.navigation import read_scope
-from dashboard.nearest_names import NameHints, suggest_names
-from dashboard.pagination import Page
+from dashboard.charts.dependencies import NeedLink, TaskMark
+from dashboard.frame.access import operators_only
+from dashboard.frame.navigation import read_scope
+from dashboard.frame.rendering import Crumb, PageContext, Steps, Visit, live_page
+from dashboard.lists import query_box
+from dashboard.lists.facets import Facet, build_state_facets
+from dashboard.lists.nearest_names import NameHints, suggest_names
+from dashboard.lists.pagination import Page
+from dashboard.lists.sorting import Heading, build_headings, read_sort, read_sort_of
 from dashboard.plans import detail_queries, filters, progress, queries, rows
 from dashboard.plans.actions import ACTIONS, allowed_actions
 from dashboard.plans.common_failures import CommonFailure, count_identical, group_failures
@@ -30,9 +33,7 @@ from dashboard.plans.flow_chart import FlowChart, draw_flow
 from dashboard.plans.progress import Figure, ProgressBar, StateCount, TaskCounts
 from dashboard.plans.rows import TaskRow, Wave
 from dashboard.plans.waves import find_blockers
-from dashboard.rendering import Crumb, PageContext, Steps, Visit, live_page
 from dashboard.saved_views.strip import ViewStrip, read_views
-from dashboard.sorting import Heading, build_headings, read_sort, read_sort_of
 from ledger.models import Plan
 from ledger.states import TaskState
 from retries.models import Escalation

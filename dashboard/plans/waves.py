@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
-from dashboard.dependencies import MET, NeedLink, natural_key
+from dashboard.charts.dependencies import MET, NeedLink, natural_key
 from ledger.states import BlockedReason
 
 

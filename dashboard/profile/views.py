@@ -14,12 +14,12 @@ from django.urls import reverse, reverse_lazy
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.access import TEXT, operators_only, takes_form
-from dashboard.navigation import read_scope
-from dashboard.pagination import NumberedPage, read_numbered
+from dashboard.frame.access import TEXT, operators_only, takes_form
+from dashboard.frame.navigation import read_scope
+from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
+from dashboard.lists.pagination import NumberedPage, read_numbered
 from dashboard.people import queries
 from dashboard.people.queries import ListedBrowser
-from dashboard.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
 from dashboard.sign_in.throttle import WINDOW_SECONDS, count_attempt, reset_attempts
 from ledger.journal import Kind, stamp_of
 from ledger.models import Preference, SignIn, Theme

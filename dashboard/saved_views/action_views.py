@@ -8,11 +8,11 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboard.access import may_open, operators_only
 from dashboard.form_values import quote_typed
-from dashboard.navigation import read_scope
-from dashboard.query_box import clean
-from dashboard.rendering import HtmxRequest, back_to
+from dashboard.frame.access import may_open, operators_only
+from dashboard.frame.navigation import read_scope
+from dashboard.frame.rendering import HtmxRequest, back_to
+from dashboard.lists.query_box import clean
 from dashboard.saved_views.strip import BUILT_IN
 from ledger import saved_views
 from ledger.errors import Refusal

@@ -10,9 +10,9 @@ from django.db.models import QuerySet
 from django.db.models.functions import JSONObject
 from django.urls import reverse
 
-from dashboard.compiled_queries import compiled
-from dashboard.rendering import Visit
-from dashboard.shared_queries import CountOf, hash_of
+from dashboard.frame.rendering import Visit
+from dashboard.lists.compiled_queries import compiled
+from dashboard.lists.shared_queries import CountOf, hash_of
 from ledger.models import Project, SavedView
 from ledger.optional_cache import get_or_compute_slow
 

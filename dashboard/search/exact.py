@@ -6,8 +6,8 @@ from uuid import UUID
 
 from django.urls import reverse
 
-from dashboard import query_box
 from dashboard.agents import queries as agent_queries
+from dashboard.lists import query_box
 from dashboard.plans import queries as plan_queries
 from ledger import sql
 from ledger.models import Project

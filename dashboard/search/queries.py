@@ -6,8 +6,8 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from dashboard.known_names import list_words
-from dashboard.shared_queries import hash_of, of_project
+from dashboard.lists.known_names import list_words
+from dashboard.lists.shared_queries import hash_of, of_project
 from ledger import search_words, sql
 from ledger.models import Agent, Plan, Project
 from ledger.optional_cache import get_or_compute_slow

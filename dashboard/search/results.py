@@ -7,11 +7,12 @@ from urllib.parse import urlencode
 
 from django.urls import resolve, reverse
 
-from dashboard import badges, query_box
-from dashboard.badges import Badge
-from dashboard.navigation import PLACES, Scope
+from dashboard.frame.navigation import PLACES, Scope
+from dashboard.lists import query_box
 from dashboard.search import exact, queries
 from dashboard.search.queries import MOST, Hits
+from dashboard.wording import badges
+from dashboard.wording.badges import Badge
 from ledger.states import TaskState
 from ledger.text import truncate
 

@@ -9,10 +9,10 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from dashboard import query_box
-from dashboard.access import may_open, operators_only
-from dashboard.navigation import Scope
-from dashboard.rendering import HtmxRequest, PageContext, begin_visit, respond
+from dashboard.frame.access import may_open, operators_only
+from dashboard.frame.navigation import Scope
+from dashboard.frame.rendering import HtmxRequest, PageContext, begin_visit, respond
+from dashboard.lists import query_box
 from dashboard.search import exact, results
 from dashboard.search.results import Group, Result
 

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-from dashboard.formatting import counted, describe_waiting
 from dashboard.sentences.event_sentence import (
     QUOTE,
     EventSentence,
@@ -13,6 +12,7 @@ from dashboard.sentences.event_sentence import (
     who_of,
 )
 from dashboard.sentences.tasks import breaker_reason
+from dashboard.wording.formatting import counted, describe_waiting
 from ledger.journal import Kind
 from ledger.models import Event
 from ledger.text import truncate

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from dashboard.badges import urgency_badge
-from dashboard.formatting import counted, duration
 from dashboard.sentences.agent_events import (
     describe_agent_event,
     describe_project_event,
@@ -25,6 +23,8 @@ from dashboard.sentences.settings import (
     describe_view_event,
 )
 from dashboard.sentences.tasks import describe_cause_briefly, describe_reason, name_changes
+from dashboard.wording.badges import urgency_badge
+from dashboard.wording.formatting import counted, duration
 from ledger.journal import Kind
 from ledger.models import Event
 from ledger.text import truncate

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from dashboard.badges import urgency_badge
-from dashboard.formatting import counted, duration
+from dashboard.wording.badges import urgency_badge
+from dashboard.wording.formatting import counted, duration
 from ledger.journal import Kind
 from ledger.models import Event, Instruction
 from ledger.states import PREFIXES, Urgency, Way, prefixed, urgency_of

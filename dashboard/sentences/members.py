@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from dashboard.formatting import counted
 from dashboard.sentences.event_sentence import EventSentence, plain, unknown, who_of
+from dashboard.wording.formatting import counted
 from ledger.journal import Kind
 from ledger.models import Event
 

@@ -1,7 +1,7 @@
 """Describe the journal of plans in sentences (pure), for feeds, the log and a plan's history."""
 
-from dashboard.formatting import counted
 from dashboard.sentences.event_sentence import EventSentence, EventSubject
+from dashboard.wording.formatting import counted
 from ledger.journal import Kind
 from ledger.models import Event
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from dashboard.sentences.event_sentence import EventSentence, plain, unknown, who_of
 from ledger.journal import Kind
 from ledger.models import Event
-from retries.notifications.conditions import condition_of
+from retries.notifications.rules.conditions import condition_of
 
 # icon, verb
 CHANNELS = {

@@ -8,12 +8,12 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboard.access import operators_only, takes_form
-from dashboard.formatting import counted
-from dashboard.navigation import read_scope
-from dashboard.rendering import HtmxRequest, back_to, begin_visit, respond
+from dashboard.frame.access import operators_only, takes_form
+from dashboard.frame.navigation import read_scope
+from dashboard.frame.rendering import HtmxRequest, back_to, begin_visit, respond
 from dashboard.sessions.detail_views import build_page, find_or_404
 from dashboard.sessions.task_form import build_form
+from dashboard.wording.formatting import counted
 from ledger.errors import Invalid, NotFound, Refusal
 from ledger.journal import stamp_of
 from ledger.models import Agent, SessionTask

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from dashboard.formatting import counted
+from dashboard.wording.formatting import counted
 from ledger.sessions.message_parts import Part
 
 # a box of calls that is longer keeps its ends and folds the rest

@@ -10,11 +10,9 @@ from django.urls import reverse_lazy
 from django.views.decorators.http import require_safe
 
 from dashboard import steps
-from dashboard.access import operators_only
 from dashboard.form_values import read_whole_number
-from dashboard.formatting import clock_time, counted, duration
-from dashboard.query_box import clean
-from dashboard.rendering import (
+from dashboard.frame.access import operators_only
+from dashboard.frame.rendering import (
     Crumb,
     HtmxRequest,
     PageContext,
@@ -25,6 +23,7 @@ from dashboard.rendering import (
     respond,
     wants_part,
 )
+from dashboard.lists.query_box import clean
 from dashboard.sessions import detail_queries, filters, queries
 from dashboard.sessions.conversation import format_arguments, lay_out
 from dashboard.sessions.conversation_items import BatchLine, Item
@@ -45,6 +44,7 @@ from dashboard.sessions.rows import (
     join_numbers,
 )
 from dashboard.sessions.task_form import TaskForm, asked_form
+from dashboard.wording.formatting import clock_time, counted, duration
 from ledger.models import Session, SessionBatch, SessionTask
 from ledger.sessions.message_parts import Call, Part, Result, parts_from_json
 from ledger.states import BatchOutcome, MessageState

@@ -6,8 +6,8 @@ Words without a key are searched in the first prompt.
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from dashboard.query_box import ANY, Keys, Names, StateQuery, Values, only_value
-from dashboard.query_values import read_age
+from dashboard.lists.query_box import ANY, Keys, Names, StateQuery, Values, only_value
+from dashboard.lists.query_values import read_age
 
 # the states of a session as the list derives them, most urgent first
 STATES = ("failed", "processing", "buffering", "up-to-date", "stored")

@@ -11,12 +11,12 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from dashboard.access import operators_only
-from dashboard.formatting import counted
-from dashboard.navigation import Scope
-from dashboard.rendering import HtmxRequest, PageContext, Visit, begin_visit, respond
+from dashboard.frame.access import operators_only
+from dashboard.frame.navigation import Scope
+from dashboard.frame.rendering import HtmxRequest, PageContext, Visit, begin_visit, respond
 from dashboard.sessions.detail_views import CRUMB
 from dashboard.sessions.views import TRACKERS
+from dashboard.wording.formatting import counted
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
 from ledger.models import Agent, Project

@@ -20,10 +20,10 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce, JSONObject, NullIf
 
-from dashboard.pagination import PAGE
-from dashboard.query_box import Values, as_id, has_value
+from dashboard.lists.pagination import PAGE
+from dashboard.lists.query_box import Values, as_id, has_value
+from dashboard.lists.shared_queries import hash_of, match_any, match_values, of_project
 from dashboard.sessions.filters import ATTEMPTS, STATES, SessionQuery
-from dashboard.shared_queries import hash_of, match_any, match_values, of_project
 from dashboard.steps import Beside, read_beside
 from ledger.models import Attempt, Message, Project, Session
 from ledger.models.session import TrackerName

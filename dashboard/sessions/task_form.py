@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from django.http import HttpRequest
 
-from dashboard.access import may_open
 from dashboard.form_values import read_whole_number
+from dashboard.frame.access import may_open
 from ledger.models import Agent, Session, SessionTask
 from ledger.sessions import task_links
 from ledger.text import truncate

@@ -3,17 +3,17 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from dashboard import badges
-from dashboard.facets import Facet, build_value_facets
-from dashboard.live_updates import read_session_list_key
-from dashboard.nearest_names import NameHints, suggest_names
-from dashboard.rendering import PageContext, Visit, live_page
+from dashboard.frame.live_updates import read_session_list_key
+from dashboard.frame.rendering import PageContext, Visit, live_page
+from dashboard.lists.facets import Facet, build_value_facets
+from dashboard.lists.nearest_names import NameHints, suggest_names
+from dashboard.lists.sorting import Heading
 from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sessions import filters, queries, rows
 from dashboard.sessions.filters import STATES, SessionQuery
 from dashboard.sessions.queries import ActivityPage, SessionCounts, SessionOrder, read_cursor
 from dashboard.sessions.rows import SessionEntry, describe_row
-from dashboard.sorting import Heading
+from dashboard.wording import badges
 
 LINKS = (("linked", "Linked", "link"), ("none", "Not linked", "person"))
 LABELS = {"active": "Active", "messages": "Messages"}

@@ -8,10 +8,10 @@ from django.shortcuts import redirect
 from django.urls import reverse, reverse_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.access import may_open, operators_only
 from dashboard.form_values import quote_typed, read_whole_number
-from dashboard.navigation import Scope, read_scope
-from dashboard.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
+from dashboard.frame.access import may_open, operators_only
+from dashboard.frame.navigation import Scope, read_scope
+from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
 from dashboard.settings import policy_queries
 from dashboard.settings.policy_queries import Figures, ListedPolicy, ProofShare
 from dashboard.settings.policy_wording import BY_NAME, PolicyText, describe_lost

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dashboard.formatting import counted
+from dashboard.wording.formatting import counted
 from ledger.states import EvidenceLevel
 from retries.policies.editing import EVIDENCE
 from retries.states import PolicyScope

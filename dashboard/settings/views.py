@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from django.http import HttpResponse
 from django.views.decorators.http import require_safe
 
-from dashboard import rendering
-from dashboard.access import operators_only
-from dashboard.rendering import HtmxRequest, PageContext
+from dashboard.frame import rendering
+from dashboard.frame.access import operators_only
+from dashboard.frame.rendering import HtmxRequest, PageContext
 from dashboard.settings import retention
 from dashboard.settings.limits import LIMITS, MECHANISMS, Limit, Mechanism
 from dashboard.settings.reference import GROUPS, Group

@@ -9,7 +9,7 @@ from django.utils import timezone
 from ledger.models import SignInMethod, SignInOutcome
 from ledger.people.browsers import note_sign_in, record_sign_in
 
-BACKEND = "dashboard.access.People"
+BACKEND = "dashboard.frame.access.People"
 
 
 def start_session(

@@ -23,7 +23,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from requests import RequestException
 
-from dashboard.access import may_enter
+from dashboard.frame.access import may_enter
 from dashboard.sign_in.provider import Provider
 from dashboard.sign_in.signed_in import record_attempt, start_session
 from dashboard.sign_in.throttle import WINDOW_SECONDS, count_attempt

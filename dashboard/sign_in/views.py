@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
-from dashboard.access import may_enter
+from dashboard.frame.access import may_enter
 from dashboard.sign_in.known_browsers import is_known, remember_browser
 from dashboard.sign_in.signed_in import record_attempt, sso_name, start_session
 from dashboard.sign_in.throttle import (

@@ -8,13 +8,13 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboard.access import operators_only
 from dashboard.actions import find_action
-from dashboard.navigation import read_scope
-from dashboard.rendering import HtmxRequest, back_to
+from dashboard.frame.access import operators_only
+from dashboard.frame.navigation import read_scope
+from dashboard.frame.rendering import HtmxRequest, back_to
+from dashboard.frame.toasts import add_message
 from dashboard.standing_instructions import queries
 from dashboard.standing_instructions.actions import ACTIONS
-from dashboard.toasts import add_message
 from ledger.journal import stamp_of
 from ledger.standing_instructions import editing
 

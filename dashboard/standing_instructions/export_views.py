@@ -7,12 +7,12 @@ from django.http import HttpResponseBase
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboard.access import operators_only
-from dashboard.export import export_records
-from dashboard.navigation import requested_project
-from dashboard.nearest_names import list_problems
-from dashboard.rendering import HtmxRequest
-from dashboard.sorting import read_sort
+from dashboard.frame.access import operators_only
+from dashboard.frame.navigation import requested_project
+from dashboard.frame.rendering import HtmxRequest
+from dashboard.lists.export import export_records
+from dashboard.lists.nearest_names import list_problems
+from dashboard.lists.sorting import read_sort
 from dashboard.standing_instructions import filters
 from dashboard.standing_instructions.queries import ListedRule
 from dashboard.standing_instructions.rows import COLUMNS as SORTS

@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.query_box import ANY, Keys, Names, StateQuery, Values
-from dashboard.query_values import Period, read_period
+from dashboard.lists.query_box import ANY, Keys, Names, StateQuery, Values
+from dashboard.lists.query_values import Period, read_period
 from ledger.models.standing_instruction import RuleState
 
 STATES = {"on": RuleState.ACTIVE, "paused": RuleState.PAUSED, "draft": RuleState.DRAFT}

@@ -12,11 +12,11 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from dashboard.access import operators_only
 from dashboard.form_values import read_whole_number
-from dashboard.navigation import Scope
-from dashboard.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
-from dashboard.shared_queries import of_project
+from dashboard.frame.access import operators_only
+from dashboard.frame.navigation import Scope
+from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
+from dashboard.lists.shared_queries import of_project
 from dashboard.standing_instructions import queries
 from dashboard.standing_instructions.form import RuleForm, empty_form, form_of, posted_form
 from dashboard.standing_instructions.recipes import BY_NAME, RECIPES, Recipe, fill

@@ -8,8 +8,8 @@ from uuid import UUID
 from django.db.models import OuterRef, Subquery
 from django.urls import reverse
 
+from dashboard.lists.shared_queries import hash_of, of_project
 from dashboard.sentences.instructions import describe_cause
-from dashboard.shared_queries import hash_of, of_project
 from dashboard.standing_instructions.records import Record
 from dashboard.standing_instructions.wording import describe_expect, describe_when
 from ledger import sql

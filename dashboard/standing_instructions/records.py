@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dashboard.badges import urgency_badge
+from dashboard.wording.badges import urgency_badge
 from ledger.states import LEVELS
 
 # below this share of followed instructions a figure turns amber

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from dashboard.query_box import has_value
-from dashboard.query_values import is_in_period
-from dashboard.sorting import SortColumn
+from dashboard.lists.query_box import has_value
+from dashboard.lists.query_values import is_in_period
+from dashboard.lists.sorting import SortColumn
 from dashboard.standing_instructions import queries
 from dashboard.standing_instructions.filters import STATES, RuleQuery
 from dashboard.standing_instructions.queries import ListedRule

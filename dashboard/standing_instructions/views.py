@@ -8,15 +8,15 @@ from django.http import Http404
 from django.urls import reverse_lazy
 
 from dashboard import steps
-from dashboard.access import may_open
 from dashboard.actions import Action
-from dashboard.facets import Facet, build_state_facets
-from dashboard.nearest_names import NameHints, suggest_names
-from dashboard.rendering import Crumb, PageContext, Steps, Visit, live_page
+from dashboard.frame.access import may_open
+from dashboard.frame.rendering import Crumb, PageContext, Steps, Visit, live_page
+from dashboard.lists.facets import Facet, build_state_facets
+from dashboard.lists.nearest_names import NameHints, suggest_names
+from dashboard.lists.sorting import Heading, build_headings, read_sort
 from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sentences.event_sentence import EventSentence, EventSubject
 from dashboard.sentences.rules import describe_rule_event
-from dashboard.sorting import Heading, build_headings, read_sort
 from dashboard.standing_instructions import filters, queries
 from dashboard.standing_instructions.actions import ACTIONS, allowed_actions
 from dashboard.standing_instructions.filters import RuleQuery

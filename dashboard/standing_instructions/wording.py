@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from dashboard.formatting import counted, duration
+from dashboard.wording.formatting import counted, duration
 from ledger.models import StandingInstruction
 from ledger.models.instruction import OnFailed
 from ledger.models.standing_instruction import OncePer, Trigger

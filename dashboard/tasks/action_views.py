@@ -8,13 +8,13 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboard.access import operators_only
 from dashboard.actions import find_action
-from dashboard.formatting import counted
-from dashboard.navigation import read_scope
-from dashboard.rendering import HtmxRequest
+from dashboard.frame.access import operators_only
+from dashboard.frame.navigation import read_scope
+from dashboard.frame.rendering import HtmxRequest
 from dashboard.tasks import queries
 from dashboard.tasks.actions import ACTIONS
+from dashboard.wording.formatting import counted
 from ledger.journal import stamp_of
 from retries import task_actions
 from retries.states import Dependents

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from dashboard.badges import outcome_label
-from dashboard.formatting import count_tokens, counted, dollars, duration
+from dashboard.wording.badges import outcome_label
+from dashboard.wording.formatting import count_tokens, counted, dollars, duration
 from ledger.models import Attempt, Failure
 from retries.decisions import VERIFIED
 from retries.failures.fingerprints import make_template

@@ -7,8 +7,8 @@ from django.http import Http404, HttpResponse
 from django.urls import reverse, reverse_lazy
 from django.views.decorators.http import require_safe
 
-from dashboard.access import operators_only
-from dashboard.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
+from dashboard.frame.access import operators_only
+from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
 from dashboard.tasks import detail_queries
 from dashboard.tasks.context_comparison import (
     ComparedElement,

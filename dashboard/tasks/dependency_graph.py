@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboard.badges import task_badge
-from dashboard.dependencies import MET, key_of
+from dashboard.charts.dependencies import MET, key_of
+from dashboard.wording.badges import task_badge
 from ledger.models import Task
 from ledger.text import truncate
 

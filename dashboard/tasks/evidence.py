@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from dashboard import badges
-from dashboard.badges import Badge
-from dashboard.formatting import duration
+from dashboard.wording import badges
+from dashboard.wording.badges import Badge
+from dashboard.wording.formatting import duration
 from ledger.models import Attempt, Task
 from ledger.states import Outcome, Proof, proof_of
 

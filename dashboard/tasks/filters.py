@@ -6,8 +6,8 @@ Words without a key are searched in the title and the type.
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from dashboard.query_box import ANY, Keys, Names, StateQuery, Values, only_value
-from dashboard.query_values import Period, read_age, read_bound, read_period
+from dashboard.lists.query_box import ANY, Keys, Names, StateQuery, Values, only_value
+from dashboard.lists.query_values import Period, read_age, read_bound, read_period
 from ledger.states import BlockedReason, FailureType, Proof, TaskState
 
 # the name of a state in the box -> the states it stands for

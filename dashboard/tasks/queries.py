@@ -20,8 +20,8 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce
 
-from dashboard.compiled_queries import compiled
-from dashboard.shared_queries import (
+from dashboard.lists.compiled_queries import compiled
+from dashboard.lists.shared_queries import (
     bound_ids,
     failed_in_pattern,
     failed_with,
@@ -31,8 +31,8 @@ from dashboard.shared_queries import (
     match_values,
     of_project,
 )
-from dashboard.status_text import AHEAD_CAP
 from dashboard.tasks.filters import STATES, TaskQuery
+from dashboard.wording.status_text import AHEAD_CAP
 from ledger import search_words
 from ledger.models import Attempt, Project, Task
 from ledger.models.task import has_proof

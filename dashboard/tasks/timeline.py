@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from dashboard.formatting import counted, duration
-from dashboard.tasks.work_scale import Cut, WorkScale, build_work_scale
+from dashboard.tasks.listing.work_scale import Cut, WorkScale, build_work_scale
+from dashboard.wording.formatting import counted, duration
 from ledger.journal import Kind
 from ledger.models import Attempt, Event, Task
 from ledger.states import FINAL, BlockedReason, Outcome, TaskState

@@ -12,17 +12,15 @@ from dashboard import steps
 from dashboard.actions import Action
 from dashboard.agents.presence import breaker_state
 from dashboard.date_range import open_dates
-from dashboard.json_tree import Node, build_tree, json_size
-from dashboard.nearest_names import NameHints, suggest_names
-from dashboard.pagination import Page
-from dashboard.query_box import as_id
-from dashboard.rendering import Crumb, PageContext, Steps, Visit, live_page
+from dashboard.frame.rendering import Crumb, PageContext, Steps, Visit, live_page
+from dashboard.lists.nearest_names import NameHints, suggest_names
+from dashboard.lists.pagination import Page
+from dashboard.lists.query_box import as_id
+from dashboard.lists.shared_queries import list_history
+from dashboard.lists.sorting import Heading, build_headings, read_sort, read_sort_of
 from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sentences.tasks import describe_cause
-from dashboard.shared_queries import list_history
-from dashboard.sorting import Heading, build_headings, read_sort, read_sort_of
-from dashboard.status_text import StatusText
-from dashboard.tasks import detail_queries, order
+from dashboard.tasks import detail_queries
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks.actions import ACTIONS, BULK_VERBS, allowed_actions
 from dashboard.tasks.attempt_comparison import (
@@ -31,23 +29,26 @@ from dashboard.tasks.attempt_comparison import (
     compare_attempts,
     list_rows,
 )
-from dashboard.tasks.counts import TaskCounts, count_tasks
 from dashboard.tasks.dependency_graph import Graph, build_graph
 from dashboard.tasks.detail_queries import Conversation, Neighbors
 from dashboard.tasks.evidence import EvidenceCard, build_evidence
-from dashboard.tasks.facet_counts import count_changes, count_patterns
 from dashboard.tasks.filters import TaskQuery
-from dashboard.tasks.list_facets import Facets, build_facets
+from dashboard.tasks.listing import order
+from dashboard.tasks.listing.counts import TaskCounts, count_tasks
+from dashboard.tasks.listing.facet_counts import count_changes, count_patterns
+from dashboard.tasks.listing.facets import Facets, build_facets
 from dashboard.tasks.queries import OUTCOMES_SHOWN, filter_tasks
 from dashboard.tasks.timeline import Move, Timeline, build_timeline, list_moves, round_up
 from dashboard.tasks.waiting import Hold, describe_status, find_hold
+from dashboard.wording.json_tree import Node, build_tree, json_size
+from dashboard.wording.status_text import StatusText
 from ledger.models import Attempt, Event, Failure, Project, Task
 from ledger.moves import CHECKPOINT
 from ledger.permissions import may
 from ledger.states import BreakerState, TaskState
 from retries.attempt_traces import link_to_trace
+from retries.failures.fixes.suggestions import Suggestion, suggest
 from retries.failures.grouping import headline_of
-from retries.failures.suggestions import Suggestion, suggest
 from retries.insight.prediction_reads import find_task_predictions
 from retries.insight.predictions import Prediction
 from retries.models import AttemptDiff, Escalation

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from dashboard.agents.presence import breaker_state
-from dashboard.formatting import counted, duration
-from dashboard.status_text import AHEAD_CAP, StatusText
+from dashboard.wording.formatting import counted, duration
+from dashboard.wording.status_text import AHEAD_CAP, StatusText
 from ledger.models.plan import PlanState
 from ledger.states import BlockedReason, BreakerState, TaskState
 from ledger.text import truncate

@@ -16,12 +16,14 @@ from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 
-from dashboard import badges, dependencies, formatting, query_box, toasts
-from dashboard.access import describe_missing, may_use
 from dashboard.agents.presence import describe_counts, trip_badge
+from dashboard.charts import dependencies
 from dashboard.completion.lists import LISTS
+from dashboard.frame import toasts
+from dashboard.frame.access import describe_missing, may_use
+from dashboard.frame.navigation import Scope, querystring
 from dashboard.instructions.actions import allowed_actions
-from dashboard.navigation import Scope, querystring
+from dashboard.lists import query_box
 from dashboard.notifications.sentences import Part
 from dashboard.patterns import queries as pattern_queries
 from dashboard.plans import rows as plan_rows
@@ -29,12 +31,13 @@ from dashboard.sentences import tasks as sentences_tasks
 from dashboard.sentences.operations import VerbWords, words_of
 from dashboard.sessions.inline_text import render_inline
 from dashboard.settings_column import ColumnGroup, list_groups
-from dashboard.status_text import StatusText
 from dashboard.tasks import attempt_dots
+from dashboard.wording import badges, formatting
+from dashboard.wording.status_text import StatusText
 from ledger.models import Attempt, Instruction
 from ledger.states import InstructionState, proof_of
 from retries.escalations.message import describe_status
-from retries.failures import suggestions
+from retries.failures.fixes import suggestions
 
 register = template.Library()
 

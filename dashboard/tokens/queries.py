@@ -8,8 +8,8 @@ from uuid import UUID
 
 from django.db.models import Case, Count, Q, QuerySet, When
 
-from dashboard.compiled_queries import compiled
-from dashboard.shared_queries import of_project
+from dashboard.lists.compiled_queries import compiled
+from dashboard.lists.shared_queries import of_project
 from ledger.models import Agent, Project, Token
 from ledger.models.token import TokenKind
 from ledger.scopes import PRESETS

@@ -11,13 +11,10 @@ from django.urls import reverse, reverse_lazy
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboard.access import may_open, operators_only, takes_form
 from dashboard.form_values import read_whole_number
-from dashboard.live_updates import stamp_key
-from dashboard.pagination import NumberedPage, read_numbered
-from dashboard.people.views import project_of
-from dashboard.query_box import as_id
-from dashboard.rendering import (
+from dashboard.frame.access import may_open, operators_only, takes_form
+from dashboard.frame.live_updates import stamp_key
+from dashboard.frame.rendering import (
     Crumb,
     HtmxRequest,
     PageContext,
@@ -27,6 +24,9 @@ from dashboard.rendering import (
     respond,
     unchanged,
 )
+from dashboard.lists.pagination import NumberedPage, read_numbered
+from dashboard.lists.query_box import as_id
+from dashboard.people.views import project_of
 from dashboard.tokens import queries
 from dashboard.tokens.queries import ListedToken
 from ledger import agents, tokens

@@ -329,7 +329,7 @@ class Attempt(models.Model):
                 condition=Q(context_variant__startswith="with"),
                 name="attempt_in_experiment",
             ),
-            # see retries/insight/cost_figures.py
+            # see retries/insight/figures/costs.py
             models.Index(
                 fields=["agent", "id"], condition=Q(usage__isnull=False), name="attempt_with_usage"
             ),

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ledger.planfile.model import Became, Box, FileLine, PlanFile
-from ledger.planfile.outline_lines import (
+from ledger.planfile.outline.lines import (
     HEADING,
     LOOK,
     TASK_HEADING,

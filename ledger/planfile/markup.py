@@ -40,8 +40,8 @@ from ledger.planfile.markup_scanner import (
     unescape,
 )
 from ledger.planfile.model import TASK_REF, TITLE_LENGTH, LineErrors, shorten_title
-from ledger.planfile.outline import NO_TASKS, read_outline
-from ledger.planfile.outline_lines import read_item
+from ledger.planfile.outline.lines import read_item
+from ledger.planfile.outline.parsing import NO_TASKS, read_outline
 from ledger.planfile.task_lists import describe_lines
 from ledger.planfile.values import RawPlan, normalize_breaks
 from ledger.planfile.verification import describe_verification

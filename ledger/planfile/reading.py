@@ -16,7 +16,7 @@ from ledger.planfile.file_lines import list_lines
 from ledger.planfile.front_matter import split_front_matter
 from ledger.planfile.markup import read_markdown, read_xml
 from ledger.planfile.model import BYTES, MOST_BYTES, PlanFile
-from ledger.planfile.outline_lines import looks_like_work
+from ledger.planfile.outline.lines import looks_like_work
 from ledger.planfile.task_master import is_task_master, read_task_master
 from ledger.planfile.values import DEEPEST, RawPlan, load_json, normalize_breaks, read_yaml
 

@@ -52,7 +52,7 @@ from retries.agent_hooks.sessions import (
 from retries.agent_hooks.shell_lines import LINE_LENGTH, ShellCommand, read_commands
 from retries.agent_hooks.shell_results import CLAUDE
 from retries.attempts import releases
-from retries.attempts.checks import Tree, make_check
+from retries.attempts.checks.reported import Tree, make_check
 from retries.attempts.endings import SeenBy, Unknown
 from retries.attempts.evidence import find_evidence
 from retries.attempts.finishing import finish_attempt

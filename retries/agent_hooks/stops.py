@@ -31,12 +31,12 @@ from retries.agent_hooks.sessions import (
     take_task,
 )
 from retries.api.attempts import claim_next_attempt
-from retries.attempts.checks import CHECK_FIELDS, Check, Tree, is_same_tree, make_check
+from retries.attempts.checks.proposed import propose_check, read_level
+from retries.attempts.checks.reported import CHECK_FIELDS, Check, Tree, is_same_tree, make_check
 from retries.attempts.endings import SeenBy, Unknown
 from retries.attempts.exit_codes import last_lines
 from retries.attempts.finishing import Reply, finish_attempt
 from retries.attempts.live_attempt import LeaseLost
-from retries.attempts.proposed_checks import propose_check, read_level
 from retries.attempts.questions import QUESTION_LENGTH, ask
 from retries.attempts.report_fields import Report
 from retries.escalations.lifecycle import Question

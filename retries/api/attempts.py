@@ -21,7 +21,7 @@ from retries import claim_statements, claims
 from retries.api.task_bodies import read_task, task_response
 from retries.api.text_responses import TEXT, XML, decision_response, text_content
 from retries.attempts import exit_codes, finishing, heartbeats, releases, report_fields
-from retries.attempts.checks import Check, make_check
+from retries.attempts.checks.reported import Check, make_check
 from retries.attempts.endings import SeenBy
 from retries.attempts.finishing import Reply
 from retries.attempts.report_fields import Report

@@ -9,7 +9,7 @@ from ledger import sql
 from ledger.notes import clean_note
 from ledger.redaction import redacted, stripped
 from ledger.text import truncate
-from retries.attempts.checks import COMMAND_LENGTH
+from retries.attempts.checks.reported import COMMAND_LENGTH
 from retries.retry_context.hunks import clip_hunks
 
 DIFF_BYTES = 64 * 1024

@@ -11,11 +11,11 @@ from ledger.text import truncate
 from retries.attempts.report_fields import Report
 from retries.decisions import NEEDS, Evidence, Policy
 from retries.failures import known_errors
-from retries.failures.failing_tests import find_failing_test
 from retries.failures.known_errors import Action
-from retries.failures.salience import find_headline
+from retries.failures.outputs.failing_tests import find_failing_test
+from retries.failures.outputs.salience import find_headline
+from retries.failures.outputs.waits import find_wait_s
 from retries.failures.signatures import sign
-from retries.failures.waits import find_wait_s
 from retries.models import RetryPolicy
 from retries.states import PolicyScope
 

@@ -13,7 +13,7 @@ from ledger.spans import start_span
 from ledger.states import FailureType
 from ledger.tokens import Caller
 from retries.attempt_traces import trace_report
-from retries.attempts.checks import make_check
+from retries.attempts.checks.reported import make_check
 from retries.attempts.endings import SeenBy
 from retries.attempts.finishing import Reply, finish_cleaned, finish_done, verify_of
 from retries.attempts.live_attempt import read_attempt

@@ -15,7 +15,14 @@ from ledger.sql import Row
 from ledger.states import EvidenceLevel, Outcome, TaskState
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
 from retries import breaker
-from retries.attempts.checks import LEVEL_SQL, PROOF_SQL, Check, Tree, clean_checks, judge_checks
+from retries.attempts.checks.reported import (
+    LEVEL_SQL,
+    PROOF_SQL,
+    Check,
+    Tree,
+    clean_checks,
+    judge_checks,
+)
 from retries.attempts.live_attempt import IS_LIVE, own_attempt
 from retries.attempts.report_fields import clean_usage
 from retries.decisions import REPORTED, VERIFIED

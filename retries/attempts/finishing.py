@@ -21,7 +21,7 @@ from ledger.tokens import Caller, TrustedCaller
 from retries.agent_waits import store_wait
 from retries.attempt_traces import trace_report
 from retries.attempts import fast_path
-from retries.attempts.checks import find_proof
+from retries.attempts.checks.reported import find_proof
 from retries.attempts.consequences import follow
 from retries.attempts.evidence import evidence_fields, gather_evidence
 from retries.attempts.late_reports import record_late

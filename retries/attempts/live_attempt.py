@@ -12,7 +12,7 @@ from ledger.states import BlockedReason, Outcome, TaskState
 from ledger.timestamps import format_timestamp
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
 from retries import deadletters
-from retries.attempts.checks import LEVEL_SQL
+from retries.attempts.checks.reported import LEVEL_SQL
 from retries.decisions import UNPROVEN
 from retries.escalations import lifecycle
 

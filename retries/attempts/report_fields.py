@@ -10,8 +10,8 @@ from typing import Any
 from ledger.redaction import cut, redacted, stripped
 from ledger.states import FailureType
 from ledger.text import truncate
-from retries.attempts.checks import Check, Tree, clean_checks
-from retries.failures.excerpts import shorten
+from retries.attempts.checks.reported import Check, Tree, clean_checks
+from retries.failures.outputs.excerpts import shorten
 
 # stored lengths, in characters unless the name says bytes
 OUTPUT_BYTES = 65_536

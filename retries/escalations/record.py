@@ -19,7 +19,7 @@ from retries.escalations.message import (
     OfferedAnswer,
     render_message,
 )
-from retries.failures.fixes import LearnedFix, find_learned_fixes, pick_learned
+from retries.failures.fixes.reading import LearnedFix, find_learned_fixes, pick_learned
 from retries.models import Escalation
 from retries.renderings.labels import TaskName
 from retries.retry_context.history import MARKS, read_escalations

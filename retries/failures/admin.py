@@ -16,7 +16,8 @@ from ledger.journal import stamp_of
 from ledger.models import Event, Failure
 from ledger.states import Who
 from retries import admin_effects
-from retries.failures import fix_verdicts, patterns
+from retries.failures import patterns
+from retries.failures.fixes import verdicts as fix_verdicts
 from retries.models import FailurePattern, FixVerdict
 from retries.states import PATTERN_MOVES, PatternState, Verdict
 

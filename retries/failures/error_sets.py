@@ -10,18 +10,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from retries.failures.failing_tests import FORMS, find_marked, list_failing_tests
-from retries.failures.line_scores import read_line, score_text
-from retries.failures.salience import find_echoed, rank_texts
-from retries.failures.salience_rules import (
+from retries.failures.outputs.failing_tests import FORMS, find_marked, list_failing_tests
+from retries.failures.outputs.line_scores import read_line, score_text
+from retries.failures.outputs.salience import find_echoed, rank_texts
+from retries.failures.outputs.salience_rules import (
     CODED,
     DIAGNOSED,
     LINE_LENGTH,
     STATED,
     WORDED,
 )
+from retries.failures.outputs.text_lines import number_lines
 from retries.failures.signatures import sign
-from retries.failures.text_lines import number_lines
 
 MOST_ERRORS = 200
 # Of more failing tests than that each function counts once, up to so many.

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 from hashlib import sha256
 
-from retries.failures.failing_tests import find_failing_test
 from retries.failures.masks import build_make_template
-from retries.failures.salience import find_headline
+from retries.failures.outputs.failing_tests import find_failing_test
+from retries.failures.outputs.salience import find_headline
 
 FINGERPRINT_LENGTH = 16
 MARKS = re.compile(r"‹[^›]{0,400}›(?:[\s,;:/.|#_+-]{0,400}‹[^›]{0,400}›)*")

@@ -17,7 +17,7 @@ from ledger.states import Who
 from ledger.tokens import TrustedCaller
 from retries.failures import known_errors, pattern_merging
 from retries.failures.known_errors import Match
-from retries.failures.salience import find_headline
+from retries.failures.outputs.salience import find_headline
 from retries.failures.signatures import sign
 from retries.states import (
     PATTERN_MOVES,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from retries.failures.salience import rank_lines
-from retries.failures.salience_rules import SUMMARY
+from retries.failures.outputs.salience import rank_lines
+from retries.failures.outputs.salience_rules import SUMMARY
 
 TABLE = Path(__file__).with_suffix(".toml")
 # Only lines that tell the cause are searched: the best ones of a text, and among them none that is

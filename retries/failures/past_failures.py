@@ -9,13 +9,13 @@ from uuid import UUID
 
 from ledger import sql
 from ledger.states import Outcome
-from retries.failures.fix_statements import (
+from retries.failures.fixes.reading import key_of, list_learnable
+from retries.failures.fixes.statements import (
     PLAIN_RETRY,
     TOLD_TRIES,
     outcomes_statement,
     select_answers,
 )
-from retries.failures.fixes import key_of, list_learnable
 from retries.models import PastFixTry
 
 # A merge of patterns waits for this lock, or has ended before the counts are read.

@@ -9,7 +9,7 @@ from psycopg.types.json import Jsonb
 
 from ledger import sql
 from ledger.models import Failure
-from retries.failures.fix_statements import select_answers
+from retries.failures.fixes.statements import select_answers
 from retries.failures.grouping import texts_of
 from retries.failures.signatures import VERSION, sign
 

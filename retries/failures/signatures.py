@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 
-from retries.failures.failing_tests import find_test_file
 from retries.failures.fingerprints import Identity, identify, make_template
 from retries.failures.masks import CAUSE_KEYS, SUFFIX, TOP_LEVEL
-from retries.failures.own_frames import find_frame, find_place, shorten_path
+from retries.failures.outputs.failing_tests import find_test_file
+from retries.failures.outputs.own_frames import find_frame, find_place, shorten_path
 
 # The rules' version is part of a signature: failures signed by other rules share none with it.
 VERSION = "2-"

@@ -4,15 +4,15 @@ from datetime import datetime
 from typing import Any
 
 from ledger.models import Project
-from retries.insight.answer_figures import compute_answers
-from retries.insight.cost_figures import compute_cost
 from retries.insight.experiments import count_experiments
-from retries.insight.idle_figures import compute_idle
-from retries.insight.outcome_figures import compute_outcomes
-from retries.insight.policy_figures import compute_policies
-from retries.insight.prediction_figures import compute_predictions
-from retries.insight.reach_figures import compute_reach
-from retries.insight.target_figures import compute_targets
+from retries.insight.figures.answers import compute_answers
+from retries.insight.figures.costs import compute_cost
+from retries.insight.figures.idle_agents import compute_idle
+from retries.insight.figures.outcomes import compute_outcomes
+from retries.insight.figures.policies import compute_policies
+from retries.insight.figures.predictions import compute_predictions
+from retries.insight.figures.reach import compute_reach
+from retries.insight.figures.targets import compute_targets
 
 
 def compute_figures(*, now: datetime, project: Project | None = None) -> dict[str, Any]:

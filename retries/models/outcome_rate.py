@@ -9,7 +9,7 @@ class OutcomeRate(models.Model):
     """The number of earlier tasks with something in common, and how many of them were done.
 
     `failures` is how often a task had failed so far, at most two. `level` and `key` say what the
-    tasks have in common. Only `retries.insight.prediction_figures` writes it, all rows of a
+    tasks have in common. Only `retries.insight.figures.predictions` writes it, all rows of a
     project at once.
     """
 

@@ -12,7 +12,7 @@ from ledger.admin_details import Link
 from ledger.admin_lists import ReadOnly
 from ledger.models import Event
 from retries.models import Channel, Delivery, NotificationRule, QuietHours
-from retries.notifications import redelivery
+from retries.notifications.deliveries import redelivery
 
 PAGE = "/settings/notifications/"
 

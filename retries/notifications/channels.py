@@ -20,16 +20,13 @@ from ledger.text import truncate
 from retries.models import Channel, Delivery
 from retries.models.notification_channel import ChannelKind, ChannelState, DisabledBecause
 from retries.models.notification_delivery import DeliveryState
-from retries.notifications import (
-    addresses,
-    journaling,
-    person_services,
-    rule_defaults,
-    signatures,
-)
-from retries.notifications.attempt_names import ATTEMPT_NAMES
+from retries.notifications import journaling, signatures
+from retries.notifications.addresses import checks as addresses
+from retries.notifications.addresses.shortening import shorten_address
+from retries.notifications.messages.attempt_names import ATTEMPT_NAMES
 from retries.notifications.outbox import begin_reading
-from retries.notifications.shown_addresses import shorten_address
+from retries.notifications.rules import defaults as rule_defaults
+from retries.notifications.services import person_services
 
 NAME_LENGTH = 64
 URL_LENGTH = 2000

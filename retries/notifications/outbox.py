@@ -15,11 +15,11 @@ from ledger.sql import Row
 from retries.models import Channel, Delivery, NotificationRule
 from retries.models.notification_channel import ChannelKind, DisabledBecause
 from retries.models.notification_delivery import DeliveryRole, DeliveryState
-from retries.notifications import conditions
-from retries.notifications.attempt_names import name_attempt
-from retries.notifications.rule_batch import RuleBatch, rules_for
-from retries.notifications.subjects import Subjects, fetch_subjects, subject_columns
-from retries.notifications.webhook_bodies import build_body, traceparent_of
+from retries.notifications.messages.attempt_names import name_attempt
+from retries.notifications.messages.subjects import Subjects, fetch_subjects, subject_columns
+from retries.notifications.messages.webhook_bodies import build_body, traceparent_of
+from retries.notifications.rules import conditions
+from retries.notifications.rules.batch import RuleBatch, rules_for
 from retries.stream_position import ensure_cursor, lock_cursor, move_cursor
 
 READER = "notifications"

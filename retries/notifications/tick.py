@@ -7,7 +7,8 @@ from django.conf import settings
 
 from ledger.models import Project
 from retries.models import Delivery
-from retries.notifications import outbox, summaries, threads
+from retries.notifications import outbox
+from retries.notifications.rules import summaries, threads
 
 PURGED_AT_ONCE = 1000
 

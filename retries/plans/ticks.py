@@ -8,7 +8,7 @@ from uuid import UUID
 from ledger.models import Task
 from ledger.planfile import FileLine
 from ledger.planfile.model import Became
-from ledger.planfile.outline_lines import read_item
+from ledger.planfile.outline.lines import read_item
 from ledger.plans.similarity import normalize
 from ledger.redaction import redacted
 from ledger.sql import Row

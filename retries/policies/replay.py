@@ -20,7 +20,7 @@ from ledger.states import Outcome, TaskState
 from retries.attempts.evidence import find_evidence
 from retries.decisions import NEEDS, SAME_FAILURE_AGAIN, Case, Evidence, Policy
 from retries.failures.known_errors import BY_NAME, Action
-from retries.failures.salience import find_headline
+from retries.failures.outputs.salience import find_headline
 from retries.states import Answer, PolicyScope
 
 DAYS = 90

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ledger.text import truncate
-from retries.failures.salience import find_headline
+from retries.failures.outputs.salience import find_headline
 from retries.renderings.labels import format_timestamp, quote
 
 WINDOW = timedelta(days=30)

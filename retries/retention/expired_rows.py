@@ -8,7 +8,7 @@ from django.conf import settings
 
 from ledger import idempotency
 from ledger.people import browsers
-from retries.notifications import threads
+from retries.notifications.rules import threads
 from retries.operations import expiry
 
 # The rows of one kind are deleted for so long in each run; the next one continues.

@@ -10,10 +10,10 @@ from typing import Any
 from ledger.text import describe_exit
 from retries.failures import known_errors
 from retries.failures.error_sets import ErrorSet, read_errors
-from retries.failures.excerpts import shorten
-from retries.failures.line_context import Line
-from retries.failures.salience import BETWEEN_TEXTS, find_headline, rank_texts
-from retries.failures.salience_rules import WEAK
+from retries.failures.outputs.excerpts import shorten
+from retries.failures.outputs.line_context import Line
+from retries.failures.outputs.salience import BETWEEN_TEXTS, find_headline, rank_texts
+from retries.failures.outputs.salience_rules import WEAK
 from retries.failures.signatures import Signature, sign
 from retries.retry_context.elements import element, one_line
 

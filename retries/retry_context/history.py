@@ -15,7 +15,7 @@ from ledger.sealing import unseal
 from ledger.sql import Row
 from ledger.states import Outcome
 from ledger.tasks.lineage import fetch_lineages
-from retries.failures import fixes
+from retries.failures.fixes import reading as fixes
 from retries.models import AttemptDiff, Escalation
 from retries.retry_context.block import (
     BUDGET,

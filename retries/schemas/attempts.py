@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, ConfigDict, Field, StrictBool, StrictInt, mo
 from ledger.schemas.shared import AT, ID, In
 from ledger.states import FailureType
 from ledger.tasks.spec import LEASE_S
-from retries.attempts.checks import COMMAND_LENGTH, FOLDER_LENGTH, MAX_CHECKS
+from retries.attempts.checks.reported import COMMAND_LENGTH, FOLDER_LENGTH, MAX_CHECKS
 from retries.attempts.diffs import MOST_DIFF, MOST_FACTS
 from retries.attempts.endings import SeenBy, Unknown
 from retries.attempts.executor_results import read_result

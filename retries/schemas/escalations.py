@@ -33,7 +33,7 @@ from retries.escalations.record import (
     render_escalation,
 )
 from retries.escalations.response_schema import MOST_FIELDS
-from retries.failures.suggestions import find_first_fixes
+from retries.failures.fixes.suggestions import find_first_fixes
 from retries.insight.prediction_reads import find_attempt_predictions
 from retries.models import Escalation
 from retries.schemas.attempts import EvidenceOut

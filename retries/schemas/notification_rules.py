@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, StrictBool, StrictInt
 
 from ledger.schemas.shared import AGENT_NAME, AT, ID, In, Listed
 from retries.models import NotificationRule
-from retries.notifications.rules import CAP, REPEAT_S, SECOND_AFTER_S
+from retries.notifications.rules.editing import CAP, REPEAT_S, SECOND_AFTER_S
 from retries.schemas.channels import CreatedBy
 
 Severity = Literal["", "low", "normal", "high"]

@@ -7,7 +7,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 
 from ledger.schemas.shared import AT, In
-from retries.failures.fixes import KEY_LENGTH, FixState, LearnedFix
+from retries.failures.fixes.reading import KEY_LENGTH, FixState, LearnedFix
 from retries.failures.grouping import NOTE_LENGTH
 from retries.schemas.diagnoses import SignatureOut
 from retries.states import Verdict

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from playwright.sync_api import CDPSession, Page, expect
 
-from dashboard import live_updates
+from dashboard.frame import live_updates
 from ledger.models import Agent, Attempt
 from tests.browser.conftest import (
     HAS_SETTLED,

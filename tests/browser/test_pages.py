@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 from playwright.sync_api import Route, expect
 
-from dashboard.pagination import PAGE
+from dashboard.lists.pagination import PAGE
 from ledger import instructions
 from ledger.journal import Actor, Stamp
 from ledger.models import Agent, Instruction

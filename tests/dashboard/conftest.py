@@ -14,7 +14,8 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from dashboard import compiled_queries, live_updates, rendering
+from dashboard.frame import live_updates, rendering
+from dashboard.lists import compiled_queries
 from ledger import optional_cache
 
 LATEST = timedelta(milliseconds=500)

@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from dashboard.access import REQUIRED, describe_permission
+from dashboard.frame.access import REQUIRED, describe_permission
 from dashboard.urls import urlpatterns
 from ledger.models import Agent, Event
 from ledger.permissions import ENTER

@@ -1,6 +1,6 @@
 """Badges of states and urgencies."""
 
-from dashboard import badges
+from dashboard.wording import badges
 from ledger.states import LEVELS, InstructionState
 
 

@@ -15,10 +15,10 @@ from django.test import Client
 from django.urls import reverse
 
 from config.requests.web_threads import WHOLE_RESPONSE
-from dashboard import export as exports
-from dashboard.access import REQUIRED
 from dashboard.completion import lists as completion
 from dashboard.escalations import export_views
+from dashboard.frame.access import REQUIRED
+from dashboard.lists import export as exports
 from dashboard.saved_views.strip import BUILT_IN
 from ledger.journal import SYSTEM
 from ledger.models import Agent, DeadLetter

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from dashboard.export import guard
+from dashboard.lists.export import guard
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Invitation, Membership, Project, Token
 from ledger.people.invitations import invite

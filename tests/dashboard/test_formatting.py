@@ -3,7 +3,7 @@
 import doctest
 from datetime import UTC, datetime, timedelta
 
-from dashboard import formatting
+from dashboard.wording import formatting
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dashboard.json_tree import DEEPEST, MOST, build_tree
+from dashboard.wording.json_tree import DEEPEST, MOST, build_tree
 
 
 def test_tree_is_limited() -> None:

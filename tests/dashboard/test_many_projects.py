@@ -7,7 +7,7 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client
 
-from dashboard.shared_queries import PROJECTS_SHOWN
+from dashboard.lists.shared_queries import PROJECTS_SHOWN
 from ledger.models import Agent, Event, Instruction, Project, Task, Token
 from retries.models import ContextExperiment, Operation
 from tests.dashboard.notifications.deliveries import make_channel

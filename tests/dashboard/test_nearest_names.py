@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.test import Client
 
-from dashboard import known_names
+from dashboard.lists import known_names
 from ledger.journal import Actor, Stamp
 from ledger.models import Agent, DeadLetter, Membership
 from ledger.roles import Role

@@ -11,8 +11,8 @@ from django.test import Client
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dashboard.project_access import ids_in
-from dashboard.query_box import as_id
+from dashboard.frame.project_access import ids_in
+from dashboard.lists.query_box import as_id
 from ledger.models import Agent, Membership, Project
 from ledger.roles import Role
 from tests.access_world import MARK, World, list_changes, make_world, read_rows

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dashboard.query_box import (
+from dashboard.lists.query_box import (
     Keys,
     Names,
     Parsed,
@@ -14,7 +14,7 @@ from dashboard.query_box import (
     split_ids,
     term,
 )
-from dashboard.query_values import Period, read_age, read_bound, read_period
+from dashboard.lists.query_values import Period, read_age, read_bound, read_period
 
 KEYS: Keys = {
     "agent": Names(),

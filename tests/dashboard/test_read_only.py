@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from dashboard.access import REQUIRED
+from dashboard.frame.access import REQUIRED
 from ledger.models import Agent, Plan, Task
 from ledger.permissions import ENTER
 from ledger.states import TaskState

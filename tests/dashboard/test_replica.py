@@ -13,10 +13,10 @@ from django.db import connection, connections, transaction
 from django.test import Client
 
 from config.local.listeners import open_listener
-from dashboard import replica
-from dashboard.access import REQUIRED
-from dashboard.export import INCOMPLETE
-from dashboard.replica import Monitor
+from dashboard.frame import replica
+from dashboard.frame.access import REQUIRED
+from dashboard.frame.replica import Monitor
+from dashboard.lists.export import INCOMPLETE
 from ledger.models import Task
 from ledger.states import TaskState
 from tests.config.replicas import Replica, replicate

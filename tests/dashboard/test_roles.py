@@ -16,7 +16,7 @@ from django.db import transaction
 from django.test import Client
 from django.urls import reverse
 
-from dashboard.access import REQUIRED
+from dashboard.frame.access import REQUIRED
 from dashboard.urls import urlpatterns
 from ledger import optional_cache
 from ledger.models import Agent, Membership, Project

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboard.sparklines import bars, spark
+from dashboard.charts.sparklines import bars, spark
 
 
 def test_a_sparkline_continues_over_gaps() -> None:

@@ -10,7 +10,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from dashboard import sorting
+from dashboard.lists import sorting
 from dashboard.sessions.queries import ORDER_COLUMNS
 from ledger.models import Agent
 from ledger.states import TaskState

@@ -18,7 +18,7 @@ from ledger.ids import first_id
 from ledger.journal_months import list_partitions, month_of
 from ledger.models import Event
 from retries import metric_totals, new_words, stream_position
-from retries.insight import idle_figures
+from retries.insight.figures import idle_agents as idle_figures
 from tests.factories import make_agent
 from tests.journal_partitions import lay_out
 

@@ -27,7 +27,8 @@ from ledger.models import (
     Token,
 )
 from ledger.tasks.spec import Backoff
-from retries.failures import fix_verdicts, fixes
+from retries.failures.fixes import reading as fixes
+from retries.failures.fixes import verdicts as fix_verdicts
 from retries.models import Escalation, FailurePattern, FixVerdict, RetryPolicy
 from retries.states import Verdict
 from tests.admin_pages import act, asked, path, sure

@@ -18,7 +18,7 @@ from ledger.admin_lists import ReadOnly
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Membership, Project
 from ledger.roles import Role
-from retries.failures import fix_verdicts
+from retries.failures.fixes import verdicts as fix_verdicts
 from retries.models import FailurePattern
 from retries.states import Verdict
 from tests.access_world import MARK, World, list_changes, make_world, read_rows

@@ -14,12 +14,13 @@ from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.test import Client
 
-from dashboard import live_updates, pagination
 from dashboard.activity import counts
 from dashboard.activity import filters as activity_filters
 from dashboard.activity.filters import EventQuery, parse
 from dashboard.activity.queries import describe
 from dashboard.activity.views import NOUN_ICONS
+from dashboard.frame import live_updates
+from dashboard.lists import pagination
 from dashboard.sentences.event_sentence import EventSubject
 from ledger import agents, instructions, journal, tokens
 from ledger.journal import Actor, Kind, Stamp, person

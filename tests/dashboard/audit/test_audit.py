@@ -19,8 +19,8 @@ from django.utils import timezone
 
 from dashboard.activity.filters import parse
 from dashboard.audit.queries import select_events
-from dashboard.navigation import Scope
-from dashboard.pagination import PAGE
+from dashboard.frame.navigation import Scope
+from dashboard.lists.pagination import PAGE
 from ledger import tokens
 from ledger.journal import SYSTEM, Actor, Stamp, person
 from ledger.journal_months import list_partitions
@@ -28,8 +28,9 @@ from ledger.models import Agent, Event, Membership, Project, SavedView
 from ledger.roles import Role
 from retries import task_actions
 from retries.models.notification_channel import ChannelKind, DisabledBecause
-from retries.notifications import channels, rules
+from retries.notifications import channels
 from retries.notifications.channels import ChannelSpec
+from retries.notifications.rules import editing as rules
 from tests.dashboard.notifications.deliveries import make_channel
 from tests.dashboard.seen import html
 from tests.dashboard.worked import buried, enqueued

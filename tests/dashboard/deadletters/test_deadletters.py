@@ -9,8 +9,9 @@ from uuid import uuid4
 import pytest
 from django.test import Client
 
-from dashboard import live_updates, pagination
 from dashboard.deadletters import queries as deadletter_queries
+from dashboard.frame import live_updates
+from dashboard.lists import pagination
 from ledger.models import Agent, DeadLetter, Event, Task
 from ledger.states import TaskState
 from retries.models import FailurePattern, Operation

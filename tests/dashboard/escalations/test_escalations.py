@@ -12,9 +12,9 @@ from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.test import Client
 
-import dashboard.formatting
-from dashboard import live_updates
+import dashboard.wording.formatting
 from dashboard.escalations import queries as escalation_queries
+from dashboard.frame import live_updates
 from ledger import instructions
 from ledger.journal import Actor, Stamp
 from ledger.models import Agent, Event, Instruction
@@ -218,7 +218,7 @@ def test_count_of_answered_escalations_is_capped(
     for n in range(3):
         jonas_answers(ignored(agent, f"no {n}", now=now - MINUTE), "skip", now)
     monkeypatch.setattr(escalation_queries, "COUNT_CAP", 2)
-    monkeypatch.setattr(dashboard.formatting, "COUNT_CAP", 2)
+    monkeypatch.setattr(dashboard.wording.formatting, "COUNT_CAP", 2)
     page = words(browser.get(URL))
     assert "Answered 2+" in page and "Open 0" in page
 

@@ -8,7 +8,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.escalations import group_answer, group_queries
+from dashboard.escalations.groups import answer as group_answer
+from dashboard.escalations.groups import queries as group_queries
 from ledger.models import Agent, Event, Task
 from ledger.states import TaskState
 from retries.models import Escalation, FailurePattern, Operation

@@ -10,8 +10,11 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from dashboard.escalations import inbox, inbox_outline, inbox_queries, queries
-from dashboard.escalations.filters import REASONS
+from dashboard.escalations import queries
+from dashboard.escalations.inbox import outline as inbox_outline
+from dashboard.escalations.inbox import page as inbox
+from dashboard.escalations.inbox import selection as inbox_queries
+from dashboard.escalations.inbox.filters import REASONS
 from ledger.journal import Actor, Stamp
 from ledger.models import Agent, Event, Task
 from ledger.states import TaskState

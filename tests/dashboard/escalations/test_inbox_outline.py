@@ -11,13 +11,13 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
-from dashboard.escalations import inbox_lines
-from dashboard.escalations.inbox_outline import Outline
+from dashboard.escalations.inbox import lines as inbox_lines
+from dashboard.escalations.inbox.outline import Outline
 from ledger import optional_cache
 from ledger.journal import Actor, Stamp
 from ledger.models import Agent
 from retries.escalations import assignment, snoozing
-from retries.failures import fix_statements
+from retries.failures.fixes import statements as fix_statements
 from retries.models import Escalation
 from tests.dashboard.escalations.test_escalations import URL, jonas_answers
 from tests.dashboard.escalations.test_inbox import LXML, TABLE, escalated, groups

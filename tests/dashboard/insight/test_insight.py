@@ -17,8 +17,8 @@ from ledger.journal import SYSTEM
 from ledger.models import Agent, Event
 from ledger.tokens import TrustedCaller
 from retries import sweeps
+from retries.insight.figures.reach import compute_reach
 from retries.insight.intervals import Difference
-from retries.insight.reach_figures import compute_reach
 from retries.models import AckTarget, ContextExperiment, InsightFigure
 from tests.dashboard.insight.worlds import (
     make_answers,

@@ -12,7 +12,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from dashboard import live_updates
+from dashboard.frame import live_updates
 from ledger import instructions, signal_matching
 from ledger.instructions import Expect
 from ledger.journal import Actor, Stamp

@@ -5,9 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from dashboard.facets import build_state_facets
 from dashboard.instructions.filters import InstructionQuery, parse
-from dashboard.query_box import Values, as_id, clean, term
+from dashboard.lists.facets import build_state_facets
+from dashboard.lists.query_box import Values, as_id, clean, term
 
 ID = "01a1fe8a-1bbf-798b-b797-e0023d4c4b40"
 

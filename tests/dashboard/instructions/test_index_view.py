@@ -12,8 +12,8 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client
 
-from dashboard import live_updates
-from dashboard.live_updates import split_key
+from dashboard.frame import live_updates
+from dashboard.frame.live_updates import split_key
 from ledger import instructions, optional_cache
 from ledger.journal import Actor, Stamp
 from ledger.models import Agent, ClockRun, Instruction

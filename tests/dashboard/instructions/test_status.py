@@ -6,7 +6,7 @@ import pytest
 
 from dashboard.instructions.forecast import Forecast
 from dashboard.instructions.status import describe_status
-from dashboard.status_text import StatusText
+from dashboard.wording.status_text import StatusText
 from ledger.models import Instruction
 from ledger.states import InstructionState
 

@@ -11,8 +11,8 @@ from django.test import Client
 
 from dashboard.agents import presence
 from dashboard.agents import queries as agent_queries
-from dashboard.badges import escalation_icon
-from dashboard.escalations.inbox_labels import REASON_LABELS
+from dashboard.escalations.inbox.labels import REASON_LABELS
+from dashboard.wording.badges import escalation_icon
 from ledger import instructions
 from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Breaker, Event, Membership, Plan, Preference, Project, Task

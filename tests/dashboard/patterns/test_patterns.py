@@ -13,12 +13,13 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from dashboard import live_updates
+from dashboard.frame import live_updates
 from dashboard.patterns import queries as pattern_queries
 from ledger.journal import Stamp
 from ledger.models import Agent, Event
 from ledger.states import TaskState, Who
-from retries.failures import fixes, patterns
+from retries.failures import patterns
+from retries.failures.fixes import reading as fixes
 from retries.models import FailurePattern, Operation
 from retries.states import PatternState, allowed_pattern_moves
 from tests.dashboard.conftest import PART

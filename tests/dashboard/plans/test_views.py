@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 from django.test import Client
 
-from dashboard import pagination
+from dashboard.lists import pagination
 from ledger.journal import Stamp
 from ledger.models import Agent, Breaker, MissingNeed, Plan, Task
 from retries import breaker_actions

@@ -4,7 +4,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from dashboard.dependencies import NeedLink, natural_key
+from dashboard.charts.dependencies import NeedLink, natural_key
 from dashboard.plans.waves import assign_waves, find_blockers
 from ledger.states import TaskState
 from tests.dashboard.plans.conftest import (

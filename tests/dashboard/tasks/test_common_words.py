@@ -9,9 +9,9 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from dashboard.pagination import PAGE
-from dashboard.tasks import common_words, counts, order
+from dashboard.lists.pagination import PAGE
 from dashboard.tasks.filters import parse
+from dashboard.tasks.listing import common_words, counts, order
 from ledger import search_words
 from ledger.models import Agent, Project, Task
 from ledger.states import TaskState

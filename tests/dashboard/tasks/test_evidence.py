@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from dashboard.badges import PROOFS
 from dashboard.tasks.evidence import HEADINGS
+from dashboard.wording.badges import PROOFS
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Task
 from ledger.states import Proof
 from ledger.tokens import TrustedCaller
 from retries.attempts import finishing
-from retries.attempts.checks import make_check
+from retries.attempts.checks.reported import make_check
 from retries.attempts.endings import SeenBy
 from retries.attempts.report_fields import Report
 from retries.escalations import answering

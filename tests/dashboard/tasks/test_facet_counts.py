@@ -9,11 +9,11 @@ from django.http import QueryDict
 from django.test import Client
 
 from dashboard.date_range import DateRange, read_dates
-from dashboard.tasks import common_words, facet_counts
-from dashboard.tasks.counts import count_tasks
-from dashboard.tasks.facet_counts import ChangeCounts, count_changes, count_patterns
 from dashboard.tasks.filters import TaskQuery, parse
-from dashboard.tasks.list_facets import build_facets
+from dashboard.tasks.listing import common_words, facet_counts
+from dashboard.tasks.listing.counts import count_tasks
+from dashboard.tasks.listing.facet_counts import ChangeCounts, count_changes, count_patterns
+from dashboard.tasks.listing.facets import build_facets
 from ledger import search_words
 from ledger.models import Agent, Project
 from retries.models import FailurePattern

@@ -8,8 +8,8 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.query_box import Values
-from dashboard.query_values import Period
+from dashboard.lists.query_box import Values
+from dashboard.lists.query_values import Period
 from dashboard.tasks.filters import TaskQuery, parse
 from dashboard.tasks.queries import filter_tasks
 from ledger.models import Agent, Task

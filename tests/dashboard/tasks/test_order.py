@@ -9,9 +9,9 @@ from functools import partial
 import pytest
 from django.test import Client
 
-from dashboard import sorting
-from dashboard.tasks import order
+from dashboard.lists import sorting
 from dashboard.tasks.filters import parse
+from dashboard.tasks.listing import order
 from ledger.models import Agent, Task
 from ledger.states import TaskState
 from tests.dashboard import seen

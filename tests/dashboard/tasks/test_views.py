@@ -10,8 +10,8 @@ from uuid import UUID, uuid4
 import pytest
 from django.test import Client
 
-from dashboard.tasks.counts import count_tasks
 from dashboard.tasks.filters import parse
+from dashboard.tasks.listing.counts import count_tasks
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter, Task
 from ledger.states import TaskState

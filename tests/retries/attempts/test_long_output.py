@@ -16,7 +16,7 @@ from retries.attempts.report_fields import (
     digest_of,
 )
 from retries.failures.error_sets import read_errors
-from retries.failures.text_lines import TextLines
+from retries.failures.outputs.text_lines import TextLines
 from tests.ledger.gitleaks_rules import ALNUM, join
 
 MIB = 1024 * 1024

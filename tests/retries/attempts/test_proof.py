@@ -7,8 +7,8 @@ import pytest
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Attempt, Event, Plan, Project, Task
 from ledger.states import Proof
-from retries.attempts.checks import find_proof, judge_checks
-from retries.attempts.proposed_checks import propose_check
+from retries.attempts.checks.proposed import propose_check
+from retries.attempts.checks.reported import find_proof, judge_checks
 from retries.escalations.message import SENTENCES
 from retries.models import Escalation
 from retries.policies.editing import change_policies

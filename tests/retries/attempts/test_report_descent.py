@@ -21,7 +21,7 @@ PLUMBING = (
     "ledger/api/auth.py",  # reads the bearer token before the view
     "retries/schemas/attempts.py",  # reads the body before the view
     "retries/attempts/executor_results.py",  # and the keys of an executor
-    "retries/attempts/checks.py",  # writes down how a check ended
+    "retries/attempts/checks/reported.py",  # writes down how a check ended
     "ledger/api/responses.py",  # encodes the response as JSON
     "retries/api/text_responses.py",  # or as text, if the caller asks for text
     "ledger/tokens.py",  # the caller of a statement
@@ -35,14 +35,14 @@ PLUMBING = (
     "ledger/text.py",  # a text cut to its limit
     "ledger/timestamps.py",  # a timestamp as JSON
     "retries/failures/salience",  # scores lines of a text
-    "retries/failures/excerpts.py",  # shortens a text
-    "retries/failures/failing_tests.py",  # finds a name in a text
+    "retries/failures/outputs/excerpts.py",  # shortens a text
+    "retries/failures/outputs/failing_tests.py",  # finds a name in a text
     "retries/failures/fingerprints.py",  # computes the identity of a text
     "retries/failures/masks.py",  # replaces what varies in a text
     "retries/failures/known_errors.py",  # finds a common error in a text
     "retries/failures/signatures.py",  # finds what a text names
-    "retries/failures/own_frames.py",  # finds frames of the project in a text
-    "retries/failures/waits.py",  # finds a duration in a text
+    "retries/failures/outputs/own_frames.py",  # finds frames of the project in a text
+    "retries/failures/outputs/waits.py",  # finds a duration in a text
 )
 
 

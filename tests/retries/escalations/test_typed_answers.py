@@ -13,7 +13,8 @@ from pytest_django import Settings
 from ledger import encryption
 from ledger.models import Agent, Event, Task
 from ledger.states import TaskState
-from retries.failures import fixes, suggestions
+from retries.failures.fixes import reading as fixes
+from retries.failures.fixes import suggestions
 from retries.models import Escalation, FailurePattern, StoredContext
 from tests.conftest import Api
 from tests.dashboard.worked import make_task

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retries.failures.excerpts import shorten
+from retries.failures.outputs.excerpts import shorten
 
 CAUSE = "src/a.c:3:5: error: no member x"
 GAP = re.compile(r"^\[\u2026 ([\d,]+) lines? left out \u2026\]$", re.MULTILINE)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from retries.failures.failing_tests import find_failing_test
+from retries.failures.outputs.failing_tests import find_failing_test
 
 
 @pytest.mark.parametrize(

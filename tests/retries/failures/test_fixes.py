@@ -14,8 +14,10 @@ from retries import in_process
 from retries.claims import ClaimResult
 from retries.escalations import answering
 from retries.escalations.choices import Choice
-from retries.failures import fix_verdicts, fixes, suggestions
-from retries.failures.fixes import FixState, LearnedFix, Tries
+from retries.failures.fixes import reading as fixes
+from retries.failures.fixes import suggestions
+from retries.failures.fixes import verdicts as fix_verdicts
+from retries.failures.fixes.reading import FixState, LearnedFix, Tries
 from retries.failures.signatures import sign
 from retries.models import Escalation, FailurePattern, StoredContext
 from retries.retry_context.block import render_retry_context

@@ -10,7 +10,7 @@ import pytest
 
 from bench.failure_outputs import FILLERS, KIB
 from retries.failures import known_errors
-from retries.failures.salience import find_headline
+from retries.failures.outputs.salience import find_headline
 
 CASES: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("headlines.toml").read_text())[
     "case"

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import pytest
 
 from retries.attempts.report_fields import OUTPUT_BYTES, clean_output
-from retries.failures.excerpts import shorten
 from retries.failures.fingerprints import identify
+from retries.failures.outputs.excerpts import shorten
 from retries.retry_context.block import BUDGET, History, render_retry_context
 from retries.retry_context.failure_elements import FailureRecord
 from tests.ledger.gitleaks_rules import ALNUM, join

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retries.failures.long_lines import break_long_lines
-from retries.failures.salience import BETWEEN_TEXTS, find_headline, rank_lines, rank_texts
-from retries.failures.salience_rules import SETTING
+from retries.failures.outputs.long_lines import break_long_lines
+from retries.failures.outputs.salience import BETWEEN_TEXTS, find_headline, rank_lines, rank_texts
+from retries.failures.outputs.salience_rules import SETTING
 
 TRACE = """Traceback (most recent call last):
   File "/srv/app/run.py", line 3, in <module>

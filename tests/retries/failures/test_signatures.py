@@ -7,8 +7,9 @@ import pytest
 from bench.failures import measure_look_alikes
 from ledger.models import Agent, Failure
 from retries import sweeps
-from retries.failures import fixes, suggestions
-from retries.failures.fixes import FixState, Tries
+from retries.failures.fixes import reading as fixes
+from retries.failures.fixes import suggestions
+from retries.failures.fixes.reading import FixState, Tries
 from retries.failures.signatures import VERSION, sign
 from retries.models import Escalation, FailurePattern, FixVerdict, Grouped
 from tests.conftest import Api

@@ -12,8 +12,8 @@ from retries import claims, in_process
 from retries.attempts import releases
 from retries.escalations import answering
 from retries.escalations.choices import Choice
-from retries.failures import suggestions
-from retries.failures.suggestions import FixOffer, Suggestion
+from retries.failures.fixes import suggestions
+from retries.failures.fixes.suggestions import FixOffer, Suggestion
 from retries.models import Escalation, FailurePattern
 from retries.states import Answer
 from tests.factories import MINUTE, NOW

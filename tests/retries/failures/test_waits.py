@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from retries.failures.waits import find_wait_s
+from retries.failures.outputs.waits import find_wait_s
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 

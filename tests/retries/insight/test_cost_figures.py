@@ -11,8 +11,8 @@ from ledger.tasks.spec import Backoff
 from ledger.tokens import TrustedCaller
 from retries.attempts import finishing
 from retries.attempts.report_fields import Report
-from retries.insight import cost_figures
-from retries.insight.cost_figures import compute_cost
+from retries.insight.figures import costs as cost_figures
+from retries.insight.figures.costs import compute_cost
 from retries.models import InsightFigure
 from tests.factories import NOW, make_agent, make_project
 from tests.retries.moves import attempt_of, claim, fail, make_task

@@ -8,9 +8,9 @@ import pytest
 from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Attempt
 from retries import in_process
-from retries.insight.idle_figures import compute_idle
+from retries.insight.figures.idle_agents import compute_idle
 from retries.models import Escalation, InsightFigure
-from retries.notifications.watches import note_agent
+from retries.notifications.rules.watches import note_agent
 from tests.factories import NOW
 from tests.retries.moves import attempt_of, claim, fail, make_task
 

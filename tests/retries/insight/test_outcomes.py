@@ -6,8 +6,8 @@ import pytest
 
 from ledger.models import Agent
 from retries import sweeps
-from retries.insight import outcome_figures
-from retries.insight.outcome_figures import choose_rules
+from retries.insight.figures import outcomes as outcome_figures
+from retries.insight.figures.outcomes import choose_rules
 from retries.insight.outcomes import Ending, count_endings
 from retries.models import FailurePattern, InsightFigure
 from tests.dashboard.worked import make_task

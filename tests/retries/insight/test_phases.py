@@ -16,7 +16,7 @@ from retries.escalations.answering import answer
 from retries.escalations.choices import Choice
 from retries.escalations.first_view import note_view
 from retries.insight import phases
-from retries.insight.answer_figures import ANSWERED, read_case
+from retries.insight.figures.answers import ANSWERED, read_case
 from retries.insight.phases import AnsweredCase, describe_cases
 from retries.models import Escalation, InsightFigure
 from retries.states import Answer

@@ -16,8 +16,9 @@ from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Agent, Project
 from retries.models import Channel, Escalation
 from retries.models.notification_channel import ChannelKind
-from retries.notifications import channels, sending, tick
+from retries.notifications import channels, tick
 from retries.notifications.channels import ChannelSpec, Created
+from retries.notifications.deliveries import sending
 from tests.journal_partitions import settle
 from tests.retries.moves import attempt_of, claim, fail, make_task
 

@@ -11,10 +11,10 @@ import pytest
 from ledger import encryption
 from ledger.errors import Invalid
 from retries.models import Channel
-from retries.notifications import person_services
-from retries.notifications.connect_guard import Connections
-from retries.notifications.messages import Message
-from retries.notifications.service_plugins import find_plugin, make_asset
+from retries.notifications.addresses.connect_guard import Connections
+from retries.notifications.messages.wording import Message
+from retries.notifications.services import person_services
+from retries.notifications.services.plugins import find_plugin, make_asset
 from tests.factories import make_agent, make_project
 from tests.retries.notifications.receivers import Receiver, make_person_channel, run_clock
 from tests.retries.notifications.test_rules import escalate
@@ -93,8 +93,8 @@ def test_a_parameter_that_a_service_does_not_have_is_refused() -> None:
 REFUSED = """
 from collections import defaultdict
 import json
-from retries.notifications.address_parameters import label_parameters, names_file
-from retries.notifications.service_plugins import find_plugin, index_schemes
+from retries.notifications.addresses.parameters import label_parameters, names_file
+from retries.notifications.services.plugins import find_plugin, index_schemes
 
 plugins = {find_plugin(scheme) for scheme in index_schemes()} - {None}
 found = defaultdict(set)

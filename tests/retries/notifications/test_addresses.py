@@ -8,9 +8,11 @@ from django.conf import settings
 
 from ledger.errors import Invalid
 from ledger.models import Project
-from retries.notifications import addresses, http_post, person_services
-from retries.notifications.addresses import ForbiddenAddress
-from retries.notifications.messages import Message
+from retries.notifications.addresses import checks as addresses
+from retries.notifications.addresses import http_post
+from retries.notifications.addresses.checks import ForbiddenAddress
+from retries.notifications.messages.wording import Message
+from retries.notifications.services import person_services
 from tests.retries.notifications.receivers import Receiver
 
 SPECIAL = (

@@ -6,7 +6,7 @@ from django.utils import timezone
 
 from config.monitoring.metrics import scrape
 from retries.models import Channel, Delivery, NotificationRule, QuietHours
-from retries.notifications import rules
+from retries.notifications.rules import editing as rules
 from tests.admin_pages import act, path
 from tests.admin_pages import mara as mara
 from tests.factories import make_agent, make_project

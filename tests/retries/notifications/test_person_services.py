@@ -26,8 +26,11 @@ from ledger.journal import Stamp
 from retries.escalations import answering, assignment
 from retries.escalations.choices import Choice
 from retries.models import Channel, Delivery, Escalation, NotificationRule
-from retries.notifications import channels, person_services, rules, trials
-from retries.notifications.messages import Message
+from retries.notifications import channels
+from retries.notifications.deliveries import trials
+from retries.notifications.messages.wording import Message
+from retries.notifications.rules import editing as rules
+from retries.notifications.services import person_services
 from retries.states import Answer
 from tests.factories import make_agent, make_project
 from tests.retries.failures.test_suggestions import MISSING, fixed
@@ -345,7 +348,7 @@ def test_secrets_are_encrypted_and_survive_a_new_key(
 
 ONE_PLUGIN = """
 import sys
-from retries.notifications import service_plugins as found
+from retries.notifications.services import plugins as found
 
 def loaded():
     return {name.split(".")[2] for name in sys.modules if name.startswith("apprise.plugins.")}
@@ -357,7 +360,7 @@ assert found.find_plugin("nothing") is None
 assert loaded() <= {"base", "email", "ntfy"}, loaded()
 
 import apprise
-from retries.notifications.person_services import LOCAL
+from retries.notifications.services.person_services import LOCAL
 
 everything = apprise.manager_plugins.NotificationManager()
 for scheme in everything.schemas():

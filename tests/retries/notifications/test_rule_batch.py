@@ -12,8 +12,8 @@ from ledger.models import Project
 from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.models import Channel, Delivery, Escalation, NotificationRule, NotificationThread
-from retries.notifications import rules
-from retries.notifications.rules import NotificationRuleSpec
+from retries.notifications.rules import editing as rules
+from retries.notifications.rules.editing import NotificationRuleSpec
 from retries.states import Answer
 from tests.factories import make_agent, make_project
 from tests.retries.notifications.receivers import (

@@ -25,9 +25,12 @@ from retries.models import (
     NotificationThread,
     QuietHours,
 )
-from retries.notifications import channels, outbox, rules, tick, trials, watches
-from retries.notifications.conditions import DEFAULTS
-from retries.notifications.rules import NotificationRuleSpec
+from retries.notifications import channels, outbox, tick
+from retries.notifications.deliveries import trials
+from retries.notifications.rules import editing as rules
+from retries.notifications.rules import watches
+from retries.notifications.rules.conditions import DEFAULTS
+from retries.notifications.rules.editing import NotificationRuleSpec
 from retries.plans import completing
 from retries.states import Answer
 from tests.dashboard.worked import make_plan

@@ -14,7 +14,7 @@ from django.test import Client
 from django.utils import timezone
 
 from retries.models import Channel
-from retries.notifications.shown_addresses import shorten_address
+from retries.notifications.addresses.shortening import shorten_address
 from tests.admin_pages import mara as mara
 from tests.admin_pages import path
 from tests.conftest import Api

@@ -19,7 +19,7 @@ from retries import breaker_actions, deadletters, task_actions
 from retries.attempts import finishing
 from retries.attempts.report_fields import Report
 from retries.models import OngoingCondition
-from retries.notifications import watches
+from retries.notifications.rules import watches
 from retries.plans import importing
 from tests.elsewhere import blocked
 from tests.factories import NOW, make_agent, make_project, send

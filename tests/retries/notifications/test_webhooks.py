@@ -20,14 +20,10 @@ from ledger.tokens import TrustedCaller
 from retries.attempts import finishing, leases, releases
 from retries.attempts.report_fields import Report
 from retries.models import Channel, Delivery, DeliveryTry, StreamCursor
-from retries.notifications import (
-    channels,
-    http_post,
-    recording,
-    redelivery,
-    retry_schedule,
-)
-from retries.notifications.attempt_names import ATTEMPT_NAMES
+from retries.notifications import channels
+from retries.notifications.addresses import http_post
+from retries.notifications.deliveries import recording, redelivery, retry_schedule
+from retries.notifications.messages.attempt_names import ATTEMPT_NAMES
 from tests.factories import make_agent, make_project
 from tests.retries.moves import attempt_of, claim, fail, make_task
 from tests.retries.notifications.receivers import (

@@ -21,7 +21,7 @@ from retries.attempts import finishing, heartbeats, questions
 from retries.attempts.report_fields import Report
 from retries.escalations.lifecycle import Question
 from retries.escalations.record import Record, build_facts, render_escalation
-from retries.failures import suggestions
+from retries.failures.fixes import suggestions
 from retries.models import Escalation, FailurePattern
 from retries.plans import aborting, completing, restarting
 from retries.renderings import log_queries, state_queries

@@ -40,7 +40,7 @@ DELETING = (
     "ledger/sessions/statements.py",
     "ledger/idempotency.py",
     "retries/operations/expiry.py",
-    "retries/notifications/threads.py",
+    "retries/notifications/rules/threads.py",
     "retries/failures/failure_counts.py",
 )
 DELETED_BY_DJANGO = {

@@ -36,7 +36,8 @@ from ledger.models import (
 from retries import deadletters, in_process, sweeps
 from retries.escalations import answering
 from retries.escalations.choices import Choice
-from retries.failures import failure_counts, figures, fixes
+from retries.failures import failure_counts, figures
+from retries.failures.fixes import reading as fixes
 from retries.models import Escalation, FailurePattern, Grouped
 from retries.plans import aborting as plans
 from retries.retention import archives, pace, running

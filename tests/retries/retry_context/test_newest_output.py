@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retries.failures.line_scores import score_line
-from retries.failures.salience_rules import WEAK
+from retries.failures.outputs.line_scores import score_line
+from retries.failures.outputs.salience_rules import WEAK
 from retries.retry_context.block import BUDGET, History, render_retry_context
 from tests.retries.retry_context.test_block import failed
 

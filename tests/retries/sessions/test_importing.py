@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from ledger.models import Attempt, Message, Session, SessionTask
-from retries.api.session_imports import MOST_IMPORT_BYTES
+from retries.api.sessions.imports import MOST_IMPORT_BYTES
 from retries.sessions.flushing import flush_session_message_blocking
 from tests.conftest import Api
 from tests.factories import make_agent, make_project, make_token

@@ -49,7 +49,7 @@
     });
   }
 
-  /* formats as dashboard/formatting.py does */
+  /* formats as dashboard/wording/formatting.py does */
   function duration(seconds) {
     if (seconds < 60) return seconds + " s";
     var minutes = Math.floor(seconds / 60), rest = seconds % 60;

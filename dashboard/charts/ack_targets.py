@@ -1,0 +1,89 @@
+"""Describe and draw how far agents meet their targets for acknowledgments (pure)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dashboard.wording.formatting import percent_text, rough_duration
+
+# From this rate on, the budget of 30 days is gone in less than 15.
+FAST = 2.0
+WEEK_DAYS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRow:
+    """An agent with its target, its error budget and how much of it is spent."""
+
+    data: Mapping[str, Any]
+    least: int
+
+    @property
+    def is_shown(self) -> bool:
+        return bool(self.data["n"] >= self.least)
+
+    @property
+    def target(self) -> str:
+        return f"{self.data['percent']}% in {rough_duration(self.data['within_s'])}"
+
+    @property
+    def met(self) -> str:
+        return percent_text(self.data["met"] / self.data["n"])
+
+    @property
+    def budget(self) -> int:
+        """The number of acknowledgments in 30 days that may be late or missing."""
+        return int((100 - self.data["percent"]) * self.data["n"] / 100)
+
+    @property
+    def spent(self) -> int:
+        return int(self.data["n"] - self.data["met"])
+
+    @property
+    def spent_percent(self) -> int:
+        """The spent share of the budget, for a bar."""
+        return min(100, 100 * self.spent // self.budget if self.budget else 100 * bool(self.spent))
+
+    @property
+    def burn(self) -> float | None:
+        """The speed at which the last week spent the budget: at 1 it lasts exactly 30 days."""
+        if not self.data["week_n"]:
+            return None
+        late = 1 - self.data["week_met"] / self.data["week_n"]
+        return float(late / (1 - self.data["percent"] / 100))
+
+    @property
+    def left(self) -> int:
+        """The number of acknowledgments that may still be late or missing."""
+        return max(0, self.budget - self.spent)
+
+    @property
+    def days_left(self) -> int | None:
+        """The days until the budget is used up at the last week's speed."""
+        late = self.data["week_n"] - self.data["week_met"]
+        if not late or not self.left:
+            return None
+        return int(self.left * WEEK_DAYS / late)
+
+    @property
+    def state(self) -> str:
+        if self.spent > self.budget:
+            return "Budget spent"
+        return "Burning fast" if (self.burn or 0) > FAST else "On target"
+
+    @property
+    def css(self) -> str:
+        return {"Budget spent": "is-red", "Burning fast": "is-amber"}.get(self.state, "")
+
+    @property
+    def icon(self) -> str:
+        return {"Budget spent": "s-failed", "Burning fast": "f-timeout"}.get(self.state, "check")
+
+
+def list_targets(figures: Sequence[Mapping[str, Any]]) -> list[TargetRow]:
+    """Return the agents with targets of all projects, those that miss theirs first."""
+    rows = [TargetRow(row, each["least"]) for each in figures for row in each["rows"]]
+    order = ("Budget spent", "Burning fast", "On target")
+    return sorted(
+        rows, key=lambda row: (order.index(row.state) if row.is_shown else 9, row.data["name"])
+    )

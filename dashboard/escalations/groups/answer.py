@@ -1,0 +1,238 @@
+"""The form of one answer for all escalations of a pattern, with their differences."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.http import QueryDict
+
+from dashboard.escalations.groups import queries as group_queries
+from dashboard.escalations.groups.queries import MOST
+from dashboard.escalations.inbox import filters
+from dashboard.escalations.inbox.address import Address, read_address
+from dashboard.frame.rendering import Visit
+from dashboard.lists.query_box import as_id
+from dashboard.wording.badges import failure_icon
+from dashboard.wording.formatting import counted
+from ledger.models import Failure
+from ledger.states import BreakerState
+from retries.escalations import typed_answers
+from retries.failures.fixes.reading import FixState, LearnedFix, find_learned_fixes
+from retries.models import FailurePattern
+from retries.states import Answer
+
+FIRST_ROWS = 10
+VARIANTS = 5
+ACTIONS = {Answer.FIX: "Send a fix", Answer.RETRY: "Retry", Answer.SKIP: "Skip"}
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """An error of the group, and how many have it."""
+
+    text: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentShare:
+    """One agent's part of the answer, and when its tasks start."""
+
+    name: str
+    count: int
+    note: str
+    is_stopped: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRow:
+    """An escalation of the group, with what is different about it."""
+
+    row: Any
+    picked: bool
+
+    @property
+    def is_tripped(self) -> bool:
+        return is_tripped(self.row.agent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupAnswer:
+    """The form of one answer, as it was posted or as it begins."""
+
+    pattern: FailurePattern
+    address: Address
+    rows: list[GroupRow]
+    count: int  # of the whole group; the form answers the first MOST
+    waiting: int
+    variants: list[Variant]
+    icon: str
+    agents: list[AgentShare]
+    plans: int
+    projects: int
+    assigned: list[tuple[str, int]]
+    action: str
+    fix: str
+    known: LearnedFix | None  # the best fix for the signature of most of them
+    known_count: int  # how many have that signature
+    gone: tuple[UUID, ...] = ()  # selected ones that were answered or changed since
+    error: str = ""
+    is_review: bool = False
+
+    @property
+    def picked(self) -> list[UUID]:
+        return [each.row.pk for each in self.rows if each.picked]
+
+    @property
+    def secret_warning(self) -> str:
+        return typed_answers.find_warning(self.fix, about="tasks")
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether the text is the known fix."""
+        return bool(self.known and self.fix and self.fix == self.known.fix)
+
+    @property
+    def fits_all(self) -> bool:
+        """Whether the known fix worked for exactly the error of every escalation."""
+        return self.known is not None and self.known_count == len(self.rows)
+
+    @property
+    def first_rows(self) -> list[GroupRow]:
+        return self.rows[:FIRST_ROWS]
+
+    @property
+    def more_rows(self) -> list[GroupRow]:
+        return self.rows[FIRST_ROWS:]
+
+    @property
+    def shown_ids(self) -> str:
+        return ",".join(str(each.row.pk) for each in self.rows)
+
+    @property
+    def query(self) -> str:
+        return self.address.build(pattern=str(self.pattern.pk), page="", whole="")
+
+    @property
+    def inbox_query(self) -> str:
+        return self.address.build(page="", whole="")
+
+    @property
+    def actions(self) -> list[tuple[str, str, bool]]:
+        return [(str(name), label, name == self.action) for name, label in ACTIONS.items()]
+
+    @property
+    def limit(self) -> int:
+        return MOST
+
+
+def read_group(visit: Visit) -> tuple[FailurePattern | None, Any]:
+    """Return the pattern that the address names and the rows of its group."""
+    id = as_id(visit.request.GET.get("pattern", ""))
+    pattern = group_queries.find_pattern(id, visit.scope.project) if id else None
+    if pattern is None:
+        return None, None
+    query = filters.parse(visit.request.GET.get("q", ""))
+    person: Any = visit.request.user
+    rows = group_queries.select_group(
+        pattern, query, visit.scope.project, now=visit.now, viewer=person
+    )
+    return pattern, rows
+
+
+def build_group_answer(
+    visit: Visit, pattern: FailurePattern, rows: Any, posted: QueryDict | None = None
+) -> GroupAnswer:
+    """Return the form with the other parts of its page."""
+    shown, picked = read_ids(posted, "shown"), read_ids(posted, "id")
+    # the form answers the ones that it showed, however the order has changed since
+    listed = group_queries.list_group(rows if posted is None else rows.filter(pk__in=shown))
+    count = len(listed) if posted is None and len(listed) < MOST else rows.count()
+    action = posted.get("action", "") if posted else Answer.FIX
+    known, known_count = find_known_fix(listed)
+    fits_all = known is not None and known_count == len(listed)
+    fix = posted.get("fix", "").replace("\r\n", "\n") if posted else ""
+    if posted is None and known and fits_all and known.state != FixState.RETIRED:
+        fix = known.fix
+    chosen = [each for each in listed if posted is None or each.pk in picked]
+    types = Counter(each.failure_type for each in listed if each.failure_type)
+    return GroupAnswer(
+        pattern=pattern,
+        address=read_address(visit),
+        rows=[GroupRow(row=each, picked=each in chosen) for each in listed],
+        count=count,
+        waiting=group_queries.count_waiting([each.task_id for each in chosen]),
+        variants=list_variants(listed),
+        icon=failure_icon(types.most_common(1)[0][0]) if types else "s-escalated",
+        agents=share_by_agent(chosen),
+        plans=len({each.task.plan_id for each in listed if each.task.plan_id}),
+        projects=len({each.project_id for each in listed}),
+        assigned=count_assigned(chosen, visit.request.user.get_username()),
+        action=action if action in ACTIONS else Answer.FIX,
+        fix=fix,
+        known=known,
+        known_count=known_count,
+        gone=tuple(picked - {each.pk for each in listed}),
+    )
+
+
+def list_variants(rows: list[Any]) -> list[Variant]:
+    """Return the most frequent errors by their signature, each as the first one puts it."""
+    counts = Counter(each.signature or each.failure_id for each in rows if each.failure_id)
+    first = {each.signature or each.failure_id: each.failure_id for each in reversed(rows)}
+    most = counts.most_common(VARIANTS)
+    headlines = group_queries.fetch_headlines(first[key] for key, _ in most)
+    return [Variant(headlines.get(first[key], ""), count) for key, count in most]
+
+
+def read_ids(posted: QueryDict | None, name: str) -> set[UUID]:
+    given = ",".join(posted.getlist(name)) if posted else ""
+    return {id for id in map(as_id, given.split(",")) if id}
+
+
+def find_known_fix(rows: list[Any]) -> tuple[LearnedFix | None, int]:
+    """Return the best fix for the most frequent signature, and how many have that signature."""
+    signatures = Counter(each.signature for each in rows if each.signature)
+    if not signatures:
+        return None, 0
+    signature, count = signatures.most_common(1)[0]
+    failure = next(each.failure_id for each in rows if each.signature == signature)
+    learned = find_learned_fixes([Failure(pk=failure).pk])
+    best = next((fixes[0] for fixes in learned.values()), None)
+    return (best, count) if best and best.state != FixState.RETIRED else (None, count)
+
+
+def is_tripped(agent: Any) -> bool:
+    breaker = getattr(agent, "breaker", None)
+    return breaker is not None and breaker.state == BreakerState.OPEN
+
+
+def share_by_agent(rows: list[Any]) -> list[AgentShare]:
+    """Return what each agent gets, the most first."""
+    counts = Counter(each.agent_id for each in rows)
+    agents = group_queries.list_agents(set(counts))
+    return [
+        AgentShare(agents[id].name, count, describe_agent(agents[id]), is_stopped(agents[id]))
+        for id, count in counts.most_common()
+        if id in agents
+    ]
+
+
+def is_stopped(agent: Any) -> bool:
+    return agent.paused or is_tripped(agent)
+
+
+def describe_agent(agent: Any) -> str:
+    """Return when an agent's tasks start."""
+    if is_tripped(agent):
+        return "breaker open: they wait until it closes"
+    if agent.paused:
+        return "paused: they wait until it is resumed"
+    return f"queued behind {counted(agent.queued, 'task')}" if agent.queued else "start at once"
+
+
+def count_assigned(rows: list[Any], viewer: str) -> list[tuple[str, int]]:
+    """Return how many are assigned to each other person."""
+    names = (each.assignee.username for each in rows if each.assignee)
+    return Counter(name for name in names if name != viewer).most_common()

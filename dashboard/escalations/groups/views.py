@@ -1,0 +1,124 @@
+"""Answer all escalations of a pattern: the form, its review, and the operation that answers."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.db.models import Q
+from django.http import HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST
+
+from dashboard.escalations.groups.answer import GroupAnswer, build_group_answer, read_group
+from dashboard.escalations.groups.result import GroupResult, find_result
+from dashboard.escalations.inbox import filters
+from dashboard.escalations.inbox.address import read_address
+from dashboard.frame import rendering
+from dashboard.frame.access import operators_only
+from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit
+from dashboard.lists.nearest_names import list_problems
+from dashboard.lists.query_box import as_id
+from ledger.errors import Refusal
+from ledger.journal import stamp_of
+from retries.models import Escalation, Operation
+from retries.operations.ending import undo_operation
+from retries.operations.starting import start_operation
+from retries.states import Answer, EscalationState
+
+VERB = "escalation.answer"
+TEMPLATE, PART = "escalations/answer_all.html", "escalations/_answer_all.html"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupAnswerPage(PageContext):
+    answer: GroupAnswer
+    result: GroupResult | None
+    poll: str
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@operators_only
+def answer_all(request: HtmxRequest) -> HttpResponseBase:
+    """Show the form for a group, review the filled form, or start to send it."""
+    visit = begin_visit(request, current="escalations")
+    pattern, rows = read_group(visit)
+    if pattern is None:
+        messages.warning(request, "There is no such pattern. Choose a group in the inbox.")
+        return redirect(reverse("dashboard:escalations") + visit.scope.query)
+    asked = filters.parse(request.GET.get("q", ""))
+    if problems := list_problems(asked, "escalations", visit.scope.project):
+        messages.warning(request, f"Fix the filter first. {problems[0]} Nothing changed.")
+        return redirect(reverse("dashboard:escalations") + read_address(visit).build())
+    posted = request.POST if request.method == "POST" else None
+    answer = build_group_answer(visit, pattern, rows, posted)
+    if posted is None:
+        return show(visit, answer)
+    if problem := find_problem(answer):
+        return show(visit, replace(answer, error=problem), status_code=422)
+    if "confirmed" not in posted:
+        return show(visit, replace(answer, is_review="edit" not in posted))
+    try:
+        operation = send(visit, answer)
+    except Refusal as refusal:
+        return show(visit, replace(answer, error=refusal.detail), status_code=409)
+    query = answer.address.build(pattern=str(pattern.pk), operation=str(operation.pk))
+    return redirect(reverse("dashboard:escalations_answer_all") + query)
+
+
+def find_problem(answer: GroupAnswer) -> str:
+    """Return why the answer cannot be sent, or an empty string."""
+    if not answer.picked:
+        return "Select at least one escalation. Nothing was sent."
+    if answer.action == Answer.FIX and not answer.fix.strip():
+        return "Write what the agents should do."
+    return ""
+
+
+def send(visit: Visit, answer: GroupAnswer) -> Operation:
+    """Start the operation that gives the answer to each of the selected escalations."""
+    text = answer.fix if answer.action == Answer.FIX else ""
+    # the result tells of those that were answered meanwhile
+    answered = Q(pk__in=answer.gone) & ~Q(state=EscalationState.OPEN)
+    return start_operation(
+        VERB,
+        Escalation.objects.filter(Q(pk__in=answer.picked) | answered),
+        options={"action": answer.action, "fix": text},
+        query=f"pattern:{answer.pattern.fingerprint} {answer.address.q}".strip(),
+        stamp=stamp_of(visit.request, visit.now),
+    )
+
+
+def show(visit: Visit, answer: GroupAnswer, *, status_code: int = 200) -> HttpResponse:
+    operation_id = as_id(visit.request.GET.get("operation", ""))
+    result = find_result(operation_id, now=visit.now) if operation_id else None
+    title = f"Answer {len(answer.picked):,} escalations"
+    key = f"0~{result.key}" if result else "0~form"
+    if rendering.is_unchanged(visit.request, key):
+        return rendering.unchanged()
+    page = GroupAnswerPage(
+        title=title,
+        heading=title,
+        crumbs=(Crumb("Escalations", reverse("dashboard:escalations") + answer.inbox_query),),
+        status_code=status_code,
+        answer=answer,
+        result=result,
+        poll=visit.request.get_full_path(),
+    )
+    return rendering.respond(replace(visit, live_key=key), TEMPLATE, PART, page)
+
+
+@require_POST
+@operators_only
+def undo_all(request: HtmxRequest, operation_id: UUID) -> HttpResponse:
+    """Undo the answers to a group, while none of them has started."""
+    visit = begin_visit(request, current="escalations")
+    among: Any = Operation.objects.filter(verb=VERB)
+    try:
+        undo_operation(operation_id, among=among, stamp=stamp_of(request, visit.now))
+    except Refusal as refusal:
+        messages.warning(request, refusal.detail)
+    else:
+        messages.success(request, "Undone. Nothing was sent.")
+    return redirect(reverse("dashboard:escalations_answer_all") + f"?{request.GET.urlencode()}")

@@ -1,0 +1,381 @@
+"""The inbox as a page shows it: groups with their lines, filters with counts, and their links."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.http import QueryDict
+from django.urls import reverse
+
+from dashboard.date_range import DateRange, find_dates
+from dashboard.escalations.inbox import filters
+from dashboard.escalations.inbox.address import Address
+from dashboard.escalations.inbox.filters import REASONS, InboxQuery
+from dashboard.escalations.inbox.labels import (
+    CHIPS,
+    GROUP_LABELS,
+    KINDS,
+    REASON_LABELS,
+    SORT_LABELS,
+)
+from dashboard.escalations.inbox.lines import fetch_lines
+from dashboard.escalations.inbox.outline import MOST_LINES, Outline, Window, read_outline
+from dashboard.escalations.inbox.selection import SINGLES, Request
+from dashboard.escalations.queries import SNIPPET
+from dashboard.frame.live_updates import escalations_in, read_inbox_live_key
+from dashboard.frame.rendering import Visit
+from dashboard.lists.facets import Facet, build_value_facets
+from dashboard.lists.query_box import ME, NO_ONE, only_value, term
+from dashboard.question_lines import find_failure_headline
+from dashboard.wording.badges import failure_icon
+from dashboard.wording.formatting import monogram
+from retries.states import Reason
+
+SHORT_WAIT, LONG_WAIT = timedelta(hours=1), timedelta(hours=3)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An entry of a menu."""
+
+    label: str
+    url: str
+    current: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """An escalation in the list."""
+
+    id: UUID
+    version: int
+    title: str
+    icon: str
+    label: str
+    text: str  # the headline of its last failure, or what it asks
+    is_error: bool
+    key: str
+    agent: str
+    project: str
+    waiting: int
+    opened_at: datetime
+    tone: str
+    assignee: str
+    current: bool
+
+    @property
+    def initials(self) -> str:
+        return monogram(self.assignee).upper()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A group of escalations with its figures and its first lines."""
+
+    key: str
+    name: str
+    is_code: bool
+    icon: str
+    label: str
+    count: int
+    agents: int
+    waiting: int
+    oldest: datetime
+    tone: str
+    lines: list[Line]
+    before: int  # lines that are not shown, before and after the others
+    after: int
+    is_open: bool
+    answer_url: str  # of one answer for all; empty where that makes no sense
+    before_url: str
+    after_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inbox:
+    """The open escalations that match a query, in groups."""
+
+    address: Address
+    link_query: str  # the query string of a link to an escalation
+    query: InboxQuery
+    total: int
+    all: int
+    snoozed: int
+    closed: int
+    groups: list[Group]
+    group_count: int
+    chips: list[Facet]
+    agents: list[Facet]
+    plans: list[Facet]
+    assignees: list[Facet]
+    group_choices: list[Choice]
+    sort_choices: list[Choice]
+    first: UUID | None
+    place: int  # of the current one; 0 if it is not in the list
+    before: str
+    after: str
+    next: UUID | None
+    newer: str
+    older: str
+
+    @property
+    def params(self) -> QueryDict:
+        """The parameters that a link with another filter keeps."""
+        return QueryDict(self.address.build(q="", page="", whole="").removeprefix("?"))
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the lines have no headings."""
+        return [group.key for group in self.groups] in ([SINGLES], [""])
+
+    @property
+    def dates(self) -> DateRange:
+        """The days between which the escalations were opened."""
+        return find_dates("opened", self.query.opened)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether there are too few lines to filter."""
+        return self.all <= 1 and not self.query.text
+
+    @property
+    def clear_url(self) -> str:
+        return reverse("dashboard:escalations") + self.address.build(q="", page="", whole="")
+
+
+def read_request(visit: Visit, address: Address) -> Request:
+    return Request(
+        query=filters.parse(address.q),
+        project=visit.scope.project,
+        viewer=visit.request.user,  # type: ignore[arg-type]
+        group=address.group,
+        sort=address.sort,
+        page=max(1, address.page) if address.group != "none" else 1,
+    )
+
+
+def find_next(visit: Visit, address: Address, current: UUID) -> UUID | None:
+    """Return the escalation to open after another one."""
+    place = read_visit_outline(visit, read_request(visit, address)).find_place(current)
+    return place.next if place else None
+
+
+def read_visit_outline(visit: Visit, wanted: Request) -> Outline:
+    key = visit.live_key or read_inbox_live_key(now=visit.now)
+    return read_outline(wanted, changes=escalations_in(key), now=visit.now)
+
+
+def read_inbox(visit: Visit, address: Address, current: UUID | None) -> Inbox:
+    """Return the inbox as the address asks for it; `current` is shown, or else the first one."""
+    wanted = read_request(visit, address)
+    outline = read_visit_outline(visit, wanted)
+    page = find_page(outline, address.page, current)
+    if page != wanted.page and not outline.is_flat:
+        outline = read_visit_outline(visit, replace(wanted, page=page))
+    first = outline.first_of(page)
+    chosen = current or first
+    place = outline.find_place(chosen) if chosen else None
+    shown = outline.list_shown(page, place=place, whole=address.whole)
+    rows = fetch_lines(id for window in shown.values() for id in window.ids)
+    address, query = replace(address, page=page), wanted.query
+    builder = Builder(visit, address, query, chosen)
+    return Inbox(
+        address=address,
+        link_query=address.build(page=""),
+        query=query,
+        total=outline.total,
+        all=outline.all,
+        snoozed=outline.snoozed,
+        closed=outline.closed,
+        groups=[
+            builder.build_group(
+                each,
+                shown[each["key"]],
+                rows,
+                is_here=place is not None and each["key"] == place.key,
+            )
+            for each in outline.groups
+        ],
+        group_count=len(outline.sizes),
+        chips=build_chips(outline, query, wanted.viewer.pk),
+        agents=build_facets("agent", outline.agents, query),
+        plans=build_facets("plan", outline.plans, query),
+        assignees=build_facets("assignee", outline.assignees, query),
+        group_choices=builder.build_choices("group", GROUP_LABELS, address.group),
+        sort_choices=builder.build_choices("sort", SORT_LABELS, address.sort),
+        first=first,
+        place=place.number if place else 0,
+        before=builder.link(place.before if place else None),
+        after=builder.link(place.after if place else None),
+        next=place.next if place else None,
+        newer=address.build(page=page - 1) if page > 1 else "",
+        older=address.build(page=page + 1) if page < outline.pages else "",
+    )
+
+
+def find_page(outline: Outline, wanted: int, current: UUID | None) -> int:
+    """Return the page to show: as the address asks, or the one with the current line."""
+    if wanted:
+        return min(wanted, outline.pages)
+    place = outline.find_place(current) if current else None
+    return outline.find_page(place) if place else 1
+
+
+def build_chips(outline: Outline, query: InboxQuery, viewer: object) -> list[Facet]:
+    counts = outline.counts | {"assignee:me": outline.assigned.get(str(viewer), 0)}
+    return [build_chip(*chip, count=counts[chip[0]], query=query) for chip in CHIPS]
+
+
+def build_chip(term: str, label: str, icon: str, *, count: int, query: InboxQuery) -> Facet:
+    key, _, value = term.partition(":")
+    if key == "older":
+        current = query.older == SHORT_WAIT
+    else:
+        current = only_value(getattr(query, key)) == value
+    return Facet(label, query.having(key, "" if current else term), count, current, icon)
+
+
+def build_facets(key: str, counted: list[tuple[str, int]], query: InboxQuery) -> list[Facet]:
+    one = only_value(getattr(query, key))
+    return build_value_facets(key, counted, "" if one in (ME, NO_ONE) else one, query)
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """Builds the parts of the list for one visit."""
+
+    visit: Visit
+    address: Address
+    query: InboxQuery
+    current: UUID | None
+
+    def link(self, id: UUID | None, **changes: str) -> str:
+        """Return the address of an escalation, which the page with its line shows."""
+        if id is None:
+            return ""
+        query = self.address.build(**{"page": ""} | changes)
+        return reverse("dashboard:escalation", args=[id]) + query
+
+    def build_choices(self, name: str, labels: dict[str, str], current: str) -> list[Choice]:
+        page = reverse("dashboard:escalations")
+        default = next(iter(labels))
+        return [
+            Choice(
+                label,
+                page
+                + self.address.build(
+                    **{name: "" if each == default else each, "page": "", "whole": ""}
+                ),
+                each == current,
+            )
+            for each, label in labels.items()
+        ]
+
+    def tone_of(self, at: datetime) -> str:
+        waited = self.visit.now - at
+        return "is-red" if waited >= LONG_WAIT else "is-amber" if waited >= SHORT_WAIT else ""
+
+    def build_line(self, row: dict[str, Any]) -> Line:
+        id, opened_at = row["id"], row["opened_at"]
+        label, icon = REASON_LABELS[Reason(row["reason"])]
+        if row["failed_by"] and icon == "s-escalated":
+            icon = failure_icon(row["failed_by"])
+        deliveries = row["deliveries"] or 0
+        unanswered = f"{deliveries} deliver{'y' if deliveries == 1 else 'ies'}, no answer"
+        headline = find_failure_headline(row) if row["message"] else ""
+        text = row["question"] or headline or (unanswered if row["deliveries"] else label)
+        scope = self.visit.scope
+        return Line(
+            id=id,
+            version=row["version"],
+            title=row["title"] or "",
+            icon=icon,
+            label=label,
+            text=" ".join(text.split())[:SNIPPET],
+            is_error=bool(headline and not row["question"]),
+            key=row["ref"] or "",
+            agent=row["agent_name"],
+            project=row["project"] if scope.is_choice and not scope.project else "",
+            waiting=row["waiting"],
+            opened_at=opened_at,
+            tone=self.tone_of(opened_at),
+            assignee=row["assignee_name"] or "",
+            current=id == self.current,
+        )
+
+    def build_group(
+        self, row: dict[str, Any], window: Window, rows: dict[UUID, Any], *, is_here: bool
+    ) -> Group:
+        """Return a group; `rows` are those of the page's lines by id."""
+        lines = [self.build_line(rows[id]) for id in window.ids if id in rows]
+        key, count = row["key"], row["n"]
+        is_pattern = self.address.group == "pattern" and key == row["pattern"]
+        label, icon = REASON_LABELS[Reason(row["reason"])]
+        oldest = datetime.fromisoformat(row["oldest"])
+        name = KINDS.get(key) or self.name_group(row, label)
+        icons = {line.icon for line in lines}
+        return Group(
+            key=key,
+            name=name,
+            is_code=is_pattern,
+            icon=icons.pop() if len(icons) == 1 else "s-escalated" if key == SINGLES else icon,
+            label="" if key in KINDS else label,
+            count=count,
+            agents=row["agents"],
+            waiting=row["waiting"],
+            oldest=oldest,
+            tone=self.tone_of(oldest),
+            lines=lines,
+            before=window.before,
+            after=window.after,
+            is_open=is_here or key == self.address.whole,
+            answer_url=self.answer_url(key) if is_pattern and count > 1 else "",
+            before_url=self.more_url(row, window.previous),
+            after_url=self.more_url(row, window.following),
+        )
+
+    def name_group(self, row: dict[str, Any], label: str) -> str:
+        match self.address.group:
+            case "agent":
+                return str(row["agent"])
+            case "plan":
+                return str(row["plan"] or "No plan")
+            case "pattern" if row["template"]:
+                return str(row["template"])
+        return label
+
+    def answer_url(self, key: str) -> str:
+        page = reverse("dashboard:escalations_answer_all")
+        return page + self.address.build(pattern=key, page="", whole="")
+
+    def more_url(self, row: dict[str, Any], neighbor: UUID | None) -> str:
+        """Return the address that shows more of a group than its lines up to a neighbor.
+
+        It shows the whole group; the pages of a long one; or, if no term of the query finds that
+        group alone, the lines around the neighbor.
+        """
+        if neighbor is None:
+            return ""
+        key, page = row["key"], reverse("dashboard:escalations")
+        if row["n"] <= MOST_LINES:
+            return f"{page}{self.address.build(whole=key)}#group-{key}"
+        if own := self.find_term(row):
+            query = self.query.having(own.partition(":")[0], own)
+            return page + self.address.build(q=query, group="none", page="", whole="")
+        return f"{self.link(neighbor, whole=key)}#group-{key}"
+
+    def find_term(self, row: dict[str, Any]) -> str:
+        """Return the term of the query that finds a group, or an empty string without one."""
+        match self.address.group:
+            case "pattern" if row["fingerprint"]:
+                return term("pattern", row["fingerprint"])
+            case "pattern" if row["key"] in REASONS and row["key"] in KINDS:
+                return term("reason", row["key"])
+            case "reason":
+                return term("reason", row["reason"])
+            case "agent":
+                return term("agent", row["agent"])
+            case "plan" if row["plan"]:
+                return term("plan", row["plan"])
+        return ""

@@ -1,0 +1,268 @@
+"""Parse the text of a query box (pure): `agent:gemini -type:test older:2h "some words"`.
+
+This is the query language of every list. Each page declares its keys once. A key takes several
+values with commas (or), and a minus before it excludes them. Quotes keep spaces, commas and colons
+in one value or one word. Words without a key are searched. A term that makes no sense, such as an
+unknown key, becomes a sentence in `problems`; the rest still counts.
+"""
+
+import re
+import unicodedata
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import Any, Self
+
+from dashboard.lists.query_values import Reader
+
+MAX_CHARACTERS = 300
+MAX_WORDS = 8
+
+TOKEN = re.compile(
+    r"""(?P<minus>-)?(?P<key>[A-Za-z]+):(?!//)(?P<value>(?:"[^"]*"|\S)++)"""
+    r"""|"(?P<words>[^"]*)"|\S+"""
+)
+VALUE = re.compile(r'(?:"[^"]*"|[^,])++')
+ID = re.compile(
+    r"(?:urn:uuid:)?\{?(?P<id>[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12})\}?",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The values that a key must have one of, and those it must not have."""
+
+    wanted: tuple[str, ...] = ()
+    unwanted: tuple[str, ...] = ()
+
+
+ANY = Values()
+ME, NO_ONE = "me", "none"  # instead of a person's name
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """A key whose values are names: any, or only the `choices`.
+
+    `suggest` returns the choices to show for an unknown name; without it, all of them are shown.
+    `field` is the query's field if it has another name than the key.
+    """
+
+    choices: tuple[str, ...] = ()
+    suggest: Callable[[str], tuple[str, ...]] | None = None
+    field: str = ""
+
+
+Keys = Mapping[str, Names | Reader]
+
+
+@dataclass(slots=True)
+class Parsed:
+    """The terms of a query box before a page makes its query of them."""
+
+    text: str
+    # the fields of the page's query: values of names, and what the readers returned
+    names: dict[str, Values] = field(default_factory=dict)
+    read: dict[str, Any] = field(default_factory=dict)
+    rest: list[str] = field(default_factory=list)  # words without a key
+    problems: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxQuery:
+    """A parsed query; `text` is what the box shows."""
+
+    text: str = ""
+    problems: tuple[str, ...] = field(default=(), compare=False)
+
+    def having(self, key: str, term: str) -> str:
+        """Return the query's text with another term for `key`, or with none if it is empty."""
+        return " ".join(filter(None, [self.without(key), term]))
+
+    def with_word(self, old: str, new: str) -> str:
+        """Return the query's text with a word without a key replaced."""
+        words = ((match["words"] or match[0], match[0]) for match in TOKEN.finditer(self.text))
+        return " ".join(quote_word(new) if word == old else token for word, token in words)
+
+    def without(self, *keys: str) -> str:
+        """Return the query's text without the terms of these keys."""
+        kept = (token for token in tokens(self.text) if not has_key(token, keys))
+        return " ".join(kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListQuery(BoxQuery):
+    """A parsed query whose words without a key are ids and words to search for."""
+
+    ids: tuple[uuid.UUID, ...] = ()
+    words: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, text: str, keys: Keys) -> Self:
+        """Return the query in `text`; never fails. Each key or its reader names a field."""
+        parsed = parse(text, keys)
+        ids, words = split_ids(parsed.rest, parsed.problems)
+        return cls(
+            text=parsed.text,
+            **parsed.names,
+            **parsed.read,
+            ids=ids,
+            words=words,
+            problems=tuple(parsed.problems),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateQuery(ListQuery):
+    """A parsed query with the key `state`."""
+
+    state: Values = ANY
+
+    @property
+    def one_state(self) -> str:
+        """The state if exactly one is asked for, "all" if none is, else an empty string."""
+        return "all" if self.state == ANY else only_value(self.state)
+
+    def stateless(self) -> Self:
+        """Return the query for any state, which the counts of the states need."""
+        return replace(self, text="", state=ANY)
+
+
+def parse(text: str, keys: Keys) -> Parsed:
+    """Split a query's text into the terms of its keys and other words; never fails."""
+    parsed = Parsed(clean(text))
+    for match in TOKEN.finditer(parsed.text):
+        if match["key"] is None:
+            parsed.rest.append(match["words"] if match["words"] is not None else match[0])
+            continue
+        key = match["key"].lower()
+        kind = keys.get(key)
+        if kind is None:
+            parsed.problems.append(describe_unknown_key(match["key"], match["value"], keys))
+        elif isinstance(kind, Names):
+            names = read_names(match["value"], key, kind, parsed.problems)
+            name = kind.field or key
+            before = parsed.names.get(name, ANY)
+            parsed.names[name] = merge(before, names, unwanted=bool(match["minus"]))
+        elif match["minus"]:
+            parsed.problems.append(f"“{key}:” can’t be excluded. Remove the minus before it.")
+        else:
+            try:
+                parsed.read |= kind(match["value"].replace('"', ""))
+            except ValueError as problem:
+                parsed.problems.append(str(problem))
+    return parsed
+
+
+def describe_unknown_key(key: str, value: str, keys: Collection[str]) -> str:
+    near = find_nearest(key.lower(), keys)
+    advice = f"Did you mean “{near}:{value}”?" if near else f"Use {', '.join(keys)}."
+    return f"There is no filter “{key}”. {advice} To search for the words, put them in quotes."
+
+
+def find_nearest(name: str, known: Collection[str]) -> str:
+    """Return the known name that is most like another, or an empty string."""
+    begun = [each for each in known if name and each.startswith(name)]
+    return next(iter(begun or get_close_matches(name, known, n=1)), "")
+
+
+def read_names(value: str, key: str, kind: Names, problems: list[str]) -> tuple[str, ...]:
+    """Return the names in a value; an unknown one becomes a problem instead."""
+    names = [part.replace('"', "") for part in VALUE.findall(value)]
+    if not kind.choices:
+        return tuple(filter(None, names))
+    names = [name.lower() for name in names]
+    for name in names:
+        if name not in kind.choices:
+            near = "" if kind.suggest else find_nearest(name, kind.choices)
+            advice = f"Did you mean “{near}”?" if near else describe_choices(name, kind)
+            problems.append(f"Unknown {key} “{name}”. {advice}")
+    return tuple(name for name in names if name in kind.choices)
+
+
+def describe_choices(name: str, kind: Names) -> str:
+    choices = kind.suggest(name) if kind.suggest else kind.choices
+    return f"Use one of: {', '.join(choices)}."
+
+
+def merge(before: Values, names: tuple[str, ...], *, unwanted: bool) -> Values:
+    if unwanted:
+        return replace(before, unwanted=before.unwanted + names)
+    return replace(before, wanted=before.wanted + names)
+
+
+def split_ids(
+    words: list[str], problems: list[str]
+) -> tuple[tuple[uuid.UUID, ...], tuple[str, ...]]:
+    """Split the words without a key into ids and words to search for, up to MAX_WORDS."""
+    if len(words) > MAX_WORDS:
+        problems.append(f"Only the first {MAX_WORDS} words are searched.")
+    ids = tuple(each for each in map(as_id, words) if each)
+    return ids, tuple(word for word in words if word and not as_id(word))[:MAX_WORDS]
+
+
+def has_value(values: Values, name: str) -> bool:
+    """Return whether a key's values ask for this name."""
+    return (not values.wanted or name in values.wanted) and name not in values.unwanted
+
+
+def only_value(values: Values) -> str:
+    """Return the value if exactly one is asked for, else an empty string."""
+    return values.wanted[0] if len(values.wanted) == 1 and not values.unwanted else ""
+
+
+def tokens(text: str) -> Iterator[str]:
+    return (match[0] for match in TOKEN.finditer(text))
+
+
+def has_key(token: str, keys: tuple[str, ...]) -> bool:
+    return token.removeprefix("-").lower().startswith(tuple(f"{key}:" for key in keys))
+
+
+def clean(text: str) -> str:
+    """Return the text as one line without control characters, cut to MAX_CHARACTERS."""
+    line = "".join(" " if unicodedata.category(char) in ("Cc", "Cs") else char for char in text)
+    return " ".join(line.split())[:MAX_CHARACTERS].strip()
+
+
+def term(key: str, value: str) -> str:
+    """Return the term that asks for `value` under `key`."""
+    return f"{key}:{quote(value)}"
+
+
+def quote(value: str) -> str:
+    """Return a value as a term takes it; it can't contain quotes itself."""
+    plain = value.replace('"', "")
+    return f'"{plain}"' if re.search(r"[\s,]", plain) else plain
+
+
+def as_id(word: str) -> uuid.UUID | None:
+    """Return the id that a word is, or None.
+
+    `uuid.UUID` accepts more notations, in which `project_access` would not find the id.
+    """
+    match = ID.fullmatch(word)
+    return uuid.UUID(match["id"]) if match else None
+
+
+def quote_words(text: str) -> str:
+    """Return the text as a query that searches each of its words, also those that look like terms.
+
+    >>> quote_words("KeyError:'EUR' in main")
+    '"KeyError:\\'EUR\\'" in main'
+    """
+    return " ".join(quote_word(word) for word in text.split())
+
+
+def quote_word(word: str) -> str:
+    """Return a word as the box takes it, also one that looks like a term.
+
+    >>> quote_word("coder"), quote_word("a:b")
+    ('coder', '"a:b"')
+    """
+    match = TOKEN.fullmatch(word)
+    is_plain = match and match["key"] is None and match["words"] is None
+    plain = word.replace('"', "")
+    return word if is_plain else f'"{plain}"'

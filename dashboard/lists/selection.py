@@ -1,0 +1,26 @@
+"""Rows selected in a list."""
+
+from uuid import UUID
+
+from django.http import QueryDict
+
+from dashboard.lists.pagination import PAGE
+from dashboard.lists.query_box import as_id
+
+# parameters of a question that a list's links must not repeat
+QUESTION_PARAMS = ("ask", "id")
+
+
+def read_selection(data: QueryDict) -> list[UUID]:
+    """Return the ids of the selected rows in a form, without anything that is not an id."""
+    ids = [id for id in map(as_id, data.getlist("id")) if id]
+    return list(dict.fromkeys(ids))[:PAGE]
+
+
+def list_url(target: str) -> str:
+    """Return the address of the list without a question."""
+    path, _, query = target.partition("?")
+    params = QueryDict(query, mutable=True)
+    for name in QUESTION_PARAMS:
+        params.pop(name, None)
+    return f"{path}?{params.urlencode()}" if params else path

@@ -1,0 +1,242 @@
+"""Queries and expressions that several pages share, among them the sidebar's counters."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import NAMESPACE_OID, UUID, uuid5
+
+from django.conf import settings
+from django.db.models import Exists, IntegerField, OuterRef, Q, QuerySet, Subquery, UUIDField
+from django.db.models import Value as V
+from django.db.models.expressions import RawSQL
+from django.db.models.functions import Coalesce, Concat, JSONObject, Now, NullIf, Trim
+
+from dashboard.charts.dependencies import MET
+from dashboard.lists.compiled_queries import compiled
+from dashboard.lists.query_box import Values
+from dashboard.lists.query_values import Period
+from ledger import instruction_stats, search_words
+from ledger.ids import SLACK, first_id
+from ledger.instruction_stats import Statistics
+from ledger.models import Agent, DeadLetter, Event, Instruction, Plan, Project, Task
+from ledger.optional_cache import get_or_compute_slow
+from ledger.states import BreakerState, FailureType, TaskState
+from retries.models import Escalation, FailurePattern, Grouped
+
+WINDOW = timedelta(hours=24)
+OLDEST = timedelta(days=10_000)  # of an age that bounds ids: none was created before 1970
+EVENTS_SHOWN = 200
+PROJECTS_SHOWN = 20
+PLANS_IN_SIDEBAR = 4
+
+# ---- projects
+
+
+@compiled
+def list_projects() -> QuerySet[Project]:
+    return Project.objects.order_by("name")[:PROJECTS_SHOWN]
+
+
+def find_project(name: str) -> Project | None:
+    # PostgreSQL rejects a text with a null character
+    return Project.objects.filter(name=name).first() if "\0" not in name else None
+
+
+def of_project(rows: QuerySet[Any], project: Project | None) -> QuerySet[Any]:
+    """Return the rows of a project, or all rows without one."""
+    return rows.filter(project=project) if project else rows
+
+
+# ---- expressions
+
+
+class CountOf(Subquery):
+    """The number of rows a query finds; slice the query to limit how far it counts."""
+
+    template = "(select count(*) from (%(subquery)s) counted)"
+    empty_result_set_value = 0  # of a query that Django knows to find nothing
+    output_field = IntegerField()
+
+
+def title_of(task: str = "") -> Coalesce:
+    """Return the expression for a task's title, or for its type if it has no title."""
+    return Coalesce(NullIf(f"{task}title", V("")), f"{task}type")
+
+
+def ref_and_title_of(task: str = "") -> Trim:
+    """Return the expression for a task's ref, if it has one, followed by its title."""
+    return Trim(Concat(f"{task}ref", V(" "), title_of(task)))
+
+
+def match_values(values: Values, column: str) -> Q:
+    """Return the condition that a column has one of the wanted values and no unwanted one."""
+    wanted = Q(**{f"{column}__in": values.wanted}) if values.wanted else Q()
+    return wanted & ~Q(**{f"{column}__in": values.unwanted}) if values.unwanted else wanted
+
+
+def match_any(values: Values, meaning: Callable[[str], Q]) -> Q:
+    """Return the condition that any wanted value and no unwanted one holds."""
+    found = Q()
+    for name in values.wanted:
+        found |= meaning(name)
+    for name in values.unwanted:
+        found &= ~meaning(name)
+    return found
+
+
+def match_age(age: timedelta | None, column: str) -> Q:
+    """Return the condition that a column's time is longer ago than an age."""
+    return Q() if age is None else Q(**{f"{column}__lt": Now() - age})
+
+
+def match_period(period: Period | None, column: str) -> Q:
+    """Return the condition that a column's time lies in a period."""
+    if period is None:
+        return Q()
+    ends = {"gte": period.start, "lt": period.end}
+    return Q(
+        **{
+            f"{column}__{lookup}": Now() - end if isinstance(end, timedelta) else end
+            for lookup, end in ends.items()
+            if end is not None
+        }
+    )
+
+
+def bound_ids(period: Period | None, *, is_creation: bool = True) -> Q:
+    """Return the condition that ids, which begin with their time, can belong to a period.
+
+    An index of ids then serves a period in which rows were created. Those that changed in a period
+    may have been created long before it; only a date ends one early enough to save much.
+    """
+    start, end = (period.start, period.end) if period else (None, None)
+    since = id_at(start, -SLACK) if is_creation else None
+    until = id_at(end, SLACK) if is_creation or isinstance(end, datetime) else None
+    return (Q(id__gte=since) if since else Q()) & (Q(id__lt=until) if until else Q())
+
+
+def id_at(end: timedelta | datetime | None, slack: timedelta) -> Any:
+    """Return the lowest id of a time or of an age, or an expression for it, or None for no end."""
+    if isinstance(end, datetime):
+        return first_id(end + slack)
+    if end is None or end > OLDEST:
+        return None
+    # a subselect is computed once; an id has random digits after its time
+    return RawSQL("(select uuidv7(%s))", (slack - end,), output_field=UUIDField())
+
+
+def named_pattern(text: str) -> Q:
+    """Return the condition that a pattern has a fingerprint or words of its text.
+
+    It also has the fingerprints of the patterns that were merged into it.
+    """
+    begins = Q(fingerprint__startswith=text.lower())
+    merged = FailurePattern.objects.filter(begins, merged_into__isnull=False)
+    words = Q(template__icontains=text) | Q(example__icontains=text)
+    return begins | words | Q(pk__in=merged.values("merged_into"))
+
+
+def find_patterns(text: str, project: Project | None) -> QuerySet[FailurePattern]:
+    """Return the patterns that have a fingerprint or words of their text."""
+    return of_project(FailurePattern.objects.current(), project).filter(named_pattern(text))
+
+
+def failed_in_pattern(text: str, project: Project | None) -> QuerySet[Any, Any]:
+    """Return the tasks that failed in a pattern with this fingerprint or these words."""
+    patterns = find_patterns(text, project).values("pk")
+    return Grouped.objects.filter(pattern__in=patterns).values("failure__task")
+
+
+def failed_with(text: str) -> QuerySet[Any, Any]:
+    """Return the tasks that failed with this type, or whose errors have words."""
+    failures = search_words.find_failures(text)
+    found = failures.filter(type=text) if text in FailureType else failures
+    return found.values("task")
+
+
+def name_params(rows: QuerySet[Any, Any]) -> tuple[str, dict[str, Any]]:
+    """Return a query's SQL for use in a larger statement, with names for its parameters."""
+    text, values = rows.query.sql_with_params()
+    params = {f"p{number}": value for number, value in enumerate(values)}
+    first, *rest = text.split("%s")
+    named = (f"%({name})s{part}" for name, part in zip(params, rest, strict=True))
+    return first + "".join(named), params
+
+
+def hash_of(query: object) -> str:
+    return uuid5(NAMESPACE_OID, repr(query)).hex
+
+
+# ---- the sidebar's counters
+
+
+def open_escalations(project: Project | None, now: datetime) -> QuerySet[Escalation]:
+    """Return the escalations that need an answer and are not snoozed."""
+    return of_project(Escalation.objects.in_inbox(now), project)
+
+
+def waiting_instructions(project: Project | None) -> QuerySet[Instruction]:
+    """Return the tracked instructions without an acknowledgment."""
+    return of_project(Instruction.objects.awaiting_ack(), project)
+
+
+# a half-open breaker lets one task through at a time
+TRIPPED = Q(breaker__state__in=[BreakerState.OPEN, BreakerState.HALF_OPEN])
+
+
+def tripped_agents(project: Project | None) -> QuerySet[Agent]:
+    """Return the agents whose breaker is open or half open."""
+    return of_project(Agent.objects.filter(TRIPPED), project)
+
+
+def running_tasks(project: Project | None) -> QuerySet[Task]:
+    return of_project(Task.objects.filter(state=TaskState.RUNNING), project)
+
+
+def open_deadletters(project: Project | None) -> QuerySet[DeadLetter]:
+    return of_project(DeadLetter.objects.open(), project)
+
+
+UNDER_WAY = Q(completed_at=None, aborted_at=None)
+PLAN_TASKS = Task.objects.current().filter(plan=OuterRef("pk")).order_by()
+PLAN_ESCALATIONS = Escalation.objects.in_inbox(Now()).filter(task__plan=OuterRef("pk")).order_by()
+
+
+def plans_under_way(project: Project | None) -> QuerySet[Any]:
+    """Return the newest plans that have not ended, as JSON objects for the sidebar."""
+    rows = of_project(Plan.objects.filter(UNDER_WAY), project).order_by("-id")
+    return rows.values(
+        drawn=JSONObject(
+            id="id",
+            ref="ref",
+            title="title",
+            paused="paused_at",
+            needs_you=Exists(PLAN_ESCALATIONS),
+            total=CountOf(PLAN_TASKS.values("pk")),
+            met=CountOf(PLAN_TASKS.filter(state__in=MET).values("pk")),
+        )
+    )[:PLANS_IN_SIDEBAR]
+
+
+# ---- history and figures
+
+
+@compiled
+def list_history(subject_id: UUID) -> QuerySet[Event]:
+    """Return the journal of an instruction, task or plan, oldest first."""
+    return Event.objects.about(subject_id).order_by("id")[:EVENTS_SHOWN]
+
+
+def read_figures(
+    project: Project | None, *, now: datetime
+) -> tuple[Statistics, dict[UUID, Statistics]]:
+    """Return the statistics of the last day's instructions: of all, and by agent."""
+    rows = get_or_compute_slow(
+        f"day-figures:{project.id if project else 'all'}",
+        lambda: instruction_stats.fetch_counts(project.id if project else None, since=now - WINDOW),
+    )
+    return instruction_stats.combine_rows(rows)
+
+
+def silent_after() -> timedelta:
+    return timedelta(seconds=settings.TENFOUR["SILENT_AFTER_SECONDS"])

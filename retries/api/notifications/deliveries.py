@@ -1,0 +1,68 @@
+"""Deliveries over HTTP: what was sent to channels, how it ended, and sending it again."""
+
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.utils import timezone
+from ninja import Query, Router
+
+from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible
+from ledger.api.cursors import read_page
+from ledger.api.parameters import parse_states
+from ledger.api.responses import json_response, page_body
+from ledger.errors import Invalid, InvalidTransition
+from retries.models import Delivery
+from retries.models.notification_delivery import DeliveryState
+from retries.notifications.deliveries import redelivery
+from retries.schemas import deliveries as schemas
+from retries.schemas.deliveries import delivery_out, detail_out
+
+router = Router(tags=["notifications"])
+WRITE = "webhooks:write"
+
+
+@router.get("/deliveries", auth=PrincipalAuth(WRITE), response=schemas.DeliveryList)
+def deliveries_list(request: PrincipalRequest, query: Query[schemas.DeliveryQuery]) -> HttpResponse:
+    """List the deliveries to the project's channels, newest first."""
+    rows = Delivery.objects.visible_to(request.auth).select_related("channel")
+    if query.channel:
+        rows = rows.filter(channel=parse_id(query.channel))
+    if query.state:
+        rows = rows.filter(state__in=parse_states(query.state, DeliveryState))
+    if query.kind:
+        rows = rows.filter(kind=query.kind)
+    filters = {"channel": query.channel, "state": query.state, "kind": query.kind}
+    page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
+    return json_response(page_body(page, map(delivery_out, page.rows)))
+
+
+@router.get("/deliveries/{id}", auth=PrincipalAuth(WRITE), response=schemas.DeliveryDetailOut)
+def deliveries_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
+    """Get a delivery with its body and every try."""
+    return json_response(detail_out(find_delivery(request, id)))
+
+
+@router.post("/deliveries/{id}/redeliver", auth=PrincipalAuth(WRITE), response=schemas.DeliveryOut)
+def deliveries_redeliver(request: PrincipalRequest, id: UUID) -> HttpResponse:
+    """Send a delivery again with the same `webhook-id`, and with a new round of tries."""
+    found = find_delivery(request, id)
+    if not redelivery.redeliver(found, now=timezone.now()):
+        raise InvalidTransition(
+            "The delivery was sent in a summary.", current=found.state, allowed=[]
+        )
+    return json_response(delivery_out(find_delivery(request, id)))
+
+
+def find_delivery(request: PrincipalRequest, id: UUID) -> Delivery:
+    rows = Delivery.objects.visible_to(request.auth).select_related("channel")
+    found = rows.filter(pk=id).first()
+    if found is None:
+        raise not_visible("delivery", id)
+    return found
+
+
+def parse_id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError as error:
+        raise Invalid("/channel", f"'{text}' is not a channel's id.") from error

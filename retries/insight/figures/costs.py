@@ -1,0 +1,145 @@
+"""Compute the tokens and the cost that agents report, per plan and agent, and over time."""
+
+from collections import defaultdict
+from datetime import datetime, timedelta
+from typing import Any
+
+from ledger import sql
+from ledger.ids import SLACK, first_id
+from ledger.models import Project
+from ledger.sql import Row
+from ledger.states import Outcome
+from retries.insight.figures.stored import store
+from retries.insight.ranges import LONGEST_ATTEMPT, RANGES, SLOTS
+
+PANEL = "cost"
+LEAST_TASKS = 5
+MOST_ATTEMPTS = 200_000
+MOST_GROUPS = 8
+MOST_NAMES = 3
+COUNTS = ("input_tokens", "output_tokens")
+
+TOKENS = " + ".join(f"coalesce((a.usage ->> '{name}')::int8, 0)" for name in COUNTS)
+# The groups are each agent, each plan, tasks without a plan, and everything: by slot, and whole.
+USED = f"""with used as materialized (
+    select a.task_id, a.agent_id, t.plan_id, a.outcome = '{Outcome.SUCCESS}' as ok,
+        {TOKENS} as tokens, (a.usage ->> 'cost_usd')::float8 as cost,
+        least(%(slots)s - 1, greatest(0, floor(extract(epoch from a.ended_at - %(since)s)
+            / %(slot_s)s)))::int as slot
+    from ledger_agent g cross join lateral (
+        select a.* from ledger_attempt a
+        where a.agent_id = g.id and a.usage is not null and a.id >= %(floor)s
+        order by a.id desc limit {MOST_ATTEMPTS}
+    ) a join ledger_task t on t.id = a.task_id
+    where g.project_id = %(project)s and a.ended_at >= %(since)s
+)
+select case when grouping(u.agent_id) = 0 then 'agent' when grouping(u.plan_id) = 0 then 'plan'
+        else 'all' end as kind,
+    case when grouping(u.agent_id) = 0 then u.agent_id else u.plan_id end as key, u.slot,
+    sum(u.tokens)::int8 as tokens, sum(u.cost) as cost,
+    coalesce(sum(u.cost) filter (where not u.ok), 0) as cost_failed,
+    coalesce(sum(u.tokens) filter (where not u.ok), 0)::int8 as tokens_failed,
+    count(distinct u.task_id) as tasks, count(distinct u.task_id) filter (where u.ok) as done
+from used u
+group by grouping sets ((u.agent_id, u.slot), (u.agent_id), (u.plan_id, u.slot), (u.plan_id), ())
+order by kind, u.slot nulls first, cost desc nulls last, tokens desc, key"""
+
+# the tasks that each agent has done, and those whose successful attempt reported its usage
+REPORTED = f"""select g.name, count(distinct a.task_id) as done,
+    count(distinct a.task_id) filter (where a.has_usage) as reported
+from (select a.agent_id, a.task_id, a.outcome, a.ended_at, a.usage is not null as has_usage
+    from ledger_attempt a where a.id >= %(floor)s
+        and a.agent_id in (select id from ledger_agent where project_id = %(project)s)
+    order by a.id desc limit {MOST_ATTEMPTS}
+) a join ledger_agent g on g.id = a.agent_id
+where a.outcome = '{Outcome.SUCCESS}' and a.ended_at >= %(since)s
+group by g.id, g.name order by g.name"""
+
+NAMES = """select 'agent' as kind, id::text as key, name as name from ledger_agent
+    where id = any(%(agent)s::uuid[])
+union all select 'plan', id::text, trim(ref || ' ' || left(title, 120)) from ledger_plan
+    where id = any(%(plan)s::uuid[])"""
+
+
+def compute_cost(project: Project, *, now: datetime) -> None:
+    """Store the usage of the project's attempts in each range, as far as agents reported it."""
+    for days in RANGES:
+        since = now - timedelta(days=days)
+        scope = {
+            "project": project.pk,
+            "since": since,
+            "floor": first_id(since - LONGEST_ATTEMPT - SLACK),
+        }
+        rows = sql.run_custom_plan(
+            USED,
+            **scope,
+            slots=SLOTS[days],
+            slot_s=timedelta(days=days).total_seconds() / SLOTS[days],
+        )
+        data = describe_costs(rows, slots=SLOTS[days])
+        data["reports"] = describe_reports(sql.run_custom_plan(REPORTED, **scope))
+        store(project, PANEL, days, data, now=now)
+
+
+def describe_reports(agents: list[Row]) -> dict[str, Any]:
+    """Return how many agents report their usage, and how many done tasks the figures lack."""
+    silent = [row["name"] for row in agents if not row["reported"]]
+    return {
+        "agents": len(agents),
+        "reporting": len(agents) - len(silent),
+        "done": sum(row["done"] for row in agents),
+        "missing": sum(row["done"] - row["reported"] for row in agents),
+        "silent": silent[:MOST_NAMES],
+    }
+
+
+def describe_costs(rows: list[Row], *, slots: int) -> dict[str, Any]:
+    """Return the groups with the highest cost of each kind, and how many are hidden."""
+    wholes = [row for row in rows if row["slot"] is None]
+    by_slot: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        if row["slot"] is not None:
+            by_slot[row["kind"], str(row["key"])].append(row)
+    data: dict[str, Any] = {"least": LEAST_TASKS}
+    chosen: dict[str, list[Row]] = {}
+    for kind in ("plan", "agent"):
+        found = [row for row in wholes if row["kind"] == kind]
+        shown = [row for row in found if row["tasks"] >= LEAST_TASKS]
+        chosen[kind] = shown[:MOST_GROUPS]
+        data[kind] = {
+            "hidden": len(found) - len(shown),
+            "more": len(shown) - len(chosen[kind]),
+        }
+    keys = {kind: [row["key"] for row in chosen[kind] if row["key"]] for kind in chosen}
+    names = {(row["kind"], row["key"]): row["name"] for row in sql.run(NAMES, **keys)}
+    for kind, found in chosen.items():
+        data[kind]["rows"] = [
+            describe_group(row)
+            | {
+                "id": str(row["key"] or ""),
+                "name": names.get((kind, str(row["key"])), ""),
+                "slots": fill_slots(by_slot[kind, str(row["key"])], slots=slots),
+            }
+            for row in found
+        ]
+    whole = next((row for row in wholes if row["kind"] == "all" and row["tasks"]), None)
+    data["all"] = describe_group(whole) if whole else {}
+    return data
+
+
+def describe_group(row: Row) -> dict[str, Any]:
+    return {
+        "tokens": row["tokens"],
+        "cost": row["cost"],
+        "cost_failed": row["cost_failed"],
+        "tokens_failed": row["tokens_failed"],
+        "n": row["tasks"],
+        "done": row["done"],
+    }
+
+
+def fill_slots(rows: list[Row], *, slots: int) -> list[float]:
+    """Return the cost by slot, oldest first; the tokens where no cost is known."""
+    has_cost = any(row["cost"] for row in rows)
+    found = {row["slot"]: (row["cost"] or 0.0) if has_cost else row["tokens"] for row in rows}
+    return [found.get(slot, 0) for slot in range(slots)]

@@ -1,0 +1,170 @@
+"""Look up the facts for messages about events: titles, reasons, and how many tasks wait."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from ledger.journal import Kind
+from ledger.models import Agent, Instruction, Plan, Project, Task
+from ledger.sql import Row
+from ledger.text import truncate
+from retries.models import Escalation
+from retries.notifications.messages.wording import Facts
+from retries.states import QUESTIONS, Reason
+
+TITLE_LENGTH = 200
+# the page of each subject
+PAGES = {
+    "agent": "agents",
+    "channel": "settings/notifications",
+    "escalation": "escalations",
+    "instruction": "instructions",
+    "plan": "plans",
+    "task": "tasks",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """The rows that a batch of events is about, by id."""
+
+    projects: dict[UUID, Project] = field(default_factory=dict)
+    agents: dict[UUID, Agent] = field(default_factory=dict)
+    escalations: dict[UUID, Escalation] = field(default_factory=dict)
+    tasks: dict[UUID, Task] = field(default_factory=dict)
+    plans: dict[UUID, Plan] = field(default_factory=dict)
+    instructions: dict[UUID, Instruction] = field(default_factory=dict)
+
+    def plan_of(self, event: Row) -> UUID | None:
+        """Return the id of the plan that an event is about, directly or by its task."""
+        if event["subject_type"] == "plan":
+            return UUID(str(event["subject_id"]))
+        task = self.task_of(event)
+        return task.plan_id if task else None
+
+    def task_of(self, event: Row) -> Task | None:
+        if event["subject_type"] == "escalation":
+            escalation = self.escalations.get(event["subject_id"])
+            return escalation.task if escalation else None
+        return self.tasks.get(event["subject_id"])
+
+    def severity_of(self, event: Row) -> str:
+        escalation = self.escalations.get(event["subject_id"])
+        return escalation.severity if escalation else ""
+
+
+def fetch_subjects(events: Iterable[Row]) -> Subjects:
+    """Return the rows that these events are about, with one query for each noun."""
+    ids: dict[str, set[UUID]] = {}
+    for event in events:
+        ids.setdefault(event["subject_type"], set()).add(event["subject_id"])
+        ids.setdefault("project", set()).add(event["project_id"])
+        if event["agent_id"]:
+            ids.setdefault("agent", set()).add(event["agent_id"])
+
+    def rows(query: Any, noun: str) -> dict[UUID, Any]:
+        wanted = ids.get(noun)
+        return {row.pk: row for row in query.filter(pk__in=wanted)} if wanted else {}
+
+    return Subjects(
+        projects=rows(Project.objects.all(), "project"),
+        agents=rows(Agent.objects.all(), "agent"),
+        escalations=rows(
+            Escalation.objects.select_related("task", "task__plan", "instruction", "assignee"),
+            "escalation",
+        ),
+        tasks=rows(Task.objects.select_related("plan"), "task"),
+        plans=rows(Plan.objects.all(), "plan"),
+        instructions=rows(Instruction.objects.all(), "instruction"),
+    )
+
+
+def facts_of(event: Row, about: Subjects, *, with_details: bool) -> Facts:
+    """Return what a message says about an event; error text only with details."""
+    project = about.projects.get(event["project_id"])
+    agent = about.agents.get(event["agent_id"])
+    task, data = about.task_of(event), event["data"]
+    escalation = about.escalations.get(event["subject_id"])
+    plan = task.plan if task else about.plans.get(event["subject_id"])
+    return Facts(
+        kind=event["kind"],
+        project=project.name if project else "",
+        agent=agent.name if agent else "",
+        title=title_of(event, about),
+        reason=str(escalation.reason if escalation else data.get("reason") or ""),
+        attempts=attempts_of(escalation),
+        waiting=task.needed_by if task else count_silent_tasks(event),
+        actor=event["actor_name"],
+        action=str(data.get("action") or data.get("user") or ""),
+        plan=plan.ref if plan else "",
+        count=int(data.get("waiting") or data.get("failures") or 0),
+        detail=detail_of(escalation, task) if with_details else "",
+        url=url_of(event["subject_type"], event["subject_id"]),
+        short_id=short_id(event["subject_id"]),
+        severity=about.severity_of(event),
+        is_question=escalation is not None and escalation.reason in QUESTIONS,
+        since=f"{event['at']:%Y-%m-%d %H:%M} UTC",
+        subject_id=str(event["subject_id"]),
+    )
+
+
+def count_silent_tasks(event: Row) -> int:
+    """Return the number of tasks that wait for an agent that became silent."""
+    return int(event["data"].get("tasks") or 0) if event["kind"] == Kind.AGENT_SILENT else 0
+
+
+def title_of(event: Row, about: Subjects) -> str:
+    """Return the title of an event's subject; it may hold anything that an agent wrote."""
+    if task := about.task_of(event):
+        return task.title or task.ref or task.type
+    if escalation := about.escalations.get(event["subject_id"]):
+        return escalation.instruction.content if escalation.instruction else escalation.reason
+    if plan := about.plans.get(event["subject_id"]):
+        return f"{plan.ref} {plan.title}".strip()
+    if instruction := about.instructions.get(event["subject_id"]):
+        return str(instruction.content)
+    agent = about.agents.get(event["subject_id"])
+    return agent.name if agent else str(event["data"].get("name") or "")
+
+
+def attempts_of(escalation: Escalation | None) -> str:
+    """Return how often the task failed, where that is why a person is asked."""
+    if escalation is None or escalation.reason != Reason.MAX_RETRIES_EXCEEDED:
+        return ""
+    return f"failed {escalation.attempts} of {escalation.attempt_limit}"
+
+
+def detail_of(escalation: Escalation | None, task: Task | None) -> str:
+    """Return the question, or the text of the last error."""
+    if escalation and escalation.question:
+        return str(escalation.question)
+    return str(task.error or "") if task else ""
+
+
+def url_of(noun: str, id: UUID) -> str:
+    """Return the address of a subject's page, or of the first page."""
+    if noun not in PAGES:
+        return f"{settings.LINK_URL}/"
+    page = f"{settings.LINK_URL}/{PAGES[noun]}/"
+    return page if noun == "channel" else f"{page}{id}/"
+
+
+def short_id(id: UUID) -> str:
+    """Return the digits of an id that commands take."""
+    return str(id)[-8:]
+
+
+def subject_columns(event: Row, about: Subjects) -> dict[str, Any]:
+    """Return the columns of a delivery that name an event and its subject."""
+    return {
+        "kind": event["kind"],
+        "event_id": event["id"],
+        "project_id": event["project_id"],
+        "subject_type": event["subject_type"],
+        "subject_id": event["subject_id"],
+        "agent_id": event["agent_id"],
+        "title": truncate(" ".join(title_of(event, about).split()), TITLE_LENGTH),
+    }

@@ -1,0 +1,178 @@
+"""Repeat messages until someone reacts, and tell a second channel if no one does."""
+
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from ledger import sql
+from ledger.ids import first_id
+from ledger.models import Event
+from ledger.sql import Row
+from retries.models import Channel, Delivery, Escalation, NotificationThread
+from retries.models.notification_delivery import DeliveryRole, DeliveryState
+from retries.notifications.messages.answer_hints import facts_with_hints
+from retries.notifications.messages.subjects import fetch_subjects, subject_columns
+from retries.notifications.messages.wording import word_reminder
+from retries.notifications.rules.batch import footer_of
+from retries.notifications.rules.conditions import condition_of
+from retries.notifications.rules.holding import Holding
+
+BATCH_SIZE = 200
+COLUMNS = ("id", "at", "project_id", "kind", "subject_type", "subject_id", "agent_id", "from_state")
+MORE = ("to_state", "actor_type", "actor_name", "data")
+THREADS_DELETED = 1000
+# An id begins with the time of its row's creation. A thread that a rule is opening again is locked.
+DELETE_CLOSED = """delete from retries_notificationthread where id = any(array(
+    select id from retries_notificationthread t
+    where id < %(bound)s and not is_open and closed_at < %(before)s
+        and not exists (select from retries_delivery d where d.thread_id = t.id)
+    order by id limit %(most)s::int for update skip locked))
+returning 1 as one"""
+
+
+def send_due(*, now: datetime) -> int:
+    """Write the reminders and second messages that are due; return how many."""
+    found = NotificationThread.objects.filter(is_open=True)
+    repeat = found.filter(repeat_at__lte=now).values_list("pk", flat=True)[:BATCH_SIZE]
+    second = found.filter(second_at__lte=now).values_list("pk", flat=True)[:BATCH_SIZE]
+    reminders = [remind(id, now=now) for id in list(repeat)]
+    return sum(reminders) + sum(notify_second(id, now=now) for id in list(second))
+
+
+def delete_closed(*, before: datetime) -> int:
+    """Delete some threads that closed before a time and have no delivery left; return how many."""
+    return len(sql.run(DELETE_CLOSED, bound=first_id(before), before=before, most=THREADS_DELETED))
+
+
+@transaction.atomic
+def remind(thread_id: UUID, *, now: datetime) -> bool:
+    """Repeat the message of a thread that is still open; return whether it did."""
+    thread = lock_thread(thread_id)
+    if not (thread and thread.is_open and thread.repeat_at and thread.repeat_at <= now):
+        return False
+    rule = thread.rule
+    if not rule.enabled or not rule.repeat_s:
+        thread.repeat_at = None
+        thread.save(update_fields=["repeat_at"])
+        return False
+    if until := find_snooze(thread, now):
+        thread.repeat_at = until
+        thread.save(update_fields=["repeat_at"])
+        return False
+    thread.repeat_at = now + timedelta(seconds=rule.repeat_s)
+    # The first message may still be held back, and its summary comes before a reminder.
+    sent = bool(thread.messages) and rule.channel.is_on
+    if sent:
+        sent = write(thread, rule.channel, DeliveryRole.REMINDER, now=now)
+    thread.save(update_fields=["repeat_at", "messages"])
+    return sent
+
+
+@transaction.atomic
+def notify_second(thread_id: UUID, *, now: datetime) -> bool:
+    """Notify the second channel of a thread without a reaction; return whether it was sent."""
+    thread = lock_thread(thread_id)
+    if not (thread and thread.is_open and thread.second_at and thread.second_at <= now):
+        return False
+    if until := find_snooze(thread, now):
+        thread.second_at = until
+        thread.save(update_fields=["second_at"])
+        return False
+    rule, thread.second_at = thread.rule, None
+    channel = rule.second_channel
+    sent = False
+    if rule.enabled and channel and channel.is_on:
+        sent = write(thread, channel, DeliveryRole.SECOND, now=now)
+        if sent:
+            thread.second_told_at = now
+    thread.save(update_fields=["second_at", "second_told_at", "messages"])
+    return sent
+
+
+def find_snooze(thread: NotificationThread, now: datetime) -> datetime | None:
+    """Return until when a person has snoozed the escalation of a thread, or None."""
+    if thread.subject_type != "escalation":
+        return None
+    rows = Escalation.objects.snoozed(now).filter(pk=thread.subject_id)
+    return rows.values_list("snoozed_until", flat=True).first()
+
+
+def lock_thread(thread_id: UUID) -> NotificationThread | None:
+    rows = NotificationThread.objects.select_for_update(of=("self",), skip_locked=True)
+    return (
+        rows.select_related("rule__channel__person", "rule__second_channel__person")
+        .filter(pk=thread_id)
+        .first()
+    )
+
+
+def write(
+    thread: NotificationThread, channel: Channel, role: DeliveryRole, *, now: datetime
+) -> bool:
+    """Write a delivery about a thread, or move it behind the quiet hours or the cap."""
+    event = newest_event(thread)
+    if event is None:
+        return False
+    rule, about = thread.rule, fetch_subjects([event])
+    held = Holding([rule], now=now).held_until(
+        rule,
+        channel,
+        severity=about.severity_of(event),
+        is_new=role == DeliveryRole.REMINDER,
+    )
+    if held:
+        if role == DeliveryRole.REMINDER:
+            thread.repeat_at = max(held, thread.repeat_at or held)
+        else:
+            thread.second_at = held
+        return False
+    facts = facts_with_hints(event, about, with_details=channel.include_details)
+    facts = replace(facts, age=describe_age(now - thread.opened_at))
+    message = replace(
+        word_reminder(facts, footer=footer_of(rule, facts)),
+        thread=str(thread.pk),
+        reply_to=thread.title if role == DeliveryRole.REMINDER else "",
+    )
+    number = thread.messages + 1
+    _, is_new = Delivery.objects.get_or_create(
+        channel=channel,
+        message_id=f"{role}-{thread.pk}-{int(thread.opened_at.timestamp())}-{number}",
+        defaults={
+            "rule": rule,
+            "thread": thread,
+            "role": role,
+            "body": asdict(message),
+            "state": DeliveryState.PENDING,
+            "next_try_at": now,
+            "created_at": now,
+            **subject_columns(event, about),
+        },
+    )
+    thread.messages += 1
+    return is_new
+
+
+def newest_event(thread: NotificationThread) -> Row | None:
+    """Return the event that a thread began with, or the newest that began it again."""
+    begins = condition_of(thread.topic.partition(":")[0]).begins
+    found: dict[str, Any] | None = (
+        Event.objects.about(thread.subject_id)
+        .filter(kind__in=begins)
+        .order_by("-id")
+        .values(*COLUMNS, *MORE)
+        .first()
+    )
+    return found
+
+
+def describe_age(age: timedelta) -> str:
+    """Return how long something has been open.
+
+    >>> describe_age(timedelta(minutes=30)), describe_age(timedelta(hours=3, minutes=5))
+    ('30 min', '3 h')
+    """
+    minutes = max(1, int(age.total_seconds() // 60))
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h"

@@ -1,0 +1,142 @@
+"""Post to Slack with an app's bot token: replies go into a thread, and the end edits its first.
+
+A webhook of Slack can do neither; apprise sends to those.
+"""
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+from retries.notifications.addresses import http_post
+from retries.notifications.addresses.http_post import Answer
+from retries.notifications.messages.wording import Message
+
+# what a message of Slack may hold
+HEADER_LENGTH, TEXT_LENGTH = 150, 2900
+# The answer begins with these; its rest repeats the message, and only its beginning is read.
+SUCCEEDED = re.compile(r'^\s*\{\s*"ok"\s*:\s*true\b')
+VALUE = r'"{}"\s*:\s*"([^"\\]+)"'
+# the first message was deleted: the reply is posted by itself
+GONE = {"message_not_found", "thread_not_found", "cant_update_message", "edit_window_closed"}
+
+
+def is_slack_app(plugin: Any) -> bool:
+    """Return whether a plugin posts with a bot token, to channels that it names."""
+    return (
+        getattr(plugin, "service_name", "") == "Slack"
+        and bool(getattr(plugin, "access_token", None))
+        and bool(plugin.channels)
+        and not any(is_mail(each) for each in plugin.channels)
+    )
+
+
+def is_mail(target: str | None) -> bool:
+    return not target or "@" in target[1:]
+
+
+def send(plugin: Any, message: Message, *, root: str) -> Answer:
+    """Post a message to each channel, or reply below the messages that `root` names."""
+    receipts: list[str] = []
+    answer = Answer(None, error="The address names no channel.")
+    for place in root.split() or [address_of(each) for each in plugin.channels]:
+        answer = post_to(plugin, place, message)
+        if not answer.succeeded:
+            return answer
+        receipts.append(answer.receipt)
+    return replace(answer, receipt=" ".join(receipts))
+
+
+def address_of(target: str) -> str:
+    """Return how Slack's API names a target of an address: an id after a plus, or a name."""
+    if target.startswith("+"):
+        return target[1:].partition(":")[0]
+    return target if target.startswith(("#", "@")) else f"#{target}"
+
+
+def post_to(plugin: Any, place: str, message: Message) -> Answer:
+    """Post to a place: a channel, or `CHANNEL/TIMESTAMP` for the thread of a message there."""
+    channel, _, first = place.partition("/")
+    if not first:
+        return call(plugin, "chat.postMessage", {"channel": channel, **whole_of(message)})
+    if message.closes:
+        edited = call(plugin, "chat.update", {"channel": channel, "ts": first, **whole_of(message)})
+        if not edited.succeeded and edited.error.rpartition(" ")[2] not in GONE:
+            return edited
+    reply = {"channel": channel, "thread_ts": first, **reply_of(message)}
+    answer = call(plugin, "chat.postMessage", reply)
+    if not answer.succeeded and answer.error.rpartition(" ")[2] in GONE:
+        answer = call(plugin, "chat.postMessage", {"channel": channel, **whole_of(message)})
+    return answer
+
+
+def call(plugin: Any, method: str, body: dict[str, Any]) -> Answer:
+    """Call a method of Slack's API; it refuses with the status 200 and the name of an error."""
+    headers = {
+        "Authorization": f"Bearer {plugin.access_token}",
+        "Content-Type": "application/json; charset=utf-8",
+        "User-Agent": "Tenfour",
+    }
+    answer = http_post.post(plugin.api_url.format(method), json.dumps(body).encode(), headers)
+    if not answer.succeeded:
+        return answer
+    if not SUCCEEDED.match(answer.text):
+        error = value_in(answer.text, "error") or "its answer can't be read"
+        return replace(answer, code=None, error=f"Slack refused {method}: {error}")
+    receipt = f"{value_in(answer.text, 'channel')}/{value_in(answer.text, 'ts')}"
+    return replace(answer, receipt=receipt)
+
+
+def value_in(text: str, name: str) -> str:
+    found = re.search(VALUE.format(name), text)
+    return found[1] if found else ""
+
+
+# ---- forms
+
+
+def whole_of(message: Message) -> dict[str, Any]:
+    """Return a message as blocks; agents' words are plain text, so none of their markup works."""
+    blocks: list[dict[str, Any]] = [
+        {"type": "header", "text": plain((message.head or message.subject)[:HEADER_LENGTH])},
+        {"type": "section", "text": plain(message.lede or message.text)},
+    ]
+    if message.detail:
+        text = {"type": "text", "text": message.detail[:TEXT_LENGTH]}
+        quote = {"type": "rich_text_preformatted", "elements": [text]}
+        blocks.append({"type": "rich_text", "elements": [quote]})
+    if message.facts:
+        fields = [plain(f"{name}\n{value}") for name, value in message.facts[:10]]
+        blocks.append({"type": "section", "fields": fields})
+    if message.url:
+        link = {"type": "mrkdwn", "text": f"<{message.url}|{message.link or 'Open'}>"}
+        blocks.append({"type": "section", "text": link})
+    notes = [plain(f"Or from a terminal: {message.command}")] if message.command else []
+    if message.footer:
+        notes.append(plain(message.footer))
+    if notes:
+        blocks.append({"type": "context", "elements": notes})
+    return {"text": escape(message.subject), "blocks": blocks, **SETTINGS}
+
+
+def reply_of(message: Message) -> dict[str, Any]:
+    """Return what happened, for the thread below the first message."""
+    said = message.lede or message.text
+    section = {"type": "section", "text": plain(said)}
+    return {"text": escape(said[:TEXT_LENGTH]), "blocks": [section], **SETTINGS}
+
+
+SETTINGS = {"mrkdwn": False, "link_names": False, "unfurl_links": False, "unfurl_media": False}
+
+
+def plain(text: str) -> dict[str, Any]:
+    return {"type": "plain_text", "text": text[:TEXT_LENGTH], "emoji": False}
+
+
+def escape(text: str) -> str:
+    """Return text in which Slack finds no mention and no link.
+
+    >>> escape("<!channel> & <https://example.com|here>")
+    '&lt;!channel&gt; &amp; &lt;https://example.com|here&gt;'
+    """
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
