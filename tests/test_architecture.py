@@ -25,7 +25,13 @@ from tests.source_tree import (
 )
 
 # write the states of channels and deliveries
-NOTIFICATION_WRITERS = ("channels", "recording", "redelivery", "summaries", "trials")
+NOTIFICATION_WRITERS = (
+    "channels",
+    "deliveries/recording",
+    "deliveries/redelivery",
+    "deliveries/trials",
+    "rules/summaries",
+)
 # deletes tasks that ended long ago, with everything that belongs to them
 DELETERS = {"retries/retention/task_rows.py"}
 
