@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from tenfour.suspects import list_suspects
+from tenfour.checks.suspects import list_suspects
 
 from bench.figures import Figure, Say, Scale, at_least, at_most
 from bench.http import run_web_server

@@ -15,7 +15,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 from django.db import connection
-from tenfour import Client, calls
+from tenfour import Client
+from tenfour.api import calls
 
 from config.local.commands import Command
 from ledger import agents, tokens

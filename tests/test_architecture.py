@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -290,3 +291,14 @@ def test_no_module_is_too_long_to_read() -> None:
     }
     assert len(lengths) > 400
     assert {name: lines for name, lines in lengths.items() if lines > 500} == {}
+
+
+def test_no_folder_of_the_client_has_too_many_modules() -> None:
+    """What belongs together is in a room of its own."""
+    sizes = Counter(
+        str(path.parent.relative_to(ROOT))
+        for path in (ROOT / "client" / "tenfour").rglob("*.py")
+        if path.name != "__init__.py"
+    )
+    assert len(sizes) > 10
+    assert {folder: size for folder, size in sizes.items() if size > 16} == {}

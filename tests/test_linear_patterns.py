@@ -31,7 +31,7 @@ BUILT = {
     "ledger.people.browsers": re.compile(r"\b(Headless)?(Chrome|CriOS)/"),
     "dashboard.templatetags.tenfour": re.compile(r"((?<!\w)(?:a|bb))", re.I),
     "retries.notifications.services.slack_posts": re.compile(r'"ts"\s*:\s*"([^"\\]+)"'),
-    "tenfour.terminal": re.compile(r"(?<![\w/])/a/b(?![\w/])"),
+    "tenfour.commands.terminal": re.compile(r"(?<![\w/])/a/b(?![\w/])"),
 }
 
 
@@ -157,6 +157,6 @@ def test_all_patterns_are_found() -> None:
         "retries.failures.known_errors.KNOWN_ERRORS[3].pattern",
         "retries.failures.fingerprints.mask_line.",
         "ledger.secret_forms.BY_FORM[",
-        "tenfour.agent_doctor, line ",
+        "tenfour.setup.agent_doctor, line ",
     ):
         assert known in homes, known

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tenfour.connections import write_private
+from tenfour.setup.connections import write_private
 
 from config.local import places
 from retries.management.commands import export
@@ -15,8 +15,8 @@ from retries.retention import archives
 ROOT = Path(__file__).parents[1]
 # Modules that write what every user may read: no text of a project, no secret.
 PUBLIC = {
-    "client/tenfour/hook.py": "fills a file that `tenfour run` has made for its hook alone",
-    "client/tenfour/init.py": "settings of an agent's program, with the access that they had",
+    "client/tenfour/hooks/hook.py": "fills a file that `tenfour run` has made for its hook alone",
+    "client/tenfour/setup/init.py": "settings of an agent's program, with the access that they had",
     "config/demo/plan_demo.py": "the demo's tool, which its agents run",
     "config/local/client_wheel.py": "the client's wheel",
     "config/local/install.py": "what is installed in .venv",

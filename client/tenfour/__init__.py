@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from tenfour.version import __version__
 
 if TYPE_CHECKING:
-    from tenfour.attempts import AsyncLiveAttempt as AsyncLiveAttempt
-    from tenfour.attempts import LiveAttempt as LiveAttempt
-    from tenfour.attempts import Question as Question
-    from tenfour.claiming import AsyncAttempts as AsyncAttempts
-    from tenfour.claiming import Attempts as Attempts
-    from tenfour.claiming import NoWork as NoWork
-    from tenfour.cli_reports import Try as Try
+    from tenfour.attempts.claiming import AsyncAttempts as AsyncAttempts
+    from tenfour.attempts.claiming import Attempts as Attempts
+    from tenfour.attempts.claiming import NoWork as NoWork
+    from tenfour.attempts.live_attempts import AsyncLiveAttempt as AsyncLiveAttempt
+    from tenfour.attempts.live_attempts import LiveAttempt as LiveAttempt
+    from tenfour.attempts.live_attempts import Question as Question
+    from tenfour.checks.verification import Verified as Verified
     from tenfour.cli_retries import MAX_CLI_RETRIES as MAX_CLI_RETRIES
     from tenfour.cli_retries import run_cli as run_cli
     from tenfour.cli_retries import run_cli_async as run_cli_async
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from tenfour.command_agent import AgentResponse as AgentResponse
     from tenfour.command_agent import CommandAgent as CommandAgent
     from tenfour.command_fixing import ArgumentFixer as ArgumentFixer
-    from tenfour.conversations import Conversations as Conversations
-    from tenfour.model_endpoint import ModelEndpoint as ModelEndpoint
-    from tenfour.model_endpoint import ModelError as ModelError
+    from tenfour.command_retries.cli_reports import Try as Try
+    from tenfour.command_retries.conversations import Conversations as Conversations
+    from tenfour.command_retries.model_endpoint import ModelEndpoint as ModelEndpoint
+    from tenfour.command_retries.model_endpoint import ModelError as ModelError
     from tenfour.models import Acked as Acked
     from tenfour.models import Agent as Agent
     from tenfour.models import Attempt as Attempt
@@ -52,9 +53,6 @@ if TYPE_CHECKING:
     from tenfour.problems import ServerAway as ServerAway
     from tenfour.problems import TaskFailed as TaskFailed
     from tenfour.problems import TenfourError as TenfourError
-    from tenfour.programs import CommandFailed as CommandFailed
-    from tenfour.programs import CommandTimeout as CommandTimeout
-    from tenfour.programs import Program as Program
     from tenfour.record_models import BulkOperation as BulkOperation
     from tenfour.record_models import Channel as Channel
     from tenfour.record_models import DeadLetter as DeadLetter
@@ -81,20 +79,22 @@ if TYPE_CHECKING:
     from tenfour.retrying import RetryConfig as RetryConfig
     from tenfour.retrying import RetryStrategy as RetryStrategy
     from tenfour.retrying import retry as retry
+    from tenfour.runs.programs import CommandFailed as CommandFailed
+    from tenfour.runs.programs import CommandTimeout as CommandTimeout
+    from tenfour.runs.programs import Program as Program
     from tenfour.settings import NotConfigured as NotConfigured
-    from tenfour.verification import Verified as Verified
 
 # Where each name comes from.
 HOMES = {
-    "attempts": ("AsyncLiveAttempt", "LiveAttempt", "Question"),
-    "claiming": ("AsyncAttempts", "Attempts", "NoWork"),
-    "cli_reports": ("Try",),
+    "attempts.live_attempts": ("AsyncLiveAttempt", "LiveAttempt", "Question"),
+    "attempts.claiming": ("AsyncAttempts", "Attempts", "NoWork"),
+    "command_retries.cli_reports": ("Try",),
     "cli_retries": ("MAX_CLI_RETRIES", "run_cli", "run_cli_async", "try_cli"),
     "client": ("AsyncClient", "Client"),
     "command_agent": ("Action", "AgentResponse", "CommandAgent"),
     "command_fixing": ("ArgumentFixer",),
-    "conversations": ("Conversations",),
-    "model_endpoint": ("ModelEndpoint", "ModelError"),
+    "command_retries.conversations": ("Conversations",),
+    "command_retries.model_endpoint": ("ModelEndpoint", "ModelError"),
     "models": (
         "Acked",
         "Agent",
@@ -116,7 +116,7 @@ HOMES = {
         "Task",
     ),
     "problems": ("Blocked", "ServerAway", "TaskFailed", "TenfourError"),
-    "programs": ("CommandFailed", "CommandTimeout", "Program"),
+    "runs.programs": ("CommandFailed", "CommandTimeout", "Program"),
     "record_models": (
         "BulkOperation",
         "Channel",
@@ -141,7 +141,7 @@ HOMES = {
     "results": ("ChangedVerb", "Err", "Ok", "Result"),
     "retrying": ("RetryConfig", "RetryStrategy", "retry"),
     "settings": ("NotConfigured",),
-    "verification": ("Verified",),
+    "checks.verification": ("Verified",),
 }
 MODULE_OF = {name: module for module, names in HOMES.items() for name in names}
 

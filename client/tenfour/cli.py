@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from tenfour.problems import TenfourError
-from tenfour.terminal import (
+from tenfour.commands.terminal import (
     INTERRUPTED,
     OK,
     REFUSED,
@@ -20,14 +19,16 @@ from tenfour.terminal import (
     say,
     use_utf8,
 )
+from tenfour.problems import TenfourError
 from tenfour.version import __version__
 
 if TYPE_CHECKING:
     import argparse
+    from types import ModuleType
 
 
 class Command(NamedTuple):
-    """A command: its line of help and the module that has its functions.
+    """A command: its line of help and the module inside `tenfour` that has its functions.
 
     The module's function with the command's name runs it and returns the exit status.
     `add_<name>_arguments(parser)`, if there is one, declares its arguments;
@@ -39,76 +40,75 @@ class Command(NamedTuple):
     # Reports that wait on this machine are sent first.
     sends_reports: bool = True
 
+    def load(self) -> ModuleType:
+        return import_module(f"tenfour.{self.module}")
+
 
 COMMANDS: Mapping[str, Command] = {
     "send": Command(
-        "Send an instruction to an agent; prints its id.", "tenfour.instruction_commands"
+        "Send an instruction to an agent; prints its id.", "commands.instruction_commands"
     ),
-    "pull": Command("Take the agent's waiting instructions.", "tenfour.instruction_commands"),
-    "ack": Command("Acknowledge instructions by their ids.", "tenfour.instruction_commands"),
+    "pull": Command("Take the agent's waiting instructions.", "commands.instruction_commands"),
+    "ack": Command("Acknowledge instructions by their ids.", "commands.instruction_commands"),
     "signal": Command(
-        "Report an event; prints the ids that it acknowledges.", "tenfour.instruction_commands"
+        "Report an event; prints the ids that it acknowledges.", "commands.instruction_commands"
     ),
-    "enqueue": Command("Enqueue a task for an agent; prints its id.", "tenfour.work"),
-    "claim": Command("Start the agent's next task; prints the attempt's id.", "tenfour.work"),
-    "report": Command("Report how an attempt ended; prints the decision.", "tenfour.work"),
-    "ask": Command("Ask a person about an attempt's task; ends the attempt.", "tenfour.work"),
-    "run": Command("Run a command as the attempts at a task.", "tenfour.run_commands"),
-    "worker": Command("Run a command at task after task.", "tenfour.run_commands"),
+    "enqueue": Command("Enqueue a task for an agent; prints its id.", "commands.work"),
+    "claim": Command("Start the agent's next task; prints the attempt's id.", "commands.work"),
+    "report": Command("Report how an attempt ended; prints the decision.", "commands.work"),
+    "ask": Command("Ask a person about an attempt's task; ends the attempt.", "commands.work"),
+    "run": Command("Run a command as the attempts at a task.", "commands.run_commands"),
+    "worker": Command("Run a command at task after task.", "commands.run_commands"),
     "resend": Command(
-        "Send the reports that wait on this machine.", "tenfour.run_commands", sends_reports=False
+        "Send the reports that wait on this machine.", "commands.run_commands", sends_reports=False
     ),
-    "export": Command("Write retry state and logs as files; prints their names.", "tenfour.export"),
+    "export": Command(
+        "Write retry state and logs as files; prints their names.", "commands.export"
+    ),
     "init": Command(
-        "Connect Claude Code or Codex: hooks and MCP.", "tenfour.init", sends_reports=False
+        "Connect Claude Code or Codex: hooks and MCP.", "setup.init", sends_reports=False
     ),
-    "headers": Command("Print the headers of a call, for an MCP client.", "tenfour.init"),
+    "headers": Command("Print the headers of a call, for an MCP client.", "setup.init"),
     "hook": Command(
         "Handle an event of Claude Code or Codex, read from stdin.",
-        "tenfour.hook",
+        "hooks.hook",
         sends_reports=False,
     ),
     "mcp": Command(
         "Serve MCP on stdin and stdout, for agents that start a program.",
-        "tenfour.mcp_bridge",
+        "commands.mcp_bridge",
         sends_reports=False,
     ),
     "doctor": Command(
         "Check URL, token, clock, versions and the server's health.",
-        "tenfour.doctor",
+        "setup.doctor",
         sends_reports=False,
     ),
     "completion": Command(
-        "Print completions for bash, zsh or fish.", "tenfour.completion", sends_reports=False
+        "Print completions for bash, zsh or fish.", "commands.completion", sends_reports=False
     ),
 }
 # Each has a module with its verbs; `tenfour NOUN` lists them.
 NOUNS: Mapping[str, Command] = {
-    "instruction": Command(
-        "Texts for agents: list, show, send, ack, cancel.", "tenfour.nouns.instruction"
-    ),
+    "instruction": Command("Texts for agents: list, show, send, ack, cancel.", "nouns.instruction"),
     "standing": Command(
-        "Rules that send instructions: list, show, create, pause, try, …", "tenfour.nouns.standing"
+        "Rules that send instructions: list, show, create, pause, try, …", "nouns.standing"
     ),
-    "task": Command("Work: list, show, create, change, abort, unblock, …", "tenfour.nouns.task"),
+    "task": Command("Work: list, show, create, change, abort, unblock, …", "nouns.task"),
     "plan": Command(
-        "Tasks with needs: list, show, import, sync, pause, restart, …", "tenfour.nouns.plan"
+        "Tasks with needs: list, show, import, sync, pause, restart, …", "nouns.plans.plan"
     ),
-    "agent": Command("Workers: list, show, register, pause, trip, …", "tenfour.nouns.agent"),
-    "escalation": Command(
-        "Questions to people (esc): list, show, resolve, …", "tenfour.nouns.escalation"
-    ),
+    "agent": Command("Workers: list, show, register, pause, trip, …", "nouns.agent"),
+    "escalation": Command("Questions to people (esc): list, show, resolve, …", "nouns.escalation"),
     "dead-letter": Command(
-        "Tasks that failed for good: list, show, replay, dismiss.", "tenfour.nouns.deadletter"
+        "Tasks that failed for good: list, show, replay, dismiss.", "nouns.deadletter"
     ),
-    "pattern": Command(
-        "Failures with one cause: list, show, resolve, retry, …", "tenfour.nouns.pattern"
-    ),
+    "pattern": Command("Failures with one cause: list, show, resolve, retry, …", "nouns.pattern"),
     "session": Command(
-        "Conversations of agents: list, show, import, flush, retry.", "tenfour.nouns.session"
+        "Conversations of agents: list, show, import, flush, retry.", "nouns.session"
     ),
-    "event": Command("The journal: list, show, list --follow.", "tenfour.nouns.event"),
-    "token": Command("API tokens: list, show, create, rotate, revoke.", "tenfour.nouns.token"),
+    "event": Command("The journal: list, show, list --follow.", "nouns.events.event"),
+    "token": Command("API tokens: list, show, create, rotate, revoke.", "nouns.token"),
 }
 # A plural lists: `tenfour tasks` is `tenfour task list`.
 ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -181,7 +181,7 @@ def dispatch(argv: Sequence[str]) -> int:
     if name in NOUNS:
         from tenfour.nouns.noun import run_noun
 
-        return run_noun(import_module(NOUNS[name].module).NOUN, options, rest)
+        return run_noun(NOUNS[name].load().NOUN, options, rest)
     if name not in COMMANDS:
         note(_unknown(name))
         return USAGE
@@ -202,7 +202,7 @@ def split_options(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def run_command(name: str, argv: Sequence[str]) -> int:
     """Import the command's module, read its arguments, and run it."""
-    module = import_module(COMMANDS[name].module)
+    module = COMMANDS[name].load()
     rewrite: Callable[[Sequence[str]], Sequence[str]] | None
     if rewrite := getattr(module, f"rewrite_{name}_arguments", None):
         argv = rewrite(argv)
@@ -214,10 +214,10 @@ def run_command(name: str, argv: Sequence[str]) -> int:
 
 
 def _send_waiting_reports(url: str | None) -> None:
-    from tenfour import outbox
+    from tenfour.http import outbox
 
     if not outbox.is_empty():
-        from tenfour.run_commands import flush_outbox
+        from tenfour.commands.run_commands import flush_outbox
 
         flush_outbox(url)
 
@@ -230,7 +230,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"tenfour {name}", description=command.help)
     parser.add_argument("--url", default=None, help=argparse.SUPPRESS)
     add: Callable[[argparse.ArgumentParser], None] | None
-    if add := getattr(import_module(command.module), f"add_{name}_arguments", None):
+    if add := getattr(command.load(), f"add_{name}_arguments", None):
         add(parser)
     return parser
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tenfour.cli_reports import Reports, Try, choose_reports
 from tenfour.command_fixing import Fix, fix_args
+from tenfour.command_retries.cli_reports import Reports, Try, choose_reports
 from tenfour.log import log
-from tenfour.programs import STOPPED, CommandStopped, Program, is_timeout
 from tenfour.results import ChangedVerb, Err, Ok, Result
+from tenfour.runs.programs import STOPPED, CommandStopped, Program, is_timeout
 
 if TYPE_CHECKING:
-    from tenfour.attempts import LiveAttempt
+    from tenfour.attempts.live_attempts import LiveAttempt
     from tenfour.client import Client
 
 MAX_CLI_RETRIES = 3

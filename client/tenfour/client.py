@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from tenfour import calls, settings
-from tenfour.async_driver import AsyncDriver
-from tenfour.attempts import AsyncLiveAttempt, LiveAttempt
-from tenfour.claiming import AsyncAttempts, Attempts
-from tenfour.core import Call, Core
-from tenfour.drivers import Driver
-from tenfour.groups import (
+from tenfour import settings
+from tenfour.api import calls
+from tenfour.api.groups import (
     Agents,
     Channels,
     DeadLetters,
@@ -28,16 +24,21 @@ from tenfour.groups import (
     Tokens,
     Webhooks,
 )
-from tenfour.resend import RETRIES
-from tenfour.verbs import D, Driven, Verb
+from tenfour.attempts.claiming import AsyncAttempts, Attempts
+from tenfour.attempts.live_attempts import AsyncLiveAttempt, LiveAttempt
+from tenfour.http.async_driver import AsyncDriver
+from tenfour.http.core import Call, Core
+from tenfour.http.drivers import Driver
+from tenfour.http.resend import RETRIES
+from tenfour.http.verbs import D, Driven, Verb
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from typing_extensions import Self, Unpack
 
+    from tenfour.attempts.task_functions import Options
     from tenfour.models import Claim
-    from tenfour.task_functions import Options
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -118,7 +119,7 @@ class Client(Nouns[Driver]):
         named `attempt` is given the live attempt. Options: verify, wait (for a person's answer),
         type, title, priority, max_attempts, on_exhausted, backoff, lease_s, timeout_s, idempotent.
         """
-        from tenfour.task_functions import make_task
+        from tenfour.attempts.task_functions import make_task
 
         return lambda function: make_task(self, function, options)
 
@@ -176,7 +177,7 @@ class AsyncClient(Nouns[AsyncDriver]):
         self, **options: Unpack[Options]
     ) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]:
         """Like `Client.task`, for coroutine functions."""
-        from tenfour.task_functions import make_async_task
+        from tenfour.attempts.task_functions import make_async_task
 
         return lambda function: make_async_task(self, function, options)
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal
 
-from tenfour.cli_reports import Reports, TaskReports, Try
 from tenfour.cli_retries import (
     VERB_WORDS,
     CommandLine,
@@ -21,15 +20,16 @@ from tenfour.cli_retries import (
     run_with_reports,
 )
 from tenfour.command_fixing import ArgumentFixer, Fix, are_arguments, fix_args
-from tenfour.conversations import Conversation, Conversations, Pending
-from tenfour.model_endpoint import ModelEndpoint, ModelError
+from tenfour.command_retries.cli_reports import Reports, TaskReports, Try
+from tenfour.command_retries.conversations import Conversation, Conversations, Pending
+from tenfour.command_retries.model_endpoint import ModelEndpoint, ModelError
 from tenfour.problems import TenfourError
-from tenfour.programs import Program
 from tenfour.results import ChangedVerb, Err, Ok, Result
+from tenfour.runs.programs import Program
 
 if TYPE_CHECKING:
     from tenfour.client import Client
-    from tenfour.command_inbox import CommandInbox
+    from tenfour.command_retries.command_inbox import CommandInbox
 
 HELP_LENGTH, DATA_LENGTH = 12_000, 20_000
 SESSION = "default"
@@ -290,7 +290,7 @@ class CommandAgent:
         )
 
     def _inbox(self, made: list[Try] | None = None) -> CommandInbox:
-        from tenfour.command_inbox import CommandInbox
+        from tenfour.command_retries.command_inbox import CommandInbox
 
         assert self._client is not None
         on_try = None if made is None else made.append

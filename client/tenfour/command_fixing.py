@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tenfour.command_retries.model_endpoint import ModelEndpoint
 from tenfour.log import log
-from tenfour.model_endpoint import ModelEndpoint
-from tenfour.redaction import masked
+from tenfour.redaction.masking import masked
 
 # Gets the current arguments, the error's text and the program's help; returns the arguments to
 # try next, or those that it was given.

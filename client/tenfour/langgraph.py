@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tenfour.attempts import ASK_EVERY_S, GOES_ON, Live
-from tenfour.drivers import Exhausted
-from tenfour.escalation_calls import escalations
-from tenfour.exchange import Steps
+from tenfour.api.escalation_calls import escalations
+from tenfour.attempts.live_attempts import ASK_EVERY_S, GOES_ON, Live
+from tenfour.http.drivers import Exhausted
+from tenfour.http.exchange import Steps
+from tenfour.http.verbs import Rows
 from tenfour.models import Escalation
-from tenfour.verbs import Rows
 
 if TYPE_CHECKING:
-    from tenfour.attempts import AsyncLiveAttempt, LiveAttempt
+    from tenfour.attempts.live_attempts import AsyncLiveAttempt, LiveAttempt
 
 # The key of a question's `client_state` with the interrupt's id.
 INTERRUPT = "langgraph_interrupt"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from tenfour.values import Json, Value, instant
+from tenfour.http.values import Json, Value, instant
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def _complete(address: str, secret: str) -> tuple[str, str]:
     """Return both with what `tenfour init` stored; a token goes only to its own server."""
     from pathlib import Path
 
-    from tenfour.connections import find_connection
+    from tenfour.setup.connections import find_connection
 
     known = find_connection(Path.cwd(), os.environ)
     if known is None or (address.strip() and tidy_url(address) != known.url):

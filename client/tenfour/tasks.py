@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from urllib.parse import urlencode
 
-from tenfour.calls import PAGE, given, page_of, part
-from tenfour.core import Call
+from tenfour.api.calls import PAGE, given, page_of, part
+from tenfour.attempts.usage import Usage
+from tenfour.http.core import Call
+from tenfour.http.values import Page
 from tenfour.models import Attempt, Claimed, Decision, Escalation, Heartbeat, Task
-from tenfour.usage import Usage
-from tenfour.values import Page
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

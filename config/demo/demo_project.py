@@ -13,7 +13,8 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management.base import CommandError
 from django.db import connection
-from tenfour import Client, TenfourError, calls
+from tenfour import Client, TenfourError
+from tenfour.api import calls
 
 from ledger import agents, tokens
 from ledger.journal import Actor, Stamp

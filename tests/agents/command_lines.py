@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tenfour.agent_files import with_mcp_toml
+from tenfour.setup.agent_files import with_mcp_toml
 
 from tests.agents.network import Network, end_session
 from tests.agents.scripted_model import ProviderError, Request, ScriptedModel, Tool

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
 
-from tenfour import hook, hook_transcripts
 from tenfour.cli import COMMANDS, NOUNS, main
+from tenfour.hooks import hook, hook_transcripts
 
 
 def serve(requests: socket.socket) -> None:
@@ -67,8 +67,8 @@ def let_hooks_wait(seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    for module in {each.module for each in (*COMMANDS.values(), *NOUNS.values())}:
-        import_module(module)
+    for command in (*COMMANDS.values(), *NOUNS.values()):
+        command.load()
     import_module("httpx2")
     import_module("httpcore2")
     serve(socket.socket(fileno=int(sys.argv[1])))

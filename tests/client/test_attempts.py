@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tenfour import AsyncClient, Client, TenfourError
-from tenfour.attempts import LiveAttempt
+from tenfour.attempts.live_attempts import LiveAttempt
 
 from tests.client.faulty import Fault, FaultyLine, problem
 from tests.loops import run_coroutine

@@ -5,7 +5,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from tenfour import AsyncClient, Client, TenfourError, claiming
+from tenfour import AsyncClient, Client, TenfourError
+from tenfour.attempts.live_attempts import claiming
 
 from tests.client.faulty import DROPPED, FaultyLine, problem
 from tests.loops import run_coroutine

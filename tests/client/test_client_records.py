@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from tenfour import AsyncClient, Client, TenfourError
-from tenfour.core import Call
-from tenfour.policy_calls import Scope
+from tenfour.api.policy_calls import Scope
+from tenfour.http.core import Call
 
 from tests.ledger.sessions.transcript_files import recorded
 from tests.loops import run_coroutine

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tenfour import cli
-from tenfour.completion import read_tree
+from tenfour.commands.completion import read_tree
 
 from tests.client.conftest import Run
 from tests.serving import environment

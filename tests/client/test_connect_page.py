@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from django.urls import reverse
 from pytest_django import Settings
-from tenfour import agent_files
+from tenfour.setup import agent_files
 
 from dashboard.connect.views import HOOK_EVENTS, HTTP_EVENTS
 from ledger.models import Instruction, Token

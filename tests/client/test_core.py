@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from opentelemetry import trace
-from tenfour import Instruction, ServerAway, TenfourError, calls, tasks
-from tenfour.core import Call, Core, request_for
-from tenfour.exchange import Answer, NoAnswer, Request, Wait
+from tenfour import Instruction, ServerAway, TenfourError, tasks
+from tenfour.api import calls
+from tenfour.http.core import Call, Core, request_for
+from tenfour.http.exchange import Answer, NoAnswer, Request, Wait
 from tenfour.settings import Settings
 from tenfour.version import __version__
 
@@ -77,8 +78,8 @@ def test_every_request_says_who_asks() -> None:
 
 def test_a_program_that_does_not_trace_sends_no_trace_and_imports_nothing() -> None:
     code = """import sys
-from tenfour import calls
-from tenfour.core import request_for
+from tenfour.api import calls
+from tenfour.http.core import request_for
 from tenfour.settings import Settings
 sent = request_for(calls.me(), Settings("http://tenfour", "tenfour_agt_x"))
 print("traceparent" in sent.headers, "opentelemetry" in sys.modules)"""

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from tenfour import Me
-from tenfour.doctor import check_caller, judge_health
-from tenfour.findings import Finding
+from tenfour.setup.doctor import check_caller, judge_health
+from tenfour.setup.findings import Finding
 from tenfour.version import __version__
 
 from tests.client.conftest import Run

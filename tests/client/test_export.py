@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 from tenfour import Client, TenfourError
-from tenfour.export_files import append_file
-from tenfour.export_following import FollowedLog, Position
+from tenfour.commands.export_files import append_file
+from tenfour.commands.export_following import FollowedLog, Position
 
 from ledger import agents
 from ledger.journal import SYSTEM, Stamp

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from tenfour import Client, calls
+from tenfour import Client
+from tenfour.api import calls
 
 from tests.client.conftest import Run
 from tests.client.faulty import CUT, DROPPED, FaultyLine, problem

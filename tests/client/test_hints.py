@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from tenfour.terminal import HINTS
+from tenfour.commands.terminal import HINTS
 
 import config.urls  # noqa: F401  # loads all refusals
 from ledger.errors import Refusal

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tenfour import Client
-from tenfour.hook_events import reduce_event
+from tenfour.hooks.hook_events import reduce_event
 
 from ledger.models import Attempt, Event, Instruction, Task
 from tests.client.command import Ran, run_command

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tenfour import Client
-from tenfour.hook_transcripts import (
+from tenfour.hooks.hook_transcripts import (
     Progress,
     TranscriptStore,
     is_due,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tenfour.agent_files import (
+from tenfour.setup.agent_files import (
     EVENTS,
     command_hook,
     our_events,

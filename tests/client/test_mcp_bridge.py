@@ -9,7 +9,7 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client import session
 from tenfour import Client as Producer
-from tenfour.mcp_bridge import LONGEST_LINE
+from tenfour.commands.mcp_bridge import LONGEST_LINE
 
 from tests.client.conftest import Run
 from tests.client.faulty import DROPPED, Fault, FaultyLine

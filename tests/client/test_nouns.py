@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 from tenfour import cli
-from tenfour.completion import Node, read_tree
-from tenfour.display import UNSAFE, width_of
+from tenfour.commands.completion import Node, read_tree
+from tenfour.commands.display import UNSAFE, width_of
 from tenfour.nouns.noun import HOLDERS
 
 from ledger.scopes import PRESETS, SCOPES, TOKENS_WRITE

@@ -2,7 +2,7 @@
 
 import json
 
-from tenfour.completion import read_tree
+from tenfour.commands.completion import read_tree
 
 from tests.serving import ROOT
 

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tenfour import Client, outbox, tasks
+from tenfour import Client, tasks
+from tenfour.http import outbox
 from tenfour.settings import Settings
 
 from tests.client.conftest import Run
@@ -115,7 +116,8 @@ def test_a_report_that_comes_too_late_is_set_aside_and_said(
     producer.tasks.enqueue("coder", "code")
     (claim,) = agent_client.tasks.claim()
     store = f"""
-from tenfour import outbox, settings, tasks
+from tenfour import settings, tasks
+from tenfour.http import outbox
 outbox.store({claim.attempt.id!r}, tasks.exit({claim.attempt.id!r}, 0, "fine"), settings.read())
 """
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": "client", **as_coder}

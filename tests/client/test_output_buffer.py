@@ -2,8 +2,14 @@
 
 import tracemalloc
 
-from tenfour import output_buffer
-from tenfour.output_buffer import HEAD_BYTES, LIMIT_BYTES, TAIL_BYTES, TELLING_BYTES, OutputBuffer
+from tenfour.runs import output_buffer
+from tenfour.runs.output_buffer import (
+    HEAD_BYTES,
+    LIMIT_BYTES,
+    TAIL_BYTES,
+    TELLING_BYTES,
+    OutputBuffer,
+)
 
 
 def test_a_long_output_keeps_its_head_and_its_tail() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tenfour import Client
 from tenfour.models import ImportedPlan
-from tenfour.nouns import plan_sync
+from tenfour.nouns.plans import plan_sync
 from tenfour.problems import TenfourError
 
 from ledger.models import Task

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from tenfour.exchange import Answer, NoAnswer
-from tenfour.resend import retry_after, wait_before_next
+from tenfour.http.exchange import Answer, NoAnswer
+from tenfour.http.resend import retry_after, wait_before_next
 
 DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
 

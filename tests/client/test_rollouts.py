@@ -7,8 +7,8 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from tenfour import rollouts
-from tenfour.rollouts import find_exit_code
+from tenfour.sessions import rollouts
+from tenfour.sessions.rollouts import find_exit_code
 
 from retries.agent_hooks import shell_results
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tenfour import runner
-from tenfour.output_buffer import OutputBuffer
-from tenfour.redaction import masked
-from tenfour.runner import CommandResult
+from tenfour.redaction.masking import masked
+from tenfour.runs import runner
+from tenfour.runs.output_buffer import OutputBuffer
+from tenfour.runs.runner import CommandResult
 
 
 def ran(*argv: str, should_stop: Callable[[], bool] = lambda: False) -> CommandResult:

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tenfour import transcripts
-from tenfour.transcripts import Part, mask_lines, read_parts
+from tenfour.sessions import transcripts
+from tenfour.sessions.transcripts import Part, mask_lines, read_parts
 
 from ledger import secret_forms
 from ledger.models import Message, Session
@@ -137,5 +137,5 @@ def test_masking_leaves_json_whole() -> None:
 
 def test_the_client_knows_the_forms_of_secrets_that_the_server_knows() -> None:
     """The client's file is a link, so that there is one copy; the wheel has the text."""
-    ours = ROOT / "client" / "tenfour" / "secret_forms.py"
+    ours = ROOT / "client" / "tenfour" / "redaction" / "secret_forms.py"
     assert ours.is_symlink() and ours.resolve() == Path(secret_forms.__file__ or "").resolve()

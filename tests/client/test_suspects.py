@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tenfour.suspects import list_suspects
+from tenfour.checks.suspects import list_suspects
 
 OUTPUT = """F.                                                  [100%]
     def total(rows):

@@ -82,7 +82,7 @@ def test_an_escalation_is_raised_or_waited_for(
     agent_client: Client,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tenfour.attempts.Live._await_answer.__defaults__", (0.05,))
+    monkeypatch.setattr("tenfour.attempts.live_attempts.Live._await_answer.__defaults__", (0.05,))
     keys: list[str] = []
 
     def push() -> str:

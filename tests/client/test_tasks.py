@@ -2,7 +2,7 @@
 
 import pytest
 from tenfour import Client, TenfourError, tasks
-from tenfour.core import request_for
+from tenfour.http.core import request_for
 from tenfour.models import Claim, Claimed, Decision, Task
 from tenfour.settings import Settings
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tenfour.transcript_usage import sum_usage
-from tenfour.usage import clean_usage, read_usage
+from tenfour.attempts.usage import clean_usage, read_usage
+from tenfour.sessions.transcript_usage import sum_usage
 
 TRANSCRIPTS = Path(__file__).parents[1] / "ledger/sessions/transcripts"
 BEGIN = datetime(2026, 11, 22, 6, 0, tzinfo=UTC).timestamp()

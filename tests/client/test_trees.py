@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tenfour import trees
-from tenfour.trees import read_tree
+from tenfour.checks import trees
+from tenfour.checks.trees import read_tree
 
 Git = Callable[..., str]
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from django.utils import timezone
 from tenfour import cli
-from tenfour.completion import read_tree
+from tenfour.commands.completion import read_tree
 
 from ledger.journal import SYSTEM, Stamp
 from ledger.scopes import PRESETS, TOKENS_WRITE

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tenfour import AsyncClient, Client, NotConfigured, verification
-from tenfour.verification import Check, Verified
+from tenfour import AsyncClient, Client, NotConfigured
+from tenfour.checks import verification
+from tenfour.checks.verification import Check, Verified
 
 from tests.client.test_attempts import next_of
 from tests.loops import run_coroutine

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
-from tenfour import AsyncClient, Client, TenfourError, outbox
+from tenfour import AsyncClient, Client, TenfourError
+from tenfour.http import outbox
 from tenfour.settings import Settings
 
 from tests.client.conftest import Run

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenfour import Client
-from tenfour.calls import json_object
-from tenfour.core import Call
-from tenfour.transcripts import Part, import_part
+from tenfour.api.calls import json_object
+from tenfour.http.core import Call
+from tenfour.sessions.transcripts import Part, import_part
 
 from ledger import tokens
 from ledger.journal import SYSTEM, Stamp

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tenfour.calls import json_object
+from tenfour.api.calls import json_object
 from tenfour.client import Client
-from tenfour.core import Call
-from tenfour.nouns.columns import Column, Row, identity, plain, time, whole
+from tenfour.commands.terminal import OK, pretty, say, text_of, wrong_usage
+from tenfour.http.core import Call
 from tenfour.nouns.noun import Noun, Parser, Verb
+from tenfour.nouns.output.columns import Column, Row, identity, plain, time, whole
+from tenfour.nouns.output.record import Layout
 from tenfour.nouns.reading import add_json, make_action, make_list, make_show
-from tenfour.nouns.record import Layout
 from tenfour.nouns.rows import Kind, act
-from tenfour.terminal import OK, pretty, say, text_of, wrong_usage
 
 KIND = Kind("/v1/agents", "agent", "agents", names="path", title="name")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tenfour.display import clean, find_screen
+from tenfour.commands.display import clean, find_screen
+from tenfour.commands.terminal import note, wrong_usage
 from tenfour.nouns.noun import Parser
-from tenfour.terminal import note, wrong_usage
 
 
 def add_yes(parser: Parser) -> None:

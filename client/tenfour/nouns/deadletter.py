@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tenfour.nouns.columns import Column, identity, plain, time, whole
+from tenfour.commands.terminal import pretty
 from tenfour.nouns.deadletter_closing import make_closing
 from tenfour.nouns.noun import Noun
+from tenfour.nouns.output.columns import Column, identity, plain, time, whole
+from tenfour.nouns.output.record import Layout
 from tenfour.nouns.reading import Filter, make_list, make_show
-from tenfour.nouns.record import Layout
 from tenfour.nouns.rows import Kind
-from tenfour.terminal import pretty
 
 KIND = Kind("/v1/dead-letters", "dead letter", "dead letters", title="error", noun="dead-letter")
 STATE = Column("state", lambda row, _: row["closed_as"] or "open", "state")

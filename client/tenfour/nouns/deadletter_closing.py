@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from tenfour.calls import given
+from tenfour.api.calls import given
 from tenfour.client import Client
-from tenfour.display import clean
+from tenfour.commands.display import clean
+from tenfour.commands.terminal import OK, REFUSED, note, pretty, say, wrong_usage
 from tenfour.nouns.bulk import add_yes, is_confirmed
-from tenfour.nouns.columns import Row
 from tenfour.nouns.noun import Parser, Verb
+from tenfour.nouns.output.columns import Row
 from tenfour.nouns.reading import add_json
 from tenfour.nouns.rows import Kind, act, find_id
-from tenfour.terminal import OK, REFUSED, note, pretty, say, wrong_usage
 
 MOST = 100  # ids of one call
 

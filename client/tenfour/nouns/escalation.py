@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 
 from tenfour.client import Client
-from tenfour.nouns.columns import Column, Row, computed, identity, plain, state, time, whole
+from tenfour.commands.terminal import json_object, note, text_of, wrong_usage
 from tenfour.nouns.noun import Noun, Parser
+from tenfour.nouns.output.columns import Column, Row, computed, identity, plain, state, time, whole
+from tenfour.nouns.output.record import Layout
 from tenfour.nouns.reading import Filter, make_action, make_list, make_show
-from tenfour.nouns.record import Layout
 from tenfour.nouns.rows import Kind, act
-from tenfour.terminal import json_object, note, text_of, wrong_usage
 
 KIND = Kind("/v1/escalations", "escalation", "escalations")
 COLUMNS = (

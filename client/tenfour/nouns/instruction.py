@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from tenfour import instruction_commands
 from tenfour.client import Client
-from tenfour.nouns.columns import Row, computed, identity, plain, state, time, whole
+from tenfour.commands import instruction_commands
 from tenfour.nouns.noun import Noun, Parser, Verb
+from tenfour.nouns.output.columns import Row, computed, identity, plain, state, time, whole
+from tenfour.nouns.output.record import Layout
 from tenfour.nouns.reading import Filter, add_id, make_action, make_list, make_show
-from tenfour.nouns.record import Layout
 from tenfour.nouns.rows import Kind, act, find_id
 
 KIND = Kind("/v1/instructions", "instruction", "instructions", title="content")

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tenfour.display import one_line
+from tenfour.commands.display import one_line
+from tenfour.commands.terminal import OK, USAGE, complain, exit_status, note, say
 from tenfour.nouns.rows import Ambiguous
 from tenfour.problems import TenfourError
-from tenfour.terminal import OK, USAGE, complain, exit_status, note, say
 
 Parser = argparse.ArgumentParser
 # The kinds of tokens that have a scope, as people call them.

@@ -6,10 +6,13 @@ import argparse
 from collections.abc import Iterator
 
 from tenfour.client import Client
-from tenfour.display import Screen
-from tenfour.nouns.columns import Row, identity, plain, state, time, whole
-from tenfour.nouns.json_output import add_json_output
+from tenfour.commands.display import Screen
+from tenfour.commands.terminal import OK
 from tenfour.nouns.noun import Noun, Parser, Verb
+from tenfour.nouns.output.columns import Row, identity, plain, state, time, whole
+from tenfour.nouns.output.json_output import add_json_output
+from tenfour.nouns.output.record import Layout
+from tenfour.nouns.output.table import render_table
 from tenfour.nouns.reading import (
     Filter,
     add_id,
@@ -19,10 +22,7 @@ from tenfour.nouns.reading import (
     make_show,
     print_rows,
 )
-from tenfour.nouns.record import Layout
 from tenfour.nouns.rows import Kind, act, fetch_rows, find_id
-from tenfour.nouns.table import render_table
-from tenfour.terminal import OK
 
 KIND = Kind("/v1/patterns", "pattern", "patterns", title="template")
 COLUMNS = (

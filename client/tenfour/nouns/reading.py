@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tenfour.client import Client
-from tenfour.display import Screen, clean, find_screen, one_line
+from tenfour.commands.display import Screen, clean, find_screen, one_line
+from tenfour.commands.terminal import OK, REFUSED, pretty, say
 from tenfour.nouns.bulk import add_yes, is_confirmed_on_terminal
-from tenfour.nouns.columns import Column, Row
-from tenfour.nouns.json_output import JsonOutput, add_json_output
 from tenfour.nouns.noun import Parser, Verb, choose
-from tenfour.nouns.record import Layout, render_record
+from tenfour.nouns.output.columns import Column, Row
+from tenfour.nouns.output.json_output import JsonOutput, add_json_output
+from tenfour.nouns.output.record import Layout, render_record
+from tenfour.nouns.output.table import render_table
 from tenfour.nouns.rows import Kind, fetch_rows, find_id, get
-from tenfour.nouns.table import render_table
-from tenfour.terminal import OK, REFUSED, pretty, say
 
 LIMIT = 30  # rows, as gh lists them
 More = Callable[[Client, Row, Screen], Iterator[str]]

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tenfour.calls import given, json_object, next_page, page_of, part
+from tenfour.api.calls import given, json_object, next_page, page_of, part
 from tenfour.client import Client
-from tenfour.core import Call
-from tenfour.nouns.columns import Row, value_of
+from tenfour.http.core import Call
+from tenfour.nouns.output.columns import Row, value_of
 from tenfour.problems import TenfourError
 
 MOST = 100  # rows of a page

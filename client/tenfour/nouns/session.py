@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from tenfour.client import Client
-from tenfour.display import Screen, clean, one_line
-from tenfour.nouns.columns import Row, computed, identity, plain, state, time, whole
+from tenfour.commands.display import Screen, clean, one_line
+from tenfour.commands.terminal import OK, note, pretty, say, wrong_usage
 from tenfour.nouns.noun import Noun, Parser, Verb
+from tenfour.nouns.output.columns import Row, computed, identity, plain, state, time, whole
+from tenfour.nouns.output.record import Layout
+from tenfour.nouns.output.table import render_table
 from tenfour.nouns.reading import Filter, add_json, make_action, make_list, make_show
-from tenfour.nouns.record import Layout
 from tenfour.nouns.rows import Kind, act, get
-from tenfour.nouns.table import render_table
-from tenfour.terminal import OK, note, pretty, say, wrong_usage
-from tenfour.transcripts import describe_skipped, import_part, read_parts
+from tenfour.sessions.transcripts import describe_skipped, import_part, read_parts
 
 KIND = Kind("/v1/sessions", "session", "sessions")
 

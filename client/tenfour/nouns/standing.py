@@ -5,16 +5,25 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tenfour.calls import json_object as read_object
+from tenfour.api.calls import json_object as read_object
 from tenfour.client import Client
-from tenfour.core import Call
-from tenfour.display import one_line
-from tenfour.nouns.columns import Row, computed, identity, plain, state, time, whole
+from tenfour.commands.display import one_line
+from tenfour.commands.terminal import (
+    NOTHING,
+    OK,
+    json_object,
+    note,
+    pretty,
+    say,
+    text_of,
+    wrong_usage,
+)
+from tenfour.http.core import Call
 from tenfour.nouns.noun import Noun, Parser, Verb
+from tenfour.nouns.output.columns import Row, computed, identity, plain, state, time, whole
+from tenfour.nouns.output.record import Layout
 from tenfour.nouns.reading import Filter, add_id, add_json, make_action, make_list, make_show
-from tenfour.nouns.record import Layout
 from tenfour.nouns.rows import Kind, act, find_id, get
-from tenfour.terminal import NOTHING, OK, json_object, note, pretty, say, text_of, wrong_usage
 
 KIND = Kind("/v1/standing-instructions", "rule", "rules", title="content", noun="standing")
 CHANGE = """Give an object, such as '{"hold_stop": true}'."""

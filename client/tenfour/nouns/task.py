@@ -6,12 +6,15 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from tenfour import work
-from tenfour.calls import given, json_object
+from tenfour.api.calls import given, json_object
 from tenfour.client import Client
-from tenfour.core import Call
-from tenfour.display import Screen, clean, describe_task_state, find_screen
-from tenfour.nouns.columns import (
+from tenfour.commands import work
+from tenfour.commands.display import Screen, clean, describe_task_state, find_screen
+from tenfour.commands.terminal import OK, json_of, say, wrong_usage
+from tenfour.commands.terminal import text_of as read_text
+from tenfour.http.core import Call
+from tenfour.nouns.noun import Noun, Parser, Verb
+from tenfour.nouns.output.columns import (
     Column,
     Row,
     computed,
@@ -21,13 +24,10 @@ from tenfour.nouns.columns import (
     time,
     whole,
 )
-from tenfour.nouns.noun import Noun, Parser, Verb
+from tenfour.nouns.output.record import Layout
+from tenfour.nouns.output.table import render_table
 from tenfour.nouns.reading import Filter, add_id, make_action, make_list, make_show
-from tenfour.nouns.record import Layout
 from tenfour.nouns.rows import Kind, act, fetch_rows, find_id, get
-from tenfour.nouns.table import render_table
-from tenfour.terminal import OK, json_of, say, wrong_usage
-from tenfour.terminal import text_of as read_text
 
 KIND = Kind("/v1/tasks", "task", "tasks", names="ref")
 ATTEMPTS = 10
@@ -92,7 +92,7 @@ ATTEMPT_COLUMNS = (
 
 
 def _json_text(value: Any) -> str:
-    from tenfour.terminal import pretty
+    from tenfour.commands.terminal import pretty
 
     return "" if value is None else value if isinstance(value, str) else pretty(value)
 

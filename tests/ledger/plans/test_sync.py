@@ -9,7 +9,7 @@ import pytest
 from django.db import transaction
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tenfour.nouns.plan_sync import tick
+from tenfour.nouns.plans.plan_sync import tick
 
 from ledger.audit import audit
 from ledger.models import Task

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
-from tenfour.hook_events import reduce_event
+from tenfour.hooks.hook_events import reduce_event
 
 from ledger.audit import audit
 from ledger.instructions import Expect

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tenfour.hook_events import reduce_event
+from tenfour.hooks.hook_events import reduce_event
 
 from ledger.models import Agent, Attempt, Task
 from retries.agent_hooks.shell_results import READINGS

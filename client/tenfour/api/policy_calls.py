@@ -1,0 +1,43 @@
+"""Calls about a project's policies; each function turns arguments into a Call."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tenfour.api.calls import given
+from tenfour.http.core import Call
+from tenfour.record_models import Policies
+
+PATH = "/v1/policies"
+Scope = Literal["off", "plans", "all"]
+Evidence = Literal["record", "ask", "require"]
+
+
+def get() -> Call[Policies]:
+    """Get the project's policies."""
+    return Call("GET", PATH, Policies.read)
+
+
+def change(
+    version: int,
+    *,
+    ask_on_same_failure: Scope | None = None,
+    ask_at_once: Scope | None = None,
+    obey_waits: Scope | None = None,
+    evidence: Evidence | None = None,
+    reason: str | None = None,
+) -> Call[Policies]:
+    """Change policies; refused unless `version` is the current one.
+
+    Each is off, plans or all. `evidence` is what a task needs before it is done: record, ask, or
+    require.
+    """
+    changes = {
+        "ask_on_same_failure": ask_on_same_failure,
+        "ask_at_once": ask_at_once,
+        "obey_waits": obey_waits,
+        "evidence": evidence,
+        "reason": reason,
+    }
+    headers = {"If-Match": f'"v{version}"'}
+    return Call("PATCH", PATH, Policies.read, given(changes), headers=headers)

@@ -1,0 +1,1 @@
+../../../ledger/secret_forms.py

@@ -1,1 +1,0 @@
-../../ledger/secret_forms.py
