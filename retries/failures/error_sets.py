@@ -80,6 +80,11 @@ class PlacedError:
     key: str
     is_test: bool = False
 
+    @property
+    def function(self) -> str:
+        """A failing test's name without parameters."""
+        return self.place.partition("[")[0]
+
     def __str__(self) -> str:
         return f"{self.place}: {self.text}" if self.place and self.text else self.place or self.text
 
@@ -110,9 +115,10 @@ def read_errors(texts: tuple[str, ...], headline: str, key: str) -> ErrorSet:
     placed: dict[str, PlacedError] = {}
     for text in texts:
         lines = list_lines(text)
-        listed = {each.place.rpartition("::")[2] for each in tests.values()}
+        # The end of an output has the tests that the whole names, some without their files.
+        listed = {each.function.rpartition("::")[2] for each in tests.values()}
         for error in find_tests(lines, find_marked(text)):
-            if error.place not in listed:
+            if error.function not in listed:
                 tests.setdefault(error.key, error)
         for error in find_placed(lines):
             if len(placed) < MOST_ERRORS:

@@ -306,7 +306,7 @@ def render_failing_tests(failure: FailureRecord, most: int) -> str:
     by_file: dict[str, dict[str, None]] = {}
     for each in failure.errors.errors.values():
         if each.is_test:
-            file, _, name = each.place.partition("[")[0].rpartition("::")
+            file, _, name = each.function.rpartition("::")
             by_file.setdefault(file, {})[name] = None
     count = sum(map(len, by_file.values()))
     if count < 2:

@@ -130,8 +130,8 @@ def test_all_failing_tests_of_a_longer_output_are_named() -> None:
     names = [f"test_case_{n}" for n in range(250)]
     rows = [f"FAILED t/test_a.py::{name}[{k}] - assert 1" for name in names for k in (1, 2)]
     output = "\n".join(rows + ["E       assert 1 == 2"] * 900)
-    block = render_retry_context(
-        History(failures=[failed(1, details=output)]), attempt=2, max_attempts=9
-    )
+    header = "_" * 20 + " test_case_1[1] " + "_" * 20
+    failure = failed(1, details=output, message=f"{header}\nE       assert 1 == 2")
+    block = render_retry_context(History(failures=[failure]), attempt=2, max_attempts=9)
     told = ElementTree.fromstring(block).findtext("*/*/failing_tests") or ""
     assert told == f"t/test_a.py: {', '.join(names)}"
