@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from ledger.redaction import redacted
 from ledger.secret_forms import LONGEST_SECRET
-from retries.failures.outputs.failing_tests import find_marked, list_failing_tests
+from retries.failures.outputs.failing_tests import list_failing_tests, list_marked
 from retries.failures.outputs.line_context import Line
 from retries.failures.outputs.line_scores import score_line
 from retries.failures.outputs.long_lines import LONG_LENGTH, break_long_lines
@@ -158,7 +158,7 @@ class Selection:
         """Yield the numbers of the lines that name a failing test, once for each function."""
         text = self.lines.text
         first = self.lines.number_at(max(len(text) - TESTS_WITHIN, 0))
-        marked = find_marked(text[self.lines.start_of(first) :])[-MOST_MARKED:]
+        marked = list_marked(text[self.lines.start_of(first) :])[-MOST_MARKED:]
         numbers = [first + number for number in marked]
         functions: set[str] = set()
         for number, test in list_failing_tests(self.lines, numbers).items():

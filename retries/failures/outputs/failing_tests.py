@@ -127,11 +127,10 @@ def list_failing_tests(lines: Sequence[str], marked: Sequence[int]) -> dict[int,
     return {}
 
 
-@lru_cache(maxsize=16)
-def find_marked(text: str) -> tuple[int, ...]:
+def list_marked(text: str) -> tuple[int, ...]:
     """Return the numbers of the lines that hold a mark: the forms match in no others.
 
-    >>> find_marked("ok\\nFAILED a.py::test_b\\nFAILED, ERROR")
+    >>> list_marked("ok\\nFAILED a.py::test_b\\nFAILED, ERROR")
     (1, 2)
     """
     found = []
@@ -142,6 +141,10 @@ def find_marked(text: str) -> tuple[int, ...]:
             end = text.find("\n", at)
             at = text.find(mark, end) if end >= 0 else -1
     return tuple(number_lines(text, sorted(found)))
+
+
+# for stored outputs, which several readers search
+find_marked = lru_cache(maxsize=16)(list_marked)
 
 
 def find_test_file(*texts: str) -> str:
