@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db import migrations
 
-# The rule of `retries.notifications.addresses.shortening` when this was written.
+# The rule of `retries.notifications.shown_addresses` when this was written.
 PARTS = re.compile(r"([^:/?#]*://)?([^/?#]*)(/[^/?#]*)?(.*)", re.DOTALL)
 KEY = re.compile(r"/(?=\D*\d)[\w-]{16,}")
 

@@ -27,7 +27,7 @@ def test_only_one_module_reads_the_digits_of_forms() -> None:
         for path, _, name in calls()
         if path.startswith("dashboard/") and name.split(".")[-1] in asks
     }
-    may = {"form_values.py", "dependencies.py", "live_updates.py"}
+    may = {"form_values.py", "charts/dependencies.py", "frame/live_updates.py"}
     assert found == {f"dashboard/{name}" for name in may}
 
 

@@ -51,7 +51,7 @@ def test_an_id_that_a_view_reads_is_found_before(
 def test_only_one_function_reads_ids_of_requests() -> None:
     """Other calls of `UUID` have a number or bytes, or read what Tenfour stored itself."""
     may = {
-        *("query_box.py", "project_access.py", "insight/predictions.py"),
+        *("lists/query_box.py", "frame/project_access.py", "insight/predictions.py"),
         *("saved_views/strip.py", "deadletters/causes.py"),
     }
     read = {

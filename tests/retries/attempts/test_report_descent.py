@@ -34,7 +34,7 @@ PLUMBING = (
     "ledger/redaction.py",  # a text without secrets
     "ledger/text.py",  # a text cut to its limit
     "ledger/timestamps.py",  # a timestamp as JSON
-    "retries/failures/salience",  # scores lines of a text
+    "retries/failures/outputs/salience",  # scores lines of a text
     "retries/failures/outputs/excerpts.py",  # shortens a text
     "retries/failures/outputs/failing_tests.py",  # finds a name in a text
     "retries/failures/fingerprints.py",  # computes the identity of a text
