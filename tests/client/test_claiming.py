@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from tenfour import AsyncClient, Client, TenfourError
-from tenfour.attempts.live_attempts import claiming
+from tenfour.attempts import claiming
 
 from tests.client.faulty import DROPPED, FaultyLine, problem
 from tests.loops import run_coroutine
