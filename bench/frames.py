@@ -1,7 +1,7 @@
 """Compare a page at different depths of Python's stack, with and without one block for its frames.
 
-See config/requests/frame_memory.py. The depth stands for the frames of the web server, which differ between
-versions.
+See config/requests/frame_memory.py. The depth stands for the frames of the web server, which differ
+between versions.
 """
 
 import json

@@ -33,7 +33,8 @@ from config.local.places import PROJECT
 
 TABS, MAX_SHARE = 50, 3
 POLL_S = 15  # of a page on which nothing has happened for a while
-# Each tab's page is rendered once in this time, see MAX_AGE_SECONDS in dashboard/frame/live_updates.py.
+# Each tab's page is rendered once in this time: see MAX_AGE_SECONDS in
+# dashboard/frame/live_updates.py.
 SECONDS, ROUNDS = 120, 3
 TASKS, INSTRUCTIONS = 5_000, 1_000
 PAINTS, MAX_PAINT_MS = 5, 300

