@@ -14,6 +14,9 @@ SO_ATTACH_FILTER, SO_DETACH_FILTER = 26, 27
 SO_ATTACH_REUSEPORT_CBPF, SO_DETACH_REUSEPORT_BPF = 51, 68
 SYN, SYN_ACK = 0x02, 0x12
 RETURN = 0x06
+LOAD_HALF, IF_EQUAL = 0x28, 0x15
+NETWORK_HEADER = 0xFFF00000  # loads count from there
+HEADER_LENGTHS = {socket.AF_INET: 20, socket.AF_INET6: 40}
 FILL_S = 0.2
 # A filter of the kernel's: code, jump if true, jump if false, operand. It drops the first packet of
 # a connection and nothing else.
@@ -97,15 +100,24 @@ def divert_new_connections(listeners: list[socket.socket]) -> list[socket.socket
     """
     if not listeners[0].getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT):
         return []
-    choose = (RETURN, 0, 0, len(listeners))  # the index of the socket that is opened next
-    attach_program(listeners[0], SO_ATTACH_REUSEPORT_CBPF, (choose,))
+    family = listeners[0].family
+    filling = create_socket(family)
+    filling.bind(("", 0))
+    # Only this connection reaches the socket that is opened next, until its queue is full: another
+    # one in it would be reset.
+    source = (LOAD_HALF, 0, 0, NETWORK_HEADER + HEADER_LENGTHS[family])
+    is_filling = (IF_EQUAL, 0, 1, filling.getsockname()[1])
+    divert = (RETURN, 0, 0, len(listeners))
+    attach_program(
+        listeners[0], SO_ATTACH_REUSEPORT_CBPF, (source, is_filling, divert, (RETURN, 0, 0, 0))
+    )
     full = open_more_listeners(listeners[0], 1, backlog=0)
     if not full:
+        filling.close()
         return []
-    filling = create_socket(listeners[0].family)
     filling.settimeout(FILL_S)
-    with suppress(TimeoutError):  # another connection was faster
-        filling.connect(listeners[0].getsockname()[:2])
+    filling.connect(listeners[0].getsockname()[:2])
+    attach_program(listeners[0], SO_ATTACH_REUSEPORT_CBPF, (divert,))
     return [*full, filling]
 
 

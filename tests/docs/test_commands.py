@@ -20,6 +20,17 @@ from tests.waiting import PATIENCE_S
 
 # A page has dozens of commands, and some start a server of their own.
 LIMIT_S = 900
+# A page's commands claim the agent's next task, which must not be another page's.
+ABORT_OPEN_TASKS = """
+. .tenfour/credentials
+TENFOUR_TOKEN=$TENFOUR_OPERATOR_TOKEN .venv/bin/python - <<'END_OF_PYTHON'
+from tenfour import Client
+
+with Client() as client:
+    for task in client.tasks.list(state="queued,retry,running"):
+        client.tasks.abort(task.id)
+END_OF_PYTHON
+"""
 
 
 @dataclass(frozen=True)
@@ -77,7 +88,12 @@ def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
 @pytest.mark.timeout(LIMIT_S + 2 * PATIENCE_S)
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 def test_the_commands_of_a_page_run_as_printed(page: Path, instance: Instance) -> None:
-    text = script(page, url=instance.url)
+    run(instance, f"export TENFOUR_URL={instance.url}{ABORT_OPEN_TASKS}")
+    run(instance, script(page, url=instance.url))
+
+
+def run(instance: Instance, text: str) -> None:
+    """Run a script in the instance's folder."""
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", text],
         cwd=instance.folder,
