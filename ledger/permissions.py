@@ -105,7 +105,6 @@ def roles_of(person: "AbstractBaseUser | AnonymousUser") -> list[ProjectRole]:
 
 
 def read_roles(row: sql.Row) -> list[ProjectRole]:
-    """Return the roles in a row of ROLES."""
     columns = (row[name] or () for name in ("project_ids", "project_names", "roles"))
     return [ProjectRole(id, name, Role(role)) for id, name, role in zip(*columns, strict=True)]
 

@@ -276,7 +276,6 @@ class Pick(Enum):
 
 
 def build_claim(caller: type[Caller], pick: Pick, *, resume: bool) -> str:
-    """Return the statement of a claim."""
     match pick:
         case Pick.NAMED:
             return claim_one(caller, pick_named(caller), resume=resume)

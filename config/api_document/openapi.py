@@ -268,7 +268,6 @@ def complete_operation(operation: dict[str, Any], schemas: dict[str, Any], scope
 
 
 def problem_example(code: str, schemas: dict[str, Any]) -> dict[str, Any]:
-    """Return the example of a problem with this code."""
     kind, example = problem_kinds()[code], schemas["ProblemOut"]["example"]
     if code == example["code"]:
         return dict(example)

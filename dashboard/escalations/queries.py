@@ -200,7 +200,6 @@ def beyond(place: UUID, column: str, side: str) -> Q:
 
 
 def find_last_closed(project: Project | None) -> Escalation | None:
-    """Return the escalation that was closed last."""
     return with_extras(closed(), project).order_by("-closed_at", "-id").first()
 
 

@@ -186,7 +186,6 @@ def describe_open_breakers(tripped: TrippedAgents) -> dict[UUID, str]:
 
 
 def list_unusual_rows(found: list[UnusualAgent], *, now: datetime) -> list[UnusualRow]:
-    """Return the rows of unusual agents."""
     if not found:
         return []
     rows = Agent.objects.defer("system_text").filter(pk__in=[each.id for each in found])

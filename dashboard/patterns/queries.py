@@ -160,7 +160,6 @@ DEFAULT_SORT = "-seen"
 
 
 def order_patterns(rows: QuerySet[FailurePattern], sort: str) -> QuerySet[FailurePattern]:
-    """Return all patterns in an order."""
     return sort_rows(rows, sort or DEFAULT_SORT, COLUMNS)
 
 

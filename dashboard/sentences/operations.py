@@ -61,7 +61,6 @@ def words_of(verb: str) -> VerbWords:
 
 
 def describe_operation_event(event: Event) -> EventSentence:
-    """Return the sentence for an event of an operation."""
     actor, data = who_of(event), event.data
     words = words_of(str(data.get("verb")))
     changed, refused = int(data.get("changed") or 0), int(data.get("refused") or 0)

@@ -21,7 +21,6 @@ DIFF = ("added", "changed", "aborted")
 
 
 def describe_plan_event(event: Event, about: EventSubject) -> EventSentence:
-    """Return the sentence for an event of a plan."""
     who, quote = event.actor_name or event.actor_type, about.quote
     if event.kind == Kind.PLAN_COMPLETED:
         return EventSentence("s-done", "The plan", "", "green", quote, " completed", " · completed")

@@ -32,7 +32,6 @@ FIELDS = {
 
 
 def describe_rule_event(event: Event, about: EventSubject) -> EventSentence:
-    """Return the sentence for an event of a rule."""
     icon, does, tone = RULES.get(Kind(event.kind), ("info", event.kind, ""))
     more = describe_fields(event)
     note = f" · {does}{more}" if about.quote else f"{does[:1].upper()}{does[1:]}{more}"

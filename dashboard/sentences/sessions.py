@@ -17,7 +17,6 @@ STATES = {
 
 
 def describe_session_event(event: Event, about: EventSubject) -> EventSentence:
-    """Return the sentence for an event of a session."""
     who, agent, data = event.actor_name or event.actor_type, about.agent, event.data
     of = f" of {agent}" if agent else ""
     count = counted(int(data.get("messages") or 0), "message")

@@ -28,7 +28,6 @@ VIEWS = {
 
 
 def describe_channel_event(event: Event) -> EventSentence:
-    """Return the sentence for an event of a channel."""
     name = str(event.data.get("name") or "")
     if event.kind == Kind.WEBHOOK_DISABLED:
         reason = str(event.data.get("reason") or "unknown").replace("_", " ")
@@ -41,7 +40,6 @@ def describe_channel_event(event: Event) -> EventSentence:
 
 
 def describe_notification_rule_event(event: Event) -> EventSentence:
-    """Return the sentence for an event of a notification rule."""
     if event.kind not in RULES:
         return unknown(event)
     icon, does = RULES[Kind(event.kind)]

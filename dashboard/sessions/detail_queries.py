@@ -219,7 +219,6 @@ def find_message(session: Session, number: int) -> Message | None:
 
 
 def find_result(session: Session, call_ids: set[str], after: int) -> Message | None:
-    """Return the message with the result of a call."""
     rows = Message.objects.filter(session=session, order__gt=after).order_by("order")
     for row in rows[: CALL_WITHIN * 4]:
         if any(

@@ -167,7 +167,6 @@ def empty_form() -> RuleForm:
 
 
 def posted_form(posted: Mapping[str, str]) -> RuleForm:
-    """Return the form with the values that were posted."""
     values = {name: value.strip() if name != "content" else value for name, value in posted.items()}
     rows, expect_rows = (
         read_whole_number(values.get(name, "")) or 0 for name in ("rows", "expect_rows")

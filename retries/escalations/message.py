@@ -220,7 +220,6 @@ MARKUP = re.compile(r"(?<!\\)(\\*)(<|(?<=\])\()")
 
 
 def one_line(text: str) -> str:
-    """Return the text on one line."""
     return " ".join(text.split())
 
 
@@ -261,5 +260,4 @@ def code_span(text: str) -> str:
 
 
 def block_quote(text: str) -> str:
-    """Return the text as a quotation."""
     return "\n".join(f"> {escape_markup(each)}".rstrip() for each in text.strip().splitlines())

@@ -190,7 +190,6 @@ def find_mismatch(rules: Mapping[str, Any], value: Any) -> str:
 
 
 def has_format(format: str, text: str) -> bool:
-    """Return whether a text has one of FORMATS."""
     try:
         match format:
             case "date":

@@ -89,7 +89,6 @@ def texts_of(failure: Failure) -> tuple[str, str, str]:
 
 
 def find_known_error(failure: Failure) -> Match | None:
-    """Return the known error of a failure, if it has one."""
     code = (failure.verification or {}).get("exit_code")
     return known_errors.find(*texts_of(failure), exit_code=code if isinstance(code, int) else None)
 

@@ -80,7 +80,6 @@ def render_piece(
 def render_entries(
     entries: Iterator[LogEntry], render_lines: Callable[[LogEntry], list[str]]
 ) -> Iterator[str]:
-    """Render each entry with `render_lines`."""
     for entry in entries:
         yield from render_lines(entry)
 

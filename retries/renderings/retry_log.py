@@ -17,7 +17,6 @@ ERROR_LENGTH = 200
 
 
 def render_lines(entry: LogEntry) -> list[str]:
-    """Render the lines of an entry."""
     head = f"[{format_timestamp(entry.at)}] [RETRY] [{entry.task_id}]"
     return [f"{head} {text}\n" for text in describe_entry(entry)]
 

@@ -206,7 +206,6 @@ def find_sources(attempts: Iterable[Mapping[str, Any]]) -> dict[UUID, Source]:
 
 
 def find_flaky(attempts: Iterable[Mapping[str, Any]]) -> dict[UUID, FlakyCheck]:
-    """Return the flaky checks of attempts that have checks, by attempt."""
     attempt_ids = [each["pk"] for each in attempts if each["has_checks"]]
     return find_flaky_checks(attempt_ids) if attempt_ids else {}
 

@@ -19,7 +19,6 @@ SKIPPED_NEEDS = (
 
 
 def join_prompt(task: str, context: str = "", *, system: str = "") -> str:
-    """Join system text and context, if there are any, and the task."""
     return "\n\n".join(part for part in (system.strip(), context, task) if part)
 
 

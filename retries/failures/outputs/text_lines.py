@@ -49,7 +49,6 @@ class TextLines(Sequence[str]):
         return self.counts[-1] + 1
 
     def number_at(self, position: int) -> int:
-        """Return the number of the line at a position."""
         part = position // PART
         return self.counts[part] + self.text.count("\n", part * PART, position)
 
