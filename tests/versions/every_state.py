@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import django
@@ -26,7 +27,7 @@ from ledger.standing_instructions.editing import pause_rules as pause  # noqa: E
 from ledger.standing_instructions.editing import retire_rules  # noqa: E402
 from ledger.states import InstructionState, TaskState  # noqa: E402
 from ledger.tokens import TrustedCaller  # noqa: E402
-from retries import breaker_actions, task_actions  # noqa: E402
+from retries import breaker_actions  # noqa: E402
 from retries.attempts import questions  # noqa: E402
 from retries.escalations import answering, expiry  # noqa: E402
 from retries.escalations.choices import Choice  # noqa: E402
@@ -58,6 +59,8 @@ from tests.retries.sessions.worlds import make_session, store  # noqa: E402
 from tests.waiting import wait_until  # noqa: E402
 
 rules = import_module("retries.notifications.rules")  # a package today, a module there
+MOVED = find_spec("retries.tasks")  # after the last release
+task_actions = import_module("retries.tasks.actions" if MOVED else "retries.task_actions")
 HOUR = timedelta(hours=1)
 EVERY = Escalation.objects.all()
 

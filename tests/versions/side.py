@@ -7,6 +7,8 @@ figure is cached, also one that took no time: what one version stores, the other
 import json
 import os
 import sys
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import django
@@ -17,8 +19,13 @@ django.setup()
 from django.contrib.auth.models import User  # noqa: E402 - after Django's setup
 from django.test import Client, override_settings  # noqa: E402
 
-from ledger import optional_cache  # noqa: E402
 from retries import sweeps  # noqa: E402
+
+# It has moved since the last release.
+MOVED = find_spec("ledger.database")
+optional_cache = import_module(
+    "ledger.database.optional_cache" if MOVED else "ledger.optional_cache"
+)
 
 UNHASHED = "django.contrib.staticfiles.storage.StaticFilesStorage"
 
