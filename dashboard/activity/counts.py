@@ -144,7 +144,7 @@ def add_up(rows: Iterable[sql.Row], query: EventQuery, *, are_known: bool) -> Ev
 
 @dataclass(frozen=True, slots=True)
 class EventBar:
-    """The numbers of events from a time on: all, and those that report a failure."""
+    """Event counts since a time: all, and failures."""
 
     at: datetime
     count: int

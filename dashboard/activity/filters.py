@@ -49,7 +49,7 @@ class EventQuery(BoxQuery):
 
     @property
     def hides_clock(self) -> bool:
-        """Whether the clock's events are left out: neither they nor one subject are asked for."""
+        """Whether to leave out the clock's events: the query names neither them nor a subject."""
         asked = SHOWN in self.clock.wanted or "tenfour" in self.by.wanted
         return not asked and not self.about and not set(CLOCK_KINDS) & set(self.kind.wanted)
 

@@ -1,4 +1,4 @@
-"""Build the table of agents (pure) in groups of a fixed order, those that get no work first."""
+"""Build the table of agents (pure) in groups of a fixed order, blocked first."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

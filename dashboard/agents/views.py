@@ -94,7 +94,7 @@ class AgentListPage(PageContext):
 
 @live_page("agents/index.html", "agents/_agents.html", current="agents")
 def index(visit: Visit) -> AgentListPage:
-    """List the agents: those that get no work first."""
+    """List the agents, blocked first."""
     parameters, project = visit.request.GET, visit.scope.project
     query = filters.parse(parameters.get("q", ""))
     range = RANGES.get(parameters.get("range", ""), DAY)

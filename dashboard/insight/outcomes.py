@@ -60,7 +60,7 @@ class OutcomeRow:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeGroup:
-    """The rows of one kind, largest first, with how many are hidden or further down."""
+    """The rows of one kind, largest first, and the number of rows not shown."""
 
     kind: str
     label: str
@@ -83,7 +83,7 @@ def list_outcomes(figures: Sequence[Mapping[str, Any]]) -> list[OutcomeGroup]:
 
 @dataclass(frozen=True, slots=True)
 class RuleFigures:
-    """The rules of all projects, the least followed first."""
+    """The rules of all projects, least followed first."""
 
     rows: list[Mapping[str, Any]]
     hidden: int

@@ -36,7 +36,7 @@ class UnknownName:
 
 @dataclass(frozen=True, slots=True)
 class NameHints:
-    """The unknown names of a query, and the names nearest to the only one of a key.
+    """The unknown names of a query, and suggestions for a key's only value.
 
     The latter are shown where the query finds nothing.
     """

@@ -46,7 +46,7 @@ OUTCOMES_SHOWN = 6
 HEAVY = ("payload", "result", "error", "redactions")
 HEAVY_OF_PLAN = ("plan__source", "plan__objective")
 MET = (TaskState.DONE, TaskState.SKIPPED)
-# It holds for every task, and leads to the two indexes of which each has a part of them.
+# Always true; makes the planner use both partial indexes.
 DONE = Q(state=TaskState.DONE)
 
 

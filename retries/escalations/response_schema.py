@@ -168,7 +168,7 @@ def check(schema: Mapping[str, Any], values: Mapping[str, Any]) -> None:
 
 
 def find_mismatch(rules: Mapping[str, Any], value: Any) -> str:
-    """Return what is wrong with a value, as words after its name; empty if it matches."""
+    """Return why a value is invalid, such as "must be a string"; empty if it matches."""
     type = rules["type"]
     if not TYPES[type](value):
         return f"must be {TYPE_NAMES[type]}"

@@ -91,7 +91,7 @@ def rebuild_activity(*, now: datetime) -> RebuildResult:
 
 
 def count_backlog(*, now: datetime) -> None:
-    """Count what the clock has not counted yet, so that `begin_rebuild` has little to count."""
+    """Count the backlog first, to keep `begin_rebuild` short."""
     ensure_cursor(READER, start=Cursor(), now=now)
     most = MOST_BATCHES
     while read_batches(READER, count_large_batch, most=most, now=now, size=RUN_LENGTH) == most:

@@ -77,7 +77,7 @@ def list_ids(
     before: UUID | None,
     after: UUID | None,
 ) -> list[UUID]:
-    """Return the ids next to a task's place, the next one first, and one more than a page has."""
+    """Return one page of ids after (or before) a task, plus one."""
     beside = Task.objects.filter(pk__in=[before or after])
     if sort:
         rows = sort_by_column(query, project, sort, before=before, after=after)

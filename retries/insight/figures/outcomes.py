@@ -98,7 +98,7 @@ def choose_groups(groups: dict[tuple[str, str], Group]) -> dict[str, Any]:
 
 
 def choose_rules(rules: Iterable[Row]) -> dict[str, Any]:
-    """Return the rules with enough settled instructions, the least followed first."""
+    """Return the rules with enough settled instructions, least followed first."""
     rows = list(rules)
     shown = [
         {

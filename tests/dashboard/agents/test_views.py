@@ -179,7 +179,7 @@ def test_no_agents_and_no_matches_have_different_texts(
     assert "No agents yet" in words(browser.get(URL))
     make_agent("coder")
     assert "Nothing matches nobody" in words(browser.get(URL, {"q": "nobody"}))
-    assert "Every agent that work waits for has checked in recently" in words(
+    assert "No agents with waiting work are silent" in words(
         browser.get(URL, {"q": "state:silent"})
     )
     assert "No agent’s breaker is open" in words(browser.get(URL, {"q": "state:tripped"}))

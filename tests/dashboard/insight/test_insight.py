@@ -66,7 +66,7 @@ def test_predictions_are_shown_with_their_score(
     assert "Computed 4 m ago." in shown
     assert "90% " in shown and "same signature, n = 20" in shown
     assert "Ended meanwhile" not in shown  # it is done by now
-    assert "32 more below 25% or further down." in shown
+    assert "32 more below 25%." in shown
     assert "6 have n below 20 and show no chance." in shown
     assert "Brier score 0.121 on the newest fifth of the history ( n = 412 )" in shown
     assert f"/tasks/{ids[0]}/" in browser.get("/insight/").content.decode()
