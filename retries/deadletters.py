@@ -7,9 +7,8 @@ from uuid import UUID
 from ledger import journal
 from ledger.database import sql
 from ledger.journal import Kind, Stamp
-from ledger.models import DeadLetter
+from ledger.models import DeadLetter, Plan
 from ledger.models.dead_letter import DeadLetterQuerySet
-from ledger.plans.editing import lock_plans
 from ledger.secrets.notes import clean_note, noted
 from ledger.tasks import enqueue_many
 from ledger.tasks.replacing import release_ref, take_places
@@ -60,7 +59,7 @@ def replay(
 def lock_plans_of(ids: list[UUID], among: DeadLetterQuerySet) -> None:
     """Lock the plans of these dead letters, so that none is aborted or restarted meanwhile."""
     letters = among.filter(pk__in=ids).exclude(task__plan=None)
-    list(lock_plans(letters.values_list("task__plan", flat=True)))
+    list(Plan.objects.lock(letters.values_list("task__plan", flat=True)))
 
 
 @sql.atomic

@@ -1,6 +1,8 @@
 """The plan: an ordered set of tasks with dependencies, addressed by its ref."""
 
+from collections.abc import Iterable
 from typing import Self
+from uuid import UUID
 
 from django.db import models
 from django.db.models import Q
@@ -38,6 +40,10 @@ class PlanQuerySet(models.QuerySet["Plan"]):
         if principal.is_agent:
             return self.filter(task__agent_id=principal.agent_id).distinct()
         return self.filter(project_id=principal.project_id)
+
+    def lock(self, ids: Iterable[UUID]) -> Self:
+        """Return these plans, locked in the order of their ids; tasks can still be added."""
+        return self.filter(pk__in=list(ids)).order_by("pk").select_for_update(no_key=True)
 
     def in_state(self, *states: str) -> Self:
         either = Q(pk=None)

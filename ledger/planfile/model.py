@@ -125,11 +125,6 @@ def same_number(ref: str, other: str) -> bool:
     return [part.lstrip("0") for part in parts] == [part.lstrip("0") for part in others]
 
 
-def number_of(ref: str) -> int:
-    """Return 3 for `03-01:task-3`."""
-    return int(ref.rpartition("-")[2])
-
-
 def complete_task_ref(text: str, plan: str = "") -> str:
     """Return `task-1` for any spelling of it, or the text unchanged if it is something else.
 

@@ -14,10 +14,9 @@ from ledger.database.sql import Row
 from ledger.errors import Invalid, NotFound, VersionMismatch
 from ledger.journal import Kind, Stamp
 from ledger.models import Plan, PlanState, Task
-from ledger.planfile.model import number_of
 from ledger.secrets.notes import clean_title, noted
 from ledger.states import FINAL, TaskState
-from ledger.tasks.spec import TITLE_LENGTH
+from ledger.tasks.spec import TITLE_LENGTH, read_number
 from ledger.tokens import TrustedCaller
 
 # State -> number of tasks; every state is present.
@@ -39,7 +38,7 @@ def list_tasks(plan: Plan) -> list[Row]:
         where t.plan_id = %(plan)s and t.replaced_by_id is null""",
         plan=plan.pk,
     )
-    return sorted(rows, key=lambda row: number_of(row["ref"]))
+    return sorted(rows, key=lambda row: read_number(row["ref"]))
 
 
 def count_tasks_of(plan_ids: Iterable[UUID]) -> dict[UUID, StateCounts]:
@@ -76,7 +75,7 @@ def resume(plan_ids: Iterable[UUID], *, reason: str = "", stamp: Stamp) -> list[
 
 def set_paused(plan_ids: Iterable[UUID], paused: bool, *, reason: str, stamp: Stamp) -> list[Plan]:
     state = PlanState.ACTIVE if paused else PlanState.PAUSED
-    changed = list(lock_plans(plan_ids).in_state(state))
+    changed = list(Plan.objects.lock(plan_ids).in_state(state))
     for plan in changed:
         before = plan.state
         update_columns(plan, paused_at=stamp.at if paused else None, now=stamp.at)
@@ -89,12 +88,6 @@ def set_paused(plan_ids: Iterable[UUID], paused: bool, *, reason: str, stamp: St
             data=noted(reason, name="reason"),
         )
     return changed
-
-
-def lock_plans(plan_ids: Iterable[UUID]) -> Any:
-    """Return a queryset that locks these plans by id; tasks can still be added to them."""
-    rows = Plan.objects.filter(pk__in=list(plan_ids)).order_by("pk")
-    return rows.select_for_update(no_key=True)
 
 
 def update_columns(plan: Plan, *, now: datetime, **columns: Any) -> None:
@@ -140,7 +133,7 @@ def change(
 
     Raises VersionMismatch if it is no longer at `version`.
     """
-    plan: Plan | None = lock_plans([plan_id]).first()
+    plan = Plan.objects.lock([plan_id]).first()
     if plan is None:
         raise NotFound(f"Plan {plan_id} does not exist.")
     if plan.version != version:

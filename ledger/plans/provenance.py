@@ -6,10 +6,11 @@ from typing import Any
 from ledger.database.sql import Row
 from ledger.models import Plan
 from ledger.planfile import PlanFile
-from ledger.planfile.model import Became, number_of, shorten_title
+from ledger.planfile.model import Became, shorten_title
 from ledger.plans.alignment import align, rename
 from ledger.plans.identity import PlanAmbiguous
 from ledger.plans.import_diff import Diff
+from ledger.tasks.spec import read_number
 
 
 def describe_lines(file: PlanFile, refs: Mapping[str, str]) -> dict[str, Any]:
@@ -35,7 +36,7 @@ def name_lines(file: PlanFile, diff: Diff, *, known: Collection[str] = ()) -> di
     stored = {task.ref for task in file.tasks} | {*known}
     ranges: list[list[Any]] = []
     for each in file.lines:
-        number = number_of(each.ref) if each.ref in stored else None
+        number = read_number(each.ref) if each.ref in stored else None
         if each.became == Became.TEXT:
             continue
         if ranges and [ranges[-1][1] + 1, *ranges[-1][2:]] == [each.line, each.became, number]:
@@ -45,9 +46,9 @@ def name_lines(file: PlanFile, diff: Diff, *, known: Collection[str] = ()) -> di
     placed = {each.ref for each in file.lines}
     for became, tasks in ((Became.TASK, file.tasks), (Became.DONE, file.done)):
         refs = [task.ref for task in tasks if task.ref in stored - placed]
-        ranges += [[0, 0, became, number_of(ref)] for ref in refs]
+        ranges += [[0, 0, became, read_number(ref)] for ref in refs]
     dropped = {
-        name: [number_of(ref) for ref in refs]
+        name: [read_number(ref) for ref in refs]
         for name, refs in (("left", diff.left), ("aborted", diff.aborted))
         if refs
     }

@@ -197,3 +197,8 @@ def check_known_keys(payload: dict[str, Any], *, pointer: str) -> None:
             raise Invalid(f"{pointer}/verify/{name}", f"{name} must be {expected}.")
         if name in VERIFY_LIMITS:
             check_range(verify[name], VERIFY_LIMITS[name], pointer, f"verify/{name}")
+
+
+def read_number(ref: str) -> int:
+    """Return 3 for `03-01:task-3`."""
+    return int(ref.rpartition("-")[2])

@@ -7,7 +7,7 @@ from uuid import UUID
 from ledger.database import sql
 from ledger.journal import Kind, Stamp
 from ledger.models import Event, Plan, PlanState, Task
-from ledger.plans.editing import lock_plans, record_event, update_columns
+from ledger.plans.editing import record_event, update_columns
 from ledger.secrets.notes import noted
 from ledger.states import FINAL
 from retries.models import Escalation
@@ -27,7 +27,7 @@ def abort(plan_ids: Iterable[UUID], *, reason: str = "", stamp: Stamp) -> list[P
     # Lock in the order of an answer: the questions, then their plans, then the tasks.
     questions = Escalation.objects.open().filter(task__plan__in=plan_ids)
     list(questions.order_by("id").select_for_update(of=("self",)).values_list("pk"))
-    changed = list(lock_plans(plan_ids).in_state(PlanState.ACTIVE, PlanState.PAUSED))
+    changed = list(Plan.objects.lock(plan_ids).in_state(PlanState.ACTIVE, PlanState.PAUSED))
     for plan in changed:
         former = plan.state
         update_columns(plan, aborted_at=stamp.at, now=stamp.at)

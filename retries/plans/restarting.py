@@ -9,7 +9,7 @@ from ledger.database.sql import Row
 from ledger.errors import InvalidTransition, NotFound
 from ledger.journal import Kind, Stamp
 from ledger.models import DeadLetter, MissingNeed, Need, Plan, PlanState, Task
-from ledger.plans.editing import lock_plans, record_event, update_columns
+from ledger.plans.editing import record_event, update_columns
 from ledger.states import FINAL, TaskState
 from ledger.tasks import enqueue_many
 from ledger.tasks.replacing import take_places
@@ -26,7 +26,7 @@ def restart(plan_id: UUID, *, carry_over: datetime | None = None, stamp: Stamp) 
     start at 0, but with `carry_over` a task that was started at or after that time keeps its
     attempts and failures. Raises InvalidTransition.
     """
-    plan: Plan | None = lock_plans([plan_id]).first()
+    plan = Plan.objects.lock([plan_id]).first()
     if plan is None:
         raise NotFound(f"There is no plan {plan_id}.")
     former = plan.state

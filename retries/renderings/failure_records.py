@@ -8,7 +8,7 @@ from typing import Any
 
 from ledger.values.text import truncate
 from retries.failures.outputs.salience import find_headline
-from retries.renderings.labels import format_timestamp, quote
+from retries.tasks.labels import format_timestamp, quote
 
 WINDOW = timedelta(days=30)
 SUMMARY_LENGTH = 500

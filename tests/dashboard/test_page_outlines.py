@@ -10,6 +10,7 @@ from difflib import unified_diff
 from html.parser import HTMLParser
 from itertools import islice
 from pathlib import Path
+from urllib.parse import unquote
 
 from django.test import Client
 
@@ -29,8 +30,11 @@ CONTROLS = {
     "textarea": ("name",),
     "summary": (),
 }
-# ids, times, and numbers differ from run to run
-VARYING = re.compile(r"\b(?=[0-9a-f-]*[0-9])[0-9a-f]{4,}[0-9a-f-]*\b|\d+")
+# ids, whole or shortened, times, and numbers differ from run to run
+VARYING = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}|\b[0-9a-f]{8}\b"
+    r"|\b(?=[0-9a-f]*[0-9])[0-9a-f]{4,}\b|\d+"
+)
 
 
 class Outline(HTMLParser):
@@ -60,7 +64,7 @@ class Outline(HTMLParser):
 
     def add(self, text: str) -> None:
         if text and "csrfmiddlewaretoken" not in text:
-            self.lines.append(VARYING.sub("#", text))
+            self.lines.append(VARYING.sub("#", unquote(text)))
 
 
 def draw_outline(part: str) -> str:
