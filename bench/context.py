@@ -12,9 +12,9 @@ from typing import Any
 
 from bench.figures import Figure, Say, Scale, at_most
 from bench.servers import Sandbox
-from ledger import redaction
-from ledger.redaction import redact
-from ledger.secret_patterns import FORMS
+from ledger.secrets import redaction
+from ledger.secrets.patterns import FORMS
+from ledger.secrets.redaction import redact
 from retries.attempts.report_fields import Report, clean_report
 from retries.failures import fingerprints, known_errors, masks
 from retries.failures.outputs.long_lines import break_long_lines

@@ -39,7 +39,7 @@ from bench.failure_outputs import FILLERS, KIB, MESSAGE_LINES, Case
 from bench.figures import Figure, Say, Scale, at_least, at_most
 from bench.look_alikes import build_pairs
 from bench.servers import MissingDependency, Sandbox
-from ledger.text import describe_exit
+from ledger.values.text import describe_exit
 from retries.attempts.report_fields import clean_output
 from retries.failures import fingerprints, known_errors
 from retries.failures.outputs.excerpts import shorten

@@ -283,7 +283,7 @@ def stress_tasks(count: int) -> None:
 
 def audit() -> list[str]:
     """Return the ledger audit's findings."""
-    from ledger.audit import audit
+    from ledger.access.audit import audit
 
     return [str(finding) for finding in audit()]
 
@@ -357,7 +357,7 @@ def new_words() -> None:
     """Write the words of all new rows, as the clock does."""
     from django.utils import timezone
 
-    from retries.new_words import write_words
+    from retries.journal_readers.new_words import write_words
 
     while write_words(now=timezone.now())["batches"]:
         pass

@@ -28,8 +28,8 @@ def lay_out_year(execute: Callable[..., Any]) -> None:
     """Give an empty journal partitions for a year of months, and those ahead."""
     from django.utils import timezone
 
-    from ledger import journal_months
-    from ledger.journal_months import TAIL, add_partition, month_of
+    from ledger.journal_storage import months as journal_months
+    from ledger.journal_storage.months import TAIL, add_partition, month_of
 
     now = timezone.now()
     for each in journal_months.list_partitions():

@@ -11,7 +11,7 @@ from typing import Any
 
 from ledger.search_words import INSTRUCTION_TEXT, TASK_TEXT
 from retries.failures.failure_counts import add_up_counts
-from retries.new_words import READER
+from retries.journal_readers.new_words import READER
 
 TABLES = (
     "ledger_task",

@@ -27,7 +27,8 @@ def build_tenfour(agent_name: str) -> dict[str, Operation]:
 
     from django.utils import timezone
 
-    from ledger import journal, moves, sql, tasks
+    from ledger import journal, moves, tasks
+    from ledger.database import sql
     from ledger.journal import SYSTEM, Kind, Stamp
     from ledger.models import Agent
     from ledger.states import Outcome, TaskState

@@ -26,7 +26,7 @@ from config.api_document.problems import (
 )
 from config.postgres.database_errors import describe, is_disk_full
 from config.requests.json_bodies import clean_body, convert_yaml, parse_body
-from ledger import auth_failures
+from ledger.access import auth_failures
 from ledger.api import agents, events, instructions, me, standing_instructions, stats, tokens
 from ledger.api.cursors import BadCursor
 from ledger.errors import Invalid, Refusal, TooManyAuthFailures, UnsupportedMediaType

@@ -304,7 +304,7 @@ DATABASES["default"] |= {
 if TENFOUR["PREPARE"]:
     DATABASES["default"]["OPTIONS"] |= {
         "prepare_threshold": 5,
-        # Prepared statements (ledger/sql.py) are written for one plan. By default, PostgreSQL plans
+        # Prepared statements (ledger/database/sql.py) are written for one plan. By default, PostgreSQL plans
         # a claim again at every call once its tables have grown since it first compared plans, and
         # compiles statements that take a millisecond to run.
         "options": "-c lock_timeout=10s -c statement_timeout=60s"

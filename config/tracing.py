@@ -16,10 +16,10 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from config import __version__
-from ledger import spans
-from ledger.redaction import redacted
-from ledger.spans import Value
-from ledger.trace_context import TraceContext, received
+from ledger.secrets.redaction import redacted
+from ledger.tracing import spans
+from ledger.tracing.spans import Value
+from ledger.tracing.trace_context import TraceContext, received
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 MIDDLEWARE = "config.tracing.RequestSpans"
@@ -48,7 +48,7 @@ def check_template(template: str) -> str:
 
 
 def install() -> None:
-    """Let `ledger.spans` export what it opens, if that is configured."""
+    """Let `ledger.tracing.spans` export what it opens, if that is configured."""
     if not is_configured():
         return
     try:

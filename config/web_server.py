@@ -191,7 +191,7 @@ def wait_for_gate() -> None:
 
 @contextmanager
 def shared_counters() -> Iterator[None]:
-    """Give the workers a folder in which they share their counters (`ledger.process_counters`).
+    """Give the workers a folder in which they share their counters (`ledger.database.process_counters`).
 
     It is in the data folder, or in the temporary folder where a container may not write to that.
     """

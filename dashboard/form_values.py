@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, time
 
-from ledger.text import truncate
+from ledger.values.text import truncate
 
 MAX_DIGITS = 9  # such numbers fit every integer column
 LARGEST = 999_999  # number that a form takes

@@ -8,9 +8,9 @@ from uuid import UUID
 from dashboard.sentences.tasks import describe_reason
 from dashboard.wording.badges import escalation_icon
 from dashboard.wording.formatting import counted
-from ledger import sql
+from ledger.database import sql
+from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Failure, Project
-from ledger.optional_cache import get_or_compute_slow
 from ledger.states import FINAL, FailureType
 from retries.failures.grouping import headline_of
 from retries.states import QUESTIONS, EscalationState, Reason

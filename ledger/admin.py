@@ -12,11 +12,12 @@ from django.contrib.admin.helpers import ActionForm
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from ledger import admin_effects, agents, instructions, journal, tokens
-from ledger import admin_records as _records  # noqa: F401 - registers its models
-from ledger.admin_details import Link
-from ledger.admin_lists import ReadOnly, cut
-from ledger.confirmation import confirm
+from ledger import agents, instructions, journal, tokens
+from ledger.admin_pages import effects as admin_effects
+from ledger.admin_pages import records as _records  # noqa: F401 - registers its models
+from ledger.admin_pages.confirmation import confirm
+from ledger.admin_pages.details import Link
+from ledger.admin_pages.lists import ReadOnly, cut
 from ledger.errors import Refusal
 from ledger.journal import Kind, person, stamp_of
 from ledger.models import (

@@ -14,12 +14,12 @@ from ledger.errors import Invalid, Refusal
 from ledger.journal import Kind, Stamp
 from ledger.models import Agent, Attempt, Instruction, Project, Task
 from ledger.models.agent import CONCURRENCY, SYSTEM_TEXT_LENGTH
-from ledger.notes import clean_title
-from ledger.redaction import redacted
+from ledger.secrets.notes import clean_title
+from ledger.secrets.redaction import redacted
 from ledger.states import InstructionState, TaskState
-from ledger.text import find_similar
-from ledger.timestamps import format_timestamp
 from ledger.tokens import TrustedCaller
+from ledger.values.text import find_similar
+from ledger.values.timestamps import format_timestamp
 
 NAME_LENGTH = 64
 HEAD = 100  # of an agent's queue, where a task that has waited for long is looked for

@@ -13,9 +13,9 @@ from uuid import UUID
 import psycopg
 from django.db import OperationalError, connection
 
-from ledger import sql
+from ledger.database import sql
 from ledger.errors import Invalid, Refusal
-from ledger.notes import mask_key
+from ledger.secrets.notes import mask_key
 
 RETENTION = timedelta(hours=24)
 KEY_LENGTH = 255

@@ -12,14 +12,16 @@ from django.conf import settings
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from ledger import journal, moves, receipts, sql
+from ledger import journal, moves
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.errors import Invalid, InvalidTransition, NotFound
+from ledger.instruction_records import receipts
 from ledger.journal import SYSTEM, Actor, Kind, Stamp
 from ledger.models import Agent, Instruction, Project, Task
 from ledger.models.instruction import OnFailed
 from ledger.moves import instruction_to
-from ledger.notes import clean_note, noted
-from ledger.sql import Row
+from ledger.secrets.notes import clean_note, noted
 from ledger.states import INSTRUCTION_MOVES, UNSETTLED, InstructionState, Way
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
 

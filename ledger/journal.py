@@ -11,8 +11,8 @@ from django.http import HttpRequest
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from ledger import sql
-from ledger.ids import LAST_ID, SLACK, first_id
+from ledger.database import sql
+from ledger.values.ids import LAST_ID, SLACK, first_id
 
 
 class Kind(TextChoices):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ledger.sql import quoted
+from ledger.database.sql import quoted
 from ledger.states import (
     FINAL,
     INSTRUCTION_MOVES,

@@ -16,7 +16,8 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from ledger import journal, sql
+from ledger import journal
+from ledger.database import sql
 from ledger.errors import Refusal
 from ledger.journal import Kind
 from ledger.models import Need, Task

@@ -6,7 +6,7 @@ from ledger import journal
 from ledger.errors import Invalid, InvalidTransition
 from ledger.journal import Kind, Stamp
 from ledger.models import Project, SavedView
-from ledger.redaction import redacted
+from ledger.secrets.redaction import redacted
 
 MOST = 20  # of a list in a project
 NAME_LENGTH = 40

@@ -17,9 +17,9 @@ from django.contrib.postgres.search import SearchQuery, SearchVectorExact, Searc
 from django.db.models import BooleanField, Func, OuterRef, Q, QuerySet, Subquery, UUIDField, Value
 from django.db.models.expressions import RawSQL
 
-from ledger import sql
+from ledger.database import sql
 from ledger.models import Failure, Instruction, Task
-from ledger.models.search_words import InstructionWords, TaskWords
+from ledger.models.bookkeeping import InstructionWords, TaskWords
 
 PART = re.compile(r"[^\W_]+")
 TASK_TEXT = "ledger_words(ledger_task_text({0}.title, {0}.type, {0}.ref))".format

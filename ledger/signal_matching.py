@@ -9,17 +9,19 @@ from uuid import UUID
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from ledger import journal, receipts, sql
-from ledger.ids import LAST_ID, first_id
+from ledger import journal
+from ledger.database import sql
+from ledger.database.sql import Row
+from ledger.instruction_records import receipts
 from ledger.instructions import insert_event
 from ledger.journal import Kind
 from ledger.moves import instruction_to
-from ledger.redaction import redacted
-from ledger.sql import Row
+from ledger.secrets.redaction import redacted
 from ledger.standing_instructions.firing import fire_signal, has_rule_for_signal
 from ledger.standing_instructions.matching import PATH, comparable
 from ledger.states import InstructionState
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
+from ledger.values.ids import LAST_ID, first_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,17 +15,18 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 
-from ledger import journal, sql
-from ledger.call_facts import describe_call
+from ledger import journal
+from ledger.access.call_facts import describe_call
+from ledger.access.scopes import PRESETS, TOKENS_WRITE
+from ledger.authorization.permissions import holds_scope, may
+from ledger.authorization.principal import Principal
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.errors import InvalidTransition, Refusal
 from ledger.journal import Actor, Kind, Stamp
 from ledger.models import Agent, Project, Token
 from ledger.models.token import TokenKind
-from ledger.permissions import holds_scope, may
-from ledger.principal import Principal
-from ledger.redaction import redacted
-from ledger.scopes import PRESETS, TOKENS_WRITE
-from ledger.sql import Row
+from ledger.secrets.redaction import redacted
 
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 SHORT = {

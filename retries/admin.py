@@ -10,10 +10,11 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from ledger import admin as ledger_admin
-from ledger.admin_details import Link
-from ledger.admin_filters import list_values
-from ledger.admin_lists import ReadOnly, cut, name_task
-from ledger.confirmation import confirm
+from ledger.admin_pages.confirmation import confirm
+from ledger.admin_pages.details import Link
+from ledger.admin_pages.filters import list_values
+from ledger.admin_pages.lists import ReadOnly, cut, name_task
+from ledger.authorization.permissions import may
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
 from ledger.models import (
@@ -27,12 +28,12 @@ from ledger.models import (
     Task,
     TaskHistory,
 )
-from ledger.permissions import may
 from ledger.plans import editing as ledger_plans
 from ledger.states import BlockedReason
-from retries import admin_breakers as _breakers  # noqa: F401 - registers its pages
-from retries import admin_effects, deadletters, reminders, task_actions
-from retries.admin_forms import DependentsForm
+from retries import deadletters, reminders
+from retries.admin_pages import breakers as _breakers  # noqa: F401 - registers its pages
+from retries.admin_pages import effects as admin_effects
+from retries.admin_pages.forms import DependentsForm
 from retries.escalations import admin as _escalations  # noqa: F401 - registers its page
 from retries.escalations import answering
 from retries.failures import admin as _failures  # noqa: F401 - registers its pages
@@ -42,6 +43,7 @@ from retries.operations import dead_letter_verbs, instruction_verbs, task_verbs
 from retries.plans import aborting, restarting
 from retries.policies.editing import record_change
 from retries.states import Reason
+from retries.tasks import actions as task_actions
 
 
 def describe_counts(aborted: int, running: int) -> str:

@@ -15,8 +15,9 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from ledger import journal, sql
+from ledger import journal
 from ledger.agents import register
+from ledger.database import sql
 from ledger.errors import Refusal
 from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Attempt, Breaker, Project

@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 
 from ledger.journal import Stamp
 from ledger.models import Agent, Breaker
-from ledger.notes import clean_note
+from ledger.secrets.notes import clean_note
 from ledger.states import BreakerState
 from retries import breaker
 

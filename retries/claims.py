@@ -11,25 +11,25 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from ledger import sql
+from ledger.database import sql
+from ledger.database.process_counters import CLAIMS
+from ledger.database.sql import Row
 from ledger.errors import Invalid, InvalidTransition, NotFound, Refusal
 from ledger.journal import Stamp
 from ledger.models import Agent, Attempt
 from ledger.needs import fetch_skipped_needs
-from ledger.notes import mask_key
-from ledger.process_counters import CLAIMS
-from ledger.spans import start_span
-from ledger.sql import Row
+from ledger.secrets.notes import mask_key
 from ledger.standing_instructions.firing import fire_claims
 from ledger.states import TaskState, Who, allowed_moves
 from ledger.tasks import fetch_task
 from ledger.tasks.lineage import invalid_transition
 from ledger.tasks.spec import LEASE_S
 from ledger.tokens import Caller, TrustedCaller, require_caller
+from ledger.tracing.spans import start_span
 from retries import breaker
-from retries.attempt_traces import trace_claim
 from retries.breaker import CircuitBreakerOpen
-from retries.claim_statements import BLOCK, CLAIM, PENDING, UNBLOCK, WHY, Pick
+from retries.claiming.attempt_traces import trace_claim
+from retries.claiming.statements import BLOCK, CLAIM, PENDING, UNBLOCK, WHY, Pick
 from retries.decisions import AGENT_WAITS
 
 MAX_TASKS = 50

@@ -4,19 +4,20 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
-from ledger import journal, sql
+from ledger import journal
+from ledger.database import sql
 from ledger.journal import Kind, Stamp
 from ledger.models import DeadLetter
 from ledger.models.dead_letter import DeadLetterQuerySet
-from ledger.notes import clean_note, noted
 from ledger.plans.editing import lock_plans
+from ledger.secrets.notes import clean_note, noted
 from ledger.tasks import enqueue_many
 from ledger.tasks.replacing import release_ref, take_places
 from ledger.tasks.spec import spec_of_task
-from retries import checkpoints
-from retries.dependents import settle_dependents
 from retries.escalations import lifecycle
 from retries.states import Dependents
+from retries.tasks import checkpoints
+from retries.tasks.dependents import settle_dependents
 
 
 def lock_letters(ids: Iterable[UUID], among: DeadLetterQuerySet) -> list[DeadLetter]:

@@ -16,11 +16,11 @@ from pydantic_core import from_json, to_json
 
 from ledger import tasks
 from ledger.agents import register
+from ledger.database.sql import drop_interrupted_connection
 from ledger.errors import NotFound
 from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Attempt, Project
 from ledger.models.project import DEFAULT
-from ledger.sql import drop_interrupted_connection
 from ledger.states import TaskState, Who
 from ledger.tasks import fetch_task
 from ledger.tasks.lineage import invalid_transition

@@ -10,14 +10,14 @@ from django.conf import settings
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from ledger import sql
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.instructions import RETRIES, insert_event
 from ledger.journal import Actor, Kind, Stamp, clock
 from ledger.models import Project
 from ledger.moves import instruction_to
-from ledger.notes import noted
-from ledger.redaction import stripped
-from ledger.sql import Row
+from ledger.secrets.notes import noted
+from ledger.secrets.redaction import stripped
 from ledger.states import InstructionState
 from ledger.tokens import TrustedCaller
 from retries.escalations import lifecycle

@@ -12,22 +12,19 @@ from django.utils import timezone
 
 from ledger.errors import Refusal
 from ledger.models import ClockRun, Project
-from retries import (
-    activity_counts,
-    journal_upkeep,
-    metric_totals,
-    new_words,
-    reminders,
-    rule_clock,
-)
+from ledger.standing_instructions import clock as rule_clock
+from retries import reminders
 from retries.attempts import leases
 from retries.escalations import expiry
 from retries.failures import failure_counts, resigning
 from retries.insight import clock
+from retries.journal_readers import counts as activity_counts
+from retries.journal_readers import metric_totals, new_words
 from retries.notifications import tick
 from retries.notifications.rules import watches
 from retries.operations import running
 from retries.plans import completing
+from retries.retention import journal_upkeep
 from retries.retention import running as retention
 from retries.sessions import sweeping
 

@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models import Model
 
-from ledger import encryption
+from ledger.authorization.roles import Role
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import (
     Agent,
@@ -29,8 +29,8 @@ from ledger.models import (
 )
 from ledger.people.browsers import note_sign_in
 from ledger.people.invitations import invite
-from ledger.roles import Role
 from ledger.saved_views import save_view
+from ledger.secrets import encryption
 from ledger.states import TaskState
 from retries import in_process
 from retries.escalations import answering

@@ -8,7 +8,7 @@ from uuid import UUID
 from ledger import agents, instructions, tokens
 from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Agent, Instruction, Project
-from ledger.redaction import stripped
+from ledger.secrets.redaction import stripped
 from ledger.states import InstructionState
 from ledger.tokens import TrustedCaller
 from retries.reminders import retry_unacknowledged

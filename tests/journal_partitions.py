@@ -8,8 +8,8 @@ from uuid import UUID
 
 from django.db import OperationalError, connection
 
-from ledger.ids import timestamp_of
-from ledger.journal_months import TAIL, add_partition, list_partitions, name_of, next_month
+from ledger.journal_storage.months import TAIL, add_partition, list_partitions, name_of, next_month
+from ledger.values.ids import timestamp_of
 from tests.waiting import wait_until
 
 TRIGGER = "ledger_event_no_truncate"

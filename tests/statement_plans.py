@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 from django.db import connection
 
-from ledger import sql
+from ledger.database import sql
 from tests.factories import NOW
 
 Cursor = psycopg.Cursor[Any]

@@ -47,7 +47,7 @@ def test_one_module_writes_events() -> None:
     """Another one deletes those of a project that is deleted."""
     assert modules_that_write("Event", "ledger_event") == {
         "ledger/journal.py",
-        "ledger/journal_deletion.py",
+        "ledger/journal_storage/deletion.py",
     }
     assert modules_with_sql(r"\binsert into ledger_event\b") == {"ledger/journal.py"}
 
@@ -88,7 +88,7 @@ def test_one_module_has_the_names_of_the_genai_conventions() -> None:
         for path, node in nodes(ast.Constant)
         if isinstance(node, ast.Constant) and "gen_ai." in str(node.value)
     }
-    assert named == {"ledger/genai_attributes.py"}
+    assert named == {"ledger/tracing/genai_attributes.py"}
 
 
 def test_one_module_writes_breakers() -> None:
@@ -105,20 +105,20 @@ def test_one_module_writes_dead_letters() -> None:
 
 def test_each_part_of_an_attempt_has_one_writer() -> None:
     """A claim opens an attempt; a report, a heartbeat and the clock each write their own part."""
-    assert modules_with_sql(r"\binsert into ledger_attempt\b") == {"retries/claim_statements.py"}
+    assert modules_with_sql(r"\binsert into ledger_attempt\b") == {"retries/claiming/statements.py"}
     assert modules_with_sql(r"\bupdate ledger_attempt a set outcome\b") == {
         "retries/attempts/fast_path.py",
         "retries/attempts/live_attempt.py",
     }
     assert modules_with_sql(r"\bset context_version\b") == {"retries/retry_context/storing.py"}
     assert modules_that_write("Attempt", "ledger_attempt") == {
-        "retries/attempt_traces.py",
+        "retries/claiming/attempt_traces.py",
         "retries/attempts/fast_path.py",
         "retries/attempts/finishing.py",  # which attempt followed, for a report that comes twice
         "retries/attempts/heartbeats.py",
         "retries/attempts/leases.py",
         "retries/attempts/live_attempt.py",
-        "retries/claim_statements.py",
+        "retries/claiming/statements.py",
         "retries/retry_context/storing.py",
         *DELETERS,
     }
@@ -134,11 +134,11 @@ def test_one_function_runs_sql() -> None:
         and node.module == "psycopg"
         and {f"psycopg.{alias.name}" for alias in node.names} & cursors
     }
-    assert named | imported == {"ledger/sql.py"}
+    assert named | imported == {"ledger/database/sql.py"}
 
 
 def test_one_function_decides_who_may_do_what() -> None:
-    """`ledger.permissions.may`, or its twin in SQL; others only show, copy or grant scopes."""
+    """`ledger.authorization.permissions.may`, or its twin in SQL; others only show, copy or grant scopes."""
     names = {"scopes", "is_staff", "is_superuser", "has_perm", "has_perms", "user_permissions"}
     read = {
         path
@@ -152,13 +152,13 @@ def test_one_function_decides_who_may_do_what() -> None:
         if keyword.arg in names - {"scopes"}
     }
     assert read | asked == {
-        "ledger/permissions.py",
+        "ledger/authorization/permissions.py",
         "dashboard/tokens/queries.py",  # shows a token's scopes
         "ledger/api/me.py",  # shows a token's scopes
         "ledger/schemas/tokens.py",  # shows a token's scopes
         "ledger/tokens.py",  # grants them
     }
-    assert modules_with_sql(r"any\(.*\.scopes\)") == {"ledger/permissions.py"}
+    assert modules_with_sql(r"any\(.*\.scopes\)") == {"ledger/authorization/permissions.py"}
 
 
 def test_every_page_asks_who_may_open_it() -> None:

@@ -156,7 +156,7 @@ def test_all_patterns_are_found() -> None:
         "retries.agent_hooks.events",
         "retries.failures.known_errors.KNOWN_ERRORS[3].pattern",
         "retries.failures.fingerprints.mask_line.",
-        "ledger.secret_forms.BY_FORM[",
+        "ledger.secrets.forms.BY_FORM[",
         "tenfour.setup.agent_doctor, line ",
     ):
         assert known in homes, known

@@ -9,9 +9,10 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from dashboard.sign_in.throttle import network_of
-from ledger import auth_failures, optional_cache
+from ledger.access import auth_failures
+from ledger.database import optional_cache
+from ledger.database.process_counters import AUTH_FAILURES, RATE_LIMITED
 from ledger.errors import Refusal
-from ledger.process_counters import AUTH_FAILURES, RATE_LIMITED
 
 PROBLEM = "application/problem+json"
 

@@ -17,9 +17,9 @@ from tenfour import Client, TenfourError
 from tenfour.api import calls
 
 from ledger import agents, tokens
+from ledger.database.sql import drop_interrupted_connection
 from ledger.journal import Actor, Stamp
 from ledger.models import Project, Token
-from ledger.sql import drop_interrupted_connection
 
 DEMO = Actor("system", "demo", "demo")
 PROJECT = "demo"

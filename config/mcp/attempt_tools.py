@@ -10,7 +10,7 @@ from pydantic import Field, StrictInt
 from config.mcp.instruction_tools import add_instructions
 from config.mcp.open_attempts import find_attempt, hooked_worker, live_attempts
 from config.mcp.tools import Reply, Tool, join, perform, select
-from ledger import optional_cache
+from ledger.database import optional_cache
 from ledger.errors import Invalid
 from ledger.schemas.shared import In
 from retries.api import attempts, claims, escalations, questions

@@ -4,7 +4,7 @@ from typing import Any
 
 from config.mcp import attempt_tools, instruction_tools, task_tools
 from config.mcp.tools import Tool
-from ledger.principal import Principal
+from ledger.authorization.principal import Principal
 
 TOOLS: tuple[Tool[Any], ...] = (
     *attempt_tools.TOOLS,

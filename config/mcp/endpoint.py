@@ -18,8 +18,8 @@ from config.requests.json_bodies import clean_body, parse_body
 from ledger.api.auth import BearerAuth
 from ledger.api.responses import JSON, encode
 from ledger.errors import BadRequest, Invalid
-from ledger.spans import continue_trace
-from ledger.trace_context import parse_traceparent
+from ledger.tracing.spans import continue_trace
+from ledger.tracing.trace_context import parse_traceparent
 from retries.api.attempts import MOST_RESULT_BYTES
 
 # How long a client may keep a list of tools: a token's scopes rarely change.

@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from config.mcp.tools import identify
 from ledger.errors import Invalid, NotFound
-from ledger.ids import first_id
 from ledger.models import Attempt
+from ledger.values.ids import first_id
 from retries.agent_hooks.reaching import say_loss
 from retries.attempts.live_attempt import SESSION
 

@@ -12,8 +12,8 @@ from pydantic import ValidationError as ArgumentError
 from config.api import MESSAGES, ROUTERS
 from ledger.api.auth import BearerAuth, PrincipalAuth
 from ledger.api.responses import JSON
-from ledger.permissions import may
-from ledger.principal import Principal
+from ledger.authorization.permissions import may
+from ledger.authorization.principal import Principal
 from retries.api.attempts import MOST_RESULT_BYTES
 
 A = TypeVar("A", bound=BaseModel)

@@ -19,9 +19,9 @@ from config.postgres.data_version import OWN_APPS, migration_digests
 from config.postgres.database_errors import describe
 from config.requests.web_threads import STOPPING
 from dashboard.frame import replica
-from ledger.journal_months import find_missing_month
+from ledger.journal_storage.months import find_missing_month
 from ledger.models import ClockRun
-from retries.stream_position import is_stream_ahead
+from retries.journal_readers.positions import is_stream_ahead
 
 DEADLINE_S = 2
 REDIS_DEADLINE_S = 1

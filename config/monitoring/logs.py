@@ -6,7 +6,7 @@ import structlog
 from structlog.typing import EventDict, Processor
 
 from config.postgres.database_errors import OUTAGES, describe
-from ledger.redaction import redacted
+from ledger.secrets.redaction import redacted
 
 
 def summarize_outage(_logger: object, _method: str, event: EventDict) -> EventDict:

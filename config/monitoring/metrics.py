@@ -24,14 +24,15 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from config.api_document.problems import STATUS, count_auth_failure
 from config.monitoring.webhook_metrics import webhook_metrics
 from dashboard.frame import replica
-from ledger import sql, tokens
+from ledger import tokens
+from ledger.database import sql
+from ledger.database.optional_cache import get_or_compute
+from ledger.database.process_counters import FOLDER, OTHER, REGISTRY
 from ledger.errors import Refusal
-from ledger.instruction_stats import WAITING
+from ledger.instruction_records.stats import WAITING
 from ledger.models import Agent, ClockRun
 from ledger.moves import FINAL_STATES
-from ledger.optional_cache import get_or_compute
-from ledger.process_counters import FOLDER, OTHER, REGISTRY
-from retries.metric_totals import READERS, Total
+from retries.journal_readers.metric_totals import READERS, Total
 from retries.models import MetricTotal
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -189,7 +190,7 @@ class LedgerCollector:
 
 
 def total_metrics(project_id: UUID | None) -> Iterator[Metric]:
-    """Yield what `retries.metric_totals` has counted; agents beyond the busiest are `other`."""
+    """Yield what `retries.journal_readers.metric_totals` has counted; agents beyond the busiest are `other`."""
     rows = MetricTotal.objects.filter(**{"project": project_id} if project_id else {})
     columns = ("metric", "labels", "bucket", "count", "sum", "project__name")
     stored = [dict(zip(columns, row, strict=True)) for row in rows.values_list(*columns)]

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from prometheus_client import Counter, Histogram
 
-from ledger import process_counters as counters
+from ledger.database import process_counters as counters
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
 

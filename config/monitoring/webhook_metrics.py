@@ -10,7 +10,7 @@ from prometheus_client.core import (
     HistogramMetricFamily,
 )
 
-from ledger import sql
+from ledger.database import sql
 from retries.models.notification_delivery import TRY_BUCKETS, UNSETTLED
 
 LABELS = ["event_type", "status_class"]

@@ -22,4 +22,4 @@ def build_settings(databases: dict[str, Any], middleware: list[str], url: str) -
         }
     )
     middleware.append("dashboard.frame.replica.OwnActs")
-    return {"DATABASE_ROUTERS": ["ledger.databases.Router"]}
+    return {"DATABASE_ROUTERS": ["ledger.database.databases.Router"]}

@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib.sessions.backends import cached_db, db
 from django.db import transaction
 
-from ledger import optional_cache
+from ledger.database import optional_cache
 
 
 class SessionStore(cached_db.SessionStore):

@@ -9,7 +9,7 @@ from typing import Any
 
 from ledger.errors import BadRequest, Invalid
 from ledger.planfile.values import load_yaml
-from ledger.redaction import DEEPEST
+from ledger.secrets.redaction import DEEPEST
 
 # NUL and lone surrogates; the latter also as bytes, which UTF-8 does not allow.
 SUSPECT = re.compile(rb"\\u(0000|[dD][89a-fA-F])|\xed[\xa0-\xbf]")

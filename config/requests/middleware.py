@@ -27,8 +27,8 @@ from config.requests.client_addresses import find_client_address
 from config.requests.content_types import UTF_8
 from config.requests.web_threads import REFUSED, takes_tokens
 from ledger.errors import Refusal
-from ledger.redaction import holds_secret
-from ledger.trace_context import parse_traceparent, received
+from ledger.secrets.redaction import holds_secret
+from ledger.tracing.trace_context import parse_traceparent, received
 
 logger = logging.getLogger(__name__)
 

@@ -12,11 +12,11 @@ from dashboard.activity.filters import EventQuery
 from dashboard.activity.queries import filter_events
 from dashboard.lists.query_box import ANY, has_value
 from dashboard.lists.shared_queries import WINDOW, hash_of
-from ledger import sql
-from ledger.ids import SLACK, first_id
+from ledger.database import sql
+from ledger.database.optional_cache import get_or_compute_slow
 from ledger.journal import since_subject
 from ledger.models import Agent, Project
-from ledger.optional_cache import get_or_compute_slow
+from ledger.values.ids import SLACK, first_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from ledger import sql
-from ledger.ids import SLACK, first_id
+from ledger.database import sql
 from ledger.models import Agent
+from ledger.values.ids import SLACK, first_id
 from retries.states import PatternState
 
 RUNNING_SHOWN = 8

@@ -35,8 +35,8 @@ from dashboard.lists.shared_queries import (
     ref_and_title_of,
     tripped_agents,
 )
-from ledger import sql
 from ledger.agents import find_silent
+from ledger.database import sql
 from ledger.models import Agent, Attempt, Instruction, Project, Task, Token
 from ledger.states import BlockedReason, BreakerState, InstructionState, TaskState
 from retries.models import InsightFigure

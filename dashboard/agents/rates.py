@@ -11,11 +11,11 @@ from uuid import UUID
 
 from dashboard.charts.sparklines import Spark, spark
 from dashboard.wording.formatting import few
-from ledger import sql
-from ledger.ids import SLACK, first_id
+from ledger.database import sql
+from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Project
-from ledger.optional_cache import get_or_compute_slow
-from retries.activity_counts import IS_COUNTED, SOURCE, SUMS
+from ledger.values.ids import SLACK, first_id
+from retries.journal_readers.counts import IS_COUNTED, SOURCE, SUMS
 from retries.models.activity_count import HALF_HOUR
 
 # A rate of fewer attempts says little.

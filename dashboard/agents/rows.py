@@ -12,7 +12,7 @@ from dashboard.agents.breaker import BreakerView, describe_breaker
 from dashboard.agents.presence import Presence, describe_presence
 from dashboard.lists.shared_queries import silent_after
 from dashboard.wording.formatting import describe_waiting
-from ledger.instruction_stats import Statistics
+from ledger.instruction_records.stats import Statistics
 from retries import breaker
 
 

@@ -50,10 +50,10 @@ from dashboard.question_lines import (
     read_causes,
 )
 from dashboard.saved_views.strip import ViewStrip, read_views
-from ledger.instruction_stats import Statistics
+from ledger.authorization.permissions import may
+from ledger.database.optional_cache import get_or_compute
+from ledger.instruction_records.stats import Statistics
 from ledger.models import Project
-from ledger.optional_cache import get_or_compute
-from ledger.permissions import may
 from retries import breaker
 from retries.breaker import CircuitBreakerConfig
 

@@ -21,8 +21,8 @@ from dashboard.audit.queries import (
 from dashboard.frame.navigation import Scope
 from dashboard.lists.query_box import ANY
 from dashboard.lists.shared_queries import name_params
-from ledger import sql
-from ledger.optional_cache import get_or_compute_slow
+from ledger.database import sql
+from ledger.database.optional_cache import get_or_compute_slow
 
 
 @dataclass(frozen=True, slots=True)

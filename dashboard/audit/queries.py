@@ -21,12 +21,12 @@ from dashboard.frame.navigation import Scope
 from dashboard.lists.pagination import PAGE
 from dashboard.lists.query_box import ANY
 from dashboard.lists.shared_queries import CountOf, hash_of, match_values, of_project
-from ledger.ids import SLACK, first_id
+from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Project, SignInOutcome, SignInRecord, Token
 from ledger.models.event import BY_PERSON, TOKEN_ACT, EventQuerySet
 from ledger.models.token import TokenKind
-from ledger.optional_cache import get_or_compute_slow
 from ledger.people.browsers import describe_browser
+from ledger.values.ids import SLACK, first_id
 
 BATCH = 500  # records that an export reads at a time
 COUNT_CAP = 10_000

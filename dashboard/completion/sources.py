@@ -11,7 +11,7 @@ from dashboard.lists.query_box import term
 from dashboard.lists.shared_queries import CountOf, find_patterns, of_project
 from dashboard.wording.formatting import COUNT_CAP, capped
 from ledger.models import Agent, Plan, Project
-from ledger.text import truncate
+from ledger.values.text import truncate
 
 SHOWN = 8
 # of keys whose values are not names

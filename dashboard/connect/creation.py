@@ -8,13 +8,13 @@ from django.db import transaction
 
 from dashboard.connect.queries import FIRST_TEXT, find_first_instruction
 from ledger import agents, instructions, tokens
-from ledger.ids import first_id
 from ledger.instructions import Expect
 from ledger.journal import Stamp
 from ledger.models import Project, Token
 from ledger.models.instruction import OnFailed
 from ledger.models.token import TokenKind
 from ledger.states import UNSETTLED
+from ledger.values.ids import first_id
 
 EXPECTED = Expect("fs_command", {"command": "git"})
 # A token that was never used and whose name or secret is no longer wanted.

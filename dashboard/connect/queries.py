@@ -7,9 +7,9 @@ from uuid import UUID
 from dashboard.connect.light import Arrival
 from dashboard.frame.access import REQUIRED
 from dashboard.lists.shared_queries import of_project
-from ledger import auth_failures
+from ledger.access import auth_failures
+from ledger.authorization.permissions import people_who_may
 from ledger.models import Agent, Instruction, Project, Token
-from ledger.permissions import people_who_may
 
 FIRST_TEXT = "Run `git status` and say in one line what you found."
 FIRST_DIGEST = hashlib.sha256(FIRST_TEXT.encode()).digest()

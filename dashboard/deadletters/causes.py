@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from ledger.text import truncate
+from ledger.values.text import truncate
 from retries.failures.fingerprints import compute_fingerprint, make_template
 from retries.failures.outputs.salience import find_headline
 

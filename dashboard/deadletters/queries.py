@@ -29,9 +29,9 @@ from dashboard.lists.shared_queries import (
 from dashboard.lists.sorting import SortColumn, slice_sorted
 from dashboard.tasks.filters import ERRORS, LETTER_STATES, TaskQuery
 from dashboard.tasks.queries import OUTCOMES_SHOWN, add_outcomes
-from ledger import sql
+from ledger.database import sql
+from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Attempt, DeadLetter, Failure, Need, Project
-from ledger.optional_cache import get_or_compute_slow
 from ledger.states import TaskState
 from retries.models import FailurePattern
 

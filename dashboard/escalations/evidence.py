@@ -21,8 +21,8 @@ from dashboard.sentences.tasks import evidence_suffix
 from dashboard.tasks import detail_queries
 from dashboard.tasks.attempt_dots import MARKS, PUT_BACK
 from dashboard.wording.badges import outcome_label
+from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Attempt, Event, Failure, Instruction, Task
-from ledger.optional_cache import get_or_compute_slow
 from ledger.states import FINAL
 from retries.escalations.choices import FIX_LENGTH
 from retries.escalations.record import Record, read_evidence, render_escalation

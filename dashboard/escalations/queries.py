@@ -17,9 +17,9 @@ from dashboard.lists.shared_queries import CountOf, of_project, title_of
 from dashboard.saved_views.strip import saved_as_json
 from dashboard.wording.formatting import COUNT_CAP
 from ledger.agents import find_silent
+from ledger.authorization.permissions import people_who_may
 from ledger.journal import Kind
 from ledger.models import Event, Instruction, Project
-from ledger.permissions import people_who_may
 from retries.escalations import answer_outcome
 from retries.escalations.answer_outcome import TaskOutcome
 from retries.escalations.assignment import ANSWER

@@ -1,6 +1,6 @@
 """Restrict each page and action to those who may use it; views check this, never templates.
 
-`REQUIRED` lists what each URL needs, and `ledger.permissions.may` decides, in the project that
+`REQUIRED` lists what each URL needs, and `ledger.authorization.permissions.may` decides, in the project that
 `dashboard.frame.project_access` finds.
 """
 
@@ -28,10 +28,10 @@ from dashboard.frame import browser_uses
 from dashboard.frame.project_access import as_project, set_project
 from dashboard.frame.replica import SAFE, read_page
 from dashboard.lists.shared_queries import PROJECTS_SHOWN
-from ledger import sql
+from ledger.authorization.permissions import ENTER, ROLES, may, read_roles
+from ledger.authorization.roles import role_needed
+from ledger.database import sql
 from ledger.models import Preference, Project
-from ledger.permissions import ENTER, ROLES, may, read_roles
-from ledger.roles import role_needed
 
 P = ParamSpec("P")
 UNSENT = (

@@ -15,7 +15,8 @@ from django.conf import settings
 from django.db.models import Model
 
 from dashboard.lists.pagination import PAGE
-from ledger import journal, sql
+from ledger import journal
+from ledger.database import sql
 from ledger.models import DeadLetter, Instruction, Plan, Project, Session, StandingInstruction, Task
 from retries.models import FailurePattern
 from retries.states import EscalationState

@@ -18,9 +18,9 @@ from django.db import DEFAULT_DB_ALIAS
 from django.db.models import UUIDField
 from django.http import Http404, HttpRequest
 
-from ledger import sql
+from ledger.authorization.permissions import projects_where, roles_of
+from ledger.database import sql
 from ledger.models import Project
-from ledger.permissions import projects_where, roles_of
 
 ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}(?![0-9a-f])", re.I)
 # parameters and fields with a project's name

@@ -19,8 +19,8 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 
-from ledger.databases import PRIMARY, REPLICA, reading_from
-from ledger.process_counters import PAGE_READS
+from ledger.database.databases import PRIMARY, REPLICA, reading_from
+from ledger.database.process_counters import PAGE_READS
 
 logger = logging.getLogger(__name__)
 

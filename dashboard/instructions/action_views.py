@@ -21,11 +21,11 @@ from dashboard.lists.compiled_queries import compiled
 from dashboard.lists.shared_queries import of_project
 from ledger import agents, instructions
 from ledger.agents import UnknownAgent
+from ledger.database.sql import Row
 from ledger.errors import Invalid, Refusal
 from ledger.instructions import MAX_RETRIES
 from ledger.journal import person, stamp_of
 from ledger.models import Agent, Instruction, Project
-from ledger.sql import Row
 from ledger.states import InstructionState
 from ledger.tokens import TrustedCaller
 from retries import reminders

@@ -44,9 +44,11 @@ from dashboard.lists.shared_queries import (
 )
 from dashboard.lists.sorting import SortColumn, slice_sorted
 from dashboard.wording.status_text import AHEAD_CAP
-from ledger import instruction_stats, search_words, sql
+from ledger import search_words
+from ledger.database import sql
+from ledger.database.optional_cache import get_or_compute_slow
+from ledger.instruction_records import stats as instruction_stats
 from ledger.models import ClockRun, Instruction, Project, Task
-from ledger.optional_cache import get_or_compute_slow
 from ledger.states import LEVELS, InstructionState
 
 SNIPPET = 240

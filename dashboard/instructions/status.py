@@ -8,7 +8,7 @@ from dashboard.wording.formatting import counted, duration
 from dashboard.wording.status_text import StatusText, place_in_queue
 from ledger.models import Instruction
 from ledger.states import InstructionState
-from retries.holds import MOST_HOLDS
+from retries.tasks.holds import MOST_HOLDS
 
 BAR_WIDTH = 64
 PIXELS_PER_E = 12.3  # the bar is logarithmic: 1 s is 8 pixels, 1 m is 50

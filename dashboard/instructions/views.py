@@ -38,7 +38,7 @@ from dashboard.sentences import instructions as sentences
 from dashboard.sentences.instructions import Received, Step
 from dashboard.wording.formatting import duration
 from dashboard.wording.status_text import StatusText
-from ledger.instruction_stats import Statistics
+from ledger.instruction_records.stats import Statistics
 from ledger.models import Instruction, Project
 from retries.models import Escalation
 

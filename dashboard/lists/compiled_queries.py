@@ -18,7 +18,7 @@ from django.db.models import Model, QuerySet
 from django.db.models.sql.compiler import SQLCompiler
 from psycopg.sql import Literal
 
-from ledger import sql
+from ledger.database import sql
 from ledger.models import Plan
 
 P = ParamSpec("P")

@@ -20,7 +20,7 @@ from django.db import connections, transaction
 from django.db.models import QuerySet
 from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
 
-from ledger.databases import REPLICA, source
+from ledger.database.databases import REPLICA, source
 
 logger = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ from django.db.models import Count, Q, QuerySet
 
 from dashboard.lists.query_box import ME, NO_ONE
 from dashboard.lists.shared_queries import named_pattern, of_project
+from ledger.authorization.permissions import instance_accounts
 from ledger.journal import Kind
 from ledger.models import (
     Agent,
@@ -22,7 +23,6 @@ from ledger.models import (
     Project,
     Task,
 )
-from ledger.permissions import instance_accounts
 from ledger.states import FailureType
 from retries.models import Channel, Escalation, FailurePattern, Operation
 from retries.notifications.messages.attempt_names import ATTEMPT_NAMES

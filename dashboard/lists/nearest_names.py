@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dashboard.lists.known_names import UNKNOWN, NameSource, list_agents, sources_of
 from dashboard.lists.query_box import ANY, BoxQuery, ListQuery, Values, quote, term
 from ledger.models import Project
-from ledger.text import find_similar
+from ledger.values.text import find_similar
 
 
 @dataclass(frozen=True, slots=True)

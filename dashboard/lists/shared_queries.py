@@ -15,12 +15,13 @@ from dashboard.charts.dependencies import MET
 from dashboard.lists.compiled_queries import compiled
 from dashboard.lists.query_box import Values
 from dashboard.lists.query_values import Period
-from ledger import instruction_stats, search_words
-from ledger.ids import SLACK, first_id
-from ledger.instruction_stats import Statistics
+from ledger import search_words
+from ledger.database.optional_cache import get_or_compute_slow
+from ledger.instruction_records import stats as instruction_stats
+from ledger.instruction_records.stats import Statistics
 from ledger.models import Agent, DeadLetter, Event, Instruction, Plan, Project, Task
-from ledger.optional_cache import get_or_compute_slow
 from ledger.states import BreakerState, FailureType, TaskState
+from ledger.values.ids import SLACK, first_id
 from retries.models import Escalation, FailurePattern, Grouped
 
 WINDOW = timedelta(hours=24)

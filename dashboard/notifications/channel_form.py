@@ -8,9 +8,9 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
 from dashboard.frame.access import may_enter
+from ledger.authorization.permissions import people_who_may
 from ledger.errors import Invalid
 from ledger.models import Project
-from ledger.permissions import people_who_may
 from retries.models import Channel
 from retries.models.notification_channel import ChannelKind
 from retries.notifications.channels import ChannelSpec

@@ -15,9 +15,9 @@ from dashboard.lists.pagination import Page
 from dashboard.lists.shared_queries import bound_ids, hash_of, match_any, match_period
 from dashboard.lists.sorting import SortColumn, slice_sorted
 from dashboard.notifications.delivery_filters import STATES, DeliveryQuery
-from ledger import sql
+from ledger.database import sql
+from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Project
-from ledger.optional_cache import get_or_compute_slow
 from retries.models import Channel, Delivery, DeliveryTry
 from retries.models.notification_delivery import DeliveryState
 

@@ -11,8 +11,8 @@ from django.db.models import Count, F, Max, Min, OuterRef, Q, Subquery
 
 from dashboard.notifications.delivery_queries import concerning
 from dashboard.notifications.preview import JournalEvent, Preview, simulate
+from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Event, Project, Task
-from ledger.optional_cache import get_or_compute_slow
 from retries.models import Channel, Delivery, Escalation, NotificationRule, QuietHours
 from retries.models.notification_delivery import DeliveryRole, DeliveryState
 from retries.notifications.rules.conditions import condition_of

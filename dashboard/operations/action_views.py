@@ -14,9 +14,9 @@ from dashboard.frame.rendering import HtmxRequest, back_to
 from dashboard.operations import queries
 from dashboard.sentences.operations import words_of
 from dashboard.wording.formatting import counted
+from ledger.authorization.permissions import may
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
-from ledger.permissions import may
 from retries.models import Operation
 from retries.operations import ending
 from retries.operations.registry import find_verb

@@ -17,7 +17,7 @@ from dashboard.operations.filters import OperationQuery
 from dashboard.wording.formatting import COUNT_CAP
 from ledger.models import Agent, DeadLetter, Event, Instruction, Project, Task
 from ledger.states import FINAL, BreakerState
-from ledger.text import truncate
+from ledger.values.text import truncate
 from retries.models import Escalation, Operation, OperationItem
 from retries.models.operation import ItemState, OperationQuerySet, OperationState
 from retries.operations.bulk_verb import BulkVerb

@@ -20,8 +20,8 @@ from dashboard.lists.shared_queries import of_project
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks import queries as task_queries
 from dashboard.tasks.filters import TaskQuery
-from ledger.ids import first_id
 from ledger.models import DeadLetter, Instruction, Project, Task
+from ledger.values.ids import first_id
 from retries.failures.stuck_tasks import stuck_tasks
 from retries.models import FailurePattern
 

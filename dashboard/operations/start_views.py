@@ -28,9 +28,9 @@ from dashboard.operations.queries import HeldAgent, NewAgent, StateCount
 from dashboard.operations.selections import NOUNS, ChosenRows, read_chosen
 from dashboard.sentences.operations import VerbWords, words_of
 from dashboard.wording.formatting import counted
+from ledger.authorization.permissions import may
 from ledger.errors import Invalid, Refusal
 from ledger.journal import stamp_of
-from ledger.permissions import may
 from retries.escalations import typed_answers
 from retries.escalations.choices import FIX_LENGTH
 from retries.models import Operation

@@ -7,11 +7,11 @@ from typing import Any
 from dashboard.overview.outcome_chart import BreakerMark
 from dashboard.overview.trends import TrendRange
 from dashboard.wording.formatting import rough_duration
-from ledger import sql
-from ledger.ids import SLACK, first_id
+from ledger.database import sql
 from ledger.journal import Kind
 from ledger.models import Project
 from ledger.states import BreakerState
+from ledger.values.ids import SLACK, first_id
 
 MOST_MARKS = 12
 MOST_EVENTS = 60  # of one agent

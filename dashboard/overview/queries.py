@@ -6,8 +6,8 @@ from django.db.models import Exists, OuterRef, Q
 
 from dashboard.connect.queries import FIRST_DIGEST
 from dashboard.lists.shared_queries import of_project
+from ledger.database.optional_cache import get_or_compute
 from ledger.models import Instruction, Project, Task, Token
-from ledger.optional_cache import get_or_compute
 from retries.models import InsightFigure
 
 # With fewer instructions in a day, it is worth a query whether they are all first instructions.

@@ -9,8 +9,8 @@ from dashboard.charts.sparklines import Bars, bars
 from dashboard.lists.shared_queries import hash_of, of_project
 from dashboard.patterns.queries import count_by_step
 from dashboard.patterns.rising import HOURS, find_reason
+from ledger.database.optional_cache import get_or_compute
 from ledger.models import Project
-from ledger.optional_cache import get_or_compute
 from retries.models import FailurePattern
 from retries.states import TROUBLING
 

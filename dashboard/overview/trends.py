@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ledger import sql
+from ledger.database import sql
+from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Project
-from ledger.optional_cache import get_or_compute_slow
-from retries.activity_counts import STEP
+from retries.journal_readers.counts import STEP
 from retries.models.activity_count import DAY, HALF_HOUR
 
 SUMMED = (

@@ -26,9 +26,9 @@ from dashboard.lists.sorting import SortColumn, sort_rows
 from dashboard.patterns.filters import STATES, PatternQuery
 from dashboard.patterns.rising import HOURS, find_reason
 from dashboard.tasks.queries import HEAVY
-from ledger import sql
+from ledger.database import sql
+from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Agent, Project
-from ledger.optional_cache import get_or_compute_slow
 from ledger.states import FailureType
 from retries.failures import figures, grouping, stuck_tasks
 from retries.failures.figures import Total

@@ -21,11 +21,11 @@ from dashboard.people import views
 from dashboard.people.views import InvitationForm
 from dashboard.wording.formatting import counted
 from ledger import journal
+from ledger.authorization.roles import Role
 from ledger.errors import Refusal
 from ledger.journal import Kind, stamp_of
 from ledger.models import Invitation, Membership, SignIn
 from ledger.people import browsers, invitations, members
-from ledger.roles import Role
 
 EMAIL_LENGTH = 254
 EMAIL = forms.EmailField(required=False, max_length=EMAIL_LENGTH)

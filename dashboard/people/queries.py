@@ -8,10 +8,10 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db.models import Case, Count, IntegerField, Max, Q, QuerySet, When
 
+from ledger.authorization.permissions import instance_accounts, people_who_may
+from ledger.authorization.roles import Role
 from ledger.models import Invitation, Membership, Project, SignIn
 from ledger.people.browsers import describe_browser, signed_in
-from ledger.permissions import instance_accounts, people_who_may
-from ledger.roles import Role
 
 LISTED = 100
 ADMINS_NAMED = 3

@@ -14,9 +14,9 @@ from dashboard.lists.pagination import NumberedPage, read_numbered
 from dashboard.lists.query_box import as_id
 from dashboard.people import queries
 from dashboard.people.queries import ListedBrowser, ListedPerson
+from ledger.authorization.roles import Role
 from ledger.models import Invitation, Membership, Project, SignIn
 from ledger.people.invitations import DAYS
-from ledger.roles import Role
 
 CRUMB = Crumb("Settings", reverse_lazy("dashboard:settings"))
 ROLES_TABLE = (

@@ -9,7 +9,7 @@ from dashboard.charts.dependencies import key_of, natural_key
 from dashboard.charts.sparklines import Bars, bars
 from dashboard.deadletters.causes import CAUSE_LENGTH, find_cause
 from dashboard.wording.formatting import counted
-from ledger.text import truncate
+from ledger.values.text import truncate
 
 CAUSES_SHOWN = 5
 TASKS_NAMED = 3

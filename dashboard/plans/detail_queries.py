@@ -36,7 +36,7 @@ from dashboard.lists.compiled_queries import compiled
 from dashboard.lists.shared_queries import title_of
 from dashboard.plans.common_failures import TaskFailure
 from dashboard.tasks.queries import LIVE, OUTCOMES_SHOWN, when
-from ledger import sql
+from ledger.database import sql
 from ledger.journal import since_subject
 from ledger.models import Attempt, Event, Failure, Plan, Task
 from ledger.states import FINAL, TaskState

@@ -27,9 +27,9 @@ from dashboard.lists.shared_queries import (
 from dashboard.lists.sorting import SortColumn, slice_sorted
 from dashboard.plans.filters import PlanQuery
 from dashboard.plans.progress import TaskCounts
+from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Plan, Project, Task
 from ledger.models.plan import STANDS, PlanState
-from ledger.optional_cache import get_or_compute_slow
 
 HEAVY = ("source", "objective")
 

@@ -16,7 +16,7 @@ from dashboard.wording.status_text import StatusText
 from ledger.models import Plan
 from ledger.models.plan import PlanState
 from ledger.states import BlockedReason, BreakerState, TaskState
-from ledger.text import truncate
+from ledger.values.text import truncate
 
 MAX_WAVES = 8
 MAX_ROWS = 100

@@ -18,7 +18,7 @@ from ledger import saved_views
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
 from ledger.models import SavedView
-from ledger.redaction import redacted
+from ledger.secrets.redaction import redacted
 
 
 @require_POST

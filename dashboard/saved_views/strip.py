@@ -13,8 +13,8 @@ from django.urls import reverse
 from dashboard.frame.rendering import Visit
 from dashboard.lists.compiled_queries import compiled
 from dashboard.lists.shared_queries import CountOf, hash_of
+from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Project, SavedView
-from ledger.optional_cache import get_or_compute_slow
 
 COUNTED = 1_000  # the number beside a view stops here
 BUILT_IN: dict[str, tuple[tuple[str, str], ...]] = {

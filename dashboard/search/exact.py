@@ -9,7 +9,7 @@ from django.urls import reverse
 from dashboard.agents import queries as agent_queries
 from dashboard.lists import query_box
 from dashboard.plans import queries as plan_queries
-from ledger import sql
+from ledger.database import sql
 from ledger.models import Project
 
 # The tables whose rows have a page: the page, the column with the id in its URL, and the row's

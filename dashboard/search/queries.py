@@ -8,9 +8,10 @@ from django.db.models import Q, QuerySet
 
 from dashboard.lists.known_names import list_words
 from dashboard.lists.shared_queries import hash_of, of_project
-from ledger import search_words, sql
+from ledger import search_words
+from ledger.database import sql
+from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Agent, Plan, Project
-from ledger.optional_cache import get_or_compute_slow
 from ledger.search_words import (
     FRESH_INSTRUCTIONS,
     FRESH_TASKS,

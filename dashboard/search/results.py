@@ -14,7 +14,7 @@ from dashboard.search.queries import MOST, Hits
 from dashboard.wording import badges
 from dashboard.wording.badges import Badge
 from ledger.states import TaskState
-from ledger.text import truncate
+from ledger.values.text import truncate
 
 LENGTH = 160
 AGENT_ACTIONS = 4

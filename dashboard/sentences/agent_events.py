@@ -15,7 +15,7 @@ from dashboard.sentences.tasks import breaker_reason
 from dashboard.wording.formatting import counted, describe_waiting
 from ledger.journal import Kind
 from ledger.models import Event
-from ledger.text import truncate
+from ledger.values.text import truncate
 
 
 def describe_breaker_event(event: Event, about: EventSubject) -> EventSentence:

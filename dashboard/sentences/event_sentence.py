@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ledger.models import Event
-from ledger.text import truncate
+from ledger.values.text import truncate
 
 QUOTE = 90
 

@@ -27,7 +27,7 @@ from dashboard.wording.badges import urgency_badge
 from dashboard.wording.formatting import counted, duration
 from ledger.journal import Kind
 from ledger.models import Event
-from ledger.text import truncate
+from ledger.values.text import truncate
 
 
 def describe_event(event: Event, about: EventSubject) -> EventSentence:

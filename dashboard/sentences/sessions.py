@@ -4,7 +4,7 @@ from dashboard.sentences.event_sentence import EventSentence, EventSubject
 from dashboard.wording.formatting import counted
 from ledger.journal import Kind
 from ledger.models import Event
-from ledger.text import truncate
+from ledger.values.text import truncate
 
 REASON = 90
 # the state of a task in a session -> what happened to it, tone

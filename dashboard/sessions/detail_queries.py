@@ -13,9 +13,9 @@ from django.db.models import OuterRef, QuerySet, Subquery
 from dashboard.sessions.conversation import INLINE, RECORD_PATTERN
 from dashboard.sessions.conversation_items import Delivery, Said
 from dashboard.sessions.tool_lines import TODO_TOOLS
-from ledger import sql
+from ledger.database import sql
+from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Attempt, Instruction, Message, Session, SessionBatch, SessionTask
-from ledger.optional_cache import get_or_compute_slow
 from ledger.sessions.message_parts import Call, Result, parts_from_json
 
 SHOWN = 100

@@ -48,7 +48,7 @@ from dashboard.wording.formatting import clock_time, counted, duration
 from ledger.models import Session, SessionBatch, SessionTask
 from ledger.sessions.message_parts import Call, Part, Result, parts_from_json
 from ledger.states import BatchOutcome, MessageState
-from ledger.text import truncate
+from ledger.values.text import truncate
 
 CRUMB = Crumb("Sessions", reverse_lazy("dashboard:sessions"))
 BATCHES_BESIDE = 3

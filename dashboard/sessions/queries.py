@@ -25,9 +25,9 @@ from dashboard.lists.query_box import Values, as_id, has_value
 from dashboard.lists.shared_queries import hash_of, match_any, match_values, of_project
 from dashboard.sessions.filters import ATTEMPTS, STATES, SessionQuery
 from dashboard.steps import Beside, read_beside
+from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Attempt, Message, Project, Session
 from ledger.models.session import TrackerName
-from ledger.optional_cache import get_or_compute_slow
 from ledger.states import BatchOutcome
 
 FACETS_SHOWN = 8

@@ -9,7 +9,7 @@ from dashboard.form_values import read_whole_number
 from dashboard.frame.access import may_open
 from ledger.models import Agent, Session, SessionTask
 from ledger.sessions import task_links
-from ledger.text import truncate
+from ledger.values.text import truncate
 
 AGENTS_SHOWN = 200
 

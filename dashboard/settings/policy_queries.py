@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from django.db.models import Count, Q
 
 from dashboard.settings.policy_wording import POLICIES, PolicyText, describe_minutes
+from ledger.database.optional_cache import get_or_compute
 from ledger.journal import Kind
 from ledger.models import Event, Project, Task
-from ledger.optional_cache import get_or_compute
 from ledger.states import Proof, TaskState
 from retries.models import RetryPolicy
 from retries.policies.editing import EVIDENCE

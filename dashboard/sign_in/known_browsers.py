@@ -8,9 +8,9 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from dashboard.sign_in.throttle import key_of, network_of, normalize
-from ledger.ids import first_id
 from ledger.models import SignInOutcome, SignInRecord
 from ledger.people.browsers import NAME_LENGTH
+from ledger.values.ids import first_id
 
 COOKIE = "tenfour_known"
 KNOWN_FOR = timedelta(days=365)

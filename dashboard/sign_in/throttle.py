@@ -11,8 +11,8 @@ from ipaddress import ip_address, ip_network
 
 from django.conf import settings
 
-from ledger import optional_cache
-from ledger.process_counters import RATE_LIMITED
+from ledger.database import optional_cache
+from ledger.database.process_counters import RATE_LIMITED
 
 WINDOW_SECONDS = 60
 # Several people may share an address, so all of its usernames together have a larger limit.

@@ -27,7 +27,7 @@ from ledger.models import Agent, Project, StandingInstruction
 from ledger.standing_instructions import editing
 from ledger.standing_instructions.editing import RuleSpec
 from ledger.standing_instructions.trial import Sample, Trial, try_rule
-from ledger.text import truncate
+from ledger.values.text import truncate
 
 AGENTS_LISTED = 200
 SAMPLE_LENGTH = 20_000

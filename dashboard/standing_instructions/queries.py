@@ -12,13 +12,13 @@ from dashboard.lists.shared_queries import hash_of, of_project
 from dashboard.sentences.instructions import describe_cause
 from dashboard.standing_instructions.records import Record
 from dashboard.standing_instructions.wording import describe_expect, describe_when
-from ledger import sql
-from ledger.instruction_stats import window_params
+from ledger.database import sql
+from ledger.database.optional_cache import get_or_compute_slow
+from ledger.instruction_records.stats import window_params
 from ledger.models import Event, Instruction, Project, StandingInstruction
 from ledger.models.standing_instruction import RuleState
-from ledger.optional_cache import get_or_compute_slow
 from ledger.states import InstructionState
-from retries.holds import MOST_HOLDS
+from retries.tasks.holds import MOST_HOLDS
 
 WINDOW = timedelta(days=7)
 LISTED = 500

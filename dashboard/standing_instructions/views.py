@@ -26,7 +26,7 @@ from dashboard.standing_instructions.rows import COLUMNS, DEFAULT_SORT, read_rul
 from dashboard.standing_instructions.wording import ONCE_PER, describe_rule
 from ledger.models import Event, StandingInstruction
 from ledger.models.standing_instruction import OncePer
-from retries.holds import MOST_HOLDS
+from retries.tasks.holds import MOST_HOLDS
 
 INSTRUCTIONS = Crumb("Instructions", reverse_lazy("dashboard:instructions"))
 CRUMBS = (INSTRUCTIONS, Crumb("Standing", reverse_lazy("dashboard:rules")))

@@ -16,8 +16,8 @@ from dashboard.tasks import queries
 from dashboard.tasks.actions import ACTIONS
 from dashboard.wording.formatting import counted
 from ledger.journal import stamp_of
-from retries import task_actions
 from retries.states import Dependents
+from retries.tasks import actions as task_actions
 
 DEPENDENTS = tuple(Dependents.values)
 

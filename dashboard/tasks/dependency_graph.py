@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dashboard.charts.dependencies import MET, key_of
 from dashboard.wording.badges import task_badge
 from ledger.models import Task
-from ledger.text import truncate
+from ledger.values.text import truncate
 
 WIDE, TALL, GAP, COLUMN = 84, 26, 12, 114
 MOST = 4  # on each side; the list below names all of them

@@ -42,11 +42,11 @@ from dashboard.tasks.timeline import Move, Timeline, build_timeline, list_moves,
 from dashboard.tasks.waiting import Hold, describe_status, find_hold
 from dashboard.wording.json_tree import Node, build_tree, json_size
 from dashboard.wording.status_text import StatusText
+from ledger.authorization.permissions import may
 from ledger.models import Attempt, Event, Failure, Project, Task
 from ledger.moves import CHECKPOINT
-from ledger.permissions import may
 from ledger.states import BreakerState, TaskState
-from retries.attempt_traces import link_to_trace
+from retries.claiming.attempt_traces import link_to_trace
 from retries.failures.fixes.suggestions import Suggestion, suggest
 from retries.failures.grouping import headline_of
 from retries.insight.prediction_reads import find_task_predictions

@@ -9,7 +9,7 @@ from dashboard.wording.formatting import counted, duration
 from dashboard.wording.status_text import AHEAD_CAP, StatusText
 from ledger.models.plan import PlanState
 from ledger.states import BlockedReason, BreakerState, TaskState
-from ledger.text import truncate
+from ledger.values.text import truncate
 from retries.states import Reason
 
 TITLE_LENGTH = 17

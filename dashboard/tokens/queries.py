@@ -10,9 +10,9 @@ from django.db.models import Case, Count, Q, QuerySet, When
 
 from dashboard.lists.compiled_queries import compiled
 from dashboard.lists.shared_queries import of_project
+from ledger.access.scopes import PRESETS
 from ledger.models import Agent, Project, Token
 from ledger.models.token import TokenKind
-from ledger.scopes import PRESETS
 
 LISTED = 100
 # expired and revoked tokens stay listed for so long

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from ledger.text import truncate
+from ledger.values.text import truncate
 
 DEEPEST = 8
 MOST = 300

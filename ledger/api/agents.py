@@ -15,9 +15,9 @@ from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_
 from ledger.api.cursors import read_page
 from ledger.api.parameters import filter_by_id, find_by_id
 from ledger.api.responses import json_response, page_body
+from ledger.authorization.principal import Principal
 from ledger.models import Agent, Attempt, Instruction, Project, Task
 from ledger.models.agent import AgentQuerySet
-from ledger.principal import Principal
 from ledger.schemas.agents import AgentIn, AgentList, AgentOut, AgentPatch, ResetOut, agent_out
 from ledger.schemas.shared import ListQuery
 from ledger.states import BlockedReason, InstructionState, TaskState

@@ -9,9 +9,9 @@ from django.utils import timezone
 from ninja.security import HttpBearer
 
 from ledger import tokens
+from ledger.authorization.principal import Principal
 from ledger.errors import NotFound, PayloadTooLarge, Refusal
 from ledger.journal import Actor, Stamp
-from ledger.principal import Principal
 from ledger.tokens import Bearer, ScopeMissing, TokenMissing
 
 

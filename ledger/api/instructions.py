@@ -8,7 +8,7 @@ from django.db.models import F
 from django.http import HttpResponse
 from ninja import Body, Query, Router
 
-from ledger import agents, instructions, signal_matching, sql
+from ledger import agents, instructions, signal_matching
 from ledger.api.auth import (
     BearerAuth,
     BearerRequest,
@@ -20,6 +20,7 @@ from ledger.api.auth import (
 from ledger.api.cursors import read_page
 from ledger.api.parameters import filter_by_id, find_agent_id, parse_states
 from ledger.api.responses import json_response, page_body, respond_once
+from ledger.database import sql
 from ledger.instructions import Expect
 from ledger.models import Agent, Instruction, Project
 from ledger.moves import INSTRUCTION_COLUMNS

@@ -9,9 +9,9 @@ from django.db.models.functions import Coalesce
 
 from ledger.agents import UnknownAgent, find_similar_names
 from ledger.api.auth import PrincipalRequest, not_visible
+from ledger.authorization.principal import Principal
 from ledger.errors import IfMatchRequired, Invalid
 from ledger.models import Agent, Plan, Project
-from ledger.principal import Principal
 from ledger.schemas.shared import SHORT_ID
 
 M = TypeVar("M", bound=Model)

@@ -13,10 +13,10 @@ from django.utils import timezone
 from ledger import idempotency, tokens
 from ledger.api.auth import BearerRequest, PrincipalRequest
 from ledger.api.cursors import Page
+from ledger.authorization.principal import Principal
 from ledger.idempotency import StoredResponse
-from ledger.principal import Principal
-from ledger.timestamps import format_timestamp
 from ledger.tokens import Bearer
+from ledger.values.timestamps import format_timestamp
 
 JSON = "application/json"
 

@@ -7,10 +7,10 @@ from django.http import HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
-from ledger import instruction_stats
 from ledger.api.auth import PrincipalAuth, PrincipalRequest
 from ledger.api.responses import json_response
 from ledger.errors import Invalid
+from ledger.instruction_records import stats as instruction_stats
 from ledger.models import Project
 from ledger.schemas.stats import StatsOut, StatsQuery
 

@@ -17,22 +17,23 @@ from django.http import HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
-from ledger import agents, sql, tasks
+from ledger import agents, tasks
+from ledger.access.daily_limits import count_tasks
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
 from ledger.api.responses import json_response, page_body, respond_once
-from ledger.daily_limits import count_tasks
+from ledger.authorization.principal import Principal
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.errors import Invalid, Refusal
 from ledger.models import Agent, Attempt, Event, Need, Project, Task
 from ledger.models.task import TaskQuerySet
 from ledger.moves import TASK_COLUMNS
 from ledger.needs import skipped_needs
-from ledger.principal import Principal
 from ledger.schemas import tasks as schemas
 from ledger.schemas.events import EventList, events_out
 from ledger.schemas.shared import PageQuery
 from ledger.schemas.tasks import task_out
-from ledger.sql import Row
 from ledger.states import EvidenceLevel, Who
 from ledger.tasks import Spec
 from ledger.tasks.enqueuing import task_pointers

@@ -9,11 +9,13 @@ from uuid import UUID
 from django.http import HttpResponse
 from ninja import Body, Query, Router
 
-from ledger import agents, scopes, sql, tokens
+from ledger import agents, tokens
+from ledger.access import scopes
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
 from ledger.api.parameters import filter_by_id
 from ledger.api.responses import json_response, page_body
+from ledger.database import sql
 from ledger.errors import Invalid
 from ledger.models import Agent, Project, Token
 from ledger.models.token import TokenKind

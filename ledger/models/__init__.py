@@ -1,26 +1,25 @@
 """The models of the ledger, one noun per file."""
 
 from ledger.models.agent import Agent, DailyTaskCount
+from ledger.models.bookkeeping import ClockRun, IdempotencyKey, InstructionWords, TaskWords
 from ledger.models.breaker import Breaker
-from ledger.models.clock import ClockRun
 from ledger.models.dead_letter import DeadLetter
 from ledger.models.event import Event
-from ledger.models.idempotency import IdempotencyKey
 from ledger.models.instruction import Instruction
 from ledger.models.person import (
     Invitation,
     Membership,
     Preference,
+    SavedView,
     SignIn,
     SignInMethod,
+    SignInOutcome,
+    SignInRecord,
     Theme,
 )
 from ledger.models.plan import Plan, PlanState
 from ledger.models.project import Project
-from ledger.models.saved_view import SavedView
-from ledger.models.search_words import InstructionWords, TaskWords
 from ledger.models.session import Message, Session, SessionBatch, SessionTask
-from ledger.models.sign_in_record import SignInOutcome, SignInRecord
 from ledger.models.standing_instruction import StandingInstruction
 from ledger.models.task import (
     Attempt,

@@ -4,9 +4,9 @@ from typing import Self
 
 from django.db import models
 
+from ledger.authorization.principal import Principal
 from ledger.models.fields import key, stamp
 from ledger.models.project import Project
-from ledger.principal import Principal
 
 CONCURRENCY = (1, 1000)
 SYSTEM_TEXT_LENGTH = 16_000

@@ -5,11 +5,11 @@ from typing import Self
 from django.db import models
 from django.db.models import F, Q
 
+from ledger.authorization.principal import Principal
 from ledger.models.agent import Agent
 from ledger.models.fields import key
 from ledger.models.project import Project
 from ledger.models.task import Task
-from ledger.principal import Principal
 
 
 class DeadLetterQuerySet(models.QuerySet["DeadLetter"]):

@@ -10,9 +10,9 @@ from django.db import models
 from django.db.models import Func, Value
 
 from ledger import journal
-from ledger.ids import FIRST_ID, SLACK, first_id
+from ledger.authorization.principal import Principal
 from ledger.models.fields import CurrentTransaction, IsTrue, TransactionId, key, stamp
-from ledger.principal import Principal
+from ledger.values.ids import FIRST_ID, SLACK, first_id
 
 # what the audit log lists of the journal; the kinds are plain texts, which a migration can hold
 BY_PERSON = models.Q(actor_type="user")

@@ -5,11 +5,10 @@ from typing import Self
 from django.db import models
 from django.db.models import Q
 
+from ledger.authorization.principal import Principal
 from ledger.models.agent import Agent
-from ledger.models.fields import key
+from ledger.models.fields import key, one_of, rule
 from ledger.models.project import Project
-from ledger.models.rules import one_of, rule
-from ledger.principal import Principal
 from ledger.states import UNSETTLED, InstructionState, Urgency, Way, prefixed, urgency_of
 
 PLAIN = (InstructionState.QUEUED, InstructionState.DELIVERED, InstructionState.CANCELLED)

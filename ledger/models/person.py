@@ -1,4 +1,4 @@
-"""People: their roles in projects, invitations, signed-in browsers, and preferences."""
+"""People: their roles in projects, invitations, sign-ins, preferences, and saved views."""
 
 from typing import Self
 
@@ -6,9 +6,9 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from ledger.authorization.roles import Role
 from ledger.models.fields import key, stamp
 from ledger.models.project import Project
-from ledger.roles import Role
 
 
 class Membership(models.Model):
@@ -114,3 +114,53 @@ class Preference(models.Model):
 
     def __str__(self) -> str:
         return f"{self.theme}, {self.time_zone or 'the browser’s time zone'}"
+
+
+class SignInOutcome(models.TextChoices):
+    SIGNED_IN = "signed_in"
+    SIGNED_OUT = "signed_out"
+    REFUSED = "refused"
+
+
+class SignInRecord(models.Model):
+    """A sign-in, a sign-out or a refusal; it outlives the account.
+
+    The name is that of an account: what is typed in its place may be a password.
+    """
+
+    id = key()
+    at = stamp()
+    outcome = models.CharField(max_length=10, choices=SignInOutcome.choices)
+    username = models.CharField(max_length=150, blank=True, help_text="empty: no such account")
+    method = models.CharField(max_length=14)
+    address = models.CharField(max_length=45, blank=True)
+    user_agent = models.CharField(max_length=300, blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["username", "id"], name="sign_in_record_of")]
+
+    def __str__(self) -> str:
+        return f"{self.username or 'no account'} {self.outcome}"
+
+
+class SavedView(models.Model):
+    """A query of a list with its order, under a name that everyone in the project sees."""
+
+    id = key()
+    project = models.ForeignKey(Project, models.CASCADE, db_index=False)
+    list = models.CharField(max_length=16, help_text="the list that it filters, such as tasks")
+    name = models.CharField(max_length=40)
+    query = models.CharField(max_length=300, blank=True)
+    sort = models.CharField(max_length=20, blank=True, db_default="")
+    created_by = models.CharField(max_length=150)
+    created_at = stamp()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project", "list", "name"], name="saved_view_name_once"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name

@@ -5,9 +5,9 @@ from typing import Self
 from django.db import models
 from django.db.models import Q
 
+from ledger.authorization.principal import Principal
 from ledger.models.fields import key
 from ledger.models.project import Project
-from ledger.principal import Principal
 from ledger.states import EvidenceLevel
 
 

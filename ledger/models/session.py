@@ -6,12 +6,11 @@ from typing import Self
 from django.db import models
 from django.db.models import F, Q
 
+from ledger.authorization.principal import Principal
 from ledger.models.agent import Agent
-from ledger.models.fields import key
+from ledger.models.fields import key, one_of, rule
 from ledger.models.project import Project
-from ledger.models.rules import one_of, rule
 from ledger.models.task import Attempt, Task
-from ledger.principal import Principal
 from ledger.states import BatchOutcome, MessageState, SessionTaskState
 
 

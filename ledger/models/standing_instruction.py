@@ -5,13 +5,12 @@ from typing import Self
 from django.db import models
 from django.db.models import Q
 
+from ledger.authorization.principal import Principal
 from ledger.models.agent import Agent
-from ledger.models.fields import key
+from ledger.models.fields import key, one_of, rule
 from ledger.models.instruction import OnFailed
 from ledger.models.plan import Plan
 from ledger.models.project import Project
-from ledger.models.rules import one_of, rule
-from ledger.principal import Principal
 
 INTERVAL_S = (60, 604_800)
 

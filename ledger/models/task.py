@@ -6,12 +6,11 @@ from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import F, Func, Q
 
+from ledger.authorization.principal import Principal
 from ledger.models.agent import Agent
-from ledger.models.fields import key
+from ledger.models.fields import key, one_of, rule
 from ledger.models.plan import Plan
 from ledger.models.project import Project
-from ledger.models.rules import one_of, rule
-from ledger.principal import Principal
 from ledger.states import (
     FINAL,
     BlockedReason,

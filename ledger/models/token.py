@@ -6,11 +6,11 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 
+from ledger.authorization.permissions import may
+from ledger.authorization.principal import Principal
 from ledger.models.agent import Agent
 from ledger.models.fields import key, stamp
 from ledger.models.project import Project
-from ledger.permissions import may
-from ledger.principal import Principal
 
 
 class TokenKind(models.TextChoices):

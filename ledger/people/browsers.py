@@ -10,8 +10,8 @@ from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
-from ledger.ids import first_id
 from ledger.models import SignIn, SignInOutcome, SignInRecord
+from ledger.values.ids import first_id
 
 NAME_LENGTH = 150
 SEEN_EVERY = timedelta(minutes=1)

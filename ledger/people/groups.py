@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from ledger.authorization.roles import Role
 from ledger.journal import Kind, Stamp
 from ledger.models import Membership, Project
 from ledger.people.members import add_member, record_event, set_role
-from ledger.roles import Role
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from ledger import journal
+from ledger.authorization.roles import Role
 from ledger.journal import Kind, Stamp
 from ledger.models import Invitation, Membership, Project
 from ledger.people.members import add_member
-from ledger.roles import Role
 
 # how long a link can work, in days
 DAYS = (1, 7)

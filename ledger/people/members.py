@@ -5,12 +5,12 @@ from django.db import transaction
 from django.db.models import Q
 
 from ledger import journal
+from ledger.authorization.roles import Role
 from ledger.errors import InvalidTransition
 from ledger.journal import Kind, Stamp
 from ledger.models import Membership, Project, SignIn
 from ledger.models.project import DEFAULT
 from ledger.people.browsers import end_browsers
-from ledger.roles import Role
 
 
 def lock_member(member: Membership) -> Membership | None:

@@ -45,7 +45,7 @@ from ledger.planfile.outline.parsing import NO_TASKS, read_outline
 from ledger.planfile.task_lists import describe_lines
 from ledger.planfile.values import RawPlan, normalize_breaks
 from ledger.planfile.verification import describe_verification
-from ledger.text import truncate
+from ledger.values.text import truncate
 
 HEADING = re.compile(r"^# {1,8}(\S[^\n]{0,400})", re.M)
 # A task's tags -> names in the canonical form; several tags may fill one name.

@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from ledger.errors import Refusal
-from ledger.redaction import redacted
-from ledger.text import truncate
+from ledger.secrets.redaction import redacted
+from ledger.values.text import truncate
 
 BYTES = 1_048_576
 MOST_BYTES = 4 * BYTES  # a file of Task Master, of which one tag is read

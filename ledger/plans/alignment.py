@@ -9,10 +9,10 @@ from ledger.planfile import PlanFile, PlanTask
 from ledger.planfile.model import TASK_REF, complete_task_ref
 from ledger.plans.identity import FileTask, Matching, StoredTask, match_tasks
 from ledger.plans.similarity import normalize
-from ledger.redaction import redacted, titled
+from ledger.secrets.redaction import redacted, titled
 
 if TYPE_CHECKING:
-    from ledger.sql import Row  # needs Django's settings, which the benchmark does without
+    from ledger.database.sql import Row  # needs Django's settings, which the benchmark does without
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

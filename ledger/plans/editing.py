@@ -8,13 +8,14 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Count
 
-from ledger import journal, moves, sql
+from ledger import journal, moves
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.errors import Invalid, NotFound, VersionMismatch
 from ledger.journal import Kind, Stamp
 from ledger.models import Plan, PlanState, Task
-from ledger.notes import clean_title, noted
 from ledger.planfile.model import number_of
-from ledger.sql import Row
+from ledger.secrets.notes import clean_title, noted
 from ledger.states import FINAL, TaskState
 from ledger.tasks.spec import TITLE_LENGTH
 from ledger.tokens import TrustedCaller

@@ -5,13 +5,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import UUID
 
+from ledger.database.sql import Row
 from ledger.errors import Refusal
 from ledger.models import Plan
 from ledger.moves import CHECKPOINT
 from ledger.planfile import FileLine, PlanFile, PlanTask
 from ledger.plans.alignment import Match
-from ledger.redaction import redacted
-from ledger.sql import Row
+from ledger.secrets.redaction import redacted
 from ledger.states import FINAL, BlockedReason, TaskState
 
 CREATE, MERGE, REPLACE = "create", "merge", "replace"

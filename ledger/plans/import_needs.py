@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from ledger import journal, moves, needs, sql
+from ledger import journal, moves, needs
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.errors import Invalid
 from ledger.journal import Kind
 from ledger.models import MissingNeed, Need, Project
@@ -18,7 +20,6 @@ from ledger.planfile.model import (
     find_cycle,
     refusal_at,
 )
-from ledger.sql import Row
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
 

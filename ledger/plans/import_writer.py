@@ -8,10 +8,10 @@ from uuid import UUID
 from django.db import transaction
 
 from ledger import agents, journal, tasks
+from ledger.database.sql import Row
 from ledger.errors import Invalid, InvalidTransition, Refusal
 from ledger.journal import Kind, Stamp
 from ledger.models import Agent, MissingNeed, Need, Plan, PlanState, Project, Task
-from ledger.notes import clean_title
 from ledger.planfile import PlanFile, PlanTask
 from ledger.plans.alignment import Match, align
 from ledger.plans.editing import list_tasks, record_event
@@ -42,8 +42,8 @@ from ledger.plans.import_needs import (
     resolve_needs,
 )
 from ledger.plans.provenance import describe_lines, name_lines, rename_again, store_lines
-from ledger.redaction import redacted
-from ledger.sql import Row
+from ledger.secrets.notes import clean_title
+from ledger.secrets.redaction import redacted
 from ledger.states import TaskState
 from ledger.tasks.enqueuing import prepare_columns
 from ledger.tasks.spec import BACKOFF, Backoff, Spec, spec_of

@@ -3,13 +3,13 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from ledger.database.sql import Row
 from ledger.models import Plan
 from ledger.planfile import PlanFile
 from ledger.planfile.model import Became, number_of, shorten_title
 from ledger.plans.alignment import align, rename
 from ledger.plans.identity import PlanAmbiguous
 from ledger.plans.import_diff import Diff
-from ledger.sql import Row
 
 
 def describe_lines(file: PlanFile, refs: Mapping[str, str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from ledger.models import Attempt, Failure
 from ledger.schemas.shared import AT, ID
 from ledger.states import FailureType, Outcome
-from ledger.trace_context import TRACE_ID_LENGTH, build_trace_link
+from ledger.tracing.trace_context import TRACE_ID_LENGTH, build_trace_link
 
 ATTEMPT: dict[str, Any] = {
     "id": ID,

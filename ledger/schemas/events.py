@@ -8,9 +8,9 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field
 
+from ledger.database.sql import Row
 from ledger.models import Agent
 from ledger.schemas.shared import AGENT_ID, AGENT_ID_OR_NAME, AT, ID, Listed, ListQuery
-from ledger.sql import Row
 
 
 class EventQuery(ListQuery):

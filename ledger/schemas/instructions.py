@@ -7,6 +7,7 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import ConfigDict, Field, StrictBool, StrictInt
 
+from ledger.database.sql import Row
 from ledger.instructions import (
     CONTENT_BYTES,
     EXPECT_TYPE_LENGTH,
@@ -27,7 +28,6 @@ from ledger.schemas.shared import (
     ListQuery,
     Registering,
 )
-from ledger.sql import Row
 from ledger.standing_instructions.firing import SESSION_LENGTH
 from ledger.states import InstructionState, Urgency, Way, prefixed, urgency_of
 

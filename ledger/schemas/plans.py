@@ -7,13 +7,13 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
+from ledger.database.sql import Row
 from ledger.errors import Invalid
 from ledger.models import Plan, PlanState
 from ledger.planfile.model import MOST_TASKS, Became
 from ledger.plans.editing import get_verify
 from ledger.plans.identity import NEW
 from ledger.schemas.shared import AGENT_ID, AT, ID, STATES, In, Listed, ListQuery
-from ledger.sql import Row
 from ledger.states import EvidenceLevel, TaskState
 from ledger.tasks.spec import TITLE_LENGTH
 

@@ -7,6 +7,7 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field, StrictBool, StrictInt
 
+from ledger.database.sql import Row
 from ledger.schemas.attempts import TraceOut, trace_out
 from ledger.schemas.shared import (
     AGENT_ID,
@@ -20,7 +21,6 @@ from ledger.schemas.shared import (
     ListQuery,
     Registering,
 )
-from ledger.sql import Row
 from ledger.states import EvidenceLevel, Proof, TaskState, Who, allowed_moves, proof_of
 from ledger.tasks.spec import (
     LEASE_S,

@@ -7,9 +7,9 @@ from uuid import UUID
 from django.contrib import admin
 from django.http import HttpRequest
 
-from ledger.admin_details import Link
-from ledger.admin_filters import list_values
-from ledger.admin_lists import ReadOnly
+from ledger.admin_pages.details import Link
+from ledger.admin_pages.filters import list_values
+from ledger.admin_pages.lists import ReadOnly
 from ledger.models import Event, Message, Session, SessionTask
 from ledger.sessions.message_forms import ROLES
 from ledger.states import BatchOutcome

@@ -16,13 +16,13 @@ from django.db import connection
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from ledger import sql
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.errors import Refusal
 from ledger.journal import Stamp, clock
 from ledger.models import Message
 from ledger.sessions import statements
 from ledger.sessions.tools import WorkingTask, Worksheet
-from ledger.sql import Row
 from ledger.states import BatchOutcome
 from ledger.tokens import TrustedCaller
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 from uuid import UUID
 
-from ledger import sql
+from ledger.database import sql
 from ledger.journal import Stamp
 from ledger.models import Agent, Session
 from ledger.models.session import TrackerName
-from ledger.redaction import redacted
+from ledger.secrets.redaction import redacted
 from ledger.sessions import storing
 from ledger.sessions.message_parts import Part, Result, Text, Thinking
 from ledger.sessions.storing import MESSAGE_BYTES, NewMessage, Stored

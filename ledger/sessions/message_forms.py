@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from ledger.errors import Invalid
-from ledger.redaction import redacted
+from ledger.secrets.redaction import redacted
 from ledger.sessions.message_parts import Call, Media, Part, Result, Text, Thinking
 
 # a sender's role -> the stored role

@@ -5,7 +5,7 @@ session's row, whose lock token it compares, so a worker that has lost its lock 
 """
 
 from ledger import journal
-from ledger.daily_limits import COUNTED, IS_OVER
+from ledger.access.daily_limits import COUNTED, IS_OVER
 from ledger.journal import Kind
 from ledger.models.session import TrackerName
 from ledger.states import MESSAGE_MOVES, BatchOutcome, MessageState, SessionTaskState

@@ -10,25 +10,25 @@ from django.utils import timezone
 from psycopg.types.json import Jsonb
 from pydantic_core import to_json
 
-from ledger import sql
-from ledger.daily_limits import (
+from ledger.access.daily_limits import (
     ROW_BYTES,
     count_session_bytes,
     session_refusal,
     session_values,
 )
+from ledger.database import sql
 from ledger.errors import Invalid, NotFound, PayloadTooLarge
 from ledger.journal import Stamp
 from ledger.models import Agent, Attempt, Message, Session
 from ledger.models.session import TrackerName
-from ledger.notes import mask_key
-from ledger.redaction import redact, redacted, titled
-from ledger.secret_forms import LONGEST_SECRET
+from ledger.secrets.forms import LONGEST_SECRET
+from ledger.secrets.notes import mask_key
+from ledger.secrets.redaction import redact, redacted, titled
 from ledger.sessions.message_parts import Part, Text, parts_as_json
 from ledger.sessions.statements import CREATE, STORE, STORE_SINGLE
 from ledger.sessions.transcripts.program_texts import is_of_program
-from ledger.text import truncate
 from ledger.tokens import Bearer, Caller, TrustedCaller, require_caller
+from ledger.values.text import truncate
 
 # While an agent works, its session's last activity is stored this exactly. PostgreSQL writes to all
 # indexes of a row if a column of one changes, which made storing a message take twice as long.

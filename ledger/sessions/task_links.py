@@ -6,14 +6,15 @@ from uuid import UUID
 
 from django.db import transaction
 
-from ledger import sql, tasks
+from ledger import tasks
+from ledger.database import sql
 from ledger.errors import Invalid, InvalidTransition, NotFound
 from ledger.journal import Stamp
 from ledger.models import Agent, SessionTask, Task
 from ledger.sessions import statements
 from ledger.tasks import Spec
-from ledger.text import truncate
 from ledger.tokens import TrustedCaller
+from ledger.values.text import truncate
 
 TYPE = "todo"
 TITLE_LENGTH = 200

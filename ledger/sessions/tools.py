@@ -11,7 +11,7 @@ from uuid import UUID
 
 from pydantic import ValidationError
 
-from ledger.redaction import redacted
+from ledger.secrets.redaction import redacted
 from ledger.sessions import tool_schemas
 from ledger.sessions.tool_calls import ToolAnswer, ToolCall, ToolRefused
 from ledger.sessions.tool_schemas import TOOLS, Arguments, describe_error

@@ -7,15 +7,16 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from ledger import journal, moves, sql
+from ledger import journal, moves
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.journal import Kind
 from ledger.models.standing_instruction import OncePer, Trigger
-from ledger.redaction import redacted, titled
-from ledger.sql import Row
+from ledger.secrets.redaction import redacted, titled
 from ledger.standing_instructions.matching import PATH, comparable, normalize_path
 from ledger.states import InstructionState
-from ledger.text import truncate
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
+from ledger.values.text import truncate
 
 CALLERS: tuple[type[Caller], ...] = (Bearer, TrustedCaller)
 SESSION_LENGTH = 128

@@ -5,9 +5,9 @@ import posixpath
 import re
 from typing import Any
 
+from ledger.database.sql import Row
 from ledger.errors import Invalid
 from ledger.instructions import EXPECT_TYPE_LENGTH, MATCH_SCALARS
-from ledger.sql import Row
 
 PATH = "path"
 GLOB_LENGTH = 200

@@ -7,13 +7,13 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from ledger import sql
+from ledger.database import sql
 from ledger.models.standing_instruction import Trigger
 from ledger.standing_instructions.editing import RuleSpec, check_spec
 from ledger.standing_instructions.firing import EXACT, NOT_ITS_ANSWER, PATH_FITS
 from ledger.standing_instructions.matching import PATH, comparable, normalize_path
 from ledger.states import prefixed
-from ledger.text import truncate
+from ledger.values.text import truncate
 
 ACTUAL_LENGTH = 120
 

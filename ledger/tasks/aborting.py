@@ -5,10 +5,11 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from ledger import journal, sql
+from ledger import journal
+from ledger.database import sql
 from ledger.journal import Kind, Stamp
 from ledger.moves import task_to
-from ledger.notes import noted
+from ledger.secrets.notes import noted
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
 

@@ -7,12 +7,13 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from ledger import journal, moves, sql
+from ledger import journal, moves
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.errors import InvalidTransition
 from ledger.journal import Kind, Stamp
 from ledger.models import Agent
-from ledger.notes import noted
-from ledger.sql import Row
+from ledger.secrets.notes import noted
 from ledger.states import BlockedReason, TaskState
 from ledger.tasks.lineage import fetch_at_version
 from ledger.tasks.spec import BACKOFF, Backoff, clean_payload

@@ -11,15 +11,16 @@ from django.db import transaction
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from ledger import journal, moves, sql
+from ledger import journal, moves
 from ledger.agents import register
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.journal import SYSTEM, Actor, Kind, Stamp
 from ledger.models import Agent, Project
 from ledger.models.project import DEFAULT
 from ledger.models.task import OnExhausted
 from ledger.needs import fetch_skipped_needs, hold_current
-from ledger.redaction import redact, titled
-from ledger.sql import Row
+from ledger.secrets.redaction import redact, titled
 from ledger.states import TaskState
 from ledger.tasks.spec import Spec, check, clean_payload
 from ledger.tokens import TrustedCaller

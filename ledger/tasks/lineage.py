@@ -5,10 +5,11 @@ from uuid import UUID
 
 from django.db.models.expressions import RawSQL
 
-from ledger import moves, sql
+from ledger import moves
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.errors import InvalidTransition, NotFound, VersionMismatch
 from ledger.models import Task
-from ledger.sql import Row
 from ledger.states import TaskState, Who, allowed_moves
 
 

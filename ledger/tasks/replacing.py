@@ -6,7 +6,8 @@ from uuid import UUID
 
 from django.db.models import F
 
-from ledger import needs, sql
+from ledger import needs
+from ledger.database import sql
 from ledger.models import Task
 from ledger.moves import FINAL_STATES, need_is_met
 

@@ -13,7 +13,7 @@ from pydantic_core import from_json, to_json
 from ledger.errors import Invalid, PayloadTooLarge
 from ledger.models import Task
 from ledger.models.task import OnExhausted
-from ledger.redaction import redact, redacted
+from ledger.secrets.redaction import redact, redacted
 from ledger.states import EvidenceLevel
 
 TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")

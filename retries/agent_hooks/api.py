@@ -9,7 +9,7 @@ from django.utils import timezone
 from ninja import Body, Router, Schema
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
-from ledger import first_calls
+from ledger.access import first_calls
 from ledger.api.auth import BearerAuth, PrincipalAuth, PrincipalRequest
 from ledger.api.responses import json_response
 from ledger.schemas.shared import ID, In

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ledger.redaction import redacted, stripped
+from ledger.secrets.redaction import redacted, stripped
 from retries.agent_hooks.shell_lines import ShellCommand, read_commands
 from retries.agent_hooks.shell_results import CLAUDE, Ending, ShellResult, read_ending
 

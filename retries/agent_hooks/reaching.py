@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ledger import instructions, optional_cache
+from ledger import instructions
+from ledger.database import optional_cache
+from ledger.instruction_records.receipts import read_waiting
 from ledger.models import Attempt
-from ledger.receipts import read_waiting
 from ledger.schemas.instructions import instruction_out
 from ledger.states import Outcome, Way
 from retries.agent_hooks.answers import (

@@ -8,17 +8,18 @@ from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
-from ledger import journal, optional_cache
+from ledger import journal
 from ledger.api.auth import actor
+from ledger.database import optional_cache
 from ledger.journal import Kind, Stamp
 from ledger.models import Attempt
-from ledger.notes import clean_note
-from ledger.redaction import redacted, stripped
+from ledger.secrets.notes import clean_note
+from ledger.secrets.redaction import redacted, stripped
 from ledger.signal_matching import report_signal
 from ledger.standing_instructions.editing import SESSION_START
 from ledger.states import Way
-from ledger.text import truncate
-from ledger.timestamps import format_timestamp
+from ledger.values.text import truncate
+from ledger.values.timestamps import format_timestamp
 from retries.agent_hooks import stops
 from retries.agent_hooks.answers import TEXT_LENGTH, Answer, add_context
 from retries.agent_hooks.check_runs import find_folder, find_in_line, find_run, may_change_files

@@ -9,14 +9,14 @@ from uuid import UUID
 
 from django.db.models import F
 
-from ledger import optional_cache, sql
 from ledger.api.parameters import find_by_id
+from ledger.authorization.permissions import may
+from ledger.authorization.principal import Principal
+from ledger.database import optional_cache, sql
 from ledger.errors import InvalidTransition, NotFound
 from ledger.models import Attempt, Task
-from ledger.notes import mask_key
-from ledger.permissions import may
-from ledger.principal import Principal
-from ledger.redaction import stripped
+from ledger.secrets.notes import mask_key
+from ledger.secrets.redaction import stripped
 from ledger.states import Outcome
 from ledger.tokens import Bearer
 from retries import claims

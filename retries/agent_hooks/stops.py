@@ -9,14 +9,14 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from ledger import optional_cache
 from ledger.api.auth import actor
+from ledger.database import optional_cache
 from ledger.errors import InvalidTransition, NotFound
 from ledger.journal import Stamp
 from ledger.models import Agent, Attempt
 from ledger.states import EvidenceLevel, FailureType, Way
-from ledger.text import describe_exit, truncate
 from ledger.tokens import TrustedCaller
+from ledger.values.text import describe_exit, truncate
 from retries.agent_hooks.answers import TEXT_LENGTH, Answer, block, show_message
 from retries.agent_hooks.events import HookEvent
 from retries.agent_hooks.reaching import GAP, STOPPED, Step, deliver, describe_loss, tell_loss
@@ -40,7 +40,7 @@ from retries.attempts.live_attempt import LeaseLost
 from retries.attempts.questions import QUESTION_LENGTH, ask
 from retries.attempts.report_fields import Report
 from retries.escalations.lifecycle import Question
-from retries.holds import hold_stop
+from retries.tasks.holds import hold_stop
 
 # Claude Code stops after eight consecutive blocks, whatever its hooks answer.
 MOST_BLOCKS = 7

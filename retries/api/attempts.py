@@ -9,15 +9,15 @@ from django.http import HttpResponse
 from django.utils import timezone
 from ninja import Body, Query, Router
 
-from ledger import sql
 from ledger.api.auth import BearerAuth, BearerRequest
 from ledger.api.responses import json_response
+from ledger.database import sql
 from ledger.errors import InvalidTransition
 from ledger.models import Attempt
 from ledger.schemas.tasks import TaskOut
 from ledger.states import Who
 from ledger.tokens import Caller
-from retries import claim_statements, claims
+from retries import claims
 from retries.api.task_bodies import read_task, task_response
 from retries.api.text_responses import TEXT, XML, decision_response, text_content
 from retries.attempts import exit_codes, finishing, heartbeats, releases, report_fields
@@ -25,6 +25,7 @@ from retries.attempts.checks.reported import Check, make_check
 from retries.attempts.endings import SeenBy
 from retries.attempts.finishing import Reply
 from retries.attempts.report_fields import Report
+from retries.claiming import statements as claim_statements
 from retries.claims import ClaimResult
 from retries.retry_context.history import load_histories
 from retries.retry_context.storing import store_contexts

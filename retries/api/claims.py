@@ -8,9 +8,9 @@ from django.utils import timezone
 from ninja import Body, Router
 
 from ledger.api.auth import BearerAuth, BearerRequest
+from ledger.database.sql import Row
 from ledger.errors import NotFound
 from ledger.models import Token
-from ledger.sql import Row
 from ledger.tasks import fetch_task
 from retries import claims
 from retries.api.text_responses import TEXT, XML, claim_response, text_content

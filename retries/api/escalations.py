@@ -10,9 +10,9 @@ from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_
 from ledger.api.cursors import read_page
 from ledger.api.parameters import filter_by_id, find_agent_id, find_plan_id, parse_if_match
 from ledger.api.responses import complete_url, json_response, page_body, respond_once
+from ledger.authorization.permissions import may
+from ledger.authorization.principal import Principal
 from ledger.errors import Invalid
-from ledger.permissions import may
-from ledger.principal import Principal
 from retries.api.diagnosis_filters import filter_escalations
 from retries.attempts import questions
 from retries.escalations import (

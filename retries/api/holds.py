@@ -11,7 +11,7 @@ from ledger.models import Agent
 from ledger.schemas.standing_instructions import HoldIn, HoldOut
 from ledger.states import prefixed
 from ledger.tokens import ScopeMissing
-from retries.holds import MOST_HOLDS, Hold, hold_stop
+from retries.tasks.holds import MOST_HOLDS, Hold, hold_stop
 
 router = Router(tags=["standing instructions"])
 

@@ -18,9 +18,9 @@ from ledger.planfile.model import MOST_BYTES, shorten_title
 from ledger.planfile.preview import build_preview
 from ledger.plans import editing
 from ledger.plans.import_diff import ImportOptions, ImportResult
-from ledger.redaction import redacted
 from ledger.schemas import plans as schemas
 from ledger.schemas.plans import parse_pairs, plan_out, plan_task_out
+from ledger.secrets.redaction import redacted
 from ledger.states import TaskState
 from retries.api.escalations import PersonAuth
 from retries.plans import aborting, importing, restarting

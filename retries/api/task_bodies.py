@@ -8,9 +8,9 @@ from django.http import HttpResponse
 
 from ledger.api.responses import json_response
 from ledger.api.tasks import as_rows
+from ledger.database.sql import Row
 from ledger.models import Task
 from ledger.schemas.tasks import task_out
-from ledger.sql import Row
 from ledger.states import TaskState, Who
 from retries.models import Escalation
 

@@ -13,7 +13,7 @@ from django.http import HttpResponse
 from ninja import Body, Query, Schema
 from pydantic import Field
 
-from ledger import agents, sql
+from ledger import agents
 from ledger.api.auth import (
     BearerAuth,
     BearerRequest,
@@ -32,6 +32,7 @@ from ledger.api.parameters import (
 )
 from ledger.api.responses import json_response, page_body, respond_once
 from ledger.api.tasks import as_rows, enqueue, find_task, role_of, router
+from ledger.database import sql
 from ledger.errors import InvalidTransition
 from ledger.models import Agent, Project, Task
 from ledger.models.task import has_proof
@@ -41,13 +42,14 @@ from ledger.tasks import Change
 from ledger.tasks.lineage import invalid_transition
 from ledger.tasks.spec import backoff_of
 from ledger.tokens import ScopeMissing, TrustedCaller
-from retries import claims, task_actions
+from retries import claims
 from retries.api.claims import claim_body, fetch_own_task
 from retries.api.escalations import PersonAuth
 from retries.api.task_bodies import read_task, task_bodies, task_response
 from retries.api.text_responses import TEXT, XML, claim_response, text_content
 from retries.schemas.claims import ClaimOut, StartIn
 from retries.schemas.operator_actions import AbortIn
+from retries.tasks import actions as task_actions
 
 STARTABLE = (TaskState.QUEUED, TaskState.RETRY, TaskState.BLOCKED)
 

@@ -3,15 +3,16 @@
 from datetime import datetime
 
 from ledger import needs
+from ledger.database.sql import Row
 from ledger.journal import Stamp
 from ledger.models import Failure
-from ledger.sql import Row
 from ledger.states import FailureType, TaskState
 from ledger.tokens import TrustedCaller
-from retries import breaker, checkpoints
+from retries import breaker
 from retries.attempts.report_fields import MESSAGE_LENGTH, Report
 from retries.decisions import Decision
 from retries.failures import grouping
+from retries.tasks import checkpoints
 
 
 def follow(

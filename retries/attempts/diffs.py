@@ -5,10 +5,10 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from ledger import sql
-from ledger.notes import clean_note
-from ledger.redaction import redacted, stripped
-from ledger.text import truncate
+from ledger.database import sql
+from ledger.secrets.notes import clean_note
+from ledger.secrets.redaction import redacted, stripped
+from ledger.values.text import truncate
 from retries.attempts.checks.reported import COMMAND_LENGTH
 from retries.retry_context.hunks import clip_hunks
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from ledger import sql
-from ledger.sql import Row
-from ledger.text import truncate
+from ledger.database import sql
+from ledger.database.sql import Row
+from ledger.values.text import truncate
 from retries.attempts.report_fields import Report
 from retries.decisions import NEEDS, Evidence, Policy
 from retries.failures import known_errors

@@ -9,10 +9,9 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from ledger.spans import start_span
 from ledger.states import FailureType
 from ledger.tokens import Caller
-from retries.attempt_traces import trace_report
+from ledger.tracing.spans import start_span
 from retries.attempts.checks.reported import make_check
 from retries.attempts.endings import SeenBy
 from retries.attempts.finishing import Reply, finish_cleaned, finish_done, verify_of
@@ -26,6 +25,7 @@ from retries.attempts.report_fields import (
     clean_text,
     clean_usage,
 )
+from retries.claiming.attempt_traces import trace_report
 from retries.decisions import KILLED
 
 MESSAGE_LINES = 5

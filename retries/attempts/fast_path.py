@@ -7,11 +7,12 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from ledger import journal, sql
+from ledger import journal
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.journal import Kind
 from ledger.moves import EVENT_COLUMNS, task_to
-from ledger.redaction import redacted
-from ledger.sql import Row
+from ledger.secrets.redaction import redacted
 from ledger.states import EvidenceLevel, Outcome, TaskState
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
 from retries import breaker

@@ -8,18 +8,16 @@ from uuid import UUID
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from ledger import sql
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.errors import Refusal
 from ledger.journal import Actor
-from ledger.spans import start_span
-from ledger.sql import Row
 from ledger.states import EvidenceLevel, Outcome, TaskState
 from ledger.tasks.spec import Backoff
-from ledger.text import describe_exit
-from ledger.timestamps import format_timestamp
 from ledger.tokens import Caller, TrustedCaller
-from retries.agent_waits import store_wait
-from retries.attempt_traces import trace_report
+from ledger.tracing.spans import start_span
+from ledger.values.text import describe_exit
+from ledger.values.timestamps import format_timestamp
 from retries.attempts import fast_path
 from retries.attempts.checks.reported import find_proof
 from retries.attempts.consequences import follow
@@ -33,6 +31,8 @@ from retries.attempts.live_attempt import (
     read_attempt,
 )
 from retries.attempts.report_fields import MESSAGE_LENGTH, Report, clean_report, digest_of
+from retries.claiming.agent_waits import store_wait
+from retries.claiming.attempt_traces import trace_report
 from retries.decisions import Case, Decision, Evidence, Policy, decide
 
 EVENT_ERROR_LENGTH = 500

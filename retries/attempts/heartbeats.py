@@ -9,15 +9,15 @@ from uuid import UUID
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from ledger import sql
+from ledger.database import sql
+from ledger.database.process_counters import count_heartbeat
+from ledger.database.sql import Row
 from ledger.errors import Invalid
-from ledger.process_counters import count_heartbeat
-from ledger.redaction import redacted, stripped
-from ledger.sql import Row
+from ledger.secrets.redaction import redacted, stripped
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
 from retries.attempts.diffs import store_diff
 from retries.attempts.live_attempt import IS_LIVE, lease_lost, own_attempt, read_attempt
-from retries.claim_statements import pending_instructions
+from retries.claiming.statements import pending_instructions
 
 PROGRESS_BYTES = 8192
 OUTPUT_BYTES = 4096

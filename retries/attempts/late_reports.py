@@ -3,11 +3,11 @@
 from datetime import datetime
 
 from ledger import journal
+from ledger.database.sql import Row
 from ledger.journal import Actor, Kind, Stamp
 from ledger.models import Event
-from ledger.sql import Row
-from ledger.text import truncate
 from ledger.tokens import Caller
+from ledger.values.text import truncate
 from retries.attempts.report_fields import Report
 
 SUMMARY_LENGTH = 500

@@ -7,7 +7,8 @@ from uuid import UUID
 
 from django.conf import settings
 
-from ledger import journal, needs, sql
+from ledger import journal, needs
+from ledger.database import sql
 from ledger.journal import Kind, Stamp, clock
 from ledger.models import ClockRun, Project
 from ledger.states import FailureType

@@ -3,14 +3,15 @@
 from datetime import datetime
 from uuid import UUID
 
-from ledger import journal, moves, sql
+from ledger import journal, moves
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.errors import NotFound, Refusal
 from ledger.journal import Kind
 from ledger.moves import task_to
-from ledger.sql import Row
 from ledger.states import BlockedReason, Outcome, TaskState
-from ledger.timestamps import format_timestamp
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
+from ledger.values.timestamps import format_timestamp
 from retries import deadletters
 from retries.attempts.checks.reported import LEVEL_SQL
 from retries.decisions import UNPROVEN

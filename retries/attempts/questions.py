@@ -11,12 +11,12 @@ from django.db import transaction
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from ledger import sql
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.errors import Invalid, InvalidTransition
 from ledger.journal import Stamp
-from ledger.notes import clean_message
-from ledger.redaction import redacted
-from ledger.sql import Row
+from ledger.secrets.notes import clean_message
+from ledger.secrets.redaction import redacted
 from ledger.states import Outcome, TaskState
 from ledger.tokens import TrustedCaller
 from retries.attempts.live_attempt import (

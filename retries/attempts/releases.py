@@ -5,8 +5,8 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from ledger.notes import clean_message
-from ledger.sql import Row
+from ledger.database.sql import Row
+from ledger.secrets.notes import clean_message
 from ledger.states import Outcome, TaskState
 from ledger.tokens import Caller
 from retries.attempts.finishing import end_attempt, error_of

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
-from ledger.redaction import cut, redacted, stripped
+from ledger.secrets.redaction import cut, redacted, stripped
 from ledger.states import FailureType
-from ledger.text import truncate
+from ledger.values.text import truncate
 from retries.attempts.checks.reported import Check, Tree, clean_checks
 from retries.failures.outputs.excerpts import shorten
 

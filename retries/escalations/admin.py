@@ -9,15 +9,15 @@ from django.db.models import QuerySet
 from django.forms import BoundField
 from django.http import HttpRequest
 
-from ledger.admin_details import VERB_FORM, Link
-from ledger.admin_filters import list_values
-from ledger.admin_lists import ReadOnly, cut, name_task
-from ledger.confirmation import confirm
+from ledger.admin_pages.confirmation import confirm
+from ledger.admin_pages.details import VERB_FORM, Link
+from ledger.admin_pages.filters import list_values
+from ledger.admin_pages.lists import ReadOnly, cut, name_task
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
 from ledger.models import Attempt, Event, Failure
-from retries import admin_effects
-from retries.admin_forms import DependentsForm
+from retries.admin_pages import effects as admin_effects
+from retries.admin_pages.forms import DependentsForm
 from retries.escalations import answer_outcome, answering, response_schema
 from retries.escalations.choices import FIX_LENGTH, Choice
 from retries.escalations.record import render_escalation

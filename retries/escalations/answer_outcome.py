@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from ledger import sql
+from ledger.database import sql
 from ledger.journal import Kind
 from ledger.models import Event, Need, Task
 from ledger.states import TaskState

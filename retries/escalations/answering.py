@@ -8,17 +8,18 @@ from uuid import UUID
 
 from django.db import transaction
 
-from ledger import genai_attributes as genai
-from ledger import instructions, needs, sql
+from ledger import instructions, needs
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.errors import Invalid, InvalidTransition, Refusal, VersionMismatch
 from ledger.instructions import Expect
 from ledger.journal import Stamp
 from ledger.models import Instruction
-from ledger.notes import clean_note, noted
-from ledger.spans import Value, start_span
-from ledger.sql import Row
+from ledger.secrets.notes import clean_note, noted
 from ledger.states import InstructionState
 from ledger.tokens import TrustedCaller
+from ledger.tracing import genai_attributes as genai
+from ledger.tracing.spans import Value, start_span
 from retries.escalations import choices, lifecycle, task_effects, typed_answers
 from retries.escalations.choices import Choice
 from retries.models import Escalation, EscalationQuerySet

@@ -5,10 +5,10 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from ledger.authorization.permissions import may
 from ledger.errors import Invalid
 from ledger.journal import Kind, Stamp
-from ledger.notes import clean_note
-from ledger.permissions import may
+from ledger.secrets.notes import clean_note
 from retries.escalations import choices, lifecycle
 from retries.escalations.choices import NOTE_LENGTH
 from retries.models import Escalation, EscalationQuerySet

@@ -6,7 +6,7 @@ from typing import Any
 
 from ledger.errors import Invalid
 from ledger.instructions import CONTROL
-from ledger.redaction import stripped
+from ledger.secrets.redaction import stripped
 from retries.escalations import response_schema
 from retries.states import TEXT_ANSWERS, Answer, Dependents
 

@@ -8,7 +8,8 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 
-from ledger import journal, sql
+from ledger import journal
+from ledger.database import sql
 from ledger.journal import Kind, Stamp, clock
 from ledger.models import Project
 from ledger.states import TaskState

@@ -3,7 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
-from ledger import sql
+from ledger.database import sql
 
 # Its version stays: the possible answers have not changed.
 SEE = """update retries_escalation set seen_at = %(now)s

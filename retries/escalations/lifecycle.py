@@ -10,10 +10,10 @@ from django.conf import settings
 from django.db.models import F, Q
 
 from ledger import journal
+from ledger.database.sql import Row
 from ledger.errors import NotFound, Refusal
 from ledger.journal import Kind, Stamp
 from ledger.models import Agent
-from ledger.sql import Row
 from retries.models import Escalation, EscalationQuerySet
 from retries.states import EscalationState, Reason
 

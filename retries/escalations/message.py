@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ledger.text import truncate
+from ledger.values.text import truncate
 
 CELL_LENGTH = 200
 DETAILS_LENGTH = 4000

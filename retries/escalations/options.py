@@ -7,11 +7,11 @@ from django.db.models import Count, Q
 
 from ledger.models import Instruction, Task
 from ledger.states import FINAL, TaskState
-from ledger.text import truncate
-from retries import dependents
+from ledger.values.text import truncate
 from retries.escalations.record import Record, load_record
 from retries.models import Escalation
 from retries.states import Answer, Dependents, Reason
+from retries.tasks import dependents
 
 MOST_NAMES, NAME_LENGTH = 3, 60  # of the tasks that depend on one, in the text of its skip
 INSTRUCTION_TITLES = {

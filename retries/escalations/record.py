@@ -9,7 +9,6 @@ from uuid import UUID
 from ledger.models import Attempt, Failure, Task
 from ledger.states import FINAL, Outcome
 from ledger.tasks.lineage import fetch_lineage
-from retries import dependents
 from retries.escalations.message import (
     NO_EVIDENCE,
     AttemptRow,
@@ -21,8 +20,9 @@ from retries.escalations.message import (
 )
 from retries.failures.fixes.reading import LearnedFix, find_learned_fixes, pick_learned
 from retries.models import Escalation
-from retries.renderings.labels import TaskName
 from retries.retry_context.history import MARKS, read_escalations
+from retries.tasks import dependents
+from retries.tasks.labels import TaskName
 
 MOST_ATTEMPTS = 100  # the newest ones that a message lists
 

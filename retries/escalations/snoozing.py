@@ -6,11 +6,12 @@ from uuid import UUID
 
 from django.db import transaction
 
-from ledger import journal, sql
+from ledger import journal
+from ledger.database import sql
 from ledger.errors import Invalid
 from ledger.journal import Kind, Stamp, clock
-from ledger.timestamps import format_timestamp
 from ledger.tokens import TrustedCaller
+from ledger.values.timestamps import format_timestamp
 from retries.escalations import lifecycle
 from retries.models import Escalation, EscalationQuerySet
 from retries.states import EscalationState

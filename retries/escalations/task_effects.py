@@ -6,18 +6,19 @@ from uuid import UUID
 from django.db.models import Subquery
 from psycopg.types.json import Jsonb
 
-from ledger import journal, needs, sql
+from ledger import journal, needs
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.errors import InvalidTransition
 from ledger.journal import Kind, Stamp
 from ledger.models import Attempt
 from ledger.moves import task_to
-from ledger.sql import Row
 from ledger.states import BlockedReason, Proof, TaskState
 from ledger.tasks import fetch_task
 from ledger.tokens import TrustedCaller
-from retries import dependents
 from retries.models import Escalation
 from retries.states import Answer, Reason
+from retries.tasks import dependents
 
 WAITS_FOR_ANSWER = f"""t.id = %(id)s
     and (t.state = '{TaskState.ESCALATED}' or t.blocked_reason = '{BlockedReason.REPORTED}')"""

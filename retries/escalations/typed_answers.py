@@ -4,9 +4,9 @@ from typing import Any
 
 from django.db import transaction
 
-from ledger import encryption
-from ledger.redaction import holds_secret
-from ledger.sealing import seal, unseal
+from ledger.secrets import encryption
+from ledger.secrets.redaction import holds_secret
+from ledger.secrets.sealing import seal, unseal
 from retries.escalations.choices import Choice
 from retries.models import Escalation
 

@@ -7,15 +7,15 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from ledger.admin_details import Link
-from ledger.admin_lists import ReadOnly
-from ledger.admin_records import OF_PATTERN
-from ledger.confirmation import confirm
+from ledger.admin_pages.confirmation import confirm
+from ledger.admin_pages.details import Link
+from ledger.admin_pages.lists import ReadOnly
+from ledger.admin_pages.records import OF_PATTERN
 from ledger.errors import NotFound
 from ledger.journal import stamp_of
 from ledger.models import Event, Failure
 from ledger.states import Who
-from retries import admin_effects
+from retries.admin_pages import effects as admin_effects
 from retries.failures import patterns
 from retries.failures.fixes import verdicts as fix_verdicts
 from retries.models import FailurePattern, FixVerdict

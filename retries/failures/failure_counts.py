@@ -4,7 +4,7 @@ The only writer of `FailureCount`, apart from the triggers that add a row for ea
 move the rows of a pattern that is merged.
 """
 
-from ledger import sql
+from ledger.database import sql
 
 # The patterns of so many new rows are added up in one transaction.
 BATCH_SIZE = 5_000

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from ledger import sql
+from ledger.database import sql
 from retries.models import FailurePattern
 
 MOST_MERGED = 50  # templates that are listed

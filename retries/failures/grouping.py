@@ -9,10 +9,11 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from ledger import journal, sql
+from ledger import journal
+from ledger.database import sql
 from ledger.journal import Kind, Stamp
 from ledger.models import Failure
-from ledger.notes import clean_note
+from ledger.secrets.notes import clean_note
 from ledger.states import Who
 from ledger.tokens import TrustedCaller
 from retries.failures import known_errors, pattern_merging

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from ledger import sql
+from ledger.database import sql
 from ledger.states import Outcome
 from retries.failures.fixes.reading import key_of, list_learnable
 from retries.failures.fixes.statements import (

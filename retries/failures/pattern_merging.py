@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from ledger import journal, sql
+from ledger import journal
+from ledger.database import sql
 from ledger.journal import Kind, Stamp
 from ledger.tokens import TrustedCaller
 from retries.failures.fingerprints import Identity

@@ -11,7 +11,7 @@ from ledger.errors import Invalid
 from ledger.journal import Stamp
 from ledger.models import DeadLetter
 from ledger.states import TaskState
-from retries import deadletters, task_actions
+from retries import deadletters
 from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.escalations.lifecycle import AlreadyResolved, EscalationExpired
@@ -19,6 +19,7 @@ from retries.failures import grouping
 from retries.failures.stuck_tasks import retryable_escalations, stuck_tasks
 from retries.models import Escalation
 from retries.states import Answer, PatternState
+from retries.tasks import actions as task_actions
 
 BATCH_SIZE = 500  # tasks that one `retry` covers
 

@@ -7,7 +7,7 @@ Tenfour told of a fix, and those that are kept of deleted tasks, stay with the o
 from django.db import transaction
 from psycopg.types.json import Jsonb
 
-from ledger import sql
+from ledger.database import sql
 from ledger.models import Failure
 from retries.failures.fixes.statements import select_answers
 from retries.failures.grouping import texts_of

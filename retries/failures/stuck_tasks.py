@@ -13,7 +13,7 @@ from uuid import UUID
 from django.db.models import BooleanField, F, Func, QuerySet
 from django.db.models.expressions import RawSQL
 
-from ledger import sql
+from ledger.database import sql
 from ledger.models import Task
 from ledger.states import TaskState
 from retries.models import Escalation, EscalationQuerySet

@@ -6,11 +6,12 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
-from ledger import journal, sql
+from ledger import journal
+from ledger.database import sql
 from ledger.errors import Invalid, InvalidTransition
 from ledger.journal import Kind, Stamp
 from ledger.models import Project
-from ledger.notes import clean_note
+from ledger.secrets.notes import clean_note
 from retries.insight.intervals import Difference, count_needed, newcombe_difference
 from retries.models import ContextExperiment
 from retries.models.experiment import DEFAULT_SHARE, LEAST_SHARE, MOST_SHARE

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from uuid import UUID
 
-from ledger import sql
-from ledger.sql import Row
+from ledger.database import sql
+from ledger.database.sql import Row
 from retries.insight.predictions import MOST_FAILURES, Features, Prediction, Rate, predict
 
 # A task's failures since a person last granted it attempts count.

@@ -1,15 +1,10 @@
 """The models of retries, one noun per file."""
 
-from retries.models.ack_target import AckTarget
 from retries.models.activity_count import ActivityCount, DurationCount
-from retries.models.attempt_diff import AttemptDiff
 from retries.models.escalation import Escalation, EscalationQuerySet
 from retries.models.experiment import ContextExperiment
-from retries.models.failure_count import FailureCount
-from retries.models.failure_pattern import FailurePattern, Grouped
-from retries.models.fix_verdict import FixVerdict
-from retries.models.insight_figure import InsightFigure
-from retries.models.metric_total import MetricTotal
+from retries.models.failure_pattern import FailureCount, FailurePattern, FixVerdict, Grouped
+from retries.models.figures import AckTarget, InsightFigure, MetricTotal, OutcomeRate
 from retries.models.notification_channel import (
     Channel,
     OngoingCondition,
@@ -19,10 +14,9 @@ from retries.models.notification_channel import (
 from retries.models.notification_delivery import Delivery, DeliveryTally, DeliveryTry
 from retries.models.notification_rule import NotificationRule, NotificationThread
 from retries.models.operation import Operation, OperationItem
-from retries.models.outcome_rate import OutcomeRate
 from retries.models.past_failure import PastFailures, PastFixTry
 from retries.models.retry_policy import RetryPolicy
-from retries.models.stored_context import StoredContext
+from retries.models.stored_context import AttemptDiff, StoredContext
 
 __all__ = [
     "AckTarget",

@@ -11,7 +11,7 @@ HALF_HOUR, DAY = 30, 1440
 class ActivityCount(models.Model):
     """An agent's attempts, tasks and instructions in one slot of time.
 
-    `at` is where the slot begins, in UTC. Only `retries.activity_counts` writes it.
+    `at` is where the slot begins, in UTC. Only `retries.journal_readers.counts` writes it.
     """
 
     pk = models.CompositePrimaryKey("minutes", "at", "agent_id")
@@ -40,7 +40,7 @@ class ActivityCount(models.Model):
 class DurationCount(models.Model):
     """A project's acknowledgments or answers of about one duration, in one slot of time.
 
-    `step` counts steps of five percent from one second. Only `retries.activity_counts` writes it.
+    `step` counts steps of five percent from one second. Only `retries.journal_readers.counts` writes it.
     """
 
     pk = models.CompositePrimaryKey("minutes", "at", "project_id", "measure", "step")

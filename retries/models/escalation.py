@@ -8,9 +8,9 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+from ledger.authorization.principal import Principal
 from ledger.models import Agent, Attempt, Instruction, Project, Task
 from ledger.models.fields import key
-from ledger.principal import Principal
 from retries.states import QUESTIONS, Answer, EscalationState, OnExpiry
 
 

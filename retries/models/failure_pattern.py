@@ -1,14 +1,14 @@
-"""The patterns that group failures."""
+"""Failure patterns, their failures per hour, and verdicts on their fixes."""
 
 from typing import Self
 
 from django.db import models
 from django.db.models import F, Q
 
+from ledger.authorization.principal import Principal
 from ledger.models import Agent, Failure, Project
-from ledger.models.fields import key
-from ledger.principal import Principal
-from retries.states import PatternState
+from ledger.models.fields import UUIDv7, key
+from retries.states import PatternState, Verdict
 
 
 class FailurePatternQuerySet(models.QuerySet["FailurePattern"]):
@@ -118,3 +118,62 @@ class Grouped(models.Model):
 
     def __str__(self) -> str:
         return f"{self.failure_id} in {self.pattern_id}"
+
+
+class FailureCount(models.Model):
+    """A number of a pattern's failures of one agent; the rows of both add up to all of them.
+
+    A trigger adds a row for each new failure, so that agents that fail at once don't wait for each
+    other's row, and another one moves the rows of a pattern that is merged.
+    `retries.failures.failure_counts` adds the rows up. Failures that were deleted still count.
+    """
+
+    pk = models.CompositePrimaryKey("pattern_id", "agent_id", "id")
+    # The failures have these keys with constraints. Two more checks would slow down each report.
+    pattern = models.ForeignKey(
+        FailurePattern,
+        models.CASCADE,
+        db_index=False,
+        db_constraint=False,
+        related_name="failure_counts",
+    )
+    agent = models.ForeignKey(Agent, models.PROTECT, db_index=False, db_constraint=False)
+    id = models.UUIDField(db_default=UUIDv7(), editable=False)
+    failures = models.IntegerField()
+    last_at = models.DateTimeField()
+    is_sum = models.BooleanField(db_default=False, help_text="whether the clock has added it up")
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["pattern"], name="failure_count_new", condition=Q(is_sum=False))
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.failures} of {self.pattern_id}"
+
+
+class FixVerdict(models.Model):
+    """A person's decision about a fix for failures of one signature; its counts are computed."""
+
+    id = key()
+    pattern = models.ForeignKey(FailurePattern, models.CASCADE, db_index=False)
+    signature = models.CharField(max_length=16, help_text="of the failures that the fix is for")
+    fix_key = models.CharField(max_length=16, help_text="hash of the fix without case and spacing")
+    verdict = models.CharField(max_length=8, choices=Verdict.choices)
+    fix = models.TextField()
+    note = models.TextField(db_default="")
+    at = models.DateTimeField()
+    by_name = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["signature", "fix_key", "pattern"], name="fix_verdict_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(verdict__in=Verdict.values), name="fix_verdict_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.verdict}: {self.fix[:80]}"

@@ -6,9 +6,9 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from ledger.authorization.principal import Principal
 from ledger.models import Project
 from ledger.models.fields import key
-from ledger.principal import Principal
 
 
 class ChannelKind(models.TextChoices):

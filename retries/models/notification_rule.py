@@ -5,9 +5,9 @@ from typing import Self
 from django.db import models
 from django.db.models import Q
 
+from ledger.authorization.principal import Principal
 from ledger.models import Agent, Plan, Project
 from ledger.models.fields import key
-from ledger.principal import Principal
 from retries.models.notification_channel import Channel
 
 

@@ -6,8 +6,8 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
+from ledger.authorization.principal import Principal
 from ledger.models.fields import key
-from ledger.principal import Principal
 
 
 class OperationState(models.TextChoices):

@@ -8,8 +8,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from ledger.admin_details import Link
-from ledger.admin_lists import ReadOnly
+from ledger.admin_pages.details import Link
+from ledger.admin_pages.lists import ReadOnly
 from ledger.models import Event
 from retries.models import Channel, Delivery, NotificationRule, QuietHours
 from retries.notifications.deliveries import redelivery

@@ -11,12 +11,13 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
-from ledger import encryption, sql
+from ledger.database import sql
 from ledger.errors import Invalid, NotFound, VersionMismatch
 from ledger.journal import Kind, Stamp
 from ledger.models import Project
-from ledger.redaction import redacted
-from ledger.text import truncate
+from ledger.secrets import encryption
+from ledger.secrets.redaction import redacted
+from ledger.values.text import truncate
 from retries.models import Channel, Delivery
 from retries.models.notification_channel import ChannelKind, ChannelState, DisabledBecause
 from retries.models.notification_delivery import DeliveryState

@@ -9,9 +9,10 @@ from datetime import datetime
 from django.db import transaction
 
 from ledger import journal
+from ledger.database.sql import Row
 from ledger.journal import Cursor
 from ledger.models import Project
-from ledger.sql import Row
+from retries.journal_readers.positions import ensure_cursor, lock_cursor, move_cursor
 from retries.models import Channel, Delivery, NotificationRule
 from retries.models.notification_channel import ChannelKind, DisabledBecause
 from retries.models.notification_delivery import DeliveryRole, DeliveryState
@@ -20,7 +21,6 @@ from retries.notifications.messages.subjects import Subjects, fetch_subjects, su
 from retries.notifications.messages.webhook_bodies import build_body, traceparent_of
 from retries.notifications.rules import conditions
 from retries.notifications.rules.batch import RuleBatch, rules_for
-from retries.stream_position import ensure_cursor, lock_cursor, move_cursor
 
 READER = "notifications"
 BATCH_SIZE = 100

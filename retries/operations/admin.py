@@ -7,14 +7,14 @@ from django.contrib import admin, messages
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
-from ledger.admin_details import Link
-from ledger.admin_filters import list_values
-from ledger.admin_lists import ReadOnly
-from ledger.confirmation import confirm, count, list_effects
+from ledger.admin_pages.confirmation import confirm, count, list_effects
+from ledger.admin_pages.details import Link
+from ledger.admin_pages.filters import list_values
+from ledger.admin_pages.lists import ReadOnly
+from ledger.authorization.permissions import may
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
 from ledger.models import Event
-from ledger.permissions import may
 from retries.models import Operation
 from retries.models.operation import UNDER_WAY, OperationState
 from retries.operations import ending

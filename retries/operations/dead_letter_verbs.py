@@ -4,7 +4,7 @@ from uuid import UUID
 
 from ledger.journal import Stamp
 from ledger.models import DeadLetter
-from ledger.notes import clean_note
+from ledger.secrets.notes import clean_note
 from retries import deadletters
 from retries.operations.bulk_verb import (
     BulkVerb,

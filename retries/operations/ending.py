@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from ledger import sql
+from ledger.database import sql
 from ledger.errors import InvalidTransition, NotFound
 from ledger.journal import Kind, Stamp
 from retries.models import Operation

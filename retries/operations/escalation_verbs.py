@@ -4,7 +4,7 @@ from uuid import UUID
 
 from ledger.errors import Invalid
 from ledger.journal import Stamp
-from ledger.notes import clean_note
+from ledger.secrets.notes import clean_note
 from retries.escalations import answering, choices
 from retries.escalations.choices import Choice
 from retries.models import Escalation

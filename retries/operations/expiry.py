@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from ledger import sql
-from ledger.ids import first_id
+from ledger.database import sql
+from ledger.values.ids import first_id
 from retries.models.operation import UNDER_WAY
 
 ITEMS_DELETED = 1000

@@ -16,12 +16,12 @@ from django.db.models import F, Q
 from django.utils import timezone
 from psycopg.errors import QueryCanceled
 
-from ledger import sql
+from ledger.authorization.permissions import may
+from ledger.database import sql
 from ledger.errors import Refusal
 from ledger.journal import Actor, Kind, Stamp
 from ledger.models import Project
-from ledger.permissions import may
-from ledger.sealing import unseal
+from ledger.secrets.sealing import unseal
 from retries.models import Operation, OperationItem
 from retries.models.operation import ItemState, OperationState
 from retries.operations.bulk_verb import BulkVerb, Left

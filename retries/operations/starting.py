@@ -8,11 +8,11 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import QuerySet
 
-from ledger import sql
+from ledger.database import sql
 from ledger.errors import Invalid, Refusal
 from ledger.journal import Kind, Stamp
-from ledger.notes import clean_note
-from ledger.sealing import seal
+from ledger.secrets.notes import clean_note
+from ledger.secrets.sealing import seal
 from retries.models import Operation
 from retries.operations.bulk_verb import BulkVerb, Options
 from retries.operations.recording import record_event

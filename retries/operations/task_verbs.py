@@ -13,7 +13,7 @@ from ledger.states import FINAL, TASK_MOVES, BlockedReason, TaskState, Who
 from ledger.tasks import Change
 from ledger.tasks.lineage import fetch_task
 from ledger.tasks.spec import PRIORITIES
-from retries import deadletters, task_actions
+from retries import deadletters
 from retries.escalations import answering, choices
 from retries.escalations.choices import Choice
 from retries.failures.stuck_tasks import retryable_escalations
@@ -29,6 +29,7 @@ from retries.operations.bulk_verb import (
     note_of,
 )
 from retries.states import Answer
+from retries.tasks import actions as task_actions
 
 SKIPPABLE = [
     state for state, to in TASK_MOVES.items() if Who.PERSON in to.get(TaskState.SKIPPED, ())

@@ -4,15 +4,16 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
-from ledger import sql
+from ledger.database import sql
 from ledger.journal import Kind, Stamp
 from ledger.models import Event, Plan, PlanState, Task
-from ledger.notes import noted
 from ledger.plans.editing import lock_plans, record_event, update_columns
+from ledger.secrets.notes import noted
 from ledger.states import FINAL
-from retries import checkpoints, task_actions
 from retries.models import Escalation
 from retries.states import Answer
+from retries.tasks import actions as task_actions
+from retries.tasks import checkpoints
 
 
 @sql.atomic

@@ -3,7 +3,8 @@
 from datetime import datetime
 from typing import Any
 
-from ledger import journal, sql
+from ledger import journal
+from ledger.database import sql
 from ledger.journal import Kind, clock
 from ledger.models import PlanState, Project
 from ledger.moves import FINAL_STATES

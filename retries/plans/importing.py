@@ -2,14 +2,15 @@
 
 from dataclasses import replace
 
-from ledger import sql
+from ledger.database import sql
 from ledger.journal import Stamp
 from ledger.models import Project
 from ledger.planfile import PlanFile
 from ledger.plans import editing, import_writer
 from ledger.plans.import_diff import DEFAULT_OPTIONS, ImportOptions, ImportResult
-from retries import checkpoints, task_actions
 from retries.plans import ticks
+from retries.tasks import actions as task_actions
+from retries.tasks import checkpoints
 
 TICKED = "The plan's file marks it as done."
 

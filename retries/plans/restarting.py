@@ -4,17 +4,18 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from ledger import sql
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.errors import InvalidTransition, NotFound
 from ledger.journal import Kind, Stamp
 from ledger.models import DeadLetter, MissingNeed, Need, Plan, PlanState, Task
 from ledger.plans.editing import lock_plans, record_event, update_columns
-from ledger.sql import Row
 from ledger.states import FINAL, TaskState
 from ledger.tasks import enqueue_many
 from ledger.tasks.replacing import take_places
 from ledger.tasks.spec import spec_of_task
-from retries import checkpoints, deadletters
+from retries import deadletters
+from retries.tasks import checkpoints
 
 
 @sql.atomic

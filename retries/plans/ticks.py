@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from ledger.database.sql import Row
 from ledger.models import Task
 from ledger.planfile import FileLine
 from ledger.planfile.model import Became
 from ledger.planfile.outline.lines import read_item
 from ledger.plans.similarity import normalize
-from ledger.redaction import redacted
-from ledger.sql import Row
+from ledger.secrets.redaction import redacted
 from ledger.states import Proof, TaskState
 
 

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from ledger import journal, sql
+from ledger import journal
+from ledger.database import sql
 from ledger.errors import Invalid, VersionMismatch
 from ledger.journal import Kind, Stamp
 from ledger.models import Project
-from ledger.notes import clean_message
+from ledger.secrets.notes import clean_message
 from ledger.states import EvidenceLevel
 from retries.models import RetryPolicy
 from retries.states import PolicyScope

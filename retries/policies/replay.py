@@ -14,8 +14,8 @@ from itertools import groupby
 from typing import Any
 from uuid import UUID
 
-from ledger import sql
-from ledger.sql import Row
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.states import Outcome, TaskState
 from retries.attempts.evidence import find_evidence
 from retries.decisions import NEEDS, SAME_FAILURE_AGAIN, Case, Evidence, Policy

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from ledger.text import truncate
+from ledger.values.text import truncate
 from retries.failures.outputs.salience import find_headline
-from retries.renderings.labels import format_timestamp, quote
+from retries.tasks.labels import format_timestamp, quote
 
 WINDOW = timedelta(days=30)
 SUMMARY_LENGTH = 500

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from ledger.states import Proof, TaskState
-from retries.renderings.labels import one_line
+from retries.tasks.labels import one_line
 
 RESULTS = {
     TaskState.QUEUED: "pending",

@@ -4,7 +4,6 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from retries.renderings.labels import format_timestamp
 from retries.renderings.log_entries import (
     AnswerEntry,
     AttemptEntry,
@@ -13,6 +12,7 @@ from retries.renderings.log_entries import (
     LogEntry,
     ResolutionEntry,
 )
+from retries.tasks.labels import format_timestamp
 
 WINDOW = timedelta(days=30)
 

@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 
-from retries.renderings.labels import format_timestamp, one_line
 from retries.renderings.log_entries import (
     AnswerEntry,
     AttemptEntry,
@@ -11,6 +10,7 @@ from retries.renderings.log_entries import (
     LogEntry,
     ResolutionEntry,
 )
+from retries.tasks.labels import format_timestamp, one_line
 
 WINDOW = timedelta(days=7)
 ERROR_LENGTH = 200

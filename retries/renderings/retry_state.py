@@ -8,7 +8,7 @@ from textwrap import indent
 from typing import Any
 
 from ledger.states import BlockedReason, TaskState
-from retries.renderings.labels import format_timestamp, one_line
+from retries.tasks.labels import format_timestamp, one_line
 
 SUMMARY_LENGTH = 500
 # the statuses in the document; in every other state the task waits for an attempt

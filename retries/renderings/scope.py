@@ -8,7 +8,7 @@ from uuid import UUID
 
 from ledger.models import Plan, Task
 from ledger.models.task import TaskQuerySet
-from retries.renderings.labels import TaskName
+from retries.tasks.labels import TaskName
 
 CHUNK_SIZE = 500
 NAME_FIELDS = ("id", "ref", "title", "type")

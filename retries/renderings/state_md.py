@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from retries.renderings.labels import format_timestamp, quote
+from retries.tasks.labels import format_timestamp, quote
 
 EXHAUSTED = "max_retries_exceeded"
 # the reason if the escalation expired and its `on_expiry` skipped the task

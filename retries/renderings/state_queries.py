@@ -13,7 +13,6 @@ from ledger.states import FINAL, Outcome, TaskState, proof_of
 from ledger.tasks.lineage import fetch_lineages
 from retries.models import Escalation
 from retries.renderings.failure_records import FailedAttempt
-from retries.renderings.labels import one_line
 from retries.renderings.plan_summary import Summary, TaskSummary
 from retries.renderings.retry_state import ActiveTask, AttemptFailure, GlobalStats, status_of
 from retries.renderings.scope import (
@@ -25,6 +24,7 @@ from retries.renderings.scope import (
 )
 from retries.renderings.state_md import NO_ANSWER, SkippedTask
 from retries.states import Answer, EscalationState, OnExpiry
+from retries.tasks.labels import one_line
 
 MOST_PATTERNS = 10
 FAILURE_FIELDS = (

@@ -6,7 +6,7 @@ An answer in words stays as long as its task, because what was learned from it c
 from collections.abc import Sequence
 from uuid import UUID
 
-from ledger import sql
+from ledger.database import sql
 from ledger.moves import FINAL_STATES
 from retries.retention.instruction_rows import is_over
 from retries.retention.row_kind import RowKind, select_records

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from datetime import datetime
 from uuid import UUID
 
-from ledger import journal_months, sql
-from ledger.ids import FIRST_ID
-from ledger.journal_months import Busy, JournalPartition
+from ledger.database import sql
+from ledger.journal_storage import months as journal_months
+from ledger.journal_storage.months import Busy, JournalPartition
 from ledger.models import ClockRun
+from ledger.values.ids import FIRST_ID
 from retries.retention.archives import JOURNAL, ArchiveBusy, Record
 from retries.retention.pace import Pace
 from retries.retention.row_kind import build_records, select_records

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from ledger import sql
+from ledger.database import sql
 from retries.retention import task_rows
 from retries.retention.row_kind import Held, RowKind, hold, select_records
 

@@ -9,8 +9,9 @@ from uuid import UUID
 
 from django.db import transaction
 
-from ledger import journal_deletion, sql
+from ledger.database import sql
 from ledger.journal import Stamp
+from ledger.journal_storage import deletion as journal_deletion
 from ledger.models import Project
 from ledger.models.project import DEFAULT
 from retries.models.operation import UNDER_WAY

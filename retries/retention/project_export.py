@@ -8,8 +8,8 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
-from ledger import sql
 from ledger.api.responses import encode_value
+from ledger.database import sql
 from ledger.models import Project
 from retries.retention.project_tables import DERIVED, SECRETS, TABLES
 

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from django.db import transaction
 
-from ledger import sql
-from ledger.ids import first_id
+from ledger.database import sql
+from ledger.values.ids import first_id
 from retries.retention.archives import Record
 
 FIRST_ID = UUID(int=0)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from ledger import sql
+from ledger.database import sql
 from ledger.sessions.statements import DELETE_MESSAGES, DELETE_SESSIONS
 from retries.retention.archives import Record
 from retries.retention.row_kind import (

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ledger.redaction import stripped
-from ledger.text import truncate
+from ledger.secrets.redaction import stripped
+from ledger.values.text import truncate
 from retries.retry_context.comparison import TITLES, compare_failures, list_changes
 from retries.retry_context.elements import clean_text, dump_json, element, escaped, one_line
 from retries.retry_context.failure_elements import (

@@ -4,8 +4,8 @@ import json
 import re
 from typing import Any
 
-from ledger.redaction import stripped
-from ledger.text import truncate
+from ledger.secrets.redaction import stripped
+from ledger.values.text import truncate
 
 # characters that XML cannot contain
 NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")

@@ -7,7 +7,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from ledger.text import describe_exit
+from ledger.values.text import describe_exit
 from retries.failures import known_errors
 from retries.failures.error_sets import ErrorSet, read_errors
 from retries.failures.outputs.excerpts import shorten

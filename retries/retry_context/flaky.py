@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
-from ledger import sql
+from ledger.database import sql
 from retries.retry_context.elements import one_line
 
 COMMAND_LENGTH = 200

@@ -7,12 +7,12 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Q
 
-from ledger import sql
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.journal import Kind
 from ledger.models import Attempt, Event, Failure
 from ledger.moves import CHECKPOINT
-from ledger.sealing import unseal
-from ledger.sql import Row
+from ledger.secrets.sealing import unseal
 from ledger.states import Outcome
 from ledger.tasks.lineage import fetch_lineages
 from retries.failures.fixes import reading as fixes

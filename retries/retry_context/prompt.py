@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ledger.redaction import titled
+from ledger.secrets.redaction import titled
 from retries.retry_context.elements import escaped
 
 # the keys of a payload that have their own elements

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from psycopg.types.json import Jsonb
 
-from ledger import sql
-from ledger.sql import Row
+from ledger.database import sql
+from ledger.database.sql import Row
 from retries.retry_context.block import BUDGET, RENDERER_VERSION, History, find_variant
 
 OPENING_TAG = re.compile(r"<([a-z_]+)")

@@ -8,9 +8,9 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import ConfigDict, Field, StrictBool, StrictInt
 
+from ledger.database.sql import Row
 from ledger.schemas.shared import AT, ID, In
 from ledger.schemas.tasks import TASK, TaskOut, task_out
-from ledger.sql import Row
 from ledger.states import Who
 from ledger.tasks.spec import LEASE_S
 from retries.claims import MAX_TASKS, WORKER_LENGTH, ClaimResult

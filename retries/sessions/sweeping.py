@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from ledger import sql
+from ledger.database import sql
 from ledger.models import Project
 from ledger.sessions import batches
 from retries.sessions import buffering

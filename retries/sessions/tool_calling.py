@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from ledger import sql
+from ledger.database import sql
 from ledger.errors import Invalid
 from ledger.journal import Stamp
 from ledger.models import Message

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from ledger.redaction import redacted, stripped
+from ledger.secrets.redaction import redacted, stripped
 from ledger.sessions.tool_calls import ToolCall
-from ledger.text import truncate
+from ledger.values.text import truncate
 
 LOCAL = {"localhost", "127.0.0.1", "::1"}
 REASON_LENGTH = 300

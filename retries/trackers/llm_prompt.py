@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator
 
 from ledger.sessions.message_parts import Call, Media, Part, Result, Text, Thinking
-from ledger.text import truncate
+from ledger.values.text import truncate
 from retries.trackers.tracker import Batch, BatchMessage, KnownTask
 
 SYSTEM = """\

@@ -14,7 +14,7 @@ from typing import Any
 from ledger.sessions.message_parts import Call, Result
 from ledger.sessions.tool_calls import ToolCall
 from ledger.sessions.tools import MOST_CALLS
-from ledger.text import truncate
+from ledger.values.text import truncate
 from retries.trackers.tracker import Batch, BatchMessage, KnownTask, ToolBox
 
 PENDING, RUNNING, SUCCESS, FAILED, DROPPED = "pending", "running", "success", "failed", "dropped"

@@ -26,7 +26,7 @@ from playwright.sync_api import (
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from ledger import optional_cache
+from ledger.database import optional_cache
 from ledger.models import Agent, ClockRun
 from tests import waiting
 from tests.chromium import MISSING, chromium

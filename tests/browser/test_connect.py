@@ -10,8 +10,8 @@ from playwright.sync_api import Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from ledger import optional_cache
-from ledger.auth_failures import KEY
+from ledger.access.auth_failures import KEY
+from ledger.database import optional_cache
 from ledger.models import Token
 from tests.browser.conftest import Visitor, assert_whole, assert_whole_as_it_is, wait_until
 from tests.factories import make_project

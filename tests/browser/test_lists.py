@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from ledger.journal import Stamp, person
 from ledger.models import Agent, SavedView
-from retries import task_actions
+from retries.tasks import actions as task_actions
 from tests.browser.conftest import Visitor, axe_findings, overflow, set_width
 from tests.dashboard.notifications.deliveries import make_channel, make_delivery
 from tests.dashboard.worked import enqueued

@@ -9,9 +9,9 @@ from playwright.sync_api import expect
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Task
 from ledger.states import TaskState
-from retries import task_actions
 from retries.models import Escalation, Operation
 from retries.operations.running import run_batch, take
+from retries.tasks import actions as task_actions
 from tests.browser.conftest import (
     UNDO_TIME,
     Visitor,

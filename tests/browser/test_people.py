@@ -13,8 +13,8 @@ from oidc_provider_mock import run_server_in_thread
 from playwright.sync_api import Page, ViewportSize, expect
 from pytest_django import Settings
 
+from ledger.authorization.roles import Role
 from ledger.models import Agent, Invitation, Membership, Preference, Token
-from ledger.roles import Role
 from tests.browser.conftest import PASSWORD as MARAS
 from tests.browser.conftest import Visitor, assert_whole, assert_whole_as_it_is
 from tests.factories import make_token

@@ -12,7 +12,7 @@ from ledger.models import Agent, Instruction, StandingInstruction
 from ledger.signal_matching import report_signal
 from ledger.standing_instructions.editing import On, pause_rules
 from ledger.tokens import TrustedCaller
-from retries.holds import hold_stop
+from retries.tasks.holds import hold_stop
 from tests.browser.conftest import Visitor, assert_whole
 from tests.factories import as_name, make_agent, pull, tick
 from tests.ledger.standing_instructions.rules import make_rule

@@ -11,8 +11,8 @@ from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Task
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
-from retries import task_actions as people
 from retries.attempts import heartbeats
+from retries.tasks import actions as people
 from tests.browser.conftest import Visitor, assert_whole, axe_findings, poll, shoot
 from tests.browser.page_clock import Polls, stop_clock
 from tests.dashboard.worked import MARA, buried, claimed, enqueued, failed, make_plan, make_task

@@ -8,8 +8,8 @@ from playwright.sync_api import Page, expect
 from pytest_django import Settings
 
 from dashboard.sign_in.throttle import count_stranger
+from ledger.authorization.roles import Role
 from ledger.models import Agent, Membership, SignIn
-from ledger.roles import Role
 from tests import services
 from tests.browser.conftest import PASSWORD, Visitor, assert_whole, assert_whole_as_it_is, shoot
 

@@ -11,7 +11,7 @@ from tenfour.commands.completion import Node, read_tree
 from tenfour.commands.display import UNSAFE, width_of
 from tenfour.nouns.noun import HOLDERS
 
-from ledger.scopes import PRESETS, SCOPES, TOKENS_WRITE
+from ledger.access.scopes import PRESETS, SCOPES, TOKENS_WRITE
 from tests.client.command import run_on_terminal
 from tests.client.conftest import Run
 from tests.client.worlds import World, make_world, rows

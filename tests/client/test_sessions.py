@@ -7,8 +7,8 @@ import pytest
 from tenfour.sessions import transcripts
 from tenfour.sessions.transcripts import Part, mask_lines, read_parts
 
-from ledger import secret_forms
 from ledger.models import Message, Session
+from ledger.secrets import forms as secret_forms
 from tests.client.conftest import Run
 from tests.ledger.sessions.transcript_files import as_lines, claude_line, recorded
 from tests.serving import Tenfour

@@ -10,8 +10,8 @@ from django.utils import timezone
 from tenfour import cli
 from tenfour.commands.completion import read_tree
 
+from ledger.access.scopes import PRESETS, TOKENS_WRITE
 from ledger.journal import SYSTEM, Stamp
-from ledger.scopes import PRESETS, TOKENS_WRITE
 from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.models import Escalation

@@ -21,7 +21,7 @@ from django.test import Client, override_settings  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
 from config.postgres.data_version import record_digests  # noqa: E402
-from ledger.audit import audit  # noqa: E402
+from ledger.access.audit import audit  # noqa: E402
 from ledger.states import InstructionState, TaskState  # noqa: E402
 from tests.dashboard.worked import make_plan, make_task  # noqa: E402
 from tests.factories import make_agent, make_instruction, make_project, make_token  # noqa: E402

@@ -11,7 +11,7 @@ from django.test import Client
 from jsonschema import Draft202012Validator
 
 from config.api_document.problems import problem_kinds
-from ledger.scopes import SCOPES
+from ledger.access.scopes import SCOPES
 from retries.states import Reason
 from tests.ledger.api.openapi import openapi_schema
 

@@ -14,10 +14,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from config.celery import CLOCK
 from config.monitoring import health
-from ledger import journal_months
+from ledger.journal_storage import months as journal_months
 from ledger.models import Agent, ClockRun
 from ledger.states import InstructionState
-from retries import metric_totals, sweeps
+from retries import sweeps
+from retries.journal_readers import metric_totals
 from retries.retention import instruction_rows
 from tests.factories import (
     NOW,

@@ -11,7 +11,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from config.monitoring.metrics import TOP_AGENTS
-from ledger import process_counters
+from ledger.database import process_counters
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Breaker, Task
 from retries import breaker_actions, sweeps

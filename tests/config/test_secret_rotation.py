@@ -15,10 +15,10 @@ from django.utils import timezone
 from pytest_django import Settings
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from ledger import encryption
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import SignIn, Token
 from ledger.people.browsers import end_browsers, signed_in
+from ledger.secrets import encryption
 from retries.models import Channel
 from retries.notifications import channels, signatures
 from retries.notifications.channels import ChannelSpec, Created

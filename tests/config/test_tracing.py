@@ -14,8 +14,8 @@ from django.test import Client
 
 from config import tracing
 from config.local.listeners import open_listener
-from ledger import spans
 from ledger.models import Agent, Attempt
+from ledger.tracing import spans
 from tests.config.mcp.calls import Mcp
 from tests.config.otlp_receiver import ReceivedSpan, Receiver, receive_spans
 from tests.config.web_processes import Served, ending

@@ -16,7 +16,7 @@ from pytest_django import Settings
 
 from dashboard.frame import live_updates, rendering
 from dashboard.lists import compiled_queries
-from ledger import optional_cache
+from ledger.database import optional_cache
 
 LATEST = timedelta(milliseconds=500)
 PART = {"HX-Request": "true", "HX-Request-Type": "partial"}

@@ -11,8 +11,8 @@ from django.urls import reverse
 
 from dashboard.frame.access import REQUIRED, describe_permission
 from dashboard.urls import urlpatterns
+from ledger.authorization.permissions import ENTER
 from ledger.models import Agent, Event
-from ledger.permissions import ENTER
 from retries.models import Escalation
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import html

@@ -17,8 +17,8 @@ from django.db import transaction
 from django.test import Client
 
 from dashboard.urls import urlpatterns
+from ledger.authorization.roles import Role
 from ledger.models import Agent, Membership, Project, SavedView, Token
-from ledger.roles import Role
 from retries.models import NotificationRule
 from tests.access_world import World, make_world
 from tests.dashboard.conftest import PART

@@ -8,9 +8,9 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.test import Client
 
+from ledger.authorization.roles import Role
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Breaker, Membership, Task
-from ledger.roles import Role
 from ledger.states import TaskState
 from retries.models import Channel
 from retries.plans import aborting, restarting

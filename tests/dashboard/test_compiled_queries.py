@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from dashboard.lists.compiled_queries import SHAPES, compiled
-from ledger import sql
+from ledger.database import sql
 from ledger.models import Agent, Instruction, Project
 from tests.factories import make_agent, make_project, send
 

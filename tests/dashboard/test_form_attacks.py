@@ -8,10 +8,10 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from dashboard.lists.export import guard
+from ledger.authorization.roles import Role
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Invitation, Membership, Project, Token
 from ledger.people.invitations import invite
-from ledger.roles import Role
 from tests.factories import make_project
 
 SITE = "http://testserver/"

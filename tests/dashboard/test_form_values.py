@@ -8,8 +8,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from dashboard.form_values import EARLIEST, read_past_time
+from ledger.authorization.roles import Role
 from ledger.models import Agent, Invitation, Membership, Preference
-from ledger.roles import Role
 from retries.models import Operation
 from tests.access_world import World, make_world
 from tests.dashboard.seen import said

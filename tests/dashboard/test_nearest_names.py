@@ -11,9 +11,9 @@ from django.http import HttpResponse
 from django.test import Client
 
 from dashboard.lists import known_names
+from ledger.authorization.roles import Role
 from ledger.journal import Actor, Stamp
 from ledger.models import Agent, DeadLetter, Membership
-from ledger.roles import Role
 from retries.escalations import assignment
 from retries.models import Escalation, FailurePattern
 from tests.dashboard.escalations.test_inbox import escalated

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from dashboard.frame.project_access import ids_in
 from dashboard.lists.query_box import as_id
+from ledger.authorization.roles import Role
 from ledger.models import Agent, Membership, Project
-from ledger.roles import Role
 from tests.access_world import MARK, World, list_changes, make_world, read_rows
 from tests.factories import make_agent, make_project
 from tests.source_tree import calls

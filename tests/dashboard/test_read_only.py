@@ -7,8 +7,8 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from dashboard.frame.access import REQUIRED
+from ledger.authorization.permissions import ENTER
 from ledger.models import Agent, Plan, Task
-from ledger.permissions import ENTER
 from ledger.states import TaskState
 from retries.models import Escalation, FailurePattern
 from tests.dashboard.notifications.deliveries import (

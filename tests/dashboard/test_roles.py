@@ -18,10 +18,10 @@ from django.urls import reverse
 
 from dashboard.frame.access import REQUIRED
 from dashboard.urls import urlpatterns
-from ledger import optional_cache
+from ledger.authorization.permissions import ENTER, may, projects_where
+from ledger.authorization.roles import Role
+from ledger.database import optional_cache
 from ledger.models import Agent, Membership, Project
-from ledger.permissions import ENTER, may, projects_where
-from ledger.roles import Role
 from tests.access_world import MARK, World, list_changes, make_world, read_rows
 from tests.dashboard.conftest import PART
 from tests.factories import make_agent, make_project

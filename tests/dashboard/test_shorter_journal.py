@@ -8,7 +8,7 @@ import pytest
 from django.contrib import admin
 from django.test import Client
 
-from ledger import journal_deletion
+from ledger.journal_storage import deletion as journal_deletion
 from ledger.models import Agent, Event
 from tests.access_world import World, make_world
 from tests.dashboard.test_roles import NEEDS, call, list_forms, path_of, sign_in

@@ -14,9 +14,9 @@ from ledger.states import TaskState
 from ledger.tasks import Spec, enqueue_many
 from ledger.tokens import TrustedCaller
 from retries import claims, in_process
-from retries import task_actions as people
 from retries.attempts import finishing
 from retries.attempts.report_fields import Report
+from retries.tasks import actions as people
 from tests.factories import make_agent
 
 SECOND = timedelta(seconds=1)

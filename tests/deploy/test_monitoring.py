@@ -12,7 +12,7 @@ import yaml
 from django.test import Client
 
 from ledger.models import Agent
-from retries import metric_totals
+from retries.journal_readers import metric_totals
 from tests.config.test_metrics import METRICS
 from tests.factories import NOW, make_instruction
 from tests.programs import require_program

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ledger.models import Agent, Instruction, StandingInstruction
-from retries.rule_clock import send_due
+from ledger.standing_instructions.clock import send_due
 from tests.conftest import Api
 from tests.docs.pages import ROOT
 

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 from tenfour import Client
 
-from ledger.audit import audit
+from ledger.access.audit import audit
 from ledger.models import Attempt, DeadLetter, Task
 from ledger.states import FINAL
 from retries.attempts import leases

@@ -12,7 +12,8 @@ import pytest
 from django.db import connection, transaction
 
 from dashboard.sessions import detail_queries
-from ledger import journal, sql
+from ledger import journal
+from ledger.database import sql
 from tests.source_tree import trees
 
 STARTS = ("select", "with", "insert", "update", "delete")

@@ -5,9 +5,9 @@ from django.contrib import admin
 from django.contrib.auth.models import User
 from django.test import Client
 
-from ledger.admin_lists import ReadOnly
+from ledger.admin_pages.lists import ReadOnly
+from ledger.authorization.roles import Role
 from ledger.models import Agent, Membership, Project
-from ledger.roles import Role
 from tests.factories import make_agent, make_project
 
 

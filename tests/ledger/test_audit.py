@@ -6,7 +6,8 @@ from uuid import UUID, uuid4
 import pytest
 from django.core.management import call_command
 
-from ledger import audit, instructions, journal
+from ledger import instructions, journal
+from ledger.access import audit
 from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import (
     Agent,
@@ -23,7 +24,7 @@ from ledger.signal_matching import report_signal
 from ledger.tokens import TrustedCaller
 from retries import breaker_actions, in_process
 from retries.attempts import leases
-from retries.holds import hold_stop
+from retries.tasks.holds import hold_stop
 from tests.factories import MINUTE, NOW, make_agent, make_instruction, make_project
 from tests.ledger.plans.test_import_writer import imported
 from tests.ledger.standing_instructions.rules import make_rule

@@ -8,7 +8,7 @@ from django.conf import settings as django_settings
 from django.db import transaction
 from pytest_django import Settings
 
-from ledger.daily_limits import count_tasks
+from ledger.access.daily_limits import count_tasks
 from ledger.errors import RateLimited
 from ledger.models import Agent, DailyTaskCount, Task, Token
 from tests.conftest import Api

@@ -9,14 +9,16 @@ from uuid import UUID
 import pytest
 from django.db import OperationalError, transaction
 
-from ledger import needs, sql
-from ledger.audit import audit
+from ledger import needs
+from ledger.access.audit import audit
+from ledger.database import sql
 from ledger.models import Agent, Plan
 from ledger.states import TaskState
-from retries import deadletters, task_actions
+from retries import deadletters
 from retries.attempts import finishing
 from retries.escalations import answering
 from retries.plans import aborting, importing, restarting
+from retries.tasks import actions as task_actions
 from tests.elsewhere import blocked
 from tests.ledger.plans.test_import_writer import imported, states, task
 from tests.retries.moves import make_task

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import connection
 
-from ledger.ids import first_id
+from ledger.values.ids import first_id
 
 pytestmark = pytest.mark.django_db
 

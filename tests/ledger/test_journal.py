@@ -9,7 +9,7 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 
 from ledger import journal
-from ledger.journal_months import list_partitions
+from ledger.journal_storage.months import list_partitions
 from ledger.models import Agent, Event
 from ledger.states import InstructionState
 from tests.factories import MINUTE, NOW, make_agent, make_instruction, send

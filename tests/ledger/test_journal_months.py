@@ -11,11 +11,13 @@ import pytest
 from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.utils import timezone
 
-from ledger import audit, journal, journal_months
-from ledger.ids import first_id, timestamp_of
+from ledger import journal
+from ledger.access import audit
 from ledger.journal import Cursor
-from ledger.journal_months import Busy, list_partitions, month_of, next_month
+from ledger.journal_storage import months as journal_months
+from ledger.journal_storage.months import Busy, list_partitions, month_of, next_month
 from ledger.models import Agent, Event, Task
+from ledger.values.ids import first_id, timestamp_of
 from tests.elsewhere import at_once
 from tests.factories import make_agent, send
 from tests.journal_partitions import (

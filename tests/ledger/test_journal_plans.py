@@ -13,12 +13,14 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from dashboard.overview import breaker_marks
-from ledger import journal, sql
-from ledger.ids import first_id
-from ledger.journal_months import list_partitions, month_of
+from ledger import journal
+from ledger.database import sql
+from ledger.journal_storage.months import list_partitions, month_of
 from ledger.models import Event
-from retries import metric_totals, new_words, stream_position
+from ledger.values.ids import first_id
 from retries.insight.figures import idle_agents as idle_figures
+from retries.journal_readers import metric_totals, new_words
+from retries.journal_readers import positions as stream_position
 from tests.factories import make_agent
 from tests.journal_partitions import lay_out
 

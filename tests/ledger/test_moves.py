@@ -6,7 +6,8 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from ledger import moves, sql
+from ledger import moves
+from ledger.database import sql
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Task
 from ledger.states import (

@@ -2,7 +2,8 @@
 
 import pytest
 
-from ledger import sql, tasks
+from ledger import tasks
+from ledger.database import sql
 from ledger.models import Agent, DeadLetter, Need, Task
 from ledger.moves import need_is_met
 from ledger.needs import unmet_needs

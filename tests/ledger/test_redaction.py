@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
-from ledger import redaction, tokens
+from ledger import tokens
 from ledger.models.token import TokenKind
-from ledger.redaction import (
+from ledger.secrets import redaction
+from ledger.secrets.forms import LONGEST_SECRET
+from ledger.secrets.names import NAME_NEEDS
+from ledger.secrets.patterns import NEEDS
+from ledger.secrets.redaction import (
     DEEPEST,
     LONGEST,
     clean,
@@ -17,9 +21,6 @@ from ledger.redaction import (
     stripped,
     titled,
 )
-from ledger.secret_forms import LONGEST_SECRET
-from ledger.secret_names import NAME_NEEDS
-from ledger.secret_patterns import NEEDS
 from tests.ledger.test_secret_patterns import SECRET_NAMES
 
 # Put together here, so that nothing in this file looks like a secret.

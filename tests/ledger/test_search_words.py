@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from ledger import search_words
 from ledger.models import Agent, Task
-from ledger.models.search_words import InstructionWords, TaskWords
-from retries import new_words
+from ledger.models.bookkeeping import InstructionWords, TaskWords
+from retries.journal_readers import new_words
 from tests.dashboard.worked import enqueued, make_task
 from tests.factories import send
 

@@ -4,9 +4,9 @@ import base64
 
 import pytest
 
-from ledger.redaction import redact, redacted
-from ledger.secret_names import is_secret_name
-from ledger.secret_patterns import FORMS
+from ledger.secrets.names import is_secret_name
+from ledger.secrets.patterns import FORMS
+from ledger.secrets.redaction import redact, redacted
 from tests.ledger import gitleaks_rules
 from tests.ledger.gitleaks_rules import ALNUM, HEX, join
 

@@ -9,10 +9,10 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from ledger import instructions, signal_matching
-from ledger.ids import LAST_ID
 from ledger.journal import SYSTEM
 from ledger.models import Agent
 from ledger.tokens import Bearer, TrustedCaller
+from ledger.values.ids import LAST_ID
 from retries import reminders
 from tests.factories import NOW, send
 from tests.statement_plans import Cursor, planned_anew, prepared, read_whole

@@ -12,8 +12,10 @@ import pytest
 from ledger import instructions, journal, signal_matching
 from ledger.tasks import enqueuing
 from ledger.tokens import Bearer
-from retries import claim_statements, reminders, stream_position
+from retries import reminders
 from retries.attempts import fast_path, heartbeats
+from retries.claiming import statements as claim_statements
+from retries.journal_readers import positions as stream_position
 
 FOLDER = Path(__file__).with_name("statements")
 STATEMENTS = {

@@ -19,9 +19,9 @@ from django.db import DatabaseError, OperationalError, connection, transaction
 from django.db.models import CharField, Func, Value
 
 from bench.cluster import run_pgbouncer
-from ledger import sql
+from ledger.database import sql
+from ledger.database.time_limit import without_time_limit
 from ledger.models import Project
-from ledger.time_limit import without_time_limit
 from tests.factories import make_agent, make_project
 from tests.programs import require_program
 from tests.retries.moves import make_task

@@ -22,14 +22,15 @@ from hypothesis.stateful import (
     rule,
 )
 
-from ledger import audit, instructions
+from ledger import instructions
+from ledger.access import audit
 from ledger.errors import Invalid, InvalidTransition, VersionMismatch
 from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import DeadLetter, Event, Instruction, Task
 from ledger.states import FailureType, InstructionState, TaskState
 from ledger.tasks.spec import Backoff
 from ledger.tokens import TrustedCaller
-from retries import breaker_actions, task_actions
+from retries import breaker_actions
 from retries.attempts import finishing, questions
 from retries.attempts.report_fields import Report
 from retries.escalations import answering, assignment, expiry, snoozing
@@ -38,6 +39,7 @@ from retries.escalations.choices import Choice
 from retries.escalations.lifecycle import AlreadyResolved, EscalationExpired, Question
 from retries.models import Escalation
 from retries.states import Answer, EscalationState, Reason
+from retries.tasks import actions as task_actions
 from tests.factories import NOW, make_agent, pull, send, tick
 from tests.models.examples import run_machine
 from tests.retries.moves import attempt_of, claim, make_task

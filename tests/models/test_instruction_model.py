@@ -15,7 +15,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from ledger import audit, instructions
+from ledger import instructions
+from ledger.access import audit
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Instruction
 from ledger.states import InstructionState

@@ -20,7 +20,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from ledger import audit, planfile
+from ledger import planfile
+from ledger.access import audit
 from ledger.errors import InvalidTransition
 from ledger.journal import Actor, Stamp
 from ledger.models import DeadLetter, MissingNeed, Need, Plan, PlanState, Task
@@ -28,7 +29,7 @@ from ledger.plans import editing
 from ledger.plans.import_diff import ImportOptions, PlanChanged
 from ledger.states import FINAL, TaskState
 from ledger.tokens import TrustedCaller
-from retries import deadletters, task_actions
+from retries import deadletters
 from retries.attempts import finishing
 from retries.attempts.report_fields import Report
 from retries.escalations import answering
@@ -36,6 +37,7 @@ from retries.escalations.choices import Choice
 from retries.models import Escalation
 from retries.plans import aborting, completing, importing, restarting
 from retries.states import Answer, Dependents
+from retries.tasks import actions as task_actions
 from tests.factories import MINUTE, NOW, make_agent
 from tests.models.examples import run_machine
 from tests.retries.moves import attempt_of, claim

@@ -27,7 +27,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from ledger import audit
+from ledger.access import audit
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Message, Session
 from ledger.sessions import batches, storing

@@ -20,20 +20,21 @@ from hypothesis.stateful import (
     rule,
 )
 
-from ledger import audit
+from ledger.access import audit
 from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Attempt, Breaker, DeadLetter, Task
 from ledger.states import FailureType, TaskState
 from ledger.tasks import Change
 from ledger.tasks.spec import Backoff
 from ledger.tokens import TrustedCaller
-from retries import breaker, breaker_actions, deadletters, task_actions
+from retries import breaker, breaker_actions, deadletters
 from retries.attempts import finishing, leases
 from retries.attempts.report_fields import Report
 from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.models import Escalation
 from retries.states import Answer
+from retries.tasks import actions as task_actions
 from tests.factories import NOW, make_agent
 from tests.models.examples import run_machine
 from tests.retries.moves import attempt_of, claim, fail, make_task

@@ -12,10 +12,12 @@ from ledger import instructions
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Attempt, Instruction, Task
 from ledger.tasks.spec import Backoff
-from retries import activity_counts, activity_rebuild, stream_position
-from retries.activity_horizon import BEGINNING, DAY, midnight_of
 from retries.escalations import answering
 from retries.escalations.choices import Choice
+from retries.journal_readers import counts as activity_counts
+from retries.journal_readers import positions as stream_position
+from retries.journal_readers import rebuild as activity_rebuild
+from retries.journal_readers.horizon import BEGINNING, DAY, midnight_of
 from retries.models import ActivityCount, DurationCount, Escalation
 from retries.retention import instruction_rows, task_rows
 from retries.states import Answer

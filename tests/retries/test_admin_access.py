@@ -14,10 +14,10 @@ from django.db.models import Model
 from django.test import Client
 from django.utils import timezone
 
-from ledger.admin_lists import ReadOnly
+from ledger.admin_pages.lists import ReadOnly
+from ledger.authorization.roles import Role
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Membership, Project
-from ledger.roles import Role
 from retries.failures.fixes import verdicts as fix_verdicts
 from retries.models import FailurePattern
 from retries.states import Verdict

@@ -10,7 +10,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from ledger.admin_lists import ReadOnly
+from ledger.admin_pages.lists import ReadOnly
+from ledger.authorization.roles import Role
 from ledger.models import (
     Agent,
     Attempt,
@@ -22,7 +23,6 @@ from ledger.models import (
     Plan,
     Task,
 )
-from ledger.roles import Role
 from retries.models import Escalation, FailurePattern
 from tests.admin_pages import mara as mara
 from tests.admin_pages import path

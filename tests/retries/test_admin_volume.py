@@ -13,10 +13,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from ledger.admin_filters import MOST_NAMES
-from ledger.admin_lists import ReadOnly
-from ledger.admin_paging import LimitedPaginator
-from ledger.ids import first_id
+from ledger.admin_pages.filters import MOST_NAMES
+from ledger.admin_pages.lists import ReadOnly
+from ledger.admin_pages.paging import LimitedPaginator
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import (
     Agent,
@@ -31,6 +30,7 @@ from ledger.models import (
     TaskHistory,
     Token,
 )
+from ledger.values.ids import first_id
 from retries import breaker_actions
 from retries.models import FailurePattern, FixVerdict, NotificationRule, QuietHours, RetryPolicy
 from tests.access_world import make_world

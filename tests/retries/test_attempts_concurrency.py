@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from django.db import transaction
 
-from ledger.audit import audit
+from ledger.access.audit import audit
 from ledger.errors import InvalidTransition
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Attempt, Breaker, DeadLetter, Event, Task

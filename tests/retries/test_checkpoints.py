@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from ledger.audit import audit
+from ledger.access.audit import audit
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter, Task
 from ledger.states import TaskState
 from ledger.tasks import Change
 from ledger.tokens import TrustedCaller
-from retries import breaker_actions, claims, deadletters, task_actions
+from retries import breaker_actions, claims, deadletters
 from retries.attempts import finishing
 from retries.attempts.report_fields import Report
 from retries.escalations import answering, expiry
@@ -19,6 +19,7 @@ from retries.escalations.record import render_escalation
 from retries.models import Escalation
 from retries.plans import aborting, restarting
 from retries.states import Answer
+from retries.tasks import actions as task_actions
 from tests.factories import MINUTE, NOW
 from tests.ledger.plans.test_import_writer import do, imported, task
 from tests.retries.attempts.test_questions import ask, withdraw

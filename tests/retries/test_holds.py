@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger.audit import audit
+from ledger.access.audit import audit
 from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Agent, Event, Instruction
 from ledger.signal_matching import report_signal
@@ -10,8 +10,8 @@ from ledger.standing_instructions.editing import pause_rules
 from ledger.tokens import TrustedCaller
 from retries.escalations import answering
 from retries.escalations.choices import Choice
-from retries.holds import MOST_HOLDS, Hold, hold_stop
 from retries.models import Escalation
+from retries.tasks.holds import MOST_HOLDS, Hold, hold_stop
 from tests.elsewhere import at_once
 from tests.factories import MINUTE, NOW, make_agent, pull, tick
 from tests.ledger.standing_instructions.rules import make_rule

@@ -11,12 +11,12 @@ import pytest
 from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
-from ledger import audit
-from ledger.ids import first_id
-from ledger.journal_months import AHEAD, list_partitions, month_of
+from ledger.access import audit
+from ledger.journal_storage.months import AHEAD, list_partitions, month_of
 from ledger.models import Event, SignInRecord
-from retries import journal_upkeep, sweeps
-from retries.retention import archives, event_months, running
+from ledger.values.ids import first_id
+from retries import sweeps
+from retries.retention import archives, event_months, journal_upkeep, running
 from tests.factories import make_agent, make_project, send
 from tests.journal_partitions import insert_event, lay_out, own_partitions
 from tests.waiting import PATIENCE_S

@@ -10,9 +10,11 @@ from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Event
 from ledger.tasks.spec import Backoff
 from ledger.tokens import TrustedCaller
-from retries import breaker_actions, metric_totals, stream_position
+from retries import breaker_actions
 from retries.attempts import finishing
 from retries.attempts.report_fields import Report
+from retries.journal_readers import metric_totals
+from retries.journal_readers import positions as stream_position
 from retries.models import MetricTotal
 from tests.elsewhere import at_once
 from tests.factories import NOW

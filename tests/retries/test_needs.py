@@ -7,12 +7,13 @@ from uuid import UUID
 import pytest
 from django.db import transaction
 
-from ledger.audit import audit
+from ledger.access.audit import audit
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter, Event, Need, Task
 from ledger.states import TaskState
-from retries import deadletters, in_process, task_actions
+from retries import deadletters, in_process
 from retries.models import Escalation
+from retries.tasks import actions as task_actions
 from tests.elsewhere import blocked
 from tests.factories import NOW
 from tests.retries.moves import attempt_of, claim, fail, kinds, make_task

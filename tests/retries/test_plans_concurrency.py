@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from ledger.audit import audit
+from ledger.access.audit import audit
 from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Agent, Attempt, Event, Plan, Task
 from ledger.planfile.model import DependencyCycle

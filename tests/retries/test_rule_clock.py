@@ -6,9 +6,9 @@ import pytest
 
 from ledger.instructions import acknowledge_instruction
 from ledger.models import Agent, Instruction
+from ledger.standing_instructions.clock import send_due
 from ledger.standing_instructions.editing import On
 from retries import sweeps
-from retries.rule_clock import send_due
 from tests.elsewhere import at_once
 from tests.factories import NOW, make_agent
 from tests.ledger.standing_instructions.rules import make_rule

@@ -14,7 +14,7 @@ from ledger.tasks import Spec, enqueue_many, enqueuing
 from ledger.tokens import Bearer, TrustedCaller
 from retries import claims, in_process
 from retries.attempts import fast_path, heartbeats
-from retries.claim_statements import CLAIM, WHY, Pick
+from retries.claiming.statements import CLAIM, WHY, Pick
 from tests.factories import NOW
 from tests.statement_plans import Cursor, plan_of, planned_anew, prepared, read_whole
 

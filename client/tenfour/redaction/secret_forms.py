@@ -1,1 +1,1 @@
-../../../ledger/secret_forms.py
+../../../ledger/secrets/forms.py

@@ -17,7 +17,7 @@ from config.postgres.data_version import (
     refuse_newer,
     refuse_rewritten,
 )
-from ledger.time_limit import session_without_limit
+from ledger.database.time_limit import session_without_limit
 
 LOCK = "hashtext('tenfour.migrate')"
 HOLDER = f"""

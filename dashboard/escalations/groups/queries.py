@@ -11,7 +11,7 @@ from dashboard.escalations.inbox.filters import InboxQuery
 from dashboard.escalations.inbox.selection import LAST_FAILURE, WAITING, select_inbox
 from dashboard.lists.shared_queries import CountOf, title_of
 from dashboard.question_lines import FAILURE_TEXTS, SINGLE, find_failure_headline
-from ledger import sql
+from ledger.database import sql
 from ledger.models import Agent, Need, Project, Task
 from ledger.states import FINAL, TaskState
 from retries.models import Escalation, FailurePattern, Grouped

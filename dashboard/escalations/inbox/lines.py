@@ -6,7 +6,7 @@ from uuid import UUID
 
 from dashboard.escalations.queries import SNIPPET
 from dashboard.question_lines import FAILURE_TEXTS, waiting_for
-from ledger import sql
+from ledger.database import sql
 
 # lookups with a limit are made row by row: no plan reads a whole table for them
 LINES = f"""select e.id, e.version, e.reason, e.opened_at, t.ref, i.deliveries, f.type as failed_by,

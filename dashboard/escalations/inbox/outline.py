@@ -12,7 +12,7 @@ from dashboard.escalations.inbox import selection as inbox_queries
 from dashboard.escalations.inbox.selection import PAGE, Request
 from dashboard.lists.query_box import ME
 from dashboard.lists.shared_queries import hash_of
-from ledger.optional_cache import get_or_compute_slow
+from ledger.database.optional_cache import get_or_compute_slow
 
 LINES = 20  # of an open group
 FIRST_LINES = 3  # of a closed one

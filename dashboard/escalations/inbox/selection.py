@@ -35,9 +35,9 @@ from dashboard.lists.shared_queries import (
 )
 from dashboard.question_lines import waiting_for
 from dashboard.wording.formatting import COUNT_CAP
-from ledger import sql
+from ledger.database import sql
+from ledger.database.sql import quoted
 from ledger.models import Failure, Instruction, Need, Project, Task
-from ledger.sql import quoted
 from ledger.states import FINAL, FailureType
 from retries.models import Escalation, FailurePattern, Grouped
 

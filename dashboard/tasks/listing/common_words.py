@@ -7,7 +7,7 @@ takes seconds, so a list walks its order instead, and looks for the words in eac
 from dashboard.lists.shared_queries import hash_of
 from dashboard.wording.formatting import COUNT_CAP
 from ledger import search_words
-from ledger.optional_cache import get_or_compute_slow
+from ledger.database.optional_cache import get_or_compute_slow
 
 # finished tasks that are walked for a page; one in a hundred of them fills it
 MOST_WALKED = 4_000

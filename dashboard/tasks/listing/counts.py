@@ -14,8 +14,8 @@ from dashboard.tasks.listing.common_words import are_common
 from dashboard.tasks.queries import filter_tasks, is_retried
 from dashboard.wording.formatting import COUNT_CAP
 from ledger import search_words
+from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Agent, Project, Task
-from ledger.optional_cache import get_or_compute_slow
 from ledger.states import TaskState
 
 FACETS_SHOWN = 8

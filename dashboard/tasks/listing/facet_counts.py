@@ -21,8 +21,8 @@ from dashboard.tasks.listing.counts import TaskCounts
 from dashboard.tasks.queries import filter_tasks
 from dashboard.wording.formatting import COUNT_CAP
 from ledger import search_words
+from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Project, Task
-from ledger.optional_cache import get_or_compute_slow
 from ledger.states import TaskState
 from retries.models import FailurePattern, Grouped
 

@@ -21,9 +21,9 @@ from dashboard.tasks.filters import TaskQuery
 from dashboard.tasks.listing import common_words
 from dashboard.tasks.queries import add_outcomes, filter_tasks, read_tasks
 from ledger import search_words
-from ledger.ids import FIRST_ID, LAST_ID
 from ledger.models import Project, Task
 from ledger.states import TaskState
+from ledger.values.ids import FIRST_ID, LAST_ID
 
 # the states, those that need attention first
 ORDER = (

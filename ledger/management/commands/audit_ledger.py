@@ -6,8 +6,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from ledger import audit, journal_deletion
-from ledger.time_limit import without_time_limit
+from ledger.access import audit
+from ledger.database.time_limit import without_time_limit
+from ledger.journal_storage import deletion as journal_deletion
 
 
 class Command(BaseCommand):

@@ -12,7 +12,7 @@ from ledger.planfile.outline.body import Body, read_body, read_needs, read_path
 from ledger.planfile.outline.lines import Title
 from ledger.planfile.task_lists import describe_lines, give_refs, plain_number, warn_of_done
 from ledger.planfile.verification import describe_verification
-from ledger.text import truncate
+from ledger.values.text import truncate
 
 MOST_NAMED = 20
 NOTED_BYTES = 1_048_576

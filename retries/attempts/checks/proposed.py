@@ -1,6 +1,6 @@
 """Propose the check of a task that declares none: one that proved tasks near it."""
 
-from ledger import sql
+from ledger.database import sql
 from ledger.models import Task
 from ledger.states import Proof
 from retries.attempts.checks.reported import LEVEL_SQL

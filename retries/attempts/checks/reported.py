@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from ledger.redaction import redacted, stripped
+from ledger.secrets.redaction import redacted, stripped
 from ledger.states import Proof
-from ledger.text import truncate
-from ledger.timestamps import format_timestamp
+from ledger.values.text import truncate
+from ledger.values.timestamps import format_timestamp
 from retries.attempts.endings import SeenBy, Unknown
 
 MAX_CHECKS = 20

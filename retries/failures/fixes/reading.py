@@ -13,10 +13,10 @@ from enum import StrEnum
 from hashlib import sha256
 from uuid import UUID
 
-from ledger import sql
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.models import Failure
-from ledger.redaction import had_secret
-from ledger.sql import Row
+from ledger.secrets.redaction import had_secret
 from ledger.states import Outcome
 from retries.failures.fixes.statements import (
     CURED,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from ledger.database.sql import Row
 from ledger.models import Failure
-from ledger.sql import Row
 from ledger.tasks.lineage import fetch_lineages
 from retries.failures import grouping
 from retries.failures.fixes.reading import (

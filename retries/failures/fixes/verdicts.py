@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from ledger import journal, sql
+from ledger import journal
+from ledger.database import sql
 from ledger.errors import NotFound
 from ledger.journal import Kind, Stamp
-from ledger.notes import clean_note
+from ledger.secrets.notes import clean_note
 from retries.failures.fixes import reading as fixes
 from retries.failures.fixes.reading import LearnedFix
 from retries.models import FailurePattern, FixVerdict

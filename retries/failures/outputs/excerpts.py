@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from ledger.redaction import redacted
-from ledger.secret_forms import LONGEST_SECRET
+from ledger.secrets.forms import LONGEST_SECRET
+from ledger.secrets.redaction import redacted
 from retries.failures.outputs.failing_tests import list_failing_tests, list_marked
 from retries.failures.outputs.line_context import Line
 from retries.failures.outputs.line_scores import score_line

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ledger.redaction import ESCAPES
+from ledger.secrets.redaction import ESCAPES
 from retries.failures.outputs.chains import CAUSE, CONSEQUENCE, MOST_SEARCHED, find_chains
 from retries.failures.outputs.line_scores import (
     is_cause_header,

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ledger.text import truncate
+from ledger.values.text import truncate
 from retries.failures.outputs.line_context import Line, clean_start, rank, score_context, scored
 from retries.failures.outputs.line_scores import read_line
 from retries.failures.outputs.long_lines import break_long_lines

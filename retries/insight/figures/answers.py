@@ -3,9 +3,9 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from ledger import sql
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.models import Project
-from ledger.sql import Row
 from ledger.states import TaskState
 from retries.insight.figures.stored import store
 from retries.insight.phases import LEAST_ANSWERS, AnsweredCase, describe_cases

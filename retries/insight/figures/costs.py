@@ -4,11 +4,11 @@ from collections import defaultdict
 from datetime import datetime, timedelta
 from typing import Any
 
-from ledger import sql
-from ledger.ids import SLACK, first_id
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.models import Project
-from ledger.sql import Row
 from ledger.states import Outcome
+from ledger.values.ids import SLACK, first_id
 from retries.insight.figures.stored import store
 from retries.insight.ranges import LONGEST_ATTEMPT, RANGES, SLOTS
 

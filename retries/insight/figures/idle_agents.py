@@ -6,10 +6,10 @@ from typing import Any
 
 from django.conf import settings
 
-from ledger import sql
-from ledger.ids import SLACK, first_id
+from ledger.database import sql
 from ledger.journal import Kind
 from ledger.models import Project
+from ledger.values.ids import SLACK, first_id
 from retries.insight.figures.stored import store
 from retries.insight.ranges import LONGEST_ATTEMPT, RANGES
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from ledger import sql
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.models import Project
 from ledger.moves import CHECKPOINT
-from ledger.sql import Row
 from retries.insight.figures.stored import store
 from retries.insight.outcomes import LEAST_TASKS, Ending, Group, count_endings
 from retries.insight.ranges import LONGEST_RANGE, RANGES, SLOTS

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from ledger import sql
+from ledger.database import sql
 from ledger.models import Project
 from retries.decisions import NEEDS
 from retries.models import InsightFigure

@@ -7,10 +7,10 @@ from typing import Any
 
 from django.db import transaction
 
-from ledger import sql
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.models import Project
 from ledger.moves import CHECKPOINT
-from ledger.sql import Row
 from retries.insight.prediction_reads import find_task_predictions
 from retries.insight.predictions import (
     LEAST_TASKS,

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
-from ledger.instruction_stats import Statistics, fetch_stats
+from ledger.instruction_records.stats import Statistics, fetch_stats
 from ledger.models import Project
 from retries.insight.figures.stored import store
 from retries.insight.ranges import RANGES

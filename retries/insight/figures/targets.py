@@ -3,8 +3,8 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from ledger import sql
-from ledger.instruction_stats import ACK_SECONDS
+from ledger.database import sql
+from ledger.instruction_records.stats import ACK_SECONDS
 from ledger.models import Project
 from ledger.states import InstructionState
 from retries.insight.figures.stored import store

@@ -9,9 +9,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from ledger.database.time_limit import without_time_limit
 from ledger.models import Plan, Project
 from ledger.models.project import DEFAULT
-from ledger.time_limit import without_time_limit
 from retries.renderings import documents, retry_jsonl
 from retries.renderings.scope import RenderingScope
 

@@ -10,9 +10,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from ledger.database.time_limit import without_time_limit
 from ledger.journal import SHELL, Stamp
 from ledger.models import Project
-from ledger.time_limit import without_time_limit
 from retries.retention import project_deletion, project_export
 
 FILE_MODE = 0o600

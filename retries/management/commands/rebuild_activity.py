@@ -5,9 +5,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from ledger.time_limit import without_time_limit
-from retries.activity_horizon import BEGINNING
-from retries.activity_rebuild import RebuildReplaced, rebuild_activity
+from ledger.database.time_limit import without_time_limit
+from retries.journal_readers.horizon import BEGINNING
+from retries.journal_readers.rebuild import RebuildReplaced, rebuild_activity
 
 
 class Command(BaseCommand):

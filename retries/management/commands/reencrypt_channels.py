@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ledger.encryption import Unreadable
+from ledger.secrets.encryption import Unreadable
 from retries.escalations import typed_answers
 from retries.notifications import channels
 

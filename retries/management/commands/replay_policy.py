@@ -9,9 +9,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from ledger.api.responses import encode_value
+from ledger.database.time_limit import without_time_limit
 from ledger.models import Project
 from ledger.models.project import DEFAULT
-from ledger.time_limit import without_time_limit
 from retries.policies.editing import NAMES
 from retries.policies.replay import DAYS, Replay, ReplayedTask, replay_policy
 from retries.states import PolicyScope

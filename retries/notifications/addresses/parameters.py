@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ledger.errors import Invalid
-from ledger.text import truncate
+from ledger.values.text import truncate
 
 # what apprise reads without declaring it, of every address or of some services
 UNDECLARED = {

@@ -5,7 +5,7 @@ Many services have no other secret than the path of their address, so a path is 
 
 import re
 
-from ledger.text import truncate
+from ledger.values.text import truncate
 
 LENGTH = 200
 PARTS = re.compile(r"([^:/?#]*://)?([^/?#]*)(/[^/?#]*)?(.*)", re.DOTALL)

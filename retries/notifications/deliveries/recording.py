@@ -5,7 +5,8 @@ from datetime import datetime
 from django.db import transaction
 from psycopg.types.json import Jsonb
 
-from ledger import journal, sql
+from ledger import journal
+from ledger.database import sql
 from ledger.journal import Stamp
 from retries.models import Channel, Delivery, DeliveryTry
 from retries.models.notification_channel import ChannelState, DisabledBecause

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 from django.db.models import Q
 from django.utils import timezone
 
-from ledger.encryption import Unreadable
+from ledger.secrets.encryption import Unreadable
 from retries.models import Channel, Delivery
 from retries.models.notification_channel import ChannelQuerySet, ChannelState
 from retries.models.notification_delivery import UNSETTLED, DeliveryRole

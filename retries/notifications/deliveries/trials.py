@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from ledger.errors import RateLimited
 from ledger.journal import Stamp
-from ledger.timestamps import format_timestamp
+from ledger.values.timestamps import format_timestamp
 from retries.models import Channel, Delivery
 from retries.models.notification_delivery import DeliveryRole, DeliveryState
 from retries.notifications import channels

@@ -6,9 +6,9 @@ only Tenfour's own words and the counts are sent.
 
 from dataclasses import dataclass, replace
 
+from ledger.database.sql import Row
 from ledger.models import Failure
-from ledger.sql import Row
-from ledger.text import truncate
+from ledger.values.text import truncate
 from retries.escalations.options import name_answers
 from retries.failures import grouping
 from retries.failures.fixes import suggestions

@@ -3,8 +3,8 @@
 These names have no rows in the journal: the task's event says the same.
 """
 
+from ledger.database.sql import Row
 from ledger.journal import Kind, clock
-from ledger.sql import Row
 from retries.states import Reason
 
 STARTED, SUCCEEDED, FAILED = "attempt.started", "attempt.succeeded", "attempt.failed"

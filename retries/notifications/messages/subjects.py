@@ -7,10 +7,10 @@ from uuid import UUID
 
 from django.conf import settings
 
+from ledger.database.sql import Row
 from ledger.journal import Kind
 from ledger.models import Agent, Instruction, Plan, Project, Task
-from ledger.sql import Row
-from ledger.text import truncate
+from ledger.values.text import truncate
 from retries.models import Escalation
 from retries.notifications.messages.wording import Facts
 from retries.states import QUESTIONS, Reason

@@ -4,9 +4,9 @@ import json
 from typing import Any
 from uuid import UUID
 
-from ledger.sql import Row
-from ledger.text import truncate
-from ledger.timestamps import format_timestamp
+from ledger.database.sql import Row
+from ledger.values.text import truncate
+from ledger.values.timestamps import format_timestamp
 from retries.notifications.messages.subjects import Subjects, facts_of, url_of
 
 MOST_BYTES = 20_000

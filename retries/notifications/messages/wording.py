@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ledger.text import truncate
+from ledger.values.text import truncate
 
 TITLE_LENGTH = 60
 DETAIL_LENGTH = 300

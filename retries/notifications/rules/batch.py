@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from ledger.sql import Row
+from ledger.database.sql import Row
 from retries.models import Channel, Delivery, NotificationRule, NotificationThread
 from retries.models.notification_delivery import DeliveryRole, DeliveryState
 from retries.models.notification_rule import RepeatUntil

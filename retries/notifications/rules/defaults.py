@@ -1,6 +1,6 @@
 """The rules that a project gets with its first channel for people."""
 
-from ledger import sql
+from ledger.database import sql
 from ledger.journal import Kind, Stamp
 from retries.models import Channel, NotificationRule
 from retries.notifications import journaling

@@ -7,10 +7,10 @@ from uuid import UUID
 
 from django.db import transaction
 
-from ledger import sql
-from ledger.ids import first_id
+from ledger.database import sql
+from ledger.database.sql import Row
 from ledger.models import Event
-from ledger.sql import Row
+from ledger.values.ids import first_id
 from retries.models import Channel, Delivery, Escalation, NotificationThread
 from retries.models.notification_delivery import DeliveryRole, DeliveryState
 from retries.notifications.messages.answer_hints import facts_with_hints

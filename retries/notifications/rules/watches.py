@@ -7,7 +7,8 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
-from ledger import agents, journal, sql
+from ledger import agents, journal
+from ledger.database import sql
 from ledger.journal import Kind, Stamp, clock
 from ledger.models import Agent, Instruction, Plan, Project, Task
 from ledger.moves import FINAL_STATES, need_is_met

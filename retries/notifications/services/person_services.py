@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from ledger.errors import Invalid
-from ledger.text import truncate
+from ledger.values.text import truncate
 from retries.notifications.addresses import checks as addresses
 from retries.notifications.addresses.checks import ForbiddenAddress
 from retries.notifications.addresses.connect_guard import Connections, guard_connections

@@ -15,8 +15,9 @@ from ledger import instructions, tokens
 from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Attempt, Breaker, Event, Instruction
 from ledger.states import TaskState
-from retries import activity_counts, breaker_actions, in_process
+from retries import breaker_actions, in_process
 from retries.insight import targets
+from retries.journal_readers import counts as activity_counts
 from retries.models import Escalation, InsightFigure
 from tests.dashboard.agents.conftest import URL, names, row_of
 from tests.dashboard.conftest import PART

@@ -22,15 +22,15 @@ from dashboard.audit.queries import select_events
 from dashboard.frame.navigation import Scope
 from dashboard.lists.pagination import PAGE
 from ledger import tokens
+from ledger.authorization.roles import Role
 from ledger.journal import SYSTEM, Actor, Stamp, person
-from ledger.journal_months import list_partitions
+from ledger.journal_storage.months import list_partitions
 from ledger.models import Agent, Event, Membership, Project, SavedView
-from ledger.roles import Role
-from retries import task_actions
 from retries.models.notification_channel import ChannelKind, DisabledBecause
 from retries.notifications import channels
 from retries.notifications.channels import ChannelSpec
 from retries.notifications.rules import editing as rules
+from retries.tasks import actions as task_actions
 from tests.dashboard.notifications.deliveries import make_channel
 from tests.dashboard.seen import html
 from tests.dashboard.worked import buried, enqueued

@@ -14,11 +14,11 @@ from django.urls import reverse
 
 from dashboard.connect.creation import new_id
 from dashboard.connect.queries import FIRST_TEXT
-from ledger import optional_cache
-from ledger.auth_failures import KEY
+from ledger.access.auth_failures import KEY
+from ledger.authorization.roles import Role
+from ledger.database import optional_cache
 from ledger.journal import SYSTEM
 from ledger.models import Agent, Event, Instruction, Membership, Project, Token
-from ledger.roles import Role
 from ledger.signal_matching import report_signal
 from ledger.tokens import TrustedCaller
 from tests.dashboard.conftest import PART

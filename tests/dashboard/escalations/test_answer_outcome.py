@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 from django.test import Client
 
-from ledger import journal_deletion
 from ledger.journal import SYSTEM, Stamp
+from ledger.journal_storage import deletion as journal_deletion
 from ledger.models import Agent, DeadLetter
 from ledger.tokens import TrustedCaller
 from retries import deadletters, in_process

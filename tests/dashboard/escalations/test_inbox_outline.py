@@ -13,7 +13,7 @@ from django.test import Client
 
 from dashboard.escalations.inbox import lines as inbox_lines
 from dashboard.escalations.inbox.outline import Outline
-from ledger import optional_cache
+from ledger.database import optional_cache
 from ledger.journal import Actor, Stamp
 from ledger.models import Agent
 from retries.escalations import assignment, snoozing

@@ -14,7 +14,8 @@ from django.test import Client
 
 from dashboard.frame import live_updates
 from dashboard.frame.live_updates import split_key
-from ledger import instructions, optional_cache
+from ledger import instructions
+from ledger.database import optional_cache
 from ledger.journal import Actor, Stamp
 from ledger.models import Agent, ClockRun, Instruction
 from ledger.states import InstructionState

@@ -13,9 +13,9 @@ from django.test import Client
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter, Instruction, Task
 from ledger.states import TaskState
-from retries import task_actions
 from retries.models import Escalation, Operation
 from retries.operations.running import run_batch, take
+from retries.tasks import actions as task_actions
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import html
 from tests.dashboard.worked import buried, enqueued, make_task

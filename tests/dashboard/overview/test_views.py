@@ -14,12 +14,13 @@ from dashboard.agents import queries as agent_queries
 from dashboard.escalations.inbox.labels import REASON_LABELS
 from dashboard.wording.badges import escalation_icon
 from ledger import instructions
+from ledger.authorization.roles import Role
 from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Breaker, Event, Membership, Plan, Preference, Project, Task
-from ledger.roles import Role
 from ledger.states import BlockedReason, BreakerState, TaskState
-from retries import activity_counts, breaker_actions, in_process
+from retries import breaker_actions, in_process
 from retries.attempts import leases
+from retries.journal_readers import counts as activity_counts
 from retries.models import Escalation, FailurePattern, InsightFigure
 from retries.states import Reason
 from tests.dashboard.conftest import PART

@@ -16,9 +16,9 @@ from django.test import Client
 from dashboard.people import queries
 from dashboard.tokens import queries as token_queries
 from ledger import tokens
+from ledger.authorization.roles import Role
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Event, Invitation, Membership, Project, SignIn, Token
-from ledger.roles import Role
 from tests.dashboard.seen import html
 from tests.elsewhere import blocked
 from tests.factories import make_agent, make_project, make_token

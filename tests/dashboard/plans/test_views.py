@@ -11,8 +11,8 @@ from dashboard.lists import pagination
 from ledger.journal import Stamp
 from ledger.models import Agent, Breaker, MissingNeed, Plan, Task
 from retries import breaker_actions
-from retries import task_actions as people
 from retries.models import Escalation, FailurePattern
+from retries.tasks import actions as people
 from tests.dashboard.conftest import PART
 from tests.dashboard.plans.conftest import MINUTE, TASKS, URL, address
 from tests.dashboard.seen import Part, html, key, rows, words

@@ -9,8 +9,8 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from dashboard.saved_views.strip import BUILT_IN
+from ledger.authorization.roles import Role
 from ledger.models import Agent, Membership, SavedView
-from ledger.roles import Role
 from ledger.saved_views import MOST
 from ledger.states import TaskState
 from retries.models import Escalation

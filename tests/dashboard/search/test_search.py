@@ -17,8 +17,8 @@ from django.utils import timezone
 from dashboard.search import exact, queries
 from ledger.models import Agent, Attempt
 from ledger.search_words import Common
+from retries.journal_readers.new_words import write_words
 from retries.models import Escalation, Grouped, Operation
-from retries.new_words import write_words
 from tests.dashboard.seen import html, rows, words
 from tests.dashboard.sessions.conversations import make_session
 from tests.dashboard.worked import make_task

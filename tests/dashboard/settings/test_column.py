@@ -6,8 +6,8 @@ from datetime import datetime
 from django.contrib.auth.models import User
 from django.test import Client
 
+from ledger.authorization.roles import Role
 from ledger.models import Agent, Membership, Project
-from ledger.roles import Role
 from retries.models import Delivery
 from retries.models.notification_delivery import DeliveryState
 from tests.dashboard.notifications.deliveries import make_channel, make_delivery

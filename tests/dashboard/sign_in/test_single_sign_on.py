@@ -12,10 +12,10 @@ from oidc_provider_mock import User as Identity
 from oidc_provider_mock import run_server_in_thread
 from pytest_django import Settings
 
+from ledger.authorization.roles import Role
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Event, Membership, Project, SignIn
 from ledger.people.invitations import invite
-from ledger.roles import Role
 from tests.dashboard.seen import html
 from tests.factories import make_project
 

@@ -16,7 +16,7 @@ from ledger.models import Agent, Event, Instruction, StandingInstruction
 from ledger.signal_matching import report_signal
 from ledger.standing_instructions.editing import On, pause_rules
 from ledger.tokens import TrustedCaller
-from retries.holds import hold_stop
+from retries.tasks.holds import hold_stop
 from tests.dashboard.seen import html, key, rows, said, words
 from tests.factories import make_agent, make_project, pull, tick
 from tests.ledger.standing_instructions.rules import make_rule

@@ -18,10 +18,10 @@ from ledger.states import TaskState
 from ledger.tasks.spec import Backoff
 from ledger.tokens import TrustedCaller
 from retries import breaker_actions, deadletters
-from retries import task_actions as work
 from retries.attempts import finishing, heartbeats
 from retries.attempts.report_fields import Report
 from retries.models import Escalation
+from retries.tasks import actions as work
 from tests.dashboard import seen
 from tests.dashboard.conftest import PART
 from tests.dashboard.seen import Part, html, key, words

@@ -14,8 +14,8 @@ from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
+from ledger.access.scopes import SCOPES, TOKENS_WRITE
 from ledger.models import Agent, Token
-from ledger.scopes import SCOPES, TOKENS_WRITE
 from tests.access_world import MARK, PLAN, World, list_changes, make_world, read_rows
 from tests.factories import make_agent, make_project, make_token
 from tests.ledger.api.openapi import openapi_schema

@@ -7,8 +7,8 @@ from uuid import uuid4
 import pytest
 
 from ledger.api.agents import with_counts
+from ledger.authorization.principal import Principal
 from ledger.models import Agent, Event, Project
-from ledger.principal import Principal
 from ledger.states import InstructionState
 from tests.conftest import Api
 from tests.factories import make_instruction

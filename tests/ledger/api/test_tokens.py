@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from ledger import scopes, tokens
+from ledger import tokens
+from ledger.access import scopes
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Event, IdempotencyKey, Token
 from ledger.models.token import TokenKind

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger import planfile
-from ledger.audit import audit
+from ledger.access.audit import audit
 from ledger.errors import Invalid
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Event, Plan, Project, Task

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ledger import planfile
-from ledger.audit import audit
+from ledger.access.audit import audit
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Event, MissingNeed, Need, Plan, Project, Task
 from ledger.plans import editing as plan_editing

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ledger.audit import audit
+from ledger.access.audit import audit
 from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Event, Plan
 from ledger.plans.editing import record_event

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tenfour.nouns.plans.plan_sync import tick
 
-from ledger.audit import audit
+from ledger.access.audit import audit
 from ledger.models import Task
 from ledger.plans.identity import PlanAmbiguous
 from ledger.plans.import_diff import ImportResult

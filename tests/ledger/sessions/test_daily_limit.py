@@ -7,7 +7,7 @@ import pytest
 from django.conf import settings as django_settings
 from pytest_django import Settings
 
-from ledger.daily_limits import MIB
+from ledger.access.daily_limits import MIB
 from ledger.models import Agent, DailyTaskCount, Message, Session
 from tests.conftest import Api
 from tests.elsewhere import at_once

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from ledger.audit import audit
+from ledger.access.audit import audit
 from ledger.instructions import Expect
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Event, Instruction

@@ -9,7 +9,6 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from ledger.ids import first_id
 from ledger.instructions import Expect, cancel_all
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Attempt, DeadLetter, Event, Instruction, Task
@@ -17,11 +16,13 @@ from ledger.standing_instructions.editing import SESSION_START, On, RuleSpec, cr
 from ledger.states import TaskState
 from ledger.tasks import Change, enqueue
 from ledger.tokens import TrustedCaller
-from retries import deadletters, task_actions
+from ledger.values.ids import first_id
+from retries import deadletters
 from retries.agent_hooks import stops
 from retries.agent_hooks.sessions import LAST_ATTEMPT
 from retries.models import Escalation
 from retries.plans import aborting, restarting
+from retries.tasks import actions as task_actions
 from tests.conftest import Api
 from tests.factories import NOW, make_agent, send, state_of
 from tests.ledger.plans.test_import_writer import imported

@@ -8,15 +8,15 @@ import pytest
 from django.utils import timezone
 from tenfour.hooks.hook_events import reduce_event
 
-from ledger.audit import audit
+from ledger.access.audit import audit
 from ledger.instructions import Expect
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Attempt, Event, Instruction, Task
 from ledger.standing_instructions.editing import On, RuleSpec, create_rule
 from ledger.tokens import TrustedCaller
-from retries import task_actions
 from retries.attempts import leases, releases
 from retries.models import Escalation
+from retries.tasks import actions as task_actions
 from tests.conftest import Api
 from tests.factories import send, state_of
 from tests.retries.agent_hooks.test_api import context, make_task

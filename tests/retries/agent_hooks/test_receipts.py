@@ -6,12 +6,12 @@ import pytest
 from django.db import connections
 from django.utils import timezone
 
-from ledger.audit import audit
+from ledger.access.audit import audit
 from ledger.instructions import PULL, Expect
 from ledger.models import Agent, Event, Instruction
 from ledger.tokens import Bearer
-from retries.holds import MOST_HOLDS
 from retries.models import Escalation
+from retries.tasks.holds import MOST_HOLDS
 from tests.conftest import Api
 from tests.factories import send, tick
 from tests.ledger.standing_instructions.rules import make_rule

@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 
 from ledger.models import Agent, DeadLetter, Event, Task
-from ledger.redaction import DEEPEST
+from ledger.secrets.redaction import DEEPEST
 from retries.models import Escalation, FailurePattern
 from tests.conftest import Api
 from tests.factories import make_agent, make_project

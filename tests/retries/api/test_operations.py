@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Task
-from retries import task_actions
+from retries.tasks import actions as task_actions
 from tests.conftest import Api
 from tests.dashboard.worked import enqueued
 from tests.factories import make_agent, make_project

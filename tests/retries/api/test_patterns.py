@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from ledger.models import Agent, DeadLetter, Event, Task
-from ledger.timestamps import format_timestamp
+from ledger.values.timestamps import format_timestamp
 from retries.models import Escalation, FailurePattern
 from tests.conftest import Api
 from tests.factories import NOW, make_project, make_token

@@ -15,10 +15,11 @@ from ledger.models import Agent, Project, Task
 from ledger.states import BlockedReason, TaskState, Who, allowed_moves
 from ledger.tasks.spec import PAYLOAD_BYTES
 from ledger.tokens import TrustedCaller
-from retries import breaker, breaker_actions, claims, in_process, task_actions
+from retries import breaker, breaker_actions, claims, in_process
 from retries.attempts.finishing import finish_attempt
 from retries.attempts.report_fields import Report
 from retries.models import Escalation
+from retries.tasks import actions as task_actions
 from tests.dashboard.worked import make_task
 from tests.elsewhere import blocked
 from tests.factories import make_agent

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 from standardwebhooks.webhooks import Webhook
 
-from ledger.timestamps import format_timestamp
+from ledger.values.timestamps import format_timestamp
 from retries.models import Channel, Delivery
 from tests.conftest import Api
 from tests.factories import make_agent, make_project

@@ -10,9 +10,10 @@ from ledger.models import Agent, Failure, Task
 from ledger.states import TaskState
 from ledger.tasks import Backoff
 from ledger.tokens import TrustedCaller
-from retries import in_process, sweeps, task_actions
+from retries import in_process, sweeps
 from retries.attempts import heartbeats, leases
 from retries.attempts.live_attempt import LeaseLost
+from retries.tasks import actions as task_actions
 from tests.factories import MINUTE, NOW
 from tests.retries.moves import attempt_of, claim, fail, kinds, make_task
 

@@ -11,9 +11,9 @@ from ledger import agents
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Attempt, Breaker, Event, Failure, Task
 from ledger.states import TaskState
-from ledger.timestamps import format_timestamp
+from ledger.values.timestamps import format_timestamp
 from retries import claims
-from retries.agent_waits import MOST_IN_ROW
+from retries.claiming.agent_waits import MOST_IN_ROW
 from retries.models import Escalation
 from tests.dashboard.worked import make_plan
 from tests.elsewhere import at_once

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ledger import sql
+from ledger.database import sql
 from ledger.models import Agent, Event, Task
 from retries.escalations.record import render_escalation
 from retries.models import Escalation, Grouped, RetryPolicy

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ledger import tasks as facts
-from ledger.audit import audit
+from ledger.access.audit import audit
 from ledger.errors import Invalid, InvalidTransition
 from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Agent, Attempt, DeadLetter, Event, Plan, Task

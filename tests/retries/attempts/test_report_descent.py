@@ -25,15 +25,15 @@ PLUMBING = (
     "ledger/api/responses.py",  # encodes the response as JSON
     "retries/api/text_responses.py",  # or as text, if the caller asks for text
     "ledger/tokens.py",  # the caller of a statement
-    "ledger/sql.py",  # runs a statement
+    "ledger/database/sql.py",  # runs a statement
     "ledger/journal.py",  # inserts an event
-    "ledger/spans.py",  # opens a span, if spans are exported
-    "ledger/trace_context.py",  # reads the header of a trace
-    "retries/attempt_traces.py",  # describes an attempt in a span
+    "ledger/tracing/spans.py",  # opens a span, if spans are exported
+    "ledger/tracing/trace_context.py",  # reads the header of a trace
+    "retries/claiming/attempt_traces.py",  # describes an attempt in a span
     "ledger/models/",  # rows
-    "ledger/redaction.py",  # a text without secrets
-    "ledger/text.py",  # a text cut to its limit
-    "ledger/timestamps.py",  # a timestamp as JSON
+    "ledger/secrets/redaction.py",  # a text without secrets
+    "ledger/values/text.py",  # a text cut to its limit
+    "ledger/values/timestamps.py",  # a timestamp as JSON
     "retries/failures/outputs/salience",  # scores lines of a text
     "retries/failures/outputs/excerpts.py",  # shortens a text
     "retries/failures/outputs/failing_tests.py",  # finds a name in a text

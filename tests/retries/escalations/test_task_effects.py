@@ -10,14 +10,14 @@ import pytest
 from django.db import transaction
 
 from ledger import tasks as facts
-from ledger.audit import audit
+from ledger.access.audit import audit
 from ledger.errors import Invalid, InvalidTransition
 from ledger.journal import SYSTEM, Actor, Stamp
 from ledger.models import Agent, DeadLetter, Event, Need, Task
 from ledger.states import TaskState
 from ledger.tasks import Backoff
 from ledger.tokens import TrustedCaller
-from retries import breaker_actions, claims, deadletters, in_process, task_actions
+from retries import breaker_actions, claims, deadletters, in_process
 from retries.attempts import finishing
 from retries.attempts.report_fields import Report
 from retries.escalations import answering
@@ -28,6 +28,7 @@ from retries.escalations.options import list_options
 from retries.escalations.record import render_escalation
 from retries.models import Escalation
 from retries.states import Answer
+from retries.tasks import actions as task_actions
 from tests.elsewhere import blocked
 from tests.factories import MINUTE, NOW, make_agent
 from tests.ledger.plans.test_import_writer import imported

@@ -10,8 +10,8 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from ledger import encryption
 from ledger.models import Agent, Event, Task
+from ledger.secrets import encryption
 from ledger.states import TaskState
 from retries.failures.fixes import reading as fixes
 from retries.failures.fixes import suggestions

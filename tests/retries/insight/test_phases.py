@@ -6,12 +6,11 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from ledger import sql
+from ledger.database import sql
 from ledger.journal import Stamp
 from ledger.models import Agent
 from ledger.states import TaskState
 from retries import sweeps
-from retries import task_actions as people
 from retries.escalations.answering import answer
 from retries.escalations.choices import Choice
 from retries.escalations.first_view import note_view
@@ -20,6 +19,7 @@ from retries.insight.figures.answers import ANSWERED, read_case
 from retries.insight.phases import AnsweredCase, describe_cases
 from retries.models import Escalation, InsightFigure
 from retries.states import Answer
+from retries.tasks import actions as people
 from tests.dashboard.worked import MARA, claimed, make_task
 from tests.factories import NOW
 

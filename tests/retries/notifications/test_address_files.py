@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ledger import encryption
 from ledger.errors import Invalid
+from ledger.secrets import encryption
 from retries.models import Channel
 from retries.notifications.addresses.connect_guard import Connections
 from retries.notifications.messages.wording import Message

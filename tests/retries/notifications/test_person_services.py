@@ -21,8 +21,8 @@ from django.db import connection
 from django.utils import timezone
 from django.utils.html import strip_tags
 
-from ledger import encryption
 from ledger.journal import Stamp
+from ledger.secrets import encryption
 from retries.escalations import answering, assignment
 from retries.escalations.choices import Choice
 from retries.models import Channel, Delivery, Escalation, NotificationRule

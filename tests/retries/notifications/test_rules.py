@@ -14,7 +14,6 @@ from ledger.agents import pause
 from ledger.errors import Invalid, RateLimited
 from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Event, Task
-from retries import task_actions
 from retries.escalations import answering, assignment, lifecycle, snoozing
 from retries.escalations.choices import Choice
 from retries.models import (
@@ -33,6 +32,7 @@ from retries.notifications.rules.conditions import DEFAULTS
 from retries.notifications.rules.editing import NotificationRuleSpec
 from retries.plans import completing
 from retries.states import Answer
+from retries.tasks import actions as task_actions
 from tests.dashboard.worked import make_plan
 from tests.elsewhere import blocked
 from tests.factories import make_agent, make_project, send

@@ -15,12 +15,13 @@ from ledger.models import Agent, DeadLetter, Event, Instruction, Project, Task
 from ledger.plans.import_diff import ImportOptions
 from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
-from retries import breaker_actions, deadletters, task_actions
+from retries import breaker_actions, deadletters
 from retries.attempts import finishing
 from retries.attempts.report_fields import Report
 from retries.models import OngoingCondition
 from retries.notifications.rules import watches
 from retries.plans import importing
+from retries.tasks import actions as task_actions
 from tests.elsewhere import blocked
 from tests.factories import NOW, make_agent, make_project, send
 from tests.retries.moves import attempt_of, claim, fail

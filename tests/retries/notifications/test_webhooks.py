@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from ledger import sql
+from ledger.database import sql
 from ledger.errors import Invalid
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Event, Project

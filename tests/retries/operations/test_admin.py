@@ -5,8 +5,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
+from ledger.authorization.roles import Role
 from ledger.models import Agent, Membership, Task
-from ledger.roles import Role
 from retries.models import Operation
 from retries.models.operation import OperationState
 from tests.admin_pages import act, asked, path, sure

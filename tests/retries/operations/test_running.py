@@ -14,12 +14,13 @@ from ledger.errors import Invalid, InvalidTransition, NotFound
 from ledger.journal import Stamp, person
 from ledger.models import Agent, Event, Task
 from ledger.states import TaskState
-from retries import sweeps, task_actions
+from retries import sweeps
 from retries.models import Operation
 from retries.operations import running, starting
 from retries.operations.bulk_verb import Left, Options
 from retries.operations.ending import stop_operation, undo_operation
 from retries.operations.running import LEASE, list_due, run_batch, run_operation, take
+from retries.tasks import actions as task_actions
 from tests.dashboard.worked import enqueued, make_task
 from tests.factories import make_agent, make_project
 from tests.retries.operations.worlds import (

@@ -12,13 +12,14 @@ from ledger.states import TaskState
 from ledger.tasks.changing import Change, change
 from ledger.tasks.lineage import fetch_task
 from ledger.tokens import TrustedCaller
-from retries import claims, deadletters, task_actions
+from retries import claims, deadletters
 from retries.attempts import finishing
 from retries.attempts.report_fields import Report
 from retries.models import Escalation, Operation
 from retries.operations.registry import VERBS, find_verb
 from retries.operations.starting import NothingToChange, count_selection
 from retries.retry_context.history import render_next_context
+from retries.tasks import actions as task_actions
 from tests.dashboard.worked import buried, claimed, enqueued, make_task
 from tests.factories import make_agent, make_instruction, make_project
 from tests.retries.operations.worlds import list_kinds, list_refusals, run, start

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger.audit import audit
+from ledger.access.audit import audit
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter, Event
 from ledger.states import TaskState

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger.audit import audit
+from ledger.access.audit import audit
 from ledger.journal import Stamp
 from ledger.models import Agent, DeadLetter
 from ledger.plans import editing as facts

@@ -8,7 +8,7 @@ import pytest
 from dashboard.escalations import evidence as escalation_evidence
 from dashboard.plans import detail_queries as plan_queries
 from dashboard.tasks import detail_queries
-from ledger.audit import audit
+from ledger.access.audit import audit
 from ledger.errors import InvalidTransition
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter, Need, Task

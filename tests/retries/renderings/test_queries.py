@@ -14,13 +14,13 @@ from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Failure, Need, Plan, Task
 from ledger.tokens import TrustedCaller
 from retries import claims
-from retries import task_actions as people
 from retries.attempts import questions, releases
 from retries.escalations import expiry
 from retries.escalations.lifecycle import Question
 from retries.models import Escalation
 from retries.renderings import documents, plan_summary, scope, state_queries
 from retries.renderings.scope import RenderingScope
+from retries.tasks import actions as people
 from tests.factories import MINUTE, NOW, make_agent, make_project
 from tests.retries.escalations.test_task_effects import answer as answer_later
 from tests.retries.escalations.test_task_effects import escalated, undo

@@ -14,9 +14,9 @@ from django.utils import timezone
 from config.local.places import PROJECT
 from ledger import idempotency
 from ledger.idempotency import StoredResponse, run_once
-from ledger.ids import first_id
 from ledger.models import Agent, IdempotencyKey, SignIn, Task, Token
 from ledger.people import browsers
+from ledger.values.ids import first_id
 from retries import sweeps
 from retries.models import NotificationThread, Operation, OperationItem
 from retries.operations import expiry

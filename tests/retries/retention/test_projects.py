@@ -16,11 +16,15 @@ from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, OperationalError, connection, transaction
 
-from ledger import audit, journal_deletion, sql
-from ledger.ids import FIRST_ID
+from ledger.access import audit
+from ledger.database import sql
 from ledger.journal import SYSTEM, Stamp
+from ledger.journal_storage import deletion as journal_deletion
 from ledger.models import Agent, DeadLetter, Event, Project, Task
-from retries import activity_counts, deadletters, in_process, metric_totals
+from ledger.values.ids import FIRST_ID
+from retries import deadletters, in_process
+from retries.journal_readers import counts as activity_counts
+from retries.journal_readers import metric_totals
 from retries.models import ActivityCount, MetricTotal, StreamCursor
 from retries.retention import project_deletion
 from retries.retention.project_tables import SECRETS, TABLES

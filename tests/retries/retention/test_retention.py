@@ -20,7 +20,8 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from config.local.places import PROJECT
-from ledger import audit, sql
+from ledger.access import audit
+from ledger.database import sql
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import (
     Agent,

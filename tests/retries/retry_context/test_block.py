@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.redaction import stripped
+from ledger.secrets.redaction import stripped
 from retries.attempts.report_fields import Report, clean_report
 from retries.retry_context.block import (
     ADVICE,

@@ -1,0 +1,83 @@
+"""Rows that Tenfour keeps for itself: runs of jobs, stored responses, and words for the search."""
+
+from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.search import SearchVectorField
+from django.db import models
+
+from ledger.models.instruction import Instruction
+from ledger.models.task import Task
+from ledger.models.token import Token
+
+
+class ClockRun(models.Model):
+    """One row per job. If two beats tick at once, the second one sees here that it is late."""
+
+    name = models.CharField(max_length=32, primary_key=True)
+    last_run_at = models.DateTimeField()
+    took_ms = models.IntegerField(null=True)
+    did = models.JSONField(default=dict, help_text="counts of the last completed run")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class IdempotencyKey(models.Model):
+    """Written in the transaction of the request, so that both exist or neither."""
+
+    id = models.BigAutoField(primary_key=True)
+    token = models.ForeignKey(Token, models.CASCADE, db_index=False)
+    key = models.CharField(max_length=255)
+    fingerprint = models.BinaryField(max_length=32)
+    status = models.SmallIntegerField(null=True)
+    body = models.TextField(default="")
+    expires_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["token", "key"], name="idempotency_key_unique"),
+        ]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class TaskWords(models.Model):
+    """The words of a task's title, type and ref; the clock writes them, a trigger updates them.
+
+    They have a table of their own, because a task's row changes often, and each change would write
+    a full-text index again.
+    """
+
+    task = models.OneToOneField(
+        Task,
+        models.CASCADE,
+        primary_key=True,
+        db_constraint=False,
+        related_name="search_words",
+    )
+    words = SearchVectorField()
+
+    class Meta:
+        indexes = [GinIndex(fields=["words"], name="task_words")]
+
+    def __str__(self) -> str:
+        return f"words of {self.task_id}"
+
+
+class InstructionWords(models.Model):
+    """The words of an instruction, written by the clock."""
+
+    instruction = models.OneToOneField(
+        Instruction,
+        models.CASCADE,
+        primary_key=True,
+        db_constraint=False,
+        related_name="search_words",
+    )
+    words = SearchVectorField()
+
+    class Meta:
+        indexes = [GinIndex(fields=["words"], name="instruction_words")]
+
+    def __str__(self) -> str:
+        return f"words of {self.instruction_id}"

@@ -1,0 +1,88 @@
+"""Figures that are counted ahead of their pages."""
+
+from django.db import models
+from django.db.models import Q
+
+from ledger.models import Agent, Project
+
+
+class InsightFigure(models.Model):
+    """The figures of one panel for one project and a number of days."""
+
+    pk = models.CompositePrimaryKey("project_id", "panel", "days")
+    project = models.ForeignKey(Project, models.CASCADE, db_index=False)
+    panel = models.CharField(max_length=24)
+    days = models.SmallIntegerField()
+    computed_at = models.DateTimeField()
+    data = models.JSONField()
+
+    def __str__(self) -> str:
+        return f"{self.panel} of {self.project_id}, {self.days} days"
+
+
+class OutcomeRate(models.Model):
+    """The number of earlier tasks with something in common, and how many of them were done.
+
+    `failures` is how often a task had failed so far, at most two. `level` and `key` say what the
+    tasks have in common. Only `retries.insight.figures.predictions` writes it, all rows of a
+    project at once.
+    """
+
+    pk = models.CompositePrimaryKey("project_id", "failures", "level", "key")
+    project = models.ForeignKey(Project, models.CASCADE, db_index=False)
+    failures = models.SmallIntegerField()
+    level = models.CharField(max_length=10)
+    key = models.CharField(max_length=160)
+    tasks = models.IntegerField()
+    done = models.IntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.done} of {self.tasks}: {self.level} {self.key}"
+
+
+class AckTarget(models.Model):
+    """The target of an agent: a share of its instructions, and the time to acknowledge each.
+
+    Only `retries.insight.targets` writes it.
+    """
+
+    agent = models.OneToOneField(Agent, models.CASCADE, primary_key=True, related_name="ack_target")
+    percent = models.SmallIntegerField()
+    within_s = models.IntegerField()
+    set_at = models.DateTimeField()
+    set_by_name = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(percent__gte=1, percent__lte=99, within_s__gte=1),
+                name="ack_target_possible",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.percent}% in {self.within_s} s"
+
+
+class MetricTotal(models.Model):
+    """A counter, or one bucket of a histogram, with its labels.
+
+    Only `retries.journal_readers.metric_totals` writes it.
+    """
+
+    project = models.ForeignKey(Project, models.CASCADE, db_index=False)
+    metric = models.CharField(max_length=48)
+    labels = models.JSONField(help_text="values by label")
+    bucket = models.FloatField(help_text="upper edge of the bucket; 0 for a counter")
+    count = models.BigIntegerField()
+    sum = models.FloatField(help_text="sum of the values in this bucket; 0 for a counter")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project", "metric", "labels", "bucket"], name="metric_total_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.labels}"
