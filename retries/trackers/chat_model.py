@@ -20,6 +20,8 @@ from ledger.text import truncate
 
 LOCAL = {"localhost", "127.0.0.1", "::1"}
 REASON_LENGTH = 300
+TIMEOUT_S = 60  # of one request
+MAX_RETRIES = 2  # after a lost connection, 429 or a server error
 # A response with more calls is nonsense.
 MOST_CALLS = 64
 MOST_BYTES = 4 * 1024 * 1024
@@ -151,8 +153,8 @@ def configured_model() -> ChatModel:
         url=known["LLM_URL"],
         model=known["LLM_MODEL"],
         key=settings.LLM_KEY,
-        timeout_s=known["LLM_TIMEOUT_SECONDS"],
-        max_retries=known["LLM_MAX_RETRIES"],
+        timeout_s=TIMEOUT_S,
+        max_retries=MAX_RETRIES,
     )
 
 
