@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any, Protocol
 from uuid import UUID
 
-from django.conf import settings
 from django.db import transaction
 
 from ledger import journal, sql
@@ -27,6 +26,7 @@ from ledger.redaction import redacted
 from ledger.scopes import PRESETS, TOKENS_WRITE
 from ledger.sql import Row
 
+DEFAULT_DAYS = 90  # of a new token, unless its creator says otherwise
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 SHORT = {
     TokenKind.AGENT: "agt",
@@ -137,7 +137,7 @@ def insert_token(
     kind: TokenKind, *, scopes: Iterable[str], days: int | None, stamp: Stamp, **columns: Any
 ) -> tuple[Token, str]:
     secret = new_secret(kind)
-    lifetime = timedelta(days=settings.TENFOUR["TOKEN_DAYS"] if days is None else days)
+    lifetime = timedelta(days=DEFAULT_DAYS if days is None else days)
     token = Token.objects.create(
         kind=kind,
         prefix=secret[: len(f"tenfour_{SHORT[kind]}_") + 4],

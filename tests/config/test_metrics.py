@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from config.monitoring.metrics import TOP_AGENTS
 from ledger import process_counters
+from ledger.auth_failures import PER_MINUTE
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Breaker, Task
 from retries import breaker_actions, sweeps
@@ -112,7 +113,7 @@ def live_through(agent: Agent, coder: Api, operator: Api, settings: Any) -> None
     make_task(agent, now=now)
     breaker_actions.trip([agent], reason="Look", stamp=stamp)
     stranger = Client(REMOTE_ADDR="192.0.2.9", headers={"Authorization": "Bearer x"})
-    for _ in range(settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"] + 1):
+    for _ in range(PER_MINUTE + 1):
         stranger.get("/v1/me")
 
 
