@@ -35,6 +35,8 @@ SAFE = ("GET", "HEAD")
 # Every action of a person sets it; until it expires, that person's pages read the primary.
 COOKIE = "tenfour_primary"
 MARGIN_S = 5
+# The replica may be this far behind; beyond it, pages read the primary and say so.
+LAG_S = 10
 
 CHECK_S = 1.0
 STALE_S = 5.0  # a check that takes longer says that the replica hangs
@@ -127,7 +129,7 @@ class Monitor:
         if other != cluster:
             return Standing(why="is of another database", at=at)
         lag = measure_lag(self.positions, int(replayed or 0), now=now)
-        limit = settings.TENFOUR["REPLICA_LAG_SECONDS"]
+        limit = LAG_S
         if lag is None:
             least = now - self.positions[0][0]
             why = f"is more than {limit} s behind" if least > limit else NOT_CHECKED
@@ -238,7 +240,7 @@ class OwnActs:
             response.set_cookie(
                 COOKIE,
                 "1",
-                max_age=settings.TENFOUR["REPLICA_LAG_SECONDS"] + MARGIN_S,
+                max_age=LAG_S + MARGIN_S,
                 secure=settings.SECURE,
                 httponly=True,
                 samesite="Lax",

@@ -28,7 +28,7 @@ from tests.retries.moves import make_task
 from tests.serving import collect_static_files, database_of_tests, serve
 from tests.waiting import PATIENCE_S, wait_until
 
-LIMIT_S = 3
+LIMIT_S = replica.LAG_S
 NOTICE = re.compile(r"<b>Read from the primary database\.</b> The replica (.+?)\.\s+Nothing")
 
 
@@ -80,7 +80,6 @@ def person(request: pytest.FixtureRequest, standby: Replica) -> Iterator[Person]
     cookies = {name: morsel.value for name, morsel in client.cookies.items()}
     env = {
         "TENFOUR_REPLICA_URL": standby.url,
-        "TENFOUR_REPLICA_LAG_SECONDS": str(LIMIT_S),
         "TENFOUR_METRICS_ALLOW": "127.0.0.1",
         **getattr(request, "param", {}),
     }
