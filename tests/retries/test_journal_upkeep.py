@@ -81,7 +81,9 @@ def test_months_that_are_past_go_one_a_run_and_the_rest_stays(
     )
     assert Event.objects.about(kept).exists() and list(audit.audit()) == []
     for id in old:
-        found = [each["event"]["id"] for each in archives.find_records(folder, str(id), pytest.fail)]
+        found = [
+            each["event"]["id"] for each in archives.find_records(folder, str(id), pytest.fail)
+        ]
         assert found == ([str(id)] if id in old[:2] else [])
 
 
