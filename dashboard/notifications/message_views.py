@@ -24,7 +24,6 @@ THREADED = "in the same thread"
 EDITING = ("Slack app", "ntfy")
 UNTHREADED = "as a message of its own: this service has no threads for Tenfour"
 EDITED = "in the same thread, and the first message is edited"
-WAYS = (("chat", "Slack"), ("email", "Email"))
 SAMPLES = {
     "escalation": (
         "Store rendered invoices in object storage",
@@ -57,9 +56,7 @@ class MessageExample:
 class MessagesPage(PageContext):
     rule: NotificationRule
     parts: list[Part]
-    way: str
     examples: list[MessageExample]
-    ways: tuple[tuple[str, str], ...] = WAYS
 
 
 @live_page(
@@ -73,21 +70,17 @@ def index(visit: Visit, rule_id: UUID) -> MessagesPage:
     rule = queries.find_rule(rule_id)
     if rule is None:
         raise Http404(f"There is no notification rule {rule_id}.")
-    default = "email" if rule.channel.service == "Email" else "chat"
-    way = visit.request.GET.get("as", "")
-    way = way if way in dict(WAYS) else default
     return MessagesPage(
         title="Preview · Notifications",
         heading="Preview",
         crumbs=(SETTINGS, NOTIFICATIONS),
         rule=rule,
         parts=describe_rule(rule),
-        way=way,
-        examples=list_examples(rule, way),
+        examples=list_examples(rule),
     )
 
 
-def list_examples(rule: NotificationRule, way: str = "chat") -> list[MessageExample]:
+def list_examples(rule: NotificationRule) -> list[MessageExample]:
     """Return the messages about a sample subject of the rule's first condition."""
     name = rule.conditions[0]
     condition = condition_of(name)
@@ -95,8 +88,8 @@ def list_examples(rule: NotificationRule, way: str = "chat") -> list[MessageExam
     footer = footer_of(rule, facts)
     first = messages.word_event(facts, footer=footer)
     shown = [MessageExample("When it begins", first)]
-    note = ended_note = THREADED if rule.channel.has_threads or way == "email" else UNTHREADED
-    if rule.channel.service in EDITING and way != "email":
+    note = ended_note = THREADED if rule.channel.has_threads else UNTHREADED
+    if rule.channel.service in EDITING:
         ended_note = EDITED
     if rule.repeat_s and condition.lasts:
         reminder = messages.word_reminder(replace(facts, age="30 min"), footer=footer)

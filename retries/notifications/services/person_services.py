@@ -144,7 +144,7 @@ def send_guarded(plugin: Any, message: Message, connections: Connections) -> Ans
     """Send a message by a plugin, which reaches public addresses only and opens no files."""
     with guard_connections(connections), refuse_files(), listen() as heard:
         try:
-            if mails.is_plain_mail(plugin):
+            if mails.is_mail(plugin):
                 sent = mails.send(plugin, message)
             else:
                 sent = plugin.notify(body=message.text, title=message.subject, body_format="text")
