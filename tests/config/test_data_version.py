@@ -235,6 +235,7 @@ def read_everything(token: str, *reverted: str) -> None:
     assert states["escalations"] and states["dead-letters"] and states["plans"]
 
 
+@pytest.mark.timeout(5 * PATIENCE_S)  # it migrates and reads everything more than once
 def test_data_of_older_versions_is_brought_forward_and_read(
     migrated: Callable[[str], None],
 ) -> None:
