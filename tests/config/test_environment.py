@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,7 @@ def modules() -> list[Path]:
     return [path for path in paths if path.name not in ("environment.py", "setting_table.py")]
 
 
+@cache
 def named_in_code() -> set[str]:
     return set.union(*map(constants, modules())) - {"TENFOUR_URL_TOKEN"}
 
