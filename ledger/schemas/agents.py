@@ -10,7 +10,8 @@ from pydantic import ConfigDict, Field, StrictBool, StrictInt
 
 from ledger.models import Breaker
 from ledger.models.agent import CONCURRENCY, SYSTEM_TEXT_LENGTH
-from ledger.schemas.shared import AGENT_ID, AT, In, Listed
+from ledger.schemas.shapes import AGENT_ID, AT
+from ledger.schemas.shared import In, Listed
 from ledger.states import BreakerState
 
 CONCURRENCY_HELP = "how many attempts may run at once; null for no limit"

@@ -9,7 +9,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 
 from ledger.models import Attempt, Failure
-from ledger.schemas.shared import AT, ID
+from ledger.schemas.shapes import AT, ID
 from ledger.states import FailureType, Outcome
 from ledger.trace_context import TRACE_ID_LENGTH, build_trace_link
 

@@ -9,7 +9,8 @@ from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field
 
 from ledger.models import Agent
-from ledger.schemas.shared import AGENT_ID, AGENT_ID_OR_NAME, AT, ID, Listed, ListQuery
+from ledger.schemas.shapes import AGENT_ID, AT, ID
+from ledger.schemas.shared import AGENT_ID_OR_NAME, Listed, ListQuery
 from ledger.sql import Row
 
 

@@ -14,12 +14,10 @@ from ledger.instructions import (
     MAX_RETRIES,
     NOTE_LENGTH,
 )
+from ledger.schemas.shapes import AGENT_ID, AT, ID
 from ledger.schemas.shared import (
-    AGENT_ID,
     AGENT_ID_OR_NAME,
     AGENT_NAME,
-    AT,
-    ID,
     MOST_ROWS,
     STATES,
     In,

@@ -6,7 +6,7 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-from ledger.schemas.shared import AGENT_ID, AT, ID
+from ledger.schemas.shapes import AGENT_ID, AT, ID
 
 
 class NamedOut(Schema):

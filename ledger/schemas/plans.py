@@ -12,7 +12,8 @@ from ledger.models import Plan, PlanState
 from ledger.planfile.model import MOST_TASKS, Became
 from ledger.plans.editing import get_verify
 from ledger.plans.identity import NEW
-from ledger.schemas.shared import AGENT_ID, AT, ID, STATES, In, Listed, ListQuery
+from ledger.schemas.shapes import AGENT_ID, AT, ID
+from ledger.schemas.shared import STATES, In, Listed, ListQuery
 from ledger.sql import Row
 from ledger.states import EvidenceLevel, TaskState
 from ledger.tasks.spec import TITLE_LENGTH

@@ -11,17 +11,8 @@ from ledger.instructions import EXPECT_TYPE_LENGTH, MATCH_SCALARS, MAX_RETRIES
 from ledger.models import StandingInstruction
 from ledger.models.standing_instruction import INTERVAL_S, RuleState
 from ledger.schemas.instructions import ExpectIn
-from ledger.schemas.shared import (
-    AGENT_ID,
-    AGENT_ID_OR_NAME,
-    AT,
-    ID,
-    PLAN_ID_OR_REF,
-    STATES,
-    In,
-    Listed,
-    ListQuery,
-)
+from ledger.schemas.shapes import AGENT_ID, AT, ID
+from ledger.schemas.shared import AGENT_ID_OR_NAME, PLAN_ID_OR_REF, STATES, In, Listed, ListQuery
 from ledger.standing_instructions.firing import SESSION_LENGTH
 from ledger.standing_instructions.trial import Trial
 

@@ -8,11 +8,9 @@ from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field, StrictBool, StrictInt
 
 from ledger.schemas.attempts import TraceOut, trace_out
+from ledger.schemas.shapes import AGENT_ID, AT, ID
 from ledger.schemas.shared import (
-    AGENT_ID,
     AGENT_ID_OR_NAME,
-    AT,
-    ID,
     PLAN_ID_OR_REF,
     STATES,
     In,

@@ -9,7 +9,8 @@ from pydantic import ConfigDict, Field, StrictInt
 
 from ledger.models import Token
 from ledger.models.token import TokenKind
-from ledger.schemas.shared import AGENT_ID, AT, ID, In, Listed, Registering
+from ledger.schemas.shapes import AGENT_ID, AT, ID
+from ledger.schemas.shared import In, Listed, Registering
 
 MOST_DAYS = 3650
 OVERLAP_HOURS = 24

@@ -6,7 +6,8 @@ from typing import Any, Literal
 from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field, StrictBool, StrictInt, model_validator
 
-from ledger.schemas.shared import AT, ID, In
+from ledger.schemas.shapes import AT, ID
+from ledger.schemas.shared import In
 from ledger.states import FailureType
 from ledger.tasks.spec import LEASE_S
 from retries.attempts.checks.reported import COMMAND_LENGTH, FOLDER_LENGTH, MAX_CHECKS

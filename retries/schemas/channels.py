@@ -7,7 +7,8 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import ConfigDict, Field, StrictBool, StrictInt
 
-from ledger.schemas.shared import AT, ID, In, Listed
+from ledger.schemas.shapes import AT, ID
+from ledger.schemas.shared import In, Listed
 from retries.models import Channel
 
 ChannelStateName = Literal["active", "failing", "disabled"]

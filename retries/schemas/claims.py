@@ -8,7 +8,8 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import ConfigDict, Field, StrictBool, StrictInt
 
-from ledger.schemas.shared import AT, ID, In
+from ledger.schemas.shapes import AT, ID
+from ledger.schemas.shared import In
 from ledger.schemas.tasks import TASK, TaskOut, task_out
 from ledger.sql import Row
 from ledger.states import Who

@@ -8,7 +8,8 @@ from pydantic import ConfigDict, Field
 
 from ledger.models import Attempt, Failure
 from ledger.schemas.attempts import ATTEMPT, AttemptOut, FailureOut, attempt_out, failure_out
-from ledger.schemas.shared import ID, Listed, PageQuery
+from ledger.schemas.shapes import ID
+from ledger.schemas.shared import Listed, PageQuery
 from retries.failures import grouping
 from retries.failures.fixes import suggestions
 from retries.failures.grouping import find_known_error

@@ -9,16 +9,8 @@ from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field, StrictInt
 
 from ledger.models import Failure
-from ledger.schemas.shared import (
-    AGENT_ID,
-    AGENT_ID_OR_NAME,
-    AT,
-    ID,
-    PLAN_ID_OR_REF,
-    In,
-    Listed,
-    ListQuery,
-)
+from ledger.schemas.shapes import AGENT_ID, AT, ID
+from ledger.schemas.shared import AGENT_ID_OR_NAME, PLAN_ID_OR_REF, In, Listed, ListQuery
 from ledger.states import TaskState, count_reminders, urgency_of
 from retries.escalations import answer_outcome
 from retries.escalations.answer_outcome import TaskOutcome

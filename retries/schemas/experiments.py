@@ -7,7 +7,8 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import ConfigDict, Field, StrictInt
 
-from ledger.schemas.shared import AT, ID, In, Listed
+from ledger.schemas.shapes import AT, ID
+from ledger.schemas.shared import In, Listed
 from retries.insight.experiments import (
     REASON_LENGTH,
     list_needed,

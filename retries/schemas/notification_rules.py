@@ -7,7 +7,8 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import ConfigDict, Field, StrictBool, StrictInt
 
-from ledger.schemas.shared import AGENT_NAME, AT, ID, In, Listed
+from ledger.schemas.shapes import AT, ID
+from ledger.schemas.shared import AGENT_NAME, In, Listed
 from retries.models import NotificationRule
 from retries.notifications.rules.editing import CAP, REPEAT_S, SECOND_AFTER_S
 from retries.schemas.channels import CreatedBy

@@ -7,7 +7,8 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-from ledger.schemas.shared import AT, ID, STATES, Listed, PageQuery
+from ledger.schemas.shapes import AT, ID
+from ledger.schemas.shared import STATES, Listed, PageQuery
 from retries.models import Operation
 
 OperationStateName = Literal["waiting", "running", "done", "stopped", "undone"]

@@ -6,7 +6,8 @@ from typing import Any
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-from ledger.schemas.shared import AT, In
+from ledger.schemas.shapes import AT
+from ledger.schemas.shared import In
 from retries.failures.fixes.reading import KEY_LENGTH, FixState, LearnedFix
 from retries.failures.grouping import NOTE_LENGTH
 from retries.schemas.diagnoses import SignatureOut

@@ -8,7 +8,8 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import AwareDatetime, ConfigDict, Field
 
-from ledger.schemas.shared import AGENT_ID, AT, ID, STATES, In, Listed, ListQuery
+from ledger.schemas.shapes import AGENT_ID, AT, ID
+from ledger.schemas.shared import STATES, In, Listed, ListQuery
 from retries.failures import figures
 from retries.failures.grouping import NOTE_LENGTH
 from retries.failures.patterns import RetryResult

@@ -8,7 +8,8 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 
 from ledger.models import Message
-from ledger.schemas.shared import AT, ID, STATES, Listed, PageQuery
+from ledger.schemas.shapes import AT, ID
+from ledger.schemas.shared import STATES, Listed, PageQuery
 from ledger.states import MessageState
 
 MESSAGE_IN: dict[str, Any] = {

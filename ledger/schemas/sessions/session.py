@@ -10,16 +10,8 @@ from pydantic import ConfigDict, Field, StrictBool
 
 from ledger.models import Session, SessionTask
 from ledger.models.session import TrackerName
-from ledger.schemas.shared import (
-    AGENT_ID,
-    AGENT_ID_OR_NAME,
-    AGENT_NAME,
-    AT,
-    ID,
-    In,
-    Listed,
-    ListQuery,
-)
+from ledger.schemas.shapes import AGENT_ID, AT, ID
+from ledger.schemas.shared import AGENT_ID_OR_NAME, AGENT_NAME, In, Listed, ListQuery
 from ledger.sessions.storing import EXTERNAL_ID_LENGTH, TITLE_LENGTH
 from ledger.states import SessionTaskState
 
