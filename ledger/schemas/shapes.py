@@ -51,7 +51,8 @@ def field(
     Without an `example`, it is the example of the nested shape, null, or a usual value of the type.
     `source` is the path of a row's attribute, by default the field's name, "." for the row itself,
     or a function of the row. A path ends at None, and an empty text that may be null is null.
-    A field that is `given` is an argument of `write`. Only a field with a `default` may be missing.
+    A field that is `given` is an argument of `write`, as JSON. A field with a `default` may be
+    missing, and is missing in the example.
     """
     info: FieldInfo = Field(default, description=description)
     info.metadata.append(Declared(example, source, given))
@@ -68,13 +69,14 @@ def example_of(cls: type[BaseModel]) -> dict[str, Any]:
     given: dict[str, Any] = getattr(cls, "given_example", {})
     if not issubclass(cls, Part):
         return given
-    fields = {name: info for name, info in cls.model_fields.items() if name not in given}
-    return {name: example_of_field(info) for name, info in fields.items()} | given
-
-
-def example_of_field(info: FieldInfo) -> Any:
-    example = find_declared(info).example
-    return derive_example(info.annotation) if example is DERIVED else example
+    example = {}
+    for name, info in cls.model_fields.items():
+        declared = find_declared(info).example
+        if declared is not DERIVED:
+            example[name] = declared
+        elif info.is_required() and name not in given:
+            example[name] = derive_example(info.annotation)
+    return example | given
 
 
 def find_declared(info: FieldInfo) -> Declared:

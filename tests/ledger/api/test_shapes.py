@@ -84,7 +84,6 @@ def test_an_example_is_made_of_the_examples_of_the_fields() -> None:
         "author": author,
         "editor": author,
         "readers": [author],
-        "is_open": False,
     }
     assert example_of(BookOut) == example == BookOut.model_json_schema()["example"]
     assert "example" not in AuthorOut.model_json_schema()
@@ -102,4 +101,5 @@ def shapes(base: type[Part] = Part) -> Iterator[type[Part]]:
 def test_the_example_of_every_shape_is_valid_and_complete(shape: type[Part]) -> None:
     example = example_of(shape)
     shape.model_validate(example)
-    assert set(example) == {info.alias or name for name, info in shape.model_fields.items()}
+    fields = shape.model_fields
+    assert {name for name in fields if fields[name].is_required()} <= set(example) <= set(fields)
