@@ -172,7 +172,7 @@ class Exampled(BaseModel):
 
     def __init_subclass__(cls, *, example: dict[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.given_example = example or {}
+        cls.given_example = cls.given_example | (example or {})
 
 
 class Part(Schema):
