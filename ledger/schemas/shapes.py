@@ -35,6 +35,7 @@ class Declared(NamedTuple):
 
     example: Any = DERIVED
     source: Source = ""
+    empty_is_null: bool = False
     given: bool = False
 
 
@@ -43,6 +44,7 @@ def field(
     example: Any = DERIVED,
     *,
     source: Source = "",
+    empty_is_null: bool = False,
     given: bool = False,
     default: Any = ...,
 ) -> Any:
@@ -50,12 +52,12 @@ def field(
 
     Without an `example`, it is the example of the nested shape, null, or a usual value of the type.
     `source` is the path of a row's attribute, by default the field's name, "." for the row itself,
-    or a function of the row. A path ends at None, and an empty text that may be null is null.
-    A field that is `given` is an argument of `write`, as JSON. A field with a `default` may be
-    missing, and is missing in the example.
+    or a function of the row. The path of a field that may be null ends at None; `empty_is_null`
+    writes an empty text as null. A field that is `given` is an argument of `write`, as JSON. A
+    field with a `default` may be missing, and is missing in the example.
     """
     info: FieldInfo = Field(default, description=description)
-    info.metadata.append(Declared(example, source, given))
+    info.metadata.append(Declared(example, source, empty_is_null, given))
     return info
 
 
@@ -139,12 +141,10 @@ def write_source(
     value = f"row[{first!r}]" if keyed else f"row.{first}"
     for each in rest:
         value = f"({value}).{each}"
-    if not is_nullable(info.annotation):
-        return value
-    if rest:
+    if rest and is_nullable(info.annotation):
         before = value.rpartition(".")[0]
         value = f"({value} if {before} is not None else None)"
-    return f"({value} or None)" if str in get_args(info.annotation) else value
+    return f"({value} or None)" if declared.empty_is_null else value
 
 
 def write_nested(

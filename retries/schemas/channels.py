@@ -62,7 +62,7 @@ class PersonChannelOut(Shape):
     include_details: bool = field("true if titles and error texts are sent")
     state: ChannelStateName = field("active, failing, or disabled", "active")
     disabled_because: str | None = field(
-        "gone, gave_up, unreadable, or by_hand; null if it is not disabled"
+        "gone, gave_up, unreadable, or by_hand; null if it is not disabled", empty_is_null=True
     )
     failing_since: datetime | None = field("since when its deliveries fail, or null")
     failures: int = field("failed tries since the last success")

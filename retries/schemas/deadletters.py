@@ -31,7 +31,9 @@ class DeadLetterOut(Shape):
     failed_at: datetime = field("when the task failed")
     closed_at: datetime | None = field("when it was closed; null while it is open")
     closed_as: str | None = field("replayed or dismissed; null while it is open")
-    closed_by: str | None = field("who closed it; null while it is open", source="closed_by_name")
+    closed_by: str | None = field(
+        "who closed it; null while it is open", source="closed_by_name", empty_is_null=True
+    )
     note: str = field("the note of the person who closed it")
     replayed_as: UUID | None = field(
         "the task that replaced it; null if there is none", source="replayed_as_id"

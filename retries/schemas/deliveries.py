@@ -31,9 +31,11 @@ class TryOut(Shape):
     at: datetime = field("when it ended")
     latency_ms: int = field("how long it took", 1932)
     code: int | None = field("the answer's status; null without an answer", 503)
-    error: str | None = field("why it failed, or null", "HTTP 503")
+    error: str | None = field("why it failed, or null", "HTTP 503", empty_is_null=True)
     response: str | None = field(
-        "the first 1 KiB of the answer, or null", "Service Temporarily Unavailable"
+        "the first 1 KiB of the answer, or null",
+        "Service Temporarily Unavailable",
+        empty_is_null=True,
     )
 
 
@@ -58,9 +60,11 @@ class DeliveryOut(Shape):
     delivered_at: datetime | None = field("when it arrived, or null")
     latency_ms: int | None = field("how long the last try took, or null", 1932)
     code: int | None = field("the last answer's status; null without an answer", 503)
-    error: str | None = field("why the last try failed, or null", "HTTP 503")
+    error: str | None = field("why the last try failed, or null", "HTTP 503", empty_is_null=True)
     response: str | None = field(
-        "the first 1 KiB of the last answer, or null", "Service Temporarily Unavailable"
+        "the first 1 KiB of the last answer, or null",
+        "Service Temporarily Unavailable",
+        empty_is_null=True,
     )
     created_at: datetime = field("when it was written")
 

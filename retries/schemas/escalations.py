@@ -150,7 +150,7 @@ class EscalationFields(Part):
         {"type": "system", "name": "idle_check"},
         source=lambda row: {"type": row.raised_by_type, "name": row.raised_by_name},
     )
-    question: str | None = field("the question of the agent or plan, or null")
+    question: str | None = field("the question of the agent or plan, or null", empty_is_null=True)
     choices: list[dict[str, str]] = field("answers that the agent suggests")
     response_schema: dict[str, Any] | None = field("the JSON Schema of an answer's values, or null")
     client_state: Any = field("the agent's own value, unchanged", None)

@@ -56,7 +56,9 @@ class PatternOut(Shape):
     note: str = field("the note of the person who changed its state")
     state_at: datetime = field("when its state last changed")
     state_by: str | None = field(
-        "who last changed its state; null if no person did", source="state_by_name"
+        "who last changed its state; null if no person did",
+        source="state_by_name",
+        empty_is_null=True,
     )
 
 

@@ -19,6 +19,7 @@ class PredictionOut(Part):
         "kind), or kind; null without a chance",
         "signature",
         source="level",
+        empty_is_null=True,
     )
     brier_score: float | None = field(
         "the mean squared error of such chances for the newest fifth of the history",

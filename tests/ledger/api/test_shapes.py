@@ -21,7 +21,7 @@ class BookOut(Shape, example={"pages": 212}):
     id: UUID = field("the book's id")
     agent: str | None = field("the agent's name, or null", "coder", source="agent.name")
     agent_id: UUID = field("the agent's id", AGENT_ID)
-    note: str | None = field("a note, or null")
+    note: str | None = field("a note, or null", empty_is_null=True)
     pages: int = field("number of pages", given=True)
     author: AuthorOut = field("who wrote it", source=".")
     editor: AuthorOut | None = field("who edited it, or null")
@@ -58,7 +58,7 @@ def test_a_writer_reads_each_field_from_its_source() -> None:
     }
 
 
-def test_a_path_ends_at_none_and_an_empty_text_is_null_where_it_may_be() -> None:
+def test_a_path_ends_at_none_and_an_empty_text_is_null_where_the_field_says_so() -> None:
     written = BookOut.write(make_book(agent=None, note="", editor=None, readers=[]), pages=0)
     assert [written[name] for name in ("agent", "note", "editor", "readers", "pages")] == [
         None,
