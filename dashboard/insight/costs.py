@@ -1,13 +1,13 @@
 """Describe and draw the tokens and the cost that agents report (pure)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dashboard.charts.sparklines import Spark, spark
+from dashboard.insight.combined import RowGroup, combine_rows
 from dashboard.wording.formatting import count_tokens, dollars
 
-LISTED = 8
 NAMED = 3  # of the agents that report no usage
 KINDS = (("plan", "Plan"), ("agent", "Agent"))
 # A share of a third or more that was spent on failed attempts is highlighted.
@@ -73,17 +73,6 @@ class CostRow:
 
 
 @dataclass(frozen=True, slots=True)
-class CostGroup:
-    """The rows of one kind, the most expensive first."""
-
-    kind: str
-    label: str
-    rows: list[CostRow]
-    hidden: int
-    more: int
-
-
-@dataclass(frozen=True, slots=True)
 class Reports:
     """How many of the agents that finished tasks report their usage, and what is missing."""
 
@@ -106,7 +95,7 @@ class Reports:
 class CostFigures:
     """The usage of all projects' attempts."""
 
-    groups: list[CostGroup]
+    groups: list[RowGroup]
     least: int
     tasks: int
     tokens: str
@@ -147,20 +136,18 @@ def combine_reports(figures: Sequence[Mapping[str, Any]]) -> Reports:
     return Reports(**counts, silent=[name for each in found for name in each["silent"]][:NAMED])
 
 
-def combine_group(kind: str, label: str, figures: Sequence[Mapping[str, Any]]) -> CostGroup:
-    data = [row for each in figures for row in each[kind]["rows"]]
-    data.sort(key=lambda row: (-(row["cost"] or 0), -row["tokens"], row["name"]))
-    shown = data[:LISTED]
-    # Dollars and tokens share no scale.
-    costs = max((row["cost"] for row in shown if row["cost"] is not None), default=0.0)
-    tokens = max((row["tokens"] for row in shown if row["cost"] is None), default=0.0)
-    return CostGroup(
-        kind,
-        label,
-        [CostRow(kind, row, tokens if row["cost"] is None else costs) for row in shown],
-        sum(each[kind]["hidden"] for each in figures),
-        sum(each[kind]["more"] for each in figures) + len(data) - len(shown),
+def combine_group(kind: str, label: str, figures: Sequence[Mapping[str, Any]]) -> RowGroup:
+    found = combine_rows(
+        [each[kind] for each in figures],
+        key=lambda row: (-(row["cost"] or 0), -row["tokens"], row["name"]),
+        kind=kind,
+        label=label,
     )
+    # Dollars and tokens share no scale.
+    costs = max((row["cost"] for row in found.rows if row["cost"] is not None), default=0.0)
+    tokens = max((row["tokens"] for row in found.rows if row["cost"] is None), default=0.0)
+    rows = [CostRow(kind, row, tokens if row["cost"] is None else costs) for row in found.rows]
+    return replace(found, rows=rows)
 
 
 def weigh(data: Mapping[str, Any]) -> tuple[float, float]:

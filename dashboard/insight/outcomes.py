@@ -1,12 +1,12 @@
 """Draw how tasks ended by agent, plan and pattern, and how well rules are followed (pure)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dashboard.charts.sparklines import Spark, spark
+from dashboard.insight.combined import RowGroup, combine_rows
 
-LISTED = 8
 # the bars of done tasks by attempts, in pixels
 WIDTH, STEP, HEIGHT = 22, 26, 26
 KINDS = (("agent", "Agent"), ("plan", "Plan"), ("pattern", "Pattern"))
@@ -58,40 +58,17 @@ class OutcomeRow:
         return f"Done over time: from {known[0]} to {known[-1]} percent" if known else ""
 
 
-@dataclass(frozen=True, slots=True)
-class OutcomeGroup:
-    """The rows of one kind, largest first, with how many are hidden or further down."""
-
-    kind: str
-    label: str
-    rows: list[OutcomeRow]
-    hidden: int
-    more: int
+def list_outcomes(figures: Sequence[Mapping[str, Any]]) -> list[RowGroup]:
+    """Return the groups of all projects, by kind, the largest first."""
+    return [list_kind(kind, label, figures) for kind, label in KINDS]
 
 
-def list_outcomes(figures: Sequence[Mapping[str, Any]]) -> list[OutcomeGroup]:
-    """Return the groups of all projects, by kind."""
-    groups = []
-    for kind, label in KINDS:
-        rows = [OutcomeRow(kind, row) for each in figures for row in each[kind]["rows"]]
-        rows.sort(key=lambda row: -row.data["n"])
-        more = sum(each[kind]["more"] for each in figures) + max(0, len(rows) - LISTED)
-        hidden = sum(each[kind]["hidden"] for each in figures)
-        groups.append(OutcomeGroup(kind, label, rows[:LISTED], hidden, more))
-    return groups
+def list_kind(kind: str, label: str, figures: Sequence[Mapping[str, Any]]) -> RowGroup:
+    own = [each[kind] for each in figures]
+    found = combine_rows(own, key=lambda row: -row["n"], kind=kind, label=label)
+    return replace(found, rows=[OutcomeRow(kind, row) for row in found.rows])
 
 
-@dataclass(frozen=True, slots=True)
-class RuleFigures:
-    """The rules of all projects, the least followed first."""
-
-    rows: list[Mapping[str, Any]]
-    hidden: int
-    more: int
-
-
-def list_rules(figures: Sequence[Mapping[str, Any]]) -> RuleFigures:
-    rows = [row for each in figures for row in each["rows"]]
-    rows.sort(key=lambda row: (row["followed"], row["at_once"]))
-    more = sum(each["more"] for each in figures) + max(0, len(rows) - LISTED)
-    return RuleFigures(rows[:LISTED], sum(each["hidden"] for each in figures), more)
+def list_rules(figures: Sequence[Mapping[str, Any]]) -> RowGroup:
+    """Return the rules of all projects, the least followed first."""
+    return combine_rows(figures, key=lambda row: (row["followed"], row["at_once"]))

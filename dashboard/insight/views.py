@@ -12,10 +12,11 @@ from dashboard.frame.access import operators_only
 from dashboard.frame.rendering import HtmxRequest, PageContext
 from dashboard.insight import queries
 from dashboard.insight.answers import AnswerRow, find_typical, list_answers
+from dashboard.insight.combined import RowGroup
 from dashboard.insight.costs import CostFigures, combine_costs
 from dashboard.insight.experiments import ExperimentRow, find_scale
 from dashboard.insight.idle import IdleFigures, combine_idle
-from dashboard.insight.outcomes import OutcomeGroup, RuleFigures, list_outcomes, list_rules
+from dashboard.insight.outcomes import list_outcomes, list_rules
 from dashboard.insight.policies import PolicyRow, list_policies
 from dashboard.insight.predictions import PredictionFigures, combine_figures, list_ids
 from dashboard.insight.ranges import DEFAULT, RANGES, list_ranges
@@ -53,8 +54,8 @@ class InsightPage(PageContext):
     costs: CostFigures | None
     range: str
     ranges: list[tuple[str | None, str, bool]]
-    outcomes: list[OutcomeGroup]
-    rules: RuleFigures
+    outcomes: list[RowGroup]
+    rules: RowGroup
     policies: list[PolicyRow]
     predictions: PredictionFigures
 

@@ -24,7 +24,6 @@ THREADED = "in the same thread"
 EDITING = ("Slack app", "ntfy")
 UNTHREADED = "as a message of its own: this service has no threads for Tenfour"
 EDITED = "in the same thread, and the first message is edited"
-WAYS = (("chat", "Slack"), ("email", "Email"))
 SAMPLES = {
     "escalation": (
         "Store rendered invoices in object storage",
@@ -57,9 +56,7 @@ class MessageExample:
 class MessagesPage(PageContext):
     rule: NotificationRule
     parts: list[Part]
-    way: str
     examples: list[MessageExample]
-    ways: tuple[tuple[str, str], ...] = WAYS
 
 
 @live_page(
@@ -73,38 +70,33 @@ def index(visit: Visit, rule_id: UUID) -> MessagesPage:
     rule = queries.find_rule(rule_id)
     if rule is None:
         raise Http404(f"There is no notification rule {rule_id}.")
-    default = "email" if rule.channel.service == "Email" else "chat"
-    way = visit.request.GET.get("as", "")
-    way = way if way in dict(WAYS) else default
     return MessagesPage(
         title="Preview · Notifications",
         heading="Preview",
         crumbs=(SETTINGS, NOTIFICATIONS),
         rule=rule,
         parts=describe_rule(rule),
-        way=way,
-        examples=list_examples(rule, way),
+        examples=list_examples(rule),
     )
 
 
-def list_examples(rule: NotificationRule, way: str = "chat") -> list[MessageExample]:
+def list_examples(rule: NotificationRule) -> list[MessageExample]:
     """Return the messages about a sample subject of the rule's first condition."""
     name = rule.conditions[0]
     condition = condition_of(name)
     facts = sample_facts(rule, min(condition.begins), name)
     footer = footer_of(rule, facts)
-    first = messages.word_event(facts, footer=footer)
-    shown = [MessageExample("When it begins", first)]
-    note = ended_note = THREADED if rule.channel.has_threads or way == "email" else UNTHREADED
-    if rule.channel.service in EDITING and way != "email":
+    shown = [MessageExample("When it begins", messages.word_event(facts, footer=footer))]
+    note = ended_note = THREADED if rule.channel.has_threads else UNTHREADED
+    if rule.channel.service in EDITING:
         ended_note = EDITED
     if rule.repeat_s and condition.lasts:
         reminder = messages.word_reminder(replace(facts, age="30 min"), footer=footer)
-        shown.append(MessageExample("While it goes on", reply(reminder, first), note))
+        shown.append(MessageExample("While it goes on", reminder, note))
     if condition.lasts:
         end = "escalation.resolved" if name == "escalation" else min(condition.ends)
         ended = replace(facts, kind=end, actor="dana", action="a fix", detail="", waiting=0)
-        update = reply(messages.word_event(ended, footer=footer), first)
+        update = messages.word_event(ended, footer=footer)
         shown.append(MessageExample("When it ends", update, ended_note, is_done=True))
     if rule.cap_per_hour or rule.quiet_from:
         many = [replace(facts, title=f"{facts.title} {number}".strip()) for number in range(2, 6)]
@@ -117,11 +109,6 @@ def list_examples(rule: NotificationRule, way: str = "chat") -> list[MessageExam
         )
         shown.append(MessageExample("What was held back, as one", summary))
     return shown
-
-
-def reply(message: Message, first: Message) -> Message:
-    """Return a message as it is sent into the thread of the first one."""
-    return replace(message, reply_to=first.subject)
 
 
 def sample_facts(rule: NotificationRule, kind: str, name: str) -> Facts:

@@ -1,129 +1,89 @@
-"""Archives: what was deleted, as JSON lines, one gzip file for each kind and day.
+"""Archives: what was deleted, as JSON lines, one gzip file for each project and day.
 
-Beside each file is an index with one line for each batch: where the batch is in the file, its
-SHA-256, and the names of its records. A batch counts once its line is written, so a file may end
-with a part of a batch that the index does not know: its rows are still in the database, and the
-next run writes over it.
+Each batch is a gzip member. Reading skips a damaged batch or line, reports it, and continues.
 """
 
 import fcntl
 import gzip
-import hashlib
-import io
 import json
+import mmap
 import os
 import re
+import shutil
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any, BinaryIO
+from uuid import UUID
 
-# The parts of an archive. They have no kinds in common, so each has a lock of its own.
+# The runs that write: of each, there is one at a time.
 ROWS, JOURNAL = "rows", "journal"
 FILE_MODE, FOLDER_MODE = 0o640, 0o750
-DATA, INDEX = ".jsonl.gz", ".index"
-NAME = re.compile(r"[a-z_]+-\d{4}-\d\d-\d\d", re.ASCII)
-LARGEST = 2**48  # bytes; a file can't be read at a place far beyond
-LONGEST_LINE = 2**28  # bytes; PostgreSQL can't build a larger JSON value
-READ_BYTES = 2**20  # at a time
+DATA = ".jsonl.gz"
+DAY = r"\d{4}-\d\d-\d\d"
+NAME = re.compile(rf"[0-9a-f-]{{36}}/{DAY}", re.ASCII)
+# An earlier version wrote one file for each kind and day, with the rows of all projects.
+SHARED_NAME = re.compile(rf"[a-z_]+-{DAY}", re.ASCII)
+# Every batch begins with these bytes; JSON has no such ones, and packed JSON has them by no chance.
+BATCH_START = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02"
+
+Report = Callable[[str], None]
 
 
 class ArchiveBusy(Exception):
     """Another run writes to this part of the archive."""
 
 
-class DamagedArchive(ValueError):
-    """A file of the archive is not as it was written."""
-
-
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One line of an archive, and the names that find it: ids, and refs of tasks and plans."""
+    """One line of an archive. Its JSON has `names`: the ids and refs that find it."""
 
     text: str
-    names: tuple[str, ...]
+    project_id: UUID
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """One line of an index."""
-
-    offset: int
-    size: int
-    records: int
-    sha256: str
-    names: Sequence[str]
-
-    @property
-    def end(self) -> int:
-        return self.offset + self.size
-
-
-@dataclass(slots=True)
-class OpenFile:
-    """A data file and its index, at the end of their last whole batch."""
-
-    data: BinaryIO
-    index: BinaryIO
-    end: int
-
-    def append(self, records: Sequence[Record]) -> None:
-        """Append a batch; when this returns, it is on the disk."""
-        text = "".join(f"{each.text}\n" for each in records)
-        packed = gzip.compress(text.encode(), mtime=0)
-        self.data.seek(self.end)
-        write_through(self.data, packed)
-        names = list(dict.fromkeys(name for each in records for name in each.names))
-        line = {
-            "offset": self.end,
-            "size": len(packed),
-            "records": len(records),
-            "sha256": hashlib.sha256(packed).hexdigest(),
-            "names": names,
-        }
-        write_through(self.index, json.dumps(line, separators=(",", ":")).encode() + b"\n")
-        self.end += len(packed)
-
-
-def write_through(file: BinaryIO, content: bytes) -> None:
-    """Write to a file as its end, and wait until the disk has it."""
-    file.write(content)
-    file.truncate()
-    file.flush()
-    os.fsync(file.fileno())
-
-
-@dataclass(slots=True)
 class Writer:
-    """Appends batches to the files of one day and one part. `open_writer` makes it."""
+    """Appends batches to the files of one day. `open_writer` makes it."""
 
     folder: Path
     day: date
-    closing: ExitStack
-    files: dict[str, OpenFile] = field(default_factory=dict)
 
-    def append(self, kind: str, records: Sequence[Record]) -> None:
+    def append(self, records: Sequence[Record]) -> None:
         """Write a batch of records; when this returns, they are on the disk."""
-        if records:
-            self.open(kind).append(records)
+        texts: dict[UUID, list[str]] = {}
+        for each in records:
+            texts.setdefault(each.project_id, []).append(each.text)
+        for project_id, lines in texts.items():
+            append_lines(self.folder / str(project_id) / f"{self.day:%Y-%m-%d}{DATA}", lines)
 
-    def open(self, kind: str) -> OpenFile:
-        """Return the day's file of a kind, without what a run that was cut short left.
 
-        Raises DamagedArchive if its index is not as it was written.
-        """
-        if kind not in self.files:
-            path = self.folder / f"{kind}-{self.day:%Y-%m-%d}{DATA}"
-            end = find_end(path)  # a file that lost its index is not written over
-            data = self.closing.enter_context(open_private(path))
-            index = self.closing.enter_context(open_private(index_of(path)))
-            sync_folder(self.folder)
-            index.seek(sum(len(line) for line in read_whole_lines(index)))
-            self.files[kind] = OpenFile(data, index, end)
-        return self.files[kind]
+def append_lines(path: Path, lines: Sequence[str]) -> None:
+    make_folder(path.parent)
+    with open_private(path) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # the other part may write to this file
+        end = file.seek(0, os.SEEK_END)
+        try:
+            write_through(file, pack("".join(f"{line}\n" for line in lines).encode()))
+        except OSError:
+            os.ftruncate(file.fileno(), end)
+            raise
+    sync_folder(path.parent)
+
+
+def pack(text: bytes) -> bytes:
+    return gzip.compress(text, mtime=0)
+
+
+def write_through(file: BinaryIO, content: bytes) -> None:
+    """Write to a file's end past its buffer, and wait until the disk has it."""
+    left = memoryview(content)
+    while left:
+        left = left[os.write(file.fileno(), left) :]
+    os.fsync(file.fileno())
 
 
 @contextmanager
@@ -133,19 +93,18 @@ def open_writer(folder: Path, day: date, part: str) -> Iterator[Writer]:
     The other part may be open: a run lasts a minute, and the clock starts both at the same time.
     """
     make_folder(folder)
-    with ExitStack() as closing:
-        # A worker of the version before the parts holds this lock alone, for all kinds.
-        lock_file(closing.enter_context(open_private(folder / ".lock")), fcntl.LOCK_SH)
-        lock_file(closing.enter_context(open_private(folder / f".{part}.lock")), fcntl.LOCK_EX)
-        yield Writer(folder, day, closing)
+    with lock_part(folder, part, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        yield Writer(folder, day)
 
 
-def lock_file(file: BinaryIO, how: int) -> None:
-    """Lock a file until it is closed; raises ArchiveBusy at once if another run holds it."""
-    try:
-        fcntl.flock(file, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise ArchiveBusy from None
+@contextmanager
+def lock_part(folder: Path, part: str, how: int = fcntl.LOCK_EX) -> Iterator[None]:
+    with open_private(folder / f".{part}.lock") as file:
+        try:
+            fcntl.flock(file, how)
+        except BlockingIOError:
+            raise ArchiveBusy from None
+        yield
 
 
 def make_folder(folder: Path) -> None:
@@ -175,169 +134,150 @@ def sync_folder(folder: Path) -> None:
 # ---- reading
 
 
-def index_of(path: Path) -> Path:
-    return path.with_name(path.name.removesuffix(DATA) + INDEX)
-
-
 def list_files(folder: Path) -> list[Path]:
-    """Return the data files of an archive, by kind and day; of some, only the index may be left.
-
-    Files with other names are not the archive's.
-    """
-    names = {
-        path.name.removesuffix(suffix)
-        for suffix in (DATA, INDEX)
-        for path in folder.glob(f"*{suffix}")
-    }
-    return [folder / f"{name}{DATA}" for name in sorted(names) if NAME.fullmatch(name)]
+    """Return the files of an archive by day. Files with other names are not the archive's."""
+    own = [each for each in folder.glob(f"*/*{DATA}") if matches(NAME, each, folder)]
+    days = sorted(own, key=lambda path: (path.name, path))
+    return [*list_shared_files(folder), *days]
 
 
-def read_whole_lines(file: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
-    """Yield the lines that end; the last one may have been cut short.
-
-    Raises ValueError at a line that is longer than any that was written.
-    """
-    while (line := file.readline(LONGEST_LINE + 1)).endswith(b"\n"):
-        yield line
-    if len(line) > LONGEST_LINE:
-        raise ValueError(f"a line has more than {LONGEST_LINE:,} bytes")
+def list_shared_files(folder: Path) -> list[Path]:
+    """Return the files of an earlier version by day; they are the oldest."""
+    found = [each for each in folder.glob(f"*{DATA}") if matches(SHARED_NAME, each, folder)]
+    return sorted(found, key=lambda path: path.name.removesuffix(DATA)[-10:])
 
 
-def read_index(path: Path) -> Iterator[Batch]:
-    """Yield the batches of a data file; raises DamagedArchive where the index is not as it was."""
-    index = index_of(path)
-    if not index.exists():
-        if path.exists() and path.stat().st_size:
-            raise DamagedArchive(f"{index.name} is missing")
-        return
-    with index.open("rb") as file:
+def matches(pattern: re.Pattern[str], path: Path, folder: Path) -> bool:
+    return pattern.fullmatch(str(path.relative_to(folder)).removesuffix(DATA)) is not None
+
+
+def read_batches(path: Path) -> Iterator[bytes]:
+    """Yield a file's packed batches."""
+    with path.open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            start, end = 0, 0
+            while end >= 0:
+                end = content.find(BATCH_START, start + 1)
+                yield content[start : end if end >= 0 else None]
+                start = end
+
+
+def read_lines(path: Path, report: Report) -> Iterator[tuple[int, bytes]]:
+    """Yield a file's lines with their numbers; report the batches that can't be read."""
+    number = 0
+    for batch in read_batches(path):
         try:
-            yield from parse_index(file)
-        except DamagedArchive as error:
-            raise DamagedArchive(f"{index.name} {error}") from error
-        except (ValueError, TypeError, RecursionError) as error:
-            raise DamagedArchive(f"{index.name} can't be read") from error
+            lines = gzip.decompress(batch).splitlines()
+        except (OSError, EOFError, zlib.error) as error:
+            report(f"{name_of(path)}: the batch after line {number} can't be read: {error}.")
+            continue
+        for line in lines:
+            number += 1
+            yield number, line
 
 
-def find_end(path: Path) -> int:
-    """Return the size of a data file's whole batches. The names of a whole day fill the memory."""
-    end = 0
-    for batch in read_index(path):
-        end = batch.end
-    return end
+def name_of(path: Path) -> str:
+    """Return a file's path in the archive."""
+    return path.name if SHARED_NAME.match(path.name) else f"{path.parent.name}/{path.name}"
 
 
-def parse_index(file: BinaryIO) -> Iterator[Batch]:
-    """Yield the batches of an index; raises ValueError, TypeError or RecursionError."""
-    end = 0
-    for line in read_whole_lines(file):
-        batch = parse_batch(json.loads(line))
-        if batch.offset != end:
-            raise DamagedArchive(f"has no line for the bytes from {end}")
-        end = batch.end
-        yield batch
+def read_records(
+    path: Path, report: Report, *, name: str | None = None
+) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Yield a file's lines with their records, of a name if one is given; report damaged ones."""
+    quoted = json.dumps(name or "", ensure_ascii=False).encode(errors="replace")
+    for number, line in read_lines(path, report):
+        if name is not None and quoted not in line:
+            continue
+        try:
+            record = parse_record(line)
+        except (ValueError, RecursionError):
+            report(f"{name_of(path)}: line {number} can't be read.")
+        else:
+            if name is None or name in record["names"]:
+                yield line, record
 
 
-def parse_batch(fields: Any) -> Batch:
-    """Return the batch of an index line; raises ValueError or TypeError if it is none."""
-    batch = Batch(**fields)
-    numbers = (batch.offset, batch.size, batch.records)
-    if not all(type(each) is int and 0 <= each < LARGEST for each in numbers):
-        raise ValueError("a place or a size is no number of bytes")
-    if not isinstance(batch.names, list):
-        raise TypeError("the names are no list")
-    return batch
-
-
-class Part(io.BufferedIOBase):
-    """The next `size` bytes of a file, as a file of their own."""
-
-    def __init__(self, file: BinaryIO, size: int) -> None:
-        self.file, self.left = file, size
-
-    def read(self, size: int | None = None, /) -> bytes:
-        content = self.file.read(self.left if size is None else min(size, self.left))
-        self.left -= len(content)
-        return content
-
-
-def read_batch(file: BinaryIO, batch: Batch) -> Iterator[str]:
-    """Yield the lines of a batch; raises ValueError if they are not what was written.
-
-    However far a batch unpacks, only one of its lines is in memory at a time.
-    """
-    if digest_of(file, batch) != batch.sha256:
-        raise ValueError(f"the {batch.size} bytes from {batch.offset} have another SHA-256")
-    file.seek(batch.offset)
-    records = 0
-    with gzip.GzipFile(fileobj=Part(file, batch.size), mode="rb") as content:
-        for line in read_whole_lines(content):
-            records += 1
-            if records > batch.records:
-                break
-            yield line[:-1].decode()
-    if records != batch.records:
-        than = "more" if records > batch.records else "fewer"
-        raise ValueError(f"the batch at {batch.offset} has {than} than {batch.records} records")
-
-
-def digest_of(file: BinaryIO, batch: Batch) -> str:
-    file.seek(batch.offset)
-    part, digest = Part(file, batch.size), hashlib.sha256()
-    while content := part.read(READ_BYTES):
-        digest.update(content)
-    return digest.hexdigest()
-
-
-def find_records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the records with this id or ref, the oldest first, and each text once.
-
-    A run that was killed may have archived a row that it did not delete; the next one does again.
-    Raises DamagedArchive at a batch that can't be read.
-    """
-    seen: set[bytes] = set()
-    for path in sorted(list_files(folder), key=lambda each: each.name.removesuffix(DATA)[-10:]):
-        batches = [replace(each, names=()) for each in read_index(path) if name in each.names]
-        if batches:
-            with path.open("rb") as file:
-                for line, record in read_records(file, batches):
-                    digest = hashlib.sha256(line.encode()).digest()
-                    if name in record["names"] and digest not in seen:
-                        seen.add(digest)
-                        yield record
-
-
-def read_records(file: BinaryIO, batches: Iterable[Batch]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the lines of batches with their records; raises DamagedArchive."""
-    try:
-        for batch in batches:
-            for line in read_batch(file, batch):
-                yield line, parse_record(line)
-    except (ValueError, OSError, EOFError, RecursionError, zlib.error) as error:
-        raise DamagedArchive(f"{Path(file.name).name}: {error}") from error
-
-
-def parse_record(line: str) -> dict[str, Any]:
-    """Return the record of a line; raises ValueError if it is none."""
+def parse_record(line: bytes) -> dict[str, Any]:
+    """Return the record of a line; raises ValueError or RecursionError if it is none."""
     record: Any = json.loads(line)
     if not isinstance(record, dict) or not isinstance(record.get("names"), list):
         raise ValueError("a line is no record with names")
     return record
 
 
-def verify(path: Path) -> Iterable[str]:
-    """Return what is wrong with a data file."""
-    problems: list[str] = []
+def find_records(folder: Path, name: str, report: Report) -> Iterator[dict[str, Any]]:
+    """Yield the records with this id or ref, the oldest first, and each text once.
+
+    A run that was killed may have archived a row that it did not delete; the next one does again.
+    """
+    seen: set[bytes] = set()
+    for path in list_files(folder):
+        for line, record in read_records(path, report, name=name):
+            if line not in seen:
+                seen.add(line)
+                yield record
+
+
+# ---- deleting
+
+
+def delete_project(folder: Path, project_id: UUID) -> None:
+    """Delete a project's records, after the runs that may still write some."""
+    if not folder.is_dir():
+        return
+    with lock_part(folder, ROWS), lock_part(folder, JOURNAL):
+        own = folder / str(project_id)
+        if own.exists():
+            shutil.rmtree(own)
+        sessions: set[str] = set()
+        for path in list_shared_files(folder):
+            delete_from_shared_file(path, str(project_id), sessions)
+
+
+def delete_from_shared_file(path: Path, project: str, sessions: set[str]) -> None:
+    """Rewrite a file of an earlier version without a project's records.
+
+    A session stands before its messages, which do not name the project: `sessions` collects them.
+    """
+    draft, changed = path.with_name(f"{path.name}.part"), False
+    with open_private(draft) as out:
+        out.truncate()
+        for batch in read_batches(path):
+            kept = keep_others(batch, project, sessions)
+            changed |= kept is not batch
+            out.write(kept)
+        out.flush()
+        os.fsync(out.fileno())
+    if not changed:
+        draft.unlink()
+        return
+    draft.replace(path)
+    # the index of the earlier version, which has the records' names
+    path.with_name(path.name.removesuffix(DATA) + ".index").unlink(missing_ok=True)
+
+
+def keep_others(batch: bytes, project: str, sessions: set[str]) -> bytes:
+    """Return a batch without a project's lines; lines that can't be read stay."""
     try:
-        with path.open("rb") as file:
-            for batch in read_index(path):
-                try:
-                    for _ in read_records(file, [batch]):
-                        pass
-                except DamagedArchive as error:
-                    problems.append(str(error))
-    except DamagedArchive as error:
-        problems.append(str(error))
-    except OSError as error:
-        problems.append(f"{path.name}: {error.strerror}")
-    return problems
+        lines = gzip.decompress(batch).splitlines(keepends=True)
+    except (OSError, EOFError, zlib.error):
+        return batch
+    kept = [line for line in lines if not is_of_project(line, project, sessions)]
+    return batch if len(kept) == len(lines) else pack(b"".join(kept))
+
+
+def is_of_project(line: bytes, project: str, sessions: set[str]) -> bool:
+    try:
+        record = parse_record(line)
+        row = record[record["kind"]]
+        if row.get("session_id") in sessions:
+            return True
+        found: bool = row.get("project_id") == project
+    except (ValueError, RecursionError, LookupError, AttributeError, TypeError):
+        return False
+    if found and record["kind"] == "session":
+        sessions.add(row["id"])
+    return found

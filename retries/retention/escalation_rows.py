@@ -34,8 +34,8 @@ KIND = RowKind(
     table="retries_escalation",
     searched=200,
     deletable=DELETABLE,
-    records={
-        "escalation": select_records(
+    records=[
+        select_records(
             "escalation",
             """jsonb_build_object(
                 'escalation', to_jsonb(e) - 'sealed', 'agent', a.name, 'project', p.name
@@ -43,6 +43,6 @@ KIND = RowKind(
             "array_remove(array[e.id::text, e.task_id::text, e.instruction_id::text], null)",
             SOURCE,
         )
-    },
+    ],
     delete_rows=delete_escalations,
 )

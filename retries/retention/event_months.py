@@ -29,8 +29,8 @@ ENTRY = "journal"  # of the clock
 def archive_and_drop(month: JournalPartition, *, now: datetime) -> bool:
     """Archive a month for a while, if archives are on; drop it once the archive has all its events.
 
-    Return whether it is gone. Raises Busy if it has to wait, and OSError or DamagedArchive if the
-    archive can't be written. A batch whose run was killed may be in the archive twice.
+    Return whether it is gone. Raises Busy if it has to wait, and OSError if the archive can't be
+    written. A batch whose run was killed may be in the archive twice.
     """
     # A month that an earlier run began to drop is in the archive already. An administrator may have
     # begun to detach another one.
@@ -50,7 +50,7 @@ def archive_month(month: JournalPartition, *, now: datetime) -> bool:
             if archive is None:
                 return True
             for records, last in read_events(month, after=fetch_position(month)):
-                archive.append("event", records)
+                archive.append(records)
                 store_resume_after({month.name: str(last)}, now=now)
                 if time.monotonic() >= ends_at:
                     return False
@@ -67,6 +67,7 @@ def read_events(month: JournalPartition, *, after: UUID) -> Iterator[tuple[list[
         "jsonb_build_object('event', to_jsonb(e))",
         "array[e.id::text, e.subject_id::text]",
         f"(select * from {month.name} where id > %(after)s order by id limit %(most)s::int) e",
+        project="e.project_id",
         also="e.id as place, ",
     )
     while rows := sql.run(statement, after=after, most=EVENTS_READ):

@@ -44,6 +44,6 @@ KIND = RowKind(
     table="ledger_instruction",
     searched=200,
     deletable=DELETABLE,
-    records={"instruction": select_records("instruction", CONTENT, NAMES, SOURCE)},
+    records=[select_records("instruction", CONTENT, NAMES, SOURCE)],
     delete_rows=delete_instructions,
 )

@@ -15,7 +15,6 @@ from ledger.journal_storage.months import Busy
 from ledger.models import Project
 from ledger.people import browsers
 from retries.retention import event_months, expired_rows
-from retries.retention.archives import DamagedArchive
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +35,7 @@ def keep_months(*, now: datetime, project: Project | None = None) -> dict[str, A
             counts[name] = keep(now)
         except Busy:
             counts["put_off"] += 1
-        except (OSError, DamagedArchive) as error:
+        except OSError as error:
             counts["put_off"] += 1
             counts["error"] = (
                 f"The journal keeps a past month. The archive can't be written: {error}."

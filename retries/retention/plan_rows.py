@@ -40,14 +40,14 @@ KIND = RowKind(
     table="ledger_plan",
     searched=1,
     deletable=DELETABLE,
-    records={
-        "task": task_rows.select_task_records("plan_id = any(%(ids)s)"),
-        "plan": select_records(
+    records=[
+        task_rows.select_task_records("plan_id = any(%(ids)s)"),
+        select_records(
             "plan",
             "jsonb_build_object('plan', to_jsonb(l), 'project', p.name)",
             "array[l.id::text, l.ref]",
             PLANS,
         ),
-    },
+    ],
     delete_rows=delete_plans,
 )

@@ -15,9 +15,10 @@ from ledger.journal_storage import deletion as journal_deletion
 from ledger.models import Project
 from ledger.models.project import DEFAULT
 from retries.models.operation import UNDER_WAY
-from retries.retention import instruction_rows, session_rows, task_rows
+from retries.retention import archives, instruction_rows, session_rows, task_rows
 from retries.retention.project_tables import TABLES
 from retries.retention.row_kind import FIRST_ID
+from retries.retention.running import archive_folder
 
 BATCH = 500
 
@@ -84,7 +85,7 @@ def refuse_in_use(project: Project) -> None:
 
 
 def delete_project(project: Project, *, stamp: Stamp) -> None:
-    """Delete a project with all its rows, and its events. Raises ProjectInUse."""
+    """Delete a project with all its rows, events and archives; raises ProjectInUse or OSError."""
     refuse_in_use(project)
     with transaction.atomic():
         journal_deletion.mark_project(project.pk, stamp=stamp)
@@ -102,6 +103,8 @@ def delete_project(project: Project, *, stamp: Stamp) -> None:
         if table not in ("ledger_event", "ledger_project"):
             delete_rest(table, project)
     delete_events(project)
+    if folder := archive_folder():
+        archives.delete_project(folder, project.pk)
     delete_last(project)
 
 

@@ -1,6 +1,6 @@
 """A kind of rows that retention archives and deletes whole: how to find, read and delete them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -41,9 +41,8 @@ class RowKind:
     """`searched` limits a search, whatever it finds.
 
     `deletable` selects those of `ids` that nothing needs, and the rows that go with them.
-    `records` has the statements for the archive, by the name of the file. `delete_rows` deletes
-    locked rows, and raises Held if it can't. `shrink` deletes parts of rows that are too large for
-    one transaction.
+    `records` has the statements for the archive. `delete_rows` deletes locked rows, and raises Held
+    if it can't. `shrink` deletes parts of rows that are too large for one transaction.
     """
 
     name: str
@@ -51,9 +50,9 @@ class RowKind:
     table: str
     searched: int
     deletable: str
-    records: Mapping[str, str]
+    records: Sequence[str]
     delete_rows: Callable[[Sequence[UUID]], None]
-    more_records: Callable[[Sequence[UUID]], Iterator[tuple[str, list[Record]]]] | None = None
+    more_records: Callable[[Sequence[UUID]], Iterator[list[Record]]] | None = None
     shrink: Callable[[Sequence[UUID], Scope], None] | None = None
 
     def find(self, after: UUID, scope: Scope) -> Found | None:
@@ -74,10 +73,10 @@ class RowKind:
         rows = sql.run(self.deletable, ids=list(ids), before=scope.before)
         return [row["id"] for row in rows]
 
-    def read(self, ids: Sequence[UUID]) -> Iterator[tuple[str, list[Record]]]:
-        """Yield the records of the rows, with the name of their file."""
-        for name, statement in self.records.items():
-            yield name, build_records(sql.run(statement, ids=list(ids)))
+    def read(self, ids: Sequence[UUID]) -> Iterator[list[Record]]:
+        """Yield the records of the rows, some at a time."""
+        for statement in self.records:
+            yield build_records(sql.run(statement, ids=list(ids)))
         if self.more_records:
             yield from self.more_records(ids)
 
@@ -114,15 +113,18 @@ def hold(table: str, ids: Sequence[UUID]) -> list[UUID]:
 
 def build_records(rows: Iterable[sql.Row]) -> list[Record]:
     """Return the records that a statement selected."""
-    return [Record(row["text"], tuple(row["names"])) for row in rows]
+    return [Record(row["text"], row["project_id"]) for row in rows]
 
 
-def select_records(kind: str, content: str, names: str, source: str, *, also: str = "") -> str:
+def select_records(
+    kind: str, content: str, names: str, source: str, *, project: str = "p.id", also: str = ""
+) -> str:
     """Return the statement that selects the records of `source`, and other columns.
 
-    `content` is the SQL of a JSON object, `names` that of an array of texts.
+    `content` is the SQL of a JSON object, `names` that of an array of texts, and `project` that of
+    a project's id.
     """
-    return f"""select {also}n.names, (
+    return f"""select {also}{project} as project_id, (
     jsonb_build_object('kind', '{kind}', 'names', to_jsonb(n.names)) || {content}
 )::text as text
 from {source} cross join lateral (select {names} as names) n"""

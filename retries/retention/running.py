@@ -24,7 +24,7 @@ from retries.retention import (
     session_rows,
     task_rows,
 )
-from retries.retention.archives import ROWS, ArchiveBusy, DamagedArchive, Writer, open_writer
+from retries.retention.archives import ROWS, ArchiveBusy, Writer, open_writer
 from retries.retention.pace import Pace
 from retries.retention.row_kind import FIRST_ID, RowKind, Scope
 
@@ -76,7 +76,7 @@ def delete_old(*, now: datetime, project: Project | None = None) -> dict[str, An
             Run(bounds, archive, did, resume_after).delete_all()
     except ArchiveBusy:
         did["busy"] = 1  # another run is in progress
-    except (OSError, DamagedArchive) as error:
+    except OSError as error:
         did["error"] = f"The archive can't be written: {error}."
         logger.error("Retention stopped. %s", did["error"])
     return did | ({"resume_after": resume_after} if resume_after else {})
@@ -150,6 +150,6 @@ class Run:
 def delete_batch(kind: RowKind, ids: Sequence[UUID], scope: Scope, archive: Writer | None) -> int:
     """Archive rows, then delete those that may still be deleted; return their number."""
     if archive:
-        for name, records in kind.read(ids):
-            archive.append(name, records)
+        for records in kind.read(ids):
+            archive.append(records)
     return kind.delete(ids, scope)

@@ -43,17 +43,18 @@ MESSAGES = select_records(
     "array[m.session_id::text, m.id::text]",
     """(select * from ledger_message where session_id = %(session)s and "order" > %(after)s
         order by "order" limit %(most)s::int) m""",
+    project="(select s.project_id from ledger_session s where s.id = m.session_id)",
     also='m."order" as place, ',
 )
 COUNT = "select count(*) as n from ledger_message where session_id = any(%(ids)s)"
 
 
-def read_messages(ids: Sequence[UUID]) -> Iterator[tuple[str, list[Record]]]:
+def read_messages(ids: Sequence[UUID]) -> Iterator[list[Record]]:
     """Yield the messages of sessions, some at a time."""
     for session in ids:
         after = 0
         while rows := sql.run(MESSAGES, session=session, after=after, most=MESSAGES_READ):
-            yield "session", build_records(rows)
+            yield build_records(rows)
             after = rows[-1]["place"]
 
 
@@ -77,14 +78,11 @@ KIND = RowKind(
     table="ledger_session",
     searched=10,
     deletable=DELETABLE,
-    records={
-        "session": select_records(
-            "session",
-            CONTENT,
-            "array_remove(array[s.id::text, s.external_id], null)",
-            SOURCE,
+    records=[
+        select_records(
+            "session", CONTENT, "array_remove(array[s.id::text, s.external_id], null)", SOURCE
         )
-    },
+    ],
     delete_rows=delete_sessions,
     more_records=read_messages,
     shrink=shrink_sessions,

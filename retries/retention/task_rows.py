@@ -147,7 +147,7 @@ KIND = RowKind(
     table="ledger_task",
     searched=100,
     deletable=DELETABLE,
-    records={"task": select_task_records("id = any(%(ids)s)")},
+    records=[select_task_records("id = any(%(ids)s)")],
     delete_rows=delete_tasks,
 )
 
@@ -177,6 +177,6 @@ PAYLOADS = RowKind(
     table="ledger_task",
     searched=100,
     deletable=WITH_PAYLOAD,
-    records={"payload": select_task_records("id = any(%(ids)s)")},
+    records=[select_task_records("id = any(%(ids)s)")],
     delete_rows=clear_payloads,
 )

@@ -77,8 +77,7 @@ def test_every_form_is_whole(visit: Visit, transactional_db: None, now: datetime
         f"{PATH}?edit={rule.pk}": both,
         f"{PATH}?channel=new": phone,
         f"{PATH}?channel={mirror.pk}": desk,
-        f"{PATH}rules/{rule.pk}/preview/": phone,
-        f"{PATH}rules/{rule.pk}/preview/?as=email": desk,
+        f"{PATH}rules/{rule.pk}/preview/": both,
         f"/settings/deliveries/?open={delivery.pk}&range=yes&to={mirror.pk}": both,
     }.items():
         assert_whole(visitor, path, widths=widths)

@@ -9,13 +9,12 @@ from ledger.database.sql import Row
 from ledger.models import Project
 from ledger.states import Outcome
 from ledger.values.ids import SLACK, first_id
-from retries.insight.figures.stored import store
+from retries.insight.figures.stored import choose, fetch_names, store
 from retries.insight.ranges import LONGEST_ATTEMPT, RANGES, SLOTS
 
 PANEL = "cost"
 LEAST_TASKS = 5
 MOST_ATTEMPTS = 200_000
-MOST_GROUPS = 8
 MOST_NAMES = 3
 COUNTS = ("input_tokens", "output_tokens")
 
@@ -55,28 +54,17 @@ from (select a.agent_id, a.task_id, a.outcome, a.ended_at, a.usage is not null a
 where a.outcome = '{Outcome.SUCCESS}' and a.ended_at >= %(since)s
 group by g.id, g.name order by g.name"""
 
-NAMES = """select 'agent' as kind, id::text as key, name as name from ledger_agent
-    where id = any(%(agent)s::uuid[])
-union all select 'plan', id::text, trim(ref || ' ' || left(title, 120)) from ledger_plan
-    where id = any(%(plan)s::uuid[])"""
-
 
 def compute_cost(project: Project, *, now: datetime) -> None:
     """Store the usage of the project's attempts in each range, as far as agents reported it."""
     for days in RANGES:
         since = now - timedelta(days=days)
-        scope = {
-            "project": project.pk,
-            "since": since,
-            "floor": first_id(since - LONGEST_ATTEMPT - SLACK),
-        }
-        rows = sql.run_custom_plan(
-            USED,
-            **scope,
-            slots=SLOTS[days],
-            slot_s=timedelta(days=days).total_seconds() / SLOTS[days],
-        )
-        data = describe_costs(rows, slots=SLOTS[days])
+        floor = first_id(since - LONGEST_ATTEMPT - SLACK)
+        scope = {"project": project.pk, "since": since, "floor": floor}
+        slots = SLOTS[days]
+        slot_s = timedelta(days=days).total_seconds() / slots
+        rows = sql.run_custom_plan(USED, **scope, slots=slots, slot_s=slot_s)
+        data = describe_costs(rows, slots=slots)
         data["reports"] = describe_reports(sql.run_custom_plan(REPORTED, **scope))
         store(project, PANEL, days, data, now=now)
 
@@ -104,14 +92,10 @@ def describe_costs(rows: list[Row], *, slots: int) -> dict[str, Any]:
     chosen: dict[str, list[Row]] = {}
     for kind in ("plan", "agent"):
         found = [row for row in wholes if row["kind"] == kind]
-        shown = [row for row in found if row["tasks"] >= LEAST_TASKS]
-        chosen[kind] = shown[:MOST_GROUPS]
-        data[kind] = {
-            "hidden": len(found) - len(shown),
-            "more": len(shown) - len(chosen[kind]),
-        }
-    keys = {kind: [row["key"] for row in chosen[kind] if row["key"]] for kind in chosen}
-    names = {(row["kind"], row["key"]): row["name"] for row in sql.run(NAMES, **keys)}
+        chosen[kind], data[kind] = choose(found, lambda row: row["tasks"] >= LEAST_TASKS)
+    names = fetch_names(
+        **{kind: [row["key"] for row in rows if row["key"]] for kind, rows in chosen.items()}
+    )
     for kind, found in chosen.items():
         data[kind]["rows"] = [
             describe_group(row)

@@ -8,18 +8,22 @@ from ledger.database import sql
 from ledger.database.sql import Row
 from ledger.models import Project
 from ledger.moves import CHECKPOINT
-from retries.insight.figures.stored import store
+from retries.insight.figures.stored import (
+    ALONE,
+    ASKED,
+    ENDED,
+    choose,
+    fetch_names,
+    store,
+)
 from retries.insight.outcomes import LEAST_TASKS, Ending, Group, count_endings
 from retries.insight.ranges import LONGEST_RANGE, RANGES, SLOTS
-from retries.states import QUESTIONS
 
 OUTCOMES, RULES = "outcomes", "rules"
 MOST_TASKS = 50_000
-MOST_GROUPS = 8
 LEAST_INSTRUCTIONS = 50
 
-# A task is done without help if Tenfour never asked a person about it.
-ENDED = f"""with newest as materialized (
+CLOSED = f"""with newest as materialized (
     select t.id, t.agent_id, t.plan_id, t.state, t.attempts, t.proof, t.created_at
     from ledger_task t
     where t.project_id = %(project)s and t.created_at >= %(since)s
@@ -27,22 +31,12 @@ ENDED = f"""with newest as materialized (
     order by t.id desc limit {MOST_TASKS}
 )
 select n.agent_id, n.plan_id, n.attempts, n.created_at, l.pattern_id,
-    n.state = 'done' and e.asked_at is null as done, n.proof is not distinct from 'proven' as proven
-from newest n left join lateral (
-    select min(e.opened_at) as asked_at from retries_escalation e
-    where e.task_id = n.id and e.reason not in ({sql.quoted(QUESTIONS)})
-) e on true left join lateral (
+    {ALONE} as done, n.proof is not distinct from 'proven' as proven
+from newest n left join lateral ({ASKED}) e on true left join lateral (
     select g.pattern_id from ledger_failure f join retries_grouped g on g.failure_id = f.id
     where f.task_id = n.id order by f.id limit 1
 ) l on true
-where n.state in ('done', 'failed') or e.asked_at is not null"""
-
-NAMES = """select 'agent' as kind, id::text as key, name as name from ledger_agent
-    where id = any(%(agent)s::uuid[])
-union all select 'plan', id::text, trim(ref || ' ' || left(title, 120)) from ledger_plan
-    where id = any(%(plan)s::uuid[])
-union all select 'pattern', id::text, left(template, 160) from retries_failurepattern
-    where id = any(%(pattern)s::uuid[])"""
+where {ENDED}"""
 
 # the newest instructions of each rule, which have been settled
 FOLLOWED = """select r.id::text as key, left(r.content, 160) as name, c.*
@@ -60,7 +54,7 @@ order by c.n desc, r.id limit 200"""
 
 def compute_outcomes(project: Project, *, now: datetime) -> None:
     """Store how the project's tasks ended, and how well its rules are followed."""
-    rows = sql.run(ENDED, project=project.pk, since=now - timedelta(days=LONGEST_RANGE))
+    rows = sql.run(CLOSED, project=project.pk, since=now - timedelta(days=LONGEST_RANGE))
     endings = [read_ending(row) for row in rows]
     for days in RANGES:
         since = now - timedelta(days=days)
@@ -83,12 +77,10 @@ def choose_groups(groups: dict[tuple[str, str], Group]) -> dict[str, Any]:
     data: dict[str, Any] = {"least": LEAST_TASKS}
     chosen: dict[str, list[str]] = {}
     for kind in ("agent", "plan", "pattern"):
-        keys = [key for of, key in groups if of == kind]
-        shown = [key for key in keys if groups[kind, key].tasks >= LEAST_TASKS]
-        shown.sort(key=lambda key: (-groups[kind, key].tasks, key))
-        chosen[kind] = shown[:MOST_GROUPS]
-        data[kind] = {"hidden": len(keys) - len(shown), "more": len(shown) - len(chosen[kind])}
-    names = {(row["kind"], row["key"]): row["name"] for row in sql.run(NAMES, **chosen)}
+        found = [(-each.tasks, key) for (of, key), each in groups.items() if of == kind]
+        shown, data[kind] = choose(sorted(found), lambda each: -each[0] >= LEAST_TASKS)
+        chosen[kind] = [key for _, key in shown]
+    names = fetch_names(**chosen)
     for kind, keys in chosen.items():
         data[kind]["rows"] = [
             {"id": key, "name": names.get((kind, key), "")} | groups[kind, key].to_data()
@@ -99,22 +91,17 @@ def choose_groups(groups: dict[tuple[str, str], Group]) -> dict[str, Any]:
 
 def choose_rules(rules: Iterable[Row]) -> dict[str, Any]:
     """Return the rules with enough settled instructions, the least followed first."""
-    rows = list(rules)
-    shown = [
-        {
-            "id": row["key"],
-            "name": row["name"],
-            "n": row["n"],
-            "followed": round(100 * row["followed"] / row["n"]),
-            "at_once": round(100 * row["at_once"] / row["n"]),
-        }
-        for row in rows
-        if row["n"] >= LEAST_INSTRUCTIONS
-    ]
-    shown.sort(key=lambda each: (each["followed"], each["at_once"], each["id"]))
+    rows = [describe_rule(row) for row in rules]
+    rows.sort(key=lambda each: (each["followed"], each["at_once"], each["id"]))
+    shown, others = choose(rows, lambda each: each["n"] >= LEAST_INSTRUCTIONS)
+    return {"least": LEAST_INSTRUCTIONS, "rows": shown} | others
+
+
+def describe_rule(row: Row) -> dict[str, Any]:
     return {
-        "least": LEAST_INSTRUCTIONS,
-        "rows": shown[:MOST_GROUPS],
-        "more": max(0, len(shown) - MOST_GROUPS),
-        "hidden": len(rows) - len(shown),
+        "id": row["key"],
+        "name": row["name"],
+        "n": row["n"],
+        "followed": round(100 * row["followed"] / row["n"]),
+        "at_once": round(100 * row["at_once"] / row["n"]),
     }

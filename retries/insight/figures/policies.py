@@ -6,7 +6,7 @@ from typing import Any
 from ledger.database import sql
 from ledger.models import Project
 from retries.decisions import NEEDS
-from retries.models import InsightFigure
+from retries.insight.figures.stored import store
 from retries.policies.editing import NAMES, read_policies
 from retries.policies.replay import DAYS, LEAST_TASKS, replay_policy
 from retries.states import Reason
@@ -36,9 +36,7 @@ def compute_policies(project: Project, *, now: datetime) -> None:
         }
         for name in NAMES
     ]
-    InsightFigure.objects.update_or_create(
-        project=project, panel=PANEL, days=DAYS, defaults={"computed_at": now, "data": data}
-    )
+    store(project, PANEL, DAYS, data, now=now)
 
 
 def count_asked(project: Project, *, since: datetime) -> dict[str, int]:

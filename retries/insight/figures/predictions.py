@@ -11,6 +11,7 @@ from ledger.database import sql
 from ledger.database.sql import Row
 from ledger.models import Project
 from ledger.moves import CHECKPOINT
+from retries.insight.figures.stored import ALONE, ASKED, ENDED, store
 from retries.insight.prediction_reads import find_task_predictions
 from retries.insight.predictions import (
     LEAST_TASKS,
@@ -21,8 +22,7 @@ from retries.insight.predictions import (
     count_rates,
     measure_quality,
 )
-from retries.models import InsightFigure, OutcomeRate
-from retries.states import QUESTIONS
+from retries.models import OutcomeRate
 
 PANEL = "predictions"
 # the newest tasks of a project that are read
@@ -32,18 +32,13 @@ MOST_KEYS = 500
 # the tasks under way that are searched for those that will need a person, and how many are listed
 MOST_UNDER_WAY, MOST_LISTED = 5_000, 20
 
-# An agent's own questions say nothing about its attempts.
 CLOSED = f"""with newest as materialized (
     select t.id, t.type, t.agent_id, t.state from ledger_task t
     where t.project_id = %(project)s order by t.id desc limit {MOST_TASKS}
 )
-select n.id, n.type as kind, n.agent_id, n.state = 'done' and e.asked_at is null as done, e.asked_at
-from newest n left join lateral (
-    select min(e.opened_at) as asked_at from retries_escalation e
-    where e.task_id = n.id and e.reason not in ({sql.quoted(QUESTIONS)})
-) e on true
-where (n.state in ('done', 'failed') or e.asked_at is not null)
-    and n.type not like '{CHECKPOINT}%%'
+select n.id, n.type as kind, n.agent_id, {ALONE} as done, e.asked_at
+from newest n left join lateral ({ASKED}) e on true
+where {ENDED} and n.type not like '{CHECKPOINT}%%'
 order by n.id"""
 
 # the failures after which an attempt was left, in the budget that the task began with
@@ -78,9 +73,7 @@ def compute_predictions(project: Project, *, now: datetime) -> int:
             for (failures, level, key), rate in choose_rates(cases)
         )
     data = asdict(quality) | {"tasks": len(closed)} | find_likely(project)
-    InsightFigure.objects.update_or_create(
-        project=project, panel=PANEL, days=0, defaults={"computed_at": now, "data": data}
-    )
+    store(project, PANEL, 0, data, now=now)
     return len(closed)
 
 

@@ -84,4 +84,8 @@ class Command(BaseCommand):
             project_deletion.delete_project(project, stamp=Stamp(SHELL))
         except project_deletion.ProjectInUse as refusal:
             raise CommandError(f"Nothing was deleted. {refusal}") from refusal
+        except OSError as error:
+            raise CommandError(
+                f"The project's archives can't be deleted: {error}. Allow it, and run this again."
+            ) from error
         self.stdout.write(f"Deleted the project '{project.name}' with everything in it.")

@@ -20,7 +20,7 @@ from retries.notifications import channels, signatures
 from retries.notifications.addresses import http_post
 from retries.notifications.addresses.http_post import Answer
 from retries.notifications.deliveries import recording
-from retries.notifications.messages.wording import Message
+from retries.notifications.messages.wording import read_message
 from retries.notifications.services import person_services
 
 TURN = timedelta(seconds=30)
@@ -110,7 +110,7 @@ def try_once(channel: Channel, delivery: Delivery) -> Answer:
         url = channels.address_of(channel)
         if channel.is_webhook:
             return post_webhook(channel, delivery, url)
-        return person_services.send(url, Message(**delivery.body), root=find_root(delivery))
+        return person_services.send(url, read_message(delivery.body), root=find_root(delivery))
     except Unreadable as error:
         return Answer(None, error=str(error))
 

@@ -50,8 +50,8 @@ def send_example(
 
     Raises RateLimited if the channel got a test or an example within `pause`.
     """
-    head = f"Example: {message.head or message.subject}"
-    marked = replace(message, subject=f"Example: {message.subject}", head=head)
+    subject, text = f"Example: {message.subject}", f"Example: {message.text}"
+    marked = replace(message, subject=subject, text=text)
     return send_once(channel, asdict(marked), title=marked.subject, pause=pause, stamp=stamp)
 
 

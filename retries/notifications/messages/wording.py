@@ -5,16 +5,15 @@ are clipped, and each service gets them without markup of their own.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ledger.values.text import truncate
 
 TITLE_LENGTH = 60
 DETAIL_LENGTH = 300
 LISTED = 5
-# the name of the row that says what may be answered
-ANSWERS = "Your answers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +46,11 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message: its subject line, its text, the page that it leads to, and the parts of its text.
+    """A message: its subject line, its text, and the page that it leads to. All services get it.
 
     Messages with the same `thread` belong together; `reply_to` is the subject line of the first
     of them, and empty in the first. One that `closes` its thread also replaces the first message,
-    where a service can edit what it has sent. Each of the `answers` to a question has a name and
-    the address of the form that gives it; opening the address changes nothing.
+    where a service can edit what it has sent.
     """
 
     subject: str
@@ -60,16 +58,13 @@ class Message:
     url: str = ""
     thread: str = ""
     reply_to: str = ""
-    head: str = ""
-    lede: str = ""
-    detail: str = ""
-    facts: Sequence[Sequence[str]] = ()
-    answers: Sequence[Sequence[str]] = ()
-    link: str = ""
-    command: str = ""
-    footer: str = ""
     escalation: str = ""
     closes: bool = False
+
+
+def read_message(stored: Mapping[str, Any]) -> Message:
+    """Return a message that a delivery stores; earlier versions also stored parts of its text."""
+    return Message(**{name: stored[name] for name in Message.__slots__ if name in stored})
 
 
 # the beginning of the subject by the event's kind; `{title}` and `{agent}` are filled in
@@ -101,30 +96,21 @@ def word_event(facts: Facts, *, footer: str = "") -> Message:
 
 
 def build_message(facts: Facts, *, lede: str, detail: str = "", footer: str = "") -> Message:
-    """Return a message with its parts, which services show in forms of their own."""
-    head, rows = head_of(facts), facts_of(facts)
-    answers = list(facts.answers) if is_question(facts) else []
-    link, command = link_of(facts), command_of(facts)
+    """Return a message about a subject: what happened, why, and what a person can do about it."""
+    head, command = head_of(facts), command_of(facts)
     return Message(
         subject=f"[{facts.project}] {head}{tail_of(facts)}",
         text=join_parts(
             head,
             lede,
             quote(detail),
-            f"{link}: {facts.url}" if facts.url else "",
-            "\n".join(f"{name:<16}{value}" for name, value in [*rows, *name_answers(answers)]),
+            f"{link_of(facts)}: {facts.url}" if facts.url else "",
+            "\n".join(f"{name}: {value}" for name, value in facts_of(facts)),
+            list_answers(facts),
             f"From a terminal: {command}" if command else "",
             footer,
         ),
         url=facts.url,
-        head=head,
-        lede=lede,
-        detail=truncate(detail.strip(), DETAIL_LENGTH),
-        facts=rows,
-        answers=answers,
-        link=link,
-        command=command,
-        footer=footer.removeprefix("--\n"),
         escalation=facts.subject_id if facts.kind.startswith("escalation.") else "",
     )
 
@@ -148,27 +134,15 @@ def word_summary(
     if total > LISTED:
         shown.append(f"- and {total - LISTED} more")
     ended = f"{closed} of them {'needs' if closed == 1 else 'need'} nothing any more."
-    lede = join_words(because, ended if closed else "")
-    listed = "\n".join(shown)
-    return Message(
-        subject=f"{where}{head}",
-        text=join_parts(head, lede, listed, f"Open: {url}", footer),
-        url=url,
-        head=head,
-        lede=lede,
-        detail=listed,
-        link="Open",
-        footer=footer.removeprefix("--\n"),
-    )
+    said = f"{because} {ended}" if closed else because
+    text = join_parts(head, said, "\n".join(shown), f"Open: {url}", footer)
+    return Message(f"{where}{head}", text, url)
 
 
 def word_test(*, project: str, sent_by: str, url: str) -> Message:
     """Return the message of the test button."""
     text = f"Test from Tenfour ({project}), sent by {sent_by}."
-    subject = f"[{project}] Test from Tenfour"
-    return Message(
-        subject, join_parts(text, url), url, head="Test from Tenfour", lede=text, link="Open"
-    )
+    return Message(f"[{project}] Test from Tenfour", join_parts(text, url), url)
 
 
 def head_of(facts: Facts) -> str:
@@ -255,9 +229,11 @@ def facts_of(facts: Facts) -> list[tuple[str, str]]:
     return [(name, value) for name, value in rows if value]
 
 
-def name_answers(answers: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
-    """Return the row with the names of the answers, or no row if there are none."""
-    return [(ANSWERS, ", ".join(name for name, _ in answers))] if answers else []
+def list_answers(facts: Facts) -> str:
+    """Return the answers to a question, each with the address of the form that gives it."""
+    if not (facts.answers and is_question(facts)):
+        return ""
+    return "\n".join(["Your answers:", *(f"- {name}: {url}" for name, url in facts.answers)])
 
 
 def label_of(kind: str) -> str:
@@ -287,10 +263,6 @@ def quote(detail: str) -> str:
 
 def one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def join_words(*parts: str) -> str:
-    return " ".join(part for part in parts if part)
 
 
 def join_parts(*parts: str) -> str:

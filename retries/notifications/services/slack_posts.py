@@ -12,8 +12,8 @@ from retries.notifications.addresses import http_post
 from retries.notifications.addresses.http_post import Answer
 from retries.notifications.messages.wording import Message
 
-# what a message of Slack may hold
-HEADER_LENGTH, TEXT_LENGTH = 150, 2900
+# characters in a block of Slack
+TEXT_LENGTH = 2900
 # The answer begins with these; its rest repeats the message, and only its beginning is read.
 SUCCEEDED = re.compile(r'^\s*\{\s*"ok"\s*:\s*true\b')
 VALUE = r'"{}"\s*:\s*"([^"\\]+)"'
@@ -58,15 +58,15 @@ def post_to(plugin: Any, place: str, message: Message) -> Answer:
     """Post to a place: a channel, or `CHANNEL/TIMESTAMP` for the thread of a message there."""
     channel, _, first = place.partition("/")
     if not first:
-        return call(plugin, "chat.postMessage", {"channel": channel, **whole_of(message)})
+        return call(plugin, "chat.postMessage", {"channel": channel, **body_of(message)})
     if message.closes:
-        edited = call(plugin, "chat.update", {"channel": channel, "ts": first, **whole_of(message)})
+        edited = call(plugin, "chat.update", {"channel": channel, "ts": first, **body_of(message)})
         if not edited.succeeded and edited.error.rpartition(" ")[2] not in GONE:
             return edited
-    reply = {"channel": channel, "thread_ts": first, **reply_of(message)}
+    reply = {"channel": channel, "thread_ts": first, **body_of(message)}
     answer = call(plugin, "chat.postMessage", reply)
     if not answer.succeeded and answer.error.rpartition(" ")[2] in GONE:
-        answer = call(plugin, "chat.postMessage", {"channel": channel, **whole_of(message)})
+        answer = call(plugin, "chat.postMessage", {"channel": channel, **body_of(message)})
     return answer
 
 
@@ -92,45 +92,17 @@ def value_in(text: str, name: str) -> str:
     return found[1] if found else ""
 
 
-# ---- forms
-
-
-def whole_of(message: Message) -> dict[str, Any]:
-    """Return a message as blocks; agents' words are plain text, so none of their markup works."""
-    blocks: list[dict[str, Any]] = [
-        {"type": "header", "text": plain((message.head or message.subject)[:HEADER_LENGTH])},
-        {"type": "section", "text": plain(message.lede or message.text)},
-    ]
-    if message.detail:
-        text = {"type": "text", "text": message.detail[:TEXT_LENGTH]}
-        quote = {"type": "rich_text_preformatted", "elements": [text]}
-        blocks.append({"type": "rich_text", "elements": [quote]})
-    if message.facts:
-        fields = [plain(f"{name}\n{value}") for name, value in message.facts[:10]]
-        blocks.append({"type": "section", "fields": fields})
-    if message.url:
-        link = {"type": "mrkdwn", "text": f"<{message.url}|{message.link or 'Open'}>"}
-        blocks.append({"type": "section", "text": link})
-    notes = [plain(f"Or from a terminal: {message.command}")] if message.command else []
-    if message.footer:
-        notes.append(plain(message.footer))
-    if notes:
-        blocks.append({"type": "context", "elements": notes})
-    return {"text": escape(message.subject), "blocks": blocks, **SETTINGS}
-
-
-def reply_of(message: Message) -> dict[str, Any]:
-    """Return what happened, for the thread below the first message."""
-    said = message.lede or message.text
-    section = {"type": "section", "text": plain(said)}
-    return {"text": escape(said[:TEXT_LENGTH]), "blocks": [section], **SETTINGS}
-
-
 SETTINGS = {"mrkdwn": False, "link_names": False, "unfurl_links": False, "unfurl_media": False}
 
 
-def plain(text: str) -> dict[str, Any]:
-    return {"type": "plain_text", "text": text[:TEXT_LENGTH], "emoji": False}
+def body_of(message: Message) -> dict[str, Any]:
+    """Return a message as plain text, in which no markup, mention or link of an agent works."""
+    text = {"type": "plain_text", "text": message.text[:TEXT_LENGTH], "emoji": False}
+    blocks: list[dict[str, Any]] = [{"type": "section", "text": text}]
+    if message.url:
+        link = {"type": "mrkdwn", "text": f"<{message.url}|Open>"}
+        blocks.append({"type": "section", "text": link})
+    return {"text": escape(message.subject), "blocks": blocks, **SETTINGS}
 
 
 def escape(text: str) -> str:

@@ -28,13 +28,19 @@ from retries.escalations.choices import Choice
 from retries.models import Channel, Delivery, Escalation, NotificationRule
 from retries.notifications import channels
 from retries.notifications.deliveries import trials
-from retries.notifications.messages.wording import Message
+from retries.notifications.messages.wording import Message, read_message
 from retries.notifications.rules import editing as rules
 from retries.notifications.services import person_services
 from retries.states import Answer
 from tests.factories import make_agent, make_project
 from tests.retries.failures.test_suggestions import MISSING, fixed
-from tests.retries.notifications.receivers import MARA, Receiver, make_person_channel, run_clock
+from tests.retries.notifications.receivers import (
+    MARA,
+    Received,
+    Receiver,
+    make_person_channel,
+    run_clock,
+)
 from tests.retries.notifications.test_rules import age, escalate
 from tests.serving import ROOT
 from tests.waiting import PATIENCE_S
@@ -46,6 +52,13 @@ HOSTILE = "<!channel> *free* <https://evil.example|click>\r\nBcc: all@example.co
 class Mailbox:
     def __init__(self) -> None:
         self.mails: list[EmailMessage] = []
+        self.refusal = ""
+
+    async def handle_RCPT(
+        self, server: Any, session: Any, envelope: Any, address: str, options: Any
+    ) -> str:
+        envelope.rcpt_tos.append(address)
+        return self.refusal or "250 OK"
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
         self.mails.append(email.message_from_bytes(envelope.content, policy=policy.default))  # type: ignore[arg-type]
@@ -108,13 +121,25 @@ def test_an_escalation_is_one_thread_of_mails(mailbox: tuple[Mailbox, str]) -> N
     assert first["X-Tenfour-Escalation"] == str(asked.pk)
     assert str(first["List-Unsubscribe"]).endswith("/settings/notifications/>")
     page = first.get_body(("html",)).get_content()  # type: ignore[union-attr]
-    assert f'href="{settings.LINK_URL}/escalations/{asked.pk}/"' in page and "<th" in page
+    assert f'href="{settings.LINK_URL}/escalations/{asked.pk}/"' in page
+    assert set(re.findall(r'href="([^"]*)"', page)) == set(
+        re.findall(rf"{re.escape(settings.LINK_URL)}/\S*", strip_tags(page))
+    ), "an agent's words are no links"
     assert "&lt;!channel&gt;" in page and "<!channel>" not in page
     assert not re.search(r"<(img|link|script|style)|url\(", page), "nothing is fetched"
     text = first.get_body(("plain",)).get_content()  # type: ignore[union-attr]
     assert f"/escalations/{asked.pk}/" in text and "tenfour esc resolve" in text
     assert "Still open after" in reminder.get_body(("plain",)).get_content()  # type: ignore[union-attr]
     assert "mara answered: skip" in answer.get_body(("plain",)).get_content()  # type: ignore[union-attr]
+
+
+def test_a_mail_that_is_not_taken_says_why(mailbox: tuple[Mailbox, str]) -> None:
+    box, url = mailbox
+    box.refusal = "550 No such user here"
+    refused = person_services.send(url, Message("a", "b"))
+    assert not refused.succeeded and "550" in refused.error and "No such user" in refused.error
+    box.refusal = ""
+    assert person_services.send(url, Message("a", "b")).succeeded and len(box.mails) == 1
 
 
 def test_a_mail_says_what_helps_to_answer(mailbox: tuple[Mailbox, str]) -> None:
@@ -129,16 +154,18 @@ def test_a_mail_says_what_helps_to_answer(mailbox: tuple[Mailbox, str]) -> None:
     page, text = parts_of(box.mails[0])
     found = " ".join(strip_tags(page).split())
     cause = "uuid is not installed where the command runs. (known error)"
-    answers = "Send fix and retry, Retry (1 more attempt), Skip, Abort"
-    assert f"Likely cause{cause}" in found and f"Your answers{answers}" in found
-    assert "Worked before“Run &lt;b&gt;npm ci&lt;/b&gt;”, 2 of 3 times" in found
     at = f"{settings.LINK_URL}/escalations/{asked.pk}/"
+    names = ("Send fix and retry", "Retry (1 more attempt)", "Skip", "Abort")
+    forms = zip(names, ("#fix", *["#other-answers"] * 3), strict=True)
+    answers = "\n".join(["Your answers:", *(f"- {name}: {at}{form}" for name, form in forms)])
+    assert f"Likely cause: {cause}" in found
+    assert "Worked before: “Run &lt;b&gt;npm ci&lt;/b&gt;”, 2 of 3 times" in found
     assert re.findall(r'href="([^"]*#[^"]*)"', page) == [
         f"{at}#fix",
         *[f"{at}#other-answers"] * 3,
     ]
-    assert f"Likely cause    {cause}\nWorked before   “Run <b>npm ci</b>”, 2 of 3 times" in text
-    assert f"Your answers    {answers}" in text
+    assert f"Likely cause: {cause}\nWorked before: “Run <b>npm ci</b>”, 2 of 3 times" in text
+    assert answers in text
     assert "coder failed 1 of 1: max retries exceeded." in text
     # without details only Tenfour's own words are sent; a reminder has the same rows
     Channel.objects.filter(pk=channel.pk).update(include_details=False)
@@ -157,14 +184,14 @@ def test_a_mail_says_what_helps_to_answer(mailbox: tuple[Mailbox, str]) -> None:
     for mail in box.mails[-2:]:
         page, text = parts_of(mail)
         assert f"/escalations/{asked.pk}/" in text
-        assert "Likely cause    Missing module (known error)" in text
-        assert "Worked before   A fix, 2 of 3 times" in text and "npm" not in page + text
+        assert "Likely cause: Missing module (known error)" in text
+        assert "Worked before: A fix, 2 of 3 times" in text and "npm" not in page + text
     # nothing is said where nothing is known
     escalate(agent, message="odd")
     run_clock()
     page, text = parts_of(box.mails[-1])
     assert "Likely cause" not in page + text and "Worked before" not in page + text
-    assert f"Your answers    {answers}" in text
+    assert "Your answers:\n- Send fix and retry: " in text
 
 
 def parts_of(mail: EmailMessage) -> tuple[str, str]:
@@ -186,6 +213,12 @@ def slack_answer(handler: BaseHTTPRequestHandler) -> None:
     handler.send_header("Content-Length", str(len(raw)))
     handler.end_headers()
     handler.wfile.write(raw)
+
+
+def text_of(post: Received) -> str:
+    """Return the text that a post to Slack shows."""
+    text: str = post.json["blocks"][0]["text"]["text"]
+    return text
 
 
 SLACK_SEEN: list[str] = []
@@ -217,6 +250,7 @@ def test_an_escalation_is_one_thread_of_a_slack_app(
         assert first.headers["authorization"].startswith("Bearer xoxb-")
         assert (first.path, first.json["channel"]) == ("/api/chat.postMessage", "#agents")
         assert first.json["blocks"][0]["text"]["type"] == "plain_text"
+        assert HOSTILE.split()[0] in first.json["blocks"][0]["text"]["text"]
         assert "<!channel>" not in first.json["text"] and "thread_ts" not in first.json
         linked = [each for each in first.json["blocks"] if "mrkdwn" in json.dumps(each)]
         assert [str(asked.pk) in json.dumps(each) for each in linked] == [True]
@@ -225,14 +259,14 @@ def test_an_escalation_is_one_thread_of_a_slack_app(
         answer_by_skipping(asked)
         run_clock()
         reminder, *after = receiver.received[1:]
-        assert reminder.json["thread_ts"] == root and "Still open" in reminder.json["text"]
+        assert reminder.json["thread_ts"] == root and "Still open" in text_of(reminder)
         assert [each.path.rpartition("/")[2] for each in after[:2]] == [
             "chat.update",
             "chat.postMessage",
         ]
         assert (after[0].json["ts"], after[0].json["channel"]) == (root, "C0AGENTS")
         assert after[0].json["text"].startswith("[default] Answered:")
-        assert after[1].json["thread_ts"] == root and "mara answered" in after[1].json["text"]
+        assert after[1].json["thread_ts"] == root and "mara answered" in text_of(after[1])
         assert len(after) == 2
     # a refusal comes with the status 200; its reason is shown, and the token is not
     receiver.answer, receiver.text = 200, b'{"ok":false,"error":"channel_not_found"}'
@@ -315,6 +349,11 @@ def test_agents_words_are_text_in_every_service(
     refused = person_services.send(slack, Message("a", "b"))
     assert refused.code == 403 and refused.text == "invalid_token" and "Slack" in refused.error
     assert "TIiajkdnlazkcOXrIdevi7FQ" not in refused.error + refused.text
+
+
+def test_a_message_that_an_earlier_version_stored_is_sent() -> None:
+    stored = {"subject": "a", "text": "b", "thread": "c", "head": "a", "facts": [["x", "y"]]}
+    assert read_message(stored) == Message("a", "b", thread="c")
 
 
 def test_secrets_are_encrypted_and_survive_a_new_key(

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
+from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, OperationalError, connection, transaction
+from django.utils import timezone
 
 from ledger.access import audit
 from ledger.database import sql
@@ -26,7 +28,7 @@ from retries import deadletters, in_process
 from retries.journal_readers import counts as activity_counts
 from retries.journal_readers import metric_totals
 from retries.models import ActivityCount, MetricTotal, StreamCursor
-from retries.retention import project_deletion
+from retries.retention import archives, project_deletion, running
 from retries.retention.project_tables import SECRETS, TABLES
 from tests.elsewhere import blocked
 from tests.factories import NOW, make_agent, make_instruction, make_project, make_token
@@ -153,6 +155,37 @@ def test_a_project_is_exported_and_deleted_whole(tmp_path: Path) -> None:
     assert count_all(other.pk) == others and list(audit.audit()) == []
     with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
         Event.objects.filter(project_id=other.pk).delete()
+
+
+def test_the_archives_of_a_project_are_deleted_with_it(tmp_path: Path, settings: Any) -> None:
+    days = {"TASK_DAYS": 30, "INSTRUCTION_DAYS": 30}
+    settings.TENFOUR = settings.TENFOUR | days | {"ARCHIVE": str(tmp_path / "archive")}
+    mine, other = make_project("mine"), make_project("other")
+    for each in (mine, other):
+        make_world(each)
+    running.delete_old(now=timezone.now() + timedelta(days=40))
+    folders = {each.pk: tmp_path / "archive" / str(each.pk) for each in (mine, other)}
+    assert all(any(folder.iterdir()) for folder in folders.values())
+    with archives.open_writer(tmp_path / "archive", NOW.date(), archives.JOURNAL) as writer:
+        writer.append([archives.Record('{"names": []}', mine.pk)])
+    run("delete", "mine", "--yes-delete", "mine")
+    assert not folders[mine.pk].exists() and any(folders[other.pk].iterdir())
+
+
+def test_a_project_whose_archives_cannot_be_deleted_is_deleted_later(
+    tmp_path: Path, settings: Any
+) -> None:
+    folder = tmp_path / "archive"
+    settings.TENFOUR = settings.TENFOUR | {"ARCHIVE": str(folder)}
+    mine = make_project("mine")
+    own = folder / str(mine.pk)
+    folder.mkdir()
+    own.write_text("no folder")
+    with pytest.raises(CommandError, match=r"archives can't be deleted.*run this again"):
+        run("delete", "mine", "--yes-delete", "mine")
+    own.unlink()
+    assert "Deleted" in run("delete", "mine", "--yes-delete", "mine")
+    assert not Project.objects.filter(pk=mine.pk).exists()
 
 
 def count_from_the_start(project: Project) -> int:
