@@ -10,10 +10,8 @@ from django.views.decorators.http import require_POST
 
 from dashboard.frame.access import operators_only, takes_form
 from dashboard.frame.rendering import HtmxRequest, Visit, begin_visit
-from dashboard.lists.query_box import as_id
 from dashboard.notifications import queries, views
 from dashboard.notifications.message_views import list_examples
-from dashboard.notifications.rule_form import RuleForm, as_rule, posted_form
 from dashboard.wording.formatting import duration
 from ledger.errors import RateLimited
 from ledger.journal import stamp_of
@@ -25,14 +23,10 @@ from retries.notifications.deliveries import trials
 def of_form(request: HtmxRequest) -> HttpResponse:
     """Send an example of the rule in the form, which stays open and is not saved."""
     visit = begin_visit(request, current="settings")
-    row = queries.find_rule(as_id(request.POST.get("rule", "")))
-    project = row.project if row else views.read_project(visit, request.POST.get("project", ""))
-    form = posted_form(request.POST.dict())
-    spec = RuleForm(form.values).read(project)
-    if spec:
-        send(visit, as_rule(spec, project, now=visit.now))
-    editor = views.build_editor(visit, form, project, row=row)
-    return views.show(visit, editor=editor, status_code=200 if spec else 422)
+    editor = views.read_editor(visit)
+    if editor.rule:
+        send(visit, editor.rule)
+    return views.show(visit, editor=editor, status_code=200 if editor.rule else 422)
 
 
 @require_POST

@@ -86,18 +86,17 @@ def list_examples(rule: NotificationRule) -> list[MessageExample]:
     condition = condition_of(name)
     facts = sample_facts(rule, min(condition.begins), name)
     footer = footer_of(rule, facts)
-    first = messages.word_event(facts, footer=footer)
-    shown = [MessageExample("When it begins", first)]
+    shown = [MessageExample("When it begins", messages.word_event(facts, footer=footer))]
     note = ended_note = THREADED if rule.channel.has_threads else UNTHREADED
     if rule.channel.service in EDITING:
         ended_note = EDITED
     if rule.repeat_s and condition.lasts:
         reminder = messages.word_reminder(replace(facts, age="30 min"), footer=footer)
-        shown.append(MessageExample("While it goes on", reply(reminder, first), note))
+        shown.append(MessageExample("While it goes on", reminder, note))
     if condition.lasts:
         end = "escalation.resolved" if name == "escalation" else min(condition.ends)
         ended = replace(facts, kind=end, actor="dana", action="a fix", detail="", waiting=0)
-        update = reply(messages.word_event(ended, footer=footer), first)
+        update = messages.word_event(ended, footer=footer)
         shown.append(MessageExample("When it ends", update, ended_note, is_done=True))
     if rule.cap_per_hour or rule.quiet_from:
         many = [replace(facts, title=f"{facts.title} {number}".strip()) for number in range(2, 6)]
@@ -110,11 +109,6 @@ def list_examples(rule: NotificationRule) -> list[MessageExample]:
         )
         shown.append(MessageExample("What was held back, as one", summary))
     return shown
-
-
-def reply(message: Message, first: Message) -> Message:
-    """Return a message as it is sent into the thread of the first one."""
-    return replace(message, reply_to=first.subject)
 
 
 def sample_facts(rule: NotificationRule, kind: str, name: str) -> Facts:

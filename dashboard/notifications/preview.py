@@ -10,10 +10,8 @@ from dashboard.wording.formatting import counted
 from retries.models import NotificationRule
 from retries.models.notification_rule import RepeatUntil
 from retries.notifications.rules.conditions import matching
-from retries.notifications.rules.holding import SEVERE
-from retries.notifications.rules.quiet_hours import quiet_end
+from retries.notifications.rules.holding import HOUR, SEVERE, cap_end, quiet_end_of
 
-HOUR = timedelta(hours=1)
 # reminders of one subject that are counted
 MOST_REMINDERS = 500
 
@@ -116,7 +114,7 @@ class Sending:
         """
         is_counted = what != "updates"
         breaks = severity == SEVERE and self.rule.severe_breaks_quiet
-        quiet = None if breaks else self.end_of_quiet(at)
+        quiet = None if breaks else quiet_end_of(self.rule, at)
         held = max(filter(None, (quiet, self.end_of_cap(at) if is_counted else None)), default=None)
         if held:
             if what != "reminders":
@@ -130,15 +128,8 @@ class Sending:
 
     def end_of_cap(self, at: datetime) -> datetime | None:
         """Return when the cap of the hour before allows another message, or None for now."""
-        cap = self.rule.cap_per_hour
         recent = self.sent[bisect_right(self.sent, at - HOUR) : bisect_right(self.sent, at)]
-        return recent[-cap] + HOUR if cap and len(recent) >= cap else None
-
-    def end_of_quiet(self, at: datetime) -> datetime | None:
-        rule = self.rule
-        if rule.quiet_from is None or rule.quiet_until is None:
-            return None
-        return quiet_end(at, starts=rule.quiet_from, ends=rule.quiet_until, timezone=rule.timezone)
+        return cap_end(self.rule, recent)
 
     def follow(self, course: Course, until: datetime) -> None:
         """Count the reminders and the second channel of a condition that went on until a time."""

@@ -67,6 +67,7 @@ class RuleEditor:
 
     form: RuleForm
     row: NotificationRule | None
+    rule: NotificationRule | None  # what the form says, unless that is wrong
     project: Project | None
     parts: list[Part]
     preview: Preview | None
@@ -238,6 +239,7 @@ def build_editor(
     return RuleEditor(
         form=form,
         row=row,
+        rule=rule,
         project=project,
         parts=describe_rule(rule) if rule else [],
         preview=queries.preview_rule(rule, now=visit.now) if rule else None,
@@ -258,15 +260,20 @@ def read_project(visit: Visit, name: str) -> Project | None:
     return visit.scope.project if named is None and visit.scope.is_limited else named
 
 
+def read_editor(visit: Visit) -> RuleEditor:
+    """Return the form of a rule as it was sent, with what that rule would say."""
+    posted = visit.request.POST
+    row = queries.find_rule(as_id(posted.get("rule", "")))
+    project = row.project if row else read_project(visit, posted.get("project", ""))
+    return build_editor(visit, posted_form(posted.dict()), project, row=row)
+
+
 @require_POST
 @operators_only
 def preview(request: HtmxRequest) -> HttpResponse:
     """Return a rule's sentence, and what it would have sent in the last week."""
     visit = begin_visit(request, current="settings")
-    row = queries.find_rule(as_id(request.POST.get("rule", "")))
-    project = row.project if row else read_project(visit, request.POST.get("project", ""))
-    editor = build_editor(visit, posted_form(request.POST.dict()), project, row=row)
-    page = {"editor": editor, "now": timezone.now(), "scope": visit.scope}
+    page = {"editor": read_editor(visit), "now": timezone.now(), "scope": visit.scope}
     return render(request, "notifications/_said.html", page)
 
 
@@ -274,11 +281,7 @@ def preview(request: HtmxRequest) -> HttpResponse:
 def check(request: HtmxRequest) -> HttpResponse:
     """Show the form with its sentence and preview, as a script does without being asked."""
     visit = begin_visit(request, current="settings")
-    row = queries.find_rule(as_id(request.POST.get("rule", "")))
-    project = row.project if row else read_project(visit, request.POST.get("project", ""))
-    return show(
-        visit, editor=build_editor(visit, posted_form(request.POST.dict()), project, row=row)
-    )
+    return show(visit, editor=read_editor(visit))
 
 
 def find_rule_or_404(rule_id: UUID) -> NotificationRule:

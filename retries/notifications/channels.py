@@ -26,7 +26,7 @@ from retries.notifications.addresses import checks as addresses
 from retries.notifications.addresses.shortening import shorten_address
 from retries.notifications.messages.attempt_names import ATTEMPT_NAMES
 from retries.notifications.outbox import begin_reading
-from retries.notifications.rules import defaults as rule_defaults
+from retries.notifications.rules import editing as rules
 from retries.notifications.services import person_services
 
 NAME_LENGTH = 64
@@ -89,7 +89,7 @@ def create_channel(spec: ChannelSpec, *, project: Project | None, stamp: Stamp) 
         )
         journaling.record_channel(Kind.CHANNEL_CREATED, channel, stamp=stamp)
         if spec.kind == ChannelKind.PERSON:
-            rule_defaults.create_default_rules(channel, stamp=stamp)
+            rules.create_default_rules(channel, stamp=stamp)
     return Created(channel, secret)
 
 

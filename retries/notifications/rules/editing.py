@@ -10,16 +10,17 @@ from zoneinfo import available_timezones
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from ledger.database import sql
 from ledger.errors import Invalid, NotFound, VersionMismatch
 from ledger.journal import Kind, Stamp
 from ledger.models import Agent, Plan, Project
 from retries.models import Channel, NotificationRule, QuietHours
 from retries.models.notification_rule import RepeatUntil
 from retries.notifications import journaling
-from retries.notifications.rules.conditions import CONDITIONS
+from retries.notifications.rules.conditions import CONDITIONS, DEFAULTS
 
 SEVERITIES = ("", "low", "normal", "high")
-CAP = (1, 1000)
+CAP, DEFAULT_CAP = (1, 1000), 10  # messages an hour
 REPEAT_S = (300, 604_800)
 SECOND_AFTER_S = (300, 604_800)
 MOST_CONDITIONS = 20
@@ -78,6 +79,22 @@ def create_rule(
         )
         journaling.record_rule(Kind.NOTIFICATION_RULE_CREATED, rule, stamp=stamp)
     return rule
+
+
+def create_default_rules(channel: Channel, *, stamp: Stamp) -> None:
+    """Create the default rules for a channel, unless its project has rules.
+
+    Call it in the transaction that inserts the channel.
+    """
+    # One first channel after the other, so that the rules are not there twice.
+    sql.run("select pg_advisory_xact_lock(hashtext('tenfour.default_rules'))")
+    if NotificationRule.objects.filter(project=channel.project_id).exists():
+        return
+    for condition in DEFAULTS:
+        spec = NotificationRuleSpec(
+            conditions=(condition,), channel=channel, cap_per_hour=DEFAULT_CAP
+        )
+        create_rule(spec, project=channel.project, stamp=stamp)
 
 
 def update_rule(

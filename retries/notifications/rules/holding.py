@@ -1,6 +1,6 @@
 """Decide how long a message is held back: by a cap per hour, or by quiet hours."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -48,29 +48,23 @@ class Holding:
 
     def quiet_until(self, rule: NotificationRule, channel: Channel) -> datetime | None:
         """Return when the quiet hours of a rule and of a channel's person end, or None."""
-        ends = []
-        if rule.quiet_from is not None and rule.quiet_until is not None:
-            ends.append(
-                quiet_end(
-                    self.now,
-                    starts=rule.quiet_from,
-                    ends=rule.quiet_until,
-                    timezone=rule.timezone,
-                )
-            )
         person = self.people.get(channel.person_id) if channel.person_id else None
+        ends = [quiet_end_of(rule, self.now)]
         if person:
-            ends.append(
-                quiet_end(
-                    self.now, starts=person.starts, ends=person.ends, timezone=person.timezone
-                )
-            )
+            zone = person.timezone
+            ends.append(quiet_end(self.now, starts=person.starts, ends=person.ends, timezone=zone))
         return max(filter(None, ends), default=None)
 
     def capped_until(self, rule: NotificationRule) -> datetime | None:
-        """Return when the cap of a rule allows another message, or None for now."""
-        sent = self.sent.get(rule.pk)
-        cap = rule.cap_per_hour
-        if sent is None or cap is None or len(sent) < cap:
-            return None
-        return sent[-cap] + HOUR
+        return cap_end(rule, self.sent.get(rule.pk, []))
+
+
+def quiet_end_of(rule: NotificationRule, at: datetime) -> datetime | None:
+    """Return when the quiet hours of a rule that a time lies in end, or None."""
+    return quiet_end(at, starts=rule.quiet_from, ends=rule.quiet_until, timezone=rule.timezone)
+
+
+def cap_end(rule: NotificationRule, sent: Sequence[datetime]) -> datetime | None:
+    """Return when a rule may send another message after those of the last hour, or None for now."""
+    cap = rule.cap_per_hour
+    return sent[-cap] + HOUR if cap and len(sent) >= cap else None

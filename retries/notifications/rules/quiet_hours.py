@@ -4,7 +4,9 @@ from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 
-def quiet_end(now: datetime, *, starts: time, ends: time, timezone: str) -> datetime | None:
+def quiet_end(
+    now: datetime, *, starts: time | None, ends: time | None, timezone: str
+) -> datetime | None:
     """Return when the quiet hours that `now` lies in end, or None outside of them.
 
     They may span midnight; the same time twice means never.
@@ -15,6 +17,8 @@ def quiet_end(now: datetime, *, starts: time, ends: time, timezone: str) -> date
     '2026-11-22 07:00:00+00:00'
     >>> quiet_end(at, starts=time(4), ends=time(7), timezone="UTC")
     """
+    if starts is None or ends is None:
+        return None
     zone = ZoneInfo(timezone)
     here = now.astimezone(zone)
     for day in (here.date() - timedelta(days=1), here.date()):

@@ -16,7 +16,7 @@ from retries.models.notification_delivery import DeliveryRole, DeliveryState
 from retries.notifications.messages.answer_hints import facts_with_hints
 from retries.notifications.messages.subjects import fetch_subjects, subject_columns
 from retries.notifications.messages.wording import word_reminder
-from retries.notifications.rules.batch import footer_of
+from retries.notifications.rules.batch import footer_of, later
 from retries.notifications.rules.conditions import condition_of
 from retries.notifications.rules.holding import Holding
 
@@ -24,6 +24,8 @@ BATCH_SIZE = 200
 COLUMNS = ("id", "at", "project_id", "kind", "subject_type", "subject_id", "agent_id", "from_state")
 MORE = ("to_state", "actor_type", "actor_name", "data")
 THREADS_DELETED = 1000
+# the columns of a thread with the times of its next messages
+STEPS = {"repeat_at": DeliveryRole.REMINDER, "second_at": DeliveryRole.SECOND}
 # An id begins with the time of its row's creation. A thread that a rule is opening again is locked.
 DELETE_CLOSED = """delete from retries_notificationthread where id = any(array(
     select id from retries_notificationthread t
@@ -36,10 +38,12 @@ returning 1 as one"""
 def send_due(*, now: datetime) -> int:
     """Write the reminders and second messages that are due; return how many."""
     found = NotificationThread.objects.filter(is_open=True)
-    repeat = found.filter(repeat_at__lte=now).values_list("pk", flat=True)[:BATCH_SIZE]
-    second = found.filter(second_at__lte=now).values_list("pk", flat=True)[:BATCH_SIZE]
-    reminders = [remind(id, now=now) for id in list(repeat)]
-    return sum(reminders) + sum(notify_second(id, now=now) for id in list(second))
+    due = [
+        (id, step)
+        for step in STEPS
+        for id in found.filter(**{f"{step}__lte": now}).values_list("pk", flat=True)[:BATCH_SIZE]
+    ]
+    return sum(send_step(id, step, now=now) for id, step in due)
 
 
 def delete_closed(*, before: datetime) -> int:
@@ -48,47 +52,26 @@ def delete_closed(*, before: datetime) -> int:
 
 
 @transaction.atomic
-def remind(thread_id: UUID, *, now: datetime) -> bool:
-    """Repeat the message of a thread that is still open; return whether it did."""
+def send_step(thread_id: UUID, step: str, *, now: datetime) -> bool:
+    """Repeat the message of an open thread, or notify its second channel; return whether it did."""
     thread = lock_thread(thread_id)
-    if not (thread and thread.is_open and thread.repeat_at and thread.repeat_at <= now):
+    due = getattr(thread, step) if thread and thread.is_open else None
+    if thread is None or due is None or due > now:
         return False
-    rule = thread.rule
-    if not rule.enabled or not rule.repeat_s:
-        thread.repeat_at = None
-        thread.save(update_fields=["repeat_at"])
-        return False
-    if until := find_snooze(thread, now):
-        thread.repeat_at = until
-        thread.save(update_fields=["repeat_at"])
-        return False
-    thread.repeat_at = now + timedelta(seconds=rule.repeat_s)
+    rule, role = thread.rule, STEPS[step]
+    is_reminder = role == DeliveryRole.REMINDER
+    channel = rule.channel if is_reminder else rule.second_channel
+    setattr(thread, step, later(now, rule.repeat_s) if is_reminder and rule.enabled else None)
     # The first message may still be held back, and its summary comes before a reminder.
-    sent = bool(thread.messages) and rule.channel.is_on
-    if sent:
-        sent = write(thread, rule.channel, DeliveryRole.REMINDER, now=now)
-    thread.save(update_fields=["repeat_at", "messages"])
-    return sent
-
-
-@transaction.atomic
-def notify_second(thread_id: UUID, *, now: datetime) -> bool:
-    """Notify the second channel of a thread without a reaction; return whether it was sent."""
-    thread = lock_thread(thread_id)
-    if not (thread and thread.is_open and thread.second_at and thread.second_at <= now):
-        return False
-    if until := find_snooze(thread, now):
-        thread.second_at = until
-        thread.save(update_fields=["second_at"])
-        return False
-    rule, thread.second_at = thread.rule, None
-    channel = rule.second_channel
+    may_send = rule.enabled and (not is_reminder or bool(rule.repeat_s and thread.messages))
     sent = False
-    if rule.enabled and channel and channel.is_on:
-        sent = write(thread, channel, DeliveryRole.SECOND, now=now)
-        if sent:
+    if (thread.repeat_at or not is_reminder) and (until := find_snooze(thread, now)):
+        setattr(thread, step, until)
+    elif may_send and channel and channel.is_on:
+        sent = write(thread, channel, role, now=now)
+        if sent and not is_reminder:
             thread.second_told_at = now
-    thread.save(update_fields=["second_at", "second_told_at", "messages"])
+    thread.save(update_fields=[*STEPS, "second_told_at", "messages"])
     return sent
 
 

@@ -11,6 +11,7 @@ from django.utils.html import escape
 
 from retries.notifications.messages.wording import Message, one_line
 
+WORD = re.compile(r"\S+")
 # the root of a thread of mails; no mail has this id, and mail programs need none
 THREAD_ID = "<{thread}@threads.tenfour>"
 PAGE = """<!doctype html>
@@ -46,5 +47,9 @@ def list_headers(message: Message) -> dict[str, str]:
 
 def render_html(text: str) -> str:
     """Return a page that fetches nothing, in which only Tenfour's own addresses are links."""
-    own = re.escape(escape(settings.LINK_URL)) + r"/[^\s<]*"
-    return PAGE.format(text=re.sub(own, r'<a href="\g<0>">\g<0></a>', escape(text)))
+    return PAGE.format(text=WORD.sub(lambda found: link_own(found[0]), escape(text)))
+
+
+def link_own(word: str) -> str:
+    is_own = word.startswith(f"{escape(settings.LINK_URL)}/")
+    return f'<a href="{word}">{word}</a>' if is_own else word

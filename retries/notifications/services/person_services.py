@@ -17,8 +17,7 @@ from ledger.errors import Invalid
 from ledger.values.text import truncate
 from retries.notifications.addresses import checks as addresses
 from retries.notifications.addresses.checks import ForbiddenAddress
-from retries.notifications.addresses.connect_guard import Connections, guard_connections
-from retries.notifications.addresses.file_guard import refuse_files
+from retries.notifications.addresses.guard import Connections, guard_connections, refuse_files
 from retries.notifications.addresses.http_post import (
     DEADLINE_SECONDS,
     ERROR_LENGTH,
@@ -156,7 +155,10 @@ def send_guarded(plugin: Any, message: Message, connections: Connections) -> Ans
         return Answer(None, error=connections.refusal)
     # a service may refuse a message with the status 200
     code = heard.code if heard.code and heard.code >= 300 else None
-    return Answer(code, text=heard.response, error=heard.error or "the service refused it")
+    reason = heard.error or "the service refused it"
+    if mails.is_mail(plugin) and heard.cause:  # other services' causes may have an address
+        reason = f"{reason}: {heard.cause}"
+    return Answer(code, text=heard.response, error=reason)
 
 
 # ---- apprise says why it failed only in its log
@@ -168,7 +170,7 @@ class Listener(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
         self.thread = threading.get_ident()
-        self.error, self.response = "", ""
+        self.error, self.cause, self.response = "", "", ""
         self.code: int | None = None
 
     def __enter__(self) -> "Listener":
@@ -188,6 +190,8 @@ class Listener(logging.Handler):
         if record.levelno >= logging.WARNING:
             self.error = self.error or " ".join(text.split())
             self.code = self.code or code_in(text)
+        elif text.startswith("Socket Exception: "):
+            self.cause = self.cause or " ".join(text.split()[2:])
         elif text.startswith("Response Details:"):
             self.response = readable(unquoted(text.partition(":")[2].strip())[:RESPONSE_BYTES])
 

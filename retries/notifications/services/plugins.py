@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from retries.notifications.addresses.file_guard import refuse_files
+from retries.notifications.addresses.guard import refuse_files
 from retries.notifications.addresses.parameters import check_parameters
 
 # What a plugin's class says of its schemes, on one line or in a tuple of several. Some name them by

@@ -11,7 +11,7 @@ import pytest
 from ledger.errors import Invalid
 from ledger.secrets import encryption
 from retries.models import Channel
-from retries.notifications.addresses.connect_guard import Connections
+from retries.notifications.addresses.guard import Connections
 from retries.notifications.messages.wording import Message
 from retries.notifications.services import person_services
 from retries.notifications.services.plugins import find_plugin, make_asset

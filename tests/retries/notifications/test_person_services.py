@@ -52,6 +52,13 @@ HOSTILE = "<!channel> *free* <https://evil.example|click>\r\nBcc: all@example.co
 class Mailbox:
     def __init__(self) -> None:
         self.mails: list[EmailMessage] = []
+        self.refusal = ""
+
+    async def handle_RCPT(
+        self, server: Any, session: Any, envelope: Any, address: str, options: Any
+    ) -> str:
+        envelope.rcpt_tos.append(address)
+        return self.refusal or "250 OK"
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
         self.mails.append(email.message_from_bytes(envelope.content, policy=policy.default))  # type: ignore[arg-type]
@@ -124,6 +131,15 @@ def test_an_escalation_is_one_thread_of_mails(mailbox: tuple[Mailbox, str]) -> N
     assert f"/escalations/{asked.pk}/" in text and "tenfour esc resolve" in text
     assert "Still open after" in reminder.get_body(("plain",)).get_content()  # type: ignore[union-attr]
     assert "mara answered: skip" in answer.get_body(("plain",)).get_content()  # type: ignore[union-attr]
+
+
+def test_a_mail_that_is_not_taken_says_why(mailbox: tuple[Mailbox, str]) -> None:
+    box, url = mailbox
+    box.refusal = "550 No such user here"
+    refused = person_services.send(url, Message("a", "b"))
+    assert not refused.succeeded and "550" in refused.error and "No such user" in refused.error
+    box.refusal = ""
+    assert person_services.send(url, Message("a", "b")).succeeded and len(box.mails) == 1
 
 
 def test_a_mail_says_what_helps_to_answer(mailbox: tuple[Mailbox, str]) -> None:

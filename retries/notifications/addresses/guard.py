@@ -1,17 +1,36 @@
-"""Check every connection that a library makes in a thread, whatever name or redirect led to it."""
+"""Guard what a library does in a thread: it reaches allowed addresses only, and opens no files.
 
+apprise reads templates, keys and attachments from paths that an address names. The addresses are
+checked; this guard holds for what a check may miss, such as a row from an earlier version, and for
+any name or redirect that leads to a connection.
+"""
+
+import mimetypes
+import os
 import socket
 import sys
+import sysconfig
 import threading
+import zoneinfo
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from retries.notifications.addresses import checks as addresses
 
 CONNECTING = {"socket.connect", "socket.sendto", "socket.sendmsg"}
+CODE = (".py", ".pyc", ".so")
+RUNNING = {"subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system"}
+
+
+class ForbiddenFile(PermissionError):
+    """A library has tried to open a file that is not a part of it.
+
+    It is an OSError, so that the library treats it as a file that it can't open.
+    """
 
 
 @dataclass
@@ -32,6 +51,7 @@ class Connections:
 
 class Guarded(threading.local):
     connections: Connections | None = None
+    depth = 0  # of `refuse_files`
 
 
 guarded = Guarded()
@@ -48,6 +68,18 @@ def guard_connections(connections: Connections) -> Iterator[None]:
         guarded.connections = None
 
 
+@contextmanager
+def refuse_files() -> Iterator[None]:
+    """Refuse to open files and to start programs in this thread: it may read code and its data."""
+    install()
+    list_folders()
+    guarded.depth += 1
+    try:
+        yield
+    finally:
+        guarded.depth -= 1
+
+
 @cache
 def install() -> None:
     """Install the hook once; Python can't remove one, and outside guarded threads it is idle."""
@@ -55,10 +87,18 @@ def install() -> None:
 
 
 def check_event(event: str, args: Any) -> None:
-    """Raise ForbiddenAddress for a connection of a guarded thread that is not allowed."""
-    connections = guarded.connections
-    if connections is None:
+    """Raise ForbiddenAddress or ForbiddenFile for what a guarded thread must not do."""
+    if guarded.connections is not None:
+        check_socket(event, args, guarded.connections)
+    if not guarded.depth:
         return
+    if event in RUNNING:
+        raise ForbiddenFile("A channel starts no programs.")
+    if event == "open" and not isinstance(args[0], int) and not is_readable(*args):
+        raise ForbiddenFile("A channel reads and writes no files of the server.")
+
+
+def check_socket(event: str, args: Any, connections: Connections) -> None:
     if event == "socket.getaddrinfo":
         connections.host = as_text(args[0])
     elif event in CONNECTING:
@@ -82,3 +122,19 @@ def check_connection(connecting: socket.socket, to: Any, host: str) -> None:
 
 def as_text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value or "")
+
+
+def is_readable(path: Any, mode: str | None, flags: int) -> bool:
+    """Return whether a file is opened only to be read, and belongs to Python or a package."""
+    if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+        return False
+    real = os.path.realpath(os.fsdecode(path))
+    return real.endswith(CODE) or real.startswith(list_folders()) or real in mimetypes.knownfiles
+
+
+@cache
+def list_folders() -> tuple[str, ...]:
+    """Return the folders of Python, its packages and the time zones."""
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    found = {*map(sysconfig.get_path, names), *zoneinfo.TZPATH}
+    return tuple(f"{Path(each).resolve()}{os.sep}" for each in found)
