@@ -60,11 +60,11 @@ def pull(
     agent: Agent, *, now: datetime = NOW, limit: int = 100, session: str | None = None
 ) -> list[str]:
     """Pull the agent's instructions and return their texts."""
-    from ledger.schemas.instructions import instruction_out
+    from ledger.schemas.instructions import InstructionOut
 
     caller = TrustedCaller(SYSTEM, agent=agent)
     rows = instructions.pull(caller, limit=limit, session=session, now=now)
-    return [instruction_out(row)["text"] for row in rows]
+    return [InstructionOut.write(row)["text"] for row in rows]
 
 
 def tick(now: datetime, **more: Any) -> tuple[int, int]:

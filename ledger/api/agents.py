@@ -18,7 +18,7 @@ from ledger.api.responses import json_response, page_body
 from ledger.authorization.principal import Principal
 from ledger.models import Agent, Attempt, Instruction, Project, Task
 from ledger.models.agent import AgentQuerySet
-from ledger.schemas.agents import AgentIn, AgentList, AgentOut, AgentPatch, ResetOut, agent_out
+from ledger.schemas.agents import AgentIn, AgentList, AgentOut, AgentPatch, ResetOut
 from ledger.schemas.shared import ListQuery
 from ledger.states import BlockedReason, InstructionState, TaskState
 
@@ -35,8 +35,7 @@ def agents_list(request: PrincipalRequest, query: Query[ListQuery]) -> HttpRespo
         cursor=query.cursor,
         filters={"id": query.id},
     )
-    silent = silent_ids(page.rows, timezone.now())
-    return json_response(page_body(page, [agent_out(agent, silent) for agent in page.rows]))
+    return json_response(page_body(page, write_agents(page.rows)))
 
 
 @router.post(
@@ -51,7 +50,7 @@ def agents_create(request: PrincipalRequest, body: AgentIn) -> HttpResponse:
         body.name, project=project, stamp=stamp_of(request), pointer="/name"
     )
     row = find_agent(request, str(agent.pk))
-    return json_response(agent_out(row, silent_ids([row], timezone.now())), 201 if is_new else 200)
+    return json_response(write_agents([row])[0], 201 if is_new else 200)
 
 
 @router.get("/agents/{id}", auth=PrincipalAuth("agents:read"), response=AgentOut)
@@ -89,8 +88,12 @@ def agents_reset(request: PrincipalRequest, id: str) -> HttpResponse:
 
 
 def agent_response(request: PrincipalRequest, id: str) -> HttpResponse:
-    agent = find_agent(request, id)
-    return json_response(agent_out(agent, silent_ids([agent], timezone.now())))
+    return json_response(write_agents([find_agent(request, id)])[0])
+
+
+def write_agents(rows: list[Any]) -> list[dict[str, Any]]:
+    silent = silent_ids(rows, timezone.now())
+    return [AgentOut.write(row, silent=row.id in silent) for row in rows]
 
 
 def find_agent(request: PrincipalRequest, id: str) -> Any:
@@ -113,7 +116,7 @@ HELD = Task.objects.filter(
 
 
 def with_counts(principal: Principal) -> AgentQuerySet:
-    """Return the agents that the caller may see, with the counts that `agent_out` needs."""
+    """Return the agents that the caller may see, with the counts that `AgentOut` needs."""
     agents = Agent.objects.visible_to(principal).select_related("breaker")
     return agents.annotate(
         waiting=count_per_agent(WAITING),

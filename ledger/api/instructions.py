@@ -25,7 +25,8 @@ from ledger.instructions import Expect
 from ledger.models import Agent, Instruction, Project
 from ledger.moves import INSTRUCTION_COLUMNS
 from ledger.schemas import instructions as schemas
-from ledger.schemas.instructions import instruction_out
+from ledger.schemas.instructions import InstructionOut
+from ledger.schemas.shared import page_of
 from ledger.states import InstructionState
 
 router = Router(tags=["instructions"])
@@ -36,7 +37,7 @@ TEXT = "text/plain; charset=utf-8"
 @router.post(
     "/instructions",
     auth=PrincipalAuth("instructions:write"),
-    response={201: schemas.InstructionOut, 200: schemas.InstructionOut},
+    response={201: InstructionOut, 200: InstructionOut},
     openapi_extra={"x-idempotent": True},
 )
 def instructions_create(request: PrincipalRequest, body: schemas.InstructionIn) -> HttpResponse:
@@ -59,7 +60,7 @@ def instructions_create(request: PrincipalRequest, body: schemas.InstructionIn) 
             task=body.task,
             stamp=stamp_of(request),
         )
-        return (200 if row["deduplicated"] else 201), instruction_out(row)
+        return (200 if row["deduplicated"] else 201), InstructionOut.write(row)
 
     # A refused instruction must not leave a newly registered agent behind.
     return respond_once(request, sql.atomic(send) if body.register_ else send)
@@ -73,7 +74,7 @@ def find_or_register_agent(request: PrincipalRequest, body: schemas.InstructionI
 
 
 @router.get(
-    "/instructions", auth=PrincipalAuth("instructions:read"), response=schemas.InstructionList
+    "/instructions", auth=PrincipalAuth("instructions:read"), response=page_of(InstructionOut)
 )
 def instructions_list(
     request: PrincipalRequest, query: Query[schemas.InstructionQuery]
@@ -87,7 +88,7 @@ def instructions_list(
     values = filter_by_id(rows, query.id).values(*INSTRUCTION_COLUMNS, agent_name=F("agent__name"))
     filters = {"state": query.state, "agent": query.agent, "id": query.id}
     page = read_page(values, limit=query.limit, cursor=query.cursor, filters=filters)
-    return json_response(page_body(page, map(instruction_out, page.rows)))
+    return json_response(page_body(page, map(InstructionOut.write, page.rows)))
 
 
 @router.post("/instructions/pull", auth=BearerAuth("instructions:ack"), response=schemas.PullOut)
@@ -104,10 +105,12 @@ def instructions_pull(
     limit = given.limit
     rows = instructions.pull(request.auth, limit=limit, via=given.via)
     if "text/plain" in request.META.get("HTTP_ACCEPT", ""):
-        text = "\n\n".join(instruction_out(row)["text"] for row in rows)
+        text = "\n\n".join(InstructionOut.write(row)["text"] for row in rows)
         return HttpResponse(text + "\n" if rows else "", content_type=TEXT)
     wait = 0 if len(rows) == limit else settings.TENFOUR["POLL_SECONDS"]
-    return json_response({"data": [instruction_out(row) for row in rows], "retry_after_s": wait})
+    return json_response(
+        {"data": [InstructionOut.write(row) for row in rows], "retry_after_s": wait}
+    )
 
 
 @router.post("/instructions/ack", auth=BearerAuth("instructions:ack"), response=schemas.AckManyOut)
@@ -120,7 +123,7 @@ def instructions_ack_many(request: BearerRequest, body: schemas.AckManyIn) -> Ht
                 {
                     "id": id,
                     "status": 200 if row else 404,
-                    "instruction": instruction_out(row) if row else None,
+                    "instruction": InstructionOut.write(row) if row else None,
                 }
                 for id, row in zip(body.ids, rows, strict=True)
             ]
@@ -128,21 +131,17 @@ def instructions_ack_many(request: BearerRequest, body: schemas.AckManyIn) -> Ht
     )
 
 
-@router.get(
-    "/instructions/{id}", auth=PrincipalAuth("instructions:read"), response=schemas.InstructionOut
-)
+@router.get("/instructions/{id}", auth=PrincipalAuth("instructions:read"), response=InstructionOut)
 def instructions_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Get an instruction."""
     rows = Instruction.objects.visible_to(request.auth).filter(pk=id)
     row = rows.values(*INSTRUCTION_COLUMNS, agent_name=F("agent__name")).first()
     if row is None:
         raise not_visible("instruction", id)
-    return json_response(instruction_out(row))
+    return json_response(InstructionOut.write(row))
 
 
-@router.post(
-    "/instructions/{id}/ack", auth=BearerAuth("instructions:ack"), response=schemas.InstructionOut
-)
+@router.post("/instructions/{id}/ack", auth=BearerAuth("instructions:ack"), response=InstructionOut)
 def instructions_ack(
     request: BearerRequest, id: UUID, body: Body[schemas.AckIn | None] = None
 ) -> HttpResponse:
@@ -155,19 +154,19 @@ def instructions_ack(
     row = instructions.acknowledge([id], caller=request.auth, outcome=ack.outcome, note=ack.note)[0]
     if row is None:
         raise not_visible("instruction", id)
-    return json_response(instruction_out(row))
+    return json_response(InstructionOut.write(row))
 
 
 @router.post(
     "/instructions/{id}/cancel",
     auth=PrincipalAuth("instructions:write"),
-    response=schemas.InstructionOut,
+    response=InstructionOut,
 )
 def instructions_cancel(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Cancel an unsettled instruction."""
     principal = request.auth
     row = instructions.cancel_one(id, project_id=principal.project_id, stamp=stamp_of(request))
-    return json_response(instruction_out(row))
+    return json_response(InstructionOut.write(row))
 
 
 @router.post(

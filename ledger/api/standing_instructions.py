@@ -25,7 +25,8 @@ from ledger.models import Agent, Plan, Project, StandingInstruction
 from ledger.models.standing_instruction import RuleState
 from ledger.schemas import standing_instructions as schemas
 from ledger.schemas.instructions import ExpectIn
-from ledger.schemas.standing_instructions import rule_out, trial_out
+from ledger.schemas.shared import page_of
+from ledger.schemas.standing_instructions import RuleOut, TrialOut
 from ledger.standing_instructions import editing
 from ledger.standing_instructions.editing import On, RuleSpec, spec_of
 from ledger.standing_instructions.trial import Sample, try_rule
@@ -36,7 +37,7 @@ router = Router(tags=["standing instructions"])
 @router.post(
     "/standing-instructions",
     auth=PrincipalAuth("instructions:write"),
-    response={201: schemas.RuleOut},
+    response={201: RuleOut},
     openapi_extra={"x-idempotent": True},
 )
 def standing_instructions_create(request: PrincipalRequest, body: schemas.RuleIn) -> HttpResponse:
@@ -52,13 +53,15 @@ def standing_instructions_create(request: PrincipalRequest, body: schemas.RuleIn
             paused=body.paused,
             stamp=stamp_of(request),
         )
-        return 201, rule_out(made)
+        return 201, RuleOut.write(made)
 
     return respond_once(request, create)
 
 
 @router.get(
-    "/standing-instructions", auth=PrincipalAuth("instructions:read"), response=schemas.RuleList
+    "/standing-instructions",
+    auth=PrincipalAuth("instructions:read"),
+    response=page_of(schemas.RuleOut, "rules, newest first"),
 )
 def standing_instructions_list(
     request: PrincipalRequest, query: Query[schemas.RuleQuery]
@@ -71,13 +74,13 @@ def standing_instructions_list(
     filters = {"state": query.state, "agent": query.agent, "id": query.id}
     rows = filter_by_id(rows, query.id)
     page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
-    return json_response(page_body(page, map(rule_out, page.rows)))
+    return json_response(page_body(page, map(RuleOut.write, page.rows)))
 
 
 @router.post(
     "/standing-instructions/try",
     auth=PrincipalAuth("instructions:write"),
-    response=schemas.TrialOut,
+    response=TrialOut,
 )
 def standing_instructions_try(request: PrincipalRequest, body: schemas.TrialIn) -> HttpResponse:
     """Try a rule that is not saved on a sample; nothing is sent and nothing is stored."""
@@ -87,7 +90,7 @@ def standing_instructions_try(request: PrincipalRequest, body: schemas.TrialIn) 
 @router.get(
     "/standing-instructions/{id}",
     auth=PrincipalAuth("instructions:read"),
-    response=schemas.RuleOut,
+    response=RuleOut,
 )
 def standing_instructions_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Get a rule."""
@@ -97,7 +100,7 @@ def standing_instructions_get(request: PrincipalRequest, id: UUID) -> HttpRespon
 @router.patch(
     "/standing-instructions/{id}",
     auth=PrincipalAuth("instructions:write"),
-    response=schemas.RuleOut,
+    response=RuleOut,
 )
 def standing_instructions_update(
     request: PrincipalRequest, id: UUID, body: schemas.RulePatch
@@ -120,7 +123,7 @@ def standing_instructions_update(
 @router.delete(
     "/standing-instructions/{id}",
     auth=PrincipalAuth("instructions:write"),
-    response=schemas.RuleOut,
+    response=RuleOut,
 )
 def standing_instructions_delete(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Retire a rule: it ends for good, and its record stays."""
@@ -131,7 +134,7 @@ def standing_instructions_delete(request: PrincipalRequest, id: UUID) -> HttpRes
 @router.post(
     "/standing-instructions/{id}/pause",
     auth=PrincipalAuth("instructions:write"),
-    response=schemas.RuleOut,
+    response=RuleOut,
 )
 def standing_instructions_pause(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Pause a rule: it sends nothing, and instructions that it has sent stay open."""
@@ -141,7 +144,7 @@ def standing_instructions_pause(request: PrincipalRequest, id: UUID) -> HttpResp
 @router.post(
     "/standing-instructions/{id}/resume",
     auth=PrincipalAuth("instructions:write"),
-    response=schemas.RuleOut,
+    response=RuleOut,
 )
 def standing_instructions_resume(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Switch on a paused rule or a draft."""
@@ -151,7 +154,7 @@ def standing_instructions_resume(request: PrincipalRequest, id: UUID) -> HttpRes
 @router.post(
     "/standing-instructions/{id}/try",
     auth=PrincipalAuth("instructions:read"),
-    response=schemas.TrialOut,
+    response=TrialOut,
 )
 def standing_instructions_try_saved(
     request: PrincipalRequest, id: UUID, body: schemas.SampleIn
@@ -172,7 +175,7 @@ def find_rule(request: PrincipalRequest, id: UUID) -> StandingInstruction:
 
 
 def rule_response(rule: StandingInstruction) -> HttpResponse:
-    return json_response(rule_out(rule), version=rule.version)
+    return json_response(RuleOut.write(rule), version=rule.version)
 
 
 def move_rule(
@@ -257,4 +260,4 @@ def trial_response(
         ),
         project_id=principal.project_id,
     )
-    return json_response(trial_out(trial))
+    return json_response(TrialOut.write(trial))

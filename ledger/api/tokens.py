@@ -19,21 +19,13 @@ from ledger.database import sql
 from ledger.errors import Invalid
 from ledger.models import Agent, Project, Token
 from ledger.models.token import TokenKind
-from ledger.schemas.shared import ListQuery
-from ledger.schemas.tokens import (
-    RotateIn,
-    SecretOut,
-    TokenIn,
-    TokenList,
-    TokenOut,
-    secret_out,
-    token_out,
-)
+from ledger.schemas.shared import ListQuery, page_of
+from ledger.schemas.tokens import RotateIn, SecretOut, TokenIn, TokenOut
 
 router = Router(tags=["tokens"])
 
 
-@router.get("/tokens", auth=PrincipalAuth(scopes.TOKENS_WRITE), response=TokenList)
+@router.get("/tokens", auth=PrincipalAuth(scopes.TOKENS_WRITE), response=page_of(TokenOut))
 def tokens_list(request: PrincipalRequest, query: Query[ListQuery]) -> HttpResponse:
     """List the project's tokens, newest first; secrets are not stored."""
     rows = Token.objects.visible_to(request.auth).select_related("agent")
@@ -43,7 +35,7 @@ def tokens_list(request: PrincipalRequest, query: Query[ListQuery]) -> HttpRespo
         cursor=query.cursor,
         filters={"id": query.id},
     )
-    return json_response(page_body(page, map(token_out, page.rows)))
+    return json_response(page_body(page, map(TokenOut.write, page.rows)))
 
 
 @router.post("/tokens", auth=PrincipalAuth(scopes.TOKENS_WRITE), response={201: SecretOut})
@@ -63,7 +55,7 @@ def tokens_create(request: PrincipalRequest, body: TokenIn) -> HttpResponse:
             days=body.expires_in_days,
             stamp=stamp_of(request),
         )
-        return json_response(secret_out(token, secret), 201)
+        return json_response(SecretOut.write(token, secret=secret), 201)
 
     return sql.atomic(create)()
 
@@ -92,14 +84,14 @@ def find_token(request: PrincipalRequest, id: UUID) -> Token:
 @router.get("/tokens/{id}", auth=PrincipalAuth(scopes.TOKENS_WRITE), response=TokenOut)
 def tokens_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Get a token, without its secret."""
-    return json_response(token_out(find_token(request, id)))
+    return json_response(TokenOut.write(find_token(request, id)))
 
 
 @router.delete("/tokens/{id}", auth=PrincipalAuth(scopes.TOKENS_WRITE), response=TokenOut)
 def tokens_delete(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Revoke a token at once; it stays in the list. Revoking it again changes nothing."""
     tokens.revoke(find_token(request, id), stamp=stamp_of(request))
-    return json_response(token_out(find_token(request, id)))
+    return json_response(TokenOut.write(find_token(request, id)))
 
 
 @router.post(
@@ -119,4 +111,4 @@ def tokens_rotate(
         overlap=timedelta(hours=options.overlap_hours),
         stamp=stamp_of(request),
     )
-    return json_response(secret_out(token, secret), 201)
+    return json_response(SecretOut.write(token, secret=secret), 201)

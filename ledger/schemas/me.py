@@ -3,58 +3,37 @@
 from datetime import datetime
 from uuid import UUID
 
-from ninja import Schema
-from pydantic import ConfigDict, Field
-
-from ledger.schemas.shared import AGENT_ID, AT, ID
+from ledger.schemas.shapes import AGENT_ID, AT, Part, Shape, field
 
 
-class NamedOut(Schema):
-    id: UUID = Field(description="its id")
-    name: str = Field(description="its name")
+class NamedOut(Part):
+    id: UUID = field("its id")
+    name: str = field("its name", "default")
 
 
-class OwnTokenOut(Schema):
-    id: UUID = Field(description="the token's id")
-    prefix: str = Field(description="the first characters of its secret")
-    expires_at: datetime | None = Field(description="when it expires; null for never")
+class OwnTokenOut(Part):
+    id: UUID = field("the token's id")
+    prefix: str = field("the first characters of its secret", "tenfour_agt_VquT")
+    expires_at: datetime | None = field("when it expires; null for never", AT)
 
 
-class LimitsOut(Schema):
-    content_bytes: int = Field(description="maximum bytes of an instruction")
-    body_bytes: int = Field(description="maximum bytes of a JSON body")
-    page: int = Field(description="maximum rows of a page")
+class LimitsOut(Part):
+    content_bytes: int = field("maximum bytes of an instruction", 8192)
+    body_bytes: int = field("maximum bytes of a JSON body", 262144)
+    page: int = field("maximum rows of a page", 100)
 
 
-class MeOut(Schema):
-    kind: str = Field(description="agent, orchestrator, operator, or reader")
-    name: str = Field(description="the token's name")
-    project: NamedOut = Field(description="the token's project")
-    agent: str | None = Field(description="the name of the token's agent; null for other tokens")
-    agent_id: UUID | None = Field(description="the id of the token's agent; null for other tokens")
-    scopes: list[str] = Field(description="what the token may do")
-    token: OwnTokenOut = Field(description="the token itself, without its secret")
-    limits: LimitsOut = Field(description="the server's limits")
-    poll_every_s: int = Field(
-        description="how often to ask for work when there is none, in seconds"
+class MeOut(Shape):
+    kind: str = field("agent, orchestrator, operator, or reader", "agent")
+    name: str = field("the token's name", "coder")
+    project: NamedOut = field("the token's project")
+    agent: str | None = field("the name of the token's agent; null for other tokens", "coder")
+    agent_id: UUID | None = field("the id of the token's agent; null for other tokens", AGENT_ID)
+    scopes: list[str] = field(
+        "what the token may do", ["instructions:ack", "instructions:read", "signals:write"]
     )
-    server_time: datetime = Field(description="the server's clock")
-    version: str = Field(description="the server's version")
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "kind": "agent",
-                "name": "coder",
-                "project": {"id": ID, "name": "default"},
-                "agent": "coder",
-                "agent_id": AGENT_ID,
-                "scopes": ["instructions:ack", "instructions:read", "signals:write"],
-                "token": {"id": ID, "prefix": "tenfour_agt_VquT", "expires_at": AT},
-                "limits": {"content_bytes": 8192, "body_bytes": 262144, "page": 100},
-                "poll_every_s": 2,
-                "server_time": AT,
-                "version": "0.1.0",
-            }
-        }
-    )
+    token: OwnTokenOut = field("the token itself, without its secret")
+    limits: LimitsOut = field("the server's limits")
+    poll_every_s: int = field("how often to ask for work when there is none, in seconds", 2)
+    server_time: datetime = field("the server's clock")
+    version: str = field("the server's version", "0.1.0")

@@ -5,65 +5,17 @@ from typing import Any, Literal
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from ledger.database.sql import Row
 from ledger.errors import Invalid
 from ledger.models import Plan, PlanState
 from ledger.planfile.model import MOST_TASKS, Became
 from ledger.plans.editing import get_verify
 from ledger.plans.identity import NEW
-from ledger.schemas.shared import AGENT_ID, AT, ID, STATES, In, Listed, ListQuery
+from ledger.schemas.shapes import AGENT_ID, ID, Part, Shape, field
+from ledger.schemas.shared import STATES, In, ListQuery
 from ledger.states import EvidenceLevel, TaskState
 from ledger.tasks.spec import TITLE_LENGTH
-
-PLAN: dict[str, Any] = {
-    "id": ID,
-    "ref": "03-01",
-    "title": "Planner ids",
-    "objective": "Ids that can't be invalid",
-    "evidence": None,
-    "state": "active",
-    "run": 1,
-    "tasks": 5,
-    "counts": {
-        "queued": 1,
-        "running": 1,
-        "retry": 0,
-        "blocked": 1,
-        "escalated": 0,
-        "done": 2,
-        "failed": 0,
-        "skipped": 0,
-        "aborted": 0,
-    },
-    "created_by": {"type": "token", "name": "ci"},
-    "created_at": AT,
-    "updated_at": AT,
-    "paused_at": None,
-    "aborted_at": None,
-    "completed_at": None,
-    "file_agreed_at": None,
-    "version": 1,
-}
-
-PLAN_TASK: dict[str, Any] = {
-    "id": ID,
-    "ref": "03-01:task-3",
-    "run": 1,
-    "title": "Create InvalidPlannerIdError",
-    "type": "auto",
-    "agent": "coder",
-    "agent_id": AGENT_ID,
-    "state": "blocked",
-    "blocked_reason": "dependency",
-    "priority": 0,
-    "attempts": 0,
-    "attempt_limit": 3,
-    "retry_count": 0,
-    "needs": ["03-01:task-2", "02-05:task-4"],
-    "proposed_command": None,
-}
 
 
 class PlanQuery(ListQuery):
@@ -99,7 +51,7 @@ class ImportQuery(Schema):
     )
 
 
-class PlanPatch(In):
+class PlanPatch(In, example={"title": "Planner ids, second version"}):
     title: str | None = Field(None, max_length=TITLE_LENGTH, description="the new title")
     evidence: EvidenceLevel | None = Field(
         None,
@@ -107,220 +59,168 @@ class PlanPatch(In):
         "that says it itself keeps that",
     )
 
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"title": "Planner ids, second version"}}
-    )
 
-
-class PlanReasonIn(In):
+class PlanReasonIn(In, example={"reason": "the branch is frozen"}):
     reason: str = Field("", max_length=2000, description="why, for the journal")
 
-    model_config = ConfigDict(json_schema_extra={"example": {"reason": "the branch is frozen"}})
 
-
-class ConfirmIn(In):
+class ConfirmIn(In, example={"commands": {"03-01:task-3": "npm test -- PlannerId"}}):
     commands: dict[str, str] = Field(
         min_length=1,
         max_length=MOST_TASKS,
         description="task ref to command, each exactly as in the task's proposed_command",
     )
 
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"commands": {"03-01:task-3": "npm test -- PlannerId"}}},
-    )
+
+class CreatorOut(Part):
+    type: str = field("token, user, or system", "token", source="created_by_type")
+    name: str = field("the name of the token or person", "ci", source="created_by_name")
 
 
-class CreatorOut(Schema):
-    type: str = Field(description="token, user, or system")
-    name: str = Field(description="the name of the token or person")
-
-
-class PlanOut(Schema):
-    id: UUID | None = Field(description="null if a dry run would create the plan")
-    ref: str = Field(description="the plan's ref, such as 03-01")
-    title: str = Field(description="the plan's title")
-    objective: str = Field(description="what the plan is for")
-    evidence: EvidenceLevel | None = Field(
-        description="what is asked for before its tasks are done: record, ask, or require; null if "
+class PlanOut(Shape):
+    id: UUID | None = field("null if a dry run would create the plan", ID, source="pk")
+    ref: str = field("the plan's ref, such as 03-01", "03-01")
+    title: str = field("the plan's title", "Planner ids")
+    objective: str = field("what the plan is for", "Ids that can't be invalid")
+    evidence: EvidenceLevel | None = field(
+        "what is asked for before its tasks are done: record, ask, or require; null if "
         "its project says it"
     )
-    state: PlanState = Field(description="active, paused, completed, or aborted")
-    run: int = Field(description="1 for the first run; a restart adds 1")
-    tasks: int = Field(description="number of tasks")
-    counts: dict[str, int] = Field(description="number of tasks in each state")
-    created_by: CreatorOut = Field(description="who imported it")
-    created_at: datetime = Field(description="when it was created")
-    updated_at: datetime = Field(description="when it was last changed")
-    paused_at: datetime | None = Field(description="when it was paused; null while it is active")
-    aborted_at: datetime | None = Field(description="when it was aborted, or null")
-    completed_at: datetime | None = Field(description="when its last task ended, or null")
-    file_agreed_at: datetime | None = Field(
-        description="when an import last found no open box of a task that is done, or null"
+    state: PlanState = field("active, paused, completed, or aborted", "active")
+    run: int = field("1 for the first run; a restart adds 1", 1)
+    tasks: int = field("number of tasks", 5, given=True)
+    counts: dict[str, int] = field(
+        "number of tasks in each state",
+        {
+            "queued": 1,
+            "running": 1,
+            "retry": 0,
+            "blocked": 1,
+            "escalated": 0,
+            "done": 2,
+            "failed": 0,
+            "skipped": 0,
+            "aborted": 0,
+        },
+        given=True,
     )
-    version: int = Field(description='changes with every update; the ETag is "v<version>"')
-
-    model_config = ConfigDict(json_schema_extra={"example": PLAN})
-
-
-class PlanTaskOut(Schema):
-    id: UUID | None = Field(description="null if a dry run would create the task")
-    ref: str = Field(description="the task's ref, such as 03-01:task-3")
-    run: int = Field(description="the run that the task belongs to")
-    title: str = Field(description="the task's title")
-    type: str = Field(description="a name for the kind of work")
-    agent: str = Field(description="the agent's name")
-    agent_id: UUID = Field(description="the agent's id")
-    state: TaskState = Field(description="the task's state")
-    blocked_reason: str | None = Field(
-        description="why it is blocked, such as dependency or breaker_open"
+    created_by: CreatorOut = field("who imported it", source=".")
+    created_at: datetime = field("when it was created")
+    updated_at: datetime = field("when it was last changed")
+    paused_at: datetime | None = field("when it was paused; null while it is active")
+    aborted_at: datetime | None = field("when it was aborted, or null")
+    completed_at: datetime | None = field("when its last task ended, or null")
+    file_agreed_at: datetime | None = field(
+        "when an import last found no open box of a task that is done, or null"
     )
-    priority: int = Field(description="higher goes first; 0 is usual")
-    attempts: int = Field(description="number of the latest attempt")
-    attempt_limit: int = Field(description="the number of the last attempt that may run")
-    retry_count: int = Field(description="failures in this round that used up an attempt")
-    needs: list[str] = Field(
-        description="refs of needed tasks and plans, including ones not imported yet"
+    version: int = field('changes with every update; the ETag is "v<version>"', 1)
+
+
+class PlanTaskOut(Shape, keyed=True):
+    id: UUID | None = field("null if a dry run would create the task", ID)
+    ref: str = field("the task's ref, such as 03-01:task-3", "03-01:task-3")
+    run: int = field("the run that the task belongs to", 1)
+    title: str = field("the task's title", "Create InvalidPlannerIdError")
+    type: str = field("a name for the kind of work", "auto")
+    agent: str = field("the agent's name", "coder", source="agent_name")
+    agent_id: UUID = field("the agent's id", AGENT_ID)
+    state: TaskState = field("the task's state", "blocked")
+    blocked_reason: str | None = field(
+        "why it is blocked, such as dependency or breaker_open", "dependency"
     )
-    proposed_command: str | None = Field(
-        description="a command found in prose; agents don't run it until a person confirms it"
+    priority: int = field("higher goes first; 0 is usual")
+    attempts: int = field("number of the latest attempt")
+    attempt_limit: int = field("the number of the last attempt that may run", 3)
+    retry_count: int = field("failures in this round that used up an attempt")
+    needs: list[str] = field(
+        "refs of needed tasks and plans, including ones not imported yet",
+        ["03-01:task-2", "02-05:task-4"],
+        source="need_refs",
     )
-
-    model_config = ConfigDict(json_schema_extra={"example": PLAN_TASK})
-
-
-class PlanWithTasksOut(Schema):
-    plan: PlanOut = Field(description="the plan")
-    tasks: list[PlanTaskOut] = Field(description="for an agent's token, only that agent's tasks")
-
-    model_config = ConfigDict(json_schema_extra={"example": {"plan": PLAN, "tasks": [PLAN_TASK]}})
-
-
-class DiffOut(Schema):
-    added: list[str] = Field(description="refs of new tasks")
-    changed: dict[str, list[str]] = Field(description="ref to changed fields")
-    same: list[str] = Field(description="refs of tasks that stay as they are")
-    untouched: list[str] = Field(description="differ, but have started or are over")
-    left: list[str] = Field(description="not in the file, but kept")
-    aborted: list[str] = Field(
-        description="refs of tasks that are aborted because the file lacks them"
+    proposed_command: str | None = field(
+        "a command found in prose; agents don't run it until a person confirms it",
+        source=lambda row: get_verify(row["payload"]).get("proposed_command"),
     )
 
 
-class MatchOut(Schema):
-    ref: str = Field(description="the stored task's ref")
-    file_ref: str = Field(description="the ref that the file alone would give the task")
-    title: str = Field(description="the task's title in the file")
-    stored_title: str = Field(description="the task's title before the import")
-    reason: str = Field(description="why they are the same task")
-    is_guess: bool = Field(description="true if only a similar text says so")
+class PlanWithTasksOut(Shape):
+    plan: PlanOut = field("the plan")
+    tasks: list[PlanTaskOut] = field("for an agent's token, only that agent's tasks")
 
 
-class BoxOut(Schema):
-    offset: int = Field(description="the place of its first byte in the file")
-    old: str = Field(description="the box as it is, such as [ ]")
-    new: str = Field(description="the box once it is ticked, such as [x]")
+class DiffOut(Part):
+    added: list[str] = field("refs of new tasks", ["03-01:task-3"])
+    changed: dict[str, list[str]] = field("ref to changed fields")
+    same: list[str] = field("refs of tasks that stay as they are")
+    untouched: list[str] = field("differ, but have started or are over")
+    left: list[str] = field("not in the file, but kept")
+    aborted: list[str] = field("refs of tasks that are aborted because the file lacks them")
 
 
-class FileLineOut(Schema):
-    line: int = Field(description="the line's number")
-    became: Became = Field(
-        description="task, done (the file says so), step or check (of a task), text (of a task), "
-        "or left_out"
+class MatchOut(Part):
+    ref: str = field("the stored task's ref", "03-01:task-1")
+    file_ref: str = field("the ref that the file alone would give the task", "03-01:task-2")
+    title: str = field("the task's title in the file", "Create the error")
+    stored_title: str = field("the task's title before the import", "Create the error")
+    reason: str = field("why they are the same task", "same text")
+    is_guess: bool = field("true if only a similar text says so")
+
+
+class BoxOut(Part):
+    offset: int = field("the place of its first byte in the file", 104)
+    old: str = field("the box as it is, such as [ ]", "[ ]")
+    new: str = field("the box once it is ticked, such as [x]", "[x]")
+
+
+class FileLineOut(Part):
+    line: int = field("the line's number", 5)
+    became: Became = field(
+        "task, done (the file says so), step or check (of a task), text (of a task), or left_out",
+        "task",
     )
-    ref: str | None = Field(description="the task that it became or belongs to, or null")
-    text: str = Field(description="the item without its box")
-    note: str = Field(description="why it was left out")
-    box: BoxOut | None = Field(description="its open box, or null")
-    tick: bool = Field(description="true if the box is open and its task is done")
+    ref: str | None = field("the task that it became or belongs to, or null", "03-01:task-3")
+    text: str = field("the item without its box", "Create InvalidPlannerIdError")
+    note: str = field("why it was left out")
+    box: BoxOut | None = field("its open box, or null")
+    tick: bool = field("true if the box is open and its task is done", True)
 
 
-class PreviewRowOut(Schema):
-    ref: str = Field(description="the task's ref; empty for a line that is no task")
-    name: str = Field(description="what the file calls the task, such as 1.2")
-    title: str = Field(description="the task's title, or the text of the line")
-    level: int = Field(description="depth in the tree of tasks and their parts")
-    line: int = Field(description="line of the file; 0 if the format has none")
-    source: str = Field(description="the text of this line")
-    change: str = Field(
-        description="added, changed, same, untouched, or done for a task that the file has ticked"
+class PreviewRowOut(Part):
+    ref: str = field("the task's ref; empty for a line that is no task")
+    name: str = field("what the file calls the task, such as 1.2")
+    title: str = field("the task's title, or the text of the line")
+    level: int = field("depth in the tree of tasks and their parts")
+    line: int = field("line of the file; 0 if the format has none")
+    source: str = field("the text of this line")
+    change: str = field(
+        "added, changed, same, untouched, or done for a task that the file has ticked"
     )
-    agent: str = Field(description="the agent's name")
-    after: list[str] = Field(description="names of the tasks that it needs")
-    needs: list[str] = Field(description="their refs")
-    criteria: list[str] = Field(description="when the task is done")
-    warnings: list[str] = Field(description="what the reader had to guess on this line")
-    command: str = Field(description="the command that checks the work")
-    is_proposed: bool = Field(description="true if the command runs only after confirmation")
+    agent: str = field("the agent's name")
+    after: list[str] = field("names of the tasks that it needs")
+    needs: list[str] = field("their refs")
+    criteria: list[str] = field("when the task is done")
+    warnings: list[str] = field("what the reader had to guess on this line")
+    command: str = field("the command that checks the work")
+    is_proposed: bool = field("true if the command runs only after confirmation")
 
 
 class ImportedOut(PlanWithTasksOut):
-    warnings: list[str] = Field(description="what the reader had to guess")
-    diff: DiffOut = Field(description="what the import changed, by task ref")
-    matches: list[MatchOut] = Field(
-        description="tasks of the file that are stored under another ref, or were guessed"
+    warnings: list[str] = field("what the reader had to guess")
+    diff: DiffOut = field("what the import changed, by task ref")
+    matches: list[MatchOut] = field(
+        "tasks of the file that are stored under another ref, or were guessed"
     )
-    ticked: list[str] = Field(
-        description="refs of waiting tasks that are done now because the file marks them as done"
+    ticked: list[str] = field(
+        "refs of waiting tasks that are done now because the file marks them as done"
     )
-    lines: list[FileLineOut] = Field(
-        description="what became of each line of a Markdown file that looks like work"
+    lines: list[FileLineOut] = field(
+        "what became of each line of a Markdown file that looks like work"
     )
-    preview: list[PreviewRowOut] = Field(
-        description="of a dry run: the file's tasks in its order, each with its line"
+    preview: list[PreviewRowOut] = field(
+        "of a dry run: the file's tasks in its order, each with its line", []
     )
-    unchanged: bool = Field(description="true if this content was imported before")
-    dry_run: bool = Field(description="true if nothing was changed")
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "plan": PLAN,
-                "tasks": [PLAN_TASK],
-                "warnings": [],
-                "diff": {
-                    "added": ["03-01:task-3"],
-                    "changed": {},
-                    "same": [],
-                    "untouched": [],
-                    "left": [],
-                    "aborted": [],
-                },
-                "matches": [
-                    {
-                        "ref": "03-01:task-1",
-                        "file_ref": "03-01:task-2",
-                        "title": "Create the error",
-                        "stored_title": "Create the error",
-                        "reason": "same text",
-                        "is_guess": False,
-                    }
-                ],
-                "ticked": [],
-                "lines": [
-                    {
-                        "line": 5,
-                        "became": "task",
-                        "ref": "03-01:task-3",
-                        "text": "Create InvalidPlannerIdError",
-                        "note": "",
-                        "box": {"offset": 104, "old": "[ ]", "new": "[x]"},
-                        "tick": True,
-                    }
-                ],
-                "preview": [],
-                "unchanged": False,
-                "dry_run": False,
-            }
-        }
-    )
-
-
-class PlanList(Listed):
-    data: list[PlanOut] = Field(description="the rows of this page")
-
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"data": [PLAN], "next_cursor": None, "has_more": False}}
-    )
+    unchanged: bool = field("true if this content was imported before")
+    dry_run: bool = field("true if nothing was changed")
 
 
 def parse_pairs(text: str) -> dict[str, str]:
@@ -338,43 +238,4 @@ def parse_pairs(text: str) -> dict[str, str]:
 
 def plan_out(plan: Plan, counts: dict[str, int]) -> dict[str, Any]:
     """Return the JSON object for a plan and its number of tasks in each state."""
-    return {
-        "id": plan.pk,
-        "ref": plan.ref,
-        "title": plan.title,
-        "objective": plan.objective,
-        "evidence": plan.evidence,
-        "state": plan.state,
-        "run": plan.run,
-        "tasks": sum(counts.values()),
-        "counts": counts,
-        "created_by": {"type": plan.created_by_type, "name": plan.created_by_name},
-        "created_at": plan.created_at,
-        "updated_at": plan.updated_at,
-        "paused_at": plan.paused_at,
-        "aborted_at": plan.aborted_at,
-        "completed_at": plan.completed_at,
-        "file_agreed_at": plan.file_agreed_at,
-        "version": plan.version,
-    }
-
-
-def plan_task_out(row: Row) -> dict[str, Any]:
-    """Return the JSON object for a task's row in its plan."""
-    return {
-        "id": row["id"],
-        "ref": row["ref"],
-        "run": row["run"],
-        "title": row["title"],
-        "type": row["type"],
-        "agent": row["agent_name"],
-        "agent_id": row["agent_id"],
-        "state": row["state"],
-        "blocked_reason": row["blocked_reason"],
-        "priority": row["priority"],
-        "attempts": row["attempts"],
-        "attempt_limit": row["attempt_limit"],
-        "retry_count": row["retry_count"],
-        "needs": row["need_refs"],
-        "proposed_command": get_verify(row["payload"]).get("proposed_command"),
-    }
+    return PlanOut.write(plan, tasks=sum(counts.values()), counts=counts)

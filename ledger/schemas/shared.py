@@ -1,13 +1,11 @@
 """Parts that the schemas of several nouns share."""
 
+from functools import cache
+
 from ninja import Schema
-from pydantic import BaseModel, ConfigDict, Field, StrictBool
+from pydantic import ConfigDict, Field, StrictBool, create_model
 
-ID = "01a1fe6d-9b01-7830-98b6-0164ecc5924c"
-
-AGENT_ID = "01a1fe6d-9af5-7be0-83ca-c63e43309669"
-
-AT = "2026-11-21T14:05:58.436Z"
+from ledger.schemas.shapes import Exampled, Shape, field
 
 MOST_ROWS = 100
 
@@ -20,7 +18,7 @@ SHORT_ID = "an id, its beginning (4 digits or more), or its last 8 digits"
 STATES = "one state, or several separated by commas"
 
 
-class In(BaseModel):
+class In(Exampled):
     """A request body; it rejects unknown fields, because most of them are typos."""
 
     model_config = ConfigDict(extra="forbid")
@@ -43,8 +41,13 @@ class ListQuery(PageQuery):
     id: str = Field("", max_length=36, description=SHORT_ID)
 
 
-class Listed(Schema):
-    next_cursor: str | None = Field(
-        description="the cursor of the next page; null on the last page"
-    )
-    has_more: bool = Field(description="true if there is another page")
+class Listed(Shape):
+    next_cursor: str | None = field("the cursor of the next page; null on the last page")
+    has_more: bool = field("true if there is another page")
+
+
+@cache
+def page_of(shape: type[Shape], description: str = "the rows of this page") -> type[Listed]:
+    """Return the schema of a page of shapes: AgentList for AgentOut."""
+    name = shape.__name__.removesuffix("Out") + "List"
+    return create_model(name, __base__=Listed, data=(list[shape], field(description)))  # type: ignore[valid-type]

@@ -5,19 +5,16 @@ from typing import Any, Literal
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import AwareDatetime, ConfigDict, Field, StrictBool, StrictInt
+from pydantic import AwareDatetime, Field, StrictBool, StrictInt
 
 from ledger.database.sql import Row
-from ledger.schemas.attempts import TraceOut, trace_out
+from ledger.schemas.attempts import TraceOut
+from ledger.schemas.shapes import AGENT_ID, AT, ID, Part, Shape, example_of, field
 from ledger.schemas.shared import (
-    AGENT_ID,
     AGENT_ID_OR_NAME,
-    AT,
-    ID,
     PLAN_ID_OR_REF,
     STATES,
     In,
-    Listed,
     ListQuery,
     Registering,
 )
@@ -47,7 +44,18 @@ class BackoffIn(In):
     )
 
 
-class TaskIn(Registering):
+class TaskIn(
+    Registering,
+    example={
+        "agent": "coder",
+        "type": "code",
+        "title": "Create InvalidPlannerIdError",
+        "payload": {
+            "action": "Add the error and use it",
+            "verify": {"command": "npm test -- PlannerId", "timeout_s": 120},
+        },
+    },
+):
     agent: str = Field("", description="the agent's name; optional for an agent's own token")
     type: str = Field(description="a name for the kind of work, such as code or review")
     title: str = Field("", max_length=TITLE_LENGTH, description="what to do, in one line")
@@ -94,22 +102,8 @@ class TaskIn(Registering):
     )
     non_retryable: StrictBool = Field(False, description="true to give the task one attempt only")
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "agent": "coder",
-                "type": "code",
-                "title": "Create InvalidPlannerIdError",
-                "payload": {
-                    "action": "Add the error and use it",
-                    "verify": {"command": "npm test -- PlannerId", "timeout_s": 120},
-                },
-            }
-        },
-    )
 
-
-class TaskPatch(In):
+class TaskPatch(In, example={"priority": 5}):
     priority: StrictInt | None = Field(None, description="higher goes first; 0 is usual")
     agent: str | None = Field(None, description="the name of the agent to move the task to")
     payload: Any = Field(None, description="the new payload; not while the task is running")
@@ -125,16 +119,10 @@ class TaskPatch(In):
         None, description="what is asked for before it is done: record, ask, or require"
     )
 
-    model_config = ConfigDict(json_schema_extra={"example": {"priority": 5}})
 
-
-class TasksIn(In):
+class TasksIn(In, example={"tasks": [{"agent": "coder", "type": "code"}]}):
     tasks: list[TaskIn] = Field(
         min_length=1, max_length=MAX_TASKS_PER_CALL, description="the tasks to create"
-    )
-
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"tasks": [{"agent": "coder", "type": "code"}]}},
     )
 
 
@@ -155,200 +143,107 @@ class TaskQuery(ListQuery):
     )
 
 
-TASK: dict[str, Any] = {
-    "id": ID,
-    "ref": None,
-    "plan": None,
-    "run": None,
-    "title": "Create InvalidPlannerIdError",
-    "type": "code",
-    "priority": 0,
-    "state": "running",
-    "blocked_reason": None,
-    "agent": "coder",
-    "agent_id": AGENT_ID,
-    "allowed_moves": ["done", "retry", "failed", "escalated", "blocked", "queued", "aborted"],
-    "payload": {"action": "Add the error and use it"},
-    "redactions": {},
-    "result": None,
-    "error": None,
-    "proof": None,
-    "needs": [],
-    "skipped_needs": [],
-    "unmet": 0,
-    "max_attempts": 3,
-    "attempt_limit": 3,
-    "attempts": 1,
-    "retry_count": 0,
-    "on_exhausted": "dead_letter",
-    "evidence": None,
-    "backoff": {
-        "base_delay_ms": 100,
-        "max_delay_ms": 30_000,
-        "exponential_base": 2.0,
-        "jitter": True,
-    },
-    "lease_s": 300,
-    "timeout_s": 3600,
-    "idempotent": True,
-    "current_attempt": ID,
-    "abort_requested": False,
-    "due_at": None,
-    "escalation": None,
-    "replay_of": None,
-    "replaced_by": None,
-    "trace": None,
-    "created_at": AT,
-    "updated_at": AT,
-    "started_at": AT,
-    "completed_at": None,
-    "version": 2,
-}
+class SkippedNeed(Part, keyed=True):
+    id: UUID = field("the skipped task's id")
+    ref: str | None = field("its ref within a plan; else null")
+    title: str = field("what it should have done")
 
 
-class SkippedNeed(Schema):
-    id: UUID = Field(description="the skipped task's id")
-    ref: str | None = Field(description="its ref within a plan; else null")
-    title: str = Field(description="what it should have done")
-
-
-class TaskOut(Schema):
-    id: UUID = Field(description="the task's id")
-    ref: str | None = Field(description="the ref within a plan, such as 03-01:task-3; else null")
-    plan: UUID | None = Field(description="the plan's id; null outside a plan")
-    run: int | None = Field(description="the plan's run; null outside a plan")
-    title: str = Field(description="what to do, in one line")
-    type: str = Field(description="a name for the kind of work")
-    priority: int = Field(description="higher goes first; 0 is usual")
-    state: TaskState = Field(description="the task's state")
-    blocked_reason: str | None = Field(
-        description="why it is blocked, such as dependency or breaker_open"
+class TaskOut(Shape, keyed=True):
+    id: UUID = field("the task's id")
+    ref: str | None = field("the ref within a plan, such as 03-01:task-3; else null")
+    plan: UUID | None = field("the plan's id; null outside a plan", source="plan_id")
+    run: int | None = field("the plan's run; null outside a plan")
+    title: str = field("what to do, in one line", "Create InvalidPlannerIdError")
+    type: str = field("a name for the kind of work", "code")
+    priority: int = field("higher goes first; 0 is usual")
+    state: TaskState = field("the task's state", "running")
+    blocked_reason: str | None = field("why it is blocked, such as dependency or breaker_open")
+    agent: str = field("the agent's name", "coder", source="agent_name")
+    agent_id: UUID = field("the agent's id", AGENT_ID)
+    allowed_moves: list[str] = field(
+        "states that the caller may move it to",
+        ["done", "retry", "failed", "escalated", "blocked", "queued", "aborted"],
+        given=True,
     )
-    agent: str = Field(description="the agent's name")
-    agent_id: UUID = Field(description="the agent's id")
-    allowed_moves: list[str] = Field(description="states that the caller may move it to")
-    payload: Any = Field(description="any JSON; known keys: action, files, context, verify, done")
-    redactions: dict[str, int] = Field(description="number of masked secrets by kind")
-    result: Any = Field(description="what the agent reported, or null")
-    error: str | None = Field(description="the last error, or null")
-    proof: Proof | None = Field(
-        description="of a task that is done, what it rests on: 'proven' if its check is known to "
+    payload: Any = field(
+        "any JSON; known keys: action, files, context, verify, done",
+        {"action": "Add the error and use it"},
+    )
+    redactions: dict[str, int] = field("number of masked secrets by kind")
+    result: Any = field("what the agent reported, or null", None)
+    error: str | None = field("the last error, or null")
+    proof: Proof | None = field(
+        "of a task that is done, what it rests on: 'proven' if its check is known to "
         "have passed on the files that were left, 'stale' if they changed after it passed, "
-        "'claimed' if the agent says so, 'person' if a person accepted it; else null"
+        "'claimed' if the agent says so, 'person' if a person accepted it; else null",
+        source=lambda row: proof_of(row["state"], row["proof"]),
     )
-    needs: list[UUID] = Field(description="the tasks that it needs, met or not")
-    skipped_needs: list[SkippedNeed] = Field(
-        description="needs that were skipped or given up: their results may be missing"
+    needs: list[UUID] = field("the tasks that it needs, met or not", source="need_ids")
+    skipped_needs: list[SkippedNeed] = field(
+        "needs that were skipped or given up: their results may be missing",
+        [],
+        source=lambda row: row["skipped_needs"] or [],
     )
-    unmet: int = Field(description="number of unmet needs")
-    max_attempts: int = Field(description="attempts in a round")
-    attempt_limit: int = Field(description="the number of the last attempt that may run")
-    attempts: int = Field(description="number of the latest attempt")
-    retry_count: int = Field(description="failures in this round that used up an attempt")
-    on_exhausted: str = Field(description="what happens when no attempts are left")
-    evidence: EvidenceLevel | None = Field(
-        description="what is asked for before it is done: record, ask, or require; null if its "
+    unmet: int = field("number of unmet needs")
+    max_attempts: int = field("attempts in a round", 3)
+    attempt_limit: int = field("the number of the last attempt that may run", 3)
+    attempts: int = field("number of the latest attempt", 1)
+    retry_count: int = field("failures in this round that used up an attempt")
+    on_exhausted: str = field("what happens when no attempts are left", "dead_letter")
+    evidence: EvidenceLevel | None = field(
+        "what is asked for before it is done: record, ask, or require; null if its "
         "plan or its project says it"
     )
-    backoff: BackoffIn = Field(description="the delays before retries")
-    lease_s: int = Field(description="seconds of a lease; a heartbeat renews it")
-    timeout_s: int = Field(description="maximum seconds of an attempt")
-    idempotent: bool = Field(description="false if a person is asked after a timeout")
-    current_attempt: UUID | None = Field(description="the running attempt, or null")
-    abort_requested: bool = Field(description="true if the running attempt is asked to stop")
-    due_at: datetime | None = Field(description="when a retry is due, or null")
-    escalation: UUID | None = Field(description="its open escalation, or null")
-    replay_of: UUID | None = Field(description="the failed task that it replays, or null")
-    replaced_by: UUID | None = Field(description="the task that took its place, or null")
-    trace: TraceOut | None = Field(
-        description="the trace of its latest attempt; null if neither side traces"
+    backoff: BackoffIn = field(
+        "the delays before retries",
+        BackoffIn.model_validate({}).model_dump(),
+        source=lambda row: {name: row[name] for name in BackoffIn.model_fields},
     )
-    created_at: datetime = Field(description="when it was created")
-    updated_at: datetime = Field(description="when it was last changed")
-    started_at: datetime | None = Field(description="when the first attempt started, or null")
-    completed_at: datetime | None = Field(description="when it ended; null before")
-    version: int = Field(description='changes with every update; the ETag is "v<version>"')
-
-    model_config = ConfigDict(json_schema_extra={"example": TASK})
-
-
-class TaskList(Listed):
-    data: list[TaskOut] = Field(description="the rows of this page")
-
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"data": [TASK], "next_cursor": None, "has_more": False}}
+    lease_s: int = field("seconds of a lease; a heartbeat renews it", 300)
+    timeout_s: int = field("maximum seconds of an attempt", 3600)
+    idempotent: bool = field("false if a person is asked after a timeout", True)
+    current_attempt: UUID | None = field("the running attempt, or null", ID)
+    abort_requested: bool = field(
+        "true if the running attempt is asked to stop",
+        source=lambda row: row["abort_requested_at"] is not None,
     )
-
-
-class TasksOut(Schema):
-    data: list[TaskOut] = Field(description="the new tasks, in the request's order")
-
-    model_config = ConfigDict(json_schema_extra={"example": {"data": [TASK]}})
-
-
-class EachOut(Schema):
-    index: int = Field(description="position in the request")
-    status: int = Field(description="201, or the problem's status")
-    body: dict[str, Any] = Field(description="the task, or its problem")
-
-
-class EachTaskOut(Schema):
-    data: list[EachOut] = Field(description="one result per task, in the request's order")
-
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"data": [{"index": 0, "status": 201, "body": TASK}]}}
+    due_at: datetime | None = field("when a retry is due, or null")
+    escalation: UUID | None = field("its open escalation, or null", given=True)
+    replay_of: UUID | None = field(
+        "the failed task that it replays, or null", source="replay_of_id"
     )
+    replaced_by: UUID | None = field(
+        "the task that took its place, or null", source="replaced_by_id"
+    )
+    trace: TraceOut | None = field(
+        "the trace of its latest attempt; null if neither side traces",
+        None,
+        # only rows of tasks that can have attempts come with it
+        source=lambda row: row.get("latest_trace") or None,
+    )
+    created_at: datetime = field("when it was created")
+    updated_at: datetime = field("when it was last changed")
+    started_at: datetime | None = field("when the first attempt started, or null", AT)
+    completed_at: datetime | None = field("when it ended; null before")
+    version: int = field('changes with every update; the ETag is "v<version>"', 2)
+
+
+class TasksOut(Shape):
+    data: list[TaskOut] = field("the new tasks, in the request's order")
+
+
+class EachOut(Part):
+    index: int = field("position in the request")
+    status: int = field("201, or the problem's status", 201)
+    body: dict[str, Any] = field("the task, or its problem", example_of(TaskOut))
+
+
+class EachTaskOut(Shape):
+    data: list[EachOut] = field("one result per task, in the request's order")
 
 
 def task_out(row: Row, *, who: Who | None, escalation: UUID | None = None) -> dict[str, Any]:
     """Return the JSON object for a task's row, as `who` sees it; it has one shape everywhere."""
-    return {
-        "id": row["id"],
-        "ref": row["ref"],
-        "plan": row["plan_id"],
-        "run": row["run"],
-        "title": row["title"],
-        "type": row["type"],
-        "priority": row["priority"],
-        "state": row["state"],
-        "blocked_reason": row["blocked_reason"],
-        "agent": row["agent_name"],
-        "agent_id": row["agent_id"],
-        "allowed_moves": allowed_moves(row["state"], who, blocked_reason=row["blocked_reason"]),
-        "payload": row["payload"],
-        "redactions": row["redactions"],
-        "result": row["result"],
-        "error": row["error"],
-        "proof": proof_of(row["state"], row["proof"]),
-        "needs": row["need_ids"],
-        "skipped_needs": row["skipped_needs"] or [],
-        "unmet": row["unmet"],
-        "max_attempts": row["max_attempts"],
-        "attempt_limit": row["attempt_limit"],
-        "attempts": row["attempts"],
-        "retry_count": row["retry_count"],
-        "on_exhausted": row["on_exhausted"],
-        "evidence": row["evidence"],
-        "backoff": {
-            "base_delay_ms": row["base_delay_ms"],
-            "max_delay_ms": row["max_delay_ms"],
-            "exponential_base": row["exponential_base"],
-            "jitter": row["jitter"],
-        },
-        "lease_s": row["lease_s"],
-        "timeout_s": row["timeout_s"],
-        "idempotent": row["idempotent"],
-        "current_attempt": row["current_attempt"],
-        "abort_requested": row["abort_requested_at"] is not None,
-        "due_at": row["due_at"],
-        "escalation": escalation,
-        "replay_of": row["replay_of_id"],
-        "replaced_by": row["replaced_by_id"],
-        # only rows of tasks that can have attempts come with it
-        "trace": trace_out(row.get("latest_trace") or ""),
-        "created_at": row["created_at"],
-        "updated_at": row["updated_at"],
-        "started_at": row["started_at"],
-        "completed_at": row["completed_at"],
-        "version": row["version"],
-    }
+    moves = allowed_moves(row["state"], who, blocked_reason=row["blocked_reason"])
+    return TaskOut.write(row, allowed_moves=moves, escalation=escalation)

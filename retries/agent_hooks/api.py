@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 from ledger.access import first_calls
 from ledger.api.auth import BearerAuth, PrincipalAuth, PrincipalRequest
 from ledger.api.responses import json_response
-from ledger.schemas.shared import ID, In
+from ledger.schemas.shapes import ID
+from ledger.schemas.shared import In
 from ledger.tokens import Bearer, ScopeMissing
 from retries.agent_hooks.events import read_event
 from retries.agent_hooks.reactions import Happening, LocalSide, react

@@ -8,7 +8,7 @@ from ledger import instructions
 from ledger.database import optional_cache
 from ledger.instruction_records.receipts import read_waiting
 from ledger.models import Attempt
-from ledger.schemas.instructions import instruction_out
+from ledger.schemas.instructions import InstructionOut
 from ledger.states import Outcome, Way
 from retries.agent_hooks.answers import (
     TEXT_LENGTH,
@@ -164,7 +164,7 @@ def deliver(caller: HookCaller, step: Step, *, room: int) -> list[str]:
         began=step.began,
         now=step.now,
     )
-    return [instruction_out(row)["text"] for row in rows]
+    return [InstructionOut.write(row)["text"] for row in rows]
 
 
 def count_fitting(lengths: Iterable[int], *, room: int) -> int:

@@ -10,19 +10,19 @@ from ledger.api.cursors import read_page
 from ledger.api.responses import json_response, page_body
 from ledger.api.tasks import find_task
 from ledger.models import Attempt
+from ledger.schemas.shared import page_of
 from retries.api.diagnosis_filters import filter_attempts
 from retries.insight.prediction_reads import find_attempt_predictions
-from retries.schemas.diagnoses import (
-    AttemptQuery,
-    DiagnosedAttemptList,
-    DiagnosedAttemptOut,
-    diagnosed_attempt_out,
-)
+from retries.schemas.diagnoses import AttemptQuery, DiagnosedAttemptOut, diagnosed_attempt_out
 
 router = Router(tags=["attempts"])
 
 
-@router.get("/tasks/{id}/attempts", auth=PrincipalAuth("tasks:read"), response=DiagnosedAttemptList)
+@router.get(
+    "/tasks/{id}/attempts",
+    auth=PrincipalAuth("tasks:read"),
+    response=page_of(DiagnosedAttemptOut),
+)
 def tasks_list_attempts(
     request: PrincipalRequest, id: UUID, query: Query[AttemptQuery]
 ) -> HttpResponse:

@@ -13,11 +13,11 @@ from ledger.api.responses import json_response, page_body, respond_once
 from ledger.errors import Invalid, InvalidTransition
 from ledger.models import DeadLetter
 from ledger.models.dead_letter import DeadLetterQuerySet
-from ledger.schemas.shared import MOST_ROWS
+from ledger.schemas.shared import MOST_ROWS, page_of
 from ledger.tokens import record_bulk_use
 from retries import deadletters
 from retries.schemas import deadletters as schemas
-from retries.schemas.deadletters import dead_letter_out
+from retries.schemas.deadletters import DeadLetterOut
 
 router = Router(tags=["dead letters"])
 
@@ -26,7 +26,7 @@ PLAN_ABORTED = (
 )
 
 
-@router.get("/dead-letters", auth=PrincipalAuth("tasks:read"), response=schemas.DeadLetterList)
+@router.get("/dead-letters", auth=PrincipalAuth("tasks:read"), response=page_of(DeadLetterOut))
 def dead_letters_list(
     request: PrincipalRequest, query: Query[schemas.DeadLetterQuery]
 ) -> HttpResponse:
@@ -41,7 +41,7 @@ def dead_letters_list(
     filters = query.model_dump(exclude={"limit", "cursor"})
     rows = filter_by_id(rows, query.id)
     page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
-    return json_response(page_body(page, map(dead_letter_out, page.rows)))
+    return json_response(page_body(page, map(DeadLetterOut.write, page.rows)))
 
 
 def visible_letters(request: PrincipalRequest) -> DeadLetterQuerySet:
@@ -59,7 +59,7 @@ def find_letter(request: PrincipalRequest, id: UUID) -> DeadLetter:
 @router.post(
     "/dead-letters/{id}/replay",
     auth=PrincipalAuth("deadletters:write"),
-    response=schemas.DeadLetterOut,
+    response=DeadLetterOut,
     openapi_extra={"x-idempotent": True},
 )
 def dead_letters_replay(request: PrincipalRequest, id: UUID) -> HttpResponse:
@@ -78,7 +78,7 @@ def dead_letters_replay(request: PrincipalRequest, id: UUID) -> HttpResponse:
 @router.post(
     "/dead-letters/{id}/dismiss",
     auth=PrincipalAuth("deadletters:write"),
-    response=schemas.DeadLetterOut,
+    response=DeadLetterOut,
     openapi_extra={"x-idempotent": True},
 )
 def dead_letters_dismiss(
@@ -104,7 +104,7 @@ def dead_letters_dismiss(
 def closed_body(closed: list[DeadLetter], request: PrincipalRequest, id: UUID) -> dict[str, Any]:
     """Return the dead letter that was closed; raise InvalidTransition if none was."""
     if closed:
-        return dead_letter_out(closed[0])
+        return DeadLetterOut.write(closed[0])
     letter = find_letter(request, id)
     if letter.closed_as is None:
         raise InvalidTransition(
@@ -207,7 +207,7 @@ def close_letters(
 
 
 # After /dead-letters/bulk, which this address would match too.
-@router.get("/dead-letters/{id}", auth=PrincipalAuth("tasks:read"), response=schemas.DeadLetterOut)
+@router.get("/dead-letters/{id}", auth=PrincipalAuth("tasks:read"), response=DeadLetterOut)
 def dead_letters_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Get a dead letter."""
-    return json_response(dead_letter_out(find_letter(request, id)))
+    return json_response(DeadLetterOut.write(find_letter(request, id)))

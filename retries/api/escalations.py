@@ -13,16 +13,10 @@ from ledger.api.responses import complete_url, json_response, page_body, respond
 from ledger.authorization.permissions import may
 from ledger.authorization.principal import Principal
 from ledger.errors import Invalid
+from ledger.schemas.shared import page_of
 from retries.api.diagnosis_filters import filter_escalations
 from retries.attempts import questions
-from retries.escalations import (
-    answering,
-    assignment,
-    choices,
-    lifecycle,
-    snoozing,
-    typed_answers,
-)
+from retries.escalations import answering, assignment, choices, lifecycle, snoozing, typed_answers
 from retries.escalations.answering import HumanRequired
 from retries.escalations.choices import Choice
 from retries.models import Escalation, EscalationQuerySet
@@ -39,7 +33,9 @@ class PersonAuth(PrincipalAuth):
     refusal = HumanRequired
 
 
-@router.get("/escalations", auth=PrincipalAuth("escalations:read"), response=schemas.EscalationList)
+@router.get(
+    "/escalations", auth=PrincipalAuth("escalations:read"), response=page_of(schemas.EscalationOut)
+)
 def escalations_list(
     request: PrincipalRequest, query: Query[schemas.EscalationQuery]
 ) -> HttpResponse:

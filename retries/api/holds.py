@@ -8,8 +8,7 @@ from ninja import Body, Router
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
 from ledger.api.responses import json_response
 from ledger.models import Agent
-from ledger.schemas.standing_instructions import HoldIn, HoldOut
-from ledger.states import prefixed
+from ledger.schemas.standing_instructions import HeldOut, HoldIn, HoldOut
 from ledger.tokens import ScopeMissing
 from retries.tasks.holds import MOST_HOLDS, Hold, hold_stop
 
@@ -40,14 +39,7 @@ def hold_out(hold: Hold) -> dict[str, Any]:
         "hold": bool(hold.held),
         "text": hold.text,
         "instructions": [
-            {
-                "id": row["id"],
-                "rule": row["rule_id"],
-                "text": prefixed(row["content"], row["retry_count"]),
-                "holds": row["holds"],
-                "holds_left": MOST_HOLDS - row["holds"],
-            }
-            for row in hold.held
+            HeldOut.write(row, holds_left=MOST_HOLDS - row["holds"]) for row in hold.held
         ],
         "let_go": [row["id"] for row in hold.let_go],
         "escalations": hold.escalations,

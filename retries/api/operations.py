@@ -10,15 +10,20 @@ from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible
 from ledger.api.cursors import read_page
 from ledger.api.parameters import parse_states
 from ledger.api.responses import json_response, page_body
+from ledger.schemas.shared import page_of
 from retries.models import Operation
 from retries.models.operation import ItemState, OperationState
 from retries.schemas import operations as schemas
-from retries.schemas.operations import operation_out
+from retries.schemas.operations import OperationDetailOut, OperationOut
 
 router = Router(tags=["operations"])
 
 
-@router.get("/operations", auth=PrincipalAuth("events:read"), response=schemas.OperationList)
+@router.get(
+    "/operations",
+    auth=PrincipalAuth("events:read"),
+    response=page_of(schemas.OperationOut, "operations, newest first"),
+)
 def operations_list(
     request: PrincipalRequest, query: Query[schemas.OperationQuery]
 ) -> HttpResponse:
@@ -27,12 +32,10 @@ def operations_list(
     if query.state:
         rows = rows.filter(state__in=parse_states(query.state, OperationState))
     page = read_page(rows, limit=query.limit, cursor=query.cursor, filters={"state": query.state})
-    return json_response(page_body(page, map(operation_out, page.rows)))
+    return json_response(page_body(page, map(OperationOut.write, page.rows)))
 
 
-@router.get(
-    "/operations/{id}", auth=PrincipalAuth("events:read"), response=schemas.OperationDetailOut
-)
+@router.get("/operations/{id}", auth=PrincipalAuth("events:read"), response=OperationDetailOut)
 def operations_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Get an action on many rows: its progress or its result, and why rows were left."""
     row = Operation.objects.visible_to(request.auth).filter(pk=id).first()
@@ -41,4 +44,4 @@ def operations_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
     refused = row.items.filter(state=ItemState.REFUSED).order_by().values("refusal")
     counts = refused.annotate(count=Count("*")).order_by("-count", "refusal")
     refusals = [{"why": each["refusal"], "count": each["count"]} for each in counts]
-    return json_response(operation_out(row) | {"refusals": refusals})
+    return json_response(OperationDetailOut.write(row, refusals=refusals))

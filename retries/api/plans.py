@@ -19,7 +19,8 @@ from ledger.planfile.preview import build_preview
 from ledger.plans import editing
 from ledger.plans.import_diff import ImportOptions, ImportResult
 from ledger.schemas import plans as schemas
-from ledger.schemas.plans import parse_pairs, plan_out, plan_task_out
+from ledger.schemas.plans import parse_pairs, plan_out
+from ledger.schemas.shared import page_of
 from ledger.secrets.redaction import redacted
 from ledger.states import TaskState
 from retries.api.escalations import PersonAuth
@@ -132,7 +133,10 @@ def imported_out(result: ImportResult, *, dry_run: bool) -> dict[str, Any]:
     counts = dict.fromkeys(map(str, TaskState), 0)
     for row in result.tasks:
         counts[row["state"]] += 1
-    plan, tasks = plan_out(result.plan, counts), [plan_task_out(row) for row in result.tasks]
+    plan, tasks = (
+        plan_out(result.plan, counts),
+        [schemas.PlanTaskOut.write(row) for row in result.tasks],
+    )
     if dry_run:  # new rows were rolled back, so their ids mean nothing
         added = set(result.diff.added)
         tasks = [task | ({"id": None} if task["ref"] in added else {}) for task in tasks]
@@ -171,7 +175,7 @@ def describe_lines(result: ImportResult) -> list[dict[str, Any]]:
 # ---- read
 
 
-@router.get("/plans", auth=PrincipalAuth("tasks:read"), response=schemas.PlanList)
+@router.get("/plans", auth=PrincipalAuth("tasks:read"), response=page_of(schemas.PlanOut))
 def plans_list(request: PrincipalRequest, query: Query[schemas.PlanQuery]) -> HttpResponse:
     """List plans with the number of tasks in each state, newest first."""
     rows = Plan.objects.visible_to(request.auth)
@@ -207,7 +211,7 @@ def plan_with_tasks_response(request: PrincipalRequest, plan: Plan) -> HttpRespo
     ]
     body = {
         "plan": plan_out(plan, editing.count_tasks(plan)),
-        "tasks": [plan_task_out(row) for row in rows],
+        "tasks": [schemas.PlanTaskOut.write(row) for row in rows],
     }
     return json_response(body, version=plan.version)
 

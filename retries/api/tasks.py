@@ -36,7 +36,8 @@ from ledger.database import sql
 from ledger.errors import InvalidTransition
 from ledger.models import Agent, Project, Task
 from ledger.models.task import has_proof
-from ledger.schemas.tasks import TaskIn, TaskList, TaskOut, TaskPatch, TaskQuery, task_out
+from ledger.schemas.shared import page_of
+from ledger.schemas.tasks import TaskIn, TaskOut, TaskPatch, TaskQuery, task_out
 from ledger.states import FINAL, BlockedReason, Proof, TaskState, Who
 from ledger.tasks import Change
 from ledger.tasks.lineage import invalid_transition
@@ -120,7 +121,7 @@ def tasks_start(
     return claim_response(request, claim_body(claimed))
 
 
-@router.get("/tasks", auth=PrincipalAuth("tasks:read"), response=TaskList)
+@router.get("/tasks", auth=PrincipalAuth("tasks:read"), response=page_of(TaskOut))
 def tasks_list(request: PrincipalRequest, query: Query[TaskQuery]) -> HttpResponse:
     """List tasks, newest first."""
     rows = Task.objects.visible_to(request.auth)

@@ -10,10 +10,10 @@ from ledger.api.responses import JSON, json_response
 from ledger.states import TaskState
 from ledger.tasks import fetch_task
 from retries.retry_context.history import render_next_context
-from retries.schemas.claims import CLAIMED, RETRY_CONTEXT
+from retries.schemas.claims import PROMPT, RETRY_CONTEXT
 
 TEXT, XML, TEXT_XML = "text/plain", "application/xml", "text/xml"
-EXAMPLES = {TEXT_XML: RETRY_CONTEXT, XML: RETRY_CONTEXT, TEXT: CLAIMED["prompt"]}
+EXAMPLES = {TEXT_XML: RETRY_CONTEXT, XML: RETRY_CONTEXT, TEXT: PROMPT}
 
 
 def text_content(*types: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 
 from ledger.models.plan import PlanState
-from ledger.schemas.shared import ID
+from ledger.schemas.shapes import ID
 from ledger.states import FailureType
 
 TASK_ID = "03-01:task-3"

@@ -4,9 +4,10 @@ from datetime import datetime
 from typing import Any, Literal
 
 from ninja import Schema
-from pydantic import AwareDatetime, ConfigDict, Field, StrictBool, StrictInt, model_validator
+from pydantic import AwareDatetime, Field, StrictBool, StrictInt, model_validator
 
-from ledger.schemas.shared import AT, ID, In
+from ledger.schemas.shapes import ID, Part, Shape, field
+from ledger.schemas.shared import In
 from ledger.states import FailureType
 from ledger.tasks.spec import LEASE_S
 from retries.attempts.checks.reported import COMMAND_LENGTH, FOLDER_LENGTH, MAX_CHECKS
@@ -24,7 +25,7 @@ from retries.attempts.report_fields import (
 )
 
 
-class HeartbeatIn(In):
+class HeartbeatIn(In, example={"progress": {"message": "wrote tests", "percent": 40}}):
     progress: dict[str, Any] | None = Field(
         None, description="any object, usually with message, percent, and details"
     )
@@ -58,27 +59,12 @@ class HeartbeatIn(In):
         description="the command that checks the work, for comparing environments",
     )
 
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"progress": {"message": "wrote tests", "percent": 40}}},
-    )
 
-
-class HeartbeatOut(Schema):
-    lease_expires_at: datetime = Field(description="when the lease ends without a heartbeat")
-    deadline_at: datetime = Field(description="when the attempt times out, heartbeats or not")
-    abort_requested: bool = Field(description="true if the agent should stop and report")
-    pending_instructions: int = Field(description="instructions that wait for the agent")
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "lease_expires_at": AT,
-                "deadline_at": AT,
-                "abort_requested": False,
-                "pending_instructions": 0,
-            }
-        }
-    )
+class HeartbeatOut(Shape):
+    lease_expires_at: datetime = field("when the lease ends without a heartbeat")
+    deadline_at: datetime = field("when the attempt times out, heartbeats or not")
+    abort_requested: bool = field("true if the agent should stop and report")
+    pending_instructions: int = field("instructions that wait for the agent")
 
 
 class SuspectIn(In):
@@ -182,15 +168,20 @@ class UsageFields(Schema):
     model: str = Field("", max_length=MODEL_LENGTH, description="the model's name")
 
 
-class UsageIn(In, UsageFields):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {"input_tokens": 52_100, "output_tokens": 1_840, "cost_usd": 0.21}
-        }
-    )
+class UsageIn(
+    In, UsageFields, example={"input_tokens": 52_100, "output_tokens": 1_840, "cost_usd": 0.21}
+):
+    pass
 
 
-class ResultIn(In):
+class ResultIn(
+    In,
+    example={
+        "status": "failure",
+        "verification": {"command": "npm test", "exit_code": 1, "output": "1 failed"},
+        "failure": {"type": "verification_failed", "message": "1 test failed"},
+    },
+):
     status: Literal["success", "failure", "blocked"] = Field(description="how the attempt ended")
     summary: str = Field("", description="what was done, in a line or two")
     verification: VerificationIn | None = Field(
@@ -225,16 +216,6 @@ class ResultIn(In):
         False, description="open the next attempt at once if a retry is due"
     )
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "status": "failure",
-                "verification": {"command": "npm test", "exit_code": 1, "output": "1 failed"},
-                "failure": {"type": "verification_failed", "message": "1 test failed"},
-            }
-        },
-    )
-
     @model_validator(mode="before")
     @classmethod
     def read_executor_keys(cls, body: Any) -> Any:
@@ -250,58 +231,44 @@ class ExitQuery(UsageFields):
     reclaim: bool = Field(False, description="open the next attempt at once if a retry is due")
 
 
-class EvidenceOut(Schema):
-    line: str = Field(description="the line of the output that tells it; untrusted text")
-    known_error: str | None = Field(None, description="the name of the known error, or null")
-    title: str | None = Field(None, description="the known error's title, or null")
-    wait_s: float | None = Field(None, description="the seconds that the error says to wait")
-    same_as: int | None = Field(
-        None, description="the number of the attempt that failed with the same signature"
+class EvidenceOut(Part):
+    line: str = field("the line of the output that tells it; untrusted text")
+    known_error: str | None = field("the name of the known error, or null", default=None)
+    title: str | None = field("the known error's title, or null", default=None)
+    wait_s: float | None = field("the seconds that the error says to wait", default=None)
+    same_as: int | None = field(
+        "the number of the attempt that failed with the same signature", default=None
     )
 
 
-class DecisionOut(Schema):
-    decision: str = Field(description="done, wait, retry, escalated, blocked, failed, or aborted")
-    reason: str = Field(description="why, such as verified, reported, or attempts_left")
-    task: dict[str, Any] = Field(description="the task's new state")
-    evidence: EvidenceOut | None = Field(
-        None, description="what the decision rests on, if it rests on what the failure says"
+class DecisionOut(Shape):
+    decision: str = field("done, wait, retry, escalated, blocked, failed, or aborted", "done")
+    reason: str = field("why, such as verified, reported, or attempts_left", "verified")
+    task: dict[str, Any] = field("the task's new state", {"id": ID, "state": "done", "version": 3})
+    evidence: EvidenceOut | None = field(
+        "what the decision rests on, if it rests on what the failure says", default=None
     )
-    verdict: dict[str, Any] | None = Field(
-        None, description="how the report was read: its status and failure type"
+    verdict: dict[str, Any] | None = field(
+        "how the report was read: its status and failure type", default=None
     )
-    not_before: datetime | None = Field(None, description="when the retry is due")
-    delay_s: float | None = Field(None, description="seconds until the retry is due")
-    escalation: dict[str, Any] | None = Field(
-        None, description="with 'escalated', its id, url, and expires_at"
+    not_before: datetime | None = field("when the retry is due", default=None)
+    delay_s: float | None = field("seconds until the retry is due", default=None)
+    escalation: dict[str, Any] | None = field(
+        "with 'escalated', its id, url, and expires_at", default=None
     )
-    retry: dict[str, Any] | None = Field(
-        None, description="the next attempt, if 'reclaim' opened it"
+    retry: dict[str, Any] | None = field("the next attempt, if 'reclaim' opened it", default=None)
+    retry_context: str | None = field(
+        "with 'retry', the retry context of the next attempt", default=None
     )
-    retry_context: str | None = Field(
-        None, description="with 'retry', the retry context of the next attempt"
-    )
-    prompt: str | None = Field(None, description="with 'retry', the prompt of the next attempt")
-    next_action: str | None = Field(None, description="what to do next, in one sentence")
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "decision": "done",
-                "reason": "verified",
-                "task": {"id": ID, "state": "done", "version": 3},
-            }
-        }
-    )
+    prompt: str | None = field("with 'retry', the prompt of the next attempt", default=None)
+    next_action: str | None = field("what to do next, in one sentence", default=None)
 
 
-class ReleaseIn(In):
+class ReleaseIn(In, example={"reason": "shutdown"}):
     reason: Literal["shutdown", "wrong_agent", "user_interrupt"] = Field(
         "shutdown", description="why the agent gives the task back"
     )
     note: str = Field("", max_length=2000, description="a note for the journal")
-
-    model_config = ConfigDict(json_schema_extra={"example": {"reason": "shutdown"}})
 
 
 class ChoiceIn(In):
@@ -312,7 +279,14 @@ class ChoiceIn(In):
     description: str = Field("", max_length=500, description="what the choice means")
 
 
-class AskIn(In):
+class AskIn(
+    In,
+    example={
+        "question": "Drop the table old_invoices? It holds 2 million rows.",
+        "options": [{"name": "yes", "title": "Drop it"}, {"name": "no"}],
+        "severity": "high",
+    },
+):
     question: str = Field(
         min_length=1, max_length=QUESTION_LENGTH, description="the question, as plain text"
     )
@@ -337,14 +311,4 @@ class AskIn(In):
     )
     on_expiry: Literal["retry", "fail"] | None = Field(
         None, description="what to do with the task if there is no answer by then"
-    )
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "question": "Drop the table old_invoices? It holds 2 million rows.",
-                "options": [{"name": "yes", "title": "Drop it"}, {"name": "no"}],
-                "severity": "high",
-            }
-        },
     )

@@ -6,11 +6,12 @@ from typing import Any
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import ConfigDict, Field, StrictBool, StrictInt
+from pydantic import Field, StrictBool, StrictInt
 
 from ledger.database.sql import Row
-from ledger.schemas.shared import AT, ID, In
-from ledger.schemas.tasks import TASK, TaskOut, task_out
+from ledger.schemas.shapes import AT, ID, Part, Shape, field
+from ledger.schemas.shared import In
+from ledger.schemas.tasks import TaskOut, task_out
 from ledger.states import Who
 from ledger.tasks.spec import LEASE_S
 from retries.claims import MAX_TASKS, WORKER_LENGTH, ClaimResult
@@ -26,7 +27,7 @@ from retries.retry_context.history import EMPTY_HISTORY, render_prompt
 from retries.retry_context.prompt import render_task
 
 
-class ClaimIn(In):
+class ClaimIn(In, example={"worker_id": "ci-7", "limit": 1}):
     worker_id: str = Field(
         "", max_length=WORKER_LENGTH, description="a name for the worker, which lets it resume"
     )
@@ -41,84 +42,63 @@ class ClaimIn(In):
         None, ge=LEASE_S[0], le=LEASE_S[1], description="seconds of a lease; a heartbeat renews it"
     )
 
-    model_config = ConfigDict(json_schema_extra={"example": {"worker_id": "ci-7", "limit": 1}})
 
-
-class StartIn(In):
+class StartIn(In, example={"worker_id": "ci-7"}):
     worker_id: str = Field("", max_length=WORKER_LENGTH, description="the worker's name")
 
-    model_config = ConfigDict(json_schema_extra={"example": {"worker_id": "ci-7"}})
 
-
-class ClaimedAttempt(Schema):
-    id: UUID = Field(description="the attempt's id: send the report to it")
-    number: int = Field(description="the attempt's number within its task, from 1")
-    attempt_limit: int = Field(description="the number of the last attempt that may run")
-    worker_id: str = Field(description="the worker's name")
-    lease_expires_at: datetime = Field(description="when the lease ends without a heartbeat")
-    deadline_at: datetime = Field(description="when the attempt times out, heartbeats or not")
-    heartbeat_every_s: int = Field(description="how often to send a heartbeat, in seconds")
-    resumed: bool = Field(description="true if the worker held this attempt already")
-    previous_progress: Any = Field(description="the previous attempt's last progress")
-
-
-class ClaimedTask(Schema):
-    attempt: ClaimedAttempt = Field(description="the attempt that this claim opened")
-    task: TaskOut = Field(description="the task")
-    retry_context: str = Field(
-        description="the previous failures and a person's instructions; empty if there are none"
+class ClaimedAttempt(Part, keyed=True):
+    id: UUID = field("the attempt's id: send the report to it", source="attempt_id")
+    number: int = field("the attempt's number within its task, from 1", 1, source="attempt_number")
+    attempt_limit: int = field("the number of the last attempt that may run", 3)
+    worker_id: str = field("the worker's name", "ci-7", source="attempt_worker_id")
+    lease_expires_at: datetime = field(
+        "when the lease ends without a heartbeat", source="attempt_lease_expires_at"
     )
-    prompt: str = Field(
-        description="the agent's system text, the retry context, and the task as XML"
+    deadline_at: datetime = field(
+        "when the attempt times out, heartbeats or not", source="attempt_deadline_at"
     )
-    next_action: str = Field(description="what to do next, in one sentence")
-
-
-CLAIMED: dict[str, Any] = {
-    "attempt": {
-        "id": ID,
-        "number": 1,
-        "attempt_limit": 3,
-        "worker_id": "ci-7",
-        "lease_expires_at": AT,
-        "deadline_at": AT,
-        "heartbeat_every_s": 100,
-        "resumed": False,
-        "previous_progress": None,
-    },
-    "task": TASK,
-    "retry_context": "",
-    "prompt": render_task(title=TASK["title"], type=TASK["type"], payload=TASK["payload"]),
-    "next_action": f"Do the task, then POST /v1/attempts/{ID}/result.",
-}
-
-
-class ClaimOut(Schema):
-    data: list[ClaimedTask] = Field(
-        description="the claimed tasks with their attempts; empty if there are none"
+    heartbeat_every_s: int = field(
+        "how often to send a heartbeat, in seconds",
+        100,
+        source=lambda row: max(1, row["attempt_lease_s"] // 3),
     )
-    reason: str | None = Field(description="why 'data' is empty, such as no_task or breaker_open")
-    next_due_in_ms: int | None = Field(description="milliseconds until the next retry is due")
-    retry_after_s: int = Field(description="seconds to wait before the next claim")
-    waits_until: datetime | None = Field(
-        description="with the reason agent_waits, when the limit of the agent's account resets"
+    resumed: bool = field("true if the worker held this attempt already")
+    previous_progress: Any = field("the previous attempt's last progress", None, given=True)
+
+
+PROMPT = render_task(
+    title="Create InvalidPlannerIdError",
+    type="code",
+    payload={"action": "Add the error and use it"},
+)
+
+
+class ClaimedTask(Part):
+    attempt: ClaimedAttempt = field("the attempt that this claim opened")
+    task: TaskOut = field("the task")
+    retry_context: str = field(
+        "the previous failures and a person's instructions; empty if there are none"
     )
-    pending_instructions: int = Field(description="instructions that wait for the agent")
-    made: UUID | None = Field(
-        None, description="with ?claim=true, the new task; it is queued if 'data' is empty"
+    prompt: str = field("the agent's system text, the retry context, and the task as XML", PROMPT)
+    next_action: str = field(
+        "what to do next, in one sentence", f"Do the task, then POST /v1/attempts/{ID}/result."
     )
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "data": [CLAIMED],
-                "reason": None,
-                "next_due_in_ms": None,
-                "retry_after_s": 0,
-                "waits_until": None,
-                "pending_instructions": 0,
-            }
-        }
+
+class ClaimOut(Shape):
+    data: list[ClaimedTask] = field(
+        "the claimed tasks with their attempts; empty if there are none"
+    )
+    reason: str | None = field("why 'data' is empty, such as no_task or breaker_open")
+    next_due_in_ms: int | None = field("milliseconds until the next retry is due")
+    retry_after_s: int = field("seconds to wait before the next claim")
+    waits_until: datetime | None = field(
+        "with the reason agent_waits, when the limit of the agent's account resets"
+    )
+    pending_instructions: int = field("instructions that wait for the agent")
+    made: UUID | None = field(
+        "with ?claim=true, the new task; it is queued if 'data' is empty", default=None
     )
 
 
@@ -166,25 +146,16 @@ def claim_out(
 
 
 def claimed_out(row: Row, history: History, *, system: str) -> dict[str, Any]:
-    attempt_id, number, limit = row["attempt_id"], row["attempt_number"], row["attempt_limit"]
-    context = render_retry_context(history, attempt=number, max_attempts=limit)
+    context = render_retry_context(
+        history, attempt=row["attempt_number"], max_attempts=row["attempt_limit"]
+    )
     first = "Read the retry context, then do" if context else "Do"
     verify = row["payload"].get("verify", {}) if isinstance(row["payload"], dict) else {}
     run = ", run the verify command" if verify.get("command") else ""
     return {
-        "attempt": {
-            "id": attempt_id,
-            "number": number,
-            "attempt_limit": limit,
-            "worker_id": row["attempt_worker_id"],
-            "lease_expires_at": row["attempt_lease_expires_at"],
-            "deadline_at": row["attempt_deadline_at"],
-            "heartbeat_every_s": max(1, row["attempt_lease_s"] // 3),
-            "resumed": row["resumed"],
-            "previous_progress": history.progress,
-        },
+        "attempt": ClaimedAttempt.write(row, previous_progress=history.progress),
         "task": task_out(row, who=Who.AGENT),
         "retry_context": context,
         "prompt": render_prompt(row, context, system=system),
-        "next_action": f"{first} the task{run}, then POST /v1/attempts/{attempt_id}/result.",
+        "next_action": f"{first} the task{run}, then POST /v1/attempts/{row['attempt_id']}/result.",
     }

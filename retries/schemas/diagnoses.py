@@ -4,40 +4,18 @@ from typing import Any
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from ledger.models import Attempt, Failure
-from ledger.schemas.attempts import ATTEMPT, AttemptOut, FailureOut, attempt_out, failure_out
-from ledger.schemas.shared import ID, Listed, PageQuery
+from ledger.schemas.attempts import AttemptOut, FailureOut
+from ledger.schemas.shapes import ID, Part, field
+from ledger.schemas.shared import PageQuery
 from retries.failures import grouping
 from retries.failures.fixes import suggestions
 from retries.failures.grouping import find_known_error
 from retries.insight.predictions import Prediction
-from retries.schemas.predictions import PREDICTION, PredictionOut, prediction_out
-
-DIAGNOSIS: dict[str, Any] = {
-    "headline": "Error: Cannot find module 'uuid'",
-    "pattern": ID,
-    "signature": {"key": "2-1f0c9a6d5e7b8a", "entities": ["uuid"]},
-    "known_error": {
-        "name": "missing_module",
-        "title": "Missing module",
-        "action": "retry",
-        "cause": "uuid is not installed where the command runs.",
-        "fix": "Declare it in the project's manifest and install it.",
-    },
-    "suggestion": {
-        "cause": "uuid is not installed where the command runs.",
-        "cause_by": "tenfour",
-        "fix": "Declare it in the project's manifest and install it.",
-        "fix_by": "tenfour",
-    },
-    "prediction": PREDICTION,
-}
-FAILED_ATTEMPT = ATTEMPT | {
-    "failure": ATTEMPT["failure"] | DIAGNOSIS,
-    "prediction": PREDICTION,
-}
+from retries.models import Grouped
+from retries.schemas.predictions import PredictionOut, prediction_out
 
 
 class DiagnosisQuery(Schema):
@@ -52,39 +30,67 @@ class AttemptQuery(PageQuery, DiagnosisQuery):
     pass
 
 
-class SignatureOut(Schema):
-    key: str = Field(description="equal for failures of one pattern and one cause")
-    entities: list[str] = Field(
-        description="what identifies the cause, such as a module or a host; empty if nothing does"
+class SignatureOut(Part):
+    key: str = field(
+        "equal for failures of one pattern and one cause", "2-1f0c9a6d5e7b8a", source="signature"
+    )
+    entities: list[str] = field(
+        "what identifies the cause, such as a module or a host; empty if nothing does", ["uuid"]
     )
 
 
-class KnownErrorOut(Schema):
-    name: str = Field(description="its name, such as rate_limit")
-    title: str = Field(description="its title")
-    action: str = Field(description="what helps: retry, wait, or ask")
-    cause: str = Field(description="the usual cause")
-    fix: str = Field(description="the usual fix")
+class KnownErrorOut(Part):
+    name: str = field("its name, such as rate_limit", "missing_module", source="error.name")
+    title: str = field("its title", "Missing module", source="error.title")
+    action: str = field("what helps: retry, wait, or ask", "retry", source="error.action")
+    cause: str = field("the usual cause", "uuid is not installed where the command runs.")
+    fix: str = field("the usual fix", "Declare it in the project's manifest and install it.")
 
 
-class SuggestionOut(Schema):
-    cause: str = Field(description="the likely cause; empty if there is none")
-    cause_by: str = Field(description="who names the cause: agent, tenfour, or empty")
-    fix: str = Field(description="the suggested fix; empty if there is none")
-    fix_by: str = Field(
-        description="who suggests the fix: person if it worked before, agent, tenfour, or empty"
+class SuggestionOut(Part):
+    cause: str = field(
+        "the likely cause; empty if there is none", "uuid is not installed where the command runs."
+    )
+    cause_by: str = field("who names the cause: agent, tenfour, or empty", "tenfour")
+    fix: str = field(
+        "the suggested fix; empty if there is none",
+        "Declare it in the project's manifest and install it.",
+    )
+    fix_by: str = field(
+        "who suggests the fix: person if it worked before, agent, tenfour, or empty", "tenfour"
     )
 
 
-class DiagnosisOut(Schema):
-    headline: str | None = Field(description="the line that tells the cause; untrusted text")
-    pattern: UUID | None = Field(description="the failure's pattern, or null")
-    signature: SignatureOut | None = Field(description="the pattern with what the error names")
-    known_error: KnownErrorOut | None = Field(description="the known error, or null")
-    suggestion: SuggestionOut | None = Field(description="a likely cause and a fix, or null")
-    prediction: PredictionOut | None = Field(
-        description="the chance of a task with this failure to be done within its attempts; null "
-        "without a failure"
+def find_grouped(failure: Failure) -> Grouped | None:
+    return getattr(failure, "grouped", None)
+
+
+def find_signed(failure: Failure) -> Grouped | None:
+    """Return what groups a failure; None for one that was stored before there were signatures."""
+    grouped = find_grouped(failure)
+    return grouped if grouped and grouped.signature else None
+
+
+class DiagnosisOut(Part):
+    headline: str | None = field(
+        "the line that tells the cause; untrusted text",
+        "Error: Cannot find module 'uuid'",
+        source=grouping.headline_of,
+    )
+    pattern: UUID | None = field(
+        "the failure's pattern, or null",
+        ID,
+        source=lambda failure: getattr(find_grouped(failure), "pattern_id", None),
+    )
+    signature: SignatureOut | None = field(
+        "the pattern with what the error names", source=find_signed
+    )
+    known_error: KnownErrorOut | None = field("the known error, or null", source=find_known_error)
+    suggestion: SuggestionOut | None = field("a likely cause and a fix, or null", given=True)
+    prediction: PredictionOut | None = field(
+        "the chance of a task with this failure to be done within its attempts; null without a "
+        "failure",
+        given=True,
     )
 
 
@@ -93,34 +99,26 @@ class DiagnosedFailureOut(FailureOut, DiagnosisOut):
 
 
 class DiagnosedAttemptOut(AttemptOut):
-    failure: DiagnosedFailureOut | None = Field(description="what went wrong; null if nothing did")
-    prediction: PredictionOut | None = Field(
-        description="the chance of its task to be done within its attempts: after its failure, or "
-        "as it was before its end"
-    )
-
-    model_config = ConfigDict(json_schema_extra={"example": FAILED_ATTEMPT})
-
-
-class DiagnosedAttemptList(Listed):
-    data: list[DiagnosedAttemptOut] = Field(description="the rows of this page")
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {"data": [FAILED_ATTEMPT], "next_cursor": None, "has_more": False}
-        }
+    failure: DiagnosedFailureOut | None = field("what went wrong; null if nothing did", given=True)
+    prediction: PredictionOut | None = field(
+        "the chance of its task to be done within its attempts: after its failure, or as it was "
+        "before its end",
+        given=True,
     )
 
 
 def diagnosed_attempt_out(attempt: Attempt, prediction: Prediction | None) -> dict[str, Any]:
     """Return the JSON object for an attempt whose failure is loaded with its pattern."""
     failure: Failure | None = getattr(attempt, "failure", None)
-    out = attempt_out(attempt) | {"prediction": prediction_out(prediction)}
-    return out | {"failure": diagnosed_failure_out(failure, prediction)} if failure else out
+    return DiagnosedAttemptOut.write(
+        attempt,
+        failure=diagnosed_failure_out(failure, prediction) if failure else None,
+        prediction=prediction_out(prediction),
+    )
 
 
 def diagnosed_failure_out(failure: Failure, prediction: Prediction | None) -> dict[str, Any]:
-    return failure_out(failure) | diagnosis_out(failure, prediction)
+    return DiagnosedFailureOut.write(failure, **explain(failure, prediction))
 
 
 def diagnosis_out(
@@ -132,26 +130,15 @@ def diagnosis_out(
     """
     if failure is None:
         return dict.fromkeys(DiagnosisOut.model_fields)
-    grouped, known = getattr(failure, "grouped", None), find_known_error(failure)
+    return DiagnosisOut.write(failure, **explain(failure, prediction, offered=offered))
+
+
+def explain(
+    failure: Failure, prediction: Prediction | None, *, offered: str = ""
+) -> dict[str, Any]:
+    """Return the fields of a diagnosis that it does not read from the failure itself."""
     suggestion = suggestions.suggest(failure, offered=offered)
     return {
-        "headline": grouping.headline_of(failure),
-        "pattern": grouped.pattern_id if grouped else None,
-        # A failure that was stored before there were signatures has none.
-        "signature": {"key": grouped.signature, "entities": grouped.entities}
-        if grouped and grouped.signature
-        else None,
-        "known_error": {
-            "name": known.error.name,
-            "title": known.error.title,
-            "action": str(known.error.action),
-            "cause": known.cause,
-            "fix": known.fix,
-        }
-        if known
-        else None,
-        "suggestion": {name: getattr(suggestion, name) for name in SuggestionOut.model_fields}
-        if suggestion
-        else None,
+        "suggestion": SuggestionOut.write(suggestion) if suggestion else None,
         "prediction": prediction_out(prediction),
     }

@@ -5,26 +5,17 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from ninja import Schema
-from pydantic import AwareDatetime, ConfigDict, Field, StrictInt
+from pydantic import AwareDatetime, Field, StrictInt
 
 from ledger.models import Failure
-from ledger.schemas.shared import (
-    AGENT_ID,
-    AGENT_ID_OR_NAME,
-    AT,
-    ID,
-    PLAN_ID_OR_REF,
-    In,
-    Listed,
-    ListQuery,
-)
+from ledger.schemas.shapes import AGENT_ID, AT, ID, Part, Shape, example_of, field
+from ledger.schemas.shared import AGENT_ID_OR_NAME, PLAN_ID_OR_REF, In, ListQuery
 from ledger.states import TaskState, count_reminders, urgency_of
 from retries.escalations import answer_outcome
 from retries.escalations.answer_outcome import TaskOutcome
 from retries.escalations.choices import FIX_LENGTH, NOTE_LENGTH
 from retries.escalations.lifecycle import resolution
-from retries.escalations.options import Option, list_options
+from retries.escalations.options import list_options
 from retries.escalations.record import (
     Record,
     failure_of,
@@ -37,7 +28,7 @@ from retries.failures.fixes.suggestions import find_first_fixes
 from retries.insight.prediction_reads import find_attempt_predictions
 from retries.models import Escalation
 from retries.schemas.attempts import EvidenceOut
-from retries.schemas.diagnoses import DIAGNOSIS, DiagnosisOut, DiagnosisQuery, diagnosis_out
+from retries.schemas.diagnoses import DiagnosisOut, DiagnosisQuery, diagnosis_out
 from retries.states import Answer, EscalationState, Reason
 
 
@@ -51,7 +42,9 @@ class EscalationQuery(ListQuery, DiagnosisQuery):
     assignee: str = Field("", description="the assignee's username")
 
 
-class ResolveIn(In):
+class ResolveIn(
+    In, example={"action": "fix", "instruction": "Run `openspec --version` and report it"}
+):
     action: Literal["retry", "fix", "skip", "abort", "answer", "accept"] | None = Field(
         None, description="the answer; or send 'text'"
     )
@@ -78,160 +71,39 @@ class ResolveIn(In):
         None, description="the version you read; If-Match means the same"
     )
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {"action": "fix", "instruction": "Run `openspec --version` and report it"}
-        },
+
+class DependentsOut(Part):
+    name: str = field("the value to send as 'dependents'")
+    title: str = field("the choice in words")
+
+
+class OptionOut(Part):
+    name: str = field("the value to send as 'action'", "fix")
+    title: str = field("the button's text", "Send new text")
+    description: str = field(
+        "what the answer does", "coder gets your text first, with reminders until it acknowledges."
+    )
+    requires_text: bool = field("true if 'instruction' is required", True)
+    prompt_fill: str = field(
+        "with 'fix', a suggestion to start the text with; empty if there is none",
+        given=True,
+    )
+    confirm: bool = field("true if it can't be undone: ask first")
+    dependents: list[DependentsOut] = field(
+        "with 'skip', the choices for the tasks that depend on it",
+        [],
     )
 
 
-OPTION = {
-    "name": "fix",
-    "title": "Send new text",
-    "description": "coder gets your text first, with reminders until it acknowledges.",
-    "requires_text": True,
-    "prompt_fill": "",
-    "confirm": False,
-    "dependents": [],
-}
-
-
-ESCALATION: dict[str, Any] = {
-    "id": ID,
-    "state": "open",
-    "reason": "instruction_ignored",
-    "severity": "normal",
-    "title": "coder has not acknowledged an instruction after 4 deliveries",
-    "message": "Check if the OpenSpec CLI is available",
-    "task": None,
-    "plan": None,
-    "instruction": ID,
-    "agent": "coder",
-    "agent_id": AGENT_ID,
-    "raised_by": {"type": "system", "name": "idle_check"},
-    "question": None,
-    "choices": [],
-    "response_schema": None,
-    "client_state": None,
-    "options": [OPTION],
-    "assignee": None,
-    "notify_again_at": AT,
-    "snoozed_until": None,
-    "expires_at": None,
-    "on_expiry": None,
-    "opened_at": AT,
-    "closed_at": None,
-    "url": f"https://tenfour.example.org/escalations/{ID}/",
-    "resolution": None,
-    "outcome": None,
-    **dict.fromkeys(DIAGNOSIS),
-    "evidence": None,
-    "version": 1,
-}
-
-
-class DependentsOut(Schema):
-    name: str = Field(description="the value to send as 'dependents'")
-    title: str = Field(description="the choice in words")
-
-
-class OptionOut(Schema):
-    name: str = Field(description="the value to send as 'action'")
-    title: str = Field(description="the button's text")
-    description: str = Field(description="what the answer does")
-    requires_text: bool = Field(description="true if 'instruction' is required")
-    prompt_fill: str = Field(
-        description="with 'fix', a suggestion to start the text with; empty if there is none"
+class OutcomeOut(Part):
+    task: UUID = field(
+        "the task, or the one that replaced it in a restart or replay", source="task_id"
     )
-    confirm: bool = Field(description="true if it can't be undone: ask first")
-    dependents: list[DependentsOut] = Field(
-        description="with 'skip', the choices for the tasks that depend on it"
-    )
-
-
-class OutcomeOut(Schema):
-    task: UUID = Field(description="the task, or the one that replaced it in a restart or replay")
-    run: int | None = Field(description="the plan's run; null outside a plan")
-    state: TaskState = Field(description="the task's state")
-    attempts: int = Field(description="number of the latest attempt")
-    attempt_limit: int = Field(description="the number of the last attempt that may run")
-    asked_again: int | None = Field(
-        description="the attempt after which it needed a person again, or null"
-    )
-
-
-class EscalationOut(DiagnosisOut):
-    evidence: EvidenceOut | None = Field(
-        description="what the policy's decision to ask rests on; null for other reasons"
-    )
-    id: UUID = Field(description="the escalation's id")
-    state: EscalationState = Field(
-        description="open until it is answered, expires, or is withdrawn"
-    )
-    reason: str = Field(description="why a person is needed, such as max_retries_exceeded")
-    severity: str = Field(description="low, normal, or high")
-    title: str = Field(description="what happened, in one line")
-    message: str = Field(description="what happened; Markdown for a task")
-    task: UUID | None = Field(description="the task that it is about, or null")
-    plan: UUID | None = Field(description="the plan of its task, or null")
-    instruction: UUID | None = Field(description="the instruction that it is about, or null")
-    agent: str = Field(description="the agent's name")
-    agent_id: UUID = Field(description="the agent's id")
-    raised_by: dict[str, str] = Field(description="who asks: type and name")
-    question: str | None = Field(description="the question of the agent or plan, or null")
-    choices: list[dict[str, str]] = Field(description="answers that the agent suggests")
-    response_schema: dict[str, Any] | None = Field(
-        description="the JSON Schema of an answer's values, or null"
-    )
-    client_state: Any = Field(description="the agent's own value, unchanged")
-    options: list[OptionOut] = Field(description="possible answers; empty once it is closed")
-    assignee: str | None = Field(description="the assignee's username; null if there is none")
-    notify_again_at: datetime | None = Field(
-        description="when people are reminded again; null once it is closed"
-    )
-    snoozed_until: datetime | None = Field(
-        description="out of the inbox until then; null if it is not snoozed"
-    )
-    expires_at: datetime | None = Field(description="when it expires; null if it never does")
-    on_expiry: str | None = Field(description="what happens when it expires; null if it never does")
-    opened_at: datetime = Field(description="when it was opened")
-    closed_at: datetime | None = Field(description="when it was closed; null while it is open")
-    url: str = Field(description="its page")
-    resolution: dict[str, Any] | None = Field(
-        description="the answer, with who gave it and when; null before"
-    )
-    outcome: OutcomeOut | None = Field(description="what happened to the task since the answer")
-    version: int = Field(description='changes with every update; the ETag is "v<version>"')
-
-    model_config = ConfigDict(json_schema_extra={"example": ESCALATION})
-
-
-class EscalationList(Listed):
-    data: list[EscalationOut] = Field(description="the rows of this page")
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {"data": [ESCALATION], "next_cursor": None, "has_more": False}
-        }
-    )
-
-
-class ResolveOut(Schema):
-    escalation: EscalationOut = Field(description="the closed escalation")
-    task: dict[str, Any] | None = Field(description="the task's current state")
-    decision: dict[str, Any] = Field(description="what the answer did")
-    warnings: list[str] = Field(description="such as a secret in the text")
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "escalation": ESCALATION | {"state": "resolved", "options": [], "version": 2},
-                "task": None,
-                "decision": {"action": "fix", "resent_as": ID},
-                "warnings": [],
-            }
-        }
-    )
+    run: int | None = field("the plan's run; null outside a plan")
+    state: TaskState = field("the task's state", "done")
+    attempts: int = field("number of the latest attempt")
+    attempt_limit: int = field("the number of the last attempt that may run")
+    asked_again: int | None = field("the attempt after which it needed a person again, or null")
 
 
 def title(escalation: Escalation) -> str:
@@ -248,6 +120,86 @@ def title(escalation: Escalation) -> str:
     return f"{escalation.agent.name} has not acknowledged an instruction {said}"
 
 
+class EscalationFields(Part):
+    evidence: EvidenceOut | None = field(
+        "what the policy's decision to ask rests on; null for other reasons", None, given=True
+    )
+    id: UUID = field("the escalation's id")
+    state: EscalationState = field("open until it is answered, expires, or is withdrawn", "open")
+    reason: str = field(
+        "why a person is needed, such as max_retries_exceeded", "instruction_ignored"
+    )
+    severity: str = field("low, normal, or high", "normal")
+    title: str = field(
+        "what happened, in one line",
+        "coder has not acknowledged an instruction after 4 deliveries",
+        source=title,
+    )
+    message: str = field(
+        "what happened; Markdown for a task", "Check if the OpenSpec CLI is available", given=True
+    )
+    task: UUID | None = field("the task that it is about, or null", source="task_id")
+    plan: UUID | None = field("the plan of its task, or null", source="task.plan_id")
+    instruction: UUID | None = field(
+        "the instruction that it is about, or null", ID, source="instruction_id"
+    )
+    agent: str = field("the agent's name", "coder", source="agent.name")
+    agent_id: UUID = field("the agent's id", AGENT_ID)
+    raised_by: dict[str, str] = field(
+        "who asks: type and name",
+        {"type": "system", "name": "idle_check"},
+        source=lambda row: {"type": row.raised_by_type, "name": row.raised_by_name},
+    )
+    question: str | None = field("the question of the agent or plan, or null", empty_is_null=True)
+    choices: list[dict[str, str]] = field("answers that the agent suggests")
+    response_schema: dict[str, Any] | None = field("the JSON Schema of an answer's values, or null")
+    client_state: Any = field("the agent's own value, unchanged", None)
+    options: list[OptionOut] = field("possible answers; empty once it is closed", given=True)
+    assignee: str | None = field(
+        "the assignee's username; null if there is none",
+        source=lambda row: row.assignee.get_username() if row.assignee else None,
+    )
+    notify_again_at: datetime | None = field(
+        "when people are reminded again; null once it is closed",
+        AT,
+        source=lambda row: row.notify_again_at if row.is_open else None,
+    )
+    snoozed_until: datetime | None = field("out of the inbox until then; null if it is not snoozed")
+    expires_at: datetime | None = field("when it expires; null if it never does")
+    on_expiry: str | None = field("what happens when it expires; null if it never does")
+    opened_at: datetime = field("when it was opened")
+    closed_at: datetime | None = field("when it was closed; null while it is open")
+    url: str = field(
+        "its page",
+        f"https://tenfour.example.org/escalations/{ID}/",
+        # `complete_url` adds the server's address
+        source=lambda row: f"/escalations/{row.id}/",
+    )
+    resolution: dict[str, Any] | None = field(
+        "the answer, with who gave it and when; null before", source=resolution
+    )
+    outcome: OutcomeOut | None = field(
+        "what happened to the task since the answer", None, given=True
+    )
+    version: int = field('changes with every update; the ETag is "v<version>"', 1)
+
+
+class EscalationOut(
+    EscalationFields, DiagnosisOut, Shape, example=dict.fromkeys(DiagnosisOut.model_fields)
+):
+    pass
+
+
+class ResolveOut(Shape):
+    escalation: EscalationOut = field(
+        "the closed escalation",
+        example_of(EscalationOut) | {"state": "resolved", "options": [], "version": 2},
+    )
+    task: dict[str, Any] | None = field("the task's current state")
+    decision: dict[str, Any] = field("what the answer did", {"action": "fix", "resent_as": ID})
+    warnings: list[str] = field("such as a secret in the text")
+
+
 def escalation_out(escalation: Escalation) -> dict[str, Any]:
     """Return the JSON object for an escalation whose agent and subject are loaded."""
     return escalations_out([escalation])[0]
@@ -261,9 +213,8 @@ def escalations_out(escalations: Sequence[Escalation]) -> list[dict[str, Any]]:
     failures = {each.pk: last_failure(each, records[each.pk]) for each in escalations}
     chances = find_attempt_predictions(each.attempt_id for each in failures.values() if each)
     return [
-        base_out(each, records[each.pk], fix=fix)
+        base_out(each, records[each.pk], since.get(each.pk), fix=fix)
         | diagnosis_out(failure, chances.get(failure.attempt_id) if failure else None, offered=fix)
-        | {"outcome": outcome_out(since.get(each.pk))}
         for each in escalations
         for failure in [failures[each.pk]]
         for fix in [fixes.get(each.task_id, "") if each.is_open and each.task_id else ""]
@@ -276,56 +227,21 @@ def evidence_of(escalation: Escalation, record: Record | None) -> dict[str, Any]
     return dict.fromkeys(EvidenceOut.model_fields) | found if found else None
 
 
-def outcome_out(since: TaskOutcome | None) -> dict[str, Any] | None:
-    if since is None:
-        return None
-    return {
-        "task": since.task_id,
-        "run": since.run,
-        "state": since.state,
-        "attempts": since.attempts,
-        "attempt_limit": since.attempt_limit,
-        "asked_again": since.asked_again,
-    }
-
-
-def base_out(escalation: Escalation, record: Record | None, *, fix: str) -> dict[str, Any]:
-    """Return the JSON object without its diagnosis and outcome.
-
-    `fix` is the suggested text of a fix.
-    """
-    is_open = escalation.is_open
-    offered = list_options(escalation, record) if is_open else []
-    return {
-        "id": escalation.id,
-        "state": escalation.state,
-        "reason": escalation.reason,
-        "severity": escalation.severity,
-        "title": title(escalation),
-        "message": render_escalation(escalation, record),
-        "task": escalation.task_id,
-        "plan": escalation.task.plan_id if escalation.task else None,
-        "instruction": escalation.instruction_id,
-        "agent": escalation.agent.name,
-        "agent_id": escalation.agent_id,
-        "raised_by": {"type": escalation.raised_by_type, "name": escalation.raised_by_name},
-        "question": escalation.question or None,
-        "choices": escalation.choices,
-        "response_schema": escalation.response_schema,
-        "client_state": escalation.client_state,
-        "options": [option_out(each, fix=fix) for each in offered],
-        "assignee": escalation.assignee.get_username() if escalation.assignee else None,
-        "notify_again_at": escalation.notify_again_at if is_open else None,
-        "snoozed_until": escalation.snoozed_until,
-        "expires_at": escalation.expires_at,
-        "on_expiry": escalation.on_expiry,
-        "opened_at": escalation.opened_at,
-        "closed_at": escalation.closed_at,
-        "url": f"/escalations/{escalation.id}/",  # `complete_url` adds the server's address
-        "resolution": resolution(escalation),
-        "evidence": evidence_of(escalation, record),
-        "version": escalation.version,
-    }
+def base_out(
+    escalation: Escalation, record: Record | None, since: TaskOutcome | None, *, fix: str
+) -> dict[str, Any]:
+    """Return the JSON object without its diagnosis; `fix` is the suggested text of a fix."""
+    offered = list_options(escalation, record) if escalation.is_open else []
+    return EscalationFields.write(
+        escalation,
+        message=render_escalation(escalation, record),
+        options=[
+            OptionOut.write(each, prompt_fill=fix if each.name == Answer.FIX else "")
+            for each in offered
+        ],
+        evidence=evidence_of(escalation, record),
+        outcome=OutcomeOut.write(since) if since else None,
+    )
 
 
 def last_failure(escalation: Escalation, record: Record | None) -> Failure | None:
@@ -335,35 +251,15 @@ def last_failure(escalation: Escalation, record: Record | None) -> Failure | Non
     return next((failure for failure in found if failure), None)
 
 
-def option_out(option: Option, *, fix: str) -> dict[str, Any]:
-    return {
-        "name": option.name,
-        "title": option.title,
-        "description": option.description,
-        "requires_text": option.requires_text,
-        "prompt_fill": fix if option.name == Answer.FIX else "",
-        "confirm": option.confirm,
-        "dependents": [{"name": way.name, "title": way.title} for way in option.dependents],
-    }
-
-
-class AssignIn(In):
+class AssignIn(In, example={"user": "mara"}):
     user: str | None = Field(max_length=150, description="a username; null for no one")
 
-    model_config = ConfigDict(json_schema_extra={"example": {"user": "mara"}})
 
-
-class SnoozeIn(In):
+class SnoozeIn(In, example={"until": AT}):
     until: AwareDatetime | None = Field(
         None, description="when it comes back, at most 90 days from now; null brings it back now"
     )
 
-    model_config = ConfigDict(json_schema_extra={"example": {"until": AT}})
 
-
-class CommentIn(In):
+class CommentIn(In, example={"text": "The archive has been down since noon"}):
     text: str = Field(max_length=NOTE_LENGTH, description="the comment")
-
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"text": "The archive has been down since noon"}}
-    )

@@ -5,136 +5,85 @@ from typing import Any
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import ConfigDict, Field, StrictInt
+from pydantic import Field, StrictInt
 
-from ledger.schemas.shared import AT, ID, In, Listed
-from retries.insight.experiments import (
-    REASON_LENGTH,
-    list_needed,
-    measure_difference,
-)
-from retries.models import ContextExperiment
+from ledger.schemas.shapes import AT, Part, Shape, field
+from ledger.schemas.shared import In
+from retries.insight.experiments import REASON_LENGTH, list_needed, measure_difference
 from retries.models.experiment import DEFAULT_SHARE, LEAST_SHARE, MOST_SHARE
 from retries.states import ContextElement
 
 SHARE = "percentage of the tasks whose contexts lack the element"
-NEEDED: dict[str, Any] = {"share": 50, "needed": [{"points": 10, "tasks": 783}]}
-EXPERIMENT: dict[str, Any] = {
-    "id": ID,
-    "element": "known",
-    "share": 20,
-    "started_at": AT,
-    "started_by": "mara",
-    "start_reason": "do they help?",
-    "ended_at": None,
-    "ended_by": "",
-    "end_reason": "",
-    "counted_at": AT,
-    "with_attempts": 486,
-    "without_attempts": 120,
-    "difference": {"points": -12.4, "low": -22.1, "high": -2.8, "is_conclusive": True},
-}
 
 
 class NeededQuery(Schema):
     share: int = Field(DEFAULT_SHARE, ge=LEAST_SHARE, le=MOST_SHARE, description=SHARE)
 
 
-class TasksNeededOut(Schema):
-    points: int = Field(description="the difference between the sides, in percentage points")
-    tasks: int = Field(
-        description="number of tasks with a second attempt that four of five experiments need to "
-        "find it, at most"
+class TasksNeededOut(Part):
+    points: int = field("the difference between the sides, in percentage points", 10)
+    tasks: int = field(
+        "number of tasks with a second attempt that four of five experiments need to find it, at "
+        "most",
+        783,
     )
 
 
-class NeededOut(Schema):
-    share: int = Field(description=SHARE)
-    needed: list[TasksNeededOut] = Field(description="the tasks that each difference needs")
-
-    model_config = ConfigDict(json_schema_extra={"example": NEEDED})
+class NeededOut(Shape):
+    share: int = field(SHARE, 50)
+    needed: list[TasksNeededOut] = field("the tasks that each difference needs")
 
 
-class DifferenceOut(Schema):
-    points: float = Field(
-        description="the successes without the element minus those with it, in percentage points"
+def as_points(share: float) -> float:
+    return round(100 * share, 1)
+
+
+class DifferenceOut(Part):
+    points: float = field(
+        "the successes without the element minus those with it, in percentage points",
+        -12.4,
+        source=lambda found: as_points(found.value),
     )
-    low: float = Field(description="the lower end of its 95% interval")
-    high: float = Field(description="the upper end of its 95% interval")
-    is_conclusive: bool = Field(description="true if the interval leaves out 0")
+    low: float = field(
+        "the lower end of its 95% interval", -22.1, source=lambda found: as_points(found.low)
+    )
+    high: float = field(
+        "the upper end of its 95% interval", -2.8, source=lambda found: as_points(found.high)
+    )
+    is_conclusive: bool = field("true if the interval leaves out 0", True)
 
 
-class ExperimentOut(Schema):
-    id: UUID = Field(description="the experiment's id")
-    element: ContextElement = Field(description="the element that is left out")
-    share: int = Field(description=SHARE)
-    started_at: datetime = Field(description="when it began")
-    started_by: str = Field(description="who started it")
-    start_reason: str = Field(description="why it was started")
-    ended_at: datetime | None = Field(description="when it ended, or null")
-    ended_by: str = Field(description="who ended it, or empty")
-    end_reason: str = Field(description="why it was ended, or empty")
-    counted_at: datetime | None = Field(description="when attempts were last counted, or null")
-    with_attempts: int = Field(description="number of attempts that had the element")
-    without_attempts: int = Field(description="number of attempts that lacked the element")
-    difference: DifferenceOut | None = Field(description="null below 50 attempts on either side")
-
-    model_config = ConfigDict(json_schema_extra={"example": EXPERIMENT})
-
-
-class ExperimentList(Listed):
-    data: list[ExperimentOut] = Field(description="experiments, newest first")
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {"data": [EXPERIMENT], "next_cursor": None, "has_more": False}
-        }
+class ExperimentOut(Shape):
+    id: UUID = field("the experiment's id", source="pk")
+    element: ContextElement = field("the element that is left out", "known")
+    share: int = field(SHARE, 20)
+    started_at: datetime = field("when it began")
+    started_by: str = field("who started it", "mara", source="started_by_name")
+    start_reason: str = field("why it was started", "do they help?")
+    ended_at: datetime | None = field("when it ended, or null")
+    ended_by: str = field("who ended it, or empty", source="ended_by_name")
+    end_reason: str = field("why it was ended, or empty")
+    counted_at: datetime | None = field("when attempts were last counted, or null", AT)
+    with_attempts: int = field("number of attempts that had the element", 486)
+    without_attempts: int = field("number of attempts that lacked the element", 120)
+    difference: DifferenceOut | None = field(
+        "null below 50 attempts on either side", source=measure_difference
     )
 
 
-class ExperimentIn(In):
+class ExperimentIn(In, example={"element": "known", "share": 20, "reason": "do they help?"}):
     element: str = Field(
         max_length=24, description=f"what to leave out: {', '.join(ContextElement.values)}"
     )
     share: StrictInt = Field(DEFAULT_SHARE, ge=LEAST_SHARE, le=MOST_SHARE, description=SHARE)
     reason: str = Field(min_length=1, max_length=REASON_LENGTH, description="why, for the journal")
 
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"element": "known", "share": 20, "reason": "do they help?"}}
-    )
 
-
-class EndIn(In):
+class EndIn(In, example={"reason": "enough attempts"}):
     reason: str = Field(min_length=1, max_length=REASON_LENGTH, description="why, for the journal")
-
-    model_config = ConfigDict(json_schema_extra={"example": {"reason": "enough attempts"}})
 
 
 def needed_out(share: int) -> dict[str, Any]:
     """Return how many tasks show each difference, as the API shows it."""
     needed = [{"points": points, "tasks": tasks} for points, tasks in list_needed(share).items()]
     return {"share": share, "needed": needed}
-
-
-def experiment_out(row: ContextExperiment) -> dict[str, Any]:
-    """Return an experiment as the API shows it."""
-    found = measure_difference(row)
-    points = found and {
-        name: round(100 * value, 1)
-        for name, value in (("points", found.value), ("low", found.low), ("high", found.high))
-    }
-    return {
-        "id": row.pk,
-        "element": row.element,
-        "share": row.share,
-        "started_at": row.started_at,
-        "started_by": row.started_by_name,
-        "start_reason": row.start_reason,
-        "ended_at": row.ended_at,
-        "ended_by": row.ended_by_name,
-        "end_reason": row.end_reason,
-        "counted_at": row.counted_at,
-        "with_attempts": row.with_attempts,
-        "without_attempts": row.without_attempts,
-        "difference": points | {"is_conclusive": found.is_conclusive} if found and points else None,
-    }

@@ -4,11 +4,10 @@ from datetime import datetime, time
 from typing import Any, Literal
 from uuid import UUID
 
-from ninja import Schema
-from pydantic import ConfigDict, Field, StrictBool, StrictInt
+from pydantic import Field, StrictBool, StrictInt
 
-from ledger.schemas.shared import AGENT_NAME, AT, ID, In, Listed
-from retries.models import NotificationRule
+from ledger.schemas.shapes import ID, Shape, field
+from ledger.schemas.shared import AGENT_NAME, In, Listed
 from retries.notifications.rules.editing import CAP, REPEAT_S, SECOND_AFTER_S
 from retries.schemas.channels import CreatedBy
 
@@ -46,7 +45,7 @@ TEXTS = {
 }
 
 
-class NotificationRuleIn(In):
+class NotificationRuleIn(In, example=RULE_IN):
     conditions: list[str] = Field(description=TEXTS["conditions"])
     channel_id: UUID = Field(description=TEXTS["channel_id"])
     agent: str | None = Field(None, description=TEXTS["agent"])
@@ -64,10 +63,8 @@ class NotificationRuleIn(In):
     second_after_s: StrictInt | None = Field(None, description=TEXTS["second_after_s"])
     enabled: StrictBool = Field(True, description=TEXTS["enabled"])
 
-    model_config = ConfigDict(json_schema_extra={"example": RULE_IN})
 
-
-class NotificationRulePatch(In):
+class NotificationRulePatch(In, example={"cap_per_hour": 4}):
     conditions: list[str] | None = Field(None, description=TEXTS["conditions"])
     channel_id: UUID | None = Field(None, description=TEXTS["channel_id"])
     agent: str | None = Field(None, description=TEXTS["agent"])
@@ -85,93 +82,39 @@ class NotificationRulePatch(In):
     second_after_s: StrictInt | None = Field(None, description=TEXTS["second_after_s"])
     enabled: StrictBool | None = Field(None, description=TEXTS["enabled"])
 
-    model_config = ConfigDict(json_schema_extra={"example": {"cap_per_hour": 4}})
 
-
-class NotificationRuleOut(Schema):
-    id: UUID = Field(description="the rule's id")
-    conditions: list[str] = Field(description=TEXTS["conditions"])
-    channel_id: UUID = Field(description=TEXTS["channel_id"])
-    agent: str | None = Field(description=TEXTS["agent"])
-    agent_id: UUID | None = Field(description="the agent's id, or null")
-    plan: UUID | None = Field(description="the plan's id; null for every plan")
-    severity: str = Field(description=TEXTS["severity"])
-    only_on_change: bool = Field(description=TEXTS["only_on_change"])
-    cap_per_hour: int | None = Field(description=TEXTS["cap_per_hour"])
-    repeat_s: int | None = Field(description=TEXTS["repeat_s"])
-    repeat_until: Until = Field(description=TEXTS["repeat_until"])
-    quiet_from: str | None = Field(description=TEXTS["quiet_from"])
-    quiet_until: str | None = Field(description=TEXTS["quiet_until"])
-    timezone: str = Field(description=TEXTS["timezone"])
-    severe_breaks_quiet: bool = Field(description=TEXTS["severe_breaks_quiet"])
-    second_channel_id: UUID | None = Field(description=TEXTS["second_channel_id"])
-    second_after_s: int | None = Field(description=TEXTS["second_after_s"])
-    enabled: bool = Field(description=TEXTS["enabled"])
-    created_by: CreatedBy = Field(description="who created it")
-    created_at: datetime = Field(description="when it was created")
-    updated_at: datetime = Field(description="when it was last changed")
-    version: int = Field(description="the version, which If-Match names")
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": RULE_IN
-            | {
-                "id": ID,
-                "agent": None,
-                "agent_id": None,
-                "plan": None,
-                "severity": "",
-                "only_on_change": True,
-                "repeat_until": "answered",
-                "quiet_from": "22:00:00",
-                "quiet_until": "07:00:00",
-                "timezone": "Europe/Berlin",
-                "severe_breaks_quiet": True,
-                "enabled": True,
-                "created_by": {"type": "token", "name": "ops"},
-                "created_at": AT,
-                "updated_at": AT,
-                "version": 1,
-            }
-        }
+class NotificationRuleOut(Shape):
+    id: UUID = field("the rule's id")
+    conditions: list[str] = field(TEXTS["conditions"], ["escalation"])
+    channel_id: UUID = field(TEXTS["channel_id"])
+    agent: str | None = field(TEXTS["agent"], source="agent.name")
+    agent_id: UUID | None = field("the agent's id, or null")
+    plan: UUID | None = field("the plan's id; null for every plan", source="plan_id")
+    severity: str = field(TEXTS["severity"])
+    only_on_change: bool = field(TEXTS["only_on_change"], True)
+    cap_per_hour: int | None = field(TEXTS["cap_per_hour"], 10)
+    repeat_s: int | None = field(TEXTS["repeat_s"], 1800)
+    repeat_until: Until = field(TEXTS["repeat_until"], "answered")
+    quiet_from: str | None = field(
+        TEXTS["quiet_from"],
+        "22:00:00",
+        source=lambda row: row.quiet_from and row.quiet_from.isoformat(),
     )
-
-
-class NotificationRuleList(Listed):
-    data: list[NotificationRuleOut] = Field(description="the rows of this page")
-
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"data": [], "next_cursor": None, "has_more": False}}
+    quiet_until: str | None = field(
+        TEXTS["quiet_until"],
+        "07:00:00",
+        source=lambda row: row.quiet_until and row.quiet_until.isoformat(),
     )
+    timezone: str = field(TEXTS["timezone"], "Europe/Berlin")
+    severe_breaks_quiet: bool = field(TEXTS["severe_breaks_quiet"], True)
+    second_channel_id: UUID | None = field(TEXTS["second_channel_id"], ID)
+    second_after_s: int | None = field(TEXTS["second_after_s"], 3600)
+    enabled: bool = field(TEXTS["enabled"], True)
+    created_by: CreatedBy = field("who created it", source=".")
+    created_at: datetime = field("when it was created")
+    updated_at: datetime = field("when it was last changed")
+    version: int = field("the version, which If-Match names", 1)
 
 
-SAME = (
-    "severity",
-    "only_on_change",
-    "cap_per_hour",
-    "repeat_s",
-    "repeat_until",
-    "timezone",
-    "severe_breaks_quiet",
-    "second_after_s",
-    "enabled",
-    "created_at",
-    "updated_at",
-    "version",
-)
-
-
-def rule_out(rule: NotificationRule) -> dict[str, Any]:
-    """Return the JSON object for a rule whose agent is loaded."""
-    return {name: getattr(rule, name) for name in SAME} | {
-        "id": rule.pk,
-        "conditions": rule.conditions,
-        "channel_id": rule.channel_id,
-        "agent": rule.agent.name if rule.agent else None,
-        "agent_id": rule.agent_id,
-        "plan": rule.plan_id,
-        "quiet_from": rule.quiet_from.isoformat() if rule.quiet_from else None,
-        "quiet_until": rule.quiet_until.isoformat() if rule.quiet_until else None,
-        "second_channel_id": rule.second_channel_id,
-        "created_by": {"type": rule.created_by_type, "name": rule.created_by_name},
-    }
+class NotificationRuleList(Listed, example={"data": []}):
+    data: list[NotificationRuleOut] = field("the rows of this page")

@@ -1,13 +1,13 @@
 """Schemas of imports of transcripts."""
 
-from typing import Any, Literal
+from typing import Literal
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from ledger.schemas.sessions.session import SESSION, TRACKER, SessionOut, session_out
-from ledger.sessions.importing import Imported
+from ledger.schemas.sessions.session import TRACKER, SessionOut
+from ledger.schemas.shapes import Part, Shape, field
 from ledger.sessions.storing import EXTERNAL_ID_LENGTH
 
 
@@ -35,53 +35,33 @@ class SessionImportQuery(Schema):
     )
 
 
-class SkippedLineOut(Schema):
-    line: int = Field(description="the line's number in the file")
-    detail: str = Field(description="why it can't be read")
+class SkippedLineOut(Part):
+    line: int = field("the line's number in the file", 7)
+    detail: str = field("why it can't be read", "it is not UTF-8 at byte 1.")
 
 
-class SessionImportedOut(Schema):
-    session: SessionOut = Field(description="the session")
-    created: bool = Field(description="true if this import created the session")
-    format: Literal["claude", "codex"] = Field(description="the program that wrote the lines")
-    lines: int = Field(description="number of lines that were read, without blank ones")
-    messages: int = Field(description="number of messages in these lines")
-    added: int = Field(description="number of messages that the session did not have")
-    cut_line: int | None = Field(
-        description="number of the last line if it is incomplete and was left out, or null"
+class SessionImportedOut(Shape):
+    session: SessionOut = field("the session", given=True)
+    created: bool = field("true if this import created the session", True, source="is_new")
+    format: Literal["claude", "codex"] = field(
+        "the program that wrote the lines", "claude", source="transcript.format"
     )
-    skipped: int = Field(description="number of other lines that can't be read and were left out")
-    skipped_lines: list[SkippedLineOut] = Field(description="these lines, the first 100 of them")
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "session": SESSION,
-                "created": True,
-                "format": "claude",
-                "lines": 20,
-                "messages": 14,
-                "added": 14,
-                "cut_line": None,
-                "skipped": 1,
-                "skipped_lines": [{"line": 7, "detail": "it is not UTF-8 at byte 1."}],
-            }
-        }
+    lines: int = field(
+        "number of lines that were read, without blank ones", 20, source="transcript.lines"
     )
-
-
-def imported_out(imported: Imported, **more: Any) -> dict[str, Any]:
-    transcript = imported.transcript
-    return {
-        "session": session_out(imported.session, **more),
-        "created": imported.is_new,
-        "format": transcript.format,
-        "lines": transcript.lines,
-        "messages": len(transcript.messages),
-        "added": imported.added,
-        "cut_line": transcript.cut_line,
-        "skipped": transcript.skipped,
-        "skipped_lines": [
-            {"line": each.line, "detail": each.detail} for each in transcript.bad_lines
-        ],
-    }
+    messages: int = field(
+        "number of messages in these lines", 14, source=lambda row: len(row.transcript.messages)
+    )
+    added: int = field("number of messages that the session did not have", 14)
+    cut_line: int | None = field(
+        "number of the last line if it is incomplete and was left out, or null",
+        source="transcript.cut_line",
+    )
+    skipped: int = field(
+        "number of other lines that can't be read and were left out",
+        1,
+        source="transcript.skipped",
+    )
+    skipped_lines: list[SkippedLineOut] = field(
+        "these lines, the first 100 of them", source="transcript.bad_lines"
+    )

@@ -4,11 +4,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from ledger.models import Message
-from ledger.schemas.shared import AT, ID, STATES, Listed, PageQuery
+from ledger.schemas.shapes import ID, Shape, field
+from ledger.schemas.shared import STATES, PageQuery
 from ledger.states import MessageState
 
 MESSAGE_IN: dict[str, Any] = {
@@ -53,67 +52,30 @@ MESSAGES_IN: dict[str, Any] = {
 }
 
 
-class StoredOut(Schema):
-    message_ids: list[UUID] = Field(description="the ids of the stored messages, in their order")
-    pending: int = Field(description="number of messages that wait in the buffer")
-
-    model_config = ConfigDict(json_schema_extra={"example": {"message_ids": [ID], "pending": 1}})
+class StoredOut(Shape):
+    message_ids: list[UUID] = field("the ids of the stored messages, in their order", [ID])
+    pending: int = field("number of messages that wait in the buffer", 1)
 
 
 class MessageQuery(PageQuery):
     state: str = Field("", description=STATES)
 
 
-MESSAGE: dict[str, Any] = {
-    "id": ID,
-    "order": 1,
-    "role": "user",
-    "content": [{"type": "text", "text": "Fix the planner tests"}],
-    "state": "success",
-    "task_order": 1,
-    "planning": False,
-    "attempt": None,
-    "sent_at": AT,
-    "created_at": AT,
-}
-
-
-class MessageOut(Schema):
-    id: UUID = Field(description="the message's id")
-    order: int = Field(description="its position in the session, from 1")
-    role: str = Field(description="user, assistant, system, or tool")
-    content: list[dict[str, Any]] = Field(
-        description="its parts: text, thinking, tool_call, tool_result, media"
+class MessageOut(Shape):
+    id: UUID = field("the message's id")
+    order: int = field("its position in the session, from 1", 1)
+    role: str = field("user, assistant, system, or tool", "user")
+    content: list[dict[str, Any]] = field(
+        "its parts: text, thinking, tool_call, tool_result, media",
+        [{"type": "text", "text": "Fix the planner tests"}],
     )
-    state: MessageState = Field(description="pending, running, success, failed, or disabled")
-    task_order: int | None = Field(description="the order of the task it belongs to, or null")
-    planning: bool = Field(description="true if it is about the plan as a whole")
-    attempt: UUID | None = Field(description="the attempt during which it was said, or null")
-    sent_at: datetime = Field(description="when it was said")
-    created_at: datetime = Field(description="when it was stored")
-
-    model_config = ConfigDict(json_schema_extra={"example": MESSAGE})
-
-
-class MessageList(Listed):
-    data: list[MessageOut] = Field(description="messages, oldest first")
-
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"data": [MESSAGE], "next_cursor": None, "has_more": False}}
+    state: MessageState = field("pending, running, success, failed, or disabled", "success")
+    task_order: int | None = field(
+        "the order of the task it belongs to, or null", 1, source="session_task.order"
     )
-
-
-def message_out(row: Message) -> dict[str, Any]:
-    """Return the JSON object for a message, whose task is loaded."""
-    return {
-        "id": row.id,
-        "order": row.order,
-        "role": row.role,
-        "content": row.content,
-        "state": row.state,
-        "task_order": row.session_task.order if row.session_task else None,
-        "planning": row.planning,
-        "attempt": row.attempt_id,
-        "sent_at": row.sent_at,
-        "created_at": row.created_at,
-    }
+    planning: bool = field("true if it is about the plan as a whole")
+    attempt: UUID | None = field(
+        "the attempt during which it was said, or null", source="attempt_id"
+    )
+    sent_at: datetime = field("when it was said")
+    created_at: datetime = field("when it was stored")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pydantic import ConfigDict, Field, StrictInt
+from pydantic import Field, StrictInt
 
 from ledger.errors import Invalid
 from ledger.schemas.shared import In
@@ -11,7 +11,7 @@ from ledger.sessions.task_links import TITLE_LENGTH, TYPE
 LINK = "the ID or the ref of a task that exists; without it, a new task is enqueued"
 
 
-class SessionTaskLinkIn(In):
+class SessionTaskLinkIn(In, example={"agent": "coder", "type": "docs"}):
     task: str | None = Field(None, max_length=200, description=LINK)
     agent: str | None = Field(
         None, description="the new task's agent; without it, the session's agent"
@@ -21,8 +21,6 @@ class SessionTaskLinkIn(In):
     )
     type: str = Field(TYPE, min_length=1, max_length=64, description="its type")
     priority: StrictInt = Field(0, description="its priority; higher goes first")
-
-    model_config = ConfigDict(json_schema_extra={"example": {"agent": "coder", "type": "docs"}})
 
     def check(self) -> None:
         """Raise Invalid if a task to link is named together with fields of a new one."""

@@ -11,17 +11,18 @@ from ledger.api.cursors import read_page
 from ledger.api.parameters import parse_states
 from ledger.api.responses import json_response, page_body
 from ledger.errors import Invalid, InvalidTransition
+from ledger.schemas.shared import page_of
 from retries.models import Delivery
 from retries.models.notification_delivery import DeliveryState
 from retries.notifications.deliveries import redelivery
 from retries.schemas import deliveries as schemas
-from retries.schemas.deliveries import delivery_out, detail_out
+from retries.schemas.deliveries import DeliveryDetailOut, DeliveryOut
 
 router = Router(tags=["notifications"])
 WRITE = "webhooks:write"
 
 
-@router.get("/deliveries", auth=PrincipalAuth(WRITE), response=schemas.DeliveryList)
+@router.get("/deliveries", auth=PrincipalAuth(WRITE), response=page_of(schemas.DeliveryOut))
 def deliveries_list(request: PrincipalRequest, query: Query[schemas.DeliveryQuery]) -> HttpResponse:
     """List the deliveries to the project's channels, newest first."""
     rows = Delivery.objects.visible_to(request.auth).select_related("channel")
@@ -33,16 +34,16 @@ def deliveries_list(request: PrincipalRequest, query: Query[schemas.DeliveryQuer
         rows = rows.filter(kind=query.kind)
     filters = {"channel": query.channel, "state": query.state, "kind": query.kind}
     page = read_page(rows, limit=query.limit, cursor=query.cursor, filters=filters)
-    return json_response(page_body(page, map(delivery_out, page.rows)))
+    return json_response(page_body(page, map(DeliveryOut.write, page.rows)))
 
 
-@router.get("/deliveries/{id}", auth=PrincipalAuth(WRITE), response=schemas.DeliveryDetailOut)
+@router.get("/deliveries/{id}", auth=PrincipalAuth(WRITE), response=DeliveryDetailOut)
 def deliveries_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Get a delivery with its body and every try."""
-    return json_response(detail_out(find_delivery(request, id)))
+    return json_response(DeliveryDetailOut.write(find_delivery(request, id)))
 
 
-@router.post("/deliveries/{id}/redeliver", auth=PrincipalAuth(WRITE), response=schemas.DeliveryOut)
+@router.post("/deliveries/{id}/redeliver", auth=PrincipalAuth(WRITE), response=DeliveryOut)
 def deliveries_redeliver(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Send a delivery again with the same `webhook-id`, and with a new round of tries."""
     found = find_delivery(request, id)
@@ -50,7 +51,7 @@ def deliveries_redeliver(request: PrincipalRequest, id: UUID) -> HttpResponse:
         raise InvalidTransition(
             "The delivery was sent in a summary.", current=found.state, allowed=[]
         )
-    return json_response(delivery_out(find_delivery(request, id)))
+    return json_response(DeliveryOut.write(find_delivery(request, id)))
 
 
 def find_delivery(request: PrincipalRequest, id: UUID) -> Delivery:

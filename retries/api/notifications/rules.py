@@ -18,7 +18,7 @@ from retries.models import Channel, NotificationRule
 from retries.notifications.rules import editing as rules
 from retries.notifications.rules.editing import NotificationRuleSpec
 from retries.schemas import notification_rules as schemas
-from retries.schemas.notification_rules import rule_out
+from retries.schemas.notification_rules import NotificationRuleOut
 
 router = Router(tags=["notifications"])
 WRITE = "webhooks:write"
@@ -45,13 +45,13 @@ def notification_rules_list(request: PrincipalRequest, query: Query[ListQuery]) 
         cursor=query.cursor,
         filters={"id": query.id},
     )
-    return json_response(page_body(page, map(rule_out, page.rows)))
+    return json_response(page_body(page, map(NotificationRuleOut.write, page.rows)))
 
 
 @router.post(
     "/notification-rules",
     auth=PrincipalAuth(WRITE),
-    response={201: schemas.NotificationRuleOut},
+    response={201: NotificationRuleOut},
     openapi_extra={"x-idempotent": True},
 )
 def notification_rules_create(
@@ -62,22 +62,20 @@ def notification_rules_create(
     def create() -> tuple[int, Any]:
         spec = NotificationRuleSpec(**read_values(request, body.model_dump()))
         project = Project.objects.get(pk=request.auth.project_id)
-        return 201, rule_out(rules.create_rule(spec, project=project, stamp=stamp_of(request)))
+        return 201, NotificationRuleOut.write(
+            rules.create_rule(spec, project=project, stamp=stamp_of(request))
+        )
 
     return respond_once(request, create)
 
 
-@router.get(
-    "/notification-rules/{id}", auth=PrincipalAuth(WRITE), response=schemas.NotificationRuleOut
-)
+@router.get("/notification-rules/{id}", auth=PrincipalAuth(WRITE), response=NotificationRuleOut)
 def notification_rules_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Get a notification rule."""
     return rule_response(find_rule(request, id))
 
 
-@router.patch(
-    "/notification-rules/{id}", auth=PrincipalAuth(WRITE), response=schemas.NotificationRuleOut
-)
+@router.patch("/notification-rules/{id}", auth=PrincipalAuth(WRITE), response=NotificationRuleOut)
 def notification_rules_update(
     request: PrincipalRequest, id: UUID, body: schemas.NotificationRulePatch
 ) -> HttpResponse:
@@ -99,14 +97,12 @@ def notification_rules_update(
     return rule_response(find_rule(request, id))
 
 
-@router.delete(
-    "/notification-rules/{id}", auth=PrincipalAuth(WRITE), response=schemas.NotificationRuleOut
-)
+@router.delete("/notification-rules/{id}", auth=PrincipalAuth(WRITE), response=NotificationRuleOut)
 def notification_rules_delete(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Delete a notification rule; its deliveries stay."""
     found = find_rule(request, id)
     rules.delete_rule(found.pk, stamp=stamp_of(request))
-    return json_response(rule_out(found))
+    return json_response(NotificationRuleOut.write(found))
 
 
 def find_rule(request: PrincipalRequest, id: UUID) -> NotificationRule:
@@ -118,7 +114,7 @@ def find_rule(request: PrincipalRequest, id: UUID) -> NotificationRule:
 
 
 def rule_response(rule: NotificationRule) -> HttpResponse:
-    return json_response(rule_out(rule), version=rule.version)
+    return json_response(NotificationRuleOut.write(rule), version=rule.version)
 
 
 def read_values(request: PrincipalRequest, sent: dict[str, Any]) -> dict[str, Any]:

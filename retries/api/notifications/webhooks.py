@@ -16,15 +16,15 @@ from ledger.api.parameters import filter_by_id, parse_if_match
 from ledger.api.responses import json_response, page_body
 from ledger.errors import Invalid
 from ledger.models import Project
-from ledger.schemas.shared import ListQuery
+from ledger.schemas.shared import ListQuery, page_of
 from retries.models import Channel
 from retries.models.notification_channel import ChannelKind, ChannelQuerySet, DisabledBecause
 from retries.notifications import channels
 from retries.notifications.channels import ChannelSpec
 from retries.notifications.deliveries import redelivery, trials
 from retries.schemas import channels as schemas
-from retries.schemas.channels import channel_out, webhook_out
-from retries.schemas.deliveries import DeliveryOut, delivery_out
+from retries.schemas.channels import PersonChannelOut, WebhookOut, WebhookSecretOut
+from retries.schemas.deliveries import DeliveryOut
 
 router = Router(tags=["notifications"])
 WRITE = "webhooks:write"
@@ -34,7 +34,7 @@ WEBHOOK, PERSON = ChannelKind.WEBHOOK, ChannelKind.PERSON
 # ---- webhooks
 
 
-@router.get("/webhooks", auth=PrincipalAuth(WRITE), response=schemas.WebhookList)
+@router.get("/webhooks", auth=PrincipalAuth(WRITE), response=page_of(schemas.WebhookOut))
 def webhooks_list(request: PrincipalRequest, query: Query[ListQuery]) -> HttpResponse:
     """List the project's webhooks, newest first; their secrets are never shown."""
     return list_channels(request, query, WEBHOOK)
@@ -54,7 +54,7 @@ def webhooks_create(request: PrincipalRequest, body: schemas.WebhookIn) -> HttpR
         include_details=body.include_details,
     )
     made = channels.create_channel(spec, project=project_of(request), stamp=stamp_of(request))
-    body_out = webhook_out(made.channel) | {"secret": made.secret}
+    body_out = WebhookSecretOut.write(made.channel, secret=made.secret)
     return json_response(body_out, 201, version=made.channel.version)
 
 
@@ -113,7 +113,8 @@ def webhooks_rotate(
     channel, secret = channels.rotate_secret(
         find_channel(request, id, WEBHOOK).pk, hours=options.overlap_hours, stamp=stamp_of(request)
     )
-    return json_response(webhook_out(channel) | {"secret": secret}, 201, version=channel.version)
+    body_out = WebhookSecretOut.write(channel, secret=secret)
+    return json_response(body_out, 201, version=channel.version)
 
 
 @router.post("/webhooks/{id}/redeliver", auth=PrincipalAuth(WRITE), response=schemas.RedeliveredOut)
@@ -125,7 +126,9 @@ def webhooks_redeliver(request: PrincipalRequest, id: UUID, body: schemas.RangeI
 # ---- channels for people
 
 
-@router.get("/notification-channels", auth=PrincipalAuth(WRITE), response=schemas.PersonChannelList)
+@router.get(
+    "/notification-channels", auth=PrincipalAuth(WRITE), response=page_of(schemas.PersonChannelOut)
+)
 def notification_channels_list(request: PrincipalRequest, query: Query[ListQuery]) -> HttpResponse:
     """List the project's channels for people, newest first."""
     return list_channels(request, query, PERSON)
@@ -147,7 +150,7 @@ def notification_channels_create(
         kind=PERSON, name=body.name, url=body.url, include_details=body.include_details
     )
     made = channels.create_channel(spec, project=project_of(request), stamp=stamp_of(request))
-    return json_response(channel_out(made.channel), 201, version=made.channel.version)
+    return json_response(PersonChannelOut.write(made.channel), 201, version=made.channel.version)
 
 
 @router.get(
@@ -224,7 +227,8 @@ def find_channel(request: PrincipalRequest, id: UUID, kind: ChannelKind) -> Chan
 
 
 def object_of(channel: Channel) -> dict[str, Any]:
-    return webhook_out(channel) if channel.is_webhook else channel_out(channel)
+    shape = WebhookOut if channel.is_webhook else PersonChannelOut
+    return shape.write(channel)
 
 
 def channel_response(channel: Channel) -> HttpResponse:
@@ -260,7 +264,7 @@ def delete_channel(request: PrincipalRequest, id: UUID, kind: ChannelKind) -> Ht
 
 def try_channel(request: PrincipalRequest, id: UUID, kind: ChannelKind) -> HttpResponse:
     delivery, _ = trials.send_test(find_channel(request, id, kind), stamp=stamp_of(request))
-    return json_response(delivery_out(delivery))
+    return json_response(DeliveryOut.write(delivery))
 
 
 def enable_channel(request: PrincipalRequest, id: UUID, kind: ChannelKind) -> HttpResponse:

@@ -11,7 +11,7 @@ from retries.api.escalations import PersonAuth
 from retries.api.patterns.pattern import find_pattern
 from retries.failures.fixes import reading as fixes
 from retries.failures.fixes import verdicts as fix_verdicts
-from retries.schemas.pattern_fixes import FixList, FixOut, JudgeIn, fix_out
+from retries.schemas.pattern_fixes import FixList, FixOut, JudgeIn
 from retries.states import Verdict
 
 router = Router(tags=["patterns"])
@@ -21,7 +21,7 @@ router = Router(tags=["patterns"])
 def patterns_list_fixes(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """List the fixes that people gave for a pattern's failures, with how often they worked."""
     found = fixes.list_learned_fixes(find_pattern(request, id).pk)
-    return json_response({"data": [fix_out(each) for each in found]})
+    return json_response({"data": [FixOut.write(each) for each in found]})
 
 
 @router.post(
@@ -55,4 +55,4 @@ def judge_response(
         note=body.note,
         stamp=stamp_of(request),
     )
-    return json_response(fix_out(found))
+    return json_response(FixOut.write(found))

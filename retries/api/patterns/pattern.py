@@ -11,7 +11,7 @@ from ledger.api.cursors import read_page
 from ledger.api.parameters import filter_by_id, parse_states
 from ledger.api.responses import json_response, page_body, respond_once
 from ledger.errors import InvalidTransition
-from ledger.schemas.shared import PageQuery
+from ledger.schemas.shared import PageQuery, page_of
 from ledger.states import Who
 from ledger.tokens import record_bulk_use
 from retries.api.diagnosis_filters import filter_patterns
@@ -21,7 +21,7 @@ from retries.failures.stuck_tasks import count_stuck_tasks
 from retries.insight.prediction_reads import find_attempt_predictions
 from retries.models import FailurePattern
 from retries.schemas import patterns as schemas
-from retries.schemas.patterns import grouped_out, newest_out, patterns_out, retry_out, stuck_out
+from retries.schemas.patterns import grouped_out, newest_out, patterns_out
 from retries.states import PatternState, allowed_pattern_moves
 
 router = Router(tags=["patterns"])
@@ -29,7 +29,7 @@ router = Router(tags=["patterns"])
 CHANNEL = "api"
 
 
-@router.get("/patterns", auth=PrincipalAuth("events:read"), response=schemas.PatternList)
+@router.get("/patterns", auth=PrincipalAuth("events:read"), response=page_of(schemas.PatternOut))
 def patterns_list(request: PrincipalRequest, query: Query[schemas.PatternQuery]) -> HttpResponse:
     """List failure patterns, the newest first."""
     rows = FailurePattern.objects.visible_to(request.auth).current()
@@ -52,7 +52,7 @@ def patterns_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
 @router.get(
     "/patterns/{id}/failures",
     auth=PrincipalAuth("events:read"),
-    response=schemas.PatternFailureList,
+    response=page_of(schemas.PatternFailureOut),
 )
 def patterns_list_failures(
     request: PrincipalRequest, id: UUID, query: Query[PageQuery]
@@ -76,7 +76,7 @@ def find_pattern(request: PrincipalRequest, id: UUID) -> FailurePattern:
 
 def pattern_response(request: PrincipalRequest, id: UUID) -> HttpResponse:
     pattern = find_pattern(request, id)
-    stuck = {"stuck": stuck_out(count_stuck_tasks(pattern.pk))}
+    stuck = {"stuck": schemas.StuckOut.write(count_stuck_tasks(pattern.pk))}
     merged = {"merged_templates": figures.list_merged_templates(pattern)}
     return json_response(patterns_out([pattern])[0] | stuck | merged | newest_out(pattern))
 
@@ -159,6 +159,6 @@ def patterns_retry(request: PrincipalRequest, id: UUID) -> HttpResponse:
         result = patterns.retry([pattern.pk], stamp=stamp, channel=CHANNEL)
         if len(result):
             record_bulk_use(request.auth, "retried", len(result), stamp=stamp)
-        return 200, retry_out(result)
+        return 200, schemas.RetryPatternOut.write(result)
 
     return respond_once(request, retry)

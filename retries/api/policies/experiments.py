@@ -9,30 +9,32 @@ from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_
 from ledger.api.cursors import read_page
 from ledger.api.responses import json_response, page_body
 from ledger.models import Project
-from ledger.schemas.shared import PageQuery
+from ledger.schemas.shared import PageQuery, page_of
 from retries.api.escalations import PersonAuth
 from retries.insight import experiments
 from retries.models import ContextExperiment
 from retries.schemas.experiments import (
     EndIn,
     ExperimentIn,
-    ExperimentList,
     ExperimentOut,
     NeededOut,
     NeededQuery,
-    experiment_out,
     needed_out,
 )
 
 router = Router(tags=["experiments"])
 
 
-@router.get("/experiments", auth=PrincipalAuth("events:read"), response=ExperimentList)
+@router.get(
+    "/experiments",
+    auth=PrincipalAuth("events:read"),
+    response=page_of(ExperimentOut, "experiments, newest first"),
+)
 def experiments_list(request: PrincipalRequest, query: Query[PageQuery]) -> HttpResponse:
     """List the project's experiments, newest first."""
     rows = ContextExperiment.objects.filter(project=request.auth.project_id)
     page = read_page(rows, limit=query.limit, cursor=query.cursor, filters={})
-    return json_response(page_body(page, map(experiment_out, page.rows)))
+    return json_response(page_body(page, map(ExperimentOut.write, page.rows)))
 
 
 @router.get("/experiments/needed", auth=PrincipalAuth("events:read"), response=NeededOut)
@@ -51,7 +53,7 @@ def experiments_create(request: PrincipalRequest, body: ExperimentIn) -> HttpRes
         reason=body.reason,
         stamp=stamp_of(request),
     )
-    return json_response(experiment_out(started), 201)
+    return json_response(ExperimentOut.write(started), 201)
 
 
 @router.post(
@@ -62,4 +64,4 @@ def experiments_end(request: PrincipalRequest, id: UUID, body: EndIn) -> HttpRes
     if not ContextExperiment.objects.filter(project=request.auth.project_id, pk=id).exists():
         raise not_visible("experiment", id)
     ended = experiments.end_experiment(id, reason=body.reason, stamp=stamp_of(request))
-    return json_response(experiment_out(ended))
+    return json_response(ExperimentOut.write(ended))

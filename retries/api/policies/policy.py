@@ -10,7 +10,7 @@ from ledger.models import Project
 from retries.api.escalations import PersonAuth
 from retries.models import RetryPolicy
 from retries.policies import editing
-from retries.schemas.policies import PoliciesOut, PoliciesPatch, policies_out
+from retries.schemas.policies import PoliciesOut, PoliciesPatch
 
 router = Router(tags=["policies"])
 
@@ -39,4 +39,4 @@ def policies_update(request: PrincipalRequest, body: PoliciesPatch) -> HttpRespo
 
 
 def policies_response(policies: RetryPolicy) -> HttpResponse:
-    return json_response(policies_out(policies), version=policies.version)
+    return json_response(PoliciesOut.write(policies), version=policies.version)

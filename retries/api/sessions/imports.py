@@ -8,11 +8,8 @@ from ninja import Query, Router
 
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
 from ledger.api.responses import json_response
-from ledger.schemas.sessions.imports import (
-    SessionImportedOut,
-    SessionImportQuery,
-    imported_out,
-)
+from ledger.schemas.sessions.imports import SessionImportedOut, SessionImportQuery
+from ledger.schemas.sessions.session import session_out
 from ledger.sessions.importing import import_transcript
 from ledger.sessions.transcripts.reading import check_media, read_transcript
 from retries.api.sessions.session import find_agent
@@ -67,5 +64,6 @@ def sessions_import(request: PrincipalRequest, query: Query[SessionImportQuery])
     )
     buffering.announce(imported.stored)
     changed = imported.is_new or imported.added
-    body = imported_out(imported, now=timezone.now())
+    session = session_out(imported.session, now=timezone.now())
+    body = SessionImportedOut.write(imported, session=session)
     return json_response(body, 201 if changed else 200)

@@ -27,13 +27,10 @@ from ledger.models import Agent, Message, Project, Session, SessionTask
 from ledger.schemas.sessions import messages as session_messages
 from ledger.schemas.sessions import session as schemas
 from ledger.schemas.sessions import tools as session_tools
-from ledger.schemas.sessions.messages import message_out
-from ledger.schemas.sessions.session import (
-    message_counts,
-    session_out,
-    session_task_out,
-)
-from ledger.schemas.sessions.tools import answer_out
+from ledger.schemas.sessions.messages import MessageOut
+from ledger.schemas.sessions.session import session_out
+from ledger.schemas.sessions.tools import ToolAnswerOut
+from ledger.schemas.shared import page_of
 from ledger.sessions import batches, storing
 from ledger.sessions.message_forms import read_message
 from ledger.sessions.storing import MOST_MESSAGES, NewMessage
@@ -84,7 +81,11 @@ def find_agent(request: PrincipalRequest, name: str | None) -> Agent:
     return agents.get_by_name(name, project=Project.objects.get(pk=principal.project_id))
 
 
-@router.get("/sessions", auth=PrincipalAuth("sessions:read"), response=schemas.SessionList)
+@router.get(
+    "/sessions",
+    auth=PrincipalAuth("sessions:read"),
+    response=page_of(schemas.SessionOut, "sessions, newest first"),
+)
 def sessions_list(request: PrincipalRequest, query: Query[schemas.SessionQuery]) -> HttpResponse:
     """List sessions, newest first."""
     rows = Session.objects.visible_to(request.auth).select_related("agent")
@@ -186,7 +187,7 @@ def read_attempt(value: Any) -> UUID | None:
 @router.get(
     "/sessions/{id}/messages",
     auth=PrincipalAuth("sessions:read"),
-    response=session_messages.MessageList,
+    response=page_of(MessageOut, "messages, oldest first"),
 )
 def sessions_list_messages(
     request: PrincipalRequest, id: UUID, query: Query[session_messages.MessageQuery]
@@ -203,7 +204,7 @@ def sessions_list_messages(
         filters={"session": id, "state": query.state},
         oldest_first=True,
     )
-    return json_response(page_body(page, map(message_out, page.rows)))
+    return json_response(page_body(page, map(MessageOut.write, page.rows)))
 
 
 @router.get(
@@ -217,7 +218,10 @@ def sessions_list_tasks(request: PrincipalRequest, id: UUID) -> HttpResponse:
     session = find_session(request, id)
     links = batches.links_of_tasks(session.id)
     rows = SessionTask.objects.filter(session=session).order_by("order")
-    return json_response({"data": [session_task_out(row, links.get(row.id, ())) for row in rows]})
+    write = schemas.SessionTaskOut.write
+    return json_response(
+        {"data": [write(row, message_orders=list(links.get(row.id, ()))) for row in rows]}
+    )
 
 
 @router.get(
@@ -226,9 +230,8 @@ def sessions_list_tasks(request: PrincipalRequest, id: UUID) -> HttpResponse:
 def sessions_get_status(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Get the number of a session's messages by state."""
     session = find_session(request, id)
-    counts: dict[str, Any] = message_counts(session)
     locked = session.is_locked(timezone.now())
-    return json_response(counts | {"total": session.message_count, "locked": locked})
+    return json_response(schemas.StatusOut.write(session, locked=locked))
 
 
 @router.post(
@@ -283,6 +286,6 @@ def sessions_call_tools(
         answers = tool_calling.call_tools(
             session.id, body.as_calls(), first_message=body.first_message, stamp=stamp_of(request)
         )
-        return 200, {"answers": [answer_out(answer) for answer in answers]}
+        return 200, {"answers": [ToolAnswerOut.write(answer) for answer in answers]}
 
     return respond_once(request, call)

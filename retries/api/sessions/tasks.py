@@ -11,7 +11,7 @@ from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
 from ledger.api.responses import respond_once
 from ledger.errors import NotFound
 from ledger.models import Message, Project
-from ledger.schemas.sessions.session import SessionTaskOut, session_task_out
+from ledger.schemas.sessions.session import SessionTaskOut
 from ledger.schemas.sessions.tasks import SessionTaskLinkIn
 from ledger.sessions import task_links
 from ledger.sessions.task_links import NewTask
@@ -58,6 +58,6 @@ def sessions_link_task(
         todo.refresh_from_db()
         orders = Message.objects.filter(session_task=todo).order_by("order")
         numbers = list(orders.values_list("order", flat=True))
-        return 200 if body.task else 201, session_task_out(todo, numbers)
+        return 200 if body.task else 201, SessionTaskOut.write(todo, message_orders=list(numbers))
 
     return respond_once(request, link)
