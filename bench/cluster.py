@@ -128,7 +128,7 @@ def add_machines(
         if cluster.is_apart:
             host = f"{NETWORK}.{10 * (at + 1) + number}"
             add_namespace(stack, name, host)
-        own = env | ({"TENFOUR_DB_POOL": "1"} if kind == "worker" else {})
+        own = dict(env)
         address = ""
         if kind == "web":
             port = free_port()

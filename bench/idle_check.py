@@ -79,7 +79,7 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
 def run_worker(sandbox: Sandbox, url: str) -> Iterator[int]:
     """Run a Celery worker as `make up` does; yield its process ID."""
     command = celery_worker()
-    env = sandbox.env(url) | {"TENFOUR_DB_POOL": "1"}
+    env = sandbox.env(url)
     with run_program(replace(command, env=env)) as pid:
         yield pid
 

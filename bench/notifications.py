@@ -27,7 +27,6 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
     sandbox.seed(url, ("agents", {"count": 2}))
     with receive() as (port, arrivals):
         env = sandbox.env(url) | {
-            "TENFOUR_DB_POOL": "1",
             "TENFOUR_WEBHOOK_ALLOW": f"127.0.0.1:{port}",
         }
         with (

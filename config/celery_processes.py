@@ -5,11 +5,11 @@ the time until a new worker can work, and nothing is retried, reminded or swept 
 """
 
 import gc
-import os
 import sys
 import warnings
 
-THREADS = "4"
+from config.environment import read_text
+
 SCHEDULER = "celery.beat:Scheduler"  # last runs are rows of the database, so it needs no file
 
 
@@ -29,7 +29,7 @@ def start_worker() -> int:
     worker = Worker(
         app=app,
         pool_cls="threads",
-        concurrency=count_threads(os.environ.get("TENFOUR_WORKER_THREADS") or THREADS),
+        concurrency=count_threads(read_text("WORKER_THREADS")),
         loglevel="WARNING",
         without_gossip=True,
         without_mingle=True,

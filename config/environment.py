@@ -1,103 +1,45 @@
-"""The environment variables with the prefix TENFOUR_, and a warning about any other.
+"""Read the settings from the environment, and warn about other variables with their prefix.
 
 Only the standard library is used: `config.local.up` asks before Django is there.
 """
 
+import os
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
 
-PREFIX = "TENFOUR_"
+from config.setting_table import PREFIX, SETTINGS, Kind, Variable
 
-# Read by the server. docs/settings.md explains them.
-SERVER = {
-    "ADMIN_PATH",
-    "AGENT_SESSION_MIB_PER_DAY",
-    "AGENT_TASKS_PER_DAY",
-    "ARCHIVE",
-    "AUTH_FAILURES_PER_MINUTE",
-    "BACKOFF_SECONDS",
-    "BODY_BYTES",
-    "BREAKERS_SECONDS",
-    "BREAKER_COUNTS",
-    "BREAKER_FAILURES",
-    "BREAKER_OPEN_SECONDS",
-    "BREAKER_SUCCESSES",
-    "CONDITIONS_SECONDS",
-    "DATA",
-    "DB_POOL",
-    "DRAIN_SECONDS",
-    "DELIVERY_DAYS",
-    "ESCALATIONS_SECONDS",
-    "ESCALATION_DAYS",
-    "ESCALATION_REMIND_SECONDS",
-    "EVENT_DAYS",
-    "EXPIRE_LEASES_SECONDS",
-    "HEARTBEAT_FILE",
-    "HOST",
-    "HOSTS",
-    "IDLE_CHECK_SECONDS",
-    "INSIGHT_SECONDS",
-    "INSTRUCTION_DAYS",
-    "INSTRUCTION_MAX_RETRIES",
-    "INSTRUCTION_MIN_AGE",
-    "JOURNAL_SECONDS",
-    "LLM_KEY",
-    "LLM_KEY_FILE",
-    "LLM_MAX_RETRIES",
-    "LLM_MODEL",
-    "LLM_TIMEOUT_SECONDS",
-    "LLM_URL",
-    "LOG_JSON",
-    "LOG_LEVEL",
-    "METRICS_ALLOW",
-    "METRICS_SECONDS",
-    "NOTIFICATIONS_SECONDS",
-    "OIDC_CLIENT_ID",
-    "OIDC_GROUPS",
-    "OIDC_GROUPS_CLAIM",
-    "OIDC_ISSUER",
-    "OIDC_NAME",
-    "OIDC_SECRET",
-    "OIDC_SECRET_FILE",
-    "OPEN_DOCS",
-    "OPERATIONS_SECONDS",
-    "PAYLOAD_DAYS",
-    "PLANS_SECONDS",
-    "POLL_SECONDS",
-    "PORT",
-    "PREPARE",
-    "QUESTION_MIN_SECONDS",
-    "REPLICA_LAG_SECONDS",
-    "REPLICA_URL",
-    "REPLICA_URL_FILE",
-    "RETENTION_SECONDS",
-    "RUN_AS",
-    "SECRET_KEY",
-    "SECRET_KEY_FALLBACKS",
-    "SECRET_KEY_FILE",
-    "SESSIONS_SECONDS",
-    "SESSION_DAYS",
-    "SESSION_MESSAGE_BUFFER_MAX_OVERFLOW",
-    "SESSION_MESSAGE_BUFFER_MAX_TURNS",
-    "SESSION_MESSAGE_BUFFER_TTL_SECONDS",
-    "SESSION_MESSAGE_FLUSH_MAX_RETRIES",
-    "SESSION_MESSAGE_PROCESSING_TIMEOUT_SECONDS",
-    "SESSION_MESSAGE_SESSION_LOCK_WAIT_SECONDS",
-    "SILENT_AFTER_SECONDS",
-    "STANDING_INSTRUCTIONS_SECONDS",
-    "TASK_DAYS",
-    "TASK_LEASE_SECONDS",
-    "TASK_MAX_ATTEMPTS",
-    "TASK_TIMEOUT_SECONDS",
-    "TOKEN_DAYS",
-    "TRACE_URL",
-    "TRUSTED_PROXIES",
-    "UNDO_SECONDS",
-    "URL",
-    "WEBHOOK_ALLOW",
-    "WEB_THREADS",
-    "WEB_WORKERS",
-    "WORKER_THREADS",
+FLAGS = {"1": True, "true": True, "yes": True, "on": True}
+FLAGS |= {"0": False, "false": False, "no": False, "off": False, "": False}
+
+# Settings of earlier versions -> their value now. An installation that still sets one starts, with
+# a warning.
+REMOVED = {
+    "ADMIN_PATH": "admin",
+    "AUTH_FAILURES_PER_MINUTE": "10",
+    "BACKOFF_SECONDS": "1",
+    "BODY_BYTES": "262144",
+    "BREAKERS_SECONDS": "5",
+    "BREAKER_SUCCESSES": "2",
+    "CONDITIONS_SECONDS": "15",
+    "DB_POOL": "1 in workers and the clock, 0 elsewhere",
+    "ESCALATIONS_SECONDS": "15",
+    "EXPIRE_LEASES_SECONDS": "5",
+    "INSIGHT_SECONDS": "1800",
+    "JOURNAL_SECONDS": "600",
+    "LLM_MAX_RETRIES": "2",
+    "METRICS_SECONDS": "15",
+    "NOTIFICATIONS_SECONDS": "1",
+    "OPERATIONS_SECONDS": "2",
+    "PLANS_SECONDS": "5",
+    "REPLICA_LAG_SECONDS": "10",
+    "RETENTION_SECONDS": "600",
+    "SESSIONS_SECONDS": "5",
+    "SESSION_MESSAGE_BUFFER_MAX_OVERFLOW": "16",
+    "STANDING_INSTRUCTIONS_SECONDS": "15",
+    "TOKEN_DAYS": "90",
 }
 # Set by `make up` for the processes that it starts.
 INTERNAL = {"BIND", "GATE", "LOCAL_URL"}
@@ -135,7 +77,95 @@ TESTS = {
     "REQUIRE_PROXIES",
 }
 
-KNOWN = frozenset(PREFIX + name for name in SERVER | INTERNAL | CREDENTIALS | CLIENT | TESTS)
+KNOWN = frozenset(
+    [PREFIX + name for name in INTERNAL | CREDENTIALS | CLIENT | TESTS]
+    + [name for each in SETTINGS.values() for name in each.names if name.startswith(PREFIX)]
+)
+
+
+class BadSetting(ValueError):
+    """A value that a setting can't have, in a sentence for the operator."""
+
+
+def read_text(name: str) -> str:
+    """Return a setting as it is in the environment, or its default."""
+    setting = SETTINGS[name]
+    return os.environ.get(setting.variable) or setting.default
+
+
+def is_set(name: str) -> bool:
+    """Whether the environment, or a file that it names, gives the setting a value."""
+    return any(os.environ.get(each) for each in SETTINGS[name].names)
+
+
+def read(name: str, default: str | None = None) -> Any:
+    """Return a setting's value; raises BadSetting for one that it can't have.
+
+    A `default` replaces the table's, for a setting that another one decides.
+    """
+    setting = SETTINGS[name]
+    raw = os.environ.get(setting.variable, setting.default if default is None else default)
+    match setting.kind:
+        case Kind.NUMBER:
+            return read_number(setting, raw or setting.default)
+        case Kind.DECIMAL:
+            return read_decimal(setting, raw or setting.default)
+        case Kind.FLAG:
+            return read_flag(setting, raw)
+        case Kind.NAMES:
+            return [each.strip() for each in raw.split(",") if each.strip()]
+        case Kind.SECRET:
+            return read_secret(setting)
+        case Kind.TEXT:
+            return raw.strip()
+
+
+def read_number(setting: Variable, raw: str) -> int:
+    try:
+        value = int(raw)
+    except ValueError:
+        value = setting.low - 1
+    if not setting.low <= value <= setting.high:
+        raise BadSetting(
+            f"{setting.variable} must be a whole number from {setting.low} to {setting.high}, "
+            f"not {raw!r}."
+        )
+    return value
+
+
+def read_decimal(setting: Variable, raw: str) -> float:
+    try:
+        value = float(raw)
+    except ValueError:
+        value = setting.low - 1.0
+    if not setting.low <= value <= setting.high:
+        raise BadSetting(
+            f"{setting.variable} must be a number from {setting.low} to {setting.high}, "
+            f"not {raw!r}."
+        )
+    return value
+
+
+def read_flag(setting: Variable, raw: str) -> bool:
+    if raw.lower() not in FLAGS:
+        raise BadSetting(f"{setting.variable} must be 1 or 0, not {raw!r}.")
+    return FLAGS[raw.lower()]
+
+
+def read_secret(setting: Variable) -> str:
+    """Return the variable's value, or the content of the file that its `_FILE` names."""
+    variable, in_file = setting.names
+    path = os.environ.get(in_file)
+    try:
+        value = Path(path).read_text().strip() if path else os.environ.get(variable, "")
+    except OSError as error:
+        raise BadSetting(f"{in_file}={path} can't be read: {error.strerror}.") from error
+    if not value:
+        raise BadSetting(
+            f"{variable} is not set. Start Tenfour with 'make up', which brings its own servers, "
+            f"or set {variable} (or {in_file}) in the environment."
+        )
+    return value
 
 
 def unknown_variables(names: Iterable[str]) -> list[str]:
@@ -143,12 +173,20 @@ def unknown_variables(names: Iterable[str]) -> list[str]:
 
     >>> unknown_variables(["TENFOUR_PROT", "TENFOUR_URL", "PATH"])
     ['TENFOUR_PROT is not a setting of Tenfour. Did you mean TENFOUR_PORT?']
+    >>> unknown_variables(["TENFOUR_TOKEN_DAYS"])
+    ['TENFOUR_TOKEN_DAYS is no longer a setting: its value is always 90. Unset it.']
     """
     return [
-        f"{name} is not a setting of Tenfour. {suggestion(name)}"
+        describe_unknown(name)
         for name in sorted(names)
         if name.startswith(PREFIX) and name not in KNOWN
     ]
+
+
+def describe_unknown(name: str) -> str:
+    if value := REMOVED.get(name.removeprefix(PREFIX)):
+        return f"{name} is no longer a setting: its value is always {value}. Unset it."
+    return f"{name} is not a setting of Tenfour. {suggestion(name)}"
 
 
 def suggestion(name: str) -> str:

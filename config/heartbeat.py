@@ -10,6 +10,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from config.environment import read_text
+
 # A worker touches the file every 2 seconds, and the clock whenever it sends a job.
 STALE_S = 120
 REDIS_DEADLINE_S = 2
@@ -17,14 +19,14 @@ REDIS_DEADLINE_S = 2
 
 def touch() -> None:
     """Touch the file, if there should be one; a full disk must not stop the process."""
-    if name := os.environ.get("TENFOUR_HEARTBEAT_FILE"):
+    if name := read_text("HEARTBEAT_FILE"):
         with suppress(OSError):
             Path(name).touch(mode=0o600)
 
 
 def find_stall(now: float) -> str:
     """Return what is wrong in one sentence, or nothing."""
-    name = os.environ.get("TENFOUR_HEARTBEAT_FILE")
+    name = read_text("HEARTBEAT_FILE")
     if not name:
         return "TENFOUR_HEARTBEAT_FILE is not set."
     try:

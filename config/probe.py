@@ -3,15 +3,16 @@
 It exits with 1 if the path does not respond with 200 on the port that the web server listens on.
 """
 
-import os
 import sys
 from urllib.request import urlopen
+
+from config.environment import read_text
 
 DEADLINE_S = 4
 
 
 def main(path: str) -> int:
-    port = os.environ.get("TENFOUR_PORT") or 8000
+    port = read_text("PORT")
     try:
         urlopen(f"http://127.0.0.1:{port}{path}", timeout=DEADLINE_S).close()
     except OSError as error:

@@ -1,12 +1,12 @@
 """Every setting, read from the environment once; a bad value stops the start with a sentence.
 
-`LIMITS` and `INTERVALS` below are the ones an operator tunes: `docs/settings.md` lists them and a
-test holds the two equal.
+`config/setting_table.py` lists the ones that an operator can set.
 """
 
 import os
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import environ
@@ -14,173 +14,63 @@ from django.core.exceptions import ImproperlyConfigured
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from config import __version__, single_sign_on, tracing
+from config import __version__, environment, setting_table, single_sign_on, tracing
 from config.postgres import replica_settings
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-DATA_DIR = Path(os.environ.get("TENFOUR_DATA") or BASE_DIR / ".tenfour").resolve()
+DATA_DIR = Path(environment.read_text("DATA") or BASE_DIR / ".tenfour").resolve()
 
 if (DATA_DIR / "env").is_file():
     # `make up` wrote where its own servers are; whatever the environment says wins.
     environ.Env.read_env(str(DATA_DIR / "env"))
-env = environ.Env()
 TESTING = "pytest" in sys.modules
 
 
-def secret(name: str) -> str:
-    """The value of `name`, or the content of the file that `name`_FILE points to."""
-    path = os.environ.get(f"{name}_FILE")
+def setting(name: str, default: str | None = None) -> Any:
+    """Return a setting's value; a bad one stops the start with a sentence."""
     try:
-        value = Path(path).read_text().strip() if path else os.environ.get(name, "")
-    except OSError as error:
-        raise ImproperlyConfigured(
-            f"{name}_FILE={path} can't be read: {error.strerror}."
-        ) from error
-    if not value:
-        raise ImproperlyConfigured(
-            f"{name} is not set. Start Tenfour with 'make up', which brings its own servers, "
-            f"or set {name} (or {name}_FILE) in the environment."
-        )
-    return value
+        return environment.read(name, default)
+    except environment.BadSetting as error:
+        raise ImproperlyConfigured(str(error)) from error.__cause__
 
 
-def number(name: str, default: int, *, low: int = 0, high: int = 10**9) -> int:
-    """A whole number between `low` and `high`, from TENFOUR_`name`."""
-    raw = os.environ.get(f"TENFOUR_{name}", str(default))
-    try:
-        value = int(raw)
-    except ValueError:
-        value = low - 1
-    if not low <= value <= high:
-        raise ImproperlyConfigured(
-            f"TENFOUR_{name} must be a whole number from {low} to {high}, not {raw!r}."
-        )
-    return value
+# ---- what operators set: name -> value; config/setting_table.py says what each one means
 
-
-def flag(name: str, default: bool) -> bool:
-    """A switch from `name`: 1, 0, true, false, yes, no, on, off."""
-    raw = os.environ.get(name, "1" if default else "0").lower()
-    known = {"1": True, "true": True, "yes": True, "on": True}
-    known |= {"0": False, "false": False, "no": False, "off": False, "": False}
-    if raw not in known:
-        raise ImproperlyConfigured(f"{name} must be 1 or 0, not {raw!r}.")
-    return known[raw]
-
-
-# ---- what operators tune: name -> value; docs/settings.md says what each one means
-
-TENFOUR = {
-    "IDLE_CHECK_SECONDS": number("IDLE_CHECK_SECONDS", 60, low=1),
-    "INSTRUCTION_MIN_AGE": number("INSTRUCTION_MIN_AGE", 30),
-    "INSTRUCTION_MAX_RETRIES": number("INSTRUCTION_MAX_RETRIES", 3, high=20),
-    "TASK_MAX_ATTEMPTS": number("TASK_MAX_ATTEMPTS", 3, low=1, high=100),
-    "TASK_LEASE_SECONDS": number("TASK_LEASE_SECONDS", 300, low=5, high=86_400),
-    "TASK_TIMEOUT_SECONDS": number("TASK_TIMEOUT_SECONDS", 3600, low=1),
-    "BACKOFF_SECONDS": number("BACKOFF_SECONDS", 1, low=1),
-    "EXPIRE_LEASES_SECONDS": number("EXPIRE_LEASES_SECONDS", 5, low=1),
-    "BREAKERS_SECONDS": number("BREAKERS_SECONDS", 5, low=1),
-    "PLANS_SECONDS": number("PLANS_SECONDS", 5, low=1),
-    "BREAKER_FAILURES": number("BREAKER_FAILURES", 5, low=1),
-    "BREAKER_SUCCESSES": number("BREAKER_SUCCESSES", 2, low=1),
-    "BREAKER_OPEN_SECONDS": number("BREAKER_OPEN_SECONDS", 60),
-    "BREAKER_COUNTS": env.list("TENFOUR_BREAKER_COUNTS", default=["execution_error", "timeout"]),
-    "ESCALATIONS_SECONDS": number("ESCALATIONS_SECONDS", 15, low=1),
-    "ESCALATION_REMIND_SECONDS": number("ESCALATION_REMIND_SECONDS", 3600),
-    "QUESTION_MIN_SECONDS": number("QUESTION_MIN_SECONDS", 300),
-    "UNDO_SECONDS": number("UNDO_SECONDS", 10, high=60),
-    "SILENT_AFTER_SECONDS": number("SILENT_AFTER_SECONDS", 300, low=1),
-    "POLL_SECONDS": number("POLL_SECONDS", 2, low=1),
-    "STANDING_INSTRUCTIONS_SECONDS": number("STANDING_INSTRUCTIONS_SECONDS", 15, low=1),
-    "INSIGHT_SECONDS": number("INSIGHT_SECONDS", 1800, low=1),
-    "METRICS_SECONDS": number("METRICS_SECONDS", 15, low=1),
-    "JOURNAL_SECONDS": number("JOURNAL_SECONDS", 600, low=1),
-    "EVENT_DAYS": number("EVENT_DAYS", 400),
-    "SESSION_MESSAGE_BUFFER_MAX_TURNS": number(
-        "SESSION_MESSAGE_BUFFER_MAX_TURNS", 16, low=1, high=1000
-    ),
-    "SESSION_MESSAGE_BUFFER_MAX_OVERFLOW": number(
-        "SESSION_MESSAGE_BUFFER_MAX_OVERFLOW", 16, high=1000
-    ),
-    "SESSION_MESSAGE_BUFFER_TTL_SECONDS": number("SESSION_MESSAGE_BUFFER_TTL_SECONDS", 8, low=1),
-    "SESSION_MESSAGE_PROCESSING_TIMEOUT_SECONDS": number(
-        "SESSION_MESSAGE_PROCESSING_TIMEOUT_SECONDS", 60, low=1
-    ),
-    "SESSION_MESSAGE_SESSION_LOCK_WAIT_SECONDS": number(
-        "SESSION_MESSAGE_SESSION_LOCK_WAIT_SECONDS", 1
-    ),
-    "SESSION_MESSAGE_FLUSH_MAX_RETRIES": number(
-        "SESSION_MESSAGE_FLUSH_MAX_RETRIES", 60, low=1, high=3600
-    ),
-    "SESSIONS_SECONDS": number("SESSIONS_SECONDS", 5, low=1),
-    "RETENTION_SECONDS": number("RETENTION_SECONDS", 600, low=1),
-    "TASK_DAYS": number("TASK_DAYS", 0),
-    "PAYLOAD_DAYS": number("PAYLOAD_DAYS", 0),
-    "INSTRUCTION_DAYS": number("INSTRUCTION_DAYS", 0),
-    "ESCALATION_DAYS": number("ESCALATION_DAYS", 0),
-    "SESSION_DAYS": number("SESSION_DAYS", 0),
-    "ARCHIVE": os.environ.get("TENFOUR_ARCHIVE", "").strip(),
-    "TOKEN_DAYS": number("TOKEN_DAYS", 90, low=1),
-    "AUTH_FAILURES_PER_MINUTE": number("AUTH_FAILURES_PER_MINUTE", 10, low=1),
-    "AGENT_TASKS_PER_DAY": number("AGENT_TASKS_PER_DAY", 500),
-    "AGENT_SESSION_MIB_PER_DAY": number("AGENT_SESSION_MIB_PER_DAY", 256),
-    "BODY_BYTES": number("BODY_BYTES", 262_144, low=1024),
-    "LLM_URL": os.environ.get("TENFOUR_LLM_URL", "").strip(),
-    "LLM_MODEL": os.environ.get("TENFOUR_LLM_MODEL", "").strip(),
-    "LLM_TIMEOUT_SECONDS": number("LLM_TIMEOUT_SECONDS", 60, low=1, high=600),
-    "LLM_MAX_RETRIES": number("LLM_MAX_RETRIES", 2, high=10),
-    "PREPARE": flag("TENFOUR_PREPARE", True),
-    "TRUSTED_PROXIES": number("TRUSTED_PROXIES", 0, high=10),
-    "METRICS_ALLOW": env.list("TENFOUR_METRICS_ALLOW", default=[]),
-    "REPLICA_LAG_SECONDS": number("REPLICA_LAG_SECONDS", 10, low=1, high=3600),
-    "NOTIFICATIONS_SECONDS": number("NOTIFICATIONS_SECONDS", 1, low=1),
-    "CONDITIONS_SECONDS": number("CONDITIONS_SECONDS", 15, low=1),
-    "OPERATIONS_SECONDS": number("OPERATIONS_SECONDS", 2, low=1),
-    "DELIVERY_DAYS": number("DELIVERY_DAYS", 30, low=1),
-    "WEBHOOK_ALLOW": env.list("TENFOUR_WEBHOOK_ALLOW", default=[]),
-    "OIDC_ISSUER": os.environ.get("TENFOUR_OIDC_ISSUER", "").rstrip("/"),
-    "OIDC_CLIENT_ID": os.environ.get("TENFOUR_OIDC_CLIENT_ID", "").strip(),
-    "OIDC_NAME": os.environ.get("TENFOUR_OIDC_NAME", "single sign-on").strip(),
-    "OIDC_GROUPS_CLAIM": os.environ.get("TENFOUR_OIDC_GROUPS_CLAIM", "groups").strip(),
-    "OIDC_GROUPS": os.environ.get("TENFOUR_OIDC_GROUPS", "").strip(),
-    "TRACE_URL": tracing.check_template(os.environ.get("TENFOUR_TRACE_URL", "").strip()),
-    "OPEN_DOCS": flag("TENFOUR_OPEN_DOCS", True),
-    "ADMIN_PATH": os.environ.get("TENFOUR_ADMIN_PATH", "admin").strip("/") + "/",
-}
+TENFOUR_GROUPS = tuple(setting_table.shown_groups())
+TENFOUR = {each.name: setting(each.name) for _, group in TENFOUR_GROUPS for each in group}
+TENFOUR["OIDC_ISSUER"] = TENFOUR["OIDC_ISSUER"].rstrip("/")
+TENFOUR["TRACE_URL"] = tracing.check_template(TENFOUR["TRACE_URL"])
 TENFOUR_VERSION = __version__
 # A model on this machine needs no key.
-LLM_KEY = (
-    secret("TENFOUR_LLM_KEY")
-    if os.environ.get("TENFOUR_LLM_KEY") or os.environ.get("TENFOUR_LLM_KEY_FILE")
-    else ""
-)
+LLM_KEY = setting("LLM_KEY") if environment.is_set("LLM_KEY") else ""
 
 # ---- where it runs
 
 # The address that people and agents use. https:// switches secure cookies, HSTS and redirect on.
-TENFOUR_URL = os.environ.get("TENFOUR_URL", "").rstrip("/")
+TENFOUR_URL: str = setting("URL").rstrip("/")
 _public = urlsplit(TENFOUR_URL)
 if TENFOUR_URL and (_public.scheme not in ("http", "https") or not _public.hostname):
     raise ImproperlyConfigured(
         f"TENFOUR_URL must look like https://tenfour.example.org, not {TENFOUR_URL!r}."
     )
 SECURE = _public.scheme == "https"
-globals().update(single_sign_on.build_settings(TENFOUR, secret, is_secure=SECURE))
+globals().update(single_sign_on.build_settings(TENFOUR, setting, is_secure=SECURE))
 # Links in responses begin with this address and never with the Host header, which anyone can
 # forge: a problem or an escalation that is passed on would lead to another server.
 LINK_URL = (
     TENFOUR_URL
     or os.environ.get("TENFOUR_LOCAL_URL")  # the address that the web server is bound to
-    or f"http://127.0.0.1:{os.environ.get('TENFOUR_PORT') or 8000}"
+    or f"http://127.0.0.1:{environment.read_text('PORT')}"
 )
 
-SECRET_KEY = secret("TENFOUR_SECRET_KEY")
+SECRET_KEY = setting("SECRET_KEY")
 if len(SECRET_KEY) < 32:
     raise ImproperlyConfigured("TENFOUR_SECRET_KEY must have at least 32 random characters.")
 # Earlier keys: they still verify sessions and decrypt the secrets of channels.
-SECRET_KEY_FALLBACKS = env.list("TENFOUR_SECRET_KEY_FALLBACKS", default=[])
+SECRET_KEY_FALLBACKS = setting("SECRET_KEY_FALLBACKS")
 DEBUG = False
-ALLOWED_HOSTS = env.list("TENFOUR_HOSTS", default=[_public.hostname] if TENFOUR_URL else ["*"])
+# An empty TENFOUR_HOSTS allows only this machine's names.
+ALLOWED_HOSTS = setting("HOSTS", _public.hostname if TENFOUR_URL else "*")
 ALLOWED_HOSTS += ["127.0.0.1", "localhost", "[::1]"]
 if TENFOUR_URL:
     CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
@@ -283,11 +173,11 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # ---- PostgreSQL
 
-DATABASES = {"default": environ.Env.db_url_config(secret("DATABASE_URL"))}
+DATABASES = {"default": environ.Env.db_url_config(setting("DATABASE_URL"))}
 DATABASES["default"] |= {
     "ENGINE": "config.postgres",
     # Web threads keep their connection. The worker's threads share a pool instead, because Celery
-    # closes connections around every job (stack of the worker: TENFOUR_DB_POOL=1).
+    # closes connections around every job (config/worker_settings.py).
     "CONN_MAX_AGE": 600,
     "CONN_HEALTH_CHECKS": True,
     "OPTIONS": {
@@ -314,17 +204,14 @@ if TENFOUR["PREPARE"]:
 else:
     # A transaction pooler stands between: it keeps neither cursors nor a session's settings.
     DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = True
-if flag("TENFOUR_DB_POOL", False):
-    DATABASES["default"]["CONN_MAX_AGE"] = 0
-    DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": 8, "timeout": 5}
 
-if os.environ.get("TENFOUR_REPLICA_URL") or os.environ.get("TENFOUR_REPLICA_URL_FILE"):
-    url = secret("TENFOUR_REPLICA_URL")
+if environment.is_set("REPLICA_URL"):
+    url = setting("REPLICA_URL")
     globals().update(replica_settings.build_settings(DATABASES, MIDDLEWARE, url))
 
 # ---- Redis: Celery's broker and the counter of failed sign-ins; it holds no facts
 
-REDIS_URL = secret("REDIS_URL")
+REDIS_URL = setting("REDIS_URL")
 CACHES = {
     "default": {
         "BACKEND": "django.core.cache.backends.redis.RedisCache",
@@ -383,7 +270,7 @@ WHITENOISE_MAX_AGE = 3600
 
 # ---- logs: JSON lines where a machine reads them, plain text on a terminal
 
-LOG_JSON = flag("TENFOUR_LOG_JSON", False)
+LOG_JSON = TENFOUR["LOG_JSON"]
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -391,7 +278,7 @@ LOGGING = {
         "lines": {"()": "config.monitoring.logs.formatter", "as_json": LOG_JSON},
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
-    "root": {"handlers": ["stderr"], "level": os.environ.get("TENFOUR_LOG_LEVEL", "INFO")},
+    "root": {"handlers": ["stderr"], "level": TENFOUR["LOG_LEVEL"]},
     "loggers": {
         "django.server": {"handlers": [], "propagate": True},
         "django": {"handlers": [], "level": "INFO"},

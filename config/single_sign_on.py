@@ -39,7 +39,7 @@ def build_settings(
         "provider_id": "sso",
         "name": tenfour["OIDC_NAME"],
         "client_id": client,
-        "secret": secret("TENFOUR_OIDC_SECRET"),
+        "secret": secret("OIDC_SECRET"),
         "settings": {"server_url": issuer},
     }
     provider = {"OAUTH_PKCE_ENABLED": True, "APPS": [app] if app else []}

@@ -1,7 +1,6 @@
 """Every address of the server."""
 
 from django.apps import apps
-from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.decorators import login_required
 from django.urls import include, path
@@ -40,7 +39,7 @@ urlpatterns = [
     path("readyz", health.readyz),
     path("metrics", metrics.metrics),
     path("problems/<slug:code>", health.problem_page),
-    path(settings.TENFOUR["ADMIN_PATH"], admin.site.urls),
+    path("admin/", admin.site.urls),
     path("", include("dashboard.urls")),
 ]
 

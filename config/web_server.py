@@ -29,19 +29,19 @@ from granian.log import LogLevels
 from granian.net import SocketHolder
 from granian.server import mp
 
-from config.environment import unknown_variables
+from config import environment
 from config.local import listeners
 from config.local.commands import die_with
 from config.local.listeners import BACKLOG
 from config.local.places import PROJECT, url_of
 from config.requests.web_threads import RECEIVERS, WebThreads
 
-WORKERS = int(os.environ.get("TENFOUR_WEB_WORKERS") or 2)
-THREADS = int(os.environ.get("TENFOUR_WEB_THREADS") or 8)
+WORKERS = environment.read("WEB_WORKERS")
+THREADS = environment.read("WEB_THREADS")
 KEEP_ALIVE_MS = 75_000  # also the time to send the headers: connections that wait hold no thread
 # After SIGTERM, for this long everything is served, /readyz says "stopping", and connections are
 # closed after their next response.
-DRAIN_S = float(os.environ.get("TENFOUR_DRAIN_SECONDS") or 1)
+DRAIN_S = environment.read("DRAIN_SECONDS")
 SETTLE_S = 0.3  # then, for connections that wait to be accepted, while no others arrive
 STOP_S = 5  # for requests under way at SIGTERM; then the workers are killed
 # A peer that vanished without closing its connection is noticed within a minute, even in a body.
@@ -171,8 +171,8 @@ def describe_refusal(error: OSError) -> str:
 
 def default_address() -> str:
     """Return the address to bind where `make up` has not handed on a socket."""
-    host = os.environ.get("TENFOUR_HOST") or "127.0.0.1"
-    return f"{f'[{host}]' if ':' in host else host}:{os.environ.get('TENFOUR_PORT') or 8000}"
+    host = environment.read_text("HOST")
+    return f"{f'[{host}]' if ':' in host else host}:{environment.read_text('PORT')}"
 
 
 def wait_for_gate() -> None:
@@ -185,7 +185,7 @@ def wait_for_gate() -> None:
         with suppress(OSError):
             os.read(int(gate), 1)
     else:  # `config.local.up` has warned already
-        for warning in unknown_variables(os.environ):
+        for warning in environment.unknown_variables(os.environ):
             logger.warning(warning)
 
 
@@ -195,7 +195,7 @@ def shared_counters() -> Iterator[None]:
 
     It is in the data folder, or in the temporary folder where a container may not write to that.
     """
-    data = Path(os.environ.get("TENFOUR_DATA") or PROJECT / ".tenfour")
+    data = Path(environment.read_text("DATA") or PROJECT / ".tenfour")
     place = data if os.access(data, os.W_OK) else Path(tempfile.gettempdir())
     for left in place.glob("metrics-*"):  # of a server that was killed
         if not Path(f"/proc/{left.name.removeprefix('metrics-')}").exists():

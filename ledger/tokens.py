@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any, Protocol
 from uuid import UUID
 
-from django.conf import settings
 from django.db import transaction
 
 from ledger import journal
@@ -28,6 +27,7 @@ from ledger.models import Agent, Project, Token
 from ledger.models.token import TokenKind
 from ledger.secrets.redaction import redacted
 
+DEFAULT_DAYS = 90  # of a new token, unless its creator says otherwise
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 SHORT = {
     TokenKind.AGENT: "agt",
@@ -138,7 +138,7 @@ def insert_token(
     kind: TokenKind, *, scopes: Iterable[str], days: int | None, stamp: Stamp, **columns: Any
 ) -> tuple[Token, str]:
     secret = new_secret(kind)
-    lifetime = timedelta(days=settings.TENFOUR["TOKEN_DAYS"] if days is None else days)
+    lifetime = timedelta(days=DEFAULT_DAYS if days is None else days)
     token = Token.objects.create(
         kind=kind,
         prefix=secret[: len(f"tenfour_{SHORT[kind]}_") + 4],

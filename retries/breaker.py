@@ -37,6 +37,7 @@ KINDS = {
 }
 COLUMNS = "agent_id, state, failures, successes, opened_at, kept_open_at, probe_attempt, updated_at"
 PROBE_WAIT_S = 1
+SUCCESSES = 2  # that close a half-open breaker
 BATCH = 100
 
 # SQL for a breaker `b`: whether a claim has to ask it, and whether a success changes it. Few agents
@@ -76,7 +77,7 @@ def read_config() -> CircuitBreakerConfig:
     """Return the configuration from the settings."""
     tenfour = settings.TENFOUR
     return CircuitBreakerConfig(
-        tenfour["BREAKER_FAILURES"], tenfour["BREAKER_SUCCESSES"], tenfour["BREAKER_OPEN_SECONDS"]
+        tenfour["BREAKER_FAILURES"], SUCCESSES, tenfour["BREAKER_OPEN_SECONDS"]
     )
 
 

@@ -28,7 +28,6 @@ def run_celery(
     """Run Celery with these arguments and variables; it leads a process group and ends with us."""
     env = os.environ | {
         "DATABASE_URL": database_of_tests(),
-        "TENFOUR_DB_POOL": "1",
         "C_FORCE_ROOT": "1",
         **variables,
     }

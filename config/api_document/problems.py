@@ -151,7 +151,7 @@ def count_auth_failure(request: HttpRequest, refusal: Refusal) -> int:
     AUTH_FAILURES.labels(refusal.code).inc()
     network = network_of(request.META.get("REMOTE_ADDR", ""))
     count = optional_cache.increment(f"auth-failures:{network}", seconds=60)
-    if count > settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"]:
+    if count > auth_failures.PER_MINUTE:
         RATE_LIMITED.labels("failed_token").inc()
         return 60
     auth_failures.note_failure(request.META, refusal)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from config import __version__
+from config.environment import read_text
 from config.local import places
 from config.local.commands import START_ERRORS, describe_start_error
 from config.local.embedded import Servers, postgres_answers, servers_of, wheels
@@ -43,7 +44,7 @@ USAGE = "Usage: manage.py backup FILE, or: manage.py restore FILE"
 
 def backup(data: Path, file: Path) -> str:
     """Write the backup; return a sentence about it. Raise Refused if Tenfour is not running."""
-    if os.environ.get("DATABASE_URL"):
+    if read_text("DATABASE_URL"):
         raise Refused("DATABASE_URL names a server of your own. Back it up with its own pg_dump.")
     if places.running_address(data) is None:
         raise Refused(f"Tenfour is not running in {data}. Start it with 'make up', then try again.")
@@ -108,7 +109,7 @@ def restore(data: Path, file: Path) -> str:
     Raise Refused, with nothing left behind, if the file is not a whole backup or the folder has
     data already. What an interrupted restore left is replaced.
     """
-    if os.environ.get("DATABASE_URL"):
+    if read_text("DATABASE_URL"):
         raise Refused(
             "DATABASE_URL names a server of your own. Restore it with its own pg_restore."
         )
@@ -278,7 +279,7 @@ def main(argv: list[str]) -> int:
     if len(argv) != 2 or argv[0] not in verbs or argv[1].startswith("-"):
         print(USAGE, file=sys.stderr)
         return 2
-    data = Path(os.environ.get("TENFOUR_DATA") or PROJECT / ".tenfour").resolve()
+    data = Path(read_text("DATA") or PROJECT / ".tenfour").resolve()
     try:
         print(verbs[argv[0]](data, Path(argv[1]).absolute()))
     except Refused as error:

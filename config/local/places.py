@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from config.environment import read_text
+
 PROJECT = Path(__file__).resolve().parents[2]
 CLOSED_HOMES = Path("/var/lib/tenfour")
 RESTORING = "restoring"  # the name of a file that a data folder has until its restore has ended
@@ -73,7 +75,7 @@ class Place:
 
 def unprivileged() -> User | None:
     """Return the user of the servers: Postgres refuses root, and Redis needs no such rights."""
-    name = os.environ.get("TENFOUR_RUN_AS")
+    name = read_text("RUN_AS")
     if os.geteuid() != 0:
         if name and name != pwd.getpwuid(os.geteuid()).pw_name:
             raise Refused(f"Only root can start the servers as {name}. Unset TENFOUR_RUN_AS.")

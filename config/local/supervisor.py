@@ -76,7 +76,7 @@ class Supervisor:
         if first:  # the user who started it owns the credentials
             await self.run_step("first_run", python("manage.py", "first_run", "--skip-checks"))
         os.close(self.open_gate)
-        self.keep("worker", self.own(celery_worker(), TENFOUR_DB_POOL="1"))
+        self.keep("worker", self.own(celery_worker()))
         self.keep("beat", self.own(celery_beat()))
 
     def own(self, command: Command, **env: str) -> Command:

@@ -1,16 +1,16 @@
 """Run the web server, the worker and the clock without root's rights if root starts them."""
 
 import compileall
-import os
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from config.environment import PREFIX, SERVER
+from config.environment import read_text
 from config.local.commands import START_ERRORS, Command
 from config.local.places import PROJECT, Place, User
+from config.setting_table import SETTINGS
 
 # Reads a file of each kind that the processes need, without loading what takes seconds.
 TRIAL = """
@@ -22,7 +22,7 @@ open(PROJECT / "templates" / "agent_guide.md").close()
 """
 WRITABLE = "import os, sys; sys.exit(not os.access(sys.argv[1], os.W_OK))"
 CODE = ("config", "dashboard", "ledger", "retries")
-SECRETS = {"DATABASE_URL", "REDIS_URL"} | {PREFIX + name for name in SERVER}
+SECRETS = {each.variable for each in SETTINGS.values() if each.is_secret}
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def choose_account(place: Place) -> Account:
     problem = try_python(place.user, TRIAL)
     if problem:
         return Account(None, (describe_root(place.user, problem),))
-    named = os.environ.get("TENFOUR_ARCHIVE")
+    named = read_text("ARCHIVE")
     if named and try_python(place.user, WRITABLE, named):
         owner = f"{place.user.uid}:{place.user.gid}"
         warning = f"WARNING: the archive can't be written. Run: chown -R {owner} {named}"

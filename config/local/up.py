@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import IO
 
-from config.environment import unknown_variables
+from config import environment
 from config.local import embedded, listeners, places
 from config.local.commands import die_with
 from config.local.places import PROJECT, RESTORING, Refused, url_of, write_private
@@ -27,7 +27,7 @@ from config.local.supervisor import has_external_servers, supervise
 
 def open_listener() -> socket.socket:
     """Bind the port of the web server; raises Refused if that is impossible."""
-    host, port = os.environ.get("TENFOUR_HOST") or "127.0.0.1", chosen_port()
+    host, port = environment.read_text("HOST"), chosen_port()
     try:
         return listeners.open_listener(host, port)
     except OSError as error:
@@ -39,7 +39,7 @@ def open_listener() -> socket.socket:
 
 
 def chosen_port() -> int:
-    raw = os.environ.get("TENFOUR_PORT") or "8000"
+    raw = environment.read_text("PORT")
     if not raw.isdecimal() or int(raw) > 65535:
         raise Refused(f"TENFOUR_PORT must be a whole number from 0 to 65535, not {raw!r}.")
     return int(raw)
@@ -75,7 +75,7 @@ def up(data: Path) -> int:
 
 
 def main(argv: list[str]) -> int:
-    data = Path(os.environ.get("TENFOUR_DATA") or PROJECT / ".tenfour").resolve()
+    data = Path(environment.read_text("DATA") or PROJECT / ".tenfour").resolve()
     if "--with-parent" in argv:  # killing make stops this process too
         die_with(os.getppid(), signal.SIGTERM)
     try:
@@ -84,7 +84,7 @@ def main(argv: list[str]) -> int:
         if "--clean" in argv or "--remove" in argv:
             places.remove(data)
             return 0
-        for warning in unknown_variables(os.environ):
+        for warning in environment.unknown_variables(os.environ):
             print(f"Warning: {warning}", file=sys.stderr)
         return up(data)
     except Refused as error:

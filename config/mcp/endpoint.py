@@ -92,8 +92,9 @@ def is_own_origin(request: HttpRequest, origin: str) -> bool:
     Without TENFOUR_URL, the server's own name is not known: a page elsewhere can have its name
     resolve to this machine (DNS rebinding), so only addresses are trusted.
     """
-    if settings.TENFOUR_URL:
-        return origin.lower() == settings.TENFOUR_URL.lower()
+    public: str = settings.TENFOUR_URL
+    if public:
+        return origin.lower() == public.lower()
     asked = f"{request.scheme}://{request.get_host()}"
     return origin.lower() == asked.lower() and is_address(urlsplit(origin).hostname or "")
 

@@ -9,7 +9,6 @@ them. A body of unknown length is refused: granian can't tell its end from a bro
 import hashlib
 import logging
 import mmap
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import copy_context
@@ -21,6 +20,7 @@ from queue import SimpleQueue
 from threading import BoundedSemaphore, Lock, Thread
 from typing import Any
 
+from config import environment
 from config.requests.body_deadlines import (
     BODY_S,
     BYTES_PER_S,
@@ -45,8 +45,8 @@ RECEIVERS = (
 )
 SMALL_BODY = 65_536
 DRAINED = 1024 * 1024
-BODY_CAP = max(8 * 1024 * 1024, int(os.environ.get("TENFOUR_BODY_BYTES") or 0))
-PROXIES = int(os.environ.get("TENFOUR_TRUSTED_PROXIES") or 0)
+BODY_CAP = 8 * 1024 * 1024
+PROXIES = environment.read("TRUSTED_PROXIES")
 # Up to this size, the reader of a stream holds no thread, and an error in its middle is a 500:
 # granian ends a stream that raised like any other. `dashboard.lists.export` relies on it.
 WHOLE_RESPONSE = 4 * 1024 * 1024

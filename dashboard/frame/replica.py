@@ -24,17 +24,12 @@ from ledger.database.process_counters import PAGE_READS
 
 logger = logging.getLogger(__name__)
 
-PAGES = {
-    *("home", "search", "activity", "activity_export", "audit", "audit_export", "insight"),
-    *("tasks", "tasks_export", "instructions", "instructions_export", "plans", "plans_export"),
-    *("deadletters", "deadletters_export", "patterns", "patterns_export"),
-    *("agents", "agents_export", "sessions", "sessions_export"),
-    *("deliveries", "deliveries_export"),
-}
 SAFE = ("GET", "HEAD")
 # Every action of a person sets it; until it expires, that person's pages read the primary.
 COOKIE = "tenfour_primary"
 MARGIN_S = 5
+# The replica may be this far behind; beyond it, pages read the primary and say so.
+LAG_S = 10
 
 CHECK_S = 1.0
 STALE_S = 5.0  # a check that takes longer says that the replica hangs
@@ -127,7 +122,7 @@ class Monitor:
         if other != cluster:
             return Standing(why="is of another database", at=at)
         lag = measure_lag(self.positions, int(replayed or 0), now=now)
-        limit = settings.TENFOUR["REPLICA_LAG_SECONDS"]
+        limit = LAG_S
         if lag is None:
             least = now - self.positions[0][0]
             why = f"is more than {limit} s behind" if least > limit else NOT_CHECKED
@@ -181,16 +176,13 @@ def is_configured() -> bool:
 
 
 def read_page(request: HttpRequest, answer: Callable[[], HttpResponseBase]) -> HttpResponseBase:
-    """Answer a request from the replica if its page may, or else from the primary.
+    """Answer a request for a page that may read the replica.
 
     Requests that fail on the replica are answered from the primary, too: for a row that has not
     arrived there, or a statement that it cancels or refuses. Exports read ahead, so that this is
     true of them as long as no byte was sent.
     """
-    match = request.resolver_match
-    if not is_configured() or request.method not in SAFE or not match:
-        return answer()
-    if match.url_name not in PAGES:
+    if not is_configured() or request.method not in SAFE:
         return answer()
     standing = monitor.read()
     if COOKIE in request.COOKIES or not standing.is_fit:
@@ -238,7 +230,7 @@ class OwnActs:
             response.set_cookie(
                 COOKIE,
                 "1",
-                max_age=settings.TENFOUR["REPLICA_LAG_SECONDS"] + MARGIN_S,
+                max_age=LAG_S + MARGIN_S,
                 secure=settings.SECURE,
                 httponly=True,
                 samesite="Lax",

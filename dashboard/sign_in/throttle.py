@@ -9,8 +9,7 @@ import unicodedata
 from collections.abc import Callable
 from ipaddress import ip_address, ip_network
 
-from django.conf import settings
-
+from ledger.access import auth_failures
 from ledger.database import optional_cache
 from ledger.database.process_counters import RATE_LIMITED
 
@@ -55,7 +54,7 @@ def count_attempt(address: str, username: str) -> bool:
 
     Call this before the password is checked, so that concurrent attempts cannot exceed the limit.
     """
-    limit = int(settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"])
+    limit = auth_failures.PER_MINUTE
     network = network_of(address)
     of_name = optional_cache.increment(key_of(network, normalize(username)), seconds=WINDOW_SECONDS)
     of_address = optional_cache.increment(key_of(network), seconds=WINDOW_SECONDS)
@@ -70,7 +69,7 @@ def count_stranger(username: str, is_known: Callable[[], bool]) -> bool:
 
     `is_known` is asked only beyond the limit, which never holds for a person's own browsers.
     """
-    limit = STRANGERS * int(settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"])
+    limit = STRANGERS * auth_failures.PER_MINUTE
     key = key_of("strangers", normalize(username))
     if optional_cache.increment(key, seconds=STRANGERS_SECONDS) <= limit or is_known():
         return True

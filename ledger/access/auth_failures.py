@@ -12,6 +12,8 @@ from ledger.access.call_facts import describe_call
 from ledger.database import optional_cache
 from ledger.errors import Refusal
 
+# failed authentications of an address, before it gets 429
+PER_MINUTE = 10
 KEY = "auth-failures-recent"
 KEPT = 20
 SECONDS = 300

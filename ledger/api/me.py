@@ -6,7 +6,7 @@ from django.utils import timezone
 from ninja import Router
 
 from ledger import instructions
-from ledger.api.auth import PrincipalAuth, PrincipalRequest
+from ledger.api.auth import BODY_BYTES, PrincipalAuth, PrincipalRequest
 from ledger.api.responses import json_response
 from ledger.models import Token
 from ledger.schemas.me import MeOut
@@ -31,7 +31,7 @@ def me_get(request: PrincipalRequest) -> HttpResponse:
             "token": {"id": token.id, "prefix": token.prefix, "expires_at": token.expires_at},
             "limits": {
                 "content_bytes": instructions.CONTENT_BYTES,
-                "body_bytes": settings.TENFOUR["BODY_BYTES"],
+                "body_bytes": BODY_BYTES,
                 "page": MOST_ROWS,
             },
             "poll_every_s": settings.TENFOUR["POLL_SECONDS"],

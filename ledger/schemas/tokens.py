@@ -71,7 +71,7 @@ class TokenIn(Registering):
         None,
         ge=1,
         le=MOST_DAYS,
-        description="the token's lifetime; TENFOUR_TOKEN_DAYS (90) if missing",
+        description="the token's lifetime; 90 days if missing",
     )
 
     model_config = ConfigDict(json_schema_extra={"example": {"kind": "agent", "agent": "coder"}})

@@ -5,8 +5,6 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
-
 from ledger import journal, needs
 from ledger.database import sql
 from ledger.journal import Kind, Stamp, clock
@@ -20,7 +18,8 @@ from retries.attempts.report_fields import Report
 
 logger = logging.getLogger(__name__)
 
-OUTAGE_S = 30
+# The sweep runs every 5 seconds. After a longer pause than this, it was down itself.
+OUTAGE = timedelta(seconds=30)
 # why an attempt is released that its session did not begin
 UNUSED = "session_unused"
 BATCH = 500
@@ -44,11 +43,6 @@ set lease_expires_at = greatest(a.lease_expires_at, %(now)s + a.lease_s * interv
 where a.outcome is null returning a.id"""
 
 
-def outage_after() -> timedelta:
-    """Return the pause between two runs from which on this sweep itself was down."""
-    return timedelta(seconds=max(OUTAGE_S, 3 * settings.TENFOUR["EXPIRE_LEASES_SECONDS"]))
-
-
 def expire_leases(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
     """End attempts with expired leases; after an outage of this sweep, extend all leases instead.
 
@@ -58,7 +52,7 @@ def expire_leases(*, now: datetime, project: Project | None = None) -> dict[str,
     before = datetime.fromisoformat(last["at"]) if last and "at" in last else None
     did = {"at": now.isoformat()}
     # A time in the future, from before the clock was set back, says nothing about an outage.
-    if project is None and (before is None or abs(now - before) > outage_after()):
+    if project is None and (before is None or abs(now - before) > OUTAGE):
         return did | {"extended": len(sql.run(EXTEND, now=now)), "expired": 0}
     return did | {"extended": 0, "expired": expire(now=now, project=project)}
 

@@ -1,6 +1,5 @@
 """Flush a session: wait for its lock a bounded time, and process everything that is pending."""
 
-import os
 import time
 from threading import BoundedSemaphore
 from uuid import UUID
@@ -11,7 +10,7 @@ from ledger.errors import Refusal
 from retries.sessions.processing import process_session
 
 # Requests that may flush at once in this process: a quarter of its web threads.
-THREADS = int(os.environ.get("TENFOUR_WEB_THREADS") or 8)
+THREADS = settings.TENFOUR["WEB_THREADS"]
 WAITERS = BoundedSemaphore(max(1, THREADS // 4))
 
 

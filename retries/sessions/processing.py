@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 # messages around a batch; an agent may make several calls before it has the first one's answer
 EARLIER, LATER = 3, 16
+# messages beyond a full buffer that a batch may include
+MAX_OVERFLOW = 16
 # a lost database says nothing about a batch: the sweep returns its messages to the buffer
 AWAY = (OperationalError, InterfaceError)
 
@@ -90,7 +92,7 @@ def process_session(session_id: UUID | str) -> int | None:
 def process_locked(lock: Lock) -> int:
     """Process the buffer of a locked session, the oldest messages first, and release the lock."""
     turns = settings.TENFOUR["SESSION_MESSAGE_BUFFER_MAX_TURNS"]
-    most = turns + settings.TENFOUR["SESSION_MESSAGE_BUFFER_MAX_OVERFLOW"]
+    most = turns + MAX_OVERFLOW
     processed = 0
     try:
         with renewed(lock):

@@ -20,6 +20,7 @@ from ledger.values.text import truncate
 
 LOCAL = {"localhost", "127.0.0.1", "::1"}
 REASON_LENGTH = 300
+MAX_RETRIES = 2  # after a lost connection, 429 or a server error
 # A response with more calls is nonsense.
 MOST_CALLS = 64
 MOST_BYTES = 4 * 1024 * 1024
@@ -152,7 +153,7 @@ def configured_model() -> ChatModel:
         model=known["LLM_MODEL"],
         key=settings.LLM_KEY,
         timeout_s=known["LLM_TIMEOUT_SECONDS"],
-        max_retries=known["LLM_MAX_RETRIES"],
+        max_retries=MAX_RETRIES,
     )
 
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
-from pytest_django import Settings
 
 from dashboard.sign_in.throttle import count_stranger
+from ledger.access import auth_failures
 from ledger.authorization.roles import Role
 from ledger.models import Agent, Membership, SignIn
 from tests import services
@@ -55,9 +55,9 @@ def test_every_page_of_trouble_is_whole(visit: Callable[..., Visitor], coder: Ag
 
 
 def test_too_many_attempts_to_sign_in(
-    visit: Callable[..., Visitor], mara: User, settings: Settings
+    visit: Callable[..., Visitor], mara: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.TENFOUR = settings.TENFOUR | {"AUTH_FAILURES_PER_MINUTE": 1}
+    monkeypatch.setattr(auth_failures, "PER_MINUTE", 1)
     page = visit().open("/sign-in/")
     for password in ("wrong", PASSWORD):
         page.fill("#username", "mara")

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from django.conf import settings
 from tenfour import AsyncClient, Client, TenfourError
 from tenfour.http import outbox
 from tenfour.settings import Settings
 
+from ledger.access.auth_failures import PER_MINUTE
 from tests.client.conftest import Run
 from tests.client.faulty import FaultyLine
 from tests.loops import run_coroutine
@@ -27,7 +27,7 @@ def limited(tenfour_server: Tenfour, line: FaultyLine) -> FaultyLine:
     A client that waited would send its request again, so each test counts the requests.
     """
     with Client(tenfour_server.url, "x") as client:
-        for _ in range(settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"]):
+        for _ in range(PER_MINUTE):
             with pytest.raises(TenfourError) as refused:
                 client.me()
             assert refused.value.code == "token_invalid"

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from config.celery import CLOCK
 from config.monitoring import health
+from ledger.access.auth_failures import PER_MINUTE
 from ledger.journal_storage import months as journal_months
 from ledger.models import Agent, ClockRun
 from ledger.states import InstructionState
@@ -278,7 +279,7 @@ def test_the_metrics_of_a_token_are_those_of_its_project(agent: Agent, settings:
 
 def test_bad_tokens_are_limited_at_the_metrics(settings: Any) -> None:
     headers = {"Authorization": "Bearer x"}
-    limit = settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"]
+    limit = PER_MINUTE
     statuses = [Client().get("/metrics", headers=headers).status_code for _ in range(limit + 1)]
     assert statuses == [403] * limit + [429]
 

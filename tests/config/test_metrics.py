@@ -11,6 +11,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from config.monitoring.metrics import TOP_AGENTS
+from ledger.access.auth_failures import PER_MINUTE
 from ledger.database import process_counters
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Breaker, Task
@@ -112,7 +113,7 @@ def live_through(agent: Agent, coder: Api, operator: Api, settings: Any) -> None
     make_task(agent, now=now)
     breaker_actions.trip([agent], reason="Look", stamp=stamp)
     stranger = Client(REMOTE_ADDR="192.0.2.9", headers={"Authorization": "Bearer x"})
-    for _ in range(settings.TENFOUR["AUTH_FAILURES_PER_MINUTE"] + 1):
+    for _ in range(PER_MINUTE + 1):
         stranger.get("/v1/me")
 
 

@@ -150,7 +150,6 @@ def test_claims_reports_and_answers_arrive_as_spans(transactional_db: None) -> N
         env = {
             "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint,
             "OTEL_BSP_SCHEDULE_DELAY": "100",
-            "TENFOUR_BACKOFF_SECONDS": "1",
         }
         with ending(serve(listener.fileno(), workers=2, **env)) as process:
             server = Served(process, listener.getsockname()[:2])

@@ -47,7 +47,7 @@ while at < 60:
 
 def test_a_worker_soon_notices_that_the_database_is_back() -> None:
     """It asks again after a quarter of the time that the database has been away."""
-    env = os.environ | {"TENFOUR_DB_POOL": "1", "DJANGO_SETTINGS_MODULE": "config.worker_settings"}
+    env = os.environ | {"DJANGO_SETTINGS_MODULE": "config.worker_settings"}
     run = subprocess.run(
         [sys.executable, "-c", RETRIES], cwd=ROOT, env=env, capture_output=True, text=True
     )

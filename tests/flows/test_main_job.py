@@ -29,7 +29,6 @@ def clockwork(tenfour_server: Tenfour) -> Iterator[None]:
         "REDIS_URL": urlunsplit(redis),
         "TENFOUR_IDLE_CHECK_SECONDS": "1",
         "TENFOUR_INSTRUCTION_MIN_AGE": "0",
-        "TENFOUR_DB_POOL": "1",
         "C_FORCE_ROOT": "1",
     }
     celery = [sys.executable, "-W", "ignore", "-m", "celery", "-A", "config"]

@@ -10,6 +10,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from ledger.api import auth
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Project, Task
 from ledger.states import BlockedReason, TaskState, Who, allowed_moves
@@ -211,10 +212,14 @@ def test_an_invalid_verification(
 
 @pytest.mark.parametrize(("body_bytes", "told"), [(None, "body"), (PAYLOAD_BYTES * 2, "payload")])
 def test_a_large_payload(
-    operator: Any, agent: Agent, settings: Any, body_bytes: int | None, told: str
+    operator: Any,
+    agent: Agent,
+    monkeypatch: pytest.MonkeyPatch,
+    body_bytes: int | None,
+    told: str,
 ) -> None:
     """The body has its limit, and behind a larger one the payload has its own."""
-    settings.TENFOUR = settings.TENFOUR | ({"BODY_BYTES": body_bytes} if body_bytes else {})
+    monkeypatch.setattr(auth, "BODY_BYTES", body_bytes or auth.BODY_BYTES)
     body = {"agent": "coder", "type": "x", "payload": "x" * PAYLOAD_BYTES}
     response = operator("POST", "/tasks", body)
     assert (response.status_code, response.body["code"]) == (413, "payload_too_large")
@@ -224,10 +229,10 @@ def test_a_large_payload(
 
 
 def test_the_size_of_a_payload_is_that_of_its_json_without_spaces(
-    operator: Any, agent: Agent, settings: Any
+    operator: Any, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many spaces it was sent with; the text in it counts as UTF-8."""
-    settings.TENFOUR = settings.TENFOUR | {"BODY_BYTES": 4 * PAYLOAD_BYTES}
+    monkeypatch.setattr(auth, "BODY_BYTES", 4 * PAYLOAD_BYTES)
     fits = ["ä"] * ((PAYLOAD_BYTES - 1) // 5)
     assert operator("POST", "/tasks", {"agent": "coder", "type": "x", "payload": fits}).body["id"]
     over = {"agent": "coder", "type": "x", "payload": [*fits, "ä"]}

@@ -1,7 +1,6 @@
 """Leases that expire, and outages of the sweep that expires them."""
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -10,7 +9,7 @@ from ledger.models import Agent, Failure, Task
 from ledger.states import TaskState
 from ledger.tasks import Backoff
 from ledger.tokens import TrustedCaller
-from retries import in_process, sweeps
+from retries import in_process
 from retries.attempts import heartbeats, leases
 from retries.attempts.live_attempt import LeaseLost
 from retries.tasks import actions as task_actions
@@ -67,15 +66,3 @@ def test_an_outage_of_the_sweep_expires_no_lease(agent: Agent) -> None:
     assert leases.expire(now=NOW + MINUTE * 64) == 0
     assert Task.objects.get().state == S.RUNNING
     assert leases.expire(now=NOW + MINUTE * 65) == 1
-
-
-def test_a_sweep_that_rarely_runs_still_expires_leases(agent: Agent, settings: Any) -> None:
-    """The configured interval between two runs is not an outage."""
-    settings.TENFOUR = settings.TENFOUR | {"EXPIRE_LEASES_SECONDS": 60}
-    make_task(agent)
-    claim(agent)
-    sweeps.run("expire_leases", now=NOW + MINUTE * 5)
-    did = sweeps.run("expire_leases", now=NOW + MINUTE * 8)
-    assert (did["extended"], did["expired"]) == (0, 0)
-    assert sweeps.run("expire_leases", now=NOW + MINUTE * 11)["expired"] == 1
-    assert sweeps.run("expire_leases", now=NOW + MINUTE * 15)["extended"] == 0

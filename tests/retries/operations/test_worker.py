@@ -43,7 +43,7 @@ def test_another_worker_goes_on_after_kill_9_and_no_row_is_done_twice() -> None:
     Operation.objects.update(starts_at=now)
     # the worker stops at this row of the second batch, with 14 others of it changed already
     held = sorted(ids)[39]
-    with run_celery(*clock("operations"), TENFOUR_OPERATIONS_SECONDS="1"):
+    with run_celery(*clock("operations")):
         with psycopg.connect(database_of_tests()) as blocker, run_celery(*WORKER) as worker:
             blocker.execute("select 1 from ledger_task where id = %s for update", [held])
             # other jobs of the worker wait for locks, too: this one has done its first batch
@@ -76,7 +76,7 @@ def test_a_worker_that_loses_redis_during_a_job_reconnects() -> None:
     start("task.abort", Task.objects.all(), now=now, reason="wrong branch")
     Operation.objects.update(starts_at=now)
     done = Operation.objects.filter(state="done")
-    with run_celery(*clock("redis"), TENFOUR_OPERATIONS_SECONDS="1"), run_celery(*WORKER) as worker:
+    with run_celery(*clock("redis")), run_celery(*WORKER) as worker:
         with psycopg.connect(database_of_tests()) as blocker:
             blocker.execute("select 1 from ledger_task where id = %s for update", [ids[0]])
             wait_until(is_waiting_for_a_lock)

@@ -9,6 +9,7 @@ from django.conf import settings as django_settings
 
 from ledger.models import Message, SessionBatch, SessionTask
 from retries.sessions.flushing import flush_session_message_blocking
+from retries.trackers import chat_model
 from tests.client.model_server import ModelServer, Raw
 from tests.conftest import Api
 from tests.retries.trackers.test_llm import FINISH, INSERT, KEY, LINK, called, error
@@ -17,14 +18,14 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def model(settings: Any) -> Iterator[ModelServer]:
+def model(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
     with ModelServer() as server:
         settings.LLM_KEY = KEY
+        monkeypatch.setattr(chat_model, "MAX_RETRIES", 0)
         settings.TENFOUR = django_settings.TENFOUR | {
             "LLM_URL": server.url,
             "LLM_MODEL": "tiny",
             "LLM_TIMEOUT_SECONDS": 20,
-            "LLM_MAX_RETRIES": 0,
         }
         yield server
 

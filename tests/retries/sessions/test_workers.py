@@ -43,9 +43,7 @@ def workers() -> Iterator[list[Worker]]:
     connect_redis().flushdb()
     env = os.environ | {
         "DATABASE_URL": database_of_tests(),
-        "TENFOUR_DB_POOL": "1",
         "TENFOUR_SESSION_MESSAGE_BUFFER_TTL_SECONDS": "1",
-        "TENFOUR_SESSIONS_SECONDS": "1",
         "TENFOUR_LLM_MODEL": "tiny",
         "TENFOUR_LLM_KEY": KEY,
         "C_FORCE_ROOT": "1",
