@@ -1,337 +1,248 @@
-"""URL patterns of the pages."""
+"""All pages and actions, each with its address, view, name, and permission."""
 
 from django.urls import path
 
-from dashboard.activity import export_views as activity_export_views
-from dashboard.activity import views as activity_views
-from dashboard.agents import action_views as agent_action_views
-from dashboard.agents import export_views as agent_export_views
-from dashboard.agents import views as agent_views
-from dashboard.audit import views as audit_views
-from dashboard.completion import views as completion_views
-from dashboard.connect import views as connect_views
-from dashboard.deadletters import action_views as deadletter_action_views
-from dashboard.deadletters import export_views as deadletter_export_views
-from dashboard.deadletters import views as deadletter_views
-from dashboard.escalations import action_views as escalation_action_views
-from dashboard.escalations import export_views as escalation_export_views
-from dashboard.escalations import views as escalation_views
-from dashboard.escalations.groups import views as group_views
-from dashboard.insight import action_views as insight_action_views
-from dashboard.insight import views as insight_views
-from dashboard.instructions import action_views as instruction_action_views
-from dashboard.instructions import edit_views as instruction_edit_views
-from dashboard.instructions import export_views as instruction_export_views
-from dashboard.instructions import views as instruction_views
-from dashboard.notifications import action_views as notification_action_views
-from dashboard.notifications import (
-    delivery_action_views,
-    delivery_export_views,
-    delivery_views,
-    example_views,
-    message_views,
-)
-from dashboard.notifications import views as notification_views
-from dashboard.operations import action_views as operation_action_views
-from dashboard.operations import export_views as operation_export_views
-from dashboard.operations import start_views as operation_start_views
-from dashboard.operations import views as operation_views
-from dashboard.overview import action_views as overview_action_views
-from dashboard.overview import views as overview_views
-from dashboard.patterns import action_views as pattern_action_views
-from dashboard.patterns import export_views as pattern_export_views
-from dashboard.patterns import views as pattern_views
-from dashboard.people import action_views as people_action_views
-from dashboard.people import views as people_views
-from dashboard.plans import action_views as plan_action_views
-from dashboard.plans import export_views as plan_export_views
-from dashboard.plans import import_views as plan_import_views
-from dashboard.plans import summary_views as plan_summary_views
-from dashboard.plans import views as plan_views
-from dashboard.profile import views as profile_views
-from dashboard.saved_views import action_views as saved_view_action_views
-from dashboard.search import views as search_views
-from dashboard.sessions import action_views as session_action_views
-from dashboard.sessions import detail_views as session_detail_views
-from dashboard.sessions import export_views as session_export_views
-from dashboard.sessions import import_views as session_import_views
-from dashboard.sessions import views as session_views
-from dashboard.settings import policy_views
-from dashboard.settings import views as settings_views
-from dashboard.sign_in import join_views
-from dashboard.sign_in import views as sign_in_views
-from dashboard.standing_instructions import action_views as rule_action_views
-from dashboard.standing_instructions import export_views as rule_export_views
-from dashboard.standing_instructions import form_views as rule_form_views
-from dashboard.standing_instructions import views as rule_views
-from dashboard.tasks import action_views as task_action_views
-from dashboard.tasks import context_views as task_context_views
-from dashboard.tasks import export_views as task_export_views
-from dashboard.tasks import views as task_views
-from dashboard.tokens import views as token_views
+from dashboard.activity import export_views as activity_exports
+from dashboard.activity import views as activity
+from dashboard.agents import action_views as agent_actions
+from dashboard.agents import export_views as agent_exports
+from dashboard.agents import views as agents
+from dashboard.audit import views as audit
+from dashboard.completion import views as completion
+from dashboard.connect import views as connect
+from dashboard.deadletters import action_views as deadletter_actions
+from dashboard.deadletters import export_views as deadletter_exports
+from dashboard.deadletters import views as deadletters
+from dashboard.escalations import action_views as escalation_actions
+from dashboard.escalations import export_views as escalation_exports
+from dashboard.escalations import views as escalations
+from dashboard.escalations.groups import views as groups
+from dashboard.frame.access import list_pages, page
+from dashboard.insight import action_views as insight_actions
+from dashboard.insight import views as insight
+from dashboard.instructions import action_views as instruction_actions
+from dashboard.instructions import edit_views as instruction_edits
+from dashboard.instructions import export_views as instruction_exports
+from dashboard.instructions import views as instructions
+from dashboard.notifications import action_views as notification_actions
+from dashboard.notifications import delivery_action_views as delivery_actions
+from dashboard.notifications import delivery_export_views as delivery_exports
+from dashboard.notifications import delivery_views as deliveries
+from dashboard.notifications import example_views as examples
+from dashboard.notifications import message_views as messages
+from dashboard.notifications import views as notifications
+from dashboard.operations import action_views as operation_actions
+from dashboard.operations import export_views as operation_exports
+from dashboard.operations import start_views as operation_starts
+from dashboard.operations import views as operations
+from dashboard.overview import action_views as overview_actions
+from dashboard.overview import views as overview
+from dashboard.patterns import action_views as pattern_actions
+from dashboard.patterns import export_views as pattern_exports
+from dashboard.patterns import views as patterns
+from dashboard.people import action_views as people_actions
+from dashboard.people import views as people
+from dashboard.plans import action_views as plan_actions
+from dashboard.plans import export_views as plan_exports
+from dashboard.plans import import_views as plan_imports
+from dashboard.plans import summary_views as plan_summaries
+from dashboard.plans import views as plans
+from dashboard.profile import views as profile
+from dashboard.saved_views import action_views as saved_views
+from dashboard.search import views as search
+from dashboard.sessions import action_views as session_actions
+from dashboard.sessions import detail_views as session_details
+from dashboard.sessions import export_views as session_exports
+from dashboard.sessions import import_views as session_imports
+from dashboard.sessions import views as sessions
+from dashboard.settings import policy_views as policies
+from dashboard.settings import views as settings
+from dashboard.sign_in import join_views as join
+from dashboard.sign_in import views as sign_in
+from dashboard.standing_instructions import action_views as rule_actions
+from dashboard.standing_instructions import export_views as rule_exports
+from dashboard.standing_instructions import form_views as rule_forms
+from dashboard.standing_instructions import views as rules
+from dashboard.tasks import action_views as task_actions
+from dashboard.tasks import context_views as task_contexts
+from dashboard.tasks import export_views as task_exports
+from dashboard.tasks import views as tasks
+from dashboard.tokens import views as tokens
+from ledger.authorization.permissions import ENTER
 
 app_name = "dashboard"
+# `path` alone declares a page for people without an account.
 urlpatterns = [
-    path("", overview_views.index, name="home"),
-    path("first-steps/", overview_action_views.set_first_steps, name="first_steps"),
-    path("sign-in/", sign_in_views.sign_in, name="sign_in"),
-    path("join/<str:secret>/", join_views.join, name="join"),
-    path("sign-out/", sign_in_views.sign_out, name="sign_out"),
-    path("search/", search_views.search, name="search"),
-    path("complete/<slug:noun>/", completion_views.complete, name="complete"),
-    path("views/<slug:noun>/save/", saved_view_action_views.save, name="view_save"),
-    path("views/<uuid:view_id>/delete/", saved_view_action_views.delete, name="view_delete"),
-    path("instructions/", instruction_views.index, name="instructions"),
-    path(
-        "instructions/export/<slug:form>/",
-        instruction_export_views.export,
-        name="instructions_export",
-    ),
-    path("instructions/new/", instruction_action_views.new, name="instruction_new"),
-    path("instructions/standing/", rule_views.index, name="rules"),
-    path(
-        "instructions/standing/export/<slug:form>/", rule_export_views.export, name="rules_export"
-    ),
-    path("instructions/standing/new/", rule_form_views.new, name="rule_new"),
-    path("instructions/standing/<uuid:rule_id>/", rule_views.detail, name="rule"),
-    path("instructions/standing/<uuid:rule_id>/edit/", rule_form_views.edit, name="rule_edit"),
-    path(
-        "instructions/standing/<uuid:rule_id>/<slug:verb>/", rule_action_views.act, name="rule_act"
-    ),
-    path("instructions/<uuid:instruction_id>/", instruction_views.detail, name="instruction"),
-    path(
-        "instructions/<uuid:instruction_id>/edit/",
-        instruction_edit_views.edit,
-        name="instruction_edit",
-    ),
-    path(
-        "instructions/<uuid:instruction_id>/<slug:verb>/",
-        instruction_action_views.act,
-        name="instruction_act",
-    ),
-    path("tasks/", task_views.index, name="tasks"),
-    path("tasks/export/<slug:form>/", task_export_views.export, name="tasks_export"),
-    path("tasks/<uuid:task_id>/", task_views.detail, name="task"),
-    path("tasks/<uuid:task_id>/contexts/", task_context_views.index, name="task_contexts"),
-    path("tasks/<uuid:task_id>/<slug:verb>/", task_action_views.act, name="task_act"),
-    path("plans/", plan_views.index, name="plans"),
-    path("plans/export/<slug:form>/", plan_export_views.export, name="plans_export"),
-    path("plans/import/", plan_import_views.new, name="plan_import"),
-    path("plans/<uuid:plan_id>/", plan_views.detail, name="plan"),
-    path("plans/<str:ref>/", plan_views.by_ref, name="plan_by_ref"),
-    path("plans/<uuid:plan_id>/commands/", plan_action_views.confirm, name="plan_commands"),
-    path("plans/<str:plan>/summary/", plan_summary_views.detail, name="plan_summary"),
-    path("dead-letters/", deadletter_views.index, name="deadletters"),
-    path(
-        "dead-letters/export/<slug:form>/",
-        deadletter_export_views.export,
-        name="deadletters_export",
-    ),
-    path("dead-letters/<uuid:letter_id>/", deadletter_views.detail, name="deadletter"),
-    path(
-        "dead-letters/<uuid:letter_id>/<slug:verb>/",
-        deadletter_action_views.act,
-        name="deadletter_act",
-    ),
-    path("patterns/", pattern_views.index, name="patterns"),
-    path("patterns/export/<slug:form>/", pattern_export_views.export, name="patterns_export"),
-    path("patterns/<slug:verb>/all/", pattern_action_views.act_on_many, name="patterns_act"),
-    path("patterns/<uuid:pattern_id>/", pattern_views.detail, name="pattern"),
-    path(
-        "patterns/<uuid:pattern_id>/fix/<slug:verb>/",
-        pattern_action_views.judge_fix,
-        name="pattern_fix",
-    ),
-    path("patterns/<uuid:pattern_id>/<slug:verb>/", pattern_action_views.act, name="pattern_act"),
-    path("agents/", agent_views.index, name="agents"),
-    path("agents/export/<slug:form>/", agent_export_views.export, name="agents_export"),
-    path("agents/connect/", connect_views.index, name="connect"),
-    path("agents/connect/<uuid:token_id>/", connect_views.token, name="connect_token"),
-    path("agents/connect/<uuid:token_id>/light/", connect_views.light, name="connect_light"),
-    path("agents/<uuid:agent_id>/", agent_views.detail, name="agent"),
-    path("agents/<uuid:agent_id>/<slug:verb>/", agent_action_views.act, name="agent_act"),
-    path("sessions/", session_views.index, name="sessions"),
-    path("sessions/export/<slug:form>/", session_export_views.export, name="sessions_export"),
-    path("sessions/import/", session_import_views.new, name="session_import"),
-    path("sessions/<uuid:session_id>/", session_detail_views.detail, name="session"),
-    path(
-        "sessions/<uuid:session_id>/messages/<int:number>/",
-        session_detail_views.message,
-        name="session_message",
-    ),
-    path("sessions/<uuid:session_id>/flush/", session_action_views.flush, name="session_flush"),
-    path("sessions/<uuid:session_id>/retry/", session_action_views.retry, name="session_retry"),
-    path(
-        "sessions/<uuid:session_id>/to-dos/<int:order>/task/",
-        session_action_views.make_task,
-        name="session_task",
-    ),
-    path("activity/", activity_views.index, name="activity"),
-    path("activity/export/<slug:form>/", activity_export_views.export, name="activity_export"),
-    path("insight/", insight_views.index, name="insight"),
-    path("insight/targets/", insight_action_views.set_ack_target, name="target_set"),
-    path("insight/experiments/", insight_action_views.start, name="experiment_start"),
-    path(
-        "insight/experiments/<uuid:experiment_id>/end/",
-        insight_action_views.end,
-        name="experiment_end",
-    ),
-    path("operations/", operation_views.index, name="operations"),
-    path("operations/export/<slug:form>/", operation_export_views.export, name="operations_export"),
-    path("operations/new/<str:verb_name>/", operation_start_views.new, name="operation_new"),
-    path("operations/<uuid:operation_id>/", operation_views.detail, name="operation"),
-    path(
-        "operations/<uuid:operation_id>/<slug:verb>/",
-        operation_action_views.act,
-        name="operation_act",
-    ),
-    path("settings/", settings_views.index, name="settings"),
-    path("settings/audit/", audit_views.index, name="audit"),
-    path("settings/audit/export/<slug:form>/", audit_views.export, name="audit_export"),
-    path("settings/people/", people_views.index, name="people"),
-    path(
-        "settings/people/members/<uuid:member_id>/<slug:verb>/",
-        people_action_views.act,
-        name="member_act",
-    ),
-    path("settings/people/invitations/", people_action_views.invite, name="invite"),
-    path(
-        "settings/people/invitations/<uuid:invitation_id>/revoke/",
-        people_action_views.revoke_invitation,
-        name="invitation_revoke",
-    ),
-    path(
-        "settings/people/invitations/<uuid:invitation_id>/again/",
-        people_action_views.invite_again,
-        name="invitation_again",
-    ),
-    path(
-        "settings/people/browsers/end-person/",
-        people_action_views.end_person,
-        name="browsers_end_person",
-    ),
-    path(
-        "settings/people/browsers/end-others/",
-        people_action_views.end_others,
-        name="browsers_end_others",
-    ),
-    path(
-        "settings/people/browsers/<uuid:sign_in_id>/end/",
-        people_action_views.end_browser,
-        name="browser_end",
-    ),
-    path("settings/tokens/", token_views.index, name="tokens"),
-    path("settings/tokens/new/", token_views.create, name="token_new"),
-    path("settings/tokens/<uuid:token_id>/use/", token_views.use, name="token_use"),
-    path("settings/tokens/<uuid:token_id>/<slug:verb>/", token_views.act, name="token_act"),
-    path("settings/profile/", profile_views.index, name="profile"),
-    path("settings/profile/save/", profile_views.save, name="profile_save"),
-    path("settings/profile/password/", profile_views.change_password, name="profile_password"),
-    path("settings/policies/", policy_views.index, name="policies"),
-    path("settings/policies/<slug:name>/", policy_views.switch, name="policy_switch"),
-    path("settings/notifications/", notification_views.index, name="notifications"),
-    path(
-        "settings/notifications/rules/",
-        notification_action_views.save_rule,
-        name="notification_rule",
-    ),
-    path(
-        "settings/notifications/rules/said/",
-        notification_views.preview,
-        name="notification_rule_preview",
-    ),
-    path(
-        "settings/notifications/rules/example/",
-        example_views.of_form,
-        name="notification_example",
-    ),
-    path(
-        "settings/notifications/rules/<uuid:rule_id>/example/",
-        example_views.of_rule,
-        name="notification_rule_example",
-    ),
-    path(
-        "settings/notifications/rules/check/",
-        notification_views.check,
-        name="notification_rule_check",
-    ),
-    path(
-        "settings/notifications/rules/<uuid:rule_id>/preview/",
-        message_views.index,
-        name="notification_preview",
-    ),
-    path(
-        "settings/notifications/rules/<uuid:rule_id>/<slug:verb>/",
-        notification_action_views.act_on_rule,
-        name="notification_rule_act",
-    ),
-    path(
-        "settings/notifications/channels/",
-        notification_action_views.save_channel,
-        name="notification_channel",
-    ),
-    path(
-        "settings/notifications/channels/<uuid:channel_id>/<slug:verb>/",
-        notification_action_views.act_on_channel,
-        name="notification_channel_act",
-    ),
-    path(
-        "settings/notifications/quiet-hours/",
-        notification_action_views.save_quiet_hours,
-        name="notification_quiet",
-    ),
-    path("settings/deliveries/", delivery_views.index, name="deliveries"),
-    path(
-        "settings/deliveries/export/<slug:form>/",
-        delivery_export_views.export,
-        name="deliveries_export",
-    ),
-    path(
-        "settings/deliveries/redeliver/",
-        delivery_action_views.redeliver,
-        name="deliveries_redeliver",
-    ),
-    path("escalations/", escalation_views.index, name="escalations"),
-    path(
-        "escalations/export/<slug:form>/", escalation_export_views.export, name="escalations_export"
-    ),
-    path("escalations/answer-all/", group_views.answer_all, name="escalations_answer_all"),
-    path(
-        "escalations/answer-all/<uuid:operation_id>/undo/",
-        group_views.undo_all,
-        name="escalations_undo_all",
-    ),
-    path("escalations/<uuid:escalation_id>/", escalation_views.detail, name="escalation"),
-    path(
-        "escalations/<uuid:escalation_id>/answer/",
-        escalation_action_views.answer,
-        name="escalation_answer",
-    ),
-    path(
-        "escalations/<uuid:escalation_id>/undo/",
-        escalation_action_views.undo,
-        name="escalation_undo",
-    ),
-    path(
-        "escalations/<uuid:escalation_id>/remark/",
-        escalation_action_views.comment,
-        name="escalation_comment",
-    ),
-    path(
-        "escalations/<uuid:escalation_id>/care/",
-        escalation_action_views.assign,
-        name="escalation_assign",
-    ),
-    path(
-        "escalations/<uuid:escalation_id>/snooze/",
-        escalation_action_views.snooze,
-        name="escalation_snooze",
-    ),
-    path(
-        "escalations/<uuid:escalation_id>/preview/",
-        escalation_action_views.preview,
-        name="escalation_preview",
-    ),
+    page("", overview.index, "home", "ledger.view_event", replica=True),
+    page("first-steps/", overview_actions.set_first_steps, "first_steps", ENTER),
+    path("sign-in/", sign_in.sign_in, name="sign_in"),
+    path("join/<str:secret>/", join.join, name="join"),
+    path("sign-out/", sign_in.sign_out, name="sign_out"),
+    page("search/", search.search, "search", ENTER, replica=True),
+    page("complete/<slug:noun>/", completion.complete, "complete", ENTER),
+    page("views/<slug:noun>/save/", saved_views.save, "view_save", "ledger.add_savedview"),
+    page("views/<uuid:view_id>/delete/", saved_views.delete,
+        "view_delete", "ledger.delete_savedview"),
+    *list_pages("instructions/", instructions.index, instruction_exports.export,
+        "instructions", "ledger.view_instruction", replica=True),
+    page("instructions/new/", instruction_actions.new, "instruction_new", "ledger.add_instruction"),
+    *list_pages("instructions/standing/", rules.index, rule_exports.export,
+        "rules", "ledger.view_standinginstruction"),
+    page("instructions/standing/new/", rule_forms.new,
+        "rule_new", "ledger.add_standinginstruction"),
+    page("instructions/standing/<uuid:rule_id>/", rules.detail,
+        "rule", "ledger.view_standinginstruction"),
+    page("instructions/standing/<uuid:rule_id>/edit/", rule_forms.edit,
+        "rule_edit", "ledger.change_standinginstruction"),
+    page("instructions/standing/<uuid:rule_id>/<slug:verb>/", rule_actions.act,
+        "rule_act", "ledger.change_standinginstruction"),
+    page("instructions/<uuid:instruction_id>/", instructions.detail,
+        "instruction", "ledger.view_instruction"),
+    page("instructions/<uuid:instruction_id>/edit/", instruction_edits.edit,
+        "instruction_edit", "ledger.change_instruction"),
+    page("instructions/<uuid:instruction_id>/<slug:verb>/", instruction_actions.act,
+        "instruction_act", "ledger.change_instruction"),
+    *list_pages("tasks/", tasks.index, task_exports.export,
+        "tasks", "ledger.view_task", replica=True),
+    page("tasks/<uuid:task_id>/", tasks.detail, "task", "ledger.view_task"),
+    page("tasks/<uuid:task_id>/contexts/", task_contexts.index,
+        "task_contexts", "ledger.view_task"),
+    page("tasks/<uuid:task_id>/<slug:verb>/", task_actions.act, "task_act", "ledger.change_task"),
+    *list_pages("plans/", plans.index, plan_exports.export,
+        "plans", "ledger.view_plan", replica=True),
+    page("plans/import/", plan_imports.new, "plan_import", "ledger.add_plan"),
+    page("plans/<uuid:plan_id>/", plans.detail, "plan", "ledger.view_plan"),
+    page("plans/<str:ref>/", plans.by_ref, "plan_by_ref", "ledger.view_plan"),
+    page("plans/<uuid:plan_id>/commands/", plan_actions.confirm,
+        "plan_commands", "ledger.change_plan"),
+    page("plans/<str:plan>/summary/", plan_summaries.detail, "plan_summary", "ledger.view_plan"),
+    *list_pages("dead-letters/", deadletters.index, deadletter_exports.export,
+        "deadletters", "ledger.view_deadletter", replica=True),
+    page("dead-letters/<uuid:letter_id>/", deadletters.detail,
+        "deadletter", "ledger.view_deadletter"),
+    page("dead-letters/<uuid:letter_id>/<slug:verb>/", deadletter_actions.act,
+        "deadletter_act", "ledger.change_deadletter"),
+    *list_pages("patterns/", patterns.index, pattern_exports.export,
+        "patterns", "retries.view_failurepattern", replica=True),
+    page("patterns/<slug:verb>/all/", pattern_actions.act_on_many,
+        "patterns_act", "retries.change_failurepattern"),
+    page("patterns/<uuid:pattern_id>/", patterns.detail, "pattern", "retries.view_failurepattern"),
+    page("patterns/<uuid:pattern_id>/fix/<slug:verb>/", pattern_actions.judge_fix,
+        "pattern_fix", "retries.change_failurepattern"),
+    page("patterns/<uuid:pattern_id>/<slug:verb>/", pattern_actions.act,
+        "pattern_act", "retries.change_failurepattern"),
+    *list_pages("agents/", agents.index, agent_exports.export,
+        "agents", "ledger.view_agent", replica=True),
+    page("agents/connect/", connect.index, "connect", "ledger.view_agent"),
+    page("agents/connect/<uuid:token_id>/", connect.token, "connect_token", "ledger.add_token"),
+    page("agents/connect/<uuid:token_id>/light/", connect.light,
+        "connect_light", "ledger.add_token"),
+    page("agents/<uuid:agent_id>/", agents.detail, "agent", "ledger.view_agent"),
+    page("agents/<uuid:agent_id>/<slug:verb>/", agent_actions.act,
+        "agent_act", "ledger.change_agent"),
+    *list_pages("sessions/", sessions.index, session_exports.export,
+        "sessions", "ledger.view_session", replica=True),
+    page("sessions/import/", session_imports.new, "session_import", "ledger.add_session"),
+    page("sessions/<uuid:session_id>/", session_details.detail, "session", "ledger.view_session"),
+    page("sessions/<uuid:session_id>/messages/<int:number>/", session_details.message,
+        "session_message", "ledger.view_session"),
+    page("sessions/<uuid:session_id>/flush/", session_actions.flush,
+        "session_flush", "ledger.change_session"),
+    page("sessions/<uuid:session_id>/retry/", session_actions.retry,
+        "session_retry", "ledger.change_session"),
+    page("sessions/<uuid:session_id>/to-dos/<int:order>/task/", session_actions.make_task,
+        "session_task", "ledger.add_task"),
+    *list_pages("activity/", activity.index, activity_exports.export,
+        "activity", "ledger.view_event", replica=True),
+    page("insight/", insight.index, "insight", "retries.view_contextexperiment", replica=True),
+    page("insight/targets/", insight_actions.set_ack_target,
+        "target_set", "retries.change_acktarget"),
+    page("insight/experiments/", insight_actions.start,
+        "experiment_start", "retries.add_contextexperiment"),
+    page("insight/experiments/<uuid:experiment_id>/end/", insight_actions.end,
+        "experiment_end", "retries.change_contextexperiment"),
+    *list_pages("operations/", operations.index, operation_exports.export,
+        "operations", "retries.view_operation"),
+    page("operations/new/<str:verb_name>/", operation_starts.new,
+        "operation_new", "retries.add_operation"),
+    page("operations/<uuid:operation_id>/", operations.detail,
+        "operation", "retries.view_operation"),
+    page("operations/<uuid:operation_id>/<slug:verb>/", operation_actions.act,
+        "operation_act", "retries.change_operation"),
+    page("settings/", settings.index, "settings", ENTER),
+    *list_pages("settings/audit/", audit.index, audit.export,
+        "audit", "ledger.view_event", replica=True),
+    page("settings/people/", people.index, "people", "ledger.view_membership"),
+    page("settings/people/members/<uuid:member_id>/<slug:verb>/", people_actions.act,
+        "member_act", "ledger.change_membership"),
+    page("settings/people/invitations/", people_actions.invite, "invite", "ledger.add_invitation"),
+    page("settings/people/invitations/<uuid:invitation_id>/revoke/",
+        people_actions.revoke_invitation, "invitation_revoke", "ledger.change_invitation"),
+    page("settings/people/invitations/<uuid:invitation_id>/again/", people_actions.invite_again,
+        "invitation_again", "ledger.add_invitation"),
+    page("settings/people/browsers/end-person/", people_actions.end_person,
+        "browsers_end_person", "ledger.change_membership"),
+    page("settings/people/browsers/end-others/", people_actions.end_others,
+        "browsers_end_others", ENTER),
+    page("settings/people/browsers/<uuid:sign_in_id>/end/", people_actions.end_browser,
+        "browser_end", ENTER),
+    page("settings/tokens/", tokens.index, "tokens", "ledger.view_token"),
+    page("settings/tokens/new/", tokens.create, "token_new", "ledger.add_token"),
+    page("settings/tokens/<uuid:token_id>/use/", tokens.use, "token_use", "ledger.add_token"),
+    page("settings/tokens/<uuid:token_id>/<slug:verb>/", tokens.act,
+        "token_act", "ledger.change_token"),
+    page("settings/profile/", profile.index, "profile", ENTER),
+    page("settings/profile/save/", profile.save, "profile_save", ENTER),
+    page("settings/profile/password/", profile.change_password, "profile_password", ENTER),
+    page("settings/policies/", policies.index, "policies", "retries.view_retrypolicy"),
+    page("settings/policies/<slug:name>/", policies.switch,
+        "policy_switch", "retries.change_retrypolicy"),
+    page("settings/notifications/", notifications.index, "notifications", "retries.view_channel"),
+    page("settings/notifications/rules/", notification_actions.save_rule,
+        "notification_rule", "retries.change_notificationrule"),
+    page("settings/notifications/rules/said/", notifications.preview,
+        "notification_rule_preview", "retries.change_notificationrule"),
+    page("settings/notifications/rules/example/", examples.of_form,
+        "notification_example", "retries.change_notificationrule"),
+    page("settings/notifications/rules/<uuid:rule_id>/example/", examples.of_rule,
+        "notification_rule_example", "retries.change_notificationrule"),
+    page("settings/notifications/rules/check/", notifications.check,
+        "notification_rule_check", "retries.change_notificationrule"),
+    page("settings/notifications/rules/<uuid:rule_id>/preview/", messages.index,
+        "notification_preview", "retries.view_notificationrule"),
+    page("settings/notifications/rules/<uuid:rule_id>/<slug:verb>/",
+        notification_actions.act_on_rule,
+        "notification_rule_act", "retries.change_notificationrule"),
+    page("settings/notifications/channels/", notification_actions.save_channel,
+        "notification_channel", "retries.change_channel"),
+    page("settings/notifications/channels/<uuid:channel_id>/<slug:verb>/",
+        notification_actions.act_on_channel, "notification_channel_act", "retries.change_channel"),
+    page("settings/notifications/quiet-hours/", notification_actions.save_quiet_hours,
+        "notification_quiet", ENTER),
+    *list_pages("settings/deliveries/", deliveries.index, delivery_exports.export,
+        "deliveries", "retries.view_delivery", replica=True),
+    page("settings/deliveries/redeliver/", delivery_actions.redeliver,
+        "deliveries_redeliver", "retries.change_delivery"),
+    *list_pages("escalations/", escalations.index, escalation_exports.export,
+        "escalations", "retries.view_escalation"),
+    page("escalations/answer-all/", groups.answer_all,
+        "escalations_answer_all", "retries.change_escalation"),
+    page("escalations/answer-all/<uuid:operation_id>/undo/", groups.undo_all,
+        "escalations_undo_all", "retries.change_escalation"),
+    page("escalations/<uuid:escalation_id>/", escalations.detail,
+        "escalation", "retries.view_escalation"),
+    page("escalations/<uuid:escalation_id>/answer/", escalation_actions.answer,
+        "escalation_answer", "retries.change_escalation"),
+    page("escalations/<uuid:escalation_id>/undo/", escalation_actions.undo,
+        "escalation_undo", "retries.change_escalation"),
+    page("escalations/<uuid:escalation_id>/remark/", escalation_actions.comment,
+        "escalation_comment", "retries.change_escalation"),
+    page("escalations/<uuid:escalation_id>/care/", escalation_actions.assign,
+        "escalation_assign", "retries.change_escalation"),
+    page("escalations/<uuid:escalation_id>/snooze/", escalation_actions.snooze,
+        "escalation_snooze", "retries.change_escalation"),
+    page("escalations/<uuid:escalation_id>/preview/", escalation_actions.preview,
+        "escalation_preview", "retries.view_escalation"),
     # last, because it matches every page of a plan
-    path("plans/<uuid:plan_id>/<slug:verb>/", plan_action_views.act, name="plan_act"),
-]
+    page("plans/<uuid:plan_id>/<slug:verb>/", plan_actions.act, "plan_act", "ledger.change_plan"),
+]  # fmt: skip

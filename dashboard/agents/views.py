@@ -37,7 +37,7 @@ from dashboard.agents.rates import DAY, RANGES, Range, Rates, read_rates
 from dashboard.agents.rows import AgentRow, build_row
 from dashboard.charts.ack_targets import TargetRow
 from dashboard.form_values import read_whole_number
-from dashboard.frame.access import REQUIRED
+from dashboard.frame.access import PAGES
 from dashboard.frame.rendering import Crumb, PageContext, Steps, Visit, live_page
 from dashboard.lists.facets import Facet, build_state_facets
 from dashboard.lists.nearest_names import NameHints, suggest_agents
@@ -203,7 +203,7 @@ def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage:
     ask = visit.request.GET.get("ask")
     rates = read_rates(None, DAY, now=visit.now, agent_id=agent_id).get(agent_id) or Rates(DAY)
     causes = read_causes(None, now=visit.now, agent_id=agent_id)
-    may_see_tokens = may(visit.request.user, REQUIRED["tokens"], agent.project_id)
+    may_see_tokens = may(visit.request.user, PAGES["tokens"].permission, agent.project_id)
     return AgentDetailPage(
         title=f"{agent.name} · Agent",
         heading=agent.name,

@@ -5,7 +5,7 @@ from datetime import datetime
 from uuid import UUID
 
 from dashboard.connect.light import Arrival
-from dashboard.frame.access import REQUIRED
+from dashboard.frame.access import PAGES
 from dashboard.lists.shared_queries import of_project
 from ledger.access import auth_failures
 from ledger.authorization.permissions import people_who_may
@@ -62,5 +62,5 @@ def suggest_name(known: list[str]) -> str:
 
 def list_people(project: Project) -> list[str]:
     """Return some of the people who may create tokens of a project."""
-    people = people_who_may(REQUIRED["connect_token"], project.pk)
+    people = people_who_may(PAGES["connect_token"].permission, project.pk)
     return list(people.values_list("username", flat=True)[:PEOPLE_NAMED])

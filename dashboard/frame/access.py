@@ -1,11 +1,12 @@
 """Restrict each page and action to those who may use it; views check this, never templates.
 
-`REQUIRED` lists what each URL needs, and `permissions.may` decides, in the project that
-`dashboard.frame.project_access` finds.
+`dashboard.urls` declares each with its permission, and `permissions.may` decides, in the project
+that `dashboard.frame.project_access` finds.
 """
 
 from collections.abc import Callable, Collection
-from functools import wraps
+from dataclasses import dataclass
+from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -18,7 +19,7 @@ from django.core.exceptions import PermissionDenied
 from django.db import DEFAULT_DB_ALIAS
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
-from django.urls import reverse
+from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.cache import add_never_cache_headers
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -54,121 +55,46 @@ USER = f"""select {", ".join(f"u.{name}" for name in COLUMNS)}, r.*, f.*,
     ) f where u.id = %(id)s"""
 
 
-# the verb that each URL pattern needs, by its name
-REQUIRED = {
-    "home": "ledger.view_event",
-    "first_steps": ENTER,
-    "search": ENTER,
-    "complete": ENTER,
-    "view_save": "ledger.add_savedview",
-    "view_delete": "ledger.delete_savedview",
-    "settings": ENTER,
-    "policies": "retries.view_retrypolicy",
-    "policy_switch": "retries.change_retrypolicy",
-    "people": "ledger.view_membership",
-    "member_act": "ledger.change_membership",
-    "invite": "ledger.add_invitation",
-    "invitation_revoke": "ledger.change_invitation",
-    "invitation_again": "ledger.add_invitation",
-    "browsers_end_person": "ledger.change_membership",
-    "browser_end": ENTER,
-    "browsers_end_others": ENTER,
-    "tokens": "ledger.view_token",
-    "token_new": "ledger.add_token",
-    "token_use": "ledger.add_token",
-    "token_act": "ledger.change_token",
-    "profile": ENTER,
-    "profile_save": ENTER,
-    "profile_password": ENTER,
-    "activity": "ledger.view_event",
-    "activity_export": "ledger.view_event",
-    "instructions": "ledger.view_instruction",
-    "instructions_export": "ledger.view_instruction",
-    "instruction": "ledger.view_instruction",
-    "instruction_new": "ledger.add_instruction",
-    "instruction_act": "ledger.change_instruction",
-    "instruction_edit": "ledger.change_instruction",
-    "rules": "ledger.view_standinginstruction",
-    "rules_export": "ledger.view_standinginstruction",
-    "rule": "ledger.view_standinginstruction",
-    "rule_new": "ledger.add_standinginstruction",
-    "rule_edit": "ledger.change_standinginstruction",
-    "rule_act": "ledger.change_standinginstruction",
-    "tasks": "ledger.view_task",
-    "tasks_export": "ledger.view_task",
-    "task": "ledger.view_task",
-    "task_contexts": "ledger.view_task",
-    "task_act": "ledger.change_task",
-    "plans": "ledger.view_plan",
-    "plans_export": "ledger.view_plan",
-    "plan": "ledger.view_plan",
-    "plan_by_ref": "ledger.view_plan",
-    "plan_summary": "ledger.view_plan",
-    "plan_import": "ledger.add_plan",
-    "plan_commands": "ledger.change_plan",
-    "plan_act": "ledger.change_plan",
-    "deadletters": "ledger.view_deadletter",
-    "deadletters_export": "ledger.view_deadletter",
-    "deadletter": "ledger.view_deadletter",
-    "deadletter_act": "ledger.change_deadletter",
-    "patterns": "retries.view_failurepattern",
-    "patterns_export": "retries.view_failurepattern",
-    "pattern": "retries.view_failurepattern",
-    "pattern_act": "retries.change_failurepattern",
-    "pattern_fix": "retries.change_failurepattern",
-    "patterns_act": "retries.change_failurepattern",
-    "agents": "ledger.view_agent",
-    "agents_export": "ledger.view_agent",
-    "agent": "ledger.view_agent",
-    "agent_act": "ledger.change_agent",
-    "sessions": "ledger.view_session",
-    "sessions_export": "ledger.view_session",
-    "session": "ledger.view_session",
-    "session_message": "ledger.view_session",
-    "session_task": "ledger.add_task",
-    "session_flush": "ledger.change_session",
-    "session_retry": "ledger.change_session",
-    "session_import": "ledger.add_session",
-    "connect": "ledger.view_agent",
-    "connect_token": "ledger.add_token",
-    "connect_light": "ledger.add_token",
-    "insight": "retries.view_contextexperiment",
-    "experiment_start": "retries.add_contextexperiment",
-    "target_set": "retries.change_acktarget",
-    "experiment_end": "retries.change_contextexperiment",
-    "audit": "ledger.view_event",
-    "audit_export": "ledger.view_event",
-    "operations": "retries.view_operation",
-    "operations_export": "retries.view_operation",
-    "operation": "retries.view_operation",
-    "operation_new": "retries.add_operation",
-    "operation_act": "retries.change_operation",
-    "notifications": "retries.view_channel",
-    "notification_preview": "retries.view_notificationrule",
-    "notification_rule": "retries.change_notificationrule",
-    "notification_rule_preview": "retries.change_notificationrule",
-    "notification_example": "retries.change_notificationrule",
-    "notification_rule_example": "retries.change_notificationrule",
-    "notification_rule_check": "retries.change_notificationrule",
-    "notification_rule_act": "retries.change_notificationrule",
-    "notification_channel": "retries.change_channel",
-    "notification_channel_act": "retries.change_channel",
-    "notification_quiet": ENTER,
-    "deliveries": "retries.view_delivery",
-    "deliveries_export": "retries.view_delivery",
-    "deliveries_redeliver": "retries.change_delivery",
-    "escalations": "retries.view_escalation",
-    "escalations_export": "retries.view_escalation",
-    "escalation": "retries.view_escalation",
-    "escalation_preview": "retries.view_escalation",
-    "escalation_answer": "retries.change_escalation",
-    "escalation_undo": "retries.change_escalation",
-    "escalation_comment": "retries.change_escalation",
-    "escalation_assign": "retries.change_escalation",
-    "escalation_snooze": "retries.change_escalation",
-    "escalations_answer_all": "retries.change_escalation",
-    "escalations_undo_all": "retries.change_escalation",
-}
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page or an action: what it needs, and whether it may read the replica."""
+
+    permission: str
+    may_read_replica: bool
+
+
+# by the names of the URL patterns
+PAGES: dict[str, Page] = {}
+
+
+def page(
+    address: str,
+    view: Callable[..., HttpResponseBase],
+    name: str,
+    permission: str,
+    *,
+    replica: bool = False,
+) -> URLPattern:
+    """Declare a page or an action, and return its URL pattern."""
+    PAGES[name] = Page(permission, replica)
+    return path(address, view, name=name)
+
+
+def list_pages(
+    address: str,
+    index: Callable[..., HttpResponseBase],
+    export: Callable[..., HttpResponseBase],
+    name: str,
+    permission: str,
+    *,
+    replica: bool = False,
+) -> list[URLPattern]:
+    """Declare the page of a list and its export, and return their URL patterns."""
+    exports = f"{address}export/<slug:form>/"
+    return [
+        page(address, index, name, permission, replica=replica),
+        page(exports, export, f"{name}_export", permission, replica=replica),
+    ]
 
 
 class People(ModelBackend):
@@ -200,7 +126,7 @@ def may_enter(user: AbstractBaseUser | AnonymousUser) -> bool:
 def may_open(user: AbstractBaseUser | AnonymousUser, name: str) -> bool:
     """Return whether a user may use the URL pattern with this name, in the page's project."""
     project = getattr(user, "page_project", None)
-    return may(user, REQUIRED[name], project.pk if project else None)
+    return may(user, PAGES[name].permission, project.pk if project else None)
 
 
 def may_use(request: HttpRequest, name: str) -> bool:
@@ -213,7 +139,7 @@ def may_use(request: HttpRequest, name: str) -> bool:
 
 def describe_missing(user: AbstractBaseUser | AnonymousUser, names: Collection[str]) -> list[str]:
     """Return the permissions that a user lacks for the URL patterns with these names."""
-    verbs = dict.fromkeys(REQUIRED[name] for name in names if not may_open(user, name))
+    verbs = dict.fromkeys(PAGES[name].permission for name in names if not may_open(user, name))
     return [describe_permission(verb) for verb in verbs]
 
 
@@ -237,17 +163,18 @@ def operators_only(view: View[P]) -> View[P]:
     @wraps(view)
     def guarded(request: Any, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
         by_script = request.headers.get("HX-Request") == "true"
-        verb = REQUIRED[request.resolver_match.url_name]
+        page = PAGES[request.resolver_match.url_name]
         response: HttpResponseBase
         if may_enter(request.user):
             try:
-                set_project(request, verb)
+                set_project(request, page.permission)
             except PermissionDenied:
-                response = refuse(request, verb, by_script=by_script)
+                response = refuse(request, page.permission, by_script=by_script)
             else:
                 browser_uses.note_use(request)
+                answer = partial(view, request, *args, **kwargs)
                 with timezone.override(zone_of(request.user)):
-                    response = read_page(request, lambda: view(request, *args, **kwargs))
+                    response = read_page(request, answer) if page.may_read_replica else answer()
         elif by_script:
             response = HttpResponse("You are signed out.", status=401, content_type=TEXT)
         else:

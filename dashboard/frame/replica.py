@@ -24,13 +24,6 @@ from ledger.database.process_counters import PAGE_READS
 
 logger = logging.getLogger(__name__)
 
-PAGES = {
-    *("home", "search", "activity", "activity_export", "audit", "audit_export", "insight"),
-    *("tasks", "tasks_export", "instructions", "instructions_export", "plans", "plans_export"),
-    *("deadletters", "deadletters_export", "patterns", "patterns_export"),
-    *("agents", "agents_export", "sessions", "sessions_export"),
-    *("deliveries", "deliveries_export"),
-}
 SAFE = ("GET", "HEAD")
 # Every action of a person sets it; until it expires, that person's pages read the primary.
 COOKIE = "tenfour_primary"
@@ -183,16 +176,13 @@ def is_configured() -> bool:
 
 
 def read_page(request: HttpRequest, answer: Callable[[], HttpResponseBase]) -> HttpResponseBase:
-    """Answer a request from the replica if its page may, or else from the primary.
+    """Answer a request for a page that may read the replica.
 
     Requests that fail on the replica are answered from the primary, too: for a row that has not
     arrived there, or a statement that it cancels or refuses. Exports read ahead, so that this is
     true of them as long as no byte was sent.
     """
-    match = request.resolver_match
-    if not is_configured() or request.method not in SAFE or not match:
-        return answer()
-    if match.url_name not in PAGES:
+    if not is_configured() or request.method not in SAFE:
         return answer()
     standing = monitor.read()
     if COOKIE in request.COOKIES or not standing.is_fit:

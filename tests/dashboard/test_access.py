@@ -9,7 +9,8 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from dashboard.frame.access import REQUIRED, describe_permission
+from dashboard.frame.access import PAGES as DECLARED
+from dashboard.frame.access import describe_permission
 from dashboard.urls import urlpatterns
 from ledger.authorization.permissions import ENTER
 from ledger.models import Agent, Event
@@ -70,10 +71,10 @@ def call(client: Client, name: str, **headers: str) -> HttpResponse:
 
 
 def test_every_page_and_action_names_its_permission(db: None) -> None:
-    assert {str(each.name) for each in urlpatterns} - OPEN == set(REQUIRED)
+    assert {str(each.name) for each in urlpatterns} - OPEN == set(DECLARED)
     rows = Permission.objects.values_list("content_type__app_label", "codename", "name")
     known = {f"{app}.{codename}": name for app, codename, name in rows}
-    for verb in set(REQUIRED.values()) - {ENTER}:
+    for verb in {each.permission for each in DECLARED.values()} - {ENTER}:
         assert describe_permission(verb) == known[verb]
 
 
@@ -82,7 +83,8 @@ def test_each_page_and_action_needs_its_permission(db: None) -> None:
     user = User.objects.create_user("eve", is_staff=True)
     client = Client()
     client.force_login(user)
-    for name, verb in REQUIRED.items():
+    for name, declared in DECLARED.items():
+        verb = declared.permission
         user.user_permissions.clear()
         if verb == ENTER:
             assert call(client, name).status_code not in (401, 403), name

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from dashboard.frame.access import REQUIRED
+from dashboard.frame.access import PAGES
 from ledger.authorization.permissions import ENTER
 from ledger.models import Agent, Plan, Task
 from ledger.states import TaskState
@@ -132,7 +132,8 @@ PARTS = {
 
 def test_no_page_shows_a_button_that_refuses(agent: Agent, browser: Client, now: datetime) -> None:
     """One line says what is missing; those who may act get the buttons and not the line."""
-    views = {verb for verb in REQUIRED.values() if ".view_" in verb or verb == ENTER}
+    verbs = {name: each.permission for name, each in PAGES.items()}
+    views = {verb for verb in verbs.values() if ".view_" in verb or verb == ENTER}
     eve = User.objects.create_user("eve", is_staff=True)
     names = [verb.partition(".")[2] for verb in views - {ENTER}]
     eve.user_permissions.set(Permission.objects.filter(codename__in=names))
@@ -142,7 +143,7 @@ def test_no_page_shows_a_button_that_refuses(agent: Agent, browser: Client, now:
     for path in ("/", *lists):  # with nothing to show yet
         assert not SENDS.search(read(reader, path)), path
     paths = make_world(agent, browser, now)
-    assert {name for name, verb in REQUIRED.items() if verb in views} - PARTS == set(paths)
+    assert {name for name, verb in verbs.items() if verb in views} - PARTS == set(paths)
     for name, path in paths.items():
         text, acting = read(reader, path), read(browser, path)
         assert not SENDS.search(text) and not re.search(r">\s*Answer\b", text), (
