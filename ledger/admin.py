@@ -12,13 +12,13 @@ from django.contrib.admin.helpers import ActionForm
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from ledger import admin_effects, agents, instructions, journal, tokens
+from ledger import admin_effects, agents, journal, tokens
 from ledger import admin_records as _records  # noqa: F401 - registers its models
 from ledger.admin_details import Link
 from ledger.admin_lists import ReadOnly, cut
 from ledger.confirmation import confirm
 from ledger.errors import Refusal
-from ledger.journal import Kind, person, stamp_of
+from ledger.journal import Kind, stamp_of
 from ledger.models import (
     Agent,
     Attempt,
@@ -30,11 +30,9 @@ from ledger.models import (
     Task,
     Token,
 )
-from ledger.models.instruction import InstructionQuerySet
 from ledger.models.standing_instruction import StandingInstructionQuerySet
 from ledger.sessions import admin as _sessions  # noqa: F401 - registers its models
 from ledger.standing_instructions import editing
-from ledger.tokens import TrustedCaller
 
 # the lists of a project's rows, by their labels
 OF_PROJECT = {
@@ -262,63 +260,6 @@ class TokenAdmin(ReadOnly):
         stamp = stamp_of(request)
         changed = sum([tokens.revoke(token, stamp=stamp) for token in chosen])
         self.report_changes(request, changed, "revoked")
-
-
-@admin.register(Instruction)
-class InstructionAdmin(ReadOnly):
-    list_display = ("start", "agent", "state", "urgency", "retry_count", "max_retries", "queued_at")
-    list_filter = ("state", "tracked", "on_failed", "project")
-    list_select_related = ("agent",)
-    search_fields = ("agent__name",)
-    instruction_path = "pk"
-    ordering = ("-id",)
-    actions: tuple[str, ...] = ("acknowledge", "cancel")
-    narrow = {
-        "acknowledge": lambda rows: rows.awaiting_ack(),
-        "cancel": lambda rows: rows.cancellable(),
-    }
-    page = "/instructions/{}/"
-
-    def name_row(self, row: Instruction) -> str:
-        return row.content
-
-    @admin.display(description="instruction")
-    def start(self, row: Instruction) -> str:
-        return cut(row.content)
-
-    def list_links(self, request: HttpRequest, row: Instruction) -> Iterator[Link]:
-        yield from self.link_to_list(
-            request, "Sent again as", Instruction, resend_of__id__exact=row.pk
-        )
-        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.pk)
-
-    @admin.action(description="Mark as acknowledged…")
-    @confirm(admin_effects.acknowledge_instructions)
-    def acknowledge(self, request: HttpRequest, chosen: InstructionQuerySet) -> None:
-        changed = 0
-        for project_id, ids in by_project(chosen.awaiting_ack()):
-            caller = TrustedCaller(person(request.user), project_id=project_id)
-            rows = instructions.acknowledge(ids, caller=caller)
-            changed += sum(bool(row and not row.get("late")) for row in rows)
-        self.report_changes(request, changed, "acknowledged")
-
-    @admin.action(description="Cancel…")
-    @confirm(admin_effects.cancel_instructions)
-    def cancel(self, request: HttpRequest, chosen: InstructionQuerySet) -> None:
-        stamp = stamp_of(request)
-        changed = sum(
-            len(instructions.cancel(ids, project_id=project_id, stamp=stamp))
-            for project_id, ids in by_project(chosen)
-        )
-        self.report_changes(request, changed, "cancelled")
-
-
-def by_project(chosen: QuerySet[Instruction]) -> list[tuple[UUID, list[UUID]]]:
-    """Group the selected ids by project, because a function acts within one project."""
-    found: dict[UUID, list[UUID]] = {}
-    for id, project_id in chosen.values_list("id", "project_id"):
-        found.setdefault(project_id, []).append(id)
-    return list(found.items())
 
 
 @admin.register(StandingInstruction)

@@ -9,7 +9,6 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from ledger import admin as ledger_admin
 from ledger.admin_details import Link
 from ledger.admin_filters import list_values
 from ledger.admin_lists import ReadOnly, cut, name_task
@@ -31,27 +30,21 @@ from ledger.permissions import may
 from ledger.plans import editing as ledger_plans
 from ledger.states import BlockedReason
 from retries import admin_breakers as _breakers  # noqa: F401 - registers its pages
-from retries import admin_effects, deadletters, reminders, task_actions
-from retries.admin_forms import DependentsForm
+from retries import admin_effects
 from retries.escalations import admin as _escalations  # noqa: F401 - registers its page
-from retries.escalations import answering
 from retries.failures import admin as _failures  # noqa: F401 - registers its pages
 from retries.models import Escalation, RetryPolicy
 from retries.operations import admin as _operations  # noqa: F401 - registers its page
-from retries.operations import dead_letter_verbs, instruction_verbs, task_verbs
 from retries.plans import aborting, restarting
 from retries.policies.editing import record_change
 from retries.states import Reason
-
-
-def describe_counts(aborted: int, running: int) -> str:
-    """Return how many tasks were stopped, such as "2 tasks aborted, 1 told to stop"."""
-    parts = [f"{aborted} task{'' if aborted == 1 else 's'} aborted"] if aborted else []
-    return ", ".join([*parts, f"{running} told to stop"] if running else parts)
+from retries.verbs import dead_letters, instructions, tasks
+from retries.verbs.admin import VerbAdmin
+from retries.verbs.effects import describe_stopped
 
 
 @admin.register(Task)
-class TaskAdmin(ReadOnly):
+class TaskAdmin(VerbAdmin):
     list_display = ("__str__", "agent", "type", "state", "priority", "retry_count", "updated_at")
     list_filter = (
         "state",
@@ -63,14 +56,7 @@ class TaskAdmin(ReadOnly):
     search_fields = ("agent__name",)
     task_path = "pk"
     ordering = ("-id",)
-    action_form = DependentsForm
-    actions = ("retry_now", "unblock", "skip", "abort")
-    narrow = {
-        "retry_now": task_verbs.narrow_to_waiting,
-        "unblock": task_verbs.narrow_to_skipped_need,
-        "skip": task_verbs.narrow_to_skippable,
-        "abort": task_verbs.narrow_to_abortable,
-    }
+    verbs = tasks.PAGE
     page = "/tasks/{}/"
 
     def list_links(self, request: HttpRequest, row: Task) -> Iterator[Link]:
@@ -84,40 +70,6 @@ class TaskAdmin(ReadOnly):
         yield from self.link_to_list(request, "Escalations", Escalation, **of)
         yield from self.link_to_list(request, "States", TaskHistory, **of)
         yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.pk)
-
-    @admin.action(description="Retry now")
-    def retry_now(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
-        changed = task_actions.retry_now(
-            chosen.values_list("pk", flat=True), stamp=stamp_of(request)
-        )
-        self.report_changes(request, len(changed), "retried now")
-
-    @admin.action(description="Unblock: continue without the skipped task")
-    @confirm(admin_effects.unblock_tasks)
-    def unblock(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
-        changed = task_actions.unblock(chosen.values_list("pk", flat=True), stamp=stamp_of(request))
-        self.report_changes(request, len(changed), "unblocked")
-
-    @admin.action(description="Skip…")
-    @confirm(admin_effects.skip_tasks)
-    def skip(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
-        changed = task_actions.skip(
-            chosen.values_list("pk", flat=True),
-            dependents=admin_effects.read_dependents(request),
-            stamp=stamp_of(request),
-        )
-        self.report_changes(request, len(changed), "skipped")
-
-    @admin.action(description="Abort…")
-    @confirm(admin_effects.abort_tasks)
-    def abort(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
-        stopped = task_actions.abort(chosen.values_list("pk", flat=True), stamp=stamp_of(request))
-        now, later = sum(stopped.values()), len(stopped) - sum(stopped.values())
-        self.report_changes(
-            request,
-            len(stopped),
-            f"stopped: {describe_counts(now, later)}" if stopped else "stopped",
-        )
 
 
 @admin.register(Plan)
@@ -173,7 +125,7 @@ class PlanAdmin(ReadOnly):
     def abort(self, request: HttpRequest, chosen: QuerySet[Plan]) -> None:
         now = timezone.now()
         done = aborting.abort(chosen.values_list("pk", flat=True), stamp=stamp_of(request, now))
-        of_tasks = describe_counts(*aborting.count_stopped(done, at=now))
+        of_tasks = describe_stopped(*aborting.count_stopped(done, at=now))
         self.report_changes(request, len(done), f"aborted, {of_tasks}" if of_tasks else "aborted")
 
     @admin.action(description="Restart: run the tasks that are not done again")
@@ -190,7 +142,7 @@ class PlanAdmin(ReadOnly):
 
 
 @admin.register(DeadLetter)
-class DeadLetterAdmin(ReadOnly):
+class DeadLetterAdmin(VerbAdmin):
     list_display = ("failed_at", "about", "agent", "error", "reason", "retry_count", "closed_as")
     list_filter = (
         list_values("closed_as", ("replayed", "dismissed"), null="open"),
@@ -201,12 +153,7 @@ class DeadLetterAdmin(ReadOnly):
     search_fields = ("agent__name", "error")
     task_path = "task"
     ordering = ("-id",)
-    action_form = DependentsForm
-    actions = ("replay", "dismiss")
-    narrow = {
-        "replay": dead_letter_verbs.narrow_to_replayable,
-        "dismiss": dead_letter_verbs.narrow_to_open,
-    }
+    verbs = dead_letters.VERBS
     page = "/dead-letters/{}/"
 
     @admin.display(description="task")
@@ -225,25 +172,6 @@ class DeadLetterAdmin(ReadOnly):
         yield from self.link_to_list(request, "Attempts", Attempt, **of)
         yield from self.link_to_list(request, "Failures", Failure, **of)
         yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.task_id)
-
-    @admin.action(description="Replay: enqueue the task again")
-    @confirm(admin_effects.replay_letters)
-    def replay(self, request: HttpRequest, chosen: QuerySet[DeadLetter]) -> None:
-        ids = list(chosen.values_list("pk", flat=True))
-        done = deadletters.replay(ids, among=DeadLetter.objects.all(), stamp=stamp_of(request))
-        self.report_changes(request, len(done), "replayed")
-
-    @admin.action(description="Dismiss: do not retry")
-    @confirm(admin_effects.dismiss_letters)
-    def dismiss(self, request: HttpRequest, chosen: QuerySet[DeadLetter]) -> None:
-        ids = list(chosen.values_list("pk", flat=True))
-        done = deadletters.dismiss(
-            ids,
-            among=DeadLetter.objects.all(),
-            dependents=admin_effects.read_dependents(request),
-            stamp=stamp_of(request),
-        )
-        self.report_changes(request, len(done), "dismissed")
 
 
 @admin.register(RetryPolicy)
@@ -282,30 +210,31 @@ class RetryPolicyAdmin(ReadOnly):
         record_change(obj, changed, stamp=stamp_of(request))
 
 
-admin.site.unregister(Instruction)
-
-
 @admin.register(Instruction)
-class InstructionAdmin(ledger_admin.InstructionAdmin):
-    """The ledger's page of instructions, with the action that sends them again."""
+class InstructionAdmin(VerbAdmin):
+    list_display = ("start", "agent", "state", "urgency", "retry_count", "max_retries", "queued_at")
+    list_filter = ("state", "tracked", "on_failed", "project")
+    list_select_related = ("agent",)
+    search_fields = ("agent__name",)
+    instruction_path = "pk"
+    ordering = ("-id",)
+    verbs = instructions.ADMIN
+    page = "/instructions/{}/"
 
-    actions = ("send_again", *ledger_admin.InstructionAdmin.actions)
-    narrow = ledger_admin.InstructionAdmin.narrow | {
-        "send_again": instruction_verbs.narrow_to_resendable,
-        "cancel": instruction_verbs.narrow_to_cancellable,
-    }
+    def name_row(self, row: Instruction) -> str:
+        return row.content
+
+    @admin.display(description="instruction")
+    def start(self, row: Instruction) -> str:
+        return cut(row.content)
 
     def list_links(self, request: HttpRequest, row: Instruction) -> Iterator[Link]:
         of = {"instruction__id__exact": row.pk}
         yield from self.link_to_list(request, "Escalations", Escalation, **of)
-        yield from super().list_links(request, row)
-
-    @admin.action(description="Send again: a reminder now, or a new instruction if given up")
-    def send_again(self, request: HttpRequest, chosen: QuerySet[Instruction]) -> None:
-        ids, stamp = list(chosen.values_list("pk", flat=True)), stamp_of(request)
-        reminded = reminders.send_again(ids, stamp=stamp)
-        resent = answering.send_failed_again(ids, channel="admin", stamp=stamp)
-        self.report_changes(request, len(reminded) + len(resent), "sent again")
+        yield from self.link_to_list(
+            request, "Sent again as", Instruction, resend_of__id__exact=row.pk
+        )
+        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.pk)
 
 
 # registers the pages of notifications

@@ -5,22 +5,22 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
-from ledger.confirmation import count, list_effects
-from ledger.models import Breaker, DeadLetter, Instruction, Plan, Task
+from ledger.confirmation import list_effects
+from ledger.models import Breaker, Instruction, Plan, Task
 from ledger.states import (
-    FINAL,
     TASK_MOVES,
     BlockedReason,
     BreakerState,
     TaskState,
 )
-from retries import task_actions
+from ledger.text import counted
 from retries.escalations import choices
 from retries.escalations.choices import Choice
 from retries.failures import patterns
 from retries.failures.stuck_tasks import stuck_tasks
 from retries.models import Escalation, FailurePattern
 from retries.states import QUESTIONS, Answer, Dependents
+from retries.verbs.effects import describe_abort, describe_dependents
 
 SKIPPABLE = tuple(state for state in TaskState if TaskState.SKIPPED in TASK_MOVES[state])
 
@@ -34,38 +34,11 @@ def read_dependents(request: HttpRequest) -> str:
 # ---- tasks and plans
 
 
-def describe_abort(chosen: QuerySet[Task], *, answered: int = 0) -> list[str]:
-    """Describe an abort of tasks, which also answers some of their open questions."""
-    counts = task_actions.count_abort(chosen)
-    questions = counts.questions - answered
-    if not counts.any:
-        return []
-    one = counts.dependents == 1
-    others = count(counts.dependents, "other task")
-    return list_effects(
-        (counts.waiting, f"{count(counts.waiting, 'waiting task')} will be aborted."),
-        (
-            counts.running,
-            f"{count(counts.running, 'running task')} will be told to stop. A running task ends "
-            "when its agent reports or its lease expires.",
-        ),
-        (questions, f"{count(questions, 'open question')} will be withdrawn."),
-        (
-            counts.dependents,
-            f"{others} that depend{'s' if one else ''} on these will stay blocked.",
-        ),
-    )
-
-
-def abort_tasks(request: HttpRequest, chosen: QuerySet[Task]) -> list[str]:
-    return describe_abort(chosen)
-
-
 def abort_plans(request: HttpRequest, chosen: QuerySet[Plan]) -> list[str]:
     under_way = chosen.filter(completed_at=None, aborted_at=None).order_by()
     plans = under_way.count()
     tasks = describe_abort(Task.objects.filter(plan__in=under_way.values("pk")))
-    return [*list_effects((plans, f"{count(plans, 'plan')} will be aborted.")), *tasks]
+    return [*list_effects((plans, f"{counted(plans, 'plan')} will be aborted.")), *tasks]
 
 
 def restart_plans(request: HttpRequest, chosen: QuerySet[Plan]) -> list[str] | None:
@@ -73,41 +46,10 @@ def restart_plans(request: HttpRequest, chosen: QuerySet[Plan]) -> list[str] | N
     rest = Task.objects.current().filter(plan__in=over.values("pk")).exclude(state=TaskState.DONE)
     tasks, plans = rest.count(), rest.values("plan").distinct().count()
     effects = list_effects(
-        (plans, f"{count(plans, 'plan')} will start again."),
-        (tasks, f"{count(tasks, 'unfinished task')} will run again as new tasks."),
+        (plans, f"{counted(plans, 'plan')} will start again."),
+        (tasks, f"{counted(tasks, 'unfinished task')} will run again as new tasks."),
     )
     return effects or None
-
-
-def skip_tasks(request: HttpRequest, chosen: QuerySet[Task]) -> list[str]:
-    rows = chosen.order_by().filter(state__in=SKIPPABLE)
-    tasks = rows.count()
-    return [
-        *list_effects((tasks, f"{count(tasks, 'task')} will be skipped.")),
-        *describe_dependents(rows.values("pk"), read_dependents(request)),
-    ]
-
-
-def describe_dependents(tasks: Any, choice: str) -> list[str]:
-    """Return what happens to the tasks that depend on some that are skipped or dismissed."""
-    rows = Task.objects.filter(needs__need__in=tasks).exclude(state__in=FINAL)
-    number = rows.exclude(pk__in=tasks).values("pk").distinct().count()
-    effect = {
-        Dependents.CONTINUE: "will continue without them",
-        Dependents.BLOCK: "will stay blocked",
-        Dependents.SKIP: "will be skipped too, with {} own dependents",
-    }[Dependents(choice)]
-    one = number == 1
-    effect = effect.format("its" if one else "their")
-    return list_effects(
-        (number, f"{count(number, 'task')} that depend{'s' if one else ''} on these {effect}.")
-    )
-
-
-def unblock_tasks(request: HttpRequest, chosen: QuerySet[Task]) -> list[str]:
-    reason = BlockedReason.DEPENDENCY_SKIPPED
-    number = chosen.filter(state=TaskState.BLOCKED, blocked_reason=reason).count()
-    return list_effects((number, f"{count(number, 'task')} will continue without a skipped need."))
 
 
 # ---- escalations
@@ -123,8 +65,8 @@ def answer_again(answer: Answer) -> Any:
         attempts = "one more attempt" if answer == Answer.FIX else "a new round of attempts"
         text = "your text" if answer == Answer.FIX else "the same text"
         effects = list_effects(
-            (tasks, f"{count(tasks, 'task')} will get {attempts}."),
-            (sent, f"{count(sent, 'instruction')} will be sent again with {text}."),
+            (tasks, f"{counted(tasks, 'task')} will get {attempts}."),
+            (sent, f"{counted(sent, 'instruction')} will be sent again with {text}."),
         )
         return effects or None
 
@@ -136,10 +78,10 @@ def answer_questions(request: HttpRequest, chosen: QuerySet[Escalation]) -> list
     number = open_among(chosen).filter(reason__in=QUESTIONS).count()
     others = open_among(chosen).count() - number
     return list_effects(
-        (number, f"{count(number, 'question')} will be answered, and the asker continues."),
+        (number, f"{counted(number, 'question')} will be answered, and the asker continues."),
         (
             others if number else 0,
-            f"{count(others, 'escalation')} will stay open, because no question was asked.",
+            f"{counted(others, 'escalation')} will stay open, because no question was asked.",
         ),
     )
 
@@ -149,8 +91,8 @@ def answer_skip(request: HttpRequest, chosen: QuerySet[Escalation]) -> list[str]
     of_them = open_among(chosen).exclude(task=None).values("task")
     effects = [
         *list_effects(
-            (tasks, f"{count(tasks, 'task')} will be skipped."),
-            (sent, f"{count(sent, 'instruction')} will stay failed, and nothing is sent."),
+            (tasks, f"{counted(tasks, 'task')} will be skipped."),
+            (sent, f"{counted(sent, 'instruction')} will stay failed, and nothing is sent."),
         ),
         *describe_dependents(of_them, read_dependents(request)),
     ]
@@ -163,17 +105,19 @@ def answer_abort(request: HttpRequest, chosen: QuerySet[Escalation]) -> list[str
     plans = rows.exclude(task__plan=None).values("task__plan")
     number = plans.distinct().count()
     agents = rows.exclude(instruction=None).values("agent")
-    of = count(agents.distinct().count(), "agent")
+    of = counted(agents.distinct().count(), "agent")
     pending = Instruction.objects.filter(agent__in=agents).cancellable().count()
     tasks = Task.objects.filter(Q(plan__in=plans) | Q(pk__in=rows.values("task")))
-    whole = f"{count(number, 'plan')} will be aborted with all {'its' if number == 1 else 'their'}"
+    whole = (
+        f"{counted(number, 'plan')} will be aborted with all {'its' if number == 1 else 'their'}"
+    )
     sent = rows.exclude(instruction=None).count()
     effects = [
         *list_effects((number, f"{whole} tasks.")),
         *describe_abort(tasks, answered=rows.exclude(task=None).count()),
         *list_effects(
-            (sent, f"{count(sent, 'instruction')} will stay failed."),
-            (pending, f"{count(pending, 'pending instruction')} of {of} will be cancelled."),
+            (sent, f"{counted(sent, 'instruction')} will stay failed."),
+            (pending, f"{counted(pending, 'pending instruction')} of {of} will be cancelled."),
         ),
     ]
     return effects or None
@@ -192,20 +136,6 @@ def count_open(chosen: QuerySet[Escalation]) -> tuple[int, int]:
 # ---- dead letters, patterns and breakers
 
 
-def replay_letters(request: HttpRequest, chosen: QuerySet[DeadLetter]) -> list[str]:
-    number = chosen.filter(closed_at=None).count()
-    return list_effects((number, f"{count(number, 'task')} will be enqueued again as new tasks."))
-
-
-def dismiss_letters(request: HttpRequest, chosen: QuerySet[DeadLetter]) -> list[str]:
-    rows = chosen.order_by().filter(closed_at=None)
-    number = rows.count()
-    return [
-        *list_effects((number, f"{count(number, 'dead letter')} will be closed for good.")),
-        *describe_dependents(rows.values("task"), read_dependents(request)),
-    ]
-
-
 def retry_patterns(request: HttpRequest, chosen: QuerySet[FailurePattern]) -> list[str]:
     ids = list(chosen.values_list("pk", flat=True))
     states = [task.state for task in stuck_tasks(ids)[: patterns.BATCH_SIZE]]
@@ -213,9 +143,9 @@ def retry_patterns(request: HttpRequest, chosen: QuerySet[FailurePattern]) -> li
         states.count, (TaskState.FAILED, TaskState.RETRY, TaskState.ESCALATED)
     )
     return list_effects(
-        (dead, f"{count(dead, 'dead letter')} will be replayed."),
-        (waiting, f"{count(waiting, 'pending retry', 'pending retries')} will start at once."),
-        (asked, f"{count(asked, 'open question')} will be answered with “retry”."),
+        (dead, f"{counted(dead, 'dead letter')} will be replayed."),
+        (waiting, f"{counted(waiting, 'pending retry', 'pending retries')} will start at once."),
+        (asked, f"{counted(asked, 'open question')} will be answered with “retry”."),
     )
 
 
@@ -230,6 +160,6 @@ def reset_breakers(request: HttpRequest, chosen: QuerySet[Any]) -> list[str]:
         blocked_reason=BlockedReason.BREAKER_OPEN,
     ).count()
     return list_effects(
-        (number, f"{count(number, 'breaker')} will close and forget {its} failures."),
-        (held, f"{count(held, 'held task')} will return to the queue."),
+        (number, f"{counted(number, 'breaker')} will close and forget {its} failures."),
+        (held, f"{counted(held, 'held task')} will return to the queue."),
     )

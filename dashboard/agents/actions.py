@@ -15,7 +15,7 @@ RESET = Action(
     question="Cancel all pending instructions for",
     icon="s-aborted",
 )
-ACTIONS = {action.verb: action for action in (TRIP, KEEP_OPEN, CLOSE, RESET)}
+ACTIONS = {action.slug: action for action in (TRIP, KEEP_OPEN, CLOSE, RESET)}
 
 
 def allowed_actions(state: BreakerState, *, is_kept_open: bool) -> list[Action]:

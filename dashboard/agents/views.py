@@ -227,7 +227,7 @@ def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage:
         defaults=settings.TENFOUR,
         events=activity_queries.list_latest(None, agent=agent, most=EVENTS_SHOWN),
         tokens=queries.list_tokens(agent) if may_see_tokens else None,
-        asked=next((action for action in row.actions if action.verb == ask), None),
+        asked=next((action for action in row.actions if action.slug == ask), None),
     )
 
 

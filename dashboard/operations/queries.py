@@ -20,7 +20,7 @@ from ledger.states import FINAL, BreakerState
 from ledger.text import truncate
 from retries.models import Escalation, Operation, OperationItem
 from retries.models.operation import ItemState, OperationQuerySet, OperationState
-from retries.operations.bulk_verb import BulkVerb
+from retries.verbs.verb import Verb
 
 AGENTS_LISTED = 1_000
 CHANGED_SHOWN = 25
@@ -194,7 +194,7 @@ class StateCount:
     legal: int
 
 
-def count_by_state(verb: BulkVerb, chosen: QuerySet[Any]) -> list[StateCount]:
+def count_by_state(verb: Verb, chosen: QuerySet[Any]) -> list[StateCount]:
     """Count the chosen rows by state, those that change first."""
     field = "closed_as" if verb.model is DeadLetter else "state"
 
@@ -207,7 +207,7 @@ def count_by_state(verb: BulkVerb, chosen: QuerySet[Any]) -> list[StateCount]:
     return sorted(rows, key=lambda row: (-row.legal, -row.count, row.state))
 
 
-def count_dependents(verb: BulkVerb, chosen: QuerySet[Any]) -> int:
+def count_dependents(verb: Verb, chosen: QuerySet[Any]) -> int:
     """Return how many other tasks wait for the tasks that the verb ends."""
     rows = verb.narrow(chosen).order_by()
     tasks = rows.values("task") if verb.model is DeadLetter else rows.values("pk")
@@ -223,7 +223,7 @@ class HeldAgent:
     count: int
 
 
-def list_held_agents(verb: BulkVerb, chosen: QuerySet[Any]) -> list[HeldAgent]:
+def list_held_agents(verb: Verb, chosen: QuerySet[Any]) -> list[HeldAgent]:
     """Return the agents with an open breaker whose rows would wait, the most rows first."""
     rows = verb.narrow(chosen).order_by().filter(agent__breaker__state=BreakerState.OPEN)
     found = rows.values("agent__name").annotate(n=Count("pk", distinct=True))
@@ -241,7 +241,7 @@ class NewAgent:
     note: str
 
 
-def list_new_agents(verb: BulkVerb, chosen: QuerySet[Any]) -> list[NewAgent]:
+def list_new_agents(verb: Verb, chosen: QuerySet[Any]) -> list[NewAgent]:
     """Return the agents of the tasks' projects that some of the tasks are not assigned to yet."""
     rows = verb.narrow(chosen).order_by().values("project_id", "agent_id")
     in_project: Counter[UUID] = Counter()

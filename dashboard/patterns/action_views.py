@@ -18,13 +18,13 @@ from dashboard.frame.rendering import HtmxRequest, back_to
 from dashboard.lists.selection import list_url, read_selection
 from dashboard.patterns import queries
 from dashboard.patterns.actions import ACTIONS, IGNORE_TIMES
-from dashboard.tasks.action_views import add_message
 from dashboard.wording.formatting import counted
 from ledger.errors import NotFound
 from ledger.journal import stamp_of
 from retries.failures import patterns
 from retries.failures.fixes import verdicts as fix_verdicts
 from retries.states import Verdict
+from retries.verbs.verb import CHANGED_MEANWHILE
 
 
 @require_POST
@@ -34,7 +34,7 @@ def act(request: HtmxRequest, pattern_id: UUID, verb: str) -> HttpResponse:
     action, scope = find_action(ACTIONS, verb), read_scope(request)
     if not queries.exists(pattern_id):
         raise Http404(f"There is no pattern {pattern_id}.")
-    carry_out(request, action.verb, [pattern_id])
+    carry_out(request, action.slug, [pattern_id])
     return redirect(reverse("dashboard:pattern", args=[pattern_id]) + scope.query)
 
 
@@ -48,7 +48,7 @@ def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
     if not ids:
         messages.warning(request, "Select at least one pattern. Nothing was changed.")
     else:
-        carry_out(request, action.verb, ids)
+        carry_out(request, action.slug, ids)
     return redirect(list_url(page))
 
 
@@ -61,8 +61,13 @@ def carry_out(request: HtmxRequest, verb: str, ids: list[UUID]) -> None:
         params.setlist("id", [str(id) for id in opened])
         undo = reverse("dashboard:patterns_act", args=["reopen"])
         toasts.add_message(request, said, undo=f"{undo}?{params.urlencode()}")
+    elif not changed:
+        messages.warning(request, CHANGED_MEANWHILE)
+    elif changed < len(ids):
+        left = len(ids) - changed
+        messages.warning(request, f"{said} {left} left unchanged, because the state has changed.")
     else:
-        add_message(request, (changed, said), of=len(ids))
+        messages.success(request, said)
 
 
 JUDGED = {

@@ -16,7 +16,7 @@ IGNORE_TIMES = (
     (7 * 86_400, "1 week"),
     (30 * 86_400, "30 days"),
 )
-ACTIONS = {action.verb: action for action in (RESOLVE, IGNORE, REOPEN)}
+ACTIONS = {action.slug: action for action in (RESOLVE, IGNORE, REOPEN)}
 
 
 def allowed_actions(state: str, *, stuck: int) -> list[Action]:

@@ -23,7 +23,7 @@ RESTART = Action(
     question="Restart this plan?",
     consequence="Completed tasks stay completed. A new task replaces every other task.",
 )
-ACTIONS = {action.verb: action for action in (PAUSE, RESUME, ABORT, RESTART)}
+ACTIONS = {action.slug: action for action in (PAUSE, RESUME, ABORT, RESTART)}
 
 
 def allowed_actions(plan: Plan, counts: TaskCounts) -> list[Action]:

@@ -13,7 +13,7 @@ RETIRE = Action(
     confirm="Retire rule",
     consequence="It never sends anything again, and its record stays.",
 )
-ACTIONS = {action.verb: action for action in (PAUSE, RESUME, RETIRE)}
+ACTIONS = {action.slug: action for action in (PAUSE, RESUME, RETIRE)}
 
 
 def allowed_actions(state: str) -> list[Action]:

@@ -10,11 +10,12 @@ from django.http import HttpRequest
 from ledger.admin_details import Link
 from ledger.admin_filters import list_values
 from ledger.admin_lists import ReadOnly
-from ledger.confirmation import confirm, count, list_effects
+from ledger.confirmation import confirm, list_effects
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
 from ledger.models import Event
 from ledger.permissions import may
+from ledger.text import counted
 from retries.models import Operation
 from retries.models.operation import UNDER_WAY, OperationState
 from retries.operations import ending
@@ -25,8 +26,11 @@ def describe_stop(request: HttpRequest, chosen: QuerySet[Operation]) -> list[str
     rows = list(chosen.filter(state__in=UNDER_WAY))
     left = sum(row.left for row in rows)
     return list_effects(
-        (len(rows), f"{count(len(rows), 'operation')} will stop. Rows that changed stay changed."),
-        (left, f"{count(left, 'row')} will stay as {'it is' if left == 1 else 'they are'}."),
+        (
+            len(rows),
+            f"{counted(len(rows), 'operation')} will stop. Rows that changed stay changed.",
+        ),
+        (left, f"{counted(left, 'row')} will stay as {'it is' if left == 1 else 'they are'}."),
     )
 
 
