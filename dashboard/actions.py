@@ -1,42 +1,29 @@
 """The buttons of a row's page: which verbs they are, and what their forms do."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.views.decorators.http import require_POST
 
+from dashboard.frame import toasts
+from dashboard.frame.access import operators_only
 from dashboard.frame.navigation import read_scope
-from dashboard.frame.rendering import HtmxRequest
+from dashboard.frame.rendering import HtmxRequest, back_to
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
 from retries.verbs.verb import Verb
 
-Found = TypeVar("Found")
 
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """A button: the verb it posts, its label, its key, and the question it asks first."""
-
-    slug: str
-    button: str
-    key: str = ""
-    question: str = ""
-    confirm: str = ""  # the label of the button that answers the question
-    consequence: str = ""
-    icon: str = ""
-
-
-def find_action(actions: Mapping[str, Found], slug: str) -> Found:
-    """Return the action for a verb, or raise Http404."""
-    if slug not in actions:
+def find_verb(verbs: Mapping[str, Verb], slug: str) -> Verb:
+    """Return the verb of an address, or raise Http404."""
+    if slug not in verbs:
         raise Http404(f"There is no action “{slug}”.")
-    return actions[slug]
+    return verbs[slug]
 
 
 def by_slug(verbs: Iterable[Verb]) -> dict[str, Verb]:
@@ -44,7 +31,6 @@ def by_slug(verbs: Iterable[Verb]) -> dict[str, Verb]:
 
 
 def list_allowed(verbs: Iterable[Verb], row: Any) -> list[Verb]:
-    """Return the verbs that can change a row now."""
     return [verb for verb in verbs if verb.suits(row)]
 
 
@@ -54,24 +40,48 @@ def find_asked(request: HtmxRequest, actions: Iterable[Verb]) -> Verb | None:
     return next((verb for verb in actions if verb.slug == asked and verb.question), None)
 
 
-def act_on(
-    request: HtmxRequest, row_id: UUID, slug: str, *, verbs: Mapping[str, Verb], page: str
-) -> HttpResponse:
-    """Carry out a verb on one row, after its question, and return to the row's page."""
-    verb, scope = find_action(verbs, slug), read_scope(request)
-    if not verb.model._default_manager.filter(pk=row_id).exists():
-        raise Http404(f"There is no {verb.row} {row_id}.")
-    address = reverse(f"dashboard:{page}", args=[row_id]) + scope.query
-    if verb.question and "confirmed" not in request.POST:
-        return redirect(f"{address}{'&' if scope.query else '?'}ask={slug}")
+def build_action_view(
+    room: str, verbs: Mapping[str, Verb], *, page: str, returns: bool = False
+) -> Callable[..., HttpResponseBase]:
+    """Return the view of a room that carries out a verb on one row, after its question.
+
+    Then it shows the row's page or, with `returns`, the page of the form.
+    """
+
+    @require_POST
+    @operators_only
+    def act(request: HtmxRequest, /, verb: str, **ids: UUID) -> HttpResponse:
+        (row_id,) = ids.values()
+        found, scope = find_verb(verbs, verb), read_scope(request)
+        if not found.model._default_manager.filter(pk=row_id).exists():
+            raise Http404(f"There is no {found.row} {row_id}.")
+        address = reverse(f"dashboard:{page}", args=[row_id]) + scope.query
+        if found.question and "confirmed" not in request.POST:
+            return redirect(f"{address}{'&' if scope.query else '?'}ask={verb}")
+        shown = change_one(request, found, row_id, page=page)
+        if shown != row_id:
+            address = reverse(f"dashboard:{page}", args=[shown]) + scope.query
+        return redirect(back_to(request, otherwise=address) if returns else address)
+
+    act.__module__ = room
+    return act
+
+
+def change_one(request: HtmxRequest, verb: Verb, row_id: UUID, *, page: str) -> UUID:
+    """Change a row and add the message about it; return the id of the row to show."""
     try:
-        changed = verb.change([row_id], verb.read_form(request.POST), stamp_of(request))
+        options = verb.read_form(request.POST)
+        changed = verb.change([row_id], options, stamp_of(request))
     except Refusal as refusal:
         messages.warning(request, f"Nothing changed. {refusal.detail}")
-        return redirect(address)
+        return row_id
     if not changed:
         messages.warning(request, verb.unchanged(row_id))
-        return redirect(address)
-    messages.success(request, verb.tell(changed, [row_id]))
-    shown = verb.find_shown(changed, row_id) if verb.find_shown else row_id
-    return redirect(reverse(f"dashboard:{page}", args=[shown]) + scope.query)
+        return row_id
+    said = verb.tell(changed, [row_id], options)
+    if verb.undo:
+        undo = reverse(f"dashboard:{page}_act", args=[row_id, verb.undo])
+        toasts.add_message(request, said, undo=undo + read_scope(request).query)
+    else:
+        messages.success(request, said)
+    return verb.find_shown(changed, row_id) if verb.find_shown else row_id

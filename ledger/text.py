@@ -18,6 +18,11 @@ def truncate(text: str, length: int) -> str:
     return text[: length - len(ELLIPSIS)].rstrip() + ELLIPSIS
 
 
+def normalize_newlines(text: str) -> str:
+    """Return a text of a form with the line breaks of Unix; browsers send CR LF."""
+    return text.replace("\r\n", "\n")
+
+
 def counted(number: int, one: str, many: str = "") -> str:
     """Format a number with its noun.
 

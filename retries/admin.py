@@ -4,43 +4,32 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
-from django.contrib import admin, messages
-from django.db.models import Model, QuerySet
+from django.contrib import admin
+from django.db.models import Model
 from django.http import HttpRequest
-from django.utils import timezone
 
 from ledger.admin_details import Link
 from ledger.admin_filters import list_values
 from ledger.admin_lists import ReadOnly, cut, name_task
-from ledger.confirmation import confirm
-from ledger.errors import Refusal
 from ledger.journal import stamp_of
 from ledger.models import (
-    Attempt,
     DeadLetter,
-    Event,
-    Failure,
     Instruction,
     Plan,
-    PlanState,
+    StandingInstruction,
     Task,
-    TaskHistory,
 )
 from ledger.permissions import may
-from ledger.plans import editing as ledger_plans
 from ledger.states import BlockedReason
-from retries import admin_breakers as _breakers  # noqa: F401 - registers its pages
-from retries import admin_effects
+from retries import admin_agents as _agents  # noqa: F401 - registers its pages
 from retries.escalations import admin as _escalations  # noqa: F401 - registers its page
 from retries.failures import admin as _failures  # noqa: F401 - registers its pages
 from retries.models import Escalation, RetryPolicy
 from retries.operations import admin as _operations  # noqa: F401 - registers its page
-from retries.plans import aborting, restarting
 from retries.policies.editing import record_change
 from retries.states import Reason
-from retries.verbs import dead_letters, instructions, tasks
+from retries.verbs import dead_letters, instructions, plans, rules, tasks
 from retries.verbs.admin import VerbAdmin
-from retries.verbs.effects import describe_stopped
 
 
 @admin.register(Task)
@@ -59,21 +48,24 @@ class TaskAdmin(VerbAdmin):
     verbs = tasks.PAGE
     page = "/tasks/{}/"
 
+    links = {
+        "Attempts": "ledger.Attempt?task__id__exact={0.pk}",
+        "Failures": "ledger.Failure?task__id__exact={0.pk}",
+        "Escalations": "retries.Escalation?task__id__exact={0.pk}",
+        "States": "ledger.TaskHistory?task__id__exact={0.pk}",
+        "Events": "ledger.Event?subject_id__exact={0.pk}",
+    }
+
     def list_links(self, request: HttpRequest, row: Task) -> Iterator[Link]:
         asked = Escalation.objects.open().filter(task=row).order_by("id").first()
         yield from self.link_to_row(request, "Open question", asked)
         letter = DeadLetter.objects.filter(task=row).order_by("id").first()
         yield from self.link_to_row(request, "Dead letter", letter)
-        of = {"task__id__exact": row.pk}
-        yield from self.link_to_list(request, "Attempts", Attempt, **of)
-        yield from self.link_to_list(request, "Failures", Failure, **of)
-        yield from self.link_to_list(request, "Escalations", Escalation, **of)
-        yield from self.link_to_list(request, "States", TaskHistory, **of)
-        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.pk)
+        yield from super().list_links(request, row)
 
 
 @admin.register(Plan)
-class PlanAdmin(ReadOnly):
+class PlanAdmin(VerbAdmin):
     list_display = (
         "ref",
         "title",
@@ -87,58 +79,18 @@ class PlanAdmin(ReadOnly):
     list_select_related = ("project",)
     search_fields = ("ref", "title")
     ordering = ("-id",)
-    actions = ("pause", "resume", "abort", "restart")
-    narrow = {
-        "pause": lambda rows: rows.in_state(PlanState.ACTIVE),
-        "resume": lambda rows: rows.in_state(PlanState.PAUSED),
-        "abort": lambda rows: rows.in_state(PlanState.ACTIVE, PlanState.PAUSED),
-        "restart": lambda rows: rows.in_state(PlanState.COMPLETED, PlanState.ABORTED),
-    }
+    verbs = plans.VERBS
     page = "/plans/{}/"
 
-    def list_links(self, request: HttpRequest, row: Plan) -> Iterator[Link]:
-        of = {"plan__id__exact": row.pk}
-        yield from self.link_to_list(request, "Tasks", Task, **of)
-        yield from self.link_to_list(request, "Failed tasks", Task, **of, state__exact="failed")
-        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.pk)
+    links = {
+        "Tasks": "ledger.Task?plan__id__exact={0.pk}",
+        "Failed tasks": "ledger.Task?plan__id__exact={0.pk}&state__exact=failed",
+        "Events": "ledger.Event?subject_id__exact={0.pk}",
+    }
 
     @admin.display(description="state")
     def current_state(self, row: Plan) -> str:
         return row.state
-
-    @admin.action(description="Pause: start no more of its tasks")
-    def pause(self, request: HttpRequest, chosen: QuerySet[Plan]) -> None:
-        ids = chosen.values_list("pk", flat=True)
-        self.report_changes(
-            request, len(ledger_plans.pause(ids, stamp=stamp_of(request))), "paused"
-        )
-
-    @admin.action(description="Resume")
-    def resume(self, request: HttpRequest, chosen: QuerySet[Plan]) -> None:
-        ids = chosen.values_list("pk", flat=True)
-        self.report_changes(
-            request, len(ledger_plans.resume(ids, stamp=stamp_of(request))), "resumed"
-        )
-
-    @admin.action(description="Abort…")
-    @confirm(admin_effects.abort_plans)
-    def abort(self, request: HttpRequest, chosen: QuerySet[Plan]) -> None:
-        now = timezone.now()
-        done = aborting.abort(chosen.values_list("pk", flat=True), stamp=stamp_of(request, now))
-        of_tasks = describe_stopped(*aborting.count_stopped(done, at=now))
-        self.report_changes(request, len(done), f"aborted, {of_tasks}" if of_tasks else "aborted")
-
-    @admin.action(description="Restart: run the tasks that are not done again")
-    @confirm(admin_effects.restart_plans)
-    def restart(self, request: HttpRequest, chosen: QuerySet[Plan]) -> None:
-        done = 0
-        for plan in chosen:
-            try:
-                restarting.restart(plan.pk, stamp=stamp_of(request))
-                done += 1
-            except Refusal as refusal:
-                self.message_user(request, refusal.detail, messages.ERROR)
-        self.report_changes(request, done, "restarted")
 
 
 @admin.register(DeadLetter)
@@ -155,6 +107,12 @@ class DeadLetterAdmin(VerbAdmin):
     ordering = ("-id",)
     verbs = dead_letters.VERBS
     page = "/dead-letters/{}/"
+    links = {
+        "Task": "task",
+        "Attempts": "ledger.Attempt?task__id__exact={0.task_id}",
+        "Failures": "ledger.Failure?task__id__exact={0.task_id}",
+        "Events": "ledger.Event?subject_id__exact={0.task_id}",
+    }
 
     @admin.display(description="task")
     def about(self, row: DeadLetter) -> str:
@@ -166,13 +124,6 @@ class DeadLetterAdmin(VerbAdmin):
     def list_subjects(self, row: DeadLetter) -> list[UUID]:
         return [row.task_id]
 
-    def list_links(self, request: HttpRequest, row: DeadLetter) -> Iterator[Link]:
-        of = {"task__id__exact": row.task_id}
-        yield from self.link_to_row(request, "Task", row.task)
-        yield from self.link_to_list(request, "Attempts", Attempt, **of)
-        yield from self.link_to_list(request, "Failures", Failure, **of)
-        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.task_id)
-
 
 @admin.register(RetryPolicy)
 class RetryPolicyAdmin(ReadOnly):
@@ -181,16 +132,16 @@ class RetryPolicyAdmin(ReadOnly):
     list_display = ("project", "ask_at_once", "obey_waits", "ask_on_same_failure", "evidence")
     list_select_related = ("project",)
     search_fields = ("project__name",)
+    links = {
+        "Project": "project",
+        "Events": "ledger.Event?subject_id__exact={0.project_id}",
+    }
 
     def find_page(self, row: RetryPolicy) -> str:
         return "/settings/policies/"
 
     def list_subjects(self, row: RetryPolicy) -> list[UUID]:
         return [row.project_id]
-
-    def list_links(self, request: HttpRequest, row: RetryPolicy) -> Iterator[Link]:
-        yield from self.link_to_row(request, "Project", row.project)
-        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.project_id)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return self.may(request, "add")
@@ -220,6 +171,11 @@ class InstructionAdmin(VerbAdmin):
     ordering = ("-id",)
     verbs = instructions.ADMIN
     page = "/instructions/{}/"
+    links = {
+        "Escalations": "retries.Escalation?instruction__id__exact={0.pk}",
+        "Sent again as": "ledger.Instruction?resend_of__id__exact={0.pk}",
+        "Events": "ledger.Event?subject_id__exact={0.pk}",
+    }
 
     def name_row(self, row: Instruction) -> str:
         return row.content
@@ -228,13 +184,24 @@ class InstructionAdmin(VerbAdmin):
     def start(self, row: Instruction) -> str:
         return cut(row.content)
 
-    def list_links(self, request: HttpRequest, row: Instruction) -> Iterator[Link]:
-        of = {"instruction__id__exact": row.pk}
-        yield from self.link_to_list(request, "Escalations", Escalation, **of)
-        yield from self.link_to_list(
-            request, "Sent again as", Instruction, resend_of__id__exact=row.pk
-        )
-        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.pk)
+
+@admin.register(StandingInstruction)
+class StandingInstructionAdmin(VerbAdmin):
+    list_display = ("start", "project", "agent", "event", "state", "hold_stop", "activated_at")
+    list_filter = ("paused", "event", "hold_stop", "project")
+    list_select_related = ("agent", "project")
+    search_fields = ("content", "signal_type", "agent__name")
+    ordering = ("-id",)
+    verbs = rules.VERBS
+    page = "/instructions/standing/{}/"
+    links = {
+        "Its instructions": "ledger.Instruction?rule__id__exact={0.pk}",
+        "Events": "ledger.Event?subject_id__exact={0.pk}",
+    }
+
+    @admin.display(description="rule")
+    def start(self, row: StandingInstruction) -> str:
+        return cut(row.content)
 
 
 # registers the pages of notifications

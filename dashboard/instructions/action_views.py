@@ -11,9 +11,9 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse, reverse_lazy
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
-from dashboard.actions import act_on, by_slug
+from dashboard.actions import build_action_view, by_slug
 from dashboard.frame.access import operators_only
 from dashboard.frame.navigation import Scope
 from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
@@ -26,6 +26,7 @@ from ledger.instructions import MAX_RETRIES
 from ledger.journal import stamp_of
 from ledger.models import Agent, Project
 from ledger.sql import Row
+from ledger.text import normalize_newlines
 from retries.verbs import instructions as instruction_verbs
 
 AGENTS_LISTED = 200
@@ -49,7 +50,7 @@ class SendForm(forms.Form):
             agent = agents.get_by_name(values["agent"], project=values["project"])
             return instructions.send(
                 agent,
-                values["content"].replace("\r\n", "\n"),
+                normalize_newlines(values["content"]),
                 tracked=not values["plain"],
                 max_retries=values["max_retries"],
                 priority=values["priority"],
@@ -140,13 +141,7 @@ def list_known_agents(project: Project | None) -> QuerySet[Agent, str]:
 
 
 VERBS = by_slug(instruction_verbs.ADMIN)
-
-
-@require_POST
-@operators_only
-def act(request: HtmxRequest, instruction_id: UUID, verb: str) -> HttpResponse:
-    """Run an action on an instruction, then redirect to it with a message."""
-    return act_on(request, instruction_id, verb, verbs=VERBS, page="instruction")
+act = build_action_view(__name__, VERBS, page="instruction")
 
 
 def address(instruction_id: UUID, scope: Scope) -> str:

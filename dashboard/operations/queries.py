@@ -29,7 +29,6 @@ TITLE = 160
 
 
 def operations_of(scope: Scope) -> OperationQuerySet:
-    """Return the operations of the projects that a person sees."""
     rows = Operation.objects.all()
     if scope.project:
         return rows.filter(project_ids__contains=[scope.project.id])
@@ -39,7 +38,6 @@ def operations_of(scope: Scope) -> OperationQuerySet:
 
 
 def filter_operations(query: OperationQuery, scope: Scope) -> OperationQuerySet:
-    """Return the operations that match a query."""
     rows = operations_of(scope).filter(
         match_values(query.state, "state"),
         match_values(query.by, "actor_name"),
@@ -99,7 +97,6 @@ class RefusedGroup:
 
 
 def list_changed(operation: Operation) -> list[Subject]:
-    """Return the rows that changed last."""
     rows = operation.items.filter(state=ItemState.CHANGED).order_by("-at", "-id")
     return name_subjects(operation.noun, list(rows[:CHANGED_SHOWN]))
 
@@ -132,7 +129,6 @@ def name_subjects(noun: str, items: list[OperationItem]) -> list[Subject]:
 
 
 def read_names(noun: str, ids: list[UUID]) -> dict[UUID, tuple[str, str, str]]:
-    """Return the title, the ref and the state of rows by their ids."""
     match noun:
         case "task":
             tasks = Task.objects.filter(pk__in=ids).order_by("id")
@@ -265,6 +261,5 @@ def list_new_agents(verb: Verb, chosen: QuerySet[Any]) -> list[NewAgent]:
 
 
 def describe_hold(agent: Agent) -> str:
-    """Return why an agent takes no tasks now, or an empty text."""
     is_open = breaker_state(agent) == BreakerState.OPEN
     return "breaker open" if is_open else "paused" if agent.paused else ""

@@ -103,7 +103,6 @@ def find_listed_verb(name: str) -> Verb:
 
 
 def place_of(chosen: ChosenRows) -> str:
-    """Return the name of the page on which the rows were chosen."""
     return "patterns" if chosen.of_patterns else NOUNS[chosen.noun].place
 
 
@@ -187,7 +186,6 @@ def start(request: HtmxRequest, verb: Verb, chosen: ChosenRows, *, back: str) ->
 
 
 def describe_start(operation: Operation) -> str:
-    """Return the message beside the button that undoes it."""
     words = words_of(operation.verb)
     wait = int(undo_time().total_seconds())
     when = f"in {wait} s" if wait else "now"

@@ -158,7 +158,6 @@ def detail(request: HtmxRequest, operation_id: UUID) -> HttpResponse:
 
 
 def build_live_key(row: Operation, now: datetime) -> str:
-    """Return a key that changes with the page."""
     return stamp_key(now, f"{row.state}.{row.changed}.{row.refused}")
 
 
@@ -189,7 +188,6 @@ def build_entry(row: Operation) -> OperationEntry:
 
 
 def describe_title(row: Operation) -> str:
-    """Return the title of an operation: its verb and rows."""
     words, nouns = words_of(row.verb), counted(row.total, words_of(row.verb).row)
     match row.state:
         case OperationState.WAITING | OperationState.RUNNING:
@@ -212,7 +210,6 @@ def measure_progress(row: Operation, *, now: datetime) -> Progress:
 
 
 def took(row: Operation) -> str:
-    """Return how long an operation ran."""
     if row.started_at is None or row.ended_at is None:
         return ""
     return duration((row.ended_at - row.started_at).total_seconds())

@@ -131,7 +131,9 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
     row, now = detail_queries.find_task(task_id), visit.now
     if row is None:
         raise Http404(f"There is no task {task_id}.")
-    actions = list_allowed(tasks.PAGE, row)
+    is_due = row.due_at is not None and row.due_at <= now
+    allowed = list_allowed(tasks.PAGE, row)
+    actions = [verb for verb in allowed if verb is not tasks.RETRY_NOW or not is_due]
     attempts = detail_queries.list_attempts(row)
     # the attempts of an earlier run that this task continues lie before its timeline
     own_attempts = [attempt for attempt in attempts if attempt.task_id == row.pk]

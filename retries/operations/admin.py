@@ -1,19 +1,17 @@
 """The admin's page of operations, which people can undo before they start or stop."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from uuid import UUID
 
 from django.contrib import admin, messages
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
-from ledger.admin_details import Link
 from ledger.admin_filters import list_values
 from ledger.admin_lists import ReadOnly
 from ledger.confirmation import confirm, list_effects
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
-from ledger.models import Event
 from ledger.permissions import may
 from ledger.text import counted
 from retries.models import Operation
@@ -57,13 +55,13 @@ class OperationAdmin(ReadOnly):
         "stop": lambda rows: rows.filter(state__in=UNDER_WAY),
     }
     page = "/operations/{}/"
+    links = {
+        "Events": "ledger.Event?subject_id__exact={0.pk}",
+    }
 
     def match_projects(self, projects: frozenset[UUID]) -> Q:
         """Return the condition that a person sees each project of a row."""
         return Q(project_ids__contained_by=list(projects))
-
-    def list_links(self, request: HttpRequest, row: Operation) -> Iterator[Link]:
-        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.pk)
 
     @admin.action(description="Undo: start none of it")
     def undo(self, request: HttpRequest, chosen: QuerySet[Operation]) -> None:

@@ -17,15 +17,12 @@ UNKNOWN = Verb(
     name="row.change",
     model=Operation,
     where=Q(),
-    do="Change",
-    doing="Changing",
-    done="changed",
+    words=("Change", "Changing", "changed"),
     icon="info",
 )
 
 
 def find_verb(name: str) -> Verb:
-    """Return a verb; raises NotFound."""
     if name not in VERBS:
         raise NotFound(f"There is no verb '{name}'; there are: {', '.join(VERBS)}.")
     return VERBS[name]

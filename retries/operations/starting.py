@@ -49,7 +49,6 @@ def count_selection(verb_name: str, chosen: QuerySet[Any]) -> SelectionCount:
 
 
 def undo_time() -> timedelta:
-    """Return how long an operation waits before it starts."""
     return timedelta(seconds=settings.TENFOUR["UNDO_SECONDS"])
 
 

@@ -1,8 +1,7 @@
 """The admin's actions on rows, derived from their verbs."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any, ClassVar
-from uuid import UUID
 
 from django import forms
 from django.contrib import admin, messages
@@ -14,6 +13,7 @@ from ledger.admin_lists import ReadOnly
 from ledger.confirmation import confirm
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
+from retries.escalations.choices import FIX_LENGTH
 from retries.states import Dependents
 from retries.verbs.verb import Options, Verb
 
@@ -22,6 +22,17 @@ Action = Callable[[Any, HttpRequest, QuerySet[Any]], Any]
 FIELDS: dict[str, forms.Field] = {
     "dependents": forms.ChoiceField(
         required=False, choices=Dependents.choices, label="Dependents of skipped tasks"
+    ),
+    # text, because the admin shows no errors of an action form
+    "concurrency": forms.CharField(required=False, label="Maximum concurrent attempts for 'Limit'"),
+    "system_text": forms.CharField(
+        required=False, label="System text for 'Brief'", widget=forms.Textarea({"rows": 1})
+    ),
+    "fix": forms.CharField(
+        required=False,
+        max_length=FIX_LENGTH,
+        label="Text for 'Fix' or 'Answer'",
+        widget=forms.Textarea({"rows": 2}),
     ),
 }
 
@@ -40,12 +51,8 @@ class VerbAdmin(ReadOnly):
 
 
 def build_form(verbs: tuple[Verb, ...]) -> type[ActionForm]:
-    """Return the list of actions with the inputs that some of them take."""
-    inputs = {
-        name: tuple(verb.action for verb in verbs if name in verb.takes)
-        for name in FIELDS
-        if any(name in verb.takes for verb in verbs)
-    }
+    takers = {name: tuple(v.action for v in verbs if name in v.takes) for name in FIELDS}
+    inputs = {name: some for name, some in takers.items() if some}
     fields = {name: FIELDS[name] for name in inputs}
     return type("VerbForm", (ActionForm,), {**fields, "inputs": inputs})
 
@@ -55,13 +62,21 @@ def build_action(verb: Verb) -> Action:
 
     def run(page: VerbAdmin, request: HttpRequest, chosen: QuerySet[Any]) -> None:
         ids = list(chosen.order_by("pk").values_list("pk", flat=True))
-        found = [
-            change(page, request, verb, some)
-            for some in ([[id] for id in ids] if verb.each else [ids])
-        ]
+        try:
+            options = read_options(verb, request)
+        except Refusal as refusal:
+            page.message_user(request, refusal.detail, messages.ERROR)
+            return
+        found = []
+        for some in [[id] for id in ids] if verb.each else [ids]:
+            try:
+                found.append(verb.change(some, options, stamp_of(request)))
+            except Refusal as refusal:
+                page.message_user(request, refusal.detail, messages.ERROR)
         changed = found[0] if len(found) == 1 else [id for some in found for id in some]
         done = verb.admin_done or verb.done
-        page.report_changes(request, len(changed), done(changed) if callable(done) else done)
+        done = done(changed, options) if callable(done) else done
+        page.report_changes(request, len(changed), done)
 
     action: Action = run
     if effects := verb.effects:
@@ -71,15 +86,6 @@ def build_action(verb: Verb) -> Action:
             )
         )(run)
     return admin.action(action, description=verb.admin)
-
-
-def change(page: VerbAdmin, request: HttpRequest, verb: Verb, ids: list[UUID]) -> Collection[UUID]:
-    """Change rows, or show why it is refused; return the ids of those that changed."""
-    try:
-        return verb.change(ids, read_options(verb, request), stamp_of(request))
-    except Refusal as refusal:
-        page.message_user(request, refusal.detail, messages.ERROR)
-        return ()
 
 
 def read_options(verb: Verb, request: HttpRequest) -> Options:

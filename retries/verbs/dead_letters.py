@@ -6,25 +6,16 @@ from uuid import UUID
 from django.db.models import Q
 
 from ledger.confirmation import list_effects
-from ledger.journal import Stamp
 from ledger.models import DeadLetter
 from ledger.notes import clean_note
 from ledger.text import counted
 from retries import deadletters
+from retries.escalations.choices import check_dependents
 from retries.verbs.effects import describe_dependents
-from retries.verbs.verb import (
-    CHANGED_MEANWHILE,
-    Left,
-    Options,
-    Rows,
-    Verb,
-    check_dependents,
-    note_of,
-)
+from retries.verbs.verb import CHANGED_MEANWHILE, Left, Options, Rows, Verb, call, count_as
 
 
 def describe_letters(ids: list[UUID]) -> dict[UUID, Left]:
-    """Return why dead letters were left as they are."""
     rows = DeadLetter.objects.filter(pk__in=ids).order_by("id")
     return {
         id: Left(f"Already {closed_as}") if closed_as else Left("Its plan is aborted")
@@ -32,32 +23,10 @@ def describe_letters(ids: list[UUID]) -> dict[UUID, Left]:
     }
 
 
-def replay(ids: list[UUID], options: Options, stamp: Stamp) -> set[UUID]:
-    among = DeadLetter.objects.all()
-    done = deadletters.replay(ids, among=among, note=note_of(options), stamp=stamp)
-    return {letter.pk for letter in done}
-
-
 def explain_unchanged(id: UUID) -> str:
     if DeadLetter.objects.open().filter(pk=id).exists():
         return "1 dead letter of aborted plans can’t be replayed. Restart the plan instead."
     return CHANGED_MEANWHILE
-
-
-def dismiss(ids: list[UUID], options: Options, stamp: Stamp) -> set[UUID]:
-    done = deadletters.dismiss(
-        ids,
-        among=DeadLetter.objects.all(),
-        dependents=options["dependents"],
-        note=note_of(options),
-        stamp=stamp,
-    )
-    return {letter.pk for letter in done}
-
-
-def describe_replay(rows: Rows, options: Options) -> list[str]:
-    number = rows.count()
-    return list_effects((number, f"{counted(number, 'task')} will be enqueued again as new tasks."))
 
 
 def describe_dismissal(rows: Rows, options: Options) -> list[str]:
@@ -73,10 +42,8 @@ REPLAY = letter_verb(
     name="dead_letter.replay",
     # the tasks of an aborted plan run again only when the plan is restarted
     where=Q(closed_at=None, task__plan__aborted_at=None),
-    run=replay,
-    do="Replay",
-    doing="Replaying",
-    done="replayed",
+    run=call(deadletters.replay, among=DeadLetter.objects.all()),
+    words=("Replay", "Replaying", "replayed"),
     icon="undo",
     slug="replay",
     key="r",
@@ -86,18 +53,16 @@ REPLAY = letter_verb(
     said="replayed as a new task",
     unchanged=explain_unchanged,
     admin="Replay: enqueue the task again",
-    effects=describe_replay,
+    effects=count_as("task", "will be enqueued again as new tasks."),
 )
 DISMISS = letter_verb(
     name="dead_letter.dismiss",
     where=Q(closed_at=None),
     takes={"dependents": check_dependents, "note": clean_note},
-    run=dismiss,
+    run=call(deadletters.dismiss, "dependents", among=DeadLetter.objects.all()),
     ends=True,
     is_dangerous=True,
-    do="Dismiss",
-    doing="Dismissing",
-    done="dismissed",
+    words=("Dismiss", "Dismissing", "dismissed"),
     icon="trash",
     slug="dismiss",
     key="d",

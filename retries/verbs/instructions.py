@@ -8,15 +8,13 @@ from uuid import UUID
 from django.db.models import F, Q
 
 from ledger import instructions
-from ledger.confirmation import list_effects
 from ledger.journal import Stamp
 from ledger.models import Instruction
 from ledger.states import InstructionState
-from ledger.text import counted
 from ledger.tokens import TrustedCaller
 from retries import reminders
 from retries.escalations import answering
-from retries.verbs.verb import Left, Options, Rows, Verb, note_of
+from retries.verbs.verb import Left, Options, Verb, count_as, note_of
 
 UNSETTLED = Q(state=InstructionState.QUEUED) | Q(state=InstructionState.DELIVERED)
 FAILED = Q(state=InstructionState.FAILED)
@@ -25,7 +23,6 @@ WAITS = Q(state=InstructionState.DELIVERED, tracked=True, retry_count__lt=F("max
 
 
 def describe_instructions(ids: list[UUID]) -> dict[UUID, Left]:
-    """Return the state of instructions that a verb left as they are."""
     rows = Instruction.objects.filter(pk__in=ids).order_by("id")
     return {
         id: Left("The same text is pending already")
@@ -42,7 +39,7 @@ def send_again(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, UU
     return sent | answering.send_failed_again(ids, channel=channel, note=note, stamp=stamp)
 
 
-def tell_sent_again(sent: dict[UUID, UUID], ids: list[UUID]) -> str:
+def tell_sent_again(sent: dict[UUID, UUID], ids: list[UUID], options: Options) -> str:
     name = Instruction.objects.select_related("agent").get(pk=ids[0]).agent.name
     if sent[ids[0]] == ids[0]:
         return f"Queued again, at the front. {name} gets it if it checks in again."
@@ -91,25 +88,12 @@ def cancel(ids: list[UUID], options: Options, stamp: Stamp) -> set[UUID]:
     }
 
 
-def describe_acknowledgment(rows: Rows, options: Options) -> list[str]:
-    number = rows.count()
-    text = "will count as acknowledged and not be sent again."
-    return list_effects((number, f"{counted(number, 'instruction')} {text}"))
-
-
-def describe_cancel(rows: Rows, options: Options) -> list[str]:
-    number = rows.count()
-    return list_effects((number, f"{counted(number, 'instruction')} will not be delivered again."))
-
-
 instruction_verb = partial(Verb, model=Instruction, describe=describe_instructions)
 SEND_AGAIN = instruction_verb(
     name="instruction.send_again",
     where=WAITS | FAILED,
     run=send_again,
-    do="Send again",
-    doing="Sending again",
-    done="sent again",
+    words=("Send again", "Sending again", "sent again"),
     icon="undo",
     slug="send-again",
     key="r",
@@ -122,13 +106,12 @@ ACKNOWLEDGE = instruction_verb(
     name="instruction.acknowledge",
     where=UNSETTLED & Q(tracked=True),
     run=acknowledge,
-    do="Mark as acknowledged",
-    done="acknowledged",
+    words=("Mark as acknowledged", "", "acknowledged"),
     slug="acknowledge",
-    said=lambda changed, ids: "Marked as acknowledged. It will not be sent again.",
+    said=lambda *told: "Marked as acknowledged. It will not be sent again.",
     unchanged=explain_settled,
     admin="Mark as acknowledged…",
-    effects=describe_acknowledgment,
+    effects=count_as("instruction", "will count as acknowledged and not be sent again."),
 )
 CANCEL = instruction_verb(
     name="instruction.cancel",
@@ -136,18 +119,16 @@ CANCEL = instruction_verb(
     where=Q(state=InstructionState.QUEUED) | Q(state=InstructionState.DELIVERED, tracked=True),
     run=cancel,
     is_dangerous=True,
-    do="Cancel",
-    doing="Cancelling",
-    done="cancelled",
+    words=("Cancel", "Cancelling", "cancelled"),
     icon="s-aborted",
     slug="withdraw",
     question="Cancel this instruction?",
     confirm="Cancel instruction",
     consequence="It is not delivered again, and Tenfour stops waiting for an acknowledgment.",
-    said=lambda changed, ids: "Cancelled. It will not be delivered again.",
+    said=lambda *told: "Cancelled. It will not be delivered again.",
     unchanged=explain_settled,
     admin="Cancel…",
-    effects=describe_cancel,
+    effects=count_as("instruction", "will not be delivered again."),
 )
 VERBS = LIST = (SEND_AGAIN, CANCEL)
 ADMIN = (SEND_AGAIN, ACKNOWLEDGE, CANCEL)

@@ -11,14 +11,14 @@ from ledger.confirmation import list_effects
 from ledger.errors import Invalid, Refusal
 from ledger.journal import Stamp
 from ledger.models import Agent, DeadLetter, Task
-from ledger.states import FINAL, TASK_MOVES, BlockedReason, TaskState, Who
+from ledger.states import FINAL, BlockedReason, TaskState, list_sources
 from ledger.tasks import Change
 from ledger.tasks.lineage import fetch_task
 from ledger.tasks.spec import PRIORITIES
 from ledger.text import counted
 from retries import deadletters, task_actions
 from retries.escalations import answering, choices
-from retries.escalations.choices import Choice
+from retries.escalations.choices import Choice, check_dependents
 from retries.failures.stuck_tasks import retryable_escalations
 from retries.models import Escalation
 from retries.states import Answer
@@ -27,15 +27,10 @@ from retries.verbs.effects import (
     describe_dependents,
     describe_stopped,
 )
-from retries.verbs.verb import MAY_ANSWER, Left, Options, Rows, Verb, check_dependents, note_of
-
-SKIPPABLE = [
-    state for state, to in TASK_MOVES.items() if Who.PERSON in to.get(TaskState.SKIPPED, ())
-]
+from retries.verbs.verb import MAY_ANSWER, Left, Options, Rows, Verb, call, count_as, note_of
 
 
 def describe_tasks(ids: list[UUID]) -> dict[UUID, Left]:
-    """Return the state of tasks that a verb left as they are."""
     rows = Task.objects.filter(pk__in=ids).order_by("id")
     return {
         row.pk: Left("Already asked to stop")
@@ -96,7 +91,6 @@ def narrow_to_asked(rows: Rows) -> Rows:
 
 
 def check_fix(text: str) -> str:
-    """Return the instruction; raises Invalid."""
     return choices.check(Choice(Answer.FIX, fix=text)).fix.strip()
 
 
@@ -113,7 +107,6 @@ def fix(task_id: UUID, options: Options, stamp: Stamp) -> Left | None:
 
 
 def check_agent(name: str) -> str:
-    """Return the agent's name; raises Invalid."""
     return agents.check_name(name.strip())
 
 
@@ -130,7 +123,6 @@ def fit_to_agent(rows: Rows, options: Options) -> Rows:
 
 
 def reassign(task_id: UUID, options: Options, stamp: Stamp) -> Left | None:
-    """Hand a task to the agent of the name in its own project."""
     row = fetch_task(task_id)
     agent = Agent.objects.filter(name=options["agent"], project=row["project_id"]).first()
     if agent is None:
@@ -170,26 +162,7 @@ def prioritize(task_id: UUID, options: Options, stamp: Stamp) -> Left | None:
 # ---- retry now, unblock, skip, abort
 
 
-def retry_now(ids: list[UUID], options: Options, stamp: Stamp) -> list[UUID]:
-    return task_actions.retry_now(ids, note=note_of(options), stamp=stamp)
-
-
-def unblock(ids: list[UUID], options: Options, stamp: Stamp) -> list[UUID]:
-    return task_actions.unblock(ids, note=note_of(options), stamp=stamp)
-
-
-def describe_unblocking(rows: Rows, options: Options) -> list[str]:
-    number = rows.count()
-    text = f"{counted(number, 'task')} will continue without a skipped need."
-    return list_effects((number, text))
-
-
-def skip(ids: list[UUID], options: Options, stamp: Stamp) -> list[UUID]:
-    dependents = options["dependents"]
-    return task_actions.skip(ids, dependents=dependents, note=note_of(options), stamp=stamp)
-
-
-def tell_skipped(skipped: Collection[UUID], ids: list[UUID]) -> str:
+def tell_skipped(skipped: Collection[UUID], ids: list[UUID], options: Options) -> str:
     more = len(set(skipped) - set(ids))
     also = f", and {counted(more, 'dependent task')}" if more else ""
     return f"{counted(len(skipped) - more, 'task')} skipped{also}."
@@ -203,18 +176,14 @@ def describe_skip(rows: Rows, options: Options) -> list[str]:
     ]
 
 
-def abort(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, bool]:
-    return task_actions.abort(ids, reason=note_of(options), stamp=stamp)
-
-
-def tell_aborted(stopped: Mapping[UUID, bool], ids: list[UUID]) -> str:
+def tell_aborted(stopped: Mapping[UUID, bool], ids: list[UUID], options: Options) -> str:
     now, later = sum(stopped.values()), len(stopped) - sum(stopped.values())
     said = [f"{counted(now, 'task')} aborted."] if now else []
     said += [f"{counted(later, 'task')} asked to stop."] if later else []
     return " ".join(said)
 
 
-def report_aborted(stopped: Mapping[UUID, bool]) -> str:
+def report_aborted(stopped: Mapping[UUID, bool], options: Options) -> str:
     now, later = sum(stopped.values()), len(stopped) - sum(stopped.values())
     return f"stopped: {describe_stopped(now, later)}" if stopped else "stopped"
 
@@ -226,9 +195,7 @@ RETRY = task_verb(
     each=retry,
     retries=True,
     batch=1,
-    do="Retry",
-    doing="Retrying",
-    done="retried",
+    words=("Retry", "Retrying", "retried"),
     icon="s-retry",
 )
 FIX = task_verb(
@@ -239,9 +206,7 @@ FIX = task_verb(
     each=fix,
     retries=True,
     batch=1,
-    do="Retry",
-    doing="Retrying",
-    done="retried",
+    words=("Retry", "Retrying", "retried"),
     icon="n-instructions",
     tail=" with an instruction",
     label="Retry with instruction",
@@ -253,9 +218,7 @@ REASSIGN = task_verb(
     takes={"agent": check_agent},
     fit=fit_to_agent,
     each=reassign,
-    do="Reassign",
-    doing="Reassigning",
-    done="reassigned",
+    words=("Reassign", "Reassigning", "reassigned"),
     icon="n-agents",
 )
 PRIORITIZE = task_verb(
@@ -263,19 +226,15 @@ PRIORITIZE = task_verb(
     where=~Q(state__in=FINAL),
     takes={"priority": check_priority},
     each=prioritize,
-    do="Change priority of",
-    doing="Changing the priority of",
-    done="changed",
+    words=("Change priority of", "Changing the priority of", "changed"),
     icon="pen",
     label="Priority",
 )
 RETRY_NOW = task_verb(
     name="task.retry_now",
     where=Q(state=TaskState.RETRY),
-    run=retry_now,
-    do="Retry now",
-    doing="Retrying",
-    done="retried",
+    run=call(task_actions.retry_now),
+    words=("Retry now", "Retrying", "retried"),
     icon="play",
     slug="retry-now",
     key="r",
@@ -286,26 +245,22 @@ RETRY_NOW = task_verb(
 UNBLOCK = task_verb(
     name="task.unblock",
     where=Q(blocked_reason=BlockedReason.DEPENDENCY_SKIPPED),
-    run=unblock,
-    do="Unblock",
-    doing="Unblocking",
-    done="unblocked",
+    run=call(task_actions.unblock),
+    words=("Unblock", "Unblocking", "unblocked"),
     icon="play",
     slug="unblock",
     key="u",
     admin="Unblock: continue without the skipped task",
-    effects=describe_unblocking,
+    effects=count_as("task", "will continue without a skipped need."),
 )
 SKIP = task_verb(
     name="task.skip",
-    where=Q(state__in=SKIPPABLE),
+    where=Q(state__in=list_sources(TaskState.SKIPPED)),
     takes={"dependents": check_dependents},
-    run=skip,
+    run=call(task_actions.skip, "dependents"),
     ends=True,
     is_dangerous=True,
-    do="Skip",
-    doing="Skipping",
-    done="skipped",
+    words=("Skip", "Skipping", "skipped"),
     icon="s-skipped",
     slug="skip",
     key="s",
@@ -320,12 +275,11 @@ ABORT = task_verb(
     name="task.abort",
     # a running task has no move of its own: its agent has to stop it, and is asked once
     where=~Q(state__in=FINAL) & ~Q(state=TaskState.RUNNING, abort_requested_at__isnull=False),
-    run=abort,
+    run=call(task_actions.abort, note="reason"),
     ends=True,
     is_dangerous=True,
-    do="Abort",
-    doing="Aborting",
-    done="aborted",
+    words=("Abort", "Aborting", "aborted"),
+    is_red=True,
     icon="s-aborted",
     slug="abort",
     key="a",

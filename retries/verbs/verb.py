@@ -7,11 +7,10 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from ledger.errors import Invalid
+from ledger.confirmation import list_effects
 from ledger.journal import Stamp
 from ledger.notes import clean_note
-from ledger.text import counted
-from retries.states import Dependents
+from ledger.text import counted, normalize_newlines
 from retries.verbs.matching import matches
 
 # the permission to answer escalations, for which some verbs are another way
@@ -30,6 +29,8 @@ class Left:
     detail: str = ""
 
 
+Run = Callable[[list[UUID], Options, Stamp], Collection[UUID]]
+Effects = Callable[[Rows, Options], list[str] | None]
 Apply = Callable[[list[UUID], Options, Stamp], dict[UUID, Left]]
 DERIVED = cast("Apply", None)  # from `run` or `each`
 
@@ -39,11 +40,35 @@ def note_of(options: Options) -> str:
     return str(options.get("note") or options.get("reason") or "")
 
 
-def check_dependents(choice: str) -> str:
-    """Return what happens to dependents, by default `continue`; raise Invalid."""
-    if choice and choice not in Dependents.values:
-        raise Invalid("/dependents", "Set dependents to 'continue', 'block' or 'skip'.")
-    return str(choice or Dependents.CONTINUE)
+def call(
+    function: Callable[..., Collection[Any]],
+    *names: str,
+    note: str = "note",
+    load: type[Any] | None = None,
+    **fixed: object,
+) -> Run:
+    """Return the `run` that calls a function with these options and the person's reason.
+
+    With `load`, it takes the rows instead of their ids. `note` is the name of its reason, if any.
+    """
+
+    def run(ids: list[UUID], options: Options, stamp: Stamp) -> Collection[UUID]:
+        rows = load._default_manager.filter(pk__in=ids).order_by("pk") if load else ids
+        given = fixed | {name: options[name] for name in names}
+        if note:
+            given[note] = note_of(options)
+        found = function(rows, stamp=stamp, **given)
+        return found if isinstance(found, Mapping) else [getattr(row, "pk", row) for row in found]
+
+    return run
+
+
+def count_as(noun: str, text: str) -> Effects:
+    def describe(rows: Rows, options: Options) -> list[str]:
+        number = rows.count()
+        return list_effects((number, f"{counted(number, noun)} {text}"))
+
+    return describe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +87,7 @@ class Verb:
     fit: Callable[[Rows, Options], Rows] = lambda rows, options: rows
     takes: Mapping[str, Callable[[str], object]] = field(default_factory=dict)
     check_all: Callable[[Mapping[str, Any]], Options] | None = None  # where they depend on another
-    run: Callable[[list[UUID], Options, Stamp], Collection[UUID]] | None = None
+    run: Run | None = None
     each: Callable[[UUID, Options, Stamp], Left | None] | None = None
     describe: Callable[[list[UUID]], dict[UUID, Left]] = lambda ids: {}
     apply: Apply = DERIVED
@@ -70,12 +95,10 @@ class Verb:
     ends: bool = False  # its tasks are over, so that others may wait for them in vain
     retries: bool = False  # its tasks wait for their agents
     is_dangerous: bool = False
+    is_red: bool = False  # its buttons
     allowed_by: str = ""  # the permission, where it is not the one to change the model
 
-    # the words, as a command, while it runs, and when it is done
-    do: str
-    doing: str = ""
-    done: str
+    words: tuple[str, str, str]  # as a command, while it runs, and when it is done
     icon: str = ""
     tail: str = ""  # after the rows
     label: str = ""  # of the button, where it is not the command
@@ -88,20 +111,32 @@ class Verb:
     consequence: str = ""
     undo: str = ""  # the slug of the verb that undoes it
     # what happened, after the number of rows
-    said: str | Callable[[Any, list[UUID]], str] = ""
+    said: str | Callable[[Any, list[UUID], Options], str] = ""
     unchanged: Callable[[UUID], str] = lambda id: CHANGED_MEANWHILE
     # the row to show afterwards, where it is another one
     find_shown: Callable[[Any, UUID], UUID] | None = None
 
     # in the admin
     admin: str = ""  # the description of its action
-    admin_done: str | Callable[[Any], str] = ""
+    admin_done: str | Callable[[Any, Options], str] = ""
     # a sentence for each effect; None runs it without a question
-    effects: Callable[[Rows, Options], list[str] | None] | None = None
+    effects: Effects | None = None
 
     def __post_init__(self) -> None:
         if self.apply is DERIVED:
             object.__setattr__(self, "apply", self.apply_to_all)
+
+    @property
+    def do(self) -> str:
+        return self.words[0]
+
+    @property
+    def doing(self) -> str:
+        return self.words[1]
+
+    @property
+    def done(self) -> str:
+        return self.words[2]
 
     @property
     def noun(self) -> str:
@@ -127,11 +162,9 @@ class Verb:
         return self.allowed_by or f"{meta.app_label}.change_{meta.model_name}"
 
     def narrow(self, rows: Rows) -> Rows:
-        """Keep the rows that it can change now."""
         return rows.filter(self.where) if isinstance(self.where, Q) else self.where(rows)
 
     def suits(self, row: Any) -> bool:
-        """Return whether it can change this row now."""
         assert isinstance(self.where, Q)
         return matches(row, self.where)
 
@@ -140,7 +173,7 @@ class Verb:
         if self.check_all:
             return self.check_all(options)
         return {
-            name: read(str(options.get(name) or "").replace("\r\n", "\n"))
+            name: read(normalize_newlines(str(options.get(name, ""))))
             for name, read in self.takes.items()
         }
 
@@ -164,8 +197,7 @@ class Verb:
         found = self.describe(others) if others else {}
         return {id: found.get(id, Left("No longer exists")) for id in others}
 
-    def tell(self, changed: Collection[UUID], ids: list[UUID]) -> str:
-        """Return the sentence about the rows that changed."""
+    def tell(self, changed: Collection[UUID], ids: list[UUID], options: Options) -> str:
         if callable(self.said):
-            return self.said(changed, ids)
+            return self.said(changed, ids, options)
         return f"{counted(len(changed), self.row)} {self.said or self.done}."
