@@ -383,12 +383,16 @@ def cancel_one(instruction_id: UUID, *, project_id: UUID, stamp: Stamp) -> Row:
     row = Instruction.objects.filter(pk=instruction_id, project_id=project_id).first()
     if row is None:
         raise NotFound(f"There is no instruction {instruction_id} here.")
-    plain = " and plain, so nothing is left to cancel" if not row.tracked else ""
+    moves = INSTRUCTION_MOVES[InstructionState(row.state)] if row.tracked else ()
     raise InvalidTransition(
-        f"The instruction is {row.state}{plain}.",
-        current=row.state,
-        allowed=[] if plain else [str(to) for to in INSTRUCTION_MOVES[InstructionState(row.state)]],
+        describe_settled(row), current=row.state, allowed=[str(to) for to in moves]
     )
+
+
+def describe_settled(row: Instruction) -> str:
+    """Return why an instruction can't be cancelled."""
+    plain = " and plain, so nothing is left to cancel" if not row.tracked else ""
+    return f"The instruction is {row.state}{plain}."
 
 
 def is_queue_empty(agent: Agent) -> bool:

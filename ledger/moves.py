@@ -6,10 +6,10 @@ from ledger.database.sql import quoted
 from ledger.states import (
     FINAL,
     INSTRUCTION_MOVES,
-    TASK_MOVES,
     BlockedReason,
     InstructionState,
     TaskState,
+    list_sources,
 )
 
 STAMPS = {
@@ -145,7 +145,7 @@ def select_list(table: str, columns: Sequence[str]) -> str:
 
 def task_sources(to: TaskState) -> str:
     """Return the states that a task may leave for `to` as an SQL list."""
-    return quoted(state for state, targets in TASK_MOVES.items() if to in targets)
+    return quoted(list_sources(to))
 
 
 def task_to(

@@ -252,6 +252,11 @@ INDIRECT_MOVES: dict[TaskState, dict[Who, tuple[TaskState, ...]]] = {
 }
 
 
+def list_sources(to: TaskState) -> list[TaskState]:
+    """Return the states that a task may leave for `to`."""
+    return [state for state, targets in TASK_MOVES.items() if to in targets]
+
+
 def allowed_moves(state: str, who: Who | None, *, blocked_reason: str | None = None) -> list[str]:
     """Return the states to which `who` may move a task, by itself; None may move nothing.
 

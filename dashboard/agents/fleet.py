@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from dashboard.actions import Action
 from dashboard.agents.actions import allowed_actions
 from dashboard.agents.breaker import BreakerView, describe_breaker
 from dashboard.agents.filters import AgentQuery
@@ -17,6 +16,7 @@ from dashboard.wording.badges import breaker_badge
 from dashboard.wording.formatting import counted, describe_waiting
 from ledger.states import BreakerState
 from retries import breaker
+from retries.verbs.verb import Verb
 
 PAGE = 100
 MOST_COUNTED = 200  # waiting rows of each kind are counted up to here
@@ -80,7 +80,7 @@ class FleetRow:
         return f"{self.running:,}/{most:,}" if most else f"{self.running:,}"
 
     @property
-    def actions(self) -> list[Action]:
+    def actions(self) -> list[Verb]:
         return allowed_actions(self.breaker.state, is_kept_open=self.breaker.is_kept_open)
 
     @property

@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from dashboard.actions import Action
 from dashboard.agents.actions import allowed_actions
 from dashboard.agents.breaker import BreakerView, describe_breaker
 from dashboard.agents.presence import Presence, describe_presence
@@ -14,6 +13,7 @@ from dashboard.lists.shared_queries import silent_after
 from dashboard.wording.formatting import describe_waiting
 from ledger.instruction_records.stats import Statistics
 from retries import breaker
+from retries.verbs.verb import Verb
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class AgentRow:
     waiting: str  # what waits for an agent that is silent
     figures: Statistics
     breaker: BreakerView
-    actions: list[Action]
+    actions: list[Verb]
 
     @property
     def pending(self) -> int:

@@ -11,7 +11,7 @@ from django.http import Http404, QueryDict
 from django.urls import reverse_lazy
 
 from dashboard import steps
-from dashboard.actions import Action
+from dashboard.actions import find_asked
 from dashboard.activity import queries as activity_queries
 from dashboard.activity.queries import EventEntry
 from dashboard.agents import filters, holding, queries
@@ -56,6 +56,7 @@ from ledger.instruction_records.stats import Statistics
 from ledger.models import Project
 from retries import breaker
 from retries.breaker import CircuitBreakerConfig
+from retries.verbs.verb import Verb
 
 CRUMB = Crumb("Agents", reverse_lazy("dashboard:agents"))
 EVENTS_SHOWN = 12
@@ -189,7 +190,7 @@ class AgentDetailPage(PageContext):
     defaults: Mapping[str, Any]
     events: list[EventEntry]
     tokens: list[AgentToken] | None  # None: the person may not see tokens
-    asked: Action | None  # the action whose question the page shows to a browser without scripts
+    asked: Verb | None  # the action whose question the page shows to a browser without scripts
 
 
 @live_page("agents/detail.html", "agents/_agent.html", current="agents")
@@ -200,7 +201,6 @@ def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage:
         raise Http404(f"There is no agent {agent_id}.")
     _, figures = read_figures(visit.scope.project, now=visit.now)
     row = build_row(agent, figures, now=visit.now)
-    ask = visit.request.GET.get("ask")
     rates = read_rates(None, DAY, now=visit.now, agent_id=agent_id).get(agent_id) or Rates(DAY)
     causes = read_causes(None, now=visit.now, agent_id=agent_id)
     may_see_tokens = may(visit.request.user, PAGES["tokens"].permission, agent.project_id)
@@ -227,7 +227,7 @@ def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage:
         defaults=settings.TENFOUR,
         events=activity_queries.list_latest(None, agent=agent, most=EVENTS_SHOWN),
         tokens=queries.list_tokens(agent) if may_see_tokens else None,
-        asked=next((action for action in row.actions if action.verb == ask), None),
+        asked=find_asked(visit.request, row.actions),
     )
 
 

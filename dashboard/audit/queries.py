@@ -21,6 +21,7 @@ from dashboard.frame.navigation import Scope
 from dashboard.lists.pagination import PAGE
 from dashboard.lists.query_box import ANY
 from dashboard.lists.shared_queries import CountOf, hash_of, match_values, of_project
+from dashboard.wording.formatting import COUNT_CAP as COUNT_CAP
 from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Project, SignInOutcome, SignInRecord, Token
 from ledger.models.event import BY_PERSON, TOKEN_ACT, EventQuerySet
@@ -29,7 +30,6 @@ from ledger.people.browsers import describe_browser
 from ledger.values.ids import SLACK, first_id
 
 BATCH = 500  # records that an export reads at a time
-COUNT_CAP = 10_000
 ADMIN_VERBS = {1: "added", 2: "changed", 3: "deleted"}
 
 

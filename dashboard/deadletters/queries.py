@@ -246,7 +246,3 @@ def find_deadletter(letter_id: UUID) -> Any:
     found = rows.select_related("task__plan", "replayed_as").defer("task__plan__source").first()
     add_task_outcomes([found] if found else [])
     return found
-
-
-def exists(letter_id: UUID) -> bool:
-    return DeadLetter.objects.filter(id=letter_id).exists()

@@ -8,10 +8,9 @@ from django.http import Http404, HttpResponse
 from django.urls import reverse_lazy
 
 from dashboard import steps
-from dashboard.actions import Action
+from dashboard.actions import find_asked, list_allowed
 from dashboard.date_range import DateRange, find_dates, open_dates
 from dashboard.deadletters import queries
-from dashboard.deadletters.actions import ACTIONS, BULK_VERBS, allowed_actions
 from dashboard.deadletters.causes import CauseGroup, add_counts, group_by_cause
 from dashboard.frame.rendering import Crumb, PageContext, Steps, Visit, live_page
 from dashboard.lists.facets import Facet, build_state_facets
@@ -25,6 +24,8 @@ from dashboard.tasks import filters as task_filters
 from dashboard.tasks.filters import TaskQuery
 from dashboard.wording.json_tree import Node, build_tree, json_size
 from ledger.models import DeadLetter, Failure, Project, Task
+from retries.verbs import dead_letters
+from retries.verbs.verb import Verb
 
 CRUMB = Crumb("Dead letters", reverse_lazy("dashboard:deadletters"))
 STATES = {"open": "Open", "replayed": "Replayed", "dismissed": "Dismissed"}
@@ -44,8 +45,8 @@ LABELS = {
 class DeadLetterPage(PageContext):
     letter: Any
     row: Task
-    actions: list[Action]
-    asked: Action | None
+    actions: list[Verb]
+    asked: Verb | None
     failures: list[Failure]
     waiting: int
     payload: Node
@@ -64,8 +65,7 @@ def detail(visit: Visit, letter_id: UUID) -> DeadLetterPage:
     letter = queries.find_deadletter(letter_id)
     if letter is None:
         raise Http404(f"There is no dead letter {letter_id}.")
-    actions = allowed_actions(letter)
-    wanted = ACTIONS.get(visit.request.GET.get("ask", ""))
+    actions = list_allowed(dead_letters.VERBS, letter)
     return DeadLetterPage(
         title=f"{str(letter.task)[:60]} · Dead letter",
         heading=f"…{str(letter.pk)[-8:]}",
@@ -74,7 +74,7 @@ def detail(visit: Visit, letter_id: UUID) -> DeadLetterPage:
         letter=letter,
         row=letter.task,
         actions=actions,
-        asked=wanted if wanted in actions else None,
+        asked=find_asked(visit.request, actions),
         failures=detail_queries.failures_of(detail_queries.list_attempts(letter.task)),
         waiting=letter.waiting,
         payload=build_tree(letter.payload),
@@ -109,7 +109,7 @@ class DeadLetterListPage(PageContext):
     by_cause: bool
     groups: list[CauseGroup]
     cause: CauseGroup | None  # beside the list
-    bulk_verbs: tuple[str, ...]
+    bulk_verbs: tuple[Verb, ...]
     recently_closed: list[Any]
     can_act_on_all: bool
     hints: NameHints
@@ -154,7 +154,7 @@ def index(visit: Visit) -> DeadLetterListPage | HttpResponse:
         by_cause=by_cause,
         groups=groups or ([CauseGroup("all", "", page.rows)] if page.rows else []),
         cause=find_cause(groups, params.get("cause", "")),
-        bulk_verbs=BULK_VERBS,
+        bulk_verbs=dead_letters.VERBS,
         recently_closed=queries.list_recently_closed(project) if not query.text else [],
         can_act_on_all=state == "open",
         hints=suggest_names(query, "deadletters", project, found=bool(page.rows)),

@@ -9,6 +9,7 @@ from django.http import HttpRequest
 
 from ledger.errors import Invalid, InvalidTransition, VersionMismatch
 from ledger.journal import person, stamp_of
+from ledger.values.text import normalize_newlines
 from retries.escalations import answering, choices, typed_answers
 from retries.escalations.answering import UndoTooLate
 from retries.escalations.choices import Choice
@@ -118,7 +119,7 @@ def read_choice(
 
 def read_message(request: HttpRequest, name: str = "fix") -> str:
     # browsers end lines with CR LF
-    return request.POST.get(name, "").replace("\r\n", "\n")
+    return normalize_newlines(request.POST.get(name, ""))
 
 
 def read_values(request: HttpRequest) -> dict[str, str]:

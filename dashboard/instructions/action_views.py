@@ -8,28 +8,26 @@ from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse, reverse_lazy
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
+from dashboard.actions import build_action_view, by_slug
 from dashboard.frame.access import operators_only
-from dashboard.frame.navigation import Scope, read_scope
+from dashboard.frame.navigation import Scope
 from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
-from dashboard.instructions.actions import ACTIONS
 from dashboard.lists.compiled_queries import compiled
 from dashboard.lists.shared_queries import of_project
 from ledger import agents, instructions
 from ledger.agents import UnknownAgent
 from ledger.database.sql import Row
-from ledger.errors import Invalid, Refusal
+from ledger.errors import Invalid
 from ledger.instructions import MAX_RETRIES
-from ledger.journal import person, stamp_of
-from ledger.models import Agent, Instruction, Project
-from ledger.states import InstructionState
-from ledger.tokens import TrustedCaller
-from retries import reminders
-from retries.escalations import answering
+from ledger.journal import stamp_of
+from ledger.models import Agent, Project
+from ledger.values.text import normalize_newlines
+from retries.verbs import instructions as instruction_verbs
 
 AGENTS_LISTED = 200
 CRUMB = Crumb("Instructions", reverse_lazy("dashboard:instructions"))
@@ -52,7 +50,7 @@ class SendForm(forms.Form):
             agent = agents.get_by_name(values["agent"], project=values["project"])
             return instructions.send(
                 agent,
-                values["content"].replace("\r\n", "\n"),
+                normalize_newlines(values["content"]),
                 tracked=not values["plain"],
                 max_retries=values["max_retries"],
                 priority=values["priority"],
@@ -142,68 +140,8 @@ def list_known_agents(project: Project | None) -> QuerySet[Agent, str]:
     return rows.values_list("name", flat=True).distinct()[:AGENTS_LISTED]
 
 
-@require_POST
-@operators_only
-def act(request: HtmxRequest, instruction_id: UUID, verb: str) -> HttpResponse:
-    """Run an action on an instruction, then redirect to it with a message."""
-    scope = read_scope(request)
-    action = ACTIONS.get(verb)
-    row = Instruction.objects.select_related("agent").filter(pk=instruction_id).first()
-    if action is None or row is None:
-        raise Http404(f"There is no instruction {instruction_id}.")
-    if action.question and "confirmed" not in request.POST:
-        return redirect(f"{address(instruction_id, scope)}{'&' if scope.query else '?'}ask={verb}")
-    try:
-        done = VERBS[verb](request, row)
-    except Refusal as refusal:
-        messages.warning(request, f"Nothing changed. {refusal.detail}")
-        return redirect(address(instruction_id, scope))
-    messages.success(request, done.text)
-    return redirect(address(done.id, scope))
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The message after an action, and the instruction to show with it."""
-
-    text: str
-    id: UUID
-
-
-def send_again(request: HtmxRequest, row: Instruction) -> Done:
-    if row.state == InstructionState.FAILED:
-        return resend(request, row)
-    moved = reminders.send_again([row.id], stamp=stamp_of(request))
-    if not moved:
-        raise Refusal("It is not waiting for an acknowledgment, or has no retries left.")
-    return Done(
-        f"Queued again, at the front. {row.agent.name} gets it if it checks in again.", row.id
-    )
-
-
-def resend(request: HtmxRequest, row: Instruction) -> Done:
-    """Resend failed instructions; an open escalation is answered with it."""
-    sent = answering.send_failed_again([row.id], channel="page", stamp=stamp_of(request))
-    if not sent:
-        raise Refusal("The same text is pending already, or its escalation was just answered.")
-    text = "Sent again as a new instruction, at the front of the queue."
-    return Done(f"{text} {row.agent.name} gets it if it checks in.", sent[row.id])
-
-
-def acknowledge(request: HtmxRequest, row: Instruction) -> Done:
-    if row.state not in ("queued", "delivered") or not row.tracked:
-        raise Refusal(f"The instruction is already {row.state}.")
-    caller = TrustedCaller(person(request.user), project_id=row.project_id)
-    instructions.acknowledge([row.id], caller=caller)
-    return Done("Marked as acknowledged. It will not be sent again.", row.id)
-
-
-def cancel(request: HtmxRequest, row: Instruction) -> Done:
-    instructions.cancel_one(row.id, project_id=row.project_id, stamp=stamp_of(request))
-    return Done("Cancelled. It will not be delivered again.", row.id)
-
-
-VERBS = {"send-again": send_again, "acknowledge": acknowledge, "withdraw": cancel}
+VERBS = by_slug(instruction_verbs.ADMIN)
+act = build_action_view(__name__, VERBS, page="instruction")
 
 
 def address(instruction_id: UUID, scope: Scope) -> str:

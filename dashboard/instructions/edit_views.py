@@ -16,6 +16,7 @@ from ledger.errors import Invalid, Refusal
 from ledger.journal import stamp_of
 from ledger.models import Instruction
 from ledger.states import InstructionState
+from ledger.values.text import normalize_newlines
 from retries.escalations import answering
 from retries.models import Escalation
 
@@ -27,7 +28,7 @@ class EditForm(forms.Form):
 
     def send(self, request: HtmxRequest, old: Instruction) -> UUID | None:
         """Send the text and return the new instruction's id, or None after adding the error."""
-        text = self.cleaned_data["content"].replace("\r\n", "\n")
+        text = normalize_newlines(self.cleaned_data["content"])
         try:
             return answering.send_edited(old, text, channel="page", stamp=stamp_of(request))
         except Invalid as refusal:

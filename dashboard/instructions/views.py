@@ -10,7 +10,7 @@ from django.conf import settings
 from django.http import Http404, HttpResponse
 
 from dashboard import steps
-from dashboard.actions import Action
+from dashboard.actions import find_asked, list_allowed
 from dashboard.agents.presence import SilentAgents
 from dashboard.agents.queries import list_silent_agents
 from dashboard.date_range import DateRange, find_dates, open_dates
@@ -21,7 +21,6 @@ from dashboard.frame.navigation import Scope, here_of
 from dashboard.frame.rendering import HtmxRequest, PageContext, Steps, Visit, live_page
 from dashboard.instructions import action_views, filters, latency_chart, queries
 from dashboard.instructions.action_views import CRUMB, SendFields
-from dashboard.instructions.actions import ACTIONS, BULK_VERBS, allowed_actions
 from dashboard.instructions.filters import InstructionQuery
 from dashboard.instructions.forecast import Clock, describe_next_step
 from dashboard.instructions.latency_chart import Bar, PercentileLine
@@ -41,6 +40,8 @@ from dashboard.wording.status_text import StatusText
 from ledger.instruction_records.stats import Statistics
 from ledger.models import Instruction, Project
 from retries.models import Escalation
+from retries.verbs.instructions import LIST, PAGE
+from retries.verbs.verb import Verb
 
 LABELS = {"agent": "To", "from": "From", "urgency": "Urgency", "sent": "Sent"}
 STATES = {
@@ -71,7 +72,7 @@ class InstructionDetails:
 class InstructionPage(PageContext):
     row: Instruction
     details: InstructionDetails
-    asked: Action | None
+    asked: Verb | None
     escalation: Escalation | None
     outcome: AnswerOutcome | None
 
@@ -97,7 +98,7 @@ def detail(visit: Visit, instruction_id: UUID) -> InstructionPage:
         list_steps=find_steps(visit, row.pk),
         row=row,
         details=describe_details(listed, queries.read_clock(), now=visit.now),
-        asked=find_question(visit.request, row),
+        asked=find_asked(visit.request, list_allowed(PAGE, row)),
         escalation=escalation,
         outcome=describe_outcome(escalation) if escalation and is_closed else None,
     )
@@ -112,12 +113,6 @@ def find_steps(visit: Visit, instruction_id: UUID) -> Steps | None:
     sort = read_sort_of(params.get("sort", ""), queries.COLUMNS, rows)
     beside = steps.find_beside(rows, instruction_id, sort, queries.COLUMNS)
     return steps.build_steps(visit, beside, place="instructions", page="instruction")
-
-
-def find_question(request: HtmxRequest, row: Instruction) -> Action | None:
-    """Return the action in the address, which a browser without scripts confirms on the page."""
-    action = ACTIONS.get(request.GET.get("ask", ""))
-    return action if action in allowed_actions(row) else None
 
 
 def describe_details(
@@ -186,7 +181,7 @@ class InstructionListPage(PageContext):
     page: Page[ListedInstruction]
     entries: list[Entry]
     hints: NameHints
-    bulk_verbs: tuple[str, ...] = BULK_VERBS
+    bulk_verbs: tuple[Verb, ...] = LIST
 
 
 @live_page("instructions/index.html", "instructions/_instructions.html", current="instructions")

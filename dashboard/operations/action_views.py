@@ -50,7 +50,7 @@ def act(request: HtmxRequest, operation_id: UUID, verb: str) -> HttpResponse:
 
 
 def describe_end(row: Operation, verb: str) -> str:
-    noun = words_of(row.verb).noun
+    noun = words_of(row.verb).row
     if verb == "undo":
         return f"Undone. No {noun} was changed."
     return f"Stopped. {counted(row.changed, noun)} changed, {row.left:,} left as they were."

@@ -20,7 +20,7 @@ from ledger.states import FINAL, BreakerState
 from ledger.values.text import truncate
 from retries.models import Escalation, Operation, OperationItem
 from retries.models.operation import ItemState, OperationQuerySet, OperationState
-from retries.operations.bulk_verb import BulkVerb
+from retries.verbs.verb import Verb
 
 AGENTS_LISTED = 1_000
 CHANGED_SHOWN = 25
@@ -29,7 +29,6 @@ TITLE = 160
 
 
 def operations_of(scope: Scope) -> OperationQuerySet:
-    """Return the operations of the projects that a person sees."""
     rows = Operation.objects.all()
     if scope.project:
         return rows.filter(project_ids__contains=[scope.project.id])
@@ -39,7 +38,6 @@ def operations_of(scope: Scope) -> OperationQuerySet:
 
 
 def filter_operations(query: OperationQuery, scope: Scope) -> OperationQuerySet:
-    """Return the operations that match a query."""
     rows = operations_of(scope).filter(
         match_values(query.state, "state"),
         match_values(query.by, "actor_name"),
@@ -99,7 +97,6 @@ class RefusedGroup:
 
 
 def list_changed(operation: Operation) -> list[Subject]:
-    """Return the rows that changed last."""
     rows = operation.items.filter(state=ItemState.CHANGED).order_by("-at", "-id")
     return name_subjects(operation.noun, list(rows[:CHANGED_SHOWN]))
 
@@ -132,7 +129,6 @@ def name_subjects(noun: str, items: list[OperationItem]) -> list[Subject]:
 
 
 def read_names(noun: str, ids: list[UUID]) -> dict[UUID, tuple[str, str, str]]:
-    """Return the title, the ref and the state of rows by their ids."""
     match noun:
         case "task":
             tasks = Task.objects.filter(pk__in=ids).order_by("id")
@@ -194,7 +190,7 @@ class StateCount:
     legal: int
 
 
-def count_by_state(verb: BulkVerb, chosen: QuerySet[Any]) -> list[StateCount]:
+def count_by_state(verb: Verb, chosen: QuerySet[Any]) -> list[StateCount]:
     """Count the chosen rows by state, those that change first."""
     field = "closed_as" if verb.model is DeadLetter else "state"
 
@@ -207,7 +203,7 @@ def count_by_state(verb: BulkVerb, chosen: QuerySet[Any]) -> list[StateCount]:
     return sorted(rows, key=lambda row: (-row.legal, -row.count, row.state))
 
 
-def count_dependents(verb: BulkVerb, chosen: QuerySet[Any]) -> int:
+def count_dependents(verb: Verb, chosen: QuerySet[Any]) -> int:
     """Return how many other tasks wait for the tasks that the verb ends."""
     rows = verb.narrow(chosen).order_by()
     tasks = rows.values("task") if verb.model is DeadLetter else rows.values("pk")
@@ -223,7 +219,7 @@ class HeldAgent:
     count: int
 
 
-def list_held_agents(verb: BulkVerb, chosen: QuerySet[Any]) -> list[HeldAgent]:
+def list_held_agents(verb: Verb, chosen: QuerySet[Any]) -> list[HeldAgent]:
     """Return the agents with an open breaker whose rows would wait, the most rows first."""
     rows = verb.narrow(chosen).order_by().filter(agent__breaker__state=BreakerState.OPEN)
     found = rows.values("agent__name").annotate(n=Count("pk", distinct=True))
@@ -241,7 +237,7 @@ class NewAgent:
     note: str
 
 
-def list_new_agents(verb: BulkVerb, chosen: QuerySet[Any]) -> list[NewAgent]:
+def list_new_agents(verb: Verb, chosen: QuerySet[Any]) -> list[NewAgent]:
     """Return the agents of the tasks' projects that some of the tasks are not assigned to yet."""
     rows = verb.narrow(chosen).order_by().values("project_id", "agent_id")
     in_project: Counter[UUID] = Counter()
@@ -265,6 +261,5 @@ def list_new_agents(verb: BulkVerb, chosen: QuerySet[Any]) -> list[NewAgent]:
 
 
 def describe_hold(agent: Agent) -> str:
-    """Return why an agent takes no tasks now, or an empty text."""
     is_open = breaker_state(agent) == BreakerState.OPEN
     return "breaker open" if is_open else "paused" if agent.paused else ""

@@ -113,7 +113,6 @@ class ChosenRows:
 
 
 def describe_patterns(ids: list[UUID]) -> str:
-    """Return the query for the tasks that failed in these patterns."""
     rows = FailurePattern.objects.filter(pk__in=ids).order_by("id")
     names = [each[:12] for each in rows.values_list("fingerprint", flat=True)]
     return f"pattern:{','.join(names)}" if names else ""

@@ -1,7 +1,6 @@
 """The form of an action on many rows: it counts the rows, takes a reason, and starts the action."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse
@@ -26,7 +25,7 @@ from dashboard.lists.selection import list_url
 from dashboard.operations import queries
 from dashboard.operations.queries import HeldAgent, NewAgent, StateCount
 from dashboard.operations.selections import NOUNS, ChosenRows, read_chosen
-from dashboard.sentences.operations import VerbWords, words_of
+from dashboard.sentences.operations import words_of
 from dashboard.wording.formatting import counted
 from ledger.authorization.permissions import may
 from ledger.errors import Invalid, Refusal
@@ -34,27 +33,20 @@ from ledger.journal import stamp_of
 from retries.escalations import typed_answers
 from retries.escalations.choices import FIX_LENGTH
 from retries.models import Operation
-from retries.operations.bulk_verb import BulkVerb
 from retries.operations.registry import find_verb
 from retries.operations.starting import SelectionCount, count_selection, start_operation, undo_time
-from retries.states import Dependents
+from retries.verbs.verb import Verb
 
 # fewer rows get a message in the list instead of a page of their own
 PAGE_FROM = 25
-# verbs after which a task is over, so that others may wait for it in vain
-ENDING = ("task.skip", "task.abort", "dead_letter.dismiss")
-DANGEROUS = (*ENDING, "instruction.cancel")
-# verbs after which tasks wait for their agents
-RETRYING = ("task.retry", "task.fix")
-REASSIGN = "task.reassign"
 # the fields of the form that stay as they are after a refusal
 TYPED = ("reason", "priority", "agent", "fix")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationQuestionPage(PageContext):
-    verb: BulkVerb
-    words: VerbWords
+    verb: Verb
+    words: Verb
     chosen: ChosenRows
     count: SelectionCount
     states: list[StateCount]
@@ -88,7 +80,7 @@ def new(request: HtmxRequest, verb_name: str) -> HttpResponse:
     chosen = read_chosen(verb.noun, request.POST, now=timezone.now())
     back = list_url(back_to(request, otherwise=reverse(f"dashboard:{place_of(chosen)}")))
     if not chosen:
-        noun = "pattern" if chosen.of_patterns else words_of(verb.name).noun
+        noun = "pattern" if chosen.of_patterns else verb.row
         messages.warning(request, f"Select at least one {noun}. Nothing changed.")
         return redirect(back)
     if problems := chosen.list_problems(project):
@@ -99,7 +91,7 @@ def new(request: HtmxRequest, verb_name: str) -> HttpResponse:
     return start(request, verb, chosen, back=back)
 
 
-def find_listed_verb(name: str) -> BulkVerb:
+def find_listed_verb(name: str) -> Verb:
     """Return a verb for the rows of a list; raises Http404."""
     try:
         verb = find_verb(name)
@@ -111,12 +103,11 @@ def find_listed_verb(name: str) -> BulkVerb:
 
 
 def place_of(chosen: ChosenRows) -> str:
-    """Return the name of the page on which the rows were chosen."""
     return "patterns" if chosen.of_patterns else NOUNS[chosen.noun].place
 
 
 def show_question(
-    request: HtmxRequest, verb: BulkVerb, chosen: ChosenRows, *, back: str, problem: str = ""
+    request: HtmxRequest, verb: Verb, chosen: ChosenRows, *, back: str, problem: str = ""
 ) -> HttpResponse:
     """Show the effects of the action."""
     visit = begin_visit(request, current=place_of(chosen))
@@ -125,15 +116,15 @@ def show_question(
 
 
 def build_question(
-    visit: Visit, verb: BulkVerb, chosen: ChosenRows, *, back: str, problem: str
+    visit: Visit, verb: Verb, chosen: ChosenRows, *, back: str, problem: str
 ) -> OperationQuestionPage:
-    words, rows = words_of(verb.name), chosen.rows(visit.scope.project)
+    rows = chosen.rows(visit.scope.project)
     count = count_selection(verb.name, rows)
-    agents = queries.list_new_agents(verb, rows) if verb.name == REASSIGN else []
+    agents = queries.list_new_agents(verb, rows) if "agent" in verb.takes else []
     which = "stuck" if chosen.of_patterns else "matching" if chosen.matching else "selected"
     title = (
-        f"{words.do} {count.matching:,} {which} {words.noun}{'' if count.matching == 1 else 's'}"
-        f"{words.tail}?"
+        f"{verb.do} {count.matching:,} {which} {verb.row}{'' if count.matching == 1 else 's'}"
+        f"{verb.tail}?"
     )
     place = place_of(chosen)
     return OperationQuestionPage(
@@ -142,35 +133,35 @@ def build_question(
         crumbs=(Crumb(place.replace("deadletters", "dead letters").capitalize(), back),),
         status_code=422 if problem else 200,
         verb=verb,
-        words=words,
+        words=verb,
         chosen=chosen,
         count=count,
         states=queries.count_by_state(verb, rows),
-        held=queries.list_held_agents(verb, rows) if verb.name in RETRYING else [],
-        waiting=queries.count_dependents(verb, rows) if verb.name in ENDING else 0,
-        takes_dependents=verb.name in ("task.skip", "dead_letter.dismiss"),
-        takes_priority=verb.name == "task.prioritize",
-        takes_fix=verb.name == "task.fix",
-        takes_agent=verb.name == REASSIGN,
+        held=queries.list_held_agents(verb, rows) if verb.retries else [],
+        waiting=queries.count_dependents(verb, rows) if verb.ends else 0,
+        takes_dependents="dependents" in verb.takes,
+        takes_priority="priority" in verb.takes,
+        takes_fix="fix" in verb.takes,
+        takes_agent="agent" in verb.takes,
         agents=agents,
         most_characters=FIX_LENGTH,
-        is_dangerous=verb.name in DANGEROUS,
+        is_dangerous=verb.is_dangerous,
         undo_s=int(undo_time().total_seconds()),
         back=back,
         values={name: visit.request.POST.get(name, "") for name in TYPED},
         problem=problem,
-        can_start=bool(agents if verb.name == REASSIGN else count.legal),
+        can_start=bool(agents if "agent" in verb.takes else count.legal),
     )
 
 
-def start(request: HtmxRequest, verb: BulkVerb, chosen: ChosenRows, *, back: str) -> HttpResponse:
+def start(request: HtmxRequest, verb: Verb, chosen: ChosenRows, *, back: str) -> HttpResponse:
     """Start the operation; open its page if it has many rows."""
     scope = read_scope(request)
     try:
         operation = start_operation(
             verb.name,
             chosen.rows(scope.project),
-            options=read_options(request),
+            options=request.POST.dict(),
             query=chosen.source,
             reason=request.POST.get("reason", ""),
             counted_at=chosen.counted_at,
@@ -194,19 +185,10 @@ def start(request: HtmxRequest, verb: BulkVerb, chosen: ChosenRows, *, back: str
     return redirect(page if operation.total >= PAGE_FROM else back)
 
 
-def read_options(request: HtmxRequest) -> dict[str, Any]:
-    wanted = request.POST.get("dependents", "")
-    return {
-        "dependents": wanted if wanted in Dependents.values else Dependents.CONTINUE.value,
-        **{name: request.POST.get(name, "").strip() for name in ("priority", "agent", "fix")},
-    }
-
-
 def describe_start(operation: Operation) -> str:
-    """Return the message beside the button that undoes it."""
     words = words_of(operation.verb)
     wait = int(undo_time().total_seconds())
     when = f"in {wait} s" if wait else "now"
-    nouns = counted(operation.total, words.noun)
+    nouns = counted(operation.total, words.row)
     warning = typed_answers.WARNINGS["tasks"] if operation.sealed else ""
     return f"{nouns} will be {words.done}{words.tail} {when}. {warning}".rstrip()

@@ -25,11 +25,12 @@ from dashboard.operations.queries import RefusedGroup, Subject
 from dashboard.operations.selections import NOUNS
 from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sentences.event_sentence import EventSentence
-from dashboard.sentences.operations import VerbWords, describe_operation_event, words_of
+from dashboard.sentences.operations import describe_operation_event, words_of
 from dashboard.wording.formatting import counted, duration
 from ledger.models import Event
 from retries.models import Operation
 from retries.models.operation import OperationState
+from retries.verbs.verb import Verb
 
 # the place in the sidebar of nouns without a list in it
 PLACES = {noun: listed.place for noun, listed in NOUNS.items()} | {"escalation": "escalations"}
@@ -75,7 +76,7 @@ class OperationEntry:
     """An operation in the list, in words."""
 
     row: Operation
-    words: VerbWords
+    words: Verb
     title: str
     label: str
     icon: str
@@ -157,7 +158,6 @@ def detail(request: HtmxRequest, operation_id: UUID) -> HttpResponse:
 
 
 def build_live_key(row: Operation, now: datetime) -> str:
-    """Return a key that changes with the page."""
     return stamp_key(now, f"{row.state}.{row.changed}.{row.refused}")
 
 
@@ -188,8 +188,7 @@ def build_entry(row: Operation) -> OperationEntry:
 
 
 def describe_title(row: Operation) -> str:
-    """Return the title of an operation: its verb and rows."""
-    words, nouns = words_of(row.verb), counted(row.total, words_of(row.verb).noun)
+    words, nouns = words_of(row.verb), counted(row.total, words_of(row.verb).row)
     match row.state:
         case OperationState.WAITING | OperationState.RUNNING:
             return f"{words.doing} {nouns}{words.tail}"
@@ -211,7 +210,6 @@ def measure_progress(row: Operation, *, now: datetime) -> Progress:
 
 
 def took(row: Operation) -> str:
-    """Return how long an operation ran."""
     if row.started_at is None or row.ended_at is None:
         return ""
     return duration((row.ended_at - row.started_at).total_seconds())

@@ -1,68 +1,71 @@
 """Ignore, resolve or reopen failure patterns, one or many. See `operations` for a retry."""
 
-from datetime import timedelta
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from dashboard.actions import find_action
+from dashboard.actions import by_slug, find_verb
 from dashboard.frame import toasts
 from dashboard.frame.access import operators_only
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest, back_to
 from dashboard.lists.selection import list_url, read_selection
 from dashboard.patterns import queries
-from dashboard.patterns.actions import ACTIONS, IGNORE_TIMES
-from dashboard.tasks.action_views import add_message
-from dashboard.wording.formatting import counted
 from ledger.errors import NotFound
 from ledger.journal import stamp_of
-from retries.failures import patterns
 from retries.failures.fixes import verdicts as fix_verdicts
 from retries.states import Verdict
+from retries.verbs import patterns
+from retries.verbs.verb import CHANGED_MEANWHILE, Verb
+
+VERBS = by_slug(patterns.PAGE)
 
 
 @require_POST
 @operators_only
 def act(request: HtmxRequest, pattern_id: UUID, verb: str) -> HttpResponse:
-    """Act on one pattern and return to its page."""
-    action, scope = find_action(ACTIONS, verb), read_scope(request)
+    found, scope = find_verb(VERBS, verb), read_scope(request)
     if not queries.exists(pattern_id):
         raise Http404(f"There is no pattern {pattern_id}.")
-    carry_out(request, action.verb, [pattern_id])
+    carry_out(request, found, [pattern_id])
     return redirect(reverse("dashboard:pattern", args=[pattern_id]) + scope.query)
 
 
 @require_POST
 @operators_only
 def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
-    """Act on the selected patterns and return to the list."""
-    action = find_action(ACTIONS, verb)
+    found = find_verb(VERBS, verb)
     ids = read_selection(request.POST) or read_selection(request.GET)  # an undo is an address
     page = back_to(request, otherwise=reverse("dashboard:patterns"))
     if not ids:
         messages.warning(request, "Select at least one pattern. Nothing was changed.")
     else:
-        carry_out(request, action.verb, ids)
+        carry_out(request, found, ids)
     return redirect(list_url(page))
 
 
-def carry_out(request: HtmxRequest, verb: str, ids: list[UUID]) -> None:
+def carry_out(request: HtmxRequest, verb: Verb, ids: list[UUID]) -> None:
     """Act on patterns and say so; what was open can be opened again by the message's button."""
     opened = queries.list_open(ids)
-    changed, said = VERBS[verb](request, ids)
+    options = verb.read_form(request.POST)
+    found = verb.change(ids, options, stamp_of(request))
+    changed, said = len(found), verb.tell(found, ids, options)
     if changed == len(ids) == len(opened):
         params = read_scope(request).params.copy()
         params.setlist("id", [str(id) for id in opened])
         undo = reverse("dashboard:patterns_act", args=["reopen"])
         toasts.add_message(request, said, undo=f"{undo}?{params.urlencode()}")
+    elif not changed:
+        messages.warning(request, CHANGED_MEANWHILE)
+    elif changed < len(ids):
+        left = len(ids) - changed
+        messages.warning(request, f"{said} {left} left unchanged, because the state has changed.")
     else:
-        add_message(request, (changed, said), of=len(ids))
+        messages.success(request, said)
 
 
 JUDGED = {
@@ -93,25 +96,3 @@ def judge_fix(request: HtmxRequest, pattern_id: UUID, verb: str) -> HttpResponse
     else:
         messages.success(request, said)
     return redirect(f"{reverse('dashboard:pattern', args=[pattern_id])}{scope.query}#fixes")
-
-
-def ignore(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    now = timezone.now()
-    seconds = {str(length): length for length, _ in IGNORE_TIMES}.get(request.POST.get("for", ""))
-    until = now + timedelta(seconds=seconds) if seconds else None
-    done = patterns.ignore(ids, until=until, stamp=stamp_of(request, now))
-    long = f"for {dict(IGNORE_TIMES)[seconds]}" if seconds else "indefinitely"
-    return len(done), f"{counted(len(done), 'pattern')} ignored {long}."
-
-
-def resolve(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    done = patterns.resolve(ids, stamp=stamp_of(request))
-    return len(done), f"{counted(len(done), 'pattern')} resolved."
-
-
-def reopen(request: HtmxRequest, ids: list[UUID]) -> tuple[int, str]:
-    done = patterns.reopen(ids, stamp=stamp_of(request))
-    return len(done), f"{counted(len(done), 'pattern')} reopened."
-
-
-VERBS = {"ignore": ignore, "resolve": resolve, "reopen": reopen}

@@ -8,7 +8,7 @@ from django.http import Http404
 from django.urls import reverse_lazy
 
 from dashboard import steps
-from dashboard.actions import Action
+from dashboard.actions import list_allowed
 from dashboard.form_values import read_whole_number
 from dashboard.frame.live_updates import read_live_key
 from dashboard.frame.rendering import Crumb, PageContext, Steps, Visit, live_page
@@ -16,7 +16,6 @@ from dashboard.lists.facets import Facet, build_state_facets
 from dashboard.lists.nearest_names import NameHints, suggest_names
 from dashboard.lists.sorting import Heading, build_headings, read_sort
 from dashboard.patterns import filters, queries
-from dashboard.patterns.actions import ACTIONS, IGNORE_TIMES, allowed_actions
 from dashboard.patterns.filters import PatternQuery
 from dashboard.patterns.queries import Days, Example, PatternList
 from dashboard.saved_views.strip import ViewStrip, read_views
@@ -30,6 +29,8 @@ from retries.failures.fixes.suggestions import Suggestion, WorkedFix
 from retries.failures.stuck_tasks import StuckTasks
 from retries.models import FailurePattern, Grouped
 from retries.states import Verdict
+from retries.verbs.patterns import IGNORE_TIMES, PAGE, RETRY
+from retries.verbs.verb import Verb
 
 CRUMB = Crumb("Patterns", reverse_lazy("dashboard:patterns"))
 STATES = {"open": "Open", "ignored": "Ignored", "resolved": "Resolved", "all": "All"}
@@ -73,7 +74,7 @@ class ListedFix:
 class PatternPage(PageContext):
     row: FailurePattern
     stuck: StuckTasks
-    actions: list[Action]
+    actions: list[Verb]
     days: Days
     agents: list[Agent]
     failures: list[Grouped]
@@ -83,7 +84,7 @@ class PatternPage(PageContext):
     suggestion: Suggestion | None
     worked_fixes: list[WorkedFix]
     fixes: list[ListedFix]
-    times: tuple[tuple[int, str], ...] = IGNORE_TIMES
+    times: tuple[tuple[int, str], ...] = tuple(IGNORE_TIMES.items())
 
 
 def read_detail_key(now: datetime) -> str:
@@ -110,7 +111,7 @@ def detail(visit: Visit, pattern_id: UUID) -> PatternPage:
         list_steps=find_steps(visit, row.pk),
         row=row,
         stuck=stuck,
-        actions=allowed_actions(row.state, stuck=stuck.total),
+        actions=[*([RETRY] if stuck.total else []), *list_allowed(PAGE, row)],
         days=queries.count_days(row, now=visit.now),
         agents=queries.list_agents(row),
         failures=failures[: queries.FAILURES_SHOWN],
@@ -146,7 +147,7 @@ class PatternListPage(PageContext):
     headings: dict[str, Heading]
     sort: str
     listed: PatternList
-    actions: list[Action]
+    actions: list[Verb]
     hints: NameHints
     considered: int = queries.CONSIDERED
 
@@ -177,7 +178,7 @@ def index(visit: Visit) -> PatternListPage:
         headings=build_headings(queries.COLUMNS, LABELS, sort, queries.DEFAULT_SORT),
         sort=sort,
         listed=listed,
-        actions=list(ACTIONS.values()),
+        actions=list(PAGE),
         hints=suggest_names(query, "patterns", project, found=bool(listed.rows)),
     )
 

@@ -38,6 +38,7 @@ from ledger.plans.import_diff import (
     PlanChanged,
 )
 from ledger.schemas.plans import parse_pairs
+from ledger.values.text import normalize_newlines
 from retries.plans import importing
 
 MODES = (
@@ -107,7 +108,7 @@ class ImportForm(forms.Form):
                 self.add_error("file", f"{error.detail} Save it as UTF-8 and retry.")
         if not self.errors and not values.get("text", "").strip():
             self.add_error("text", "Paste a plan or choose a file.")
-        values["text"] = values.get("text", "").replace("\r\n", "\n")
+        values["text"] = normalize_newlines(values.get("text", ""))
         answers = (values.get("pairs", ""), values.get("pair", ""))
         values["pairs"] = ", ".join(filter(None, map(str.strip, answers)))
         return values

@@ -12,7 +12,7 @@ from django.urls import reverse, reverse_lazy
 from django.views.decorators.http import require_safe
 
 from dashboard import steps
-from dashboard.actions import Action
+from dashboard.actions import find_asked, list_allowed
 from dashboard.activity.queries import EventEntry
 from dashboard.charts.dependencies import NeedLink, TaskMark
 from dashboard.frame.access import operators_only
@@ -24,7 +24,6 @@ from dashboard.lists.nearest_names import NameHints, suggest_names
 from dashboard.lists.pagination import Page
 from dashboard.lists.sorting import Heading, build_headings, read_sort, read_sort_of
 from dashboard.plans import detail_queries, filters, progress, queries, rows
-from dashboard.plans.actions import ACTIONS, allowed_actions
 from dashboard.plans.common_failures import CommonFailure, count_identical, group_failures
 from dashboard.plans.detail_queries import CarriedRow, PreviousRun
 from dashboard.plans.file_lines import FileAccount, read_file
@@ -38,6 +37,8 @@ from ledger.models import Plan
 from ledger.states import TaskState
 from retries.models import Escalation
 from retries.states import EscalationState
+from retries.verbs.plans import RESTART, VERBS
+from retries.verbs.verb import Verb
 
 CRUMB = Crumb("Plans", reverse_lazy("dashboard:plans"))
 STATES = {
@@ -169,8 +170,8 @@ class RunRow:
 class PlanPage(PageContext):
     plan: Plan
     counts: TaskCounts
-    actions: list[Action]
-    asked: Action | None  # the action whose question the page shows to a browser without scripts
+    actions: list[Verb]
+    asked: Verb | None  # the action whose question the page shows to a browser without scripts
     bar: ProgressBar
     agents: list[tuple[str, int]]
     running: int
@@ -213,8 +214,10 @@ def detail(visit: Visit, plan_id: UUID) -> PlanPage:
     history, activity = detail_queries.list_events(plan.pk)
     blockers = find_blockers(marks, links)
     questions = summarize_questions(marks, escalations, blockers)
-    actions = allowed_actions(plan, counts)
-    asked = ACTIONS.get(parameters.get("ask", ""))
+    # a plan can restart only after its running tasks have ended
+    can_restart = counts.states[TaskState.DONE] < counts.total == counts.over
+    allowed = list_allowed(VERBS, plan)
+    actions = [verb for verb in allowed if verb is not RESTART or can_restart]
     return PlanPage(
         title=" · ".join(filter(None, [questions.sentence, str(plan)[:TITLE_LENGTH]])),
         heading=str(plan),
@@ -223,7 +226,7 @@ def detail(visit: Visit, plan_id: UUID) -> PlanPage:
         plan=plan,
         counts=counts,
         actions=actions,
-        asked=asked if asked in actions and asked.question else None,
+        asked=find_asked(visit.request, actions),
         bar=progress.build_bar(counts.states),
         agents=counts.agents.most_common(),
         running=counts.states[TaskState.RUNNING],

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from django.urls import resolve, reverse
 
+from dashboard.actions import by_slug
 from dashboard.frame.navigation import PLACES, Scope
 from dashboard.lists import query_box
 from dashboard.search import exact, queries
@@ -15,6 +16,7 @@ from dashboard.wording import badges
 from dashboard.wording.badges import Badge
 from ledger.states import TaskState
 from ledger.values.text import truncate
+from retries.verbs.agents import PAUSE, RESUME
 
 LENGTH = 160
 AGENT_ACTIONS = 4
@@ -164,11 +166,7 @@ def list_actions(text: str, scope: Scope, may: MayOpen) -> list[Result]:
     return [*list_agent_actions(text, scope, may), *commands[:3], *places[:3], *filters]
 
 
-# what a person types -> the action of an agent's page, its label, its icon
-AGENT_VERBS = {
-    "pause": ("pause", "Pause agent", "pause"),
-    "resume": ("resume", "Resume agent", "play"),
-}
+AGENT_VERBS = by_slug((PAUSE, RESUME))
 
 
 def list_agent_actions(text: str, scope: Scope, may: MayOpen) -> list[Result]:
@@ -181,11 +179,11 @@ def list_agent_actions(text: str, scope: Scope, may: MayOpen) -> list[Result]:
         return []
     results = []
     for agent in queries.find_agents(named, scope.project).rows:
-        verb, label, icon = AGENT_VERBS["resume" if agent.paused else "pause"]
-        if may("agent_act") and (not verbs or verb in verbs):
-            url = reverse("dashboard:agent_act", args=[agent.pk, verb]) + scope.query
-            text = f"{label} {agent.name}"
-            results.append(Result(url, icon, text, detail=agent.project.name, posts=True))
+        verb = RESUME if agent.paused else PAUSE
+        if may("agent_act") and (not verbs or verb.slug in verbs):
+            url = reverse("dashboard:agent_act", args=[agent.pk, verb.slug]) + scope.query
+            text = f"{verb.do} agent {agent.name}"
+            results.append(Result(url, verb.icon, text, detail=agent.project.name, posts=True))
         if may("instruction_new") and not verbs:
             url = list_url("instruction_new", agent.name, scope, "agent")
             results.append(Result(url, "n-instructions", f"Send {agent.name} an instruction"))

@@ -15,6 +15,7 @@ from ledger.instructions import MATCH_SCALARS, Expect
 from ledger.models import Plan, Project, StandingInstruction
 from ledger.models.standing_instruction import Trigger
 from ledger.standing_instructions.editing import On, RuleSpec
+from ledger.values.text import normalize_newlines
 
 POINTERS = {
     "on": "signal",
@@ -80,7 +81,7 @@ class RuleForm:
         name = value("agent", "")
         return RuleSpec(
             on=self.build_on(project),
-            content=value("content", "").replace("\r\n", "\n"),
+            content=normalize_newlines(value("content", "")),
             expect=self.build_expect(),
             max_retries=read_number(value("max_retries", "3"), "/max_retries"),
             on_failed=value("on_failed", "escalate"),

@@ -27,7 +27,7 @@ from ledger.models import Agent, Project, StandingInstruction
 from ledger.standing_instructions import editing
 from ledger.standing_instructions.editing import RuleSpec
 from ledger.standing_instructions.trial import Sample, Trial, try_rule
-from ledger.values.text import truncate
+from ledger.values.text import normalize_newlines, truncate
 
 AGENTS_LISTED = 200
 SAMPLE_LENGTH = 20_000
@@ -232,7 +232,7 @@ def label_of(sample: dict[str, Any]) -> str:
 def pick_sample(visit: Visit, project: Project, recipe: str) -> str:
     """Return the sample that was chosen, unless the person has edited the one that was shown."""
     posted = visit.request.POST
-    typed, shown = (posted.get(name, "").replace("\r\n", "\n") for name in ("sample", "shown"))
+    typed, shown = (normalize_newlines(posted.get(name, "")) for name in ("sample", "shown"))
     chosen = {each.value: each.text for each in list_samples(project, recipe)}
     if typed != shown or posted.get("from", "") not in chosen:
         return typed[:SAMPLE_LENGTH]

@@ -8,7 +8,7 @@ from django.http import Http404
 from django.urls import reverse_lazy
 
 from dashboard import steps
-from dashboard.actions import Action
+from dashboard.actions import find_asked, list_allowed
 from dashboard.frame.access import may_open
 from dashboard.frame.rendering import Crumb, PageContext, Steps, Visit, live_page
 from dashboard.lists.facets import Facet, build_state_facets
@@ -18,7 +18,6 @@ from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sentences.event_sentence import EventSentence, EventSubject
 from dashboard.sentences.rules import describe_rule_event
 from dashboard.standing_instructions import filters, queries
-from dashboard.standing_instructions.actions import ACTIONS, allowed_actions
 from dashboard.standing_instructions.filters import RuleQuery
 from dashboard.standing_instructions.queries import AgentRecord, Firing, ListedRule
 from dashboard.standing_instructions.records import DayChart, Record, draw_days
@@ -27,6 +26,8 @@ from dashboard.standing_instructions.wording import ONCE_PER, describe_rule
 from ledger.models import Event, StandingInstruction
 from ledger.models.standing_instruction import OncePer
 from retries.tasks.holds import MOST_HOLDS
+from retries.verbs import rules
+from retries.verbs.verb import Verb
 
 INSTRUCTIONS = Crumb("Instructions", reverse_lazy("dashboard:instructions"))
 CRUMBS = (INSTRUCTIONS, Crumb("Standing", reverse_lazy("dashboard:rules")))
@@ -115,8 +116,8 @@ class RulePage(PageContext):
     row: StandingInstruction
     says: str
     listed: ListedRule
-    actions: list[Action]
-    asked: Action | None
+    actions: list[Verb]
+    asked: Verb | None
     ranges: list[Choice]
     record: Record
     days: int
@@ -152,8 +153,7 @@ def detail(visit: Visit, rule_id: UUID) -> RulePage:
         for event in queries.list_changes(row)
     ]
     may_act = may_open(visit.request.user, "rule_act")
-    actions = allowed_actions(row.state) if may_act else []
-    wanted = ACTIONS.get(visit.request.GET.get("ask", ""))
+    actions = list_allowed(rules.VERBS, row) if may_act else []
     return RulePage(
         title=f"{row.content[:60]} · Rule",
         heading=row.content[:120],
@@ -163,7 +163,7 @@ def detail(visit: Visit, rule_id: UUID) -> RulePage:
         says=describe_rule(row, project=row.project.name),
         listed=ListedRule(row, record, firings[0].row.queued_at if firings else None),
         actions=actions,
-        asked=wanted if wanted in actions and wanted and wanted.question else None,
+        asked=find_asked(visit.request, actions),
         ranges=[Choice(label, str(number), number == days) for number, label in RANGES],
         record=record,
         days=days,

@@ -165,7 +165,3 @@ def add_outcomes(rows: Iterable[Any]) -> list[Any]:
         for row in made:
             row.outcomes = found.get(row.pk, row.outcomes)[-OUTCOMES_SHOWN:]
     return made
-
-
-def exists(task_id: UUID) -> bool:
-    return Task.objects.filter(id=task_id).exists()

@@ -9,7 +9,7 @@ from django.http import Http404, HttpResponse
 from django.urls import reverse_lazy
 
 from dashboard import steps
-from dashboard.actions import Action
+from dashboard.actions import find_asked, list_allowed
 from dashboard.agents.presence import breaker_state
 from dashboard.date_range import open_dates
 from dashboard.frame.rendering import Crumb, PageContext, Steps, Visit, live_page
@@ -22,7 +22,6 @@ from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sentences.tasks import describe_cause
 from dashboard.tasks import detail_queries
 from dashboard.tasks import filters as task_filters
-from dashboard.tasks.actions import ACTIONS, BULK_VERBS, allowed_actions
 from dashboard.tasks.attempt_comparison import (
     ComparedAttempt,
     ComparedRows,
@@ -52,8 +51,9 @@ from retries.failures.grouping import headline_of
 from retries.insight.prediction_reads import find_task_predictions
 from retries.insight.predictions import Prediction
 from retries.models import AttemptDiff, Escalation
-from retries.operations.registry import find_verb
 from retries.retry_context.flaky import FlakyCheck
+from retries.verbs import tasks
+from retries.verbs.verb import Verb
 
 CRUMB = Crumb("Tasks", reverse_lazy("dashboard:tasks"))
 LABELS = {
@@ -97,8 +97,8 @@ class TaskPage(PageContext):
     row: Task
     due: StatusText
     hold: Hold | None
-    actions: list[Action]
-    asked: Action | None
+    actions: list[Verb]
+    asked: Verb | None
     question: Escalation | None
     is_probe: bool
     attempts: list[Attempt]
@@ -131,8 +131,9 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
     row, now = detail_queries.find_task(task_id), visit.now
     if row is None:
         raise Http404(f"There is no task {task_id}.")
-    actions = allowed_actions(row, now)
-    wanted = ACTIONS.get(visit.request.GET.get("ask", ""))
+    is_due = row.due_at is not None and row.due_at <= now
+    allowed = list_allowed(tasks.PAGE, row)
+    actions = [verb for verb in allowed if verb is not tasks.RETRY_NOW or not is_due]
     attempts = detail_queries.list_attempts(row)
     # the attempts of an earlier run that this task continues lie before its timeline
     own_attempts = [attempt for attempt in attempts if attempt.task_id == row.pk]
@@ -151,7 +152,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         due=describe_status(row, now=now),
         hold=find_hold(row, now=now),
         actions=actions,
-        asked=wanted if wanted in actions and wanted and wanted.question else None,
+        asked=find_asked(visit.request, actions),
         question=detail_queries.build_open_escalation(row),
         is_probe=is_probe(row),
         attempts=attempts,
@@ -263,7 +264,7 @@ class TaskListPage(PageContext):
     shown: set[str]
     page: Page[Any]
     entries: list[Entry]
-    bulk_verbs: tuple[str, ...]
+    bulk_verbs: tuple[Verb, ...]
     hints: NameHints
 
 
@@ -316,11 +317,11 @@ def read_facets(query: TaskQuery, counts: TaskCounts, project: Project | None) -
     return build_facets(query, counts, patterns, count_changes(query, project, counts))
 
 
-def list_bulk_verbs(visit: Visit) -> tuple[str, ...]:
+def list_bulk_verbs(visit: Visit) -> tuple[Verb, ...]:
     """Return the actions on many tasks that the person may start here."""
     person, project = visit.request.user, visit.scope.project
     where = project.id if project else None
-    return tuple(verb for verb in BULK_VERBS if may(person, find_verb(verb).permission, where))
+    return tuple(verb for verb in tasks.LIST if may(person, verb.permission, where))
 
 
 def build_columns(sort: str, shown: set[str], *, of_one_project: bool) -> list[Column]:

@@ -16,19 +16,18 @@ from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 
+from dashboard.actions import list_allowed
 from dashboard.agents.presence import describe_counts, trip_badge
 from dashboard.charts import dependencies
 from dashboard.completion.lists import LISTS
 from dashboard.frame import toasts
 from dashboard.frame.access import describe_missing, may_use
 from dashboard.frame.navigation import Scope, querystring
-from dashboard.instructions.actions import allowed_actions
 from dashboard.lists import query_box
 from dashboard.notifications.sentences import Part
 from dashboard.patterns import queries as pattern_queries
 from dashboard.plans import rows as plan_rows
 from dashboard.sentences import tasks as sentences_tasks
-from dashboard.sentences.operations import VerbWords, words_of
 from dashboard.sessions.inline_text import render_inline
 from dashboard.settings_column import ColumnGroup, list_groups
 from dashboard.tasks import attempt_dots
@@ -38,6 +37,7 @@ from ledger.models import Attempt, Instruction
 from ledger.states import InstructionState, proof_of
 from retries.escalations.message import describe_status
 from retries.failures.fixes import suggestions
+from retries.verbs import instructions as instruction_verbs
 
 register = template.Library()
 
@@ -48,9 +48,9 @@ register.filter("percent", formatting.percent_text)
 register.filter("monogram", formatting.monogram)
 register.filter("initials", formatting.initials)
 register.filter("capped", formatting.capped)
-register.filter("allowed_actions", allowed_actions)
 register.filter("trip_badge", trip_badge)
 register.filter("describe_counts", describe_counts)
+register.filter("instruction_verbs", lambda row: list_allowed(instruction_verbs.PAGE, row))
 register.filter("toast_links", toasts.read_links)
 register.filter("key_of", dependencies.key_of)
 register.filter("split_marks", pattern_queries.split_marks)
@@ -381,12 +381,6 @@ def rough_until(at: datetime, end: datetime) -> str:
 def because(reason: str) -> str:
     """Return why a task is blocked or escalated, as a clause."""
     return sentences_tasks.describe_reason({"reason": reason})
-
-
-@register.filter
-def verb_words(verb: str) -> VerbWords:
-    """Return the words for a verb of operations."""
-    return words_of(verb)
 
 
 @register.simple_tag

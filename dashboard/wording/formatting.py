@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+from ledger.values.text import counted as counted
+
 TOKEN_UNITS = ((10**9, "B"), (10**6, "M"), (10**3, "k"))
 
 
@@ -108,15 +110,6 @@ def capped(number: int, most: int = 0) -> str:
     """
     most = most or COUNT_CAP
     return f"{most:,}+" if number >= most else f"{number:,}"
-
-
-def counted(number: int, one: str, many: str = "") -> str:
-    """Format a number with its noun.
-
-    >>> counted(1, "retry", "retries"), counted(1204, "delivery", "deliveries")
-    ('1 retry', '1,204 deliveries')
-    """
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def describe_waiting(tasks: int, instructions: int) -> str:

@@ -73,15 +73,6 @@ def build_context(
     }
 
 
-def count(number: int, one: str, many: str = "") -> str:
-    """Return a number with its noun.
-
-    >>> count(1, "task"), count(2, "task"), count(2, "reply", "replies")
-    ('1 task', '2 tasks', '2 replies')
-    """
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
-
-
 def list_effects(*counts: tuple[int, str]) -> list[str]:
     """Return the sentences of the effects with a number, such as "2 tasks will be skipped."."""
     return [text for number, text in counts if number]

@@ -4,9 +4,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
+from django.apps import apps
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
@@ -38,7 +39,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Verb:
+class VerbButton:
     """A verb that changes a row now, as a button."""
 
     name: str
@@ -79,17 +80,18 @@ class DetailPage(admin.ModelAdmin):  # type: ignore[type-arg]
     change_form_template = "admin/detail.html"
     object_history_template = "admin/journal.html"
     narrow: ClassVar[Mapping[str, Narrow]] = {}
+    # by their labels, a column of a row, or a list of rows with the values that it filters by
+    links: ClassVar[Mapping[str, str]] = {}
     # the path of the row's page outside the admin, with a place for its id
     page = ""
 
     # ---- the verbs
 
-    def list_verbs(self, request: HttpRequest, row: Any) -> list[Verb]:
-        """Return the verbs that can change a row now."""
+    def list_verbs(self, request: HttpRequest, row: Any) -> list[VerbButton]:
         rows = self.model._default_manager.filter(pk=row.pk)
         actions: dict[str, Any] = self.get_actions(request)
         return [
-            Verb(name, *split_description(str(description)))
+            VerbButton(name, *split_description(str(description)))
             for name, (_, _, description) in actions.items()
             if name not in self.narrow or self.narrow[name](rows).exists()
         ]
@@ -160,8 +162,14 @@ class DetailPage(admin.ModelAdmin):  # type: ignore[type-arg]
         return self.page.format(row.pk)
 
     def list_links(self, request: HttpRequest, row: Any) -> Iterator[Link]:
-        """Return the links of a row that the person may follow; pages add theirs."""
-        return iter(())
+        """Return the links of a row that the person may follow; some pages add theirs."""
+        for label, target in self.links.items():
+            model, _, lookups = target.partition("?")
+            if lookups:
+                found = dict(parse_qsl(lookups.format(row)))
+                yield from self.link_to_list(request, label, apps.get_model(model), **found)
+            else:
+                yield from self.link_to_row(request, label, getattr(row, target, None))
 
     def link_to_list(
         self, request: HttpRequest, label: str, model: type[Model], **lookups: Any
@@ -224,5 +232,4 @@ def split_description(description: str) -> tuple[str, str]:
 
 
 def shorten(text: str, length: int = TITLE_LENGTH) -> str:
-    """Return a title on one short line."""
     return truncate(" ".join(text.split()), length)

@@ -69,7 +69,6 @@ class RelatedNames(admin.RelatedFieldListFilter):
         return sorted(((row.pk, str(row)) for row in found), key=itemgetter(1))
 
     def list_chosen(self, field: Any) -> list[Any]:
-        """Return the ids in the address, without values that are not ids."""
         ids = []
         for value in self.lookup_val or ():
             try:

@@ -95,7 +95,6 @@ class ReadOnly(DetailPage):
         ]
 
     def match_projects(self, projects: frozenset[UUID]) -> Q:
-        """Return the condition that a row belongs to one of these projects."""
         path = self.find_project_path()
         return Q(**{f"{path}__in": projects}) if path else Q(pk__in=[])
 
@@ -176,7 +175,6 @@ class ReadOnly(DetailPage):
         return queryset, False
 
     def match_word(self, word: str) -> Q:
-        """Return the condition that a row, its task or its instruction has a word."""
         either = Q()
         for name in self.search_fields:
             either |= Q(**{f"{name}__icontains": word})
@@ -187,7 +185,6 @@ class ReadOnly(DetailPage):
         return either
 
     def report_changes(self, request: HttpRequest, changed: int, what: str) -> None:
-        """Show how many rows changed."""
         level = messages.SUCCESS if changed else messages.WARNING
         self.message_user(request, f"{changed} {what}." if changed else f"None {what}.", level)
 
@@ -223,5 +220,4 @@ def cut(text: str) -> str:
 
 
 def name_task(task: Task) -> str:
-    """Return a task's ref, if it has one, and its title or its type."""
     return " ".join(filter(None, (task.ref, task.title or task.type)))

@@ -149,19 +149,18 @@ class OfTask(Records):
 
     project_path = "task__project_id"
     task_path = "task"
+    links = {
+        "Task": "task",
+        "Attempts": "ledger.Attempt?task__id__exact={0.task_id}",
+        "Failures": "ledger.Failure?task__id__exact={0.task_id}",
+        "Events": "ledger.Event?subject_id__exact={0.task_id}",
+    }
 
     def list_subjects(self, row: Any) -> list[UUID]:
         return [row.task_id]
 
     def find_page(self, row: Any) -> str:
         return f"/tasks/{row.task_id}/"
-
-    def list_links(self, request: HttpRequest, row: Any) -> Iterator[Link]:
-        of = {"task__id__exact": row.task_id}
-        yield from self.link_to_row(request, "Task", row.task)
-        yield from self.link_to_list(request, "Attempts", Attempt, **of)
-        yield from self.link_to_list(request, "Failures", Failure, **of)
-        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.task_id)
 
 
 @admin.register(Attempt)

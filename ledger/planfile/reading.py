@@ -19,6 +19,7 @@ from ledger.planfile.model import BYTES, MOST_BYTES, PlanFile
 from ledger.planfile.outline.lines import looks_like_work
 from ledger.planfile.task_master import is_task_master, read_task_master
 from ledger.planfile.values import DEEPEST, RawPlan, load_json, normalize_breaks, read_yaml
+from ledger.values.text import normalize_newlines
 
 TASK_ELEMENT = re.compile(r"[ \t]*(?:<tasks>[ \t]*)?<task(?:[\s>]|$)", re.I)
 MARKUP = re.compile("<(?:plan|task)", re.I)
@@ -142,7 +143,7 @@ def detect_format(text: str) -> str:
         return "json"
     if begin[:1] == "<" and (begin != "<!--" or MARKUP.search(text)):
         return "xml"
-    _, body = split_front_matter(text.replace("\r\n", "\n"))
+    _, body = split_front_matter(normalize_newlines(text))
     lines = body.split("\n")
     fenced = mask_fences(lines)
     plain = [line for line, inside in zip(lines, fenced, strict=True) if not inside]

@@ -1,16 +1,13 @@
 """The admin of sessions: read-only lists of sessions, messages and to-dos."""
 
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
-from django.http import HttpRequest
 
-from ledger.admin_pages.details import Link
 from ledger.admin_pages.filters import list_values
 from ledger.admin_pages.lists import ReadOnly
-from ledger.models import Event, Message, Session, SessionTask
+from ledger.models import Message, Session, SessionTask
 from ledger.sessions.message_forms import ROLES
 from ledger.states import BatchOutcome
 
@@ -37,16 +34,13 @@ class SessionAdmin(ReadOnly):
     search_fields = ("title", "external_id", "agent__name")
     ordering = ("-id",)
     page = "/sessions/{}/"
-
-    def list_links(self, request: HttpRequest, row: Session) -> Iterator[Link]:
-        of = {"session__id__exact": row.pk}
-        yield from self.link_to_row(request, "Agent", row.agent)
-        yield from self.link_to_list(request, "Messages", Message, **of)
-        yield from self.link_to_list(
-            request, "Failed messages", Message, **of, state__exact="failed"
-        )
-        yield from self.link_to_list(request, "To-dos", SessionTask, **of)
-        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.pk)
+    links = {
+        "Agent": "agent",
+        "Messages": "ledger.Message?session__id__exact={0.pk}",
+        "Failed messages": "ledger.Message?session__id__exact={0.pk}&state__exact=failed",
+        "To-dos": "ledger.SessionTask?session__id__exact={0.pk}",
+        "Events": "ledger.Event?subject_id__exact={0.pk}",
+    }
 
 
 class OfSession(ReadOnly):
@@ -54,19 +48,18 @@ class OfSession(ReadOnly):
 
     project_path = "session__project_id"
     ordering = ("-id",)
+    links = {
+        "Session": "session",
+        "Messages": "ledger.Message?session__id__exact={0.session_id}",
+        "To-dos": "ledger.SessionTask?session__id__exact={0.session_id}",
+        "Events": "ledger.Event?subject_id__exact={0.session_id}",
+    }
 
     def list_subjects(self, row: Any) -> list[UUID]:
         return [row.session_id]
 
     def find_page(self, row: Any) -> str:
         return f"/sessions/{row.session_id}/"
-
-    def list_links(self, request: HttpRequest, row: Any) -> Iterator[Link]:
-        of = {"session__id__exact": row.session_id}
-        yield from self.link_to_row(request, "Session", row.session)
-        yield from self.link_to_list(request, "Messages", Message, **of)
-        yield from self.link_to_list(request, "To-dos", SessionTask, **of)
-        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.session_id)
 
 
 @admin.register(Message)

@@ -18,6 +18,20 @@ def truncate(text: str, length: int) -> str:
     return text[: length - len(ELLIPSIS)].rstrip() + ELLIPSIS
 
 
+def normalize_newlines(text: str) -> str:
+    """Return a text of a form with the line breaks of Unix; browsers send CR LF."""
+    return text.replace("\r\n", "\n")
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Format a number with its noun.
+
+    >>> counted(1, "retry", "retries"), counted(1204, "delivery", "deliveries")
+    ('1 retry', '1,204 deliveries')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def find_similar(name: str, known: Iterable[str], *, most: int = 5) -> list[str]:
     """Return the known names that look most like a name, or none if that is known itself.
 

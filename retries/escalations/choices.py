@@ -65,11 +65,17 @@ def check(choice: Choice) -> Choice:
         raise Invalid("/response", f"Only 'answer' takes values; '{choice.action}' takes none.")
     if len(choice.note) > NOTE_LENGTH:
         raise Invalid("/note", f"A note has at most {NOTE_LENGTH} characters.")
-    if choice.dependents not in Dependents.values:
-        raise Invalid("/dependents", "Set dependents to 'continue', 'block' or 'skip'.")
+    check_dependents(choice.dependents)
     if choice.action != Answer.SKIP and choice.dependents != Dependents.CONTINUE:
         raise Invalid("/dependents", f"Only 'skip' takes dependents; '{choice.action}' takes none.")
     return choice
+
+
+def check_dependents(choice: str) -> str:
+    """Return what happens to dependents, by default `continue`; raise Invalid."""
+    if choice and choice not in Dependents.values:
+        raise Invalid("/dependents", "Set dependents to 'continue', 'block' or 'skip'.")
+    return str(choice or Dependents.CONTINUE)
 
 
 def complete(choice: Choice, schema: dict[str, Any] | None) -> Choice:

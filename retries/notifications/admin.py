@@ -15,6 +15,7 @@ from retries.models import Channel, Delivery, NotificationRule, QuietHours
 from retries.notifications.deliveries import redelivery
 
 PAGE = "/settings/notifications/"
+OF_CHANNEL = "retries.Delivery?channel__id__exact={0.pk}"
 
 
 @admin.register(Channel)
@@ -34,18 +35,15 @@ class ChannelAdmin(ReadOnly):
     search_fields = ("name", "service", "shown_address")
     exclude = ("address", "signing_secrets", "sender")
     ordering = ("-id",)
+    links = {
+        "Deliveries": OF_CHANNEL,
+        "Deliveries that were given up": f"{OF_CHANNEL}&state__exact=gave_up",
+        "Rules": "retries.NotificationRule?channel__id__exact={0.pk}",
+        "Events": "ledger.Event?subject_id__exact={0.pk}",
+    }
 
     def find_page(self, row: Channel) -> str:
         return PAGE
-
-    def list_links(self, request: HttpRequest, row: Channel) -> Iterator[Link]:
-        of = {"channel__id__exact": row.pk}
-        yield from self.link_to_list(request, "Deliveries", Delivery, **of)
-        yield from self.link_to_list(
-            request, "Deliveries that were given up", Delivery, **of, state__exact="gave_up"
-        )
-        yield from self.link_to_list(request, "Rules", NotificationRule, **of)
-        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.pk)
 
 
 @admin.register(NotificationRule)
@@ -63,14 +61,14 @@ class NotificationRuleAdmin(ReadOnly):
     list_select_related = ("project", "channel", "second_channel")
     json_columns = ("conditions",)
     ordering = ("-id",)
+    links = {
+        "Channel": "channel",
+        "Second channel": "second_channel",
+        "Deliveries": "retries.Delivery?rule__id__exact={0.pk}",
+    }
 
     def find_page(self, row: NotificationRule) -> str:
         return PAGE
-
-    def list_links(self, request: HttpRequest, row: NotificationRule) -> Iterator[Link]:
-        yield from self.link_to_row(request, "Channel", row.channel)
-        yield from self.link_to_row(request, "Second channel", row.second_channel)
-        yield from self.link_to_list(request, "Deliveries", Delivery, rule__id__exact=row.pk)
 
     @admin.display(description="Conditions")
     def named_conditions(self, rule: NotificationRule) -> str:

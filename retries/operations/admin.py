@@ -1,20 +1,19 @@
 """The admin's page of operations, which people can undo before they start or stop."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from uuid import UUID
 
 from django.contrib import admin, messages
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
-from ledger.admin_pages.confirmation import confirm, count, list_effects
-from ledger.admin_pages.details import Link
+from ledger.admin_pages.confirmation import confirm, list_effects
 from ledger.admin_pages.filters import list_values
 from ledger.admin_pages.lists import ReadOnly
 from ledger.authorization.permissions import may
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
-from ledger.models import Event
+from ledger.values.text import counted
 from retries.models import Operation
 from retries.models.operation import UNDER_WAY, OperationState
 from retries.operations import ending
@@ -25,8 +24,11 @@ def describe_stop(request: HttpRequest, chosen: QuerySet[Operation]) -> list[str
     rows = list(chosen.filter(state__in=UNDER_WAY))
     left = sum(row.left for row in rows)
     return list_effects(
-        (len(rows), f"{count(len(rows), 'operation')} will stop. Rows that changed stay changed."),
-        (left, f"{count(left, 'row')} will stay as {'it is' if left == 1 else 'they are'}."),
+        (
+            len(rows),
+            f"{counted(len(rows), 'operation')} will stop. Rows that changed stay changed.",
+        ),
+        (left, f"{counted(left, 'row')} will stay as {'it is' if left == 1 else 'they are'}."),
     )
 
 
@@ -53,13 +55,13 @@ class OperationAdmin(ReadOnly):
         "stop": lambda rows: rows.filter(state__in=UNDER_WAY),
     }
     page = "/operations/{}/"
+    links = {
+        "Events": "ledger.Event?subject_id__exact={0.pk}",
+    }
 
     def match_projects(self, projects: frozenset[UUID]) -> Q:
         """Return the condition that a person sees each project of a row."""
         return Q(project_ids__contained_by=list(projects))
-
-    def list_links(self, request: HttpRequest, row: Operation) -> Iterator[Link]:
-        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.pk)
 
     @admin.action(description="Undo: start none of it")
     def undo(self, request: HttpRequest, chosen: QuerySet[Operation]) -> None:

@@ -1,23 +1,28 @@
 """The verbs of operations by their names."""
 
-from ledger.errors import NotFound
-from retries.operations import (
-    dead_letter_verbs,
-    escalation_verbs,
-    instruction_verbs,
-    task_verbs,
-)
-from retries.operations.bulk_verb import BulkVerb
+from django.db.models import Q
 
-VERBS: dict[str, BulkVerb] = {
+from ledger.errors import NotFound
+from retries.models import Operation
+from retries.verbs import dead_letters, escalations, instructions, tasks
+from retries.verbs.verb import Verb
+
+VERBS: dict[str, Verb] = {
     verb.name: verb
-    for module in (task_verbs, dead_letter_verbs, escalation_verbs, instruction_verbs)
-    for verb in module.VERBS
+    for verb in (*tasks.VERBS, *dead_letters.VERBS, *escalations.VERBS, *instructions.VERBS)
 }
 
+# of an operation whose verb is gone
+UNKNOWN = Verb(
+    name="row.change",
+    model=Operation,
+    where=Q(),
+    words=("Change", "Changing", "changed"),
+    icon="info",
+)
 
-def find_verb(name: str) -> BulkVerb:
-    """Return a verb; raises NotFound."""
+
+def find_verb(name: str) -> Verb:
     if name not in VERBS:
         raise NotFound(f"There is no verb '{name}'; there are: {', '.join(VERBS)}.")
     return VERBS[name]

@@ -24,9 +24,9 @@ from ledger.models import Project
 from ledger.secrets.sealing import unseal
 from retries.models import Operation, OperationItem
 from retries.models.operation import ItemState, OperationState
-from retries.operations.bulk_verb import BulkVerb, Left
 from retries.operations.recording import record_event
 from retries.operations.registry import find_verb
+from retries.verbs.verb import Left, Verb
 
 logger = logging.getLogger(__name__)
 
@@ -138,7 +138,7 @@ def run_batch(operation_id: UUID, *, now: datetime) -> bool:
 
 
 def apply_to(
-    verb: BulkVerb, ids: list[UUID], options: dict[str, object], stamp: Stamp
+    verb: Verb, ids: list[UUID], options: dict[str, object], stamp: Stamp
 ) -> dict[UUID, Left]:
     """Apply the verb to these rows; return those that it left, with the reason.
 
@@ -170,7 +170,7 @@ def is_too_slow(error: OperationalError | InterfaceError) -> bool:
     return isinstance(error.__cause__, QueryCanceled)
 
 
-def describe_error(error: Exception, verb: BulkVerb, subject_id: UUID) -> Left:
+def describe_error(error: Exception, verb: Verb, subject_id: UUID) -> Left:
     """Return why a row was left after an error; unexpected errors go to the log."""
     if isinstance(error, Refusal):
         return Left(error.title(), error.detail)

@@ -14,9 +14,9 @@ from ledger.journal import Kind, Stamp
 from ledger.secrets.notes import clean_note
 from ledger.secrets.sealing import seal
 from retries.models import Operation
-from retries.operations.bulk_verb import BulkVerb, Options
 from retries.operations.recording import record_event
 from retries.operations.registry import find_verb
+from retries.verbs.verb import Options, Verb
 
 MOST = 100_000  # rows of one operation
 REASON_LENGTH = 500
@@ -49,7 +49,6 @@ def count_selection(verb_name: str, chosen: QuerySet[Any]) -> SelectionCount:
 
 
 def undo_time() -> timedelta:
-    """Return how long an operation waits before it starts."""
     return timedelta(seconds=settings.TENFOUR["UNDO_SECONDS"])
 
 
@@ -98,7 +97,7 @@ def start_operation(
 
 
 def create_operation(
-    verb: BulkVerb, options: Options, *, query: str, reason: str, counted_at: datetime, stamp: Stamp
+    verb: Verb, options: Options, *, query: str, reason: str, counted_at: datetime, stamp: Stamp
 ) -> Operation:
     """Store an operation that has no rows yet."""
     masked, sealed = seal(options | ({"reason": reason} if reason else {}))

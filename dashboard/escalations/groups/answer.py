@@ -17,6 +17,7 @@ from dashboard.wording.badges import failure_icon
 from dashboard.wording.formatting import counted
 from ledger.models import Failure
 from ledger.states import BreakerState
+from ledger.values.text import normalize_newlines
 from retries.escalations import typed_answers
 from retries.failures.fixes.reading import FixState, LearnedFix, find_learned_fixes
 from retries.models import FailurePattern
@@ -152,7 +153,7 @@ def build_group_answer(
     action = posted.get("action", "") if posted else Answer.FIX
     known, known_count = find_known_fix(listed)
     fits_all = known is not None and known_count == len(listed)
-    fix = posted.get("fix", "").replace("\r\n", "\n") if posted else ""
+    fix = normalize_newlines(posted.get("fix", "")) if posted else ""
     if posted is None and known and fits_all and known.state != FixState.RETIRED:
         fix = known.fix
     chosen = [each for each in listed if posted is None or each.pk in picked]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ledger.values.text import truncate
+from ledger.values.text import counted, truncate
 
 TITLE_LENGTH = 60
 DETAIL_LENGTH = 300
@@ -249,10 +249,6 @@ def label_of(kind: str) -> str:
 
 def words_of(reason: str) -> str:
     return reason.replace("_", " ") or "no reason given"
-
-
-def counted(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"
 
 
 def quote(detail: str) -> str:

@@ -17,10 +17,10 @@ from ledger.states import TaskState
 from retries import sweeps
 from retries.models import Operation
 from retries.operations import running, starting
-from retries.operations.bulk_verb import Left, Options
 from retries.operations.ending import stop_operation, undo_operation
 from retries.operations.running import LEASE, list_due, run_batch, run_operation, take
 from retries.tasks import actions as task_actions
+from retries.verbs.verb import Left, Options
 from tests.dashboard.worked import enqueued, make_task
 from tests.factories import make_agent, make_project
 from tests.retries.operations.worlds import (
