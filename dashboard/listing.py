@@ -169,6 +169,10 @@ class Listing(Generic[B]):
         rows = self.narrow(rows.filter(*words), query, project)
         return self.with_ids(rows, query.ids) if query.ids else rows
 
+    def select(self, text: str, project: Project | None) -> QuerySet[Any]:
+        """Return the rows that match the text of a query."""
+        return self.find(self.parse(text), project)
+
     def narrow(self, rows: QuerySet[Any], query: B, project: Project | None) -> QuerySet[Any]:
         """Apply the parts of a query that are more than one condition for one field."""
         return rows

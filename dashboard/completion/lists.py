@@ -1,6 +1,6 @@
 """The completion of keys in each list's query box."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,7 +35,7 @@ from dashboard.standing_instructions.listing import RULES
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks import queries as task_queries
 from dashboard.tasks.listing.counts import count_tasks
-from ledger.models import DeadLetter, Instruction, Session, Task
+from ledger.models import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +80,9 @@ def states_of(listing: Listing[Any]) -> Source:
     return states(count)
 
 
-def instructions_of(typed: Typed) -> QuerySet[Instruction]:
-    query = replace(INSTRUCTIONS.parse(typed.text), agent=ANY)
-    return INSTRUCTIONS.find(query, typed.project)
-
-
-def letters_of(typed: Typed) -> QuerySet[DeadLetter]:
-    return DEADLETTERS.find(DEADLETTERS.parse(typed.text).agentless(), typed.project)
-
-
-def sessions_of(typed: Typed) -> QuerySet[Session]:
-    query = replace(SESSIONS.parse(typed.text), agent=ANY)
-    return SESSIONS.find(query, typed.project)
+def rows_of(listing: Listing[Any]) -> Callable[[Typed], QuerySet[Any]]:
+    """Return the function that finds a list's rows for any agent."""
+    return lambda typed: listing.find(replace(listing.parse(typed.text), agent=ANY), typed.project)
 
 
 def count_pattern_states(typed: Typed) -> Mapping[str, int]:
@@ -113,7 +104,7 @@ LISTS = {
         DEADLETTERS.keys,
         TASKS
         | {
-            "agent": agents(letters_of),
+            "agent": agents(rows_of(DEADLETTERS)),
             "plan": plans(),
             "state": states_of(DEADLETTERS),
         },
@@ -121,7 +112,7 @@ LISTS = {
     "instructions": CompletedList(
         "instructions",
         INSTRUCTIONS.keys,
-        {"agent": agents(instructions_of), "plan": plans(), "pattern": list_patterns},
+        {"agent": agents(rows_of(INSTRUCTIONS)), "plan": plans(), "pattern": list_patterns},
     ),
     "escalations": CompletedList(
         "escalations",
@@ -154,7 +145,7 @@ LISTS = {
     "sessions": CompletedList(
         "sessions",
         SESSIONS.keys,
-        {"agent": agents(sessions_of)},
+        {"agent": agents(rows_of(SESSIONS))},
     ),
     "agents": CompletedList("agents", agent_filters.KEYS, {"agent": agents()}),
     "activity": CompletedList("activity", EVENT_KEYS, EVENTS),

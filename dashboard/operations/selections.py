@@ -41,23 +41,15 @@ def filter_tasks(text: str, project: Project | None) -> QuerySet[Any]:
     return task_queries.filter_tasks(task_filters.parse(text), project)
 
 
-def filter_deadletters(text: str, project: Project | None) -> QuerySet[Any]:
-    return DEADLETTERS.find(DEADLETTERS.parse(text), project)
-
-
-def filter_instructions(text: str, project: Project | None) -> QuerySet[Any]:
-    return INSTRUCTIONS.find(INSTRUCTIONS.parse(text), project)
-
-
 NOUNS = {
     "task": ListedNoun(Task, task_filters.parse, filter_tasks, "tasks", "n-tasks"),
     "dead_letter": ListedNoun(
-        DeadLetter, DEADLETTERS.parse, filter_deadletters, "deadletters", "n-dead"
+        DeadLetter, DEADLETTERS.parse, DEADLETTERS.select, "deadletters", "n-dead"
     ),
     "instruction": ListedNoun(
         Instruction,
         INSTRUCTIONS.parse,
-        filter_instructions,
+        INSTRUCTIONS.select,
         "instructions",
         "n-instructions",
     ),
