@@ -11,8 +11,8 @@ from dashboard.audit import views as audit
 from dashboard.completion import views as completion
 from dashboard.connect import views as connect
 from dashboard.deadletters import action_views as deadletter_actions
-from dashboard.deadletters import export_views as deadletter_exports
 from dashboard.deadletters import views as deadletters
+from dashboard.deadletters.listing import DEADLETTERS
 from dashboard.escalations import action_views as escalation_actions
 from dashboard.escalations import export_views as escalation_exports
 from dashboard.escalations import views as escalations
@@ -22,19 +22,18 @@ from dashboard.insight import action_views as insight_actions
 from dashboard.insight import views as insight
 from dashboard.instructions import action_views as instruction_actions
 from dashboard.instructions import edit_views as instruction_edits
-from dashboard.instructions import export_views as instruction_exports
 from dashboard.instructions import views as instructions
+from dashboard.instructions.listing import INSTRUCTIONS
 from dashboard.notifications import action_views as notification_actions
 from dashboard.notifications import delivery_action_views as delivery_actions
-from dashboard.notifications import delivery_export_views as delivery_exports
-from dashboard.notifications import delivery_views as deliveries
 from dashboard.notifications import example_views as examples
 from dashboard.notifications import message_views as messages
 from dashboard.notifications import views as notifications
+from dashboard.notifications.delivery_listing import DELIVERIES
 from dashboard.operations import action_views as operation_actions
-from dashboard.operations import export_views as operation_exports
 from dashboard.operations import start_views as operation_starts
 from dashboard.operations import views as operations
+from dashboard.operations.listing import OPERATIONS
 from dashboard.overview import action_views as overview_actions
 from dashboard.overview import views as overview
 from dashboard.patterns import action_views as pattern_actions
@@ -43,26 +42,25 @@ from dashboard.patterns import views as patterns
 from dashboard.people import action_views as people_actions
 from dashboard.people import views as people
 from dashboard.plans import action_views as plan_actions
-from dashboard.plans import export_views as plan_exports
 from dashboard.plans import import_views as plan_imports
 from dashboard.plans import summary_views as plan_summaries
 from dashboard.plans import views as plans
+from dashboard.plans.listing import PLANS
 from dashboard.profile import views as profile
 from dashboard.saved_views import action_views as saved_views
 from dashboard.search import views as search
 from dashboard.sessions import action_views as session_actions
 from dashboard.sessions import detail_views as session_details
-from dashboard.sessions import export_views as session_exports
 from dashboard.sessions import import_views as session_imports
-from dashboard.sessions import views as sessions
+from dashboard.sessions.listing import SESSIONS
 from dashboard.settings import policy_views as policies
 from dashboard.settings import views as settings
 from dashboard.sign_in import join_views as join
 from dashboard.sign_in import views as sign_in
 from dashboard.standing_instructions import action_views as rule_actions
-from dashboard.standing_instructions import export_views as rule_exports
 from dashboard.standing_instructions import form_views as rule_forms
 from dashboard.standing_instructions import views as rules
+from dashboard.standing_instructions.listing import RULES
 from dashboard.tasks import action_views as task_actions
 from dashboard.tasks import context_views as task_contexts
 from dashboard.tasks import export_views as task_exports
@@ -83,10 +81,10 @@ urlpatterns = [
     page("views/<slug:noun>/save/", saved_views.save, "view_save", "ledger.add_savedview"),
     page("views/<uuid:view_id>/delete/", saved_views.delete,
         "view_delete", "ledger.delete_savedview"),
-    *list_pages("instructions/", instructions.index, instruction_exports.export,
+    *list_pages("instructions/", INSTRUCTIONS.index, INSTRUCTIONS.export,
         "instructions", "ledger.view_instruction", replica=True),
     page("instructions/new/", instruction_actions.new, "instruction_new", "ledger.add_instruction"),
-    *list_pages("instructions/standing/", rules.index, rule_exports.export,
+    *list_pages("instructions/standing/", RULES.index, RULES.export,
         "rules", "ledger.view_standinginstruction"),
     page("instructions/standing/new/", rule_forms.new,
         "rule_new", "ledger.add_standinginstruction"),
@@ -108,7 +106,7 @@ urlpatterns = [
     page("tasks/<uuid:task_id>/contexts/", task_contexts.index,
         "task_contexts", "ledger.view_task"),
     page("tasks/<uuid:task_id>/<slug:verb>/", task_actions.act, "task_act", "ledger.change_task"),
-    *list_pages("plans/", plans.index, plan_exports.export,
+    *list_pages("plans/", PLANS.index, PLANS.export,
         "plans", "ledger.view_plan", replica=True),
     page("plans/import/", plan_imports.new, "plan_import", "ledger.add_plan"),
     page("plans/<uuid:plan_id>/", plans.detail, "plan", "ledger.view_plan"),
@@ -116,7 +114,7 @@ urlpatterns = [
     page("plans/<uuid:plan_id>/commands/", plan_actions.confirm,
         "plan_commands", "ledger.change_plan"),
     page("plans/<str:plan>/summary/", plan_summaries.detail, "plan_summary", "ledger.view_plan"),
-    *list_pages("dead-letters/", deadletters.index, deadletter_exports.export,
+    *list_pages("dead-letters/", DEADLETTERS.index, DEADLETTERS.export,
         "deadletters", "ledger.view_deadletter", replica=True),
     page("dead-letters/<uuid:letter_id>/", deadletters.detail,
         "deadletter", "ledger.view_deadletter"),
@@ -140,7 +138,7 @@ urlpatterns = [
     page("agents/<uuid:agent_id>/", agents.detail, "agent", "ledger.view_agent"),
     page("agents/<uuid:agent_id>/<slug:verb>/", agent_actions.act,
         "agent_act", "ledger.change_agent"),
-    *list_pages("sessions/", sessions.index, session_exports.export,
+    *list_pages("sessions/", SESSIONS.index, SESSIONS.export,
         "sessions", "ledger.view_session", replica=True),
     page("sessions/import/", session_imports.new, "session_import", "ledger.add_session"),
     page("sessions/<uuid:session_id>/", session_details.detail, "session", "ledger.view_session"),
@@ -161,7 +159,7 @@ urlpatterns = [
         "experiment_start", "retries.add_contextexperiment"),
     page("insight/experiments/<uuid:experiment_id>/end/", insight_actions.end,
         "experiment_end", "retries.change_contextexperiment"),
-    *list_pages("operations/", operations.index, operation_exports.export,
+    *list_pages("operations/", OPERATIONS.index, OPERATIONS.export,
         "operations", "retries.view_operation"),
     page("operations/new/<str:verb_name>/", operation_starts.new,
         "operation_new", "retries.add_operation"),
@@ -219,7 +217,7 @@ urlpatterns = [
         notification_actions.act_on_channel, "notification_channel_act", "retries.change_channel"),
     page("settings/notifications/quiet-hours/", notification_actions.save_quiet_hours,
         "notification_quiet", ENTER),
-    *list_pages("settings/deliveries/", deliveries.index, delivery_exports.export,
+    *list_pages("settings/deliveries/", DELIVERIES.index, DELIVERIES.export,
         "deliveries", "retries.view_delivery", replica=True),
     page("settings/deliveries/redeliver/", delivery_actions.redeliver,
         "deliveries_redeliver", "retries.change_delivery"),

@@ -12,6 +12,7 @@ from dashboard.actions import list_allowed
 from dashboard.form_values import read_whole_number
 from dashboard.frame.live_updates import read_live_key
 from dashboard.frame.rendering import Crumb, PageContext, Steps, Visit, live_page
+from dashboard.lists import pagination
 from dashboard.lists.facets import Facet, build_state_facets
 from dashboard.lists.nearest_names import NameHints, suggest_names
 from dashboard.lists.sorting import Heading, build_headings, read_sort
@@ -35,7 +36,7 @@ from retries.verbs.verb import Verb
 CRUMB = Crumb("Patterns", reverse_lazy("dashboard:patterns"))
 STATES = {"open": "Open", "ignored": "Ignored", "resolved": "Resolved", "all": "All"}
 LABELS = {"failures": "Failures", "first": "First seen", "seen": "Last seen"}
-LAST_PAGE = queries.CONSIDERED // queries.PAGE + 1
+LAST_PAGE = queries.CONSIDERED // pagination.PAGE + 1
 
 
 # ---- one pattern
