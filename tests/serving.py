@@ -24,7 +24,6 @@ from config.local.commands import Command
 from ledger import agents, tokens
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Project
-from tests import services
 from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -95,6 +94,8 @@ def url_of_database(name: str) -> str:
 @contextmanager
 def make_database(name: str, *, migrated: bool = False) -> Iterator[str]:
     """Create a database, empty or with Tenfour's tables; yield its URL and drop it at the end."""
+    from tests import services  # its import starts servers, which a child process must not
+
     template = services.MIGRATED if migrated and services.running else "template1"
     with psycopg.connect(url_of_database("postgres"), autocommit=True) as connection:
         connection.execute(f'create database "{name}" template "{template}"')
