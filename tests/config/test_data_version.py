@@ -243,7 +243,7 @@ def read_everything(token: str, *reverted: str) -> None:
 def test_data_of_older_versions_is_brought_forward_and_read(
     migrated: Callable[[str], None],
 ) -> None:
-    """The rows of other tests' commits are real; these have lost what the first one can't store."""
+    """Rows stay when the tables go back to the first migrations; `tests.versions` has real ones."""
     read_everything(run_with("build"), *FIRST)
     require_newest(*FIRST)
     assert migrate().returncode == 0
