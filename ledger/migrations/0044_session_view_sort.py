@@ -8,6 +8,6 @@ where list = 'sessions' and sort <> ''"""
 
 
 class Migration(migrations.Migration):
-    dependencies = [("ledger", "0043_agent_waits_in_row")]
+    dependencies = [("ledger", "0021_squashed_0043_agent_waits_in_row")]
 
     operations = [migrations.RunSQL(TURN, TURN)]

@@ -19,7 +19,6 @@ from django.core.management import call_command  # noqa: E402
 from django.test import Client, override_settings  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
-from ledger.access.audit import audit  # noqa: E402
 from ledger.states import InstructionState, TaskState  # noqa: E402
 from tests.dashboard.worked import make_plan, make_task  # noqa: E402
 from tests.factories import make_agent, make_instruction, make_project, make_token  # noqa: E402
@@ -50,6 +49,8 @@ def revert(*targets: str) -> None:
 
 
 def read(token: str) -> None:
+    from ledger.access.audit import audit  # not where it was before
+
     api, pages = Client(headers={"Authorization": f"Bearer {token}"}), Client()
     pages.force_login(User.objects.get())
     found: dict[str, list[str]] = {}
