@@ -11,8 +11,8 @@ from dashboard.audit import views as audit_views
 from dashboard.completion import views as completion_views
 from dashboard.connect import views as connect_views
 from dashboard.deadletters import action_views as deadletter_action_views
-from dashboard.deadletters import export_views as deadletter_export_views
 from dashboard.deadletters import views as deadletter_views
+from dashboard.deadletters.listing import DEADLETTERS
 from dashboard.escalations import action_views as escalation_action_views
 from dashboard.escalations import export_views as escalation_export_views
 from dashboard.escalations import views as escalation_views
@@ -21,21 +21,20 @@ from dashboard.insight import action_views as insight_action_views
 from dashboard.insight import views as insight_views
 from dashboard.instructions import action_views as instruction_action_views
 from dashboard.instructions import edit_views as instruction_edit_views
-from dashboard.instructions import export_views as instruction_export_views
 from dashboard.instructions import views as instruction_views
+from dashboard.instructions.listing import INSTRUCTIONS
 from dashboard.notifications import action_views as notification_action_views
 from dashboard.notifications import (
     delivery_action_views,
-    delivery_export_views,
-    delivery_views,
     example_views,
     message_views,
 )
 from dashboard.notifications import views as notification_views
+from dashboard.notifications.delivery_listing import DELIVERIES
 from dashboard.operations import action_views as operation_action_views
-from dashboard.operations import export_views as operation_export_views
 from dashboard.operations import start_views as operation_start_views
 from dashboard.operations import views as operation_views
+from dashboard.operations.listing import OPERATIONS
 from dashboard.overview import action_views as overview_action_views
 from dashboard.overview import views as overview_views
 from dashboard.patterns import action_views as pattern_action_views
@@ -44,26 +43,25 @@ from dashboard.patterns import views as pattern_views
 from dashboard.people import action_views as people_action_views
 from dashboard.people import views as people_views
 from dashboard.plans import action_views as plan_action_views
-from dashboard.plans import export_views as plan_export_views
 from dashboard.plans import import_views as plan_import_views
 from dashboard.plans import summary_views as plan_summary_views
 from dashboard.plans import views as plan_views
+from dashboard.plans.listing import PLANS
 from dashboard.profile import views as profile_views
 from dashboard.saved_views import action_views as saved_view_action_views
 from dashboard.search import views as search_views
 from dashboard.sessions import action_views as session_action_views
 from dashboard.sessions import detail_views as session_detail_views
-from dashboard.sessions import export_views as session_export_views
 from dashboard.sessions import import_views as session_import_views
-from dashboard.sessions import views as session_views
+from dashboard.sessions.listing import SESSIONS
 from dashboard.settings import policy_views
 from dashboard.settings import views as settings_views
 from dashboard.sign_in import join_views
 from dashboard.sign_in import views as sign_in_views
 from dashboard.standing_instructions import action_views as rule_action_views
-from dashboard.standing_instructions import export_views as rule_export_views
 from dashboard.standing_instructions import form_views as rule_form_views
 from dashboard.standing_instructions import views as rule_views
+from dashboard.standing_instructions.listing import RULES
 from dashboard.tasks import action_views as task_action_views
 from dashboard.tasks import context_views as task_context_views
 from dashboard.tasks import export_views as task_export_views
@@ -81,17 +79,15 @@ urlpatterns = [
     path("complete/<slug:noun>/", completion_views.complete, name="complete"),
     path("views/<slug:noun>/save/", saved_view_action_views.save, name="view_save"),
     path("views/<uuid:view_id>/delete/", saved_view_action_views.delete, name="view_delete"),
-    path("instructions/", instruction_views.index, name="instructions"),
+    path("instructions/", INSTRUCTIONS.index, name="instructions"),
     path(
         "instructions/export/<slug:form>/",
-        instruction_export_views.export,
+        INSTRUCTIONS.export,
         name="instructions_export",
     ),
     path("instructions/new/", instruction_action_views.new, name="instruction_new"),
-    path("instructions/standing/", rule_views.index, name="rules"),
-    path(
-        "instructions/standing/export/<slug:form>/", rule_export_views.export, name="rules_export"
-    ),
+    path("instructions/standing/", RULES.index, name="rules"),
+    path("instructions/standing/export/<slug:form>/", RULES.export, name="rules_export"),
     path("instructions/standing/new/", rule_form_views.new, name="rule_new"),
     path("instructions/standing/<uuid:rule_id>/", rule_views.detail, name="rule"),
     path("instructions/standing/<uuid:rule_id>/edit/", rule_form_views.edit, name="rule_edit"),
@@ -114,17 +110,17 @@ urlpatterns = [
     path("tasks/<uuid:task_id>/", task_views.detail, name="task"),
     path("tasks/<uuid:task_id>/contexts/", task_context_views.index, name="task_contexts"),
     path("tasks/<uuid:task_id>/<slug:verb>/", task_action_views.act, name="task_act"),
-    path("plans/", plan_views.index, name="plans"),
-    path("plans/export/<slug:form>/", plan_export_views.export, name="plans_export"),
+    path("plans/", PLANS.index, name="plans"),
+    path("plans/export/<slug:form>/", PLANS.export, name="plans_export"),
     path("plans/import/", plan_import_views.new, name="plan_import"),
     path("plans/<uuid:plan_id>/", plan_views.detail, name="plan"),
     path("plans/<str:ref>/", plan_views.by_ref, name="plan_by_ref"),
     path("plans/<uuid:plan_id>/commands/", plan_action_views.confirm, name="plan_commands"),
     path("plans/<str:plan>/summary/", plan_summary_views.detail, name="plan_summary"),
-    path("dead-letters/", deadletter_views.index, name="deadletters"),
+    path("dead-letters/", DEADLETTERS.index, name="deadletters"),
     path(
         "dead-letters/export/<slug:form>/",
-        deadletter_export_views.export,
+        DEADLETTERS.export,
         name="deadletters_export",
     ),
     path("dead-letters/<uuid:letter_id>/", deadletter_views.detail, name="deadletter"),
@@ -150,8 +146,8 @@ urlpatterns = [
     path("agents/connect/<uuid:token_id>/light/", connect_views.light, name="connect_light"),
     path("agents/<uuid:agent_id>/", agent_views.detail, name="agent"),
     path("agents/<uuid:agent_id>/<slug:verb>/", agent_action_views.act, name="agent_act"),
-    path("sessions/", session_views.index, name="sessions"),
-    path("sessions/export/<slug:form>/", session_export_views.export, name="sessions_export"),
+    path("sessions/", SESSIONS.index, name="sessions"),
+    path("sessions/export/<slug:form>/", SESSIONS.export, name="sessions_export"),
     path("sessions/import/", session_import_views.new, name="session_import"),
     path("sessions/<uuid:session_id>/", session_detail_views.detail, name="session"),
     path(
@@ -176,8 +172,8 @@ urlpatterns = [
         insight_action_views.end,
         name="experiment_end",
     ),
-    path("operations/", operation_views.index, name="operations"),
-    path("operations/export/<slug:form>/", operation_export_views.export, name="operations_export"),
+    path("operations/", OPERATIONS.index, name="operations"),
+    path("operations/export/<slug:form>/", OPERATIONS.export, name="operations_export"),
     path("operations/new/<str:verb_name>/", operation_start_views.new, name="operation_new"),
     path("operations/<uuid:operation_id>/", operation_views.detail, name="operation"),
     path(
@@ -280,10 +276,10 @@ urlpatterns = [
         notification_action_views.save_quiet_hours,
         name="notification_quiet",
     ),
-    path("settings/deliveries/", delivery_views.index, name="deliveries"),
+    path("settings/deliveries/", DELIVERIES.index, name="deliveries"),
     path(
         "settings/deliveries/export/<slug:form>/",
-        delivery_export_views.export,
+        DELIVERIES.export,
         name="deliveries_export",
     ),
     path(

@@ -1,6 +1,6 @@
 """The completion of keys in each list's query box."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,25 +19,23 @@ from dashboard.completion.sources import (
     plans,
     states,
 )
-from dashboard.deadletters import queries as deadletter_queries
+from dashboard.deadletters.listing import DEADLETTERS
 from dashboard.escalations.inbox import filters as inbox_filters
-from dashboard.instructions import filters as instruction_filters
-from dashboard.instructions import queries as instruction_queries
+from dashboard.instructions.listing import INSTRUCTIONS
+from dashboard.listing import Listing
 from dashboard.lists.known_names import sources_of
 from dashboard.lists.query_box import ANY, Keys, Names
-from dashboard.notifications import delivery_filters
-from dashboard.operations import filters as operation_filters
+from dashboard.notifications.delivery_listing import DELIVERIES
+from dashboard.operations.listing import OPERATIONS
 from dashboard.patterns import filters as pattern_filters
 from dashboard.patterns import queries as pattern_queries
-from dashboard.plans import filters as plan_filters
-from dashboard.plans import queries as plan_queries
-from dashboard.sessions import filters as session_filters
-from dashboard.sessions import queries as session_queries
-from dashboard.standing_instructions import filters as rule_filters
+from dashboard.plans.listing import PLANS
+from dashboard.sessions.listing import SESSIONS
+from dashboard.standing_instructions.listing import RULES
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks import queries as task_queries
 from dashboard.tasks.listing.counts import count_tasks
-from ledger.models import DeadLetter, Instruction, Session, Task
+from ledger.models import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,33 +70,23 @@ def count_task_states(typed: Typed) -> Mapping[str, int]:
 # ---- other lists
 
 
-def instructions_of(typed: Typed) -> QuerySet[Instruction]:
-    query = replace(instruction_filters.parse(typed.text), agent=ANY)
-    return instruction_queries.filter_instructions(query, typed.project)
+def states_of(listing: Listing[Any]) -> Source:
+    """Return the source of a list's states with their counts."""
+
+    def count(typed: Typed) -> Mapping[str, int]:
+        counts = listing.count_states(listing.parse(typed.text), typed.project)
+        return {name: counts[name] for name in listing.states}
+
+    return states(count)
 
 
-def letters_of(typed: Typed) -> QuerySet[DeadLetter]:
-    query = task_filters.parse(typed.text, task_filters.LETTER_KEYS).agentless()
-    return deadletter_queries.filter_deadletters(query, typed.project)
-
-
-def count_letter_states(typed: Typed) -> Mapping[str, int]:
-    query = task_filters.parse(typed.text, task_filters.LETTER_KEYS)
-    return deadletter_queries.count_deadletters(query, typed.project)
-
-
-def sessions_of(typed: Typed) -> QuerySet[Session]:
-    query = replace(session_filters.parse(typed.text), agent=ANY)
-    return session_queries.filter_sessions(query, typed.project, timezone.now())
+def rows_of(listing: Listing[Any]) -> Callable[[Typed], QuerySet[Any]]:
+    """Return the function that finds a list's rows for any agent."""
+    return lambda typed: listing.find(replace(listing.parse(typed.text), agent=ANY), typed.project)
 
 
 def count_pattern_states(typed: Typed) -> Mapping[str, int]:
     return pattern_queries.count_patterns(pattern_filters.parse(typed.text), typed.project)
-
-
-def count_plan_states(typed: Typed) -> Mapping[str, int]:
-    counts = plan_queries.count_plans(plan_filters.parse(typed.text), typed.project)
-    return {name: counts[name] for name in plan_filters.STATES}
 
 
 TASKS: dict[str, Any] = {
@@ -113,18 +101,18 @@ LISTS = {
     "tasks": CompletedList("tasks", task_filters.KEYS, TASKS),
     "deadletters": CompletedList(
         "deadletters",
-        task_filters.LETTER_KEYS,
+        DEADLETTERS.keys,
         TASKS
         | {
-            "agent": agents(letters_of),
+            "agent": agents(rows_of(DEADLETTERS)),
             "plan": plans(),
-            "state": states(count_letter_states),
+            "state": states_of(DEADLETTERS),
         },
     ),
     "instructions": CompletedList(
         "instructions",
-        instruction_filters.KEYS,
-        {"agent": agents(instructions_of), "plan": plans(), "pattern": list_patterns},
+        INSTRUCTIONS.keys,
+        {"agent": agents(rows_of(INSTRUCTIONS)), "plan": plans(), "pattern": list_patterns},
     ),
     "escalations": CompletedList(
         "escalations",
@@ -147,24 +135,24 @@ LISTS = {
     ),
     "plans": CompletedList(
         "plans",
-        plan_filters.KEYS,
+        PLANS.keys,
         {
             "agent": agents(),
             "plan": plans(),
-            "state": states(count_plan_states),
+            "state": states_of(PLANS),
         },
     ),
     "sessions": CompletedList(
         "sessions",
-        session_filters.KEYS,
-        {"agent": agents(sessions_of)},
+        SESSIONS.keys,
+        {"agent": agents(rows_of(SESSIONS))},
     ),
     "agents": CompletedList("agents", agent_filters.KEYS, {"agent": agents()}),
     "activity": CompletedList("activity", EVENT_KEYS, EVENTS),
     "audit": CompletedList("audit", EVENT_KEYS, EVENTS),
-    "rules": CompletedList("rules", rule_filters.KEYS, {"agent": agents()}),
-    "operations": CompletedList("operations", operation_filters.KEYS),
-    "deliveries": CompletedList("deliveries", delivery_filters.KEYS),
+    "rules": CompletedList("rules", RULES.keys, {"agent": agents()}),
+    "operations": CompletedList("operations", OPERATIONS.keys),
+    "deliveries": CompletedList("deliveries", DELIVERIES.keys),
 }
 
 

@@ -1,33 +1,22 @@
 """Queries of the Dead letters pages: the list, its counts, and one dead letter."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import Count, F, JSONField, OuterRef, Q, QuerySet, Subquery
-from django.db.models.functions import JSONObject, Left, Lower
+from django.db.models import F, JSONField, OuterRef, QuerySet, Subquery
+from django.db.models.functions import JSONObject, Left
 
 from dashboard.deadletters.causes import CauseCounts
 from dashboard.lists.compiled_queries import compiled
-from dashboard.lists.pagination import Page, read_page, slice_rows
-from dashboard.lists.query_box import ANY
+from dashboard.lists.query_box import BoxQuery
 from dashboard.lists.shared_queries import (
     CountOf,
-    bound_ids,
-    failed_in_pattern,
     hash_of,
-    match_age,
-    match_any,
-    match_period,
-    match_values,
     name_params,
     of_project,
-    title_of,
 )
-from dashboard.lists.sorting import SortColumn, slice_sorted
-from dashboard.tasks.filters import ERRORS, LETTER_STATES, TaskQuery
 from dashboard.tasks.queries import OUTCOMES_SHOWN, add_outcomes
 from ledger.database import sql
 from ledger.database.optional_cache import get_or_compute_slow
@@ -49,47 +38,6 @@ RECENT_COLUMNS = (
     *("closed_at", "closed_as", "closed_by_name", "note", "replayed_as__state"),
     *("task__title", "task__type"),
 )
-
-
-def filter_deadletters(query: TaskQuery, project: Project | None) -> QuerySet[DeadLetter]:
-    """Return the dead letters of a query: open ones unless it names a state or an id."""
-    rows = of_project(DeadLetter.objects.all(), project).filter(
-        match_values(query.agent, "agent__name"),
-        match_values(query.type, "type"),
-        match_values(query.plan, "task__plan__ref"),
-        match_values(query.reason, "reason"),
-        match_any(query.error, failed_with),
-        match_any(query.pattern, lambda text: Q(task__in=failed_in_pattern(text, project))),
-        match_age(query.older, "failed_at"),
-        match_period(query.failed, "failed_at"),
-        bound_ids(query.failed),
-        match_any(query.state, in_state),
-    )
-    if query.state == ANY and not query.ids:
-        rows = rows.filter(closed_at=None)
-    if query.attempts_over is not None:
-        rows = rows.filter(task__attempts__gt=query.attempts_over)
-    if query.attempts_under is not None:
-        rows = rows.filter(task__attempts__lt=query.attempts_under)
-    for word in query.words:
-        rows = rows.filter(
-            Q(error__icontains=word) | Q(task__title__icontains=word) | Q(type__icontains=word)
-        )
-    if query.ids:
-        rows = rows.filter(Q(id__in=query.ids) | Q(task_id__in=query.ids))
-    return rows
-
-
-def in_state(name: str) -> Q:
-    return Q(closed_at=None) if name == "open" else Q(closed_as=name)
-
-
-def failed_with(text: str) -> Q:
-    """Return the condition that an error contains the text, or that a failure has that type."""
-    if text not in ERRORS:
-        return Q(error__icontains=text)
-    same = Failure.objects.filter(task=OuterRef("task"), type=text)
-    return Q(task__in=Subquery(same.values("task")))
 
 
 def with_extras(rows: QuerySet[DeadLetter]) -> QuerySet[Any]:
@@ -116,51 +64,6 @@ def with_extras(rows: QuerySet[DeadLetter]) -> QuerySet[Any]:
     )
 
 
-SORT_COLUMNS = {
-    "name": SortColumn(Lower(title_of("task__"))),
-    "agent": SortColumn(F("agent__name")),
-    "type": SortColumn(F("type")),
-    "attempts": SortColumn(F("task__attempts"), largest_first=True),
-    "failed": SortColumn(F("id"), largest_first=True, is_indexed=True),
-}
-DEFAULT_SORT = "-failed"
-
-
-def list_deadletters(
-    query: TaskQuery,
-    project: Project | None,
-    sort: str = "",
-    *,
-    before: UUID | None,
-    after: UUID | None,
-) -> Page[Any]:
-    page = read_page(partial(fetch_deadletters, query, project, sort), before=before, after=after)
-    add_task_outcomes(page.rows)
-    return page
-
-
-def fetch_deadletters(
-    query: TaskQuery,
-    project: Project | None,
-    sort: str,
-    *,
-    before: UUID | None,
-    after: UUID | None,
-) -> list[Any]:
-    if not sort:
-        return fetch_newest_deadletters(query, project, before, after)
-    rows = with_extras(filter_deadletters(query, project)).only(*COLUMNS)
-    return list(slice_sorted(rows, sort, SORT_COLUMNS, before=before, after=after))
-
-
-@compiled
-def fetch_newest_deadletters(
-    query: TaskQuery, project: Project | None, before: UUID | None, after: UUID | None
-) -> QuerySet[Any]:
-    rows = with_extras(filter_deadletters(query, project)).only(*COLUMNS)
-    return slice_rows(rows, before=before, after=after)
-
-
 def add_task_outcomes(letters: Sequence[Any]) -> None:
     """Set `outcomes` of each task: those of its last attempts."""
     for letter in letters:
@@ -174,25 +77,6 @@ def list_recently_closed(project: Project | None) -> QuerySet[Any]:
     rows = of_project(DeadLetter.objects.exclude(closed_at=None), project)
     found = rows.select_related("task", "replayed_as").only(*RECENT_COLUMNS)
     return found.order_by("-closed_at", "-id")[:RECENT]
-
-
-def count_deadletters(query: TaskQuery, project: Project | None) -> dict[str, int]:
-    """Count the dead letters of a query by state, without the states that it asks for."""
-    anything = query.stateless(LETTER_STATES)
-
-    def count() -> dict[str, int]:
-        rows = (
-            filter_deadletters(anything, project)
-            .order_by()
-            .values("closed_as")
-            .annotate(n=Count("*"))
-        )
-        found = {row["closed_as"] or "open": row["n"] for row in rows}
-        return {name: found.get(name, 0) for name in LETTER_STATES}
-
-    return get_or_compute_slow(
-        f"letters:{project.id if project else 'all'}:{hash_of(anything)}", count
-    )
 
 
 # The lookups have limits, so that no plan can read all failures of the patterns instead.
@@ -218,15 +102,14 @@ group by 1"""
 
 
 def count_causes(
-    query: TaskQuery, project: Project | None, ids: list[UUID]
+    rows: QuerySet[DeadLetter], ids: list[UUID], *, of: tuple[BoxQuery, Project | None]
 ) -> dict[UUID, CauseCounts]:
-    """Count the dead letters of a query that failed in each of these patterns.
+    """Count the dead letters that failed in each of these patterns.
 
-    Of a long list, the newest are counted.
+    Of a long list, the first are counted. The counts are cached for the query and project in `of`.
     """
 
     def count() -> dict[UUID, CauseCounts]:
-        rows = filter_deadletters(query, project).order_by("-id")
         names = {"agent_name": F("agent__name"), "attempts": F("task__attempts")}
         columns = ("id", "task_id", "closed_at", "failed_at")
         matching, params = name_params(rows.values(*columns, **names)[:COUNTED])
@@ -234,8 +117,7 @@ def count_causes(
         found = sql.run_custom_plan(statement, ids=ids, most=COUNTED, **params)
         return {row.pop("pattern_id"): CauseCounts(**row) for row in found}
 
-    if not ids:
-        return {}
+    query, project = of
     where = project.id if project else "all"
     return get_or_compute_slow(f"letters:causes:{where}:{hash_of((query, ids))}", count)
 

@@ -9,8 +9,8 @@ dataclass with one field per template variable. The decorator does the rest:
 A view that does more (forms, posts) makes its own `Visit` and calls `respond`.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec
@@ -68,6 +68,7 @@ class PageContext:
     crumbs: Sequence[Crumb] = ()
     list_steps: Steps | None = None
     status_code: int = 200
+    extra: Mapping[str, Any] = field(default_factory=dict)  # variables of one kind of page
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,7 @@ def respond(visit: Visit, template: str, part: str, page: PageContext) -> HttpRe
     """Render the page, or for a script its live part with the sidebar's counts beside it."""
     context = {field.name: getattr(page, field.name) for field in fields(page)}
     context |= {
+        **page.extra,
         "part": part,
         "shell": visit.shell,
         "now": visit.now,

@@ -58,6 +58,7 @@ KEYS: Keys = {
     "urgency": Names(tuple(URGENCIES)),
     "older": read_age("older"),
     "sent": read_period("sent"),
+    "created": read_period("created", "sent"),
     "ack": read_ack,
 }
 

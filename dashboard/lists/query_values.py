@@ -51,8 +51,11 @@ def read_age(key: str) -> Reader:
     return read
 
 
-def read_period(key: str) -> Reader:
-    """Return the reader of a time range: 7d, 2026-11-20 or 2026-11-01..2026-11-20, in UTC."""
+def read_period(key: str, field: str = "") -> Reader:
+    """Return the reader of a time range: 7d, 2026-11-20 or 2026-11-01..2026-11-20, in UTC.
+
+    Its field has the name of the key, unless the key is a second name for another one.
+    """
 
     def read(value: str) -> dict[str, Period]:
         first, dots, last = value.partition("..")
@@ -63,7 +66,7 @@ def read_period(key: str) -> Reader:
                 f"{key}:2026-11-01..2026-11-20."
             )
         # a day lasts until it is over
-        return {key: Period(start, end_of_day(last if dots else first) or end)}
+        return {field or key: Period(start, end_of_day(last if dots else first) or end)}
 
     return read
 

@@ -147,4 +147,7 @@ def beyond(
     own = rows.model._default_manager.filter(pk=place).values(value=column)
     value = Subquery(own[:1])
     further = "lt" if sort.startswith("-") != backward else "gt"
-    return Q(**{f"sorted__{further}": value}) | Q(sorted=value) & newer
+    # the first condition alone can use an index of the column
+    return Q(**{f"sorted__{further}e": value}) & (
+        Q(**{f"sorted__{further}": value}) | Q(sorted=value) & newer
+    )

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST
 from dashboard.frame.access import operators_only, refuse
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest, back_to
-from dashboard.operations import queries
+from dashboard.operations.listing import OPERATIONS
 from dashboard.sentences.operations import words_of
 from dashboard.wording.formatting import counted
 from ledger.authorization.permissions import may
@@ -29,7 +29,7 @@ def act(request: HtmxRequest, operation_id: UUID, verb: str) -> HttpResponse:
     if verb not in ("undo", "stop"):
         raise Http404(f"There is no action “{verb}”.")
     scope = read_scope(request)
-    among = queries.operations_of(scope)
+    among = OPERATIONS.rows(scope.project)
     row = among.filter(pk=operation_id).first()
     if row is None:
         raise Http404(f"There is no operation {operation_id}.")

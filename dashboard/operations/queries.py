@@ -1,4 +1,4 @@
-"""Read operations for their pages: the list, one with its rows, and the effects of a new one."""
+"""Read operations for their pages: one with its rows, and the effects of a new one."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -6,20 +6,16 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import Count, F, QuerySet
 
 from dashboard.agents.presence import breaker_state
 from dashboard.frame.navigation import Scope
-from dashboard.lists.pagination import Page, read_page
-from dashboard.lists.shared_queries import match_age, match_period, match_values
-from dashboard.lists.sorting import SortColumn, slice_sorted
-from dashboard.operations.filters import OperationQuery
-from dashboard.wording.formatting import COUNT_CAP
+from dashboard.operations.listing import OPERATIONS
 from ledger.models import Agent, DeadLetter, Event, Instruction, Project, Task
 from ledger.states import FINAL, BreakerState
 from ledger.values.text import truncate
 from retries.models import Escalation, Operation, OperationItem
-from retries.models.operation import ItemState, OperationQuerySet, OperationState
+from retries.models.operation import ItemState
 from retries.operations.bulk_verb import BulkVerb
 
 AGENTS_LISTED = 1_000
@@ -28,54 +24,8 @@ REFUSED_SHOWN = 100
 TITLE = 160
 
 
-def operations_of(scope: Scope) -> OperationQuerySet:
-    """Return the operations of the projects that a person sees."""
-    rows = Operation.objects.all()
-    if scope.project:
-        return rows.filter(project_ids__contains=[scope.project.id])
-    if scope.is_limited:
-        return rows.filter(project_ids__contained_by=[project.id for project in scope.projects])
-    return rows
-
-
-def filter_operations(query: OperationQuery, scope: Scope) -> OperationQuerySet:
-    """Return the operations that match a query."""
-    rows = operations_of(scope).filter(
-        match_values(query.state, "state"),
-        match_values(query.by, "actor_name"),
-        match_age(query.older, "counted_at"),
-        match_period(query.started, "counted_at"),
-    )
-    for word in query.words:
-        rows = rows.filter(Q(reason__icontains=word) | Q(query__icontains=word))
-    return rows.filter(id__in=query.ids) if query.ids else rows
-
-
-COLUMNS = {"started": SortColumn(F("id"), largest_first=True, is_indexed=True)}
-DEFAULT_SORT = "-started"
-
-
-def list_operations(
-    query: OperationQuery, scope: Scope, sort: str, *, before: UUID | None, after: UUID | None
-) -> Page[Operation]:
-    """Return a page of operations, newest first or oldest first."""
-    rows = filter_operations(query, scope)
-
-    def fetch(*, before: UUID | None, after: UUID | None) -> list[Operation]:
-        return list(slice_sorted(rows, sort, COLUMNS, before=before, after=after))
-
-    return read_page(fetch, before=before, after=after)
-
-
-def count_states(query: OperationQuery, scope: Scope) -> dict[str, int]:
-    """Count the newest operations that match a query in each state, and all of them."""
-    rows = filter_operations(query.stateless(), scope).order_by("-id")
-    found = Counter(rows.values_list("state", flat=True)[:COUNT_CAP])
-    return {"all": found.total(), **{state: found[state] for state in OperationState.values}}
-
-
 def find_operation(scope: Scope, operation_id: UUID) -> Operation | None:
-    return operations_of(scope).filter(pk=operation_id).first()
+    return OPERATIONS.rows(scope.project).filter(pk=operation_id).first()
 
 
 @dataclass(frozen=True, slots=True)

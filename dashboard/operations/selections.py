@@ -9,17 +9,15 @@ from uuid import UUID
 from django.db.models import Model, QuerySet
 from django.http import QueryDict
 
-from dashboard.deadletters import queries as deadletter_queries
+from dashboard.deadletters.listing import DEADLETTERS
 from dashboard.form_values import read_past_time
-from dashboard.instructions import filters as instruction_filters
-from dashboard.instructions import queries as instruction_queries
+from dashboard.instructions.listing import INSTRUCTIONS
 from dashboard.lists.nearest_names import list_problems
 from dashboard.lists.query_box import BoxQuery
 from dashboard.lists.selection import read_selection
 from dashboard.lists.shared_queries import of_project
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks import queries as task_queries
-from dashboard.tasks.filters import TaskQuery
 from ledger.models import DeadLetter, Instruction, Project, Task
 from ledger.values.ids import first_id
 from retries.failures.stuck_tasks import stuck_tasks
@@ -43,27 +41,15 @@ def filter_tasks(text: str, project: Project | None) -> QuerySet[Any]:
     return task_queries.filter_tasks(task_filters.parse(text), project)
 
 
-def parse_deadletters(text: str) -> TaskQuery:
-    return task_filters.parse(text, task_filters.LETTER_KEYS)
-
-
-def filter_deadletters(text: str, project: Project | None) -> QuerySet[Any]:
-    return deadletter_queries.filter_deadletters(parse_deadletters(text), project)
-
-
-def filter_instructions(text: str, project: Project | None) -> QuerySet[Any]:
-    return instruction_queries.filter_instructions(instruction_filters.parse(text), project)
-
-
 NOUNS = {
     "task": ListedNoun(Task, task_filters.parse, filter_tasks, "tasks", "n-tasks"),
     "dead_letter": ListedNoun(
-        DeadLetter, parse_deadletters, filter_deadletters, "deadletters", "n-dead"
+        DeadLetter, DEADLETTERS.parse, DEADLETTERS.select, "deadletters", "n-dead"
     ),
     "instruction": ListedNoun(
         Instruction,
-        instruction_filters.parse,
-        filter_instructions,
+        INSTRUCTIONS.parse,
+        INSTRUCTIONS.select,
         "instructions",
         "n-instructions",
     ),

@@ -1,4 +1,4 @@
-"""The list of operations, and the page of one with its progress and its result."""
+"""The page of an operation with its progress and its result."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,19 +14,13 @@ from dashboard.frame.access import operators_only
 from dashboard.frame.live_updates import stamp_key
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, Visit
-from dashboard.lists.facets import Facet, build_state_facets
-from dashboard.lists.nearest_names import NameHints, suggest_names
-from dashboard.lists.pagination import Page
-from dashboard.lists.query_box import as_id
-from dashboard.lists.sorting import Heading, build_headings, read_sort
-from dashboard.operations import filters, queries
-from dashboard.operations.filters import OperationQuery
+from dashboard.operations import queries
+from dashboard.operations.listing import OperationEntry, build_entry
 from dashboard.operations.queries import RefusedGroup, Subject
 from dashboard.operations.selections import NOUNS
-from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sentences.event_sentence import EventSentence
-from dashboard.sentences.operations import VerbWords, describe_operation_event, words_of
-from dashboard.wording.formatting import counted, duration
+from dashboard.sentences.operations import describe_operation_event
+from dashboard.wording.formatting import duration
 from ledger.models import Event
 from retries.models import Operation
 from retries.models.operation import OperationState
@@ -39,16 +33,6 @@ LABELS = {
     "instruction": "Instructions",
     "escalation": "Escalations",
 }
-# label, icon, CSS
-STATES = {
-    OperationState.WAITING: ("Starts soon", "s-queued", ""),
-    OperationState.RUNNING: ("Running", "s-running", "st--running"),
-    OperationState.DONE: ("Finished", "s-done", "st--done"),
-    OperationState.STOPPED: ("Stopped", "pause", "st--retry"),
-    OperationState.UNDONE: ("Undone", "undo", ""),
-}
-STATE_LABELS = {"all": "All"} | {state.value: label for state, (label, _, _) in STATES.items()}
-HEADINGS = {"started": "Started"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +54,6 @@ class Step:
     sentence: EventSentence
 
 
-@dataclass(frozen=True, slots=True)
-class OperationEntry:
-    """An operation in the list, in words."""
-
-    row: Operation
-    words: VerbWords
-    title: str
-    label: str
-    icon: str
-    css: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationPage(PageContext):
     entry: OperationEntry
@@ -94,50 +66,6 @@ class OperationPage(PageContext):
     list_page: str
     starts_in_s: int
     ask_stop: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationListPage(PageContext):
-    query: OperationQuery
-    views: ViewStrip
-    states: list[Facet]
-    sort: str
-    headings: dict[str, Heading]
-    page: Page[Operation]
-    entries: list[OperationEntry]
-    hints: NameHints
-    subpage: str = "operations"
-
-
-@require_safe
-@operators_only
-def index(request: HtmxRequest) -> HttpResponse:
-    """Show the operations, newest first."""
-    visit = rendering.begin_visit(request, current="settings")
-    query = filters.parse(request.GET.get("q", ""))
-    sort = read_sort(request.GET.get("sort", ""), queries.COLUMNS, None)
-    counts = queries.count_states(query, visit.scope)
-    page = queries.list_operations(
-        query,
-        visit.scope,
-        sort,
-        before=as_id(request.GET.get("before", "")),
-        after=as_id(request.GET.get("after", "")),
-    )
-    listed = OperationListPage(
-        title="Operations",
-        heading="Operations",
-        crumbs=(Crumb("Settings", reverse("dashboard:settings")),),
-        query=query,
-        views=read_views(visit, "operations", query.text, sort),
-        states=build_state_facets(STATE_LABELS, counts, query.one_state, query),
-        sort=sort,
-        headings=build_headings(queries.COLUMNS, HEADINGS, sort, queries.DEFAULT_SORT),
-        page=page,
-        entries=[build_entry(row) for row in page.rows],
-        hints=suggest_names(query, "operations", visit.scope.project, found=bool(page.rows)),
-    )
-    return rendering.respond(visit, "operations/index.html", "operations/_operations.html", listed)
 
 
 @require_safe
@@ -180,24 +108,6 @@ def build_page(row: Operation, *, now: datetime, ask_stop: bool) -> OperationPag
         starts_in_s=max(0, round((row.starts_at - now).total_seconds())),
         ask_stop=ask_stop and row.is_under_way,
     )
-
-
-def build_entry(row: Operation) -> OperationEntry:
-    label, icon, css = STATES[OperationState(row.state)]
-    return OperationEntry(row, words_of(row.verb), describe_title(row), label, icon, css)
-
-
-def describe_title(row: Operation) -> str:
-    """Return the title of an operation: its verb and rows."""
-    words, nouns = words_of(row.verb), counted(row.total, words_of(row.verb).noun)
-    match row.state:
-        case OperationState.WAITING | OperationState.RUNNING:
-            return f"{words.doing} {nouns}{words.tail}"
-        case OperationState.UNDONE:
-            return f"{words.do} {nouns}{words.tail}: undone"
-    if row.changed == row.total:
-        return f"{words.done.capitalize()} {nouns}{words.tail}"
-    return f"{words.done.capitalize()} {row.changed:,} of {nouns}{words.tail}"
 
 
 def measure_progress(row: Operation, *, now: datetime) -> Progress:

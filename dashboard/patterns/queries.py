@@ -13,6 +13,7 @@ from django.db.models.functions import Coalesce
 
 from dashboard.charts.sparklines import Bars, bars
 from dashboard.escalations.inbox.selection import PATTERN_OF
+from dashboard.lists.pagination import PAGE
 from dashboard.lists.query_box import ANY
 from dashboard.lists.shared_queries import (
     hash_of,
@@ -36,7 +37,6 @@ from retries.failures.stuck_tasks import StuckTasks
 from retries.models import FailureCount, FailurePattern, Grouped
 from retries.states import TROUBLING, EscalationState, PatternState
 
-PAGE = 40
 CONSIDERED = 500  # patterns, the first in their order
 BAR_HEIGHT = 22
 DAYS = 14

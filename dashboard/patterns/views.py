@@ -14,6 +14,7 @@ from dashboard.frame.live_updates import read_live_key
 from dashboard.frame.rendering import Crumb, PageContext, Steps, Visit, live_page
 from dashboard.lists.facets import Facet, build_state_facets
 from dashboard.lists.nearest_names import NameHints, suggest_names
+from dashboard.lists.pagination import PAGE
 from dashboard.lists.sorting import Heading, build_headings, read_sort
 from dashboard.patterns import filters, queries
 from dashboard.patterns.actions import ACTIONS, IGNORE_TIMES, allowed_actions
@@ -34,7 +35,7 @@ from retries.states import Verdict
 CRUMB = Crumb("Patterns", reverse_lazy("dashboard:patterns"))
 STATES = {"open": "Open", "ignored": "Ignored", "resolved": "Resolved", "all": "All"}
 LABELS = {"failures": "Failures", "first": "First seen", "seen": "Last seen"}
-LAST_PAGE = queries.CONSIDERED // queries.PAGE + 1
+LAST_PAGE = queries.CONSIDERED // PAGE + 1
 
 
 # ---- one pattern

@@ -1,9 +1,8 @@
-"""Serve the list of plans and a plan's page."""
+"""Serve a plan's page."""
 
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -11,121 +10,31 @@ from django.shortcuts import redirect
 from django.urls import reverse, reverse_lazy
 from django.views.decorators.http import require_safe
 
-from dashboard import steps
 from dashboard.actions import Action
 from dashboard.activity.queries import EventEntry
 from dashboard.charts.dependencies import NeedLink, TaskMark
 from dashboard.frame.access import operators_only
 from dashboard.frame.navigation import read_scope
-from dashboard.frame.rendering import Crumb, PageContext, Steps, Visit, live_page
-from dashboard.lists import query_box
-from dashboard.lists.facets import Facet, build_state_facets
-from dashboard.lists.nearest_names import NameHints, suggest_names
-from dashboard.lists.pagination import Page
-from dashboard.lists.sorting import Heading, build_headings, read_sort, read_sort_of
-from dashboard.plans import detail_queries, filters, progress, queries, rows
+from dashboard.frame.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.plans import detail_queries, progress, queries, rows
 from dashboard.plans.actions import ACTIONS, allowed_actions
 from dashboard.plans.common_failures import CommonFailure, count_identical, group_failures
 from dashboard.plans.detail_queries import CarriedRow, PreviousRun
 from dashboard.plans.file_lines import FileAccount, read_file
-from dashboard.plans.filters import PlanQuery
 from dashboard.plans.flow_chart import FlowChart, draw_flow
-from dashboard.plans.progress import Figure, ProgressBar, StateCount, TaskCounts
+from dashboard.plans.listing import PLANS
+from dashboard.plans.progress import Figure, ProgressBar, TaskCounts
 from dashboard.plans.rows import TaskRow, Wave
 from dashboard.plans.waves import find_blockers
-from dashboard.saved_views.strip import ViewStrip, read_views
 from ledger.models import Plan
 from ledger.states import TaskState
 from retries.models import Escalation
 from retries.states import EscalationState
 
 CRUMB = Crumb("Plans", reverse_lazy("dashboard:plans"))
-STATES = {
-    "all": "All",
-    "active": "Active",
-    "paused": "Paused",
-    "completed": "Completed",
-    "aborted": "Aborted",
-}
-LABELS = {"ref": "Ref", "title": "Title", "run": "Run", "updated": "Updated"}
-AGENTS_SHOWN = 3
 MAX_CELLS = 120  # a plan with more tasks gets a bar
 TITLE_LENGTH = 60
 REF_LENGTH = 129
-
-
-# ---- the list
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRow:
-    """A plan with its bar, the number of open tasks by state, and its first agents."""
-
-    plan: Any
-    bar: ProgressBar
-    counts: list[StateCount]
-    agents: list[str]
-    more_agents: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanListPage(PageContext):
-    query: PlanQuery
-    views: ViewStrip
-    states: list[Facet]
-    total: int | None
-    sort: str
-    headings: dict[str, Heading]
-    page: Page[Any]
-    rows: list[PlanRow]
-    hints: NameHints
-
-
-@live_page("plans/index.html", "plans/_plans.html", current="plans", of=Plan)
-def index(visit: Visit) -> PlanListPage:
-    """List the plans that the query asks for, newest first."""
-    parameters, project = visit.request.GET, visit.scope.project
-    query = filters.parse(parameters.get("q", ""))
-    counts = queries.count_plans(query, project)
-    total = counts.get(query.one_state)
-    sort = read_sort(parameters.get("sort", ""), queries.COLUMNS, counts["all"])
-    page = queries.list_plans(
-        query,
-        project,
-        sort,
-        before=query_box.as_id(parameters.get("before", "")),
-        after=query_box.as_id(parameters.get("after", "")),
-    )
-    return PlanListPage(
-        title=f"{query.text} · Plans" if query.text else "Plans",
-        heading="Plans",
-        query=query,
-        views=read_views(visit, "plans", query.text, sort),
-        states=build_state_facets(STATES, counts, query.one_state, query),
-        total=total,
-        sort=sort,
-        headings=build_headings(queries.COLUMNS, LABELS, sort),
-        page=page,
-        rows=[build_row(plan) for plan in page.rows],
-        hints=suggest_names(query, "plans", project, found=bool(page.rows)),
-    )
-
-
-def build_row(plan: Any) -> PlanRow:
-    agents = [name for name, _ in plan.task_counts.agents.most_common()]
-    states = Counter(plan.task_counts.states)
-    if plan.questions:  # the row links to their questions instead
-        del states[TaskState.ESCALATED]
-    return PlanRow(
-        plan,
-        progress.build_bar(plan.task_counts.states),
-        progress.list_state_counts(states),
-        agents[:AGENTS_SHOWN],
-        max(len(agents) - AGENTS_SHOWN, 0),
-    )
-
-
-# ---- one plan
 
 
 @require_safe
@@ -219,7 +128,7 @@ def detail(visit: Visit, plan_id: UUID) -> PlanPage:
         title=" · ".join(filter(None, [questions.sentence, str(plan)[:TITLE_LENGTH]])),
         heading=str(plan),
         crumbs=[CRUMB],
-        list_steps=find_steps(visit, plan.pk),
+        list_steps=PLANS.find_steps(visit, plan.pk, with_shift=True),
         plan=plan,
         counts=counts,
         actions=actions,
@@ -253,16 +162,6 @@ def detail(visit: Visit, plan_id: UUID) -> PlanPage:
         ],
         file=read_file(plan, marks),
     )
-
-
-def find_steps(visit: Visit, plan_id: UUID) -> Steps | None:
-    if not steps.are_shown(visit):
-        return None
-    params = visit.request.GET
-    rows = queries.filter_plans(filters.parse(params.get("q", "")), visit.scope.project)
-    sort = read_sort_of(params.get("sort", ""), queries.COLUMNS, rows)
-    beside = steps.find_beside(rows, plan_id, sort, queries.COLUMNS)
-    return steps.build_steps(visit, beside, place="plans", page="plan", with_shift=True)
 
 
 def summarize_questions(

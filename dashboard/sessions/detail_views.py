@@ -9,14 +9,12 @@ from django.shortcuts import render
 from django.urls import reverse_lazy
 from django.views.decorators.http import require_safe
 
-from dashboard import steps
 from dashboard.form_values import read_whole_number
 from dashboard.frame.access import operators_only
 from dashboard.frame.rendering import (
     Crumb,
     HtmxRequest,
     PageContext,
-    Steps,
     Visit,
     begin_visit,
     live_page,
@@ -24,7 +22,7 @@ from dashboard.frame.rendering import (
     wants_part,
 )
 from dashboard.lists.query_box import clean
-from dashboard.sessions import detail_queries, filters, queries
+from dashboard.sessions import detail_queries
 from dashboard.sessions.conversation import format_arguments, lay_out
 from dashboard.sessions.conversation_items import BatchLine, Item
 from dashboard.sessions.detail_queries import (
@@ -35,6 +33,7 @@ from dashboard.sessions.detail_queries import (
     Todo,
     Window,
 )
+from dashboard.sessions.listing import SESSIONS
 from dashboard.sessions.rows import (
     Buffer,
     TodoCounts,
@@ -149,7 +148,7 @@ def build_page(
         title=f"{str(row)[:60]} · Session",
         heading=truncate(str(row), 60),
         crumbs=(CRUMB,),
-        list_steps=find_steps(visit, row),
+        list_steps=SESSIONS.find_steps(visit, row.pk, with_shift=True),
         row=row,
         state=state,
         span=describe_span(row, began),
@@ -180,15 +179,6 @@ def build_page(
         gave_up=gave_up,
         status_code=status_code,
     )
-
-
-def find_steps(visit: Visit, row: Session) -> Steps | None:
-    if not steps.are_shown(visit):
-        return None
-    params = visit.request.GET
-    query, order = filters.parse(params.get("q", "")), queries.read_order(params.get("sort", ""))
-    beside = queries.find_beside_session(query, visit.scope.project, order, row, visit.now)
-    return steps.build_steps(visit, beside, place="sessions", page="session", with_shift=True)
 
 
 def find_or_404(session_id: UUID) -> Session:

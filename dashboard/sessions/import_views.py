@@ -15,7 +15,7 @@ from dashboard.frame.access import operators_only
 from dashboard.frame.navigation import Scope
 from dashboard.frame.rendering import HtmxRequest, PageContext, Visit, begin_visit, respond
 from dashboard.sessions.detail_views import CRUMB
-from dashboard.sessions.views import TRACKERS
+from dashboard.sessions.listing import TRACKERS
 from dashboard.wording.formatting import counted
 from ledger.errors import Refusal
 from ledger.journal import stamp_of

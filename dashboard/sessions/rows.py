@@ -118,7 +118,7 @@ def describe_todos(row: Session) -> TodoCounts:
 
 
 def describe_row(row: Any, *, now: datetime) -> SessionEntry:
-    """Return the row of a session that `dashboard.sessions.queries` has read."""
+    """Return the row of a session that `SessionList` has read."""
     state = derive_state(row, now)
     linked = row.linked
     return SessionEntry(

@@ -1,4 +1,4 @@
-"""The list of rules with their records, and the page of one rule."""
+"""The page of one rule."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -7,22 +7,16 @@ from uuid import UUID
 from django.http import Http404
 from django.urls import reverse_lazy
 
-from dashboard import steps
 from dashboard.actions import Action
 from dashboard.frame.access import may_open
-from dashboard.frame.rendering import Crumb, PageContext, Steps, Visit, live_page
-from dashboard.lists.facets import Facet, build_state_facets
-from dashboard.lists.nearest_names import NameHints, suggest_names
-from dashboard.lists.sorting import Heading, build_headings, read_sort
-from dashboard.saved_views.strip import ViewStrip, read_views
+from dashboard.frame.rendering import Crumb, PageContext, Visit, live_page
 from dashboard.sentences.event_sentence import EventSentence, EventSubject
 from dashboard.sentences.rules import describe_rule_event
-from dashboard.standing_instructions import filters, queries
+from dashboard.standing_instructions import queries
 from dashboard.standing_instructions.actions import ACTIONS, allowed_actions
-from dashboard.standing_instructions.filters import RuleQuery
+from dashboard.standing_instructions.listing import RULES
 from dashboard.standing_instructions.queries import AgentRecord, Firing, ListedRule
 from dashboard.standing_instructions.records import DayChart, Record, draw_days
-from dashboard.standing_instructions.rows import COLUMNS, DEFAULT_SORT, read_rules
 from dashboard.standing_instructions.wording import ONCE_PER, describe_rule
 from ledger.models import Event, StandingInstruction
 from ledger.models.standing_instruction import OncePer
@@ -30,8 +24,6 @@ from retries.tasks.holds import MOST_HOLDS
 
 INSTRUCTIONS = Crumb("Instructions", reverse_lazy("dashboard:instructions"))
 CRUMBS = (INSTRUCTIONS, Crumb("Standing", reverse_lazy("dashboard:rules")))
-LABELS = {"all": "All", "on": "On", "paused": "Paused", "draft": "Draft"}
-SORTS = {"name": "Rule", "sent": "Sent, 7 d", "followed": "Followed", "last": "Last"}
 RANGES = ((1, "24 h"), (7, "7 d"), (30, "30 d"))
 
 
@@ -42,59 +34,6 @@ class Choice:
     label: str
     value: str
     current: bool
-
-
-# ---- the list
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleListPage(PageContext):
-    query: RuleQuery
-    views: ViewStrip
-    states: list[Facet]
-    sort: str
-    headings: dict[str, Heading]
-    rules: list[ListedRule]
-    total: int
-    whole: Record
-    hints: NameHints
-    may_add: bool
-    may_act: bool
-    may_edit: bool
-    most_holds: int = MOST_HOLDS
-
-
-@live_page(
-    "standing_instructions/index.html",
-    "standing_instructions/_rules.html",
-    current="instructions",
-    of=StandingInstruction,
-)
-def index(visit: Visit) -> RuleListPage:
-    """Show the rules with how often each was followed in seven days."""
-    params = visit.request.GET
-    query = filters.parse(params.get("q", ""))
-    sort = read_sort(params.get("sort", ""), COLUMNS, 0)
-    found = read_rules(query, visit.scope.project, sort, now=visit.now)
-    return RuleListPage(
-        title="Standing · Instructions",
-        heading="Instructions",
-        query=query,
-        views=read_views(visit, "rules", query.text, sort),
-        states=build_state_facets(LABELS, found.counts, query.one_state, query),
-        sort=sort,
-        headings=build_headings(COLUMNS, SORTS, sort, DEFAULT_SORT),
-        rules=found.shown,
-        total=len(found.every),
-        whole=found.whole,
-        hints=suggest_names(query, "rules", visit.scope.project, found=bool(found.shown)),
-        may_add=may_open(visit.request.user, "rule_new"),
-        may_act=may_open(visit.request.user, "rule_act"),
-        may_edit=may_open(visit.request.user, "rule_edit"),
-    )
-
-
-# ---- one rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +97,7 @@ def detail(visit: Visit, rule_id: UUID) -> RulePage:
         title=f"{row.content[:60]} · Rule",
         heading=row.content[:120],
         crumbs=CRUMBS[1:],
-        list_steps=find_steps(visit, rule_id),
+        list_steps=RULES.find_steps(visit, rule_id, with_shift=True),
         row=row,
         says=describe_rule(row, project=row.project.name),
         listed=ListedRule(row, record, firings[0].row.queued_at if firings else None),
@@ -176,17 +115,6 @@ def detail(visit: Visit, rule_id: UUID) -> RulePage:
         may_edit=may_open(visit.request.user, "rule_edit"),
         may_act=may_act,
     )
-
-
-def find_steps(visit: Visit, rule_id: UUID) -> Steps | None:
-    """Return the rules before and after this one in the list that the address has the filter of."""
-    if not steps.are_shown(visit):
-        return None
-    params = visit.request.GET
-    query, sort = filters.parse(params.get("q", "")), read_sort(params.get("sort", ""), COLUMNS, 0)
-    found = read_rules(query, visit.scope.project, sort, now=visit.now)
-    beside = steps.place_in([each.row.pk for each in found.shown], rule_id)
-    return steps.build_steps(visit, beside, place="rules", page="rule", with_shift=True)
 
 
 def place_changes(changes: list[Change], *, now: datetime, days: int) -> list[tuple[float, str]]:

@@ -85,6 +85,7 @@ LETTER_KEYS: Keys = {
     "error": Names(),
     "older": read_age("older"),
     "failed": read_period("failed"),
+    "created": read_period("created", "failed"),
     "attempts": read_bound("attempts"),
     "reason": Names(),
 }

@@ -11,7 +11,6 @@ from django.test import Client
 from django.urls import reverse
 
 from dashboard.lists import sorting
-from dashboard.sessions.queries import ORDER_COLUMNS
 from ledger.models import Agent
 from ledger.states import TaskState
 from tests.dashboard.seen import html, rows, words
@@ -35,7 +34,7 @@ ORDERS = {
     "tasks": ("", "-attempts", "created"),
     "instructions": ("", "-urgency", "sent"),
     "deadletters": ("", "name", "failed"),
-    "sessions": ("", *ORDER_COLUMNS, "-active"),
+    "sessions": ("", "messages", "-messages", "active", "-active"),
     "plans": ("", "-ref", "title"),
     "patterns": ("", "-failures", "first"),
     "agents": ("", "name", "errors"),

@@ -1,16 +1,18 @@
 """Views that a project's people save: their limits, who may change them, and where they show."""
 
 from datetime import datetime
+from importlib import import_module
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 from django.utils.http import urlencode
 
 from dashboard.saved_views.strip import BUILT_IN
 from ledger.authorization.roles import Role
-from ledger.models import Agent, Membership, SavedView
+from ledger.models import Agent, Membership, Project, SavedView
 from ledger.saved_views import MOST
 from ledger.states import TaskState
 from retries.models import Escalation
@@ -128,3 +130,20 @@ def test_viewers_use_views_and_others_change_them(
     ]
     assert answers == [302 if may_change else 403] * 2
     assert [each.name for each in SavedView.objects.all()] == ["Theirs" if may_change else "Mine"]
+
+
+def test_a_view_of_sessions_keeps_its_order(project: Project) -> None:
+    """Views that were saved when a minus meant the fewest first on this list alone."""
+    turn = import_module("ledger.migrations.0044_session_view_sort").TURN
+    for noun, sort in (("sessions", "messages"), ("sessions", "-active"), ("tasks", "-attempts")):
+        SavedView.objects.create(project=project, list=noun, name=sort, sort=sort)
+    SavedView.objects.create(project=project, list="sessions", name="any", query="agent:coder")
+    with connection.cursor() as cursor:
+        cursor.execute(turn)
+    sorts = dict(SavedView.objects.values_list("name", "sort"))
+    assert sorts == {
+        "messages": "-messages",
+        "-active": "active",
+        "-attempts": "-attempts",
+        "any": "",
+    }

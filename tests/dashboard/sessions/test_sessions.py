@@ -116,20 +116,20 @@ def test_the_headings_sort_and_pages_keep_the_order(
     made = [make_session(agent, now=now - timedelta(minutes=n)) for n in range(70)]
     for n, each in enumerate(made):
         Session.objects.filter(pk=each.pk).update(message_count=n * 7 % 5)
-    by_count = list(Session.objects.order_by("-message_count", "-id").values_list("pk", flat=True))
+    rows_of = Session.objects.values_list("pk", flat=True)
     active = [each.pk for each in made]
     orders = {
-        "messages": by_count,
-        "-messages": by_count[::-1],
-        "active": active,
-        "-active": active[::-1],
+        "messages": list(rows_of.order_by("message_count", "-id")),
+        "-messages": list(rows_of.order_by("-message_count", "-id")),
+        "active": active[::-1],
+        "-active": active,
     }
     for sort, expected in orders.items():
         first = browser.get("/sessions/", {"sort": sort, "q": "agent:coder"})
         second = browser.get(link(first, "next"))
         assert rows(first, "session") + rows(second, "session") == [str(pk) for pk in expected]
         assert rows(browser.get(link(second, "prev")), "session") == rows(first, "session")
-        direction = "ascending" if sort.startswith("-") else "descending"
+        direction = "descending" if sort.startswith("-") else "ascending"
         assert html(first).count(f'aria-sort="{direction}"') == 1
         assert "First 40 of 70" in words(first)
     # a cursor of another order, and an order that is not known, show the first page

@@ -1,0 +1,468 @@
+"""A list page, declared once.
+
+A list is a subclass of `Listing` with one instance, as the page of a model in Django's admin is one
+of `ModelAdmin`. Its attributes say which keys its query box has, which rows they find, and what the
+page and the export show. The instance serves the page, its live part, and the export. It finds the
+same rows for operations on all rows of a query, for completion, and for steps from row to row.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any, ClassVar, Generic, TypeVar
+from uuid import UUID
+
+from django.db.models import Count, F, Model, Q, QuerySet
+from django.http import HttpResponse, HttpResponseBase
+from django.views.decorators.http import require_safe
+
+from dashboard import steps
+from dashboard.date_range import DateRange, find_dates, open_dates
+from dashboard.frame.access import may_open, operators_only
+from dashboard.frame.navigation import here_of, requested_project
+from dashboard.frame.rendering import (
+    Crumb,
+    HtmxRequest,
+    PageContext,
+    Steps,
+    Visit,
+    begin_visit,
+    live_page,
+    respond,
+)
+from dashboard.lists.compiled_queries import compiled
+from dashboard.lists.export import export_records, read_values
+from dashboard.lists.facets import Facet, build_state_facets
+from dashboard.lists.nearest_names import NameHints, list_problems, suggest_names
+from dashboard.lists.pagination import Page, read_page, slice_rows
+from dashboard.lists.query_box import ANY, Keys, StateQuery, as_id
+from dashboard.lists.shared_queries import (
+    bound_ids,
+    hash_of,
+    match_age,
+    match_any,
+    match_period,
+    match_values,
+    of_project,
+)
+from dashboard.lists.sorting import (
+    Heading,
+    SortColumn,
+    build_headings,
+    read_sort,
+    read_sort_of,
+    slice_sorted,
+    sort_rows,
+)
+from dashboard.saved_views.strip import ViewStrip, read_views
+from dashboard.steps import Beside
+from ledger.database.optional_cache import get_or_compute_slow
+from ledger.models import Project
+
+B = TypeVar("B", bound=StateQuery)
+View = Callable[..., HttpResponseBase]
+Condition = Callable[[Any], Q]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A button above a list, and the values of the rows' state that it finds."""
+
+    label: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table; one with a name and an order is sorted by a click on its heading."""
+
+    label: str
+    css: str = ""
+    name: str = ""
+    order: SortColumn | None = None
+    template: str = ""  # of a heading that is more than its label
+    heading: Heading | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListPage(PageContext):
+    """The template variables of a list page, beside the `extra` ones of a list."""
+
+    listing: "Listing[Any]"
+    query: StateQuery
+    views: ViewStrip
+    counts: Any  # as `count_states` returns them
+    states: list[Facet]
+    total: int | None
+    dates: DateRange | None
+    sort: str
+    is_newest_first: bool
+    columns: list[Column]
+    page: Page[Any]
+    entries: list[Any]
+    may_act: bool  # on selected rows
+    hints: NameHints
+
+
+class Listing(Generic[B]):
+    """The declaration of a list; a list that differs in one point overrides that method."""
+
+    name: ClassVar[str]  # of the page's URL, its saved views, and its completion
+    row_page: ClassVar[str] = ""  # the name of the URL of a row's own page
+    current: ClassVar[str]  # the page's place in the sidebar
+    heading: ClassVar[str]
+    label: ClassVar[str] = ""  # of the table, if it is not the heading
+    nouns: ClassVar[str]
+    file_name: ClassVar[str] = ""  # of the export, if it is not `nouns`
+    crumbs: ClassVar[Sequence[Crumb]] = ()
+
+    # ---- the query
+    model: ClassVar[type[Model]]
+    query: type[B]
+    keys: ClassVar[Keys]
+    conditions: ClassVar[Mapping[str, Condition]] = {}  # by the fields of the query
+    searched: ClassVar[Sequence[str]] = ()  # the columns in which words are searched
+    states: ClassVar[Mapping[str, State]] = {}
+    default_state: ClassVar[str] = "all"  # what a query without a state shows
+    dates: ClassVar[str] = ""  # the key that the menu of dates sets
+
+    # ---- the page
+    template: ClassVar[str]
+    part: ClassVar[str]
+    row: ClassVar[str]  # the template of a row
+    empty: ClassVar[str]  # the template of a list without rows
+    example: ClassVar[str]  # of a query
+    columns: ClassVar[Sequence[Column]]
+    default_sort: ClassVar[str] = ""
+    verbs: ClassVar[Sequence[str]] = ()  # the URLs that a person needs to act on selected rows
+    bar: ClassVar[str] = "listing__bar"  # the CSS classes of the filter bar and the table
+    table: ClassVar[str] = "tbl rows"
+    # where a poll leaves the order of the rows as it is: "pointer" under one, "" always
+    holds: ClassVar[str | None] = None
+    is_live: ClassVar[bool] = True
+    # Whether the SQL of the newest rows is built once, as `compiled` demands it.
+    is_compiled: ClassVar[bool] = True
+
+    export_columns: ClassVar[Mapping[str, str]]
+
+    # ---- rows
+
+    def parse(self, text: str) -> B:
+        """Return the query in `text`; never fails."""
+        return self.query.read(text, self.keys)
+
+    def rows(self, project: Project | None) -> QuerySet[Any]:
+        """Return all rows of a project, or of all projects."""
+        return of_project(self.model._default_manager.all(), project)
+
+    def find(self, query: B, project: Project | None) -> QuerySet[Any]:
+        """Return the rows that match a query."""
+        asked = {name: getattr(query, name) for name in self.conditions}
+        conditions = [
+            self.conditions[name](value)
+            for name, value in asked.items()
+            if value is not None and value != ANY
+        ]
+        words = [self.has_word(word) for word in query.words]
+        rows = self.rows(project).filter(*conditions, match_any(query.state, self.in_state))
+        rows = self.narrow(rows.filter(*words), query, project)
+        return self.with_ids(rows, query.ids) if query.ids else rows
+
+    def select(self, text: str, project: Project | None) -> QuerySet[Any]:
+        """Return the rows that match the text of a query."""
+        return self.find(self.parse(text), project)
+
+    def narrow(self, rows: QuerySet[Any], query: B, project: Project | None) -> QuerySet[Any]:
+        """Apply the parts of a query that are more than one condition for one field."""
+        return rows
+
+    def in_state(self, name: str) -> Q:
+        return Q(state__in=self.states[name].values)
+
+    def has_word(self, word: str) -> Q:
+        found = Q()
+        for column in self.searched:
+            found |= Q(**{f"{column}__icontains": word})
+        return found
+
+    def with_ids(self, rows: QuerySet[Any], ids: Sequence[UUID]) -> QuerySet[Any]:
+        return rows.filter(id__in=ids)
+
+    def load(self, rows: QuerySet[Any], opened: UUID | None) -> QuerySet[Any]:
+        """Return the rows with what the table shows of them, and all of the opened one."""
+        return rows
+
+    # ---- order
+
+    @cached_property
+    def sorts(self) -> Mapping[str, SortColumn]:
+        return {each.name: each.order for each in self.columns if each.order}
+
+    def order_of(self, sort: str) -> str:
+        """Return the order of the rows for one in an address; empty for the newest first."""
+        by = sort or self.default_sort
+        column = self.sorts.get(by.removeprefix("-"))
+        is_newest = column is None or (by.startswith("-") and column.value == F("id"))
+        return "" if is_newest else by
+
+    # ---- the page
+
+    def list_page(
+        self,
+        query: B,
+        project: Project | None,
+        sort: str = "",
+        *,
+        before: UUID | None = None,
+        after: UUID | None = None,
+        opened: UUID | None = None,
+    ) -> Page[Any]:
+        """Return the page of rows further down than `before`, or further up than `after`."""
+        by = self.order_of(sort)
+
+        def fetch(*, before: UUID | None, after: UUID | None) -> list[Any]:
+            if not by:
+                return self.fetch_newest(query, project, opened, before, after)
+            rows = self.load(self.find(query, project), opened)
+            return list(slice_sorted(rows, by, self.sorts, before=before, after=after))
+
+        return read_page(fetch, before=before, after=after)
+
+    @cached_property
+    def fetch_newest(self) -> Callable[..., list[Any]]:
+        def build(
+            query: B,
+            project: Project | None,
+            opened: UUID | None,
+            before: UUID | None,
+            after: UUID | None,
+        ) -> QuerySet[Any]:
+            rows = self.load(self.find(query, project), opened)
+            return slice_rows(rows, before=before, after=after)
+
+        return compiled(build) if self.is_compiled else lambda *given: list(build(*given))
+
+    def count_states(self, query: B, project: Project | None) -> Any:
+        """Count the rows of a query for each button above the list, whatever state it asks for."""
+        anything = self.stateless(query)
+        where = project.id if project else "all"
+        return get_or_compute_slow(
+            f"{self.name}:{where}:{hash_of(anything)}",
+            lambda: self.read_counts(self.find(anything, project).order_by()),
+        )
+
+    def stateless(self, query: B) -> B:
+        return query.stateless()
+
+    def read_counts(self, rows: QuerySet[Any]) -> dict[str, int]:
+        found = dict(rows.values_list("state").annotate(n=Count("pk")))
+        counts = {
+            name: sum(found.get(value, 0) for value in state.values)
+            for name, state in self.states.items()
+        }
+        return counts | {"all": sum(found.values())}
+
+    def find_total(self, counts: Any, query: B) -> int | None:
+        """Return the number of the query's rows, or None if the counts don't say it."""
+        total: int | None = counts.get(self.state_of(query))
+        return total
+
+    def state_of(self, query: B) -> str:
+        """Return the button that is pressed, or an empty string for a query of several states."""
+        return self.default_state if query.one_state == "all" else query.one_state
+
+    def build_page(self, visit: Visit) -> ListPage | HttpResponse:
+        """Return the page that an address asks for, or the redirect of the form of dates."""
+        project = visit.scope.project
+        query = self.parse(visit.request.GET.get("q", ""))
+        dated = open_dates(visit.request, query, self.dates) if self.dates else None
+        if dated is not None:
+            return dated
+        counts, sort, page = self.read_rows(query, visit)
+        shown = ListPage(
+            title=f"{query.text} · {self.heading}" if query.text else self.title_of(counts),
+            heading=self.heading,
+            crumbs=self.crumbs,
+            listing=self,
+            query=query,
+            views=read_views(visit, self.name, query.text, sort),
+            counts=counts,
+            states=self.build_facets(counts, query),
+            total=self.find_total(counts, query),
+            dates=find_dates(self.dates, getattr(query, self.dates)) if self.dates else None,
+            sort=sort,
+            is_newest_first=not self.order_of(sort),
+            columns=self.build_columns(sort),
+            page=page,
+            entries=[],
+            may_act=bool(self.verbs)
+            and all(may_open(visit.request.user, each) for each in self.verbs),
+            hints=suggest_names(query, self.name, project, found=bool(page.rows)),
+        )
+        shown = replace(shown, extra=self.read_extra(shown, visit))
+        return replace(shown, entries=self.build_entries(shown, visit))
+
+    def read_rows(self, query: B, visit: Visit) -> tuple[Any, str, Page[Any]]:
+        """Return the counts, the order that a list of this length can have, and the page."""
+        given, project = visit.request.GET, visit.scope.project
+        counts = self.count_states(query, project)
+        total = self.find_total(counts, query)
+        length = counts.get("all", sum(counts.values())) if total is None else total
+        sort = read_sort(self.asked_sort(visit), self.sorts, length)
+        page = self.list_page(
+            query,
+            project,
+            sort,
+            before=as_id(given.get("before", "")),
+            after=as_id(given.get("after", "")),
+            opened=as_id(given.get("open", "")),
+        )
+        return counts, sort, page
+
+    def asked_sort(self, visit: Visit) -> str:
+        return visit.request.GET.get("sort", "")
+
+    def title_of(self, counts: Any) -> str:
+        return self.heading
+
+    def build_facets(self, counts: Any, query: B) -> list[Facet]:
+        labels = {name: state.label for name, state in self.states.items()}
+        if self.default_state == "all":
+            labels = {"all": "All"} | labels
+        return build_state_facets(
+            labels, counts, self.state_of(query), query, default=self.default_state
+        )
+
+    def build_columns(self, sort: str) -> list[Column]:
+        """Return the columns with the headings that sort by them."""
+        labels = {each.name: each.label for each in self.columns}
+        headings = build_headings(self.sorts, labels, sort, self.default_sort)
+        return [replace(each, heading=headings.get(each.name)) for each in self.columns]
+
+    def read_extra(self, page: ListPage, visit: Visit) -> dict[str, Any]:
+        """Return further template variables of the page."""
+        return {}
+
+    def build_entries(self, page: ListPage, visit: Visit) -> list[Any]:
+        """Return what the row template shows as `entry`, for each row."""
+        return page.page.rows
+
+    @property
+    def read_key(self) -> Callable[[datetime], str] | None:
+        """The function of the page's live key, if this is more than the key of the model."""
+        return None
+
+    @cached_property
+    def index(self) -> View:
+        """The view of the page."""
+        if self.is_live:
+            live = live_page(
+                self.template,
+                self.part,
+                current=self.current,
+                of=self.model,
+                read_key=self.read_key,
+            )
+            return live(self.build_page)
+
+        @require_safe
+        @operators_only
+        def index(request: HtmxRequest) -> HttpResponse:
+            visit = begin_visit(request, current=self.current)
+            page = self.build_page(visit)
+            if isinstance(page, HttpResponse):
+                return page
+            return respond(visit, self.template, self.part, page)
+
+        return index
+
+    # ---- the export
+
+    @property
+    def export_page(self) -> str:
+        return f"dashboard:{self.name}_export"
+
+    @cached_property
+    def export(self) -> View:
+        """The view that streams exactly the list, in its order, as CSV or JSON lines."""
+
+        @require_safe
+        @operators_only
+        def export(request: HtmxRequest, form: str) -> HttpResponseBase:
+            query, project = self.parse(request.GET.get("q", "")), requested_project(request)
+            sort = read_sort(request.GET.get("sort", ""), self.sorts, 0)
+            return export_records(
+                self.read_records(query, project, sort),
+                list(self.export_columns),
+                form=form,
+                name=self.file_name or self.nouns,
+                problems=list_problems(query, self.name, project),
+            )
+
+        return export
+
+    def read_records(self, query: B, project: Project | None, sort: str) -> Iterable[Sequence[Any]]:
+        """Return the values of all rows of a query, in an order."""
+        rows = sort_rows(
+            self.for_export(self.find(query, project)), self.order_of(sort), self.sorts
+        )
+        return read_values(rows, self.export_columns.values())
+
+    def for_export(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the rows with the columns that only the export has."""
+        return rows
+
+    # ---- steps
+
+    def find_steps(self, visit: Visit, id: UUID, *, with_shift: bool = False) -> Steps | None:
+        """Return the links from a row's page to its neighbors in the list of the address."""
+        if not steps.are_shown(visit):
+            return None
+        query = self.parse(visit.request.GET.get("q", ""))
+        beside = self.find_beside(query, visit, id)
+        return steps.build_steps(
+            visit, beside, place=self.name, page=self.row_page, with_shift=with_shift
+        )
+
+    def find_beside(self, query: B, visit: Visit, id: UUID) -> Beside:
+        rows = self.find(query, visit.scope.project)
+        sort = read_sort_of(visit.request.GET.get("sort", ""), self.sorts, rows)
+        return steps.find_beside(rows, id, self.order_of(sort), self.sorts)
+
+
+def build_toggle(visit: Visit, id: UUID, *, is_open: bool) -> str:
+    """Return the query string that opens a row in its place, or closes the open one."""
+    given = here_of(visit.request)
+    given.pop("open", None)
+    if not is_open:
+        given["open"] = str(id)
+    return f"?{given.urlencode()}"
+
+
+# ---- conditions
+
+
+def equals(column: str) -> Condition:
+    """Return the condition that a column has a wanted value and no unwanted one."""
+    return lambda values: match_values(values, column)
+
+
+def any_of(meaning: Callable[[str], Q]) -> Condition:
+    """Return the condition that any wanted name and no unwanted one holds."""
+    return lambda values: match_any(values, meaning)
+
+
+def older_than(column: str) -> Condition:
+    """Return the condition that a column's time is longer ago than an age."""
+    return lambda age: match_age(age, column)
+
+
+def within(column: str, *, is_creation: bool = False) -> Condition:
+    """Return the condition that a column's time lies in a period.
+
+    The time of a row's creation is that of its id, too, which has an index.
+    """
+    if is_creation:
+        return lambda period: match_period(period, column) & bound_ids(period)
+    return lambda period: match_period(period, column)
