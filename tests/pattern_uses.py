@@ -5,7 +5,7 @@ import importlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -104,15 +104,20 @@ class Source:
             use.most = max(use.most or 0, most)
 
 
+@cache
+def read_sources(package: str) -> list[Source]:
+    base = FOLDERS[package]
+    return [Source(path, base) for path in sorted((base / package).rglob("*.py"))]
+
+
+@cache
 def find_patterns(package: str) -> list[PatternUse]:
     """Return the patterns of a package."""
-    base = FOLDERS[package]
     sources = [
-        Source(path, base)
-        for path in sorted((base / package).rglob("*.py"))
-        if "migrations" not in path.parts
+        each
+        for each in read_sources(package)
+        if "migrations" not in each.name.split(".") and any(each.find_uses())
     ]
-    sources = [each for each in sources if any(each.find_uses())]
     found: dict[tuple[Any, int], PatternUse] = {}
 
     def note(pattern: re.Pattern[Any], home: str) -> PatternUse:
@@ -152,11 +157,9 @@ def compile_argument(source: Source, call: ast.Call) -> re.Pattern[Any] | None:
 
 def find_built_patterns(package: str) -> list[str]:
     """Return the modules that build a pattern where they use it."""
-    base = FOLDERS[package]
-    sources = [Source(path, base) for path in sorted((base / package).rglob("*.py"))]
     return [
         source.name
-        for source in sources
+        for source in read_sources(package)
         for call in source.find_calls()
         if compile_argument(source, call) is None
     ]

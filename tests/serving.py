@@ -7,12 +7,14 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+import psycopg
 import pytest
 from django.db import connection
 from tenfour import Client
@@ -87,6 +89,20 @@ def database_of_tests() -> str:
 
 def url_of_database(name: str) -> str:
     return urlunsplit(urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{name}"))
+
+
+@contextmanager
+def make_database(name: str, *, migrated: bool = False) -> Iterator[str]:
+    """Create a database, empty or with Tenfour's tables; yield its URL and drop it at the end."""
+    from tests import services  # its import starts servers, which a child process must not
+
+    template = services.MIGRATED if migrated and services.running else "template1"
+    with psycopg.connect(url_of_database("postgres"), autocommit=True) as connection:
+        connection.execute(f'create database "{name}" template "{template}"')
+        try:
+            yield url_of_database(name)
+        finally:
+            connection.execute(f'drop database "{name}" with (force)')
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -24,19 +24,25 @@ def trees() -> dict[str, ast.Module]:
     }
 
 
-def nodes(*kinds: type[ast.AST]) -> Iterator[tuple[str, ast.AST]]:
-    """Yield the nodes of some kinds, each with its module's path."""
-    for path, tree in trees().items():
-        for node in ast.walk(tree):
-            if isinstance(node, kinds):
-                yield path, node
+@cache
+def nodes(kind: type[ast.AST]) -> Sequence[tuple[str, ast.AST]]:
+    """Return the nodes of a kind, each with its module's path."""
+    return [
+        (path, node)
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, kind)
+    ]
 
 
-def calls() -> Iterator[tuple[str, ast.Call, str]]:
-    """Yield every call with its module's path and the dotted name of what is called."""
-    for path, node in nodes(ast.Call):
-        assert isinstance(node, ast.Call)
-        yield path, node, dotted(node.func)
+@cache
+def calls() -> Sequence[tuple[str, ast.Call, str]]:
+    """Return every call with its module's path and the dotted name of what is called."""
+    return [
+        (path, node, dotted(node.func))
+        for path, node in nodes(ast.Call)
+        if isinstance(node, ast.Call)
+    ]
 
 
 def dotted(node: ast.AST) -> str:
@@ -46,7 +52,13 @@ def dotted(node: ast.AST) -> str:
     return f"{dotted(node.value)}.{node.attr}" if isinstance(node, ast.Attribute) else "?"
 
 
-def strings(tree: ast.Module) -> Iterator[str]:
+@cache
+def strings() -> Sequence[tuple[str, str]]:
+    """Return every string with its module's path."""
+    return [(path, text) for path, tree in trees().items() for text in strings_of(tree)]
+
+
+def strings_of(tree: ast.Module) -> Iterator[str]:
     """Yield the strings of a module with single spaces, without docstrings.
 
     Of an f-string this is the whole text; `{}` stands for its values.
@@ -66,11 +78,7 @@ def strings(tree: ast.Module) -> Iterator[str]:
 
 def modules_with_sql(pattern: str) -> set[str]:
     """Return the modules in one of whose strings a pattern occurs."""
-    return {
-        path
-        for path, tree in trees().items()
-        if any(re.search(pattern, text, re.I) for text in strings(tree))
-    }
+    return {path for path, text in strings() if re.search(pattern, text, re.I)}
 
 
 def modules_that_create(model: str) -> set[str]:

@@ -48,11 +48,13 @@ def find_open_writes(tree: ast.AST) -> Iterator[int]:
         if not isinstance(scope, ast.FunctionDef):
             continue
         calls = [each for each in ast.walk(scope) if isinstance(each, ast.Call)]
+        yield from (each.lineno for each in calls if creates_folder(each))
+        created = [each.lineno for each in calls if creates_file(each)]
         # a new file gets its mode before anything is written to it
-        has_mode = any(name_of(each) == "fchmod" or opens_with_mode(each) for each in calls)
-        for call in calls:
-            if (creates_file(call) and not has_mode) or creates_folder(call):
-                yield call.lineno
+        if created and not any(
+            name_of(each) == "fchmod" or opens_with_mode(each) for each in calls
+        ):
+            yield from created
 
 
 def name_of(call: ast.Call) -> str:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
@@ -20,13 +19,10 @@ from config.management.commands.migrate import LOCK
 from config.postgres.data_version import migration_digests
 from ledger.states import InstructionState, TaskState
 from tests.config.web_processes import ending
+from tests.serving import make_database, url_of_database
 from tests.waiting import PATIENCE_S
 
 DATABASE = "data_version"
-
-
-def url(name: str) -> str:
-    return urlunsplit(urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{name}"))
 
 
 def migrate(*options: str) -> "subprocess.CompletedProcess[str]":
@@ -37,7 +33,7 @@ def migrate(*options: str) -> "subprocess.CompletedProcess[str]":
 
 def start_migrate(database: str, *options: str) -> "subprocess.Popen[str]":
     argv = [sys.executable, "manage.py", "migrate", "--skip-checks", "-v0", *options]
-    env = os.environ | {"DATABASE_URL": url(database)}
+    env = os.environ | {"DATABASE_URL": url_of_database(database)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(argv, cwd=PROJECT, env=env, **pipes)
 
@@ -45,17 +41,15 @@ def start_migrate(database: str, *options: str) -> "subprocess.Popen[str]":
 @pytest.fixture(scope="module")
 def migrated() -> Iterator[Callable[[str], None]]:
     """A migrated database of its own; runs statements there."""
-    with psycopg.connect(url("postgres"), autocommit=True) as conn:
-        conn.execute(f"create database {DATABASE}")
+    with make_database(DATABASE, migrated=True) as url:
         done = migrate()
         assert done.returncode == 0, done.stderr
 
         def run(statement: str) -> None:
-            with psycopg.connect(url(DATABASE), autocommit=True) as own:
+            with psycopg.connect(url, autocommit=True) as own:
                 own.execute(statement)
 
         yield run
-        conn.execute(f"drop database {DATABASE} with (force)")
 
 
 def record(digests: dict[str, str]) -> str:
@@ -119,7 +113,7 @@ def test_a_migration_may_take_longer_than_a_request() -> None:
 def test_data_of_before_digests_were_recorded_goes_on(migrated: Callable[[str], None]) -> None:
     migrated("comment on table django_migrations is null")
     assert migrate().returncode == 0
-    with psycopg.connect(url(DATABASE)) as conn:
+    with psycopg.connect(url_of_database(DATABASE)) as conn:
         sql = "select obj_description('django_migrations'::regclass)"
         recorded = conn.execute(sql).fetchone()
     assert recorded and json.loads(recorded[0]) == dict(sorted(migration_digests().items()))
@@ -180,36 +174,30 @@ def test_no_process_starts_on_a_newer_database_without_its_own_tables(
 def empty() -> Iterator[str]:
     """The name of a database without tables."""
     name = f"{DATABASE}_empty"
-    with psycopg.connect(url("postgres"), autocommit=True) as conn:
-        conn.execute(f"create database {name}")
+    with make_database(name):
         yield name
-        conn.execute(f"drop database {name} with (force)")
 
 
-def test_two_migrations_at_once_run_one_after_the_other(empty: str) -> None:
+def test_migrations_at_once_run_one_after_another_and_never_hold_it_up(empty: str) -> None:
     """Two machines may start a new version at the same time."""
-    with ending(start_migrate(empty)) as one, ending(start_migrate(empty)) as other:
-        for process in (one, other):
-            _, errors = process.communicate(timeout=PATIENCE_S)
-            assert process.returncode == 0, errors
-
-
-def test_a_migration_waits_for_another_and_never_holds_it_up(empty: str) -> None:
-    with psycopg.connect(url(empty), autocommit=True) as other:
+    with psycopg.connect(url_of_database(empty), autocommit=True) as other:
         other.execute(f"set statement_timeout = '{PATIENCE_S}s'")
         other.execute(f"select pg_advisory_lock({LOCK})")
-        with ending(start_migrate(empty)) as process:
-            assert process.stderr
-            line = process.stderr.readline()
-            assert f"another migrate, which PostgreSQL's process {other.info.backend_pid}" in line
+        with ending(start_migrate(empty)) as first, ending(start_migrate(empty)) as second:
+            for process in (first, second):
+                assert process.stderr
+                line = process.stderr.readline()
+                holder = f"which PostgreSQL's process {other.info.backend_pid}"
+                assert f"another migrate, {holder}" in line
             assert other.execute("select to_regclass('django_migrations')").fetchone() == (None,)
             # this waits for all snapshots
             other.execute("create table built (id int)")
             other.execute("create index concurrently on built (id)")
-            assert process.poll() is None
+            assert first.poll() is None and second.poll() is None
             other.execute(f"select pg_advisory_unlock({LOCK})")
-            _, errors = process.communicate(timeout=PATIENCE_S)
-            assert process.returncode == 0, errors
+            for process in (first, second):
+                _, errors = process.communicate(timeout=PATIENCE_S)
+                assert process.returncode == 0, errors
 
 
 def test_old_data_without_digests_is_refused(migrated: Callable[[str], None]) -> None:
@@ -223,7 +211,7 @@ def test_old_data_without_digests_is_refused(migrated: Callable[[str], None]) ->
 def run_with(*argv: str) -> str:
     """Run `tests.config.older_data` on the database of this module; return what it prints."""
     command = [sys.executable, "-m", "tests.config.older_data", *argv]
-    env = os.environ | {"DATABASE_URL": url(DATABASE)}
+    env = os.environ | {"DATABASE_URL": url_of_database(DATABASE)}
     done = subprocess.run(command, cwd=PROJECT, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1] if done.stdout else ""
@@ -247,6 +235,7 @@ def read_everything(token: str, *reverted: str) -> None:
     assert states["escalations"] and states["dead-letters"] and states["plans"]
 
 
+@pytest.mark.timeout(5 * PATIENCE_S)  # it migrates and reads everything more than once
 def test_data_of_older_versions_is_brought_forward_and_read(
     migrated: Callable[[str], None],
 ) -> None:
@@ -263,5 +252,5 @@ def test_data_of_older_versions_is_brought_forward_and_read(
 def require_newest(*names: str) -> None:
     """Check that these are the newest migrations of their apps that the database has."""
     newest = "select app || '.' || max(name) from django_migrations group by app"
-    with psycopg.connect(url(DATABASE)) as conn:
+    with psycopg.connect(url_of_database(DATABASE)) as conn:
         assert set(names) <= {name for (name,) in conn.execute(newest).fetchall()}

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,10 @@ NAME = re.compile(r"\bTENFOUR_[A-Z_]+\b")
 
 def constants(path: Path) -> set[str]:
     """Every string constant of a module that could be the name of a variable of ours."""
+    text = path.read_text()
     return {
         node.value
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(ast.parse(text if "TENFOUR_" in text else ""))
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and node.value.startswith("TENFOUR_")
@@ -31,6 +33,7 @@ def constants(path: Path) -> set[str]:
     }
 
 
+@cache
 def read_in_code() -> set[str]:
     """Every variable that the code names, those included that settings read by a short name."""
     folders = ("config", "ledger", "retries", "dashboard", "client/tenfour", "examples")

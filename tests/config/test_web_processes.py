@@ -31,9 +31,9 @@ from tests.config.web_processes import (
     Served,
     ending,
     read_all,
+    run_server,
     start_web_server,
 )
-from tests.config.web_processes import served as served
 from tests.processes import is_running, stop_process
 from tests.serving import Tenfour, database_of_tests
 from tests.waiting import PATIENCE_S, wait_until
@@ -168,6 +168,13 @@ def test_an_idempotency_key_that_is_not_ascii_is_refused(tenfour_server: Tenfour
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(request, timeout=PATIENCE_S)
     assert json.load(refused.value)["errors"][0]["pointer"] == "/Idempotency-Key"
+
+
+@pytest.fixture
+def served(transactional_db: None) -> Iterator[Served]:
+    """A server that a test may end."""
+    with run_server() as served:
+        yield served
 
 
 @needs_tenfour

@@ -61,13 +61,19 @@ class Served:
             return False
 
 
-@pytest.fixture
-def served(transactional_db: None) -> Iterator[Served]:
-    """Tenfour on the test database, with as many workers as an installation has."""
+@pytest.fixture(scope="module")
+def served(django_db_setup: None) -> Iterator[Served]:
+    with run_server() as served:
+        yield served
+
+
+@contextmanager
+def run_server(*, workers: int = 2, **env: str) -> Iterator[Served]:
+    """Run Tenfour on the test database, by default with an installation's number of workers."""
     collect_static_files()
     with (
         open_listener("127.0.0.1", 0) as listener,
-        ending(serve(listener.fileno(), workers=2)) as process,
+        ending(serve(listener.fileno(), workers=workers, **env)) as process,
     ):
         running = Served(process, listener.getsockname()[:2])
         wait_until(running.is_healthy)

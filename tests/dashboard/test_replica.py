@@ -12,7 +12,6 @@ from django.contrib.auth.models import User
 from django.db import connection, connections, transaction
 from django.test import Client
 
-from config.local.listeners import open_listener
 from dashboard.frame import replica
 from dashboard.frame.access import REQUIRED
 from dashboard.frame.replica import Monitor
@@ -20,12 +19,12 @@ from dashboard.lists.export import INCOMPLETE
 from ledger.models import Task
 from ledger.states import TaskState
 from tests.config.replicas import Replica, replicate
-from tests.config.web_processes import Served, ending
+from tests.config.web_processes import run_server
 from tests.dashboard.worked import copy_task
 from tests.dashboard.worked import make_task as make_worked_task
 from tests.factories import NOW, make_agent
 from tests.retries.moves import make_task
-from tests.serving import collect_static_files, database_of_tests, serve
+from tests.serving import database_of_tests
 from tests.waiting import PATIENCE_S, wait_until
 
 LIMIT_S = 3
@@ -84,13 +83,7 @@ def person(request: pytest.FixtureRequest, standby: Replica) -> Iterator[Person]
         "TENFOUR_METRICS_ALLOW": "127.0.0.1",
         **getattr(request, "param", {}),
     }
-    collect_static_files()
-    with (
-        open_listener("127.0.0.1", 0) as listener,
-        ending(serve(listener.fileno(), **env)) as process,
-    ):
-        served = Served(process, listener.getsockname()[:2])
-        wait_until(served.is_healthy)
+    with run_server(workers=1, **env) as served:
         browser = Person("http://{}:{}".format(*served.address), cookies)
         with browser.http:
             yield browser

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
 
 from config.local.places import PROJECT
+from tests.serving import url_of_database
 
 # Set it to the release's commit when a version has been released.
 COMMIT = "62d28de8f6361bc662e917cae778c14d58b44300"
@@ -35,7 +35,7 @@ class Version:
     def env(self) -> dict[str, str]:
         # The path of this process's own tests must not come before the version's.
         paths = os.pathsep.join([str(self.tree), str(self.tree / "client")])
-        ours = {"PYTHONPATH": paths, "DATABASE_URL": url_of(DATABASE)}
+        ours = {"PYTHONPATH": paths, "DATABASE_URL": url_of_database(DATABASE)}
         return os.environ | ours | {"DJANGO_SETTINGS_MODULE": "config.settings"}
 
     def command(self, *argv: str) -> list[str]:
@@ -89,10 +89,6 @@ def start_side(version: Version, tokens: dict[str, str]) -> Iterator[Side]:
         yield Side(process, tokens)
 
 
-def url_of(database: str) -> str:
-    return urlunsplit(urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{database}"))
-
-
 def unpack_last_release(folder: Path) -> Version:
     """Write the last release's files into a folder; skip the test where its commit is missing."""
     archive = subprocess.run(
@@ -109,6 +105,6 @@ def unpack_last_release(folder: Path) -> Version:
 
 def query(statement: str) -> list[tuple[object, ...]]:
     """Run a statement on the database that both versions share."""
-    with psycopg.connect(url_of(DATABASE), autocommit=True) as connection:
+    with psycopg.connect(url_of_database(DATABASE), autocommit=True) as connection:
         cursor = connection.execute(statement)
         return cursor.fetchall() if cursor.description else []

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from ledger.models.plan import PlanState
@@ -17,6 +16,7 @@ from retries.models.notification_delivery import DeliveryState
 from retries.models.operation import OperationState
 from retries.states import EscalationState
 from retries.sweeps import ENTRIES
+from tests.serving import make_database
 from tests.versions.last_release import (
     DATABASE,
     TODAY,
@@ -25,7 +25,6 @@ from tests.versions.last_release import (
     query,
     start_side,
     unpack_last_release,
-    url_of,
 )
 
 BUILDER = Path(__file__).with_name("every_state.py")
@@ -56,15 +55,11 @@ class Updated:
 @pytest.fixture(scope="module")
 def updated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Updated]:
     last = unpack_last_release(tmp_path_factory.mktemp("last_release"))
-    with psycopg.connect(url_of("postgres"), autocommit=True) as connection:
-        connection.execute(f"create database {DATABASE}")
-        try:
-            last.manage("migrate", "--skip-checks", "-v0")
-            tokens = json.loads(last.run(str(BUILDER)).splitlines()[-1])
-            TODAY.manage("migrate", "--skip-checks", "-v0")
-            yield Updated(last, tokens, {table: read_states(table) for table in STORED})
-        finally:
-            connection.execute(f"drop database {DATABASE} with (force)")
+    with make_database(DATABASE):
+        last.manage("migrate", "--skip-checks", "-v0")
+        tokens = json.loads(last.run(str(BUILDER)).splitlines()[-1])
+        TODAY.manage("migrate", "--skip-checks", "-v0")
+        yield Updated(last, tokens, {table: read_states(table) for table in STORED})
 
 
 @pytest.fixture(scope="module")

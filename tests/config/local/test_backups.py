@@ -17,6 +17,7 @@ import psycopg
 from config.local import places
 from config.local.places import PROJECT
 from tests.config.local.test_up import OURS, Instance
+from tests.services import copy_migrated
 from tests.waiting import PATIENCE_S, wait_until
 
 NOT_WHOLE = "is not a whole backup: it was cut short or changed."
@@ -151,6 +152,7 @@ def test_a_backup_restores_the_ledger_and_the_secrets_elsewhere(tmp_path: Path) 
     assert "Tenfour is not running in" in manage(tmp_path / "first", "backup", file).stderr
 
     # The clock of the running instance leaves what `fill` has delivered as it is.
+    copy_migrated(tmp_path / "first")
     first = Instance(tmp_path / "first", TENFOUR_INSTRUCTION_MIN_AGE="1000000000").start()
     try:
         sent = call(first, "/instructions", {"agent": "coder", "content": "Keep this"})

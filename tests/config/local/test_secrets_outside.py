@@ -25,6 +25,7 @@ from tests.config.otlp_receiver import Receiver as SpanReceiver
 from tests.config.otlp_receiver import receive_spans
 from tests.retries.notifications.receivers import Receiver, ntfy, receive
 from tests.secret_texts import LEFT, TOKEN
+from tests.services import copy_migrated
 from tests.waiting import PATIENCE_S, wait_until
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -138,6 +139,7 @@ def visit(call: Caller) -> str:
 @pytest.fixture(scope="module")
 def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outside]:
     folder = tmp_path_factory.mktemp("outside")
+    copy_migrated(data_folder("outside"))
     with receive() as receiver, receive_spans() as traced:
         instance = Instance(
             data_folder("outside"),

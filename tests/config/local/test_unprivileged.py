@@ -16,6 +16,7 @@ from config.local import listeners, places, unprivileged
 from config.local.commands import Command
 from config.local.places import Place, Refused
 from tests.config.local.test_up import Instance, data_folder
+from tests.services import copy_migrated
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root needs another user")
@@ -52,6 +53,7 @@ def instance() -> Iterator[Instance]:
     for name in ("static", "archive/default"):
         (data / name).mkdir(mode=0o700, parents=True)
     (data / "archive" / "default" / "event.jsonl").write_text("")
+    copy_migrated(data)
     running = Instance(data, PYTHONPATH=PACKAGES, **variables)
     running.python = python
     yield running.start()

@@ -24,6 +24,7 @@ from config.local.places import PROJECT, Place, Refused
 from tests.loops import run_coroutine
 from tests.processes import stop_process
 from tests.services import copy_migrated
+from tests.serving import make_database
 from tests.waiting import PATIENCE_S, wait_until
 
 OURS = {"DATABASE_URL", "REDIS_URL"}
@@ -322,12 +323,13 @@ def test_a_killed_supervisor_takes_all_with_it_and_the_next_start_goes_on() -> N
 
 
 def test_given_servers_are_used_instead_of_its_own() -> None:
-    given = {name: os.environ[name] for name in OURS}
-    instance = Instance(data_folder("given"), **given).start()
-    assert not instance.child("bin/postgres") and not instance.child("valkey-server")
-    assert not (instance.data / "pg").exists()
-    assert "DATABASE_URL" not in (instance.data / "env").read_text()
-    instance.end(signal.SIGINT)
+    with make_database("given", migrated=True) as url:
+        given = {"DATABASE_URL": url, "REDIS_URL": os.environ["REDIS_URL"]}
+        instance = Instance(data_folder("given"), **given).start()
+        assert not instance.child("bin/postgres") and not instance.child("valkey-server")
+        assert not (instance.data / "pg").exists()
+        assert "DATABASE_URL" not in (instance.data / "env").read_text()
+        instance.end(signal.SIGINT)
 
 
 def test_one_given_server_without_the_other_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

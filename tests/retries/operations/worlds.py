@@ -17,7 +17,7 @@ LATER = timedelta(minutes=1)
 
 
 def make_person(name: str = "mara") -> User:
-    return User.objects.create_superuser(name, password="x")
+    return User.objects.create_superuser(name)
 
 
 def start(
