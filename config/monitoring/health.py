@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from config.api_document.problems import problem_kinds
-from config.postgres.data_version import OWN_APPS, migration_digests
+from config.postgres.data_version import OWN_APPS, known_migrations, migration_digests
 from config.postgres.database_errors import describe
 from config.requests.web_threads import STOPPING
 from dashboard.frame import replica
@@ -114,7 +114,7 @@ def probe_tables(conn: "psycopg.Connection[Any]") -> str:
         return f"{WRITES_FAIL}: {describe(error)}"
     finally:
         conn.rollback()
-    if set(names) - migration_digests().keys():
+    if set(names) - known_migrations():
         return f"{NEWER}: replace this process by one of that version"
     return "ok"
 

@@ -14,6 +14,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
+from ledger.migrations._steps import SquashedMigration
+
 OWN_APPS = ("ledger", "retries")
 ADVICE = (
     "Nothing was changed. Start the version that created this data, or start this one with an "
@@ -35,6 +37,31 @@ def migration_digests() -> dict[str, str]:
     }
 
 
+def squashed_migrations() -> list[SquashedMigration]:
+    loaded = MigrationLoader(None).disk_migrations.values()
+    return [migration for migration in loaded if isinstance(migration, SquashedMigration)]
+
+
+@cache
+def known_migrations() -> frozenset[str]:
+    """Return the names of this version's migrations, and of those that were squashed into them."""
+    steps = (f"{each.app_label}.{step}" for each in squashed_migrations() for step in each.steps)
+    return frozenset([*migration_digests(), *steps])
+
+
+def prepare_squashed(connection: BaseDatabaseWrapper) -> None:
+    """Let squashed migrations run on a database that lacks some of what they replace.
+
+    Django knows two cases: it runs one where nothing that it replaces is applied, and marks it as
+    applied where everything is. In between, these run the steps that are missing.
+    """
+    squashed = squashed_migrations()
+    applied = MigrationRecorder(connection).applied_migrations().keys()
+    is_whole = all((each.app_label, step) in applied for each in squashed for step in each.steps)
+    for each in squashed:
+        type(each).replaces = [(each.app_label, step) for step in each.steps if is_whole]
+
+
 def applied_migrations(connection: BaseDatabaseWrapper) -> set[str]:
     recorder = MigrationRecorder(connection)
     return {f"{app}.{name}" for app, name in recorder.applied_migrations() if app in OWN_APPS}
@@ -49,8 +76,8 @@ def recorded_digests(connection: BaseDatabaseWrapper) -> dict[str, str]:
 
 
 def list_newer(connection: BaseDatabaseWrapper) -> list[str]:
-    """Return the applied migrations that this version does not have."""
-    return sorted(applied_migrations(connection) - migration_digests().keys())
+    """Return the applied migrations that this version does not know."""
+    return sorted(applied_migrations(connection) - known_migrations())
 
 
 def refuse_newer(connection: BaseDatabaseWrapper) -> None:

@@ -1,8 +1,8 @@
 """Work on the database of DATABASE_URL, in a process of its own.
 
-`build` fills it with rows in every state; `read TOKEN` reads everything through the API and the
-pages. With further arguments, such as `ledger.0006_…`, both then take it back to older migrations,
-as an older version would have left it.
+`build` fills it with rows in every state, also by the files of an older version; `read TOKEN` reads
+everything through the API and the pages. With further arguments, such as `ledger.0002_…`, it then
+takes the database back to older migrations, as an older version would have left it.
 """
 
 import json
@@ -16,11 +16,9 @@ django.setup()
 
 from django.contrib.auth.models import User  # noqa: E402 - after Django's setup
 from django.core.management import call_command  # noqa: E402
-from django.db import connection  # noqa: E402
 from django.test import Client, override_settings  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
-from config.postgres.data_version import record_digests  # noqa: E402
 from ledger.access.audit import audit  # noqa: E402
 from ledger.states import InstructionState, TaskState  # noqa: E402
 from tests.dashboard.worked import make_plan, make_task  # noqa: E402
@@ -49,7 +47,6 @@ def build() -> None:
 def revert(*targets: str) -> None:
     for target in targets:
         call_command("migrate", *target.split("."), verbosity=0, skip_checks=True)
-    record_digests(connection)
 
 
 def read(token: str) -> None:
@@ -76,7 +73,6 @@ def read(token: str) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "build":
         build()
-        revert(*sys.argv[2:])
     else:
         with override_settings(STORAGES={"staticfiles": {"BACKEND": UNHASHED}}):
             read(sys.argv[2])

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 from django.contrib.postgres.operations import AddIndexConcurrently
-from django.db import OperationalError, connection, migrations, transaction
+from django.db import DatabaseError, OperationalError, connection, migrations, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.operations.base import Operation
+from django.db.migrations.recorder import MigrationRecorder
+from django.db.migrations.state import ProjectState
 
+from ledger.migrations._steps import SquashedMigration
 from tests.elsewhere import blocked
 from tests.factories import make_agent, send
 from tests.waiting import PATIENCE_S
@@ -46,6 +49,30 @@ def list_operations(operations: Iterable[Operation]) -> Iterator[Operation]:
             yield each
 
 
+def list_migrations() -> dict[tuple[str, str], migrations.Migration]:
+    """Return all migrations; the steps of squashed ones stand for these."""
+    return {
+        (each.app_label, each.name): each
+        for migration in MigrationLoader(None).disk_migrations.values()
+        for each in (
+            migration.list_steps() if isinstance(migration, SquashedMigration) else [migration]
+        )
+    }
+
+
+def read_step(name: str) -> tuple[migrations.Migration, ProjectState]:
+    """Return a step of ledger's squashed migrations, and the state of the models before it."""
+    loader = MigrationLoader(None)
+    for migration in loader.disk_migrations.values():
+        if isinstance(migration, SquashedMigration) and name in migration.steps:
+            state = loader.project_state(migration.dependencies)
+            for step in migration.list_steps():
+                if step.name == name:
+                    return step, state
+                state = step.mutate_state(state, preserve=False)
+    raise LookupError(name)
+
+
 def blocks_writers(operation: Operation) -> bool:
     """Return whether an operation builds an index while its table can't be written."""
     if isinstance(operation, migrations.RunSQL):
@@ -60,10 +87,10 @@ def test_no_new_migration_builds_an_index_while_agents_wait() -> None:
 
     The indexes of a new table belong into the options of its CreateModel.
     """
-    loader = MigrationLoader(None)
+    every = list_migrations()
     new = {
         key: migration
-        for key, migration in loader.disk_migrations.items()
+        for key, migration in every.items()
         if key[1][:4] > LAST_WITH_LOCKS.get(key[0], "9999")
     }
     assert ("ledger", "0029_dead_letter_open_task") in new
@@ -73,9 +100,7 @@ def test_no_new_migration_builds_an_index_while_agents_wait() -> None:
         if any(map(blocks_writers, list_operations(migration.operations)))
     ]
     assert found == []
-    assert any(
-        map(blocks_writers, loader.disk_migrations["ledger", "0019_event_people"].operations)
-    )
+    assert any(map(blocks_writers, every["ledger", "0019_event_people"].operations))
 
 
 IS_VALID = "select indisvalid from pg_index where indexrelid = 'dead_letter_open_task'::regclass"
@@ -83,8 +108,7 @@ IS_VALID = "select indisvalid from pg_index where indexrelid = 'dead_letter_open
 
 @pytest.mark.django_db(transaction=True)
 def test_an_index_whose_build_was_cut_short_is_built_again(elsewhere: Any) -> None:
-    loader = MigrationLoader(connection)
-    migration = loader.get_migration("ledger", "0029_dead_letter_open_task")
+    step, state = read_step("0029_dead_letter_open_task")
 
     def build() -> None:
         with connection.cursor() as cursor:
@@ -100,9 +124,8 @@ def test_an_index_whose_build_was_cut_short_is_built_again(elsewhere: Any) -> No
             assert isinstance(elsewhere(build).exception(PATIENCE_S), OperationalError)
         cursor.execute(IS_VALID)
         assert cursor.fetchone() == (False,)
-        state = loader.project_state(("ledger", "0028_task_retried"))
-        with connection.schema_editor(atomic=migration.atomic) as editor:
-            migration.apply(state, editor)
+        with connection.schema_editor(atomic=step.atomic) as editor:
+            step.apply(state, editor)
         cursor.execute(IS_VALID)
         assert cursor.fetchone() == (True,)
         cursor.execute("show lock_timeout")
@@ -121,15 +144,13 @@ IS_WHOLE = """select i.indisvalid and not exists (
 def test_moves_go_on_while_the_journal_gets_an_index(elsewhere: Any) -> None:
     """Each partition has its own index then; a run that was cut short is run again."""
     agent = make_agent()
-    migration = MigrationLoader(connection).get_migration("ledger", "0032_event_actor")
+    step, state = read_step("0032_event_actor")
 
     def build() -> None:
         with connection.cursor() as cursor:
             cursor.execute(f"set lock_timeout = '{PATIENCE_S}s'")
-        with connection.schema_editor(atomic=migration.atomic) as editor:
-            migration.apply(
-                MigrationLoader(connection).project_state(migration.dependencies), editor
-            )
+        with connection.schema_editor(atomic=step.atomic) as editor:
+            step.apply(state, editor)
 
     with connection.cursor() as cursor:
         cursor.execute("drop index event_acts, event_actor")
@@ -144,3 +165,52 @@ def test_moves_go_on_while_the_journal_gets_an_index(elsewhere: Any) -> None:
         for name in ("event_acts", "event_actor"):
             cursor.execute(IS_WHOLE, [name])
             assert cursor.fetchone() == (True,)
+
+
+class Interrupted(SquashedMigration):
+    steps = {
+        "9001_first": [migrations.RunSQL("create table steps_first ()")],
+        "9002_second": [
+            migrations.RunSQL("create table steps_second ()"),
+            migrations.RunSQL("insert into steps_missing default values"),
+        ],
+        "9003_third": [migrations.RunSQL("create table steps_third ()")],
+    }
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_squashed_migration_that_was_cut_short_goes_on_with_the_next_step() -> None:
+    def run() -> None:
+        with connection.schema_editor(atomic=False) as editor:
+            Interrupted("9001_squashed_9003", "ledger").apply(ProjectState(), editor)
+
+    recorder = MigrationRecorder(connection)
+    try:
+        with pytest.raises(DatabaseError, match="steps_missing"):
+            run()
+        assert list_new_steps(recorder) == {"9001_first"}
+        assert list_new_tables() == {"steps_first"}
+        execute("create table steps_missing ()")
+        run()
+        assert list_new_steps(recorder) == set(Interrupted.steps)
+        made = {"steps_first", "steps_second", "steps_third", "steps_missing"}
+        assert list_new_tables() == made
+    finally:
+        for step in Interrupted.steps:
+            recorder.record_unapplied("ledger", step)
+        for table in list_new_tables():
+            execute(f"drop table {table}")
+
+
+def list_new_steps(recorder: MigrationRecorder) -> set[str]:
+    return {name for _, name in recorder.applied_migrations() if name in Interrupted.steps}
+
+
+def list_new_tables() -> set[str]:
+    found = connection.introspection.table_names()
+    return {name for name in found if name.startswith("steps_")}
+
+
+def execute(statement: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)

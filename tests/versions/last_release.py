@@ -1,6 +1,6 @@
-"""The last release beside this version: its files, and a database that both know.
+"""Older versions beside this one, such as the last release: their files, and a shared database.
 
-Its files come from the history of the project's own repository. A copy without this history, such
+Their files come from the history of the project's own repository. A copy without this history, such
 as an archive or a shallow clone, can't run the tests that need them.
 """
 
@@ -30,12 +30,13 @@ class Version:
     """One version's files, whose programs run on the database that both versions share."""
 
     tree: Path
+    database: str = DATABASE
 
     @property
     def env(self) -> dict[str, str]:
         # The path of this process's own tests must not come before the version's.
         paths = os.pathsep.join([str(self.tree), str(self.tree / "client")])
-        ours = {"PYTHONPATH": paths, "DATABASE_URL": url_of(DATABASE)}
+        ours = {"PYTHONPATH": paths, "DATABASE_URL": url_of(self.database)}
         return os.environ | ours | {"DJANGO_SETTINGS_MODULE": "config.settings"}
 
     def command(self, *argv: str) -> list[str]:
@@ -94,17 +95,21 @@ def url_of(database: str) -> str:
 
 
 def unpack_last_release(folder: Path) -> Version:
-    """Write the last release's files into a folder; skip the test where its commit is missing."""
+    return unpack(COMMIT, folder)
+
+
+def unpack(commit: str, folder: Path, *, database: str = DATABASE) -> Version:
+    """Write the files of a commit into a folder; skip the test where the commit is missing."""
     archive = subprocess.run(
-        ["git", "archive", "--format=tar", COMMIT], cwd=PROJECT, capture_output=True, check=False
+        ["git", "archive", "--format=tar", commit], cwd=PROJECT, capture_output=True, check=False
     )
     if archive.returncode:
         pytest.skip(
-            f"the last release can't be tested: git has no commit {COMMIT[:8]} here "
+            f"an older version can't be tested: git has no commit {commit[:8]} here "
             f"({archive.stderr.decode().strip()}); fetch the whole history"
         )
     subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
-    return Version(folder)
+    return Version(folder, database)
 
 
 def query(statement: str) -> list[tuple[object, ...]]:

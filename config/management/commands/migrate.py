@@ -13,6 +13,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from config.postgres.data_version import (
     Unreadable,
     list_newer,
+    prepare_squashed,
     record_digests,
     refuse_newer,
     refuse_rewritten,
@@ -32,12 +33,14 @@ class Command(migrate.Command):
         connection = connections[options["database"]]
         try:
             if options["plan"] or options["check_unapplied"]:
+                prepare_squashed(connection)
                 refuse_rewritten(connection)
                 super().handle(*args, **options)
                 self.report_newer(connection)
                 return
             # An index of a large table takes longer than any statement of a request may.
             with session_without_limit(connection), hold_database(connection, self.warn):
+                prepare_squashed(connection)
                 refuse_newer(connection)
                 refuse_rewritten(connection)
                 super().handle(*args, **options)

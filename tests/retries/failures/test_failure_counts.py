@@ -25,7 +25,7 @@ from tests.statement_plans import plan_of, prepared
 from tests.waiting import PATIENCE_S
 
 Elsewhere = Callable[[Callable[[], Any]], Future[Any]]
-MIGRATION = import_module("retries.migrations.0019_failure_count")
+MIGRATION = import_module("retries.migrations.0019_squashed_0025_attempt_diff")
 
 
 def execute(statement: str) -> None:

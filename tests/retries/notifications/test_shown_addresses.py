@@ -27,7 +27,7 @@ from tests.retries.notifications.receivers import (
 )
 
 pytestmark = pytest.mark.django_db(transaction=True)
-MIGRATION = import_module("retries.migrations.0020_shown_addresses")
+MIGRATION = import_module("retries.migrations.0019_squashed_0025_attempt_diff")
 CASES = {
     "https://hooks.slack.com/services/T0/B0/XXXX": "https://hooks.slack.com/services/…",
     "https://discord.com/api/webhooks/1/abc": "https://discord.com/api/…",

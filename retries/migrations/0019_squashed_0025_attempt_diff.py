@@ -1,21 +1,30 @@
-"""Count failures by pattern and agent: triggers keep the counts from now on.
+"""From counted failures to the sources of attempts; each step is a migration that was squashed."""
 
-Triggers also count what processes of an earlier version report, and what they merge. Reports wait
-only while the triggers are created. The earlier failures are counted beside later reports, as a
-second connection sees them: its snapshot ends where the triggers begin. A run that was cut short is
-run again from the start.
-"""
-
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import sleep
 from typing import Any
 
-import django.db.models.deletion
 import psycopg
-from django.db import OperationalError, migrations, models, transaction
+from django.db import OperationalError, models, transaction
+from django.db.migrations import (
+    AddConstraint, AddField, CreateModel, RemoveConstraint, RunPython, SeparateDatabaseAndState,
+)
+from django.db.migrations.operations.base import Operation
+from django.db.models import Q
 
-import ledger.models.fields
+from ledger.migrations._steps import (
+    SquashedMigration, check, index, key, own_key, titled,
+)
+from ledger.models.fields import UUIDv7
+
+STEPS: dict[str, list[Operation]] = {}
+
+# Triggers also count what processes of an earlier version report, and what they merge. Reports wait
+# only while the triggers are created. The earlier failures are counted beside later reports, as a
+# second connection sees them: its snapshot ends where the triggers begin. A run that was cut short
+# is run again from the start.
 
 # Reports that wait behind the lock wait no longer than this. It is longer than the second after
 # which PostgreSQL ends an autovacuum that is in the way.
@@ -55,7 +64,6 @@ drop function retries_move_failure_counts();
 drop trigger retries_failures_counted on retries_grouped;
 drop function retries_count_failures();
 """
-
 LOOK = """
 begin isolation level repeatable read, read only;
 set local statement_timeout = 0;
@@ -68,6 +76,7 @@ select pattern_id, agent_id, sum(failures)::bigint, max(last_at) from (
     select pattern_id, agent_id, failures, last_at from retries_pastfailures
 ) counted group by 1, 2
 """
+
 # A merge of patterns waits for this lock and moves the counts, or has ended before it is taken.
 ADD = """
 with held as (
@@ -146,78 +155,92 @@ def fetch(earlier: Any) -> list[Any]:
     return rows
 
 
-class Migration(migrations.Migration):
-    # Each step commits, and can run again after one that failed.
-    atomic = False
-    dependencies = [
-        ("ledger", "0028_task_retried"),
-        ("retries", "0018_search_words_by_clock"),
-    ]
+STEPS["0019_failure_count"] = [
+    SeparateDatabaseAndState(state_operations=[
+        CreateModel("FailureCount", [
+            ("pk", models.CompositePrimaryKey("pattern_id", "agent_id", "id", serialize=False)),
+            ("id", models.UUIDField(db_default=UUIDv7(), editable=False)),
+            ("failures", models.IntegerField()),
+            ("last_at", models.DateTimeField()),
+            ("is_sum", models.BooleanField(db_default=False,
+                help_text="whether the clock has added it up")),
+            ("agent", key("ledger.agent", db_constraint=False)),
+            ("pattern", key("retries.failurepattern", models.CASCADE, db_constraint=False,
+                related_name="failure_counts")),
+        ], options={"indexes": [
+            index("failure_count_new", "pattern", condition=Q(is_sum=False)),
+        ]}),
+    ]),
+    RunPython(create_table, drop_table),
+    RunPython(count_failures, remove_triggers),
+]
 
-    operations = [
-        migrations.SeparateDatabaseAndState(
-            state_operations=[
-                migrations.CreateModel(
-                    name="FailureCount",
-                    fields=[
-                        (
-                            "pk",
-                            models.CompositePrimaryKey(
-                                "pattern_id",
-                                "agent_id",
-                                "id",
-                                blank=True,
-                                editable=False,
-                                primary_key=True,
-                                serialize=False,
-                            ),
-                        ),
-                        (
-                            "id",
-                            models.UUIDField(
-                                db_default=ledger.models.fields.UUIDv7(), editable=False
-                            ),
-                        ),
-                        ("failures", models.IntegerField()),
-                        ("last_at", models.DateTimeField()),
-                        (
-                            "is_sum",
-                            models.BooleanField(
-                                db_default=False, help_text="whether the clock has added it up"
-                            ),
-                        ),
-                        (
-                            "agent",
-                            models.ForeignKey(
-                                db_constraint=False,
-                                db_index=False,
-                                on_delete=django.db.models.deletion.PROTECT,
-                                to="ledger.agent",
-                            ),
-                        ),
-                        (
-                            "pattern",
-                            models.ForeignKey(
-                                db_constraint=False,
-                                db_index=False,
-                                on_delete=django.db.models.deletion.CASCADE,
-                                related_name="failure_counts",
-                                to="retries.failurepattern",
-                            ),
-                        ),
-                    ],
-                    options={
-                        "indexes": [
-                            models.Index(
-                                condition=models.Q(("is_sum", False)),
-                                fields=["pattern"],
-                                name="failure_count_new",
-                            )
-                        ],
-                    },
-                ),
-            ],
-        ),
-        migrations.RunPython(create_table, drop_table),
-        migrations.RunPython(count_failures, remove_triggers),
-    ]
+# The rule of `retries.notifications.shown_addresses` when this was written.
+PARTS = re.compile(r"([^:/?#]*://)?([^/?#]*)(/[^/?#]*)?(.*)", re.DOTALL)
+KEY = re.compile(r"/(?=\D*\d)[\w-]{16,}")
+
+
+def shorten_addresses(apps: Any, editor: Any) -> None:
+    channels = apps.get_model("retries", "Channel").objects
+    for channel_id, shown in channels.values_list("pk", "shown_address"):
+        if shorten(shown) != shown:
+            channels.filter(pk=channel_id).update(shown_address=shorten(shown))
+
+
+def shorten(url: str) -> str:
+    found = PARTS.fullmatch(url)
+    assert found
+    scheme, host, first, rest = (part or "" for part in found.groups())
+    if KEY.fullmatch(first):
+        first, rest = "", first
+    if rest.strip("/"):
+        first = first.rstrip("/") + "/…"
+    return scheme + host + first
+
+
+STEPS["0020_shown_addresses"] = [
+    RunPython(shorten_addresses, RunPython.noop),
+]
+STEPS["0021_sealed_answers"] = [
+    AddField("escalation", "sealed", models.TextField(db_default="", editable=False,
+        help_text="an answer with a secret, as typed, encrypted; the others are masked")),
+    AddField("operation", "sealed", models.TextField(db_default="", editable=False,
+        help_text="options with a secret, as typed, encrypted; the others are masked")),
+]
+STEPS["0022_evidence_level"] = [
+    AddField("retrypolicy", "evidence", models.CharField(blank=True,
+        choices=titled("record", "ask", "require"),
+        help_text="what is asked for before a task is done", max_length=8, null=True)),
+]
+STEPS["0023_accept_answer"] = [
+    RemoveConstraint("escalation", "escalation_answer_where_resolved"),
+    AddConstraint("escalation", check("escalation_answer_where_resolved", Q(
+        Q(action__in=["retry", "fix", "skip", "abort", "answer", "accept"], state="resolved"),
+        Q(Q(state="resolved", _negated=True), ("action__isnull", True)), _connector="OR"))),
+]
+STEPS["0024_experiment_share"] = [
+    AddField("contextexperiment", "share", models.SmallIntegerField(db_default=10,
+        help_text="percentage of the tasks that do without it")),
+    AddConstraint("contextexperiment", check("experiment_share_range", Q(share__range=(1, 50)))),
+]
+STEPS["0025_attempt_diff"] = [
+    CreateModel("AttemptDiff", [
+        ("attempt", own_key("ledger.attempt", related_name="source")),
+        ("diff", models.TextField(db_default="")),
+        ("environment", models.JSONField(help_text="folder, branch, and versions of tools, by name",
+            null=True)),
+        ("check_key", models.CharField(db_default="",
+            help_text="the project and the command that checks the work", max_length=32)),
+    ], options={"indexes": [
+        index("attempt_diff_check", "check_key", "attempt",
+            condition=Q(check_key="", _negated=True)),
+    ]}),
+]
+
+
+class Migration(SquashedMigration):
+    dependencies = [("retries", "0009_squashed_0018_search_words_by_clock")]
+    replaces = [("retries", name) for name in STEPS]
+    steps = STEPS
+    # Each operation of this step commits, and can run again after one that failed.
+    not_atomic = {"0019_failure_count"}
