@@ -8,10 +8,8 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
 from dashboard.frame import toasts
-from dashboard.frame.access import operators_only
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest, back_to
 from ledger.errors import Refusal
@@ -48,8 +46,6 @@ def build_action_view(
     Then it shows the row's page or, with `returns`, the page of the form.
     """
 
-    @require_POST
-    @operators_only
     def act(request: HtmxRequest, /, verb: str, **ids: UUID) -> HttpResponse:
         (row_id,) = ids.values()
         found, scope = find_verb(verbs, verb), read_scope(request)

@@ -5,12 +5,10 @@ from typing import Any
 
 from django.http import HttpResponseBase
 from django.utils import timezone
-from django.views.decorators.http import require_safe
 
 from dashboard.agents import filters, queries
 from dashboard.agents.fleet import Group, choose_agents, read_agent_sort, sort_agents, sum_waiting
 from dashboard.agents.rates import DAY, RANGES, Rates, read_rates
-from dashboard.frame.access import operators_only
 from dashboard.frame.navigation import requested_project
 from dashboard.frame.rendering import HtmxRequest
 from dashboard.lists.export import export_records
@@ -22,8 +20,6 @@ COLUMNS = (
 )
 
 
-@require_safe
-@operators_only
 def export(request: HtmxRequest, form: str) -> HttpResponseBase:
     """Stream the list as CSV or JSON lines, with the figures of the range that it shows."""
     now, project = timezone.now(), requested_project(request)

@@ -12,7 +12,6 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
-from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.escalations import queries
 from dashboard.escalations.answer_form import (
@@ -31,7 +30,6 @@ from dashboard.escalations.snooze_times import read_snooze_time
 from dashboard.escalations.views import PART, TEMPLATE, build_page, escalation_url, read_key
 from dashboard.form_values import quote_typed
 from dashboard.frame import rendering
-from dashboard.frame.access import operators_only
 from dashboard.frame.rendering import HtmxRequest, Visit, begin_visit
 from dashboard.frame.toasts import add_message
 from ledger.errors import Refusal
@@ -41,22 +39,16 @@ from retries.escalations.record import Record, load_record
 from retries.models import Escalation
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@operators_only
 def answer(request: HtmxRequest, escalation_id: UUID) -> HttpResponseBase:
     """Answer an escalation."""
     return change(request, escalation_id, submit_answer)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@operators_only
 def undo(request: HtmxRequest, escalation_id: UUID) -> HttpResponseBase:
     """Undo an answer while its task has not continued."""
     return change(request, escalation_id, undo_answer)
 
 
-@require_POST
-@operators_only
 def preview(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     """Return the next attempt's context with the message as typed so far.
 
@@ -73,24 +65,18 @@ def preview(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     return render(request, "escalations/_typed.html", context)
 
 
-@require_POST
-@operators_only
 def comment(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     text = request.POST.get("text", "").replace("\0", "")
     record = partial(assignment.comment, escalation_id, text)
     return annotate(request, escalation_id, record, typed=text)
 
 
-@require_POST
-@operators_only
 def assign(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     """Assign an escalation to a person, or to no one; without a name to the signed-in person."""
     name = request.POST.get("user", request.user.get_username()).replace("\0", "")
     return annotate(request, escalation_id, partial(assignment.assign, escalation_id, name or None))
 
 
-@require_POST
-@operators_only
 def snooze(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     """Snooze an escalation until a time, or end its snooze; open the next one."""
     visit = begin_visit(request, current="escalations")

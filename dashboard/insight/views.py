@@ -4,11 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.http import HttpResponse
-from django.views.decorators.http import require_safe
 
 from dashboard.charts.ack_targets import TargetRow, list_targets
 from dashboard.frame import rendering
-from dashboard.frame.access import operators_only
 from dashboard.frame.rendering import HtmxRequest, PageContext
 from dashboard.insight import queries
 from dashboard.insight.answers import AnswerRow, find_typical, list_answers
@@ -60,8 +58,6 @@ class InsightPage(PageContext):
     predictions: PredictionFigures
 
 
-@require_safe
-@operators_only
 def index(request: HtmxRequest) -> HttpResponse:
     """Show the figures that the clock has computed."""
     visit = rendering.begin_visit(request, current="insight")

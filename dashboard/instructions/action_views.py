@@ -11,10 +11,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse, reverse_lazy
-from django.views.decorators.http import require_http_methods
 
 from dashboard.actions import build_action_view, by_slug
-from dashboard.frame.access import operators_only
 from dashboard.frame.navigation import Scope
 from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
 from dashboard.lists.compiled_queries import compiled
@@ -79,8 +77,6 @@ class NewInstructionPage(PageContext):
     send: SendFields
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@operators_only
 def new(request: HtmxRequest) -> HttpResponse:
     """Show the form for a new instruction, or send what it holds."""
     visit = begin_visit(request, current="instructions")

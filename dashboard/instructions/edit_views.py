@@ -7,9 +7,7 @@ from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
-from django.views.decorators.http import require_http_methods
 
-from dashboard.frame.access import operators_only
 from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
 from dashboard.instructions.action_views import CRUMB, address
 from ledger.errors import Invalid, Refusal
@@ -43,8 +41,6 @@ class EditPage(PageContext):
     is_asked: bool  # an open escalation is answered with the text
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@operators_only
 def edit(request: HtmxRequest, instruction_id: UUID) -> HttpResponse:
     """Show the text of a given-up instruction in a form, or send what the form holds."""
     visit = begin_visit(request, current="instructions")

@@ -9,10 +9,9 @@ from django.contrib.auth.models import User
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
 from dashboard.form_values import read_clock_time, read_whole_number
-from dashboard.frame.access import operators_only, takes_form
+from dashboard.frame.access import takes_form
 from dashboard.frame.rendering import HtmxRequest, Visit, begin_visit
 from dashboard.frame.toasts import add_message
 from dashboard.lists.query_box import as_id
@@ -74,8 +73,6 @@ def write_rule(
     return True
 
 
-@require_POST
-@operators_only
 def act_on_rule(request: HtmxRequest, rule_id: UUID, verb: str) -> HttpResponse:
     """Switch a rule on or off, or delete it."""
     visit = begin_visit(request, current="settings")

@@ -5,9 +5,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_POST
 
-from dashboard.frame.access import operators_only
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest, back_to
 from dashboard.lists.selection import read_selection
@@ -16,8 +14,6 @@ from dashboard.wording.formatting import counted
 from ledger.errors import Refusal
 
 
-@require_POST
-@operators_only
 def redeliver(request: HtmxRequest) -> HttpResponse:
     """Send the selected deliveries, or those of a range, once more."""
     scope = read_scope(request)

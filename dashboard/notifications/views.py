@@ -7,9 +7,8 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse, reverse_lazy
 from django.utils import timezone
-from django.views.decorators.http import require_POST
 
-from dashboard.frame.access import may_open, operators_only, takes_form
+from dashboard.frame.access import may_open, takes_form
 from dashboard.frame.rendering import (
     Crumb,
     HtmxRequest,
@@ -268,8 +267,6 @@ def read_editor(visit: Visit) -> RuleEditor:
     return build_editor(visit, posted_form(posted.dict()), project, row=row)
 
 
-@require_POST
-@operators_only
 def preview(request: HtmxRequest) -> HttpResponse:
     """Return a rule's sentence, and what it would have sent in the last week."""
     visit = begin_visit(request, current="settings")

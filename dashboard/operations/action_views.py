@@ -6,9 +6,8 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
-from dashboard.frame.access import operators_only, refuse
+from dashboard.frame.access import refuse
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest, back_to
 from dashboard.operations.listing import OPERATIONS
@@ -22,8 +21,6 @@ from retries.operations import ending
 from retries.operations.registry import find_verb
 
 
-@require_POST
-@operators_only
 def act(request: HtmxRequest, operation_id: UUID, verb: str) -> HttpResponse:
     """Undo or stop an operation, then return to the page of the form."""
     if verb not in ("undo", "stop"):

@@ -7,9 +7,8 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods
 
-from dashboard.frame.access import operators_only, refuse
+from dashboard.frame.access import refuse
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import (
     Crumb,
@@ -66,8 +65,6 @@ class OperationQuestionPage(PageContext):
     can_start: bool
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@operators_only
 def new(request: HtmxRequest, verb_name: str) -> HttpResponse:
     """Show the question about an action on the chosen rows, or start the confirmed action."""
     verb = find_listed_verb(verb_name)

@@ -7,10 +7,8 @@ from uuid import UUID
 from django.http import Http404, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_safe
 
 from dashboard.frame import rendering
-from dashboard.frame.access import operators_only
 from dashboard.frame.live_updates import stamp_key
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, Visit
@@ -68,8 +66,6 @@ class OperationPage(PageContext):
     ask_stop: bool
 
 
-@require_safe
-@operators_only
 def detail(request: HtmxRequest, operation_id: UUID) -> HttpResponse:
     """Show one operation; its part polls itself until the operation is over."""
     scope, now = read_scope(request), timezone.now()

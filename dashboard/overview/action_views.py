@@ -6,16 +6,12 @@ from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
-from dashboard.frame.access import operators_only
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest
 from ledger.models import Preference
 
 
-@require_POST
-@operators_only
 def set_first_steps(request: HtmxRequest) -> HttpResponse:
     """Store whether the person hides the first steps, then return to Overview."""
     hides = request.POST.get("hidden") == "yes"

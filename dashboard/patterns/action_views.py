@@ -6,11 +6,9 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
 from dashboard.actions import by_slug, find_verb
 from dashboard.frame import toasts
-from dashboard.frame.access import operators_only
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest, back_to
 from dashboard.lists.selection import list_url, read_selection
@@ -25,8 +23,6 @@ from retries.verbs.verb import CHANGED_MEANWHILE, Verb
 VERBS = by_slug(patterns.PAGE)
 
 
-@require_POST
-@operators_only
 def act(request: HtmxRequest, pattern_id: UUID, verb: str) -> HttpResponse:
     found, scope = find_verb(VERBS, verb), read_scope(request)
     if not queries.exists(pattern_id):
@@ -35,8 +31,6 @@ def act(request: HtmxRequest, pattern_id: UUID, verb: str) -> HttpResponse:
     return redirect(reverse("dashboard:pattern", args=[pattern_id]) + scope.query)
 
 
-@require_POST
-@operators_only
 def act_on_many(request: HtmxRequest, verb: str) -> HttpResponse:
     found = find_verb(VERBS, verb)
     ids = read_selection(request.POST) or read_selection(request.GET)  # an undo is an address
@@ -75,8 +69,6 @@ JUDGED = {
 }
 
 
-@require_POST
-@operators_only
 def judge_fix(request: HtmxRequest, pattern_id: UUID, verb: str) -> HttpResponse:
     """Promote, retire or reset a fix of a pattern and return to the pattern's page."""
     pattern, scope = queries.find_pattern(pattern_id), read_scope(request)

@@ -5,9 +5,8 @@ from typing import Any
 
 from django.http import HttpResponse
 from django.urls import reverse_lazy
-from django.views.decorators.http import require_safe
 
-from dashboard.frame.access import may_open, operators_only
+from dashboard.frame.access import may_open
 from dashboard.frame.navigation import Scope
 from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
 from dashboard.lists.pagination import NumberedPage, read_numbered
@@ -61,8 +60,6 @@ class PeoplePage(PageContext):
     days: tuple[int, ...] = DAYS
 
 
-@require_safe
-@operators_only
 def index(request: HtmxRequest) -> HttpResponse:
     """Show the members of a project; removing one asks first."""
     return show(begin_visit(request, current="settings"))

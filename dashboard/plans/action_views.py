@@ -6,10 +6,8 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
 from dashboard.actions import build_action_view, by_slug
-from dashboard.frame.access import operators_only
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest
 from dashboard.plans.detail_queries import list_proposed_commands
@@ -22,8 +20,6 @@ VERBS = by_slug(plans.VERBS)
 act = build_action_view(__name__, VERBS, page="plan")
 
 
-@require_POST
-@operators_only
 def confirm(request: HtmxRequest, plan_id: UUID) -> HttpResponse:
     """Confirm one proposed command or all shown ones, and return to the plan's page."""
     # each is posted with its task's version: a task that has changed since is not confirmed

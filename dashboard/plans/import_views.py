@@ -10,10 +10,8 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods
 
 from dashboard.charts.dependencies import key_of
-from dashboard.frame.access import operators_only
 from dashboard.frame.navigation import Scope
 from dashboard.frame.rendering import HtmxRequest, PageContext, Visit, begin_visit, respond
 from dashboard.plans.arrows import MARGIN, STEP, RowArrows, draw_arrows
@@ -194,8 +192,6 @@ class ImportPage(PageContext):
     problem: ImportProblem | None
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@operators_only
 def new(request: HtmxRequest) -> HttpResponse:
     """Show the import form, preview an import, or import a plan."""
     visit = begin_visit(request, current="plans")

@@ -12,9 +12,8 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse, reverse_lazy
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.frame.access import TEXT, operators_only, takes_form
+from dashboard.frame.access import TEXT, takes_form
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
 from dashboard.lists.pagination import NumberedPage, read_numbered
@@ -43,8 +42,6 @@ class ProfilePage(PageContext):
     themes: type[Theme] = Theme
 
 
-@require_safe
-@operators_only
 def index(request: HtmxRequest) -> HttpResponse:
     """Show what a person can choose for the pages, the password form, and the browsers."""
     user: Any = request.user
@@ -81,8 +78,6 @@ def show(
     return respond(visit, "profile/index.html", "profile/_profile.html", page)
 
 
-@require_POST
-@operators_only
 def save(request: HtmxRequest) -> HttpResponse:
     """Store the theme and the time zone; a script sends the theme alone."""
     user, choices = cast(Any, request.user), {"theme": Theme.values}

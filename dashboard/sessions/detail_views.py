@@ -7,10 +7,8 @@ from uuid import UUID
 from django.http import Http404, HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse_lazy
-from django.views.decorators.http import require_safe
 
 from dashboard.form_values import read_whole_number
-from dashboard.frame.access import operators_only
 from dashboard.frame.rendering import (
     Crumb,
     HtmxRequest,
@@ -273,8 +271,6 @@ class MessagePageContext(PageContext):
     bodies: list[tuple[str, str, str]]  # heading, input, output
 
 
-@require_safe
-@operators_only
 def message(request: HtmxRequest, session_id: UUID, number: int) -> HttpResponseBase:
     """Show a message whole, or for a script only the input and output of its calls."""
     row = find_or_404(session_id)

@@ -9,9 +9,7 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods
 
-from dashboard.frame.access import operators_only
 from dashboard.frame.navigation import Scope
 from dashboard.frame.rendering import HtmxRequest, PageContext, Visit, begin_visit, respond
 from dashboard.sessions.detail_views import CRUMB
@@ -71,8 +69,6 @@ class ImportPage(PageContext):
     single_project: Project | None
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@operators_only
 def new(request: HtmxRequest) -> HttpResponse:
     """Show the form, or import the file and open its session."""
     visit = begin_visit(request, current="sessions")

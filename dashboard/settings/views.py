@@ -3,10 +3,8 @@
 from dataclasses import dataclass
 
 from django.http import HttpResponse
-from django.views.decorators.http import require_safe
 
 from dashboard.frame import rendering
-from dashboard.frame.access import operators_only
 from dashboard.frame.rendering import HtmxRequest, PageContext
 from dashboard.settings import retention
 from dashboard.settings.limits import LIMITS, MECHANISMS, Limit, Mechanism
@@ -23,8 +21,6 @@ class SettingsPage(PageContext):
     archive: str
 
 
-@require_safe
-@operators_only
 def index(request: HtmxRequest) -> HttpResponse:
     """Show the limits and every setting with its value."""
     visit = rendering.begin_visit(request, current="settings")

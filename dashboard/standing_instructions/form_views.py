@@ -10,10 +10,8 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods
 
 from dashboard.form_values import read_whole_number
-from dashboard.frame.access import operators_only
 from dashboard.frame.navigation import Scope
 from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
 from dashboard.lists.shared_queries import of_project
@@ -70,8 +68,6 @@ class RuleFormPage(PageContext):
     earlier: list[EarlierTrial]
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@operators_only
 def new(request: HtmxRequest) -> HttpResponse:
     """Show the form of a new rule; try it or save it."""
     visit = begin_visit(request, current="instructions")
@@ -96,8 +92,6 @@ def new(request: HtmxRequest) -> HttpResponse:
     return show(visit, form, project, status_code=422)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@operators_only
 def edit(request: HtmxRequest, rule_id: UUID) -> HttpResponse:
     """Show the form of a saved rule; try it or save the change."""
     visit = begin_visit(request, current="instructions")

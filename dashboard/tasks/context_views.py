@@ -5,9 +5,7 @@ from uuid import UUID
 
 from django.http import Http404, HttpResponse
 from django.urls import reverse, reverse_lazy
-from django.views.decorators.http import require_safe
 
-from dashboard.frame.access import operators_only
 from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
 from dashboard.tasks import detail_queries
 from dashboard.tasks.context_comparison import (
@@ -48,8 +46,6 @@ class ContextsPage(PageContext):
     is_same: bool
 
 
-@require_safe
-@operators_only
 def index(request: HtmxRequest, task_id: UUID) -> HttpResponse:
     """Compare what two attempts of a task were told: by default the last two."""
     visit = begin_visit(request, current="tasks")

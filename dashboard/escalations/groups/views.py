@@ -9,14 +9,12 @@ from django.db.models import Q
 from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.escalations.groups.answer import GroupAnswer, build_group_answer, read_group
 from dashboard.escalations.groups.result import GroupResult, find_result
 from dashboard.escalations.inbox import filters
 from dashboard.escalations.inbox.address import read_address
 from dashboard.frame import rendering
-from dashboard.frame.access import operators_only
 from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit
 from dashboard.lists.nearest_names import list_problems
 from dashboard.lists.query_box import as_id
@@ -38,8 +36,6 @@ class GroupAnswerPage(PageContext):
     poll: str
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@operators_only
 def answer_all(request: HtmxRequest) -> HttpResponseBase:
     """Show the form for a group, review the filled form, or start to send it."""
     visit = begin_visit(request, current="escalations")
@@ -109,8 +105,6 @@ def show(visit: Visit, answer: GroupAnswer, *, status_code: int = 200) -> HttpRe
     return rendering.respond(replace(visit, live_key=key), TEMPLATE, PART, page)
 
 
-@require_POST
-@operators_only
 def undo_all(request: HtmxRequest, operation_id: UUID) -> HttpResponse:
     """Undo the answers to a group, while none of them has started."""
     visit = begin_visit(request, current="escalations")
