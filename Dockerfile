@@ -40,5 +40,5 @@ RUN DATABASE_URL=postgres://nothing@127.0.0.1/nothing REDIS_URL=redis://127.0.0.
 USER 10001
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=20s \
-    CMD ["python", "-m", "config.probe", "/healthz"]
+    CMD ["python", "-m", "config.monitoring.probe", "/healthz"]
 CMD ["python", "-m", "config.web_server"]

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from tenfour.command_retries.conversations import Conversations as Conversations
     from tenfour.command_retries.model_endpoint import ModelEndpoint as ModelEndpoint
     from tenfour.command_retries.model_endpoint import ModelError as ModelError
+    from tenfour.http.problems import Blocked as Blocked
+    from tenfour.http.problems import ServerAway as ServerAway
+    from tenfour.http.problems import TaskFailed as TaskFailed
+    from tenfour.http.problems import TenfourError as TenfourError
     from tenfour.models import Acked as Acked
     from tenfour.models import Agent as Agent
     from tenfour.models import Attempt as Attempt
@@ -49,10 +53,6 @@ if TYPE_CHECKING:
     from tenfour.models import Pulled as Pulled
     from tenfour.models import Stats as Stats
     from tenfour.models import Task as Task
-    from tenfour.problems import Blocked as Blocked
-    from tenfour.problems import ServerAway as ServerAway
-    from tenfour.problems import TaskFailed as TaskFailed
-    from tenfour.problems import TenfourError as TenfourError
     from tenfour.record_models import BulkOperation as BulkOperation
     from tenfour.record_models import Channel as Channel
     from tenfour.record_models import DeadLetter as DeadLetter

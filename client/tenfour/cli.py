@@ -19,7 +19,7 @@ from tenfour.commands.terminal import (
     say,
     use_utf8,
 )
-from tenfour.problems import TenfourError
+from tenfour.http.problems import TenfourError
 from tenfour.version import __version__
 
 if TYPE_CHECKING:

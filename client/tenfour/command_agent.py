@@ -23,7 +23,7 @@ from tenfour.command_fixing import ArgumentFixer, Fix, are_arguments, fix_args
 from tenfour.command_retries.cli_reports import Reports, TaskReports, Try
 from tenfour.command_retries.conversations import Conversation, Conversations, Pending
 from tenfour.command_retries.model_endpoint import ModelEndpoint, ModelError
-from tenfour.problems import TenfourError
+from tenfour.http.problems import TenfourError
 from tenfour.results import ChangedVerb, Err, Ok, Result
 from tenfour.runs.programs import Program
 

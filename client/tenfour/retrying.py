@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
+from tenfour.http.problems import Blocked
 from tenfour.log import log
-from tenfour.problems import Blocked
 
 P = ParamSpec("P")
 T = TypeVar("T")

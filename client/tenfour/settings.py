@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from tenfour.problems import TenfourError
+from tenfour.http.problems import TenfourError
 
 if TYPE_CHECKING:
     from tenfour.models import Me

@@ -11,7 +11,7 @@ from ledger.api.responses import json_response, page_body
 from ledger.api.tasks import find_task
 from ledger.models import Attempt
 from ledger.schemas.shared import page_of
-from retries.api.diagnosis_filters import filter_attempts
+from retries.api.inputs.diagnosis_filters import filter_attempts
 from retries.insight.prediction_reads import find_attempt_predictions
 from retries.schemas.diagnoses import AttemptQuery, DiagnosedAttemptOut, diagnosed_attempt_out
 

@@ -18,7 +18,7 @@ from ledger.schemas.tasks import TaskOut
 from ledger.states import Who
 from ledger.tokens import Caller
 from retries import claims
-from retries.api.task_bodies import read_task, task_response
+from retries.api.inputs.task_bodies import read_task, task_response
 from retries.api.text_responses import TEXT, XML, decision_response, text_content
 from retries.attempts import exit_codes, finishing, heartbeats, releases, report_fields
 from retries.attempts.checks.reported import Check, make_check

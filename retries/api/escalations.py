@@ -14,7 +14,7 @@ from ledger.authorization.permissions import may
 from ledger.authorization.principal import Principal
 from ledger.errors import Invalid
 from ledger.schemas.shared import page_of
-from retries.api.diagnosis_filters import filter_escalations
+from retries.api.inputs.diagnosis_filters import filter_escalations
 from retries.attempts import questions
 from retries.escalations import answering, assignment, choices, lifecycle, snoozing, typed_answers
 from retries.escalations.answering import HumanRequired

@@ -46,7 +46,7 @@ from ledger.tokens import ScopeMissing, TrustedCaller
 from retries import claims
 from retries.api.claims import claim_body, fetch_own_task
 from retries.api.escalations import PersonAuth
-from retries.api.task_bodies import read_task, task_bodies, task_response
+from retries.api.inputs.task_bodies import read_task, task_bodies, task_response
 from retries.api.text_responses import TEXT, XML, claim_response, text_content
 from retries.schemas.claims import ClaimOut, StartIn
 from retries.schemas.operator_actions import AbortIn

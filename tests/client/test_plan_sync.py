@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from tenfour import Client
+from tenfour.http.problems import TenfourError
 from tenfour.models import ImportedPlan
 from tenfour.nouns.plans import plan_sync
-from tenfour.problems import TenfourError
 
 from ledger.models import Task
 from tests.client.conftest import Run

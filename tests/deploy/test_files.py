@@ -132,7 +132,7 @@ def test_a_worker_or_a_clock_that_stalls_is_noticed_everywhere() -> None:
 
 def test_an_update_waits_for_web_processes_that_reach_the_database() -> None:
     test = compose()["services"]["web"]["healthcheck"]["test"]
-    assert test == ["CMD", "python", "-m", "config.probe", "/readyz"]
+    assert test == ["CMD", "python", "-m", "config.monitoring.probe", "/readyz"]
     assert container_of("web")["readinessProbe"]["httpGet"]["path"] == "/readyz"
 
 

@@ -13,10 +13,10 @@ from tenfour.http.async_driver import AsyncDriver
 from tenfour.http.core import Core
 from tenfour.http.drivers import Driver, Exhausted
 from tenfour.http.exchange import Steps, Wait
+from tenfour.http.problems import TenfourError
 from tenfour.http.verbs import D, Driven
 from tenfour.log import log
 from tenfour.models import Claim, Claimed
-from tenfour.problems import TenfourError
 
 if TYPE_CHECKING:
     from typing_extensions import Self

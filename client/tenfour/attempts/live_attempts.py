@@ -14,10 +14,10 @@ from tenfour.http.async_driver import AsyncDriver
 from tenfour.http.core import Call, Core
 from tenfour.http.drivers import Driver
 from tenfour.http.exchange import Steps, Wait, Work
+from tenfour.http.problems import Blocked, TenfourError
 from tenfour.http.verbs import D, Driven, Operation
 from tenfour.log import log
 from tenfour.models import Claim, Decision, Escalation, Heartbeat, Instruction, Task
-from tenfour.problems import Blocked, TenfourError
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -13,9 +13,9 @@ from tenfour import tasks
 from tenfour.attempts.claiming import NoWork, pause_after
 from tenfour.attempts.live_attempts import Live
 from tenfour.http.exchange import Steps, Wait
+from tenfour.http.problems import TaskFailed, TenfourError
 from tenfour.http.verbs import D
 from tenfour.models import Claimed, Decision, Escalation
-from tenfour.problems import TaskFailed, TenfourError
 
 if TYPE_CHECKING:
     from tenfour.client import AsyncClient, Client, Nouns

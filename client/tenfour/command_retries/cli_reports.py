@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tenfour import tasks
 from tenfour.attempts.task_functions import as_json
+from tenfour.http.problems import TenfourError
 from tenfour.log import log
-from tenfour.problems import TenfourError
 from tenfour.redaction.masking import masked
 from tenfour.results import ChangedVerb, Err, Ok, Result
 

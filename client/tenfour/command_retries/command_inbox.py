@@ -11,8 +11,8 @@ from tenfour.attempts.claiming import NoWork
 from tenfour.cli_retries import CommandLine, Rules, name_of, run_with_reports
 from tenfour.command_retries.cli_reports import TaskReports, create_task
 from tenfour.command_retries.conversations import Pending
+from tenfour.http.problems import TenfourError
 from tenfour.log import log
-from tenfour.problems import TenfourError
 from tenfour.results import ChangedVerb, Err, Result
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from tenfour.api import calls
 from tenfour.client import Client
 from tenfour.commands import export_files
 from tenfour.commands.terminal import complain, say, wrong_usage
-from tenfour.problems import TenfourError
+from tenfour.http.problems import TenfourError
 
 # where the documents have always been, below the folder
 LOGS = {"retry.log": "logs/retry.log", "retry.jsonl": "logs/retry.jsonl"}

@@ -10,8 +10,8 @@ from typing import Any
 
 from tenfour.client import Client
 from tenfour.commands.terminal import OK, REFUSED, complain, json_object, note, pretty, say, text_of
+from tenfour.http.problems import ServerAway, TenfourError
 from tenfour.models import Pulled
-from tenfour.problems import ServerAway, TenfourError
 
 FOLLOW_S = 5.0
 LONGEST_FOLLOW_S = 60.0

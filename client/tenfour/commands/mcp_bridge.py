@@ -17,8 +17,8 @@ from tenfour.commands.terminal import OK, say
 from tenfour.http.core import JSON, Call, refusal, request_for
 from tenfour.http.drivers import Driver
 from tenfour.http.exchange import Answer, NoAnswer, Steps, Wait
+from tenfour.http.problems import TenfourError, server_away
 from tenfour.http.resend import wait_before_next
-from tenfour.problems import TenfourError, server_away
 
 if TYPE_CHECKING:
     import argparse

@@ -22,8 +22,8 @@ from tenfour.client import Client
 from tenfour.commands.terminal import AWAY, OK, REFUSED, complain, note, say, wrong_usage
 from tenfour.commands.work import add_limits, say_nothing
 from tenfour.http import outbox
+from tenfour.http.problems import ServerAway, TenfourError
 from tenfour.models import Claim, Claimed
-from tenfour.problems import ServerAway, TenfourError
 from tenfour.redaction.masking import masked
 from tenfour.runs import runner
 from tenfour.runs.task_run import (

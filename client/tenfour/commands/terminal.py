@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tenfour.commands.display import clean, escape_json
-from tenfour.problems import ServerAway, TenfourError
+from tenfour.http.problems import ServerAway, TenfourError
 from tenfour.settings import NotConfigured
 
 OK, REFUSED, USAGE, NOTHING, AWAY, ESCALATED, BLOCKED, INTERRUPTED = 0, 1, 2, 3, 69, 75, 76, 130

@@ -23,7 +23,7 @@ from tenfour.hooks.hook_events import EVENTS, SHELL, TOOL_EVENTS, has_news, redu
 from tenfour.hooks.hook_store import HookStore
 from tenfour.http.core import Call, Core
 from tenfour.http.drivers import Driver
-from tenfour.problems import ServerAway, TenfourError
+from tenfour.http.problems import ServerAway, TenfourError
 from tenfour.setup.connections import shares_transcripts, state_folder
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import Any
 from tenfour.commands.terminal import complain, note
 from tenfour.http.core import Call, Core
 from tenfour.http.drivers import Driver
-from tenfour.problems import ServerAway, TenfourError
+from tenfour.http.problems import ServerAway, TenfourError
 from tenfour.sessions.transcripts import Part, describe_skipped, import_part, read_part
 from tenfour.settings import Settings
 from tenfour.setup.connections import write_private

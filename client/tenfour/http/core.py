@@ -15,9 +15,9 @@ from urllib.parse import urlencode
 
 from tenfour.http.exchange import Answer, NoAnswer, Request, Steps, Wait
 from tenfour.http.older_server import leave_out_unknown
+from tenfour.http.problems import TenfourError, server_away
 from tenfour.http.resend import RETRIES, retry_after, wait_before_next
 from tenfour.log import log
-from tenfour.problems import TenfourError, server_away
 from tenfour.settings import Settings
 from tenfour.version import __version__
 

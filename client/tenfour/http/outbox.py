@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tenfour.http.core import Call
+from tenfour.http.problems import ServerAway, TenfourError
 from tenfour.models import Decision
-from tenfour.problems import ServerAway, TenfourError
 from tenfour.settings import Settings
 from tenfour.setup.connections import state_folder
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from tenfour.commands.display import one_line
 from tenfour.commands.terminal import OK, USAGE, complain, exit_status, note, say
+from tenfour.http.problems import TenfourError
 from tenfour.nouns.rows import Ambiguous
-from tenfour.problems import TenfourError
 
 Parser = argparse.ArgumentParser
 # The kinds of tokens that have a scope, as people call them.

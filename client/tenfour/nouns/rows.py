@@ -10,8 +10,8 @@ from typing import Any, Literal
 from tenfour.api.calls import given, json_object, next_page, page_of, part
 from tenfour.client import Client
 from tenfour.http.core import Call
+from tenfour.http.problems import TenfourError
 from tenfour.nouns.output.columns import Row, value_of
-from tenfour.problems import TenfourError
 
 MOST = 100  # rows of a page
 ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)

@@ -38,8 +38,8 @@ from tenfour.commands.terminal import (
 )
 from tenfour.http import outbox
 from tenfour.http.core import Call
+from tenfour.http.problems import ServerAway, TenfourError
 from tenfour.models import Claim, Claimed, Decision, Instruction, Task
-from tenfour.problems import ServerAway, TenfourError
 from tenfour.redaction.masking import masked
 from tenfour.runs import runner
 from tenfour.runs.attempt_files import PLACE, attempt_variables, fill_placeholders, is_too_large

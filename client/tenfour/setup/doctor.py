@@ -11,9 +11,9 @@ from typing import Any
 from tenfour.api import calls
 from tenfour.client import Client
 from tenfour.commands.terminal import OK, REFUSED, say
+from tenfour.http.problems import TenfourError
 from tenfour.http.values import instant
 from tenfour.models import Me
-from tenfour.problems import TenfourError
 from tenfour.settings import NotConfigured
 from tenfour.setup.agent_doctor import examine_agents
 from tenfour.setup.findings import Finding

@@ -14,8 +14,8 @@ from ledger.errors import InvalidTransition
 from ledger.schemas.shared import PageQuery, page_of
 from ledger.states import Who
 from ledger.tokens import record_bulk_use
-from retries.api.diagnosis_filters import filter_patterns
 from retries.api.escalations import PersonAuth
+from retries.api.inputs.diagnosis_filters import filter_patterns
 from retries.failures import figures, patterns
 from retries.failures.stuck_tasks import count_stuck_tasks
 from retries.insight.prediction_reads import find_attempt_predictions

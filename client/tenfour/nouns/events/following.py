@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from tenfour.client import Client
 from tenfour.commands.display import Screen, cut, escape_json, find_screen, one_line, width_of
 from tenfour.commands.terminal import complain, say
+from tenfour.http.problems import TenfourError
 from tenfour.http.values import instant
 from tenfour.nouns.events.event_columns import COLUMNS
 from tenfour.nouns.output.columns import Row
 from tenfour.nouns.output.table import render_table
 from tenfour.nouns.rows import MOST, fetch_rows, get
-from tenfour.problems import TenfourError
 
 PATH = "/v1/events"
 AGAIN_S = 5.0

@@ -11,9 +11,9 @@ from typing import Any
 
 from tenfour.commands.display import clean
 from tenfour.commands.terminal import pretty, say, wrong_usage
+from tenfour.http.problems import TenfourError
 from tenfour.nouns.noun import Parser
 from tenfour.nouns.output.columns import Row, value_of
-from tenfour.problems import TenfourError
 
 
 @dataclass(frozen=True)

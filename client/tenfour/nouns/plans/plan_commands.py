@@ -8,13 +8,13 @@ from tenfour.api.plans import ImportOptions
 from tenfour.client import Client
 from tenfour.commands.display import clean, describe_task_state
 from tenfour.commands.terminal import OK, REFUSED, note, pretty, say, text_of, wrong_usage
+from tenfour.http.problems import TenfourError
 from tenfour.models import ImportedPlan, Plan, PlanTask
 from tenfour.nouns.bulk import add_yes, is_confirmed, is_confirmed_on_terminal
 from tenfour.nouns.output.columns import Row
 from tenfour.nouns.plans.plan_preview import LEGEND, describe_pairs, draw_tree
 from tenfour.nouns.reading import add_id, add_json
 from tenfour.nouns.rows import Kind, find_id
-from tenfour.problems import TenfourError
 
 KIND = Kind("/v1/plans", "plan", "plans", names="path")
 

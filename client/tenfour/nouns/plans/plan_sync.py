@@ -18,10 +18,10 @@ from tenfour.api.plans import media_of
 from tenfour.client import Client
 from tenfour.commands.display import clean
 from tenfour.commands.terminal import NOTHING, OK, REFUSED, complain, note, say, wrong_usage
+from tenfour.http.problems import TenfourError
 from tenfour.models import ImportedPlan
 from tenfour.nouns.bulk import add_yes, is_confirmed_on_terminal
 from tenfour.nouns.plans import plan_commands
-from tenfour.problems import TenfourError
 
 TRIES = 5  # while others save the file
 EVERY_S = 5.0

@@ -1,4 +1,4 @@
-"""A check of the web server in the same container: `python -m config.probe /readyz`.
+"""A check of the web server in the same container: `python -m config.monitoring.probe /readyz`.
 
 It exits with 1 if the path does not respond with 200 on the port that the web server listens on.
 """
