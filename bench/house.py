@@ -16,12 +16,12 @@ from config.local.places import PROJECT
 SERVER = ("config", "dashboard", "retries", "ledger")
 BROWSER = (("templates", "*.html"), ("dashboard/static", "*.css"), ("dashboard/static", "*.js"))
 LIMITS = {
-    "server: lines of Python without migrations": at_most(106_400),
-    "migrations: lines": at_most(5_604),
+    "server: lines of Python without migrations": at_most(103_600),
+    "migrations: lines": at_most(2_507),
     "client: lines": at_most(15_950),
-    "templates, CSS, and scripts: lines": at_most(23_400),
-    "tests: lines of Python": at_most(86_100),
-    "modules of the largest folder": at_most(52),
+    "templates, CSS, and scripts: lines": at_most(23_050),
+    "tests: lines of Python": at_most(86_800),
+    "modules of the largest folder": at_most(16),
     "functions with a docstring: %": at_most(65.5),
     "comments on 100 lines": at_least(2.1),
 }
@@ -78,5 +78,4 @@ def count_comments(path: Path) -> int:
 
 
 def count_largest_folder(paths: Iterable[Path]) -> int:
-    """Return how many modules, beside `__init__.py`, the folder with the most of them has."""
-    return max(Counter(path.parent for path in paths if path.name != "__init__.py").values())
+    return max(Counter(path.parent for path in paths).values())

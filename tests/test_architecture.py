@@ -1,14 +1,12 @@
 """The house holds: imports, one writer per rule, settings and names that are documented."""
 
 import ast
-import re
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from django.conf import settings
 
 from config.celery import app
 from dashboard.urls import urlpatterns
@@ -22,7 +20,6 @@ from tests.source_tree import (
     modules_that_write,
     modules_with_sql,
     nodes,
-    texts,
 )
 
 # write the states of channels and deliveries
@@ -155,7 +152,6 @@ def test_one_function_decides_who_may_do_what() -> None:
         "ledger/authorization/permissions.py",
         "dashboard/tokens/queries.py",  # shows a token's scopes
         "ledger/api/me.py",  # shows a token's scopes
-        "ledger/schemas/tokens.py",  # shows a token's scopes
         "ledger/tokens.py",  # grants them
     }
     assert modules_with_sql(r"any\(.*\.scopes\)") == {"ledger/authorization/permissions.py"}
@@ -178,41 +174,6 @@ def test_every_clock_entry_has_a_sweep_and_a_job() -> None:
 
     assert set(app.conf.beat_schedule) <= set(sweeps.ENTRIES)
     assert {entry["task"] for entry in app.conf.beat_schedule.values()} <= set(app.tasks)
-
-
-def test_settings_and_their_page_are_equal() -> None:
-    text = (ROOT / "docs" / "settings.md").read_text()
-    documented = set(re.findall(r"`((?:TENFOUR_|DATABASE_|REDIS_)[A-Z_]+)`", text))
-    known = variables_read()
-    # what `make up` tells its own children
-    internal = {"TENFOUR_LOCAL_URL", "TENFOUR_GATE", "TENFOUR_BIND"}
-    assert {name.removesuffix("_FILE") for name in documented} == known - internal
-    for name, value in re.findall(r"`TENFOUR_([A-Z_]+)` \| ([0-9]+) \|", text):
-        if name in settings.TENFOUR:
-            assert settings.TENFOUR[name] == int(value), name
-
-
-def variables_read() -> set[str]:
-    """Return the variables of the environment that the product reads, by their full names."""
-    readers = {"os.environ.get", "environ.get", "flag", "secret", "env.list"}
-    read = {
-        name.removesuffix("_FILE")
-        for _, call, called in calls()
-        if called in readers
-        for name in texts(call.args[:1])
-    } | {
-        name
-        for _, node in nodes(ast.Subscript)
-        if isinstance(node, ast.Subscript) and dotted(node.value) in ("os.environ", "environ")
-        for name in texts([node.slice])
-    }
-    numbers = {
-        f"TENFOUR_{name}"
-        for _, call, called in calls()
-        if called == "number"
-        for name in texts(call.args[:1])
-    }
-    return {name for name in read if name.startswith(("TENFOUR", "DATAB", "REDIS"))} | numbers
 
 
 @pytest.mark.parametrize("pattern", [r"localhost:\d{4}/simple", r"pypi\.", r"registry\.npm"])
