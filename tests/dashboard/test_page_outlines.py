@@ -10,10 +10,12 @@ from difflib import unified_diff
 from html.parser import HTMLParser
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import unquote
 
 from django.test import Client
 
+from dashboard.frame import rendering
 from ledger.models import Agent
 from tests.dashboard.test_read_only import make_world
 
@@ -74,8 +76,9 @@ def draw_outline(part: str) -> str:
 
 
 def test_every_page_has_the_texts_and_controls_of_its_record(
-    agent: Agent, browser: Client, now: datetime
+    agent: Agent, browser: Client, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(rendering, "timezone", SimpleNamespace(now=lambda: now))
     outlines: dict[str, str] = {}
     changed = []
     for name, address in make_world(agent, browser, now).items():
