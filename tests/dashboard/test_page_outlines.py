@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import unquote
 
+import pytest
 from django.test import Client
 
 from dashboard.frame import rendering
