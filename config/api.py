@@ -252,7 +252,6 @@ def on_invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
 
 
 def known_keys(model: Any, loc: tuple[int | str, ...]) -> list[str]:
-    """Return the keys that are known beside the last one of a location in a model."""
     for part in loc[:-1]:
         if isinstance(part, str):
             fields = model.model_fields if model else {}

@@ -42,7 +42,6 @@ def start_worker() -> int:
 
 
 def start_beat() -> int:
-    """Run the clock until a signal ends it."""
     from config.celery import app
 
     gc.enable()

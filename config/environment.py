@@ -88,13 +88,11 @@ class BadSetting(ValueError):
 
 
 def read_text(name: str) -> str:
-    """Return a setting as it is in the environment, or its default."""
     setting = SETTINGS[name]
     return os.environ.get(setting.variable) or setting.default
 
 
 def is_set(name: str) -> bool:
-    """Whether the environment, or a file that it names, gives the setting a value."""
     return any(os.environ.get(each) for each in SETTINGS[name].names)
 
 

@@ -25,7 +25,6 @@ def touch() -> None:
 
 
 def find_stall(now: float) -> str:
-    """Return what is wrong in one sentence, or nothing."""
     name = read_text("HEARTBEAT_FILE")
     if not name:
         return "TENFOUR_HEARTBEAT_FILE is not set."

@@ -250,7 +250,6 @@ SETTINGS = {each.name: each for group in GROUPS for each in group.variables}
 
 
 def shown_groups() -> Iterator[tuple[str, list[Variable]]]:
-    """Yield the title and settings of each group that the Settings page shows."""
     for group in GROUPS:
         yield group.title, [each for each in group.variables if is_public(each)]
 
@@ -260,7 +259,6 @@ def is_public(setting: Variable) -> bool:
 
 
 def write_tables(page: str) -> str:
-    """Return docs/settings.md with the tables of all groups."""
     for group in GROUPS:
         before, title, section = page.partition(f"\n## {group.title}\n")
         intro, _, rest = section.partition(HEAD)

@@ -29,7 +29,6 @@ QUIET_PATHS = ("/healthz", "/readyz", "/metrics", "/static/")
 
 
 def is_configured() -> bool:
-    """Return whether spans are to be exported."""
     disabled = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
     return not disabled and any(os.environ.get(name) for name in ENDPOINTS)
 
@@ -76,7 +75,6 @@ class OpenSpan:
         self.span.set_attributes(given)
 
     def link(self, context: TraceContext) -> None:
-        """Point to a span that this one follows."""
         self.span.add_link(remote_context(context))
 
 

@@ -43,7 +43,6 @@ class ApiHandler(WSGIHandler):
         return [response.content] if isinstance(response, HttpResponse) else response
 
     def load_middleware(self, is_async: bool = False) -> None:
-        """Load API_MIDDLEWARE instead of MIDDLEWARE."""
         middleware, settings.MIDDLEWARE = settings.MIDDLEWARE, settings.API_MIDDLEWARE
         try:
             super().load_middleware(is_async)

@@ -62,7 +62,6 @@ def is_midnight(end: timedelta | datetime) -> bool:
 
 
 def names_of(key: str) -> tuple[str, str]:
-    """Return the names of the form's fields."""
     return f"{key}_from", f"{key}_to"
 
 

@@ -152,11 +152,9 @@ class Listing(Generic[B]):
         return self.query.read(text, self.keys)
 
     def rows(self, project: Project | None) -> QuerySet[Any]:
-        """Return all rows of a project, or of all projects."""
         return of_project(self.model._default_manager.all(), project)
 
     def find(self, query: B, project: Project | None) -> QuerySet[Any]:
-        """Return the rows that match a query."""
         asked = {name: getattr(query, name) for name in self.conditions}
         conditions = [
             self.conditions[name](value)
@@ -169,7 +167,6 @@ class Listing(Generic[B]):
         return self.with_ids(rows, query.ids) if query.ids else rows
 
     def select(self, text: str, project: Project | None) -> QuerySet[Any]:
-        """Return the rows that match the text of a query."""
         return self.find(self.parse(text), project)
 
     def narrow(self, rows: QuerySet[Any], query: B, project: Project | None) -> QuerySet[Any]:
@@ -189,7 +186,6 @@ class Listing(Generic[B]):
         return rows.filter(id__in=ids)
 
     def load(self, rows: QuerySet[Any], opened: UUID | None) -> QuerySet[Any]:
-        """Return the rows with what the table shows of them, and all of the opened one."""
         return rows
 
     # ---- order
@@ -334,13 +330,11 @@ class Listing(Generic[B]):
         )
 
     def build_columns(self, sort: str) -> list[Column]:
-        """Return the columns with the headings that sort by them."""
         labels = {each.name: each.label for each in self.columns}
         headings = build_headings(self.sorts, labels, sort, self.default_sort)
         return [replace(each, heading=headings.get(each.name)) for each in self.columns]
 
     def read_extra(self, page: ListPage, visit: Visit) -> dict[str, Any]:
-        """Return further template variables of the page."""
         return {}
 
     def build_entries(self, page: ListPage, visit: Visit) -> list[Any]:
@@ -398,7 +392,6 @@ class Listing(Generic[B]):
         return export
 
     def read_records(self, query: B, project: Project | None, sort: str) -> Iterable[Sequence[Any]]:
-        """Return the values of all rows of a query, in an order."""
         rows = sort_rows(
             self.for_export(self.find(query, project)), self.order_of(sort), self.sorts
         )
@@ -439,17 +432,14 @@ def build_toggle(visit: Visit, id: UUID, *, is_open: bool) -> str:
 
 
 def equals(column: str) -> Condition:
-    """Return the condition that a column has a wanted value and no unwanted one."""
     return lambda values: match_values(values, column)
 
 
 def any_of(meaning: Callable[[str], Q]) -> Condition:
-    """Return the condition that any wanted name and no unwanted one holds."""
     return lambda values: match_any(values, meaning)
 
 
 def older_than(column: str) -> Condition:
-    """Return the condition that a column's time is longer ago than an age."""
     return lambda age: match_age(age, column)
 
 

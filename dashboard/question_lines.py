@@ -110,7 +110,6 @@ class OpenQuestions:
 def list_oldest_questions(
     project: Project | None, *, now: datetime, most: int, agent_id: UUID | None = None
 ) -> OpenQuestions:
-    """Return the escalations that have waited longest, of all agents or of one."""
     params = {"project": project.id if project else None, "agent": agent_id, "now": now}
     rows = sql.run_custom_plan(OLDEST, **params, most=most)
     return OpenQuestions([describe_question(row) for row in rows], rows[0]["total"] if rows else 0)
@@ -143,7 +142,6 @@ def describe_question(row: dict[str, Any]) -> QuestionLine:
 
 
 def find_failure_headline(row: dict[str, Any]) -> str:
-    """Return the line of a failure that tells its cause."""
     verification = {"output": row["output"]} if row["output"] else None
     failure = Failure(
         message=row["message"], details=row["details"] or "", verification=verification
@@ -202,7 +200,6 @@ order by n desc, pattern_id"""
 
 
 def read_causes(project: Project | None, *, now: datetime, agent_id: UUID | None = None) -> Causes:
-    """Return what open escalations have in common."""
     place = agent_id or (project.id if project else "all")
     params = {"project": project.id if project else None, "agent": agent_id, "now": now}
     key = f"same-causes:{place}"

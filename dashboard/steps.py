@@ -36,7 +36,6 @@ NOWHERE = Beside(None, None, 0, 0)
 
 
 def find_beside(rows: QuerySet[Any], id: UUID, sort: str, columns: Columns) -> Beside:
-    """Find the neighbors of a row in an order of a list."""
     ordered = sort_rows(rows, sort, columns)
     return read_beside(
         rows,

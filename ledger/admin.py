@@ -117,7 +117,6 @@ class TokenAdmin(ReadOnly):
         return self.may(request, "add")
 
     def save_model(self, request: HttpRequest, obj: Token, form: Any, change: bool) -> None:
-        """Issue a token and show its secret once."""
         token, secret = tokens.issue(
             obj.kind, project=obj.project, agent=obj.agent, name=obj.name, stamp=stamp_of(request)
         )

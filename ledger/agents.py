@@ -113,7 +113,6 @@ def get_by_name(name: str, *, project: Project) -> Agent:
 
 
 def find_similar_names(name: str, *, project: Project) -> list[str]:
-    """Return the names of a project's agents that look most like a name."""
     return find_similar(name, project.agent_set.values_list("name", flat=True))
 
 
@@ -246,7 +245,6 @@ def update_agents(
 
 
 def record_change(agent: Agent, kind: Kind, *, data: dict[str, Any] | None, stamp: Stamp) -> None:
-    """Journal what happened to an agent."""
     journal.record(
         kind,
         subject_type="agent",

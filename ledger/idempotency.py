@@ -99,7 +99,6 @@ def run_once(
 def reserve_key(
     key: str, *, token_id: UUID, fingerprint: bytes, now: datetime
 ) -> StoredResponse | None:
-    """Insert the key, or return the response that is stored under it."""
     inserted = sql.run(
         """insert into ledger_idempotencykey as k (token_id, key, fingerprint, body, expires_at)
         values (%(token)s, %(key)s, %(fingerprint)s, '', %(until)s)

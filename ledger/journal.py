@@ -222,17 +222,14 @@ class Stamp:
 
 
 def clock(entry: str) -> Actor:
-    """Return the actor of a scheduled job."""
     return Actor("system", entry, entry)
 
 
 def person(user: AbstractBaseUser | AnonymousUser) -> Actor:
-    """Return the actor of a signed-in user."""
     return Actor("user", str(user.pk), user.get_username()[:64])
 
 
 def stamp_of(request: HttpRequest, now: datetime | None = None) -> Stamp:
-    """Return the stamp of what a signed-in person does with a request."""
     return Stamp(person(request.user), now or timezone.now(), getattr(request, "id", ""))
 
 
@@ -275,7 +272,6 @@ def record(
     to_state: str | None = None,
     data: dict[str, Any] | None = None,
 ) -> None:
-    """Insert one event about one subject."""
     sql.run(
         f"""
         with caller as (select %(actor_type)s as actor_type, %(actor_id)s as actor_id,

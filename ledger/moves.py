@@ -58,7 +58,6 @@ INSTRUCTION_COLUMNS = (
 
 
 def instruction_columns(table: str) -> str:
-    """Return the instruction's columns as an SQL select list."""
     return select_list(table, INSTRUCTION_COLUMNS)
 
 
@@ -135,7 +134,6 @@ FINAL_STATES = quoted(FINAL)
 
 
 def task_columns(table: str) -> str:
-    """Return the task's columns as an SQL select list."""
     return select_list(table, TASK_COLUMNS)
 
 
@@ -186,7 +184,6 @@ CHECKPOINT = "checkpoint:"
 
 
 def is_checkpoint(task: str) -> str:
-    """Return the condition that a task is a plan's checkpoint."""
     return f"{task}.plan_id is not null and {task}.type like '{CHECKPOINT}%%'"
 
 

@@ -61,7 +61,6 @@ def delete_view(view: SavedView, *, stamp: Stamp) -> bool:
 
 
 def record_event(kind: Kind, view: SavedView, *, stamp: Stamp) -> None:
-    """Insert the event of what happened to a view."""
     data = {"name": view.name, "list": view.list, "query": view.query, "sort": view.sort}
     journal.record(
         kind,

@@ -53,7 +53,6 @@ def find_tasks(word: str) -> QuerySet[Any]:
 
 
 def find_instructions(word: str) -> QuerySet[Any]:
-    """Return the ids of the instructions with a word or a phrase."""
     written = InstructionWords.objects.filter(match("words", word)).values_list("instruction")
     fresh = Instruction.objects.alias(words=INSTRUCTION_WORDS).filter(
         match("words", word), since(FRESH_INSTRUCTIONS)
@@ -148,7 +147,6 @@ def count_tasks(words: Sequence[str], most: int) -> int:
 
 
 def match_instruction(word: str, path: str) -> Q:
-    """Return the condition that the instruction at a lookup has a word."""
     return Q(**{f"{path}__in": find_instructions(word)})
 
 

@@ -90,7 +90,6 @@ SIGNAL: Statements = {caller: signal_statement(caller) for caller in (Bearer, Tr
 def signal(
     type: str, data: dict[str, Any], *, caller: Caller, now: datetime | None = None
 ) -> list[UUID]:
-    """Report a signal and return the ids of the instructions that it acknowledged."""
     return report_signal(type, data, caller=caller, now=now).acknowledged
 
 

@@ -195,7 +195,6 @@ def rotate(token: Token, *, overlap: timedelta, stamp: Stamp) -> tuple[Token, st
 
 
 def record_event(what: Kind, token: Token, *, stamp: Stamp, **data: str) -> None:
-    """Insert the event of what happened to a token."""
     journal.record(
         what,
         subject_type="token",
@@ -293,7 +292,6 @@ class Bearer:
         return refusal
 
     def explain_refusal(self, token: Token, now: datetime) -> Refusal:
-        """Return the error of a token that exists."""
         if token.revoked_at:
             return TokenRevoked(
                 f"The token {token.prefix}… was revoked at {token.revoked_at:%F %T}Z."
@@ -357,7 +355,6 @@ def require_caller(rows: list[Row], caller: Caller, now: datetime) -> list[Row]:
 
 
 def principal_of(token: Token) -> Principal:
-    """Return the principal of a token whose project and agent are loaded."""
     return Principal(
         token_id=token.pk,
         kind=token.kind,

@@ -74,7 +74,6 @@ class CircuitBreakerConfig:
 
 
 def read_config() -> CircuitBreakerConfig:
-    """Return the configuration from the settings."""
     tenfour = settings.TENFOUR
     return CircuitBreakerConfig(
         tenfour["BREAKER_FAILURES"], SUCCESSES, tenfour["BREAKER_OPEN_SECONDS"]
@@ -124,7 +123,6 @@ def check_gate(
 
 
 def is_probed(breaker: Breaker, *, now: datetime, config: CircuitBreakerConfig) -> bool:
-    """Whether a probe is running."""
     if breaker.probe_attempt is None:
         return False
     # A statement of its own: the locking one would see the attempts as they were before it waited.
@@ -136,7 +134,6 @@ def is_probed(breaker: Breaker, *, now: datetime, config: CircuitBreakerConfig) 
 
 
 def take_probe(agent_id: UUID, attempt_id: UUID, *, now: datetime) -> None:
-    """Store which attempt is the probe."""
     half_open = Breaker.objects.filter(pk=agent_id, state=BreakerState.HALF_OPEN)
     half_open.update(probe_attempt=attempt_id, updated_at=now)
 
@@ -239,7 +236,6 @@ def next_state(
 
 
 def lock(agent_id: UUID, condition: str = "true") -> Breaker | None:
-    """Lock and return the agent's breaker, if it meets the SQL condition."""
     rows = sql.run(
         f"""select {COLUMNS} from ledger_breaker b
         where agent_id = %(agent)s and {condition} for update""",
@@ -249,7 +245,6 @@ def lock(agent_id: UUID, condition: str = "true") -> Breaker | None:
 
 
 def insert_missing(agent_ids: Iterable[UUID], *, now: datetime) -> None:
-    """Insert closed breakers for agents that have none yet."""
     breakers = [Breaker(agent_id=agent_id, updated_at=now) for agent_id in agent_ids]
     Breaker.objects.bulk_create(breakers, ignore_conflicts=True)
 
@@ -357,7 +352,6 @@ class CircuitBreaker:
         return await self._await_result(call, ticket, probe=probe)
 
     async def _await_result(self, call: Callable[[], Any], ticket: UUID, *, probe: bool) -> Any:
-        """Await a call that was admitted, and count its outcome."""
         try:
             result = await resolve(call())
         except BaseException as error:

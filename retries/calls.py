@@ -32,7 +32,6 @@ def is_in_coroutine() -> bool:
 
 
 async def resolve(result: Any) -> Any:
-    """Return the result of a call, awaited if necessary."""
     return await result if inspect.isawaitable(result) else result
 
 

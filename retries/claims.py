@@ -144,7 +144,6 @@ def claim_untraced(
 
 
 def count_as(result: ClaimResult) -> str:
-    """Return the result under which metrics count a claim."""
     if result.rows:
         return "resumed" if result.rows[0]["resumed"] else "claimed"
     return BREAKER_OPEN if result.reason == BREAKER_OPEN else "empty"

@@ -20,7 +20,6 @@ from retries.tasks.dependents import settle_dependents
 
 
 def lock_letters(ids: Iterable[UUID], among: DeadLetterQuerySet) -> list[DeadLetter]:
-    """Lock and return dead letters with their tasks, in the order of their ids."""
     # With its task locked, a new dependent of the task waits until this is decided.
     rows = among.filter(pk__in=list(ids)).select_related("task", "agent__project")
     return list(rows.order_by("id").select_for_update(of=("self", "task")))
@@ -105,12 +104,10 @@ INSERT_ONE = f"""with failed as (select * from ledger_task where id = %(task)s)
 
 
 def insert_dead_letter(task_id: UUID, reason: str, *, error: str, now: datetime) -> None:
-    """Insert the dead letter of a task that has just failed."""
     sql.run(INSERT_ONE, task=task_id, reason=reason, error=error, now=now)
 
 
 def close(letter: DeadLetter, how: str, *, stamp: Stamp, **more: object) -> None:
-    """Close a locked dead letter as "replayed" or "dismissed"."""
     values = {"closed_at": stamp.at, "closed_as": how, "closed_by_name": stamp.actor.name, **more}
     DeadLetter.objects.filter(pk=letter.pk).update(**values)
     for name, value in values.items():

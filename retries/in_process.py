@@ -116,7 +116,6 @@ def parse_id(task_id: UUID | str) -> UUID:
 
 
 def describe_error(error: str | BaseException) -> str:
-    """Return the text of an error, with its class if it is an exception."""
     if isinstance(error, str):
         return error
     try:
@@ -147,7 +146,6 @@ def to_plain_json(value: Any) -> Any:
 
 
 def report_success(attempt_id: UUID, result: Any = None, *, stamp: Stamp) -> Reply:
-    """Report the success of an attempt."""
     report = Report(result=to_plain_json(result))
     return finish_attempt(attempt_id, report, caller=TrustedCaller(stamp.actor), now=stamp.at)
 

@@ -126,7 +126,6 @@ def retry_unacknowledged(
 
 
 def find_idle_agents(before: datetime, *, project_id: UUID | None) -> Iterator[list[UUID]]:
-    """Yield the ids of the agents to remind, in batches."""
     rows = sql.run(IDLE, before=before, project=project_id)
     for start in range(0, len(rows), AGENTS_PER_BATCH):
         yield [row["agent_id"] for row in rows[start : start + AGENTS_PER_BATCH]]

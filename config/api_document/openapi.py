@@ -285,7 +285,6 @@ def problem_example(code: str, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def add_headers(operation: dict[str, Any]) -> None:
-    """Add the headers that an operation reads, and those of its responses."""
     name, codes = operation["operationId"], set(operation["x-error-codes"])
     takes = ["RequestId"]
     if operation.get("x-idempotent"):

@@ -143,7 +143,6 @@ OPERATIONS: dict[str, set[str]] = {
 
 
 def problem_codes(operation: Mapping[str, Any], scope: str) -> set[str]:
-    """Return the codes of all problems that an operation may return."""
     codes = ALWAYS | OPERATIONS.get(operation["operationId"], set())
     if scope:
         codes |= {"scope_missing"}

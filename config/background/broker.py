@@ -23,5 +23,4 @@ class Channel(redis.Channel):
 
 
 def install() -> None:
-    """Use this channel for all connections of this process."""
     redis.Transport.Channel = Channel

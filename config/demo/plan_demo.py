@@ -34,7 +34,6 @@ class Building:
     is_repaired: bool = False
 
     def begin(self) -> None:
-        """Import the plan and start its agents."""
         self.import_next()
         for _ in range(2):
             self.play("builder")
@@ -53,7 +52,6 @@ class Building:
         self.stage.tenfour.plans.create(source, register=True)
 
     def next_ref(self) -> str:
-        """Return a ref that no earlier demo has used."""
         used = Plan.objects.filter(project=self.stage.project, ref__startswith="01-").count()
         return f"01-{used + 1:02}"
 

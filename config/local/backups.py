@@ -67,7 +67,6 @@ def backup(data: Path, file: Path) -> str:
 
 
 def servers_in_use(place: Place) -> Servers:
-    """Return the running servers of a place, on the ports that they have."""
     return Servers.of_stored(place, json.loads((place.home / "servers.json").read_text()))
 
 

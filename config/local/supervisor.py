@@ -80,7 +80,6 @@ class Supervisor:
         self.keep("beat", self.own(celery_beat()))
 
     def own(self, command: Command, **env: str) -> Command:
-        """Return a command of Tenfour itself, for its user."""
         return replace(command, env=self.env | self.own_env | env, user=self.user)
 
     async def start_servers(self) -> None:
@@ -243,7 +242,6 @@ def celery_beat() -> Command:
 
 
 def is_set(name: str) -> bool:
-    """Return whether the environment has this setting, or a file that contains it."""
     return bool(os.environ.get(name) or os.environ.get(f"{name}_FILE"))
 
 
@@ -312,7 +310,6 @@ def shown(path: Path) -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return the text of a refusal, or the type and text of an unexpected error."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"

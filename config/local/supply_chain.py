@@ -43,7 +43,6 @@ def write_bill_of_materials(lock: str) -> Path:
 
 
 def format_advisories(packages: list[dict[str, Any]]) -> list[str]:
-    """Return one line for each advisory of each package."""
     return [
         f"{package['name']} {package['version']}: {advisory['id']},"
         f" fixed in {', '.join(advisory['fix_versions']) or 'no release yet'}"

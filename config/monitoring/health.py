@@ -161,7 +161,6 @@ def check_redis() -> str:
 
 
 def check_replica() -> str:
-    """Return "ok" if pages are read from the replica."""
     return replica.monitor.wait(DEADLINE_S).why or "ok"
 
 

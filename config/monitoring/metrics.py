@@ -212,7 +212,6 @@ def total_metrics(project_id: UUID | None) -> Iterator[Metric]:
 
 
 def name_busiest(project_id: UUID | None) -> dict[str, str]:
-    """Return the names of the agents with the highest counts, by id."""
     return {row["id"]: row["name"] for row in sql.run(BUSIEST, project=project_id)}
 
 

@@ -24,7 +24,6 @@ BACKLOG = f"""select d.kind as event_type, count(*) as n
 
 
 def webhook_metrics(project_id: UUID | None) -> Iterator[Metric]:
-    """Yield the metrics of a project's webhooks, or of all."""
     tries: dict[tuple[str, str], int] = {}
     seconds: dict[tuple[str, str], float] = {}
     buckets: dict[tuple[str, str], list[int]] = {}

@@ -76,7 +76,6 @@ def recorded_digests(connection: BaseDatabaseWrapper) -> dict[str, str]:
 
 
 def list_newer(connection: BaseDatabaseWrapper) -> list[str]:
-    """Return the applied migrations that this version does not know."""
     return sorted(applied_migrations(connection) - known_migrations())
 
 
@@ -128,7 +127,6 @@ def missing_columns(connection: BaseDatabaseWrapper, applied: set[str]) -> list[
 
 
 def record_digests(connection: BaseDatabaseWrapper) -> None:
-    """Store the digests of the applied migrations with the data."""
     ours, applied = migration_digests(), applied_migrations(connection)
     text = json.dumps({name: ours[name] for name in sorted(applied & ours.keys())})
     if applied and json.loads(text) != recorded_digests(connection):

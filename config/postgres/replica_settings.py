@@ -8,7 +8,6 @@ READ_ONLY = "-c default_transaction_read_only=on"
 
 
 def build_settings(databases: dict[str, Any], middleware: list[str], url: str) -> dict[str, Any]:
-    """Add the replica to the databases, and return the other settings."""
     primary, replica = databases["default"], environ.Env.db_url_config(url)
     options = replica.get("OPTIONS", {}) | primary["OPTIONS"]
     options["options"] = f"{options.get('options', '')} {READ_ONLY}".strip()

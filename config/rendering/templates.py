@@ -75,7 +75,6 @@ def resolve(expression: Any, context: Any, ignore_failures: bool = False) -> Any
 
 
 def render_variable(node: VariableNode, context: Context) -> str:
-    """Return a variable's value as the page shows it."""
     value = resolve(node.filter_expression, context)
     if isinstance(value, SafeString):
         return value
@@ -146,6 +145,5 @@ originals = {(node, name): getattr(node, name) for node, name in overrides}
 
 
 def install() -> None:
-    """Override the methods of Django's nodes."""
     for (node, name), method in overrides.items():
         setattr(node, name, method)

@@ -170,7 +170,6 @@ def close_connections(
 
 
 def list_connections() -> list[Connection]:
-    """Return the TCP connections of this process."""
     found = []
     for name in os.listdir("/proc/self/fd"):
         fd = int(name)

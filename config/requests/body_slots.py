@@ -40,7 +40,6 @@ class BodySlots:
         return self.total < self.count and self.taken[caller] < self.most
 
     def is_crowded(self) -> bool:
-        """Return whether more than half of the slots are taken."""
         return self.total > self.count // 2
 
     def give_back(self, caller: str) -> None:

@@ -99,7 +99,6 @@ def refuse_unstorable(body: Any) -> None:
 
 
 def list_strings(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every string in a JSON value, including keys, with its JSON pointer."""
     if isinstance(value, str):
         yield pointer, value
     elif isinstance(value, dict):

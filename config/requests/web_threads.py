@@ -260,7 +260,6 @@ class WebThreads:
         self.strangers.put(Job(proto, environ | {REFUSED: code}))
 
     def respond_late(self, awaited: AwaitedBody) -> Reply:
-        """Return the response to a request whose body has missed its deadline."""
         reply = Reply()
         job = Job(reply, awaited.environ | {REFUSED: "request_timeout"})
         copy_context().run(self.run, job)  # without the request's ID in later log lines

@@ -110,7 +110,6 @@ def suggest_kinds(name: str) -> tuple[str, ...]:
 
 
 def read_id(ids: list[uuid.UUID], value: str) -> dict[str, uuid.UUID]:
-    """Append the id in a value."""
     found = as_id(value.strip('"'))
     if found is None:
         raise ValueError(f"“about:{value}” is not an id. {ADVICE}")

@@ -199,7 +199,6 @@ def fetch_latest(
 
 
 def count_newer(rows: QuerySet[Event], *, than: UUID) -> int:
-    """Count the events newer than one, up to NEW_CAP."""
     return rows.filter(id__gt=than).order_by()[:NEW_CAP].count()
 
 

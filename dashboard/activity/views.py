@@ -179,7 +179,6 @@ def build_page(visit: Visit, query: EventQuery) -> ActivityPage:
 
 
 def find_newest(page: Page[EventEntry]) -> UUID | None:
-    """Return the newest event of all, where the page has it as its first."""
     return page.rows[0].event.pk if page.rows and page.newer is None else None
 
 
@@ -199,7 +198,6 @@ def age_of(event: Event, *, now: datetime) -> str:
 
 
 def build_facets(counts: EventCounts, query: EventQuery) -> Facets:
-    """Return the kinds and agents of the counted events as filters."""
     agents = []
     for name, count in counts.agents:
         current = query.one_agent == name
@@ -233,7 +231,6 @@ def build_kind_facets(counts: EventCounts, query: EventQuery) -> Iterator[Facet]
 
 
 def build_histogram(found: EventBars, *, to_now: bool) -> Histogram:
-    """Return a bar for each step of time."""
     counts, bad_counts = [each.count for each in found.bars], [each.bad for each in found.bars]
     total, bad = sum(counts), sum(bad_counts)
     failures = f", {bad:,} of them failures" if bad else ""

@@ -192,14 +192,12 @@ def read_agent_sort(name: str) -> str:
 
 
 def needs(columns: set[str], sort: str) -> bool:
-    """Return whether an order is by one of the columns."""
     return sort.removeprefix("-") in columns
 
 
 def choose_agents(
     agents: Iterable[Any], query: AgentQuery, *, now: datetime
 ) -> list[tuple[Any, Group]]:
-    """Return the agents that match a query, each with its group."""
     return [
         (agent, group)
         for agent in agents

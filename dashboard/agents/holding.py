@@ -39,7 +39,6 @@ class RunningAttempt:
 
 
 def list_running(agent: Agent) -> list[RunningAttempt]:
-    """Return the newest running attempts of an agent."""
     return [
         RunningAttempt(
             row["task_id"],
@@ -57,7 +56,6 @@ def list_running(agent: Agent) -> list[RunningAttempt]:
 
 
 def find_last_line(output: str) -> str:
-    """Return the last line that has any text."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     return lines[-1][:LINE] if lines else ""
 

@@ -96,7 +96,6 @@ join ledger_task t on t.id = newest.task_id"""
 
 
 def read_runs(agents: Sequence[Any]) -> dict[UUID, Run]:
-    """Return the running attempts of these agents."""
     rows = sql.run(RUNNING, ids=[agent.pk for agent in agents])
     return {
         row["agent_id"]: Run(

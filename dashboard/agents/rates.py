@@ -165,7 +165,6 @@ group by 1, 2"""
 def read_rates(
     project: Project | None, range: Range, *, now: datetime, agent_id: UUID | None = None
 ) -> dict[UUID, Rates]:
-    """Return the rates of each agent that did something in the range or the one before."""
     until = find_end(now, timedelta(minutes=HALF_HOUR) if range is not HOUR else range.point)
     since = until - range.length
     place = agent_id or (project.id if project else "all")

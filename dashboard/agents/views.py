@@ -141,7 +141,6 @@ def read_fleet(
     range: Range,
     now: datetime,
 ) -> Fleet:
-    """Return the wanted page of the table."""
     agents = queries.list_agents(project, now)
     rates = read_rates(project, range, now=now)
     chosen = choose_agents(agents, query, now=now)

@@ -74,7 +74,6 @@ def events_of_tokens(events: EventQuerySet, scope: Scope) -> EventQuerySet:
 
 
 def select_events(query: EventQuery, scope: Scope) -> list[EventQuerySet]:
-    """Return the events of a query, in sets of which each has an index and none shares any."""
     events = filter_events(query, scope.project)
     return [
         acts_of_people(events),
@@ -97,13 +96,11 @@ class Walk:
 
 
 def list_records(query: EventQuery, scope: Scope, walk: Walk) -> list[AuditRecord]:
-    """Return a page of records, and one more if there are further ones."""
     walk = replace(walk, batch=PAGE + 1)
     return list(islice(read_records(query, scope, walk), PAGE + 1))
 
 
 def read_records(query: EventQuery, scope: Scope, walk: Walk) -> Iterator[AuditRecord]:
-    """Yield the records of a query in an order, a batch at a time."""
     sources = [read_events(rows, walk) for rows in select_events(query, scope)]
     if shows_instance(query, scope):
         sources += [read_admin_log(query, walk), read_sign_ins(query, walk)]
@@ -111,7 +108,6 @@ def read_records(query: EventQuery, scope: Scope, walk: Walk) -> Iterator[AuditR
 
 
 def read_batches(rows: QuerySet[Any], walk: Walk) -> Iterator[list[Any]]:
-    """Yield the rows after the start of a walk, a batch at a time."""
     order, beyond = ("id", "id__gt") if walk.is_oldest_first else ("-id", "id__lt")
     last: Any = walk.after
     while True:
@@ -244,7 +240,6 @@ def describe_sign_in(row: SignInRecord) -> AuditRecord:
 
 
 def count_records(query: EventQuery, scope: Scope) -> int:
-    """Return the number of records, up to COUNT_CAP."""
     key = cache_key("audit-count", query, scope)
     return get_or_compute_slow(key, lambda: read_count(query, scope))
 

@@ -81,7 +81,6 @@ def states_of(listing: Listing[Any]) -> Source:
 
 
 def rows_of(listing: Listing[Any]) -> Callable[[Typed], QuerySet[Any]]:
-    """Return the function that finds a list's rows for any agent."""
     return lambda typed: listing.find(replace(listing.parse(typed.text), agent=ANY), typed.project)
 
 

@@ -122,5 +122,4 @@ def list_patterns(typed: Typed) -> list[Option]:
 
 
 def known(names: Lister) -> Source:
-    """Return the source of the names that a key is known to take."""
     return lambda typed: list_choices(typed, filter(None, dict.fromkeys(names(typed.project))))

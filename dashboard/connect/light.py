@@ -73,7 +73,6 @@ class Arrival:
 
 
 def read_light(arrival: Arrival, *, now: datetime, way: str = "") -> Light:
-    """Return the state of the light for a token."""
     if not arrival.is_valid:
         return Light(
             css="bad",

@@ -24,7 +24,6 @@ def find_token(token_id: UUID) -> Token | None:
 
 
 def find_first_instruction(token: Token) -> Instruction | None:
-    """Return the newest first instruction of the token's agent."""
     rows = Instruction.objects.filter(agent=token.agent, content_sha256=FIRST_DIGEST)
     return rows.order_by("-id").first()
 
@@ -55,7 +54,6 @@ def list_names(project: Project) -> list[str]:
 
 
 def suggest_name(known: list[str]) -> str:
-    """Return a name that no agent has yet."""
     numbered = (f"{NAME}-{number}" for number in range(2, len(known) + 3))
     return next(name for name in (NAME, *numbered) if name not in known)
 

@@ -234,6 +234,5 @@ def light(request: HtmxRequest, token_id: UUID) -> HttpResponseBase:
 
 
 def read_key(arrival: Arrival, visit: Visit, way: str) -> str:
-    """Return a key that changes with the light."""
     said = repr((read_light(arrival, now=visit.now, way=way), arrival.steps))
     return stamp_key(visit.now, said)

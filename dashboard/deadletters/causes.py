@@ -128,7 +128,6 @@ class CauseGroup:
 
 
 def group_by_cause(letters: Iterable[Any]) -> list[CauseGroup]:
-    """Return the groups of a page's dead letters."""
     found: dict[str, CauseGroup] = {}
     for letter in letters:
         pattern = letter.cause_pattern

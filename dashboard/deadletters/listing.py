@@ -161,5 +161,4 @@ def is_by_cause(visit: Visit) -> bool:
 
 
 def find_cause(groups: list[CauseGroup], id: str) -> CauseGroup | None:
-    """Return the group with that id, or else the largest."""
     return next((group for group in groups if group.id == id), groups[0] if groups else None)

@@ -41,7 +41,6 @@ RECENT_COLUMNS = (
 
 
 def with_extras(rows: QuerySet[DeadLetter]) -> QuerySet[Any]:
-    """Return the rows with further columns for the list."""
     last = Failure.objects.filter(task=OuterRef("task")).order_by("-id")
     attempts = Attempt.objects.filter(task=OuterRef("task")).order_by("-number")
     waiting = Need.objects.filter(need=OuterRef("task"), task__state=TaskState.BLOCKED)

@@ -40,7 +40,6 @@ from retries.models import Escalation
 
 
 def answer(request: HtmxRequest, escalation_id: UUID) -> HttpResponseBase:
-    """Answer an escalation."""
     return change(request, escalation_id, submit_answer)
 
 
@@ -112,7 +111,6 @@ def snooze(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
 def annotate(
     request: HtmxRequest, escalation_id: UUID, record: Callable[..., object], *, typed: str = ""
 ) -> HttpResponse:
-    """Record a comment or an assignment and return to the page."""
     try:
         record(among=Escalation.objects.all(), stamp=stamp_of(request))
     except Refusal as refusal:

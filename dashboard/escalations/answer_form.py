@@ -89,7 +89,6 @@ def submit_answer(request: HttpRequest, escalation: Escalation, *, now: datetime
 
 
 def undo_answer(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Reply:
-    """Undo the answer and return its message for the form."""
     try:
         answering.undo(escalation.pk, among=Escalation.objects.all(), stamp=stamp_of(request, now))
     except UndoTooLate:

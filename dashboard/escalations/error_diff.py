@@ -57,7 +57,6 @@ class Diff:
 
 
 def diff(before: ErrorSet, after: ErrorSet) -> Diff:
-    """Compare the errors of two failures."""
     changes = compare_errors(before, after)
     places = {each.place for each in changes.changed}
     replaced = [each for each in before.errors.values() if each.is_test and each.place in places]
@@ -78,7 +77,6 @@ def diff(before: ErrorSet, after: ErrorSet) -> Diff:
 
 
 def list_errors(sign: str, errors: Sequence[PlacedError]) -> list[DiffLine]:
-    """Return a line for each error, and how many more there are."""
     lines = [DiffLine(sign, str(each)[:LINE_LENGTH]) for each in errors[:MOST_ERRORS]]
     if left := len(errors) - len(lines):
         lines.append(DiffLine(OMITTED, f"{left} more"))

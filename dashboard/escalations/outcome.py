@@ -97,7 +97,6 @@ def describe_unanswered(escalation: Escalation) -> AnswerOutcome:
 
 
 def describe_task_result(action: Answer, aftermath: TaskOutcome) -> tuple[str, str]:
-    """Return the result of the attempts after an answer, and its tone."""
     result = aftermath.describe(action)
     if not result:
         return "", ""
@@ -123,14 +122,12 @@ def describe_instruction_answer(action: Answer, cancelled: int | None) -> str:
 
 
 def describe_resent(sent: Instruction) -> str:
-    """Describe the state of an instruction that was sent for an answer."""
     if sent.state == InstructionState.ACKNOWLEDGED and sent.outcome == "declined":
         return "Declined"
     return INSTRUCTION_RESULTS[InstructionState(sent.state)]
 
 
 def confirm_answer(escalation: Escalation) -> str:
-    """Return the sentence for the person who has just answered."""
     if escalation.task and escalation.task.plan_id and escalation.action == Answer.ABORT:
         return PLAN_ABORTED
     if escalation.task_id and escalation.action:

@@ -103,7 +103,6 @@ def closed() -> QuerySet[Escalation]:
 
 
 def with_extras(rows: QuerySet[Escalation], project: Project | None) -> QuerySet[Any]:
-    """Return a project's rows with further columns for the list."""
     rows = of_project(rows, project)
     return (
         rows.select_related("agent", "project", "instruction", "resent_as", "task")
@@ -223,12 +222,10 @@ def list_snoozed(
 
 
 def find_listed(escalation_id: UUID) -> Escalation | None:
-    """Return an escalation as a list shows it."""
     return fetch_listed([escalation_id]).get(escalation_id)
 
 
 def fetch_listed(ids: Iterable[UUID]) -> dict[UUID, Escalation]:
-    """Return escalations as a list shows them, by id."""
     rows = with_extras(Escalation.objects.filter(pk__in=list(ids)), None)
     return {row.pk: row for row in rows}
 
@@ -280,13 +277,11 @@ COMMENT_KINDS = (Kind.ESCALATION_COMMENTED, Kind.ESCALATION_ASSIGNED)
 
 
 def list_comments(escalation_id: UUID) -> list[Event]:
-    """Return the comments and assignments of an escalation, oldest first."""
     rows = Event.objects.about(escalation_id).filter(kind__in=COMMENT_KINDS)
     return list(rows.order_by("id")[:EARLIER])
 
 
 def find_by_instruction(instruction_id: UUID) -> Escalation | None:
-    """Return the last escalation of an instruction, open or closed."""
     return next(iter(fetch_by_instruction(instruction_id)), None)
 
 

@@ -127,7 +127,6 @@ def read_listing(visit: Visit, state: str, current: UUID | None) -> Listing:
 def read_rows(
     visit: Visit, state: str, box: InboxQuery, order: TimeOrder
 ) -> tuple[Page[Escalation], ListCounts]:
-    """Return the page of a list that the address asks for, and the numbers of rows."""
     given, project, now = visit.request.GET, visit.scope.project, visit.now
     before, after = (as_id(given.get(side, "")) for side in ("before", "after"))
     viewer: Any = visit.request.user
@@ -156,7 +155,6 @@ def read_rows(
 
 
 def build_tabs(visit: Visit, state: str, *, snoozed: int, answered: int) -> list[Tab]:
-    """Return the tabs of the three lists with the numbers of their rows."""
     page, params = reverse("dashboard:escalations"), visit.scope.params
     numbers = (
         ("Open", "", visit.shell.needs_you_number),
@@ -175,7 +173,6 @@ def build_tabs(visit: Visit, state: str, *, snoozed: int, answered: int) -> list
 
 
 def build_rows(escalations: list[Escalation], current: UUID | None) -> list[EscalationRow]:
-    """Return the rows of a list, with the keys to the neighbors of the current one."""
     ids = [each.pk for each in escalations]
     at = ids.index(current) if current in ids else None
     keys = {} if at is None else {at - 1: "k", at + 1: "j"}

@@ -101,7 +101,6 @@ def build_page(
     reply: Reply = NO_REPLY,
     status_code: int = 200,
 ) -> InboxPage:
-    """Return the page of an escalation, or of the first one of the list."""
     now, state = visit.now, read_state(visit)
     address = read_address(visit)
     inbox = None if state else read_inbox(visit, address, requested)
@@ -169,7 +168,6 @@ def read_inbox_views(visit: Visit, inbox: Inbox, escalation: Any) -> ViewStrip:
 
 
 def find_next_open(inbox: Inbox | None, escalation: Escalation) -> Escalation | None:
-    """Return the escalation to open after a closed one."""
     id = (inbox.next or inbox.first) if inbox else None
     return queries.find_listed(id) if id and id != escalation.pk else None
 

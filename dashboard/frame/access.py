@@ -78,7 +78,6 @@ FormView = Callable[Concatenate[Any, P], HttpResponseBase]
 
 
 def may_enter(user: AbstractBaseUser | AnonymousUser) -> bool:
-    """Return whether a user may sign in."""
     return may(user, ENTER)
 
 
@@ -147,7 +146,6 @@ action = partial(declare, ["POST"])
 def list_pages(
     address: str, index: View, export: View, name: str, permission: str, *, replica: bool = False
 ) -> list[URLPattern]:
-    """Return the URL patterns of a list and of its export."""
     exports = f"{address}export/<slug:form>/"
     return [
         page(address, index, name, permission, replica=replica),

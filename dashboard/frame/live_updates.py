@@ -38,7 +38,6 @@ COUNTDOWN_STEP = 10
 
 
 def live_key_sql(table: str, changed: str = "updated_at") -> str:
-    """Return the SQL of the key of a page that shows rows of a table."""
     return f"""select head.tx, head.id, newest.at as newest
     from (
         select max(at) as at from (

@@ -87,13 +87,11 @@ def projects_named(names: Iterable[str], known: dict[UUID, str]) -> list[UUID | 
 
 
 def names_of(request: HttpRequest) -> list[str]:
-    """Return the names of the projects that an address and a form ask for."""
     data = (request.GET, request.POST)
     return [name for each in data for field in PROJECT_FIELDS for name in each.getlist(field)]
 
 
 def name_of_next(request: HttpRequest) -> str:
-    """Return the name of the project whose page a form was on."""
     # `urlsplit` fails for some texts
     _, _, query = request.POST.get("next", "").partition("#")[0].partition("?")
     return parse_qs(query).get("project", [""])[0]

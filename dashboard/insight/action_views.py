@@ -20,7 +20,6 @@ from retries.models import ContextExperiment
 
 
 def set_ack_target(request: HtmxRequest) -> HttpResponse:
-    """Set or remove the target of an agent."""
     scope = read_scope(request)
     id = as_id(request.POST.get("agent", ""))
     agent = Agent.objects.filter(pk=id).first() if id else None
@@ -45,7 +44,6 @@ def read_number(request: HtmxRequest, name: str) -> int:
 
 
 def start(request: HtmxRequest) -> HttpResponse:
-    """Start an experiment in the project that the form names."""
     scope = read_scope(request)
     name, reason = request.POST.get("in", ""), request.POST.get("reason", "")
     project = scope.find_named(name)
@@ -73,7 +71,6 @@ def start(request: HtmxRequest) -> HttpResponse:
 
 
 def end(request: HtmxRequest, experiment_id: UUID) -> HttpResponse:
-    """End an experiment."""
     scope, reason = read_scope(request), request.POST.get("reason", "")
     try:
         end_experiment(experiment_id, reason=reason, stamp=stamp_of(request))

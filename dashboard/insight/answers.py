@@ -85,7 +85,6 @@ def list_answers(figures: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Answe
 
 
 def find_typical(figures: Sequence[tuple[str, Mapping[str, Any]]]) -> list[AnswerRow]:
-    """Return the typical case of each project that has enough answers."""
     return [
         AnswerRow(project, "", data["all"], data["least"], sum(data["all"]["phases"]))
         for project, data in figures

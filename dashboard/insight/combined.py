@@ -25,7 +25,6 @@ def combine_rows(
     kind: str = "",
     label: str = "",
 ) -> RowGroup:
-    """Return the rows of all figures in the order of a key."""
     rows = sorted((row for each in figures for row in each["rows"]), key=key)
     hidden = sum(each["hidden"] for each in figures)
     more = sum(each["more"] for each in figures) + max(0, len(rows) - LISTED)

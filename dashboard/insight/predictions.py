@@ -104,7 +104,6 @@ def combine_figures(
 
 
 def average(figures: Sequence[Mapping[str, Any]], name: str) -> float:
-    """Return the mean of a figure, by the number of cases."""
     cases = sum(each["cases"] for each in figures)
     return float(sum(each[name] * each["cases"] for each in figures) / cases)
 

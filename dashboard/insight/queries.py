@@ -26,13 +26,11 @@ def list_experiments(project: Project | None) -> list[ContextExperiment]:
 
 
 def list_agents(project: Project | None) -> list[Agent]:
-    """Return the agents that a target can be set for, by name."""
     rows = Agent.objects.order_by("name", "pk").only("id", "name")
     return list((rows.filter(project=project) if project else rows)[:AGENTS_SHOWN])
 
 
 def list_figures(project: Project | None, *, days: int) -> list[InsightFigure]:
-    """Return the figures of all panels in a range, of one project or of each."""
     rows = InsightFigure.objects.select_related("project")
     rows = rows.filter(Q(days=days) | Q(panel__in=ANY_RANGE))
     rows = rows.order_by("project__name", "panel", "days")

@@ -8,7 +8,6 @@ ANY_RANGE = ("policies", "predictions")
 
 
 def list_ranges(days: int) -> list[tuple[str | None, str, bool]]:
-    """Return the value in the address, the label, and whether it is the current range, of each."""
     return [
         (None if key == DEFAULT else key, label, each == days)
         for key, (each, label) in RANGES.items()

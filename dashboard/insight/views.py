@@ -59,7 +59,6 @@ class InsightPage(PageContext):
 
 
 def index(request: HtmxRequest) -> HttpResponse:
-    """Show the figures that the clock has computed."""
     visit = rendering.begin_visit(request, current="insight")
     project, projects = visit.scope.project, visit.scope.projects
     experiments = list_experiments(project)
@@ -101,7 +100,6 @@ def index(request: HtmxRequest) -> HttpResponse:
 
 
 def list_experiments(project: Project | None) -> list[ExperimentRow]:
-    """Return the experiments with their differences, on one scale."""
     rows = queries.list_experiments(project)
     found = [measure_difference(each) for each in rows]
     scale = find_scale([each for each in found if each])

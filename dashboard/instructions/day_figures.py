@@ -67,7 +67,6 @@ def read_day(request: HtmxRequest, project: Project | None, *, now: datetime) ->
 
 
 def most_given_up(by_agent: Iterable[Statistics]) -> Statistics | None:
-    """Return the agent with the most instructions given up, if there is one."""
     worst = max(by_agent, key=lambda one: one.failed, default=None)
     return worst if worst and worst.failed else None
 

@@ -109,7 +109,6 @@ def class_label(n: int) -> str:
 
 
 def tick(n: int) -> str:
-    """Return the label under the right end of a class."""
     if n == len(LATENCY_EDGES):
         return ""
     unit = " s" if n in (0, len(LATENCY_EDGES) - 1) else ""

@@ -154,7 +154,6 @@ def make_samples(shape: Shape, *, first: int) -> dict[str, Any]:
 
 
 def flatten(arguments: dict[str, Any]) -> dict[Key, Any]:
-    """Return the single ids and times of arguments."""
     return {
         (name, at): value.pk if isinstance(value, Model) else value
         for name, values in arguments.items()

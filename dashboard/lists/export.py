@@ -119,7 +119,6 @@ def mark_incomplete(chunks: Iterator[bytes], last_line: bytes) -> Iterator[bytes
 
 
 def read_values(rows: QuerySet[Any], columns: Iterable[str]) -> Iterator[Sequence[Any]]:
-    """Yield the values of the rows from a cursor of the server."""
     values, alias = rows.values_list(*columns), rows.db
     # a transaction pooler keeps a cursor only as long as a transaction
     is_pooled = bool(connections[alias].settings_dict.get("DISABLE_SERVER_SIDE_CURSORS"))

@@ -84,12 +84,10 @@ def list_patterns(project: Project | None) -> Iterable[str]:
 
 
 def list_words(texts: Iterable[str]) -> list[str]:
-    """Return the words of texts in lower case, each once."""
     return list(dict.fromkeys(word for text in texts for word in WORD.findall(text.lower())))
 
 
 def find_patterns(names: Collection[str], project: Project | None) -> Collection[str]:
-    """Return the names that are a fingerprint of a pattern or words of its text."""
     rows = of_project(FailurePattern.objects.current(), project)
     named = {f"n{at}": Count("pk", filter=named_pattern(name)) for at, name in enumerate(names)}
     found = rows.aggregate(**named)
@@ -125,7 +123,6 @@ def list_channels(project: Project | None) -> Iterable[str]:
 
 
 def find_channels(names: Collection[str], project: Project | None) -> Collection[str]:
-    """Return the names that are a part of a channel's name."""
     known = [each.lower() for each in list_channels(project)]
     return {name for name in names if any(name.lower() in each for each in known)}
 
@@ -233,5 +230,4 @@ OWN: Mapping[str, Mapping[str, NameSource]] = {
 
 
 def sources_of(place: str) -> Mapping[str, NameSource]:
-    """Return the sources of a list's keys by the fields of its query."""
     return {**SOURCES, **OWN.get(place, {})}

@@ -48,13 +48,11 @@ class NameHints:
 def suggest_names(
     query: BoxQuery, place: str, project: Project | None, *, found: bool
 ) -> NameHints:
-    """Return the hints for a query of the list with this URL name, which has found rows or none."""
     unknown = list_unknown_names(query, place, project)
     return NameHints(unknown, [] if found or unknown else list_near_names(query, place, project))
 
 
 def suggest_agents(query: ListQuery, project: Project | None, *, found: bool) -> NameHints:
-    """Return the hints for a query of the list of agents, whose words are parts of names."""
     hints = suggest_names(query, "agents", project, found=found)
     if found or hints.unknown or hints.nearest:
         return hints
@@ -126,7 +124,6 @@ def list_near_agents(query: ListQuery, project: Project | None) -> list[NearName
 def replace_name(
     query: BoxQuery, values: Values, old: str, key: str, near: Iterable[str]
 ) -> list[NearName]:
-    """Return near names, each with the query that has it instead of the old one."""
     return [
         NearName(term(key, each), query.having(key, rewrite(key, values, old, each)))
         for each in near

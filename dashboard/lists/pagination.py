@@ -31,7 +31,6 @@ class Page(Generic[T]):
     older: UUID | None
 
     def map(self, change: Callable[[list[T]], list[S]]) -> "Page[S]":
-        """Return the page with its rows replaced."""
         return Page(change(self.rows), self.newer, self.older)
 
 

@@ -126,7 +126,6 @@ class StateQuery(ListQuery):
         return "all" if self.state == ANY else only_value(self.state)
 
     def stateless(self) -> Self:
-        """Return the query for any state, which the counts of the states need."""
         return replace(self, text="", state=ANY)
 
 
@@ -204,7 +203,6 @@ def split_ids(
 
 
 def has_value(values: Values, name: str) -> bool:
-    """Return whether a key's values ask for this name."""
     return (not values.wanted or name in values.wanted) and name not in values.unwanted
 
 

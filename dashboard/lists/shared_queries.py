@@ -60,23 +60,19 @@ class CountOf(Subquery):
 
 
 def title_of(task: str = "") -> Coalesce:
-    """Return the expression for a task's title, or for its type if it has no title."""
     return Coalesce(NullIf(f"{task}title", V("")), f"{task}type")
 
 
 def ref_and_title_of(task: str = "") -> Trim:
-    """Return the expression for a task's ref, if it has one, followed by its title."""
     return Trim(Concat(f"{task}ref", V(" "), title_of(task)))
 
 
 def match_values(values: Values, column: str) -> Q:
-    """Return the condition that a column has one of the wanted values and no unwanted one."""
     wanted = Q(**{f"{column}__in": values.wanted}) if values.wanted else Q()
     return wanted & ~Q(**{f"{column}__in": values.unwanted}) if values.unwanted else wanted
 
 
 def match_any(values: Values, meaning: Callable[[str], Q]) -> Q:
-    """Return the condition that any wanted value and no unwanted one holds."""
     found = Q()
     for name in values.wanted:
         found |= meaning(name)
@@ -138,7 +134,6 @@ def named_pattern(text: str) -> Q:
 
 
 def find_patterns(text: str, project: Project | None) -> QuerySet[FailurePattern]:
-    """Return the patterns that have a fingerprint or words of their text."""
     return of_project(FailurePattern.objects.current(), project).filter(named_pattern(text))
 
 
@@ -172,7 +167,6 @@ def hash_of(query: object) -> str:
 
 
 def open_escalations(project: Project | None, now: datetime) -> QuerySet[Escalation]:
-    """Return the escalations that need an answer and are not snoozed."""
     return of_project(Escalation.objects.in_inbox(now), project)
 
 

@@ -77,7 +77,6 @@ def read_sort_of(name: str, columns: Columns, rows: QuerySet[Any]) -> str:
 def read_time_order(
     given: Mapping[str, str], first: str = "Newest", second: str = "Oldest"
 ) -> TimeOrder:
-    """Return the direction that the parameters of an address ask for."""
     return TimeOrder(given.get("sort") == REVERSED, first, second)
 
 
@@ -101,7 +100,6 @@ def build_headings(
 
 
 def sort_rows(rows: QuerySet[Any], sort: str, columns: Columns) -> QuerySet[Any]:
-    """Return all rows in an order."""
     if not sort:
         return rows.order_by("-id")
     rows = rows.alias(sorted=columns[sort.removeprefix("-")].value)

@@ -74,7 +74,6 @@ def write_rule(
 
 
 def act_on_rule(request: HtmxRequest, rule_id: UUID, verb: str) -> HttpResponse:
-    """Switch a rule on or off, or delete it."""
     visit = begin_visit(request, current="settings")
     views.find_rule_or_404(rule_id)
     if verb in ("on", "off"):
@@ -182,7 +181,6 @@ def send_test(visit: Visit, channel: Channel) -> bool:
 
 
 def turn_on(visit: Visit, channel: Channel) -> None:
-    """Switch a channel on if it accepts a test."""
     stamp = stamp_of(visit.request)
     if send_test(visit, channels.enable_channel(channel.pk, stamp=stamp)):
         messages.success(visit.request, f"{channel.name} is on.")

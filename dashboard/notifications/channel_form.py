@@ -59,12 +59,10 @@ class ChannelForm:
         return said
 
     def read_new(self) -> ChannelSpec:
-        """Return the new channel that the form says."""
         kind = ChannelKind.WEBHOOK if self.is_webhook else ChannelKind.PERSON
         return ChannelSpec(kind=kind, **{"url": ""} | self.read())
 
     def note(self, refusal: Invalid) -> None:
-        """Note an error at its field."""
         for error in refusal.more["errors"]:
             self.errors[str(error["pointer"]).split("/")[1]] = str(error["detail"])
 

@@ -33,7 +33,6 @@ def concerning(project: Project | None) -> Q:
 
 
 def select_given_up(project: Project | None) -> QuerySet[Delivery]:
-    """Return the deliveries that gave up."""
     return Delivery.objects.filter(concerning(project), state=DeliveryState.GAVE_UP)
 
 
@@ -59,6 +58,5 @@ def json_text(value: Any) -> str:
 
 
 def list_channels(project: Project | None) -> list[Channel]:
-    """Return the channels that a range can be redelivered to."""
     rows = Channel.objects.reaching(project) if project else Channel.objects.all()
     return list(rows.order_by("name"))

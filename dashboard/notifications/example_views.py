@@ -29,7 +29,6 @@ def of_form(request: HtmxRequest) -> HttpResponse:
 
 
 def of_rule(request: HtmxRequest, rule_id: UUID) -> HttpResponse:
-    """Send an example of a saved rule, and return to its preview."""
     visit = begin_visit(request, current="settings")
     send(visit, views.find_rule_or_404(rule_id))
     preview = reverse("dashboard:notification_preview", args=[rule_id])

@@ -17,7 +17,6 @@ SERVICES = {
 
 
 def icon_of(channel: Channel) -> str:
-    """Return the name of a channel's symbol in icons.svg."""
     if channel.is_webhook:
         return "ch-hook"
     return SERVICES.get(channel.service.lower(), "ch-push")

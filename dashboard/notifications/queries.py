@@ -48,7 +48,6 @@ class ListedRule:
 
 
 def list_channels(project: Project | None, *, now: datetime) -> list[ListedChannel]:
-    """Return the channels of a project and those of all projects, by name."""
     rows = Channel.objects.filter(concerning(project)).order_by(F("project").asc(), "name")
     used = Count("rules", filter=Q(rules__enabled=True))
     waiting = Delivery.objects.unsettled().filter(channel=OuterRef("pk")).order_by()
@@ -76,7 +75,6 @@ def list_channels(project: Project | None, *, now: datetime) -> list[ListedChann
 
 
 def list_rules(project: Project | None, *, now: datetime) -> list[ListedRule]:
-    """Return the rules of a project and those of all projects, oldest first."""
     related = ("project", "agent", "plan", "channel", "second_channel")
     rows = NotificationRule.objects.filter(concerning(project)).select_related(*related)
     rules = list(rows.order_by("id")[:RULES_SHOWN])
@@ -128,7 +126,6 @@ def find_channel(channel_id: UUID | None) -> Channel | None:
 
 
 def fetch_severities(subject_ids: set[UUID]) -> dict[UUID, str]:
-    """Return the severities of those subjects that are escalations."""
     asked = Escalation.objects.filter(pk__in=subject_ids)
     return dict(asked.values_list("pk", "severity"))
 

@@ -115,7 +115,6 @@ class RuleForm:
             return None
 
     def note(self, refusal: Invalid) -> None:
-        """Note an error at its field."""
         for error in refusal.more["errors"]:
             name = str(error["pointer"]).split("/")[1]
             self.errors[POINTERS.get(name, name)] = str(error["detail"])
@@ -156,7 +155,6 @@ def posted_form(posted: Mapping[str, str]) -> RuleForm:
 
 
 def form_of(rule: NotificationRule) -> RuleForm:
-    """Return the form of a stored rule."""
     values = {
         "conditions": ",".join(rule.conditions),
         "agent": rule.agent.name if rule.agent else "",
@@ -183,7 +181,6 @@ def minutes(seconds: int | None) -> str:
 
 
 def empty_form(channels: list[Channel], project: Project | None) -> RuleForm:
-    """Return the form of a new rule with a first channel chosen."""
     first = next((str(each.pk) for each in channels), "")
     return RuleForm(NEW | {"channel": first, "project": project.name if project else ""})
 
@@ -191,5 +188,4 @@ def empty_form(channels: list[Channel], project: Project | None) -> RuleForm:
 def as_rule(
     spec: NotificationRuleSpec, project: Project | None, *, now: datetime
 ) -> NotificationRule:
-    """Return a rule that is not stored, for its sentence and its preview."""
     return NotificationRule(project=project, enabled_at=now, **spec.columns)

@@ -28,7 +28,6 @@ class Part:
 
 
 def describe_rule(rule: NotificationRule) -> list[Part]:
-    """Return a rule as the pieces of a sentence."""
     return list(write_rule(rule))
 
 
@@ -79,7 +78,6 @@ class Health:
 
 
 def describe_health(channel: Channel) -> Health:
-    """Return a channel's health."""
     if channel.state == ChannelState.DISABLED:
         why = DISABLED.get(channel.disabled_because)
         return Health(
@@ -106,7 +104,6 @@ def describe_health(channel: Channel) -> Health:
 
 
 def describe_test(delivery: Delivery) -> tuple[str, str]:
-    """Return the head and the rest of what a test's answer says."""
     took = "" if delivery.latency_ms is None else f" in {latency(delivery.latency_ms)}"
     code = f"answer {delivery.code}" if delivery.code else "no answer"
     channel = delivery.channel

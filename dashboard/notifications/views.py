@@ -160,7 +160,6 @@ def build_page(
 
 
 def read_quiet_hours(visit: Visit) -> QuietForm:
-    """Return the form with the person's stored quiet hours."""
     row = queries.find_quiet_hours(visit.request.user)
     if row is None:
         return QuietForm(is_new=True)
@@ -209,13 +208,11 @@ def describe_events(listed: ListedChannel) -> str:
 
 
 def find_channel(text: str, listed: list[Channel]) -> Channel | None:
-    """Return the channel with an id, one of the list if it is there."""
     id = as_id(text)
     return next((each for each in listed if each.pk == id), None) or queries.find_channel(id)
 
 
 def open_editor(visit: Visit, text: str, listed: list[NotificationRule]) -> RuleEditor | None:
-    """Return the form of the rule with an id, one of the list if it is there, or of a new one."""
     id = as_id(text)
     rule = next((each for each in listed if each.pk == id), None) or queries.find_rule(id)
     if rule:
@@ -229,7 +226,6 @@ def open_editor(visit: Visit, text: str, listed: list[NotificationRule]) -> Rule
 def build_editor(
     visit: Visit, form: RuleForm, project: Project | None, *, row: NotificationRule | None = None
 ) -> RuleEditor:
-    """Return the form of a rule with its sentence and what it would have sent."""
     checked, channels = RuleForm(form.values), people_channels(project)
     spec = checked.read(project, channels)
     form.errors = form.errors or (checked.errors if visit.request.method == "POST" else {})
@@ -248,7 +244,6 @@ def build_editor(
 
 
 def people_channels(project: Project | None) -> list[Channel]:
-    """Return the channels that a rule can tell."""
     rows = Channel.objects.reaching(project).exclude(kind="webhook")
     return list(rows.order_by("name"))
 

@@ -106,7 +106,6 @@ def place_of(chosen: ChosenRows) -> str:
 def show_question(
     request: HtmxRequest, verb: Verb, chosen: ChosenRows, *, back: str, problem: str = ""
 ) -> HttpResponse:
-    """Show the effects of the action."""
     visit = begin_visit(request, current=place_of(chosen))
     page = build_question(visit, verb, chosen, back=back, problem=problem)
     return respond(visit, "operations/new.html", "operations/_new.html", page)

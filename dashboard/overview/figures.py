@@ -154,7 +154,6 @@ def tone_of(better: float) -> str:
 
 
 def has_changed(now: float, before: float) -> bool:
-    """Return whether the change is large enough to show."""
     return abs(now - before) > MIN_CHANGE * before
 
 

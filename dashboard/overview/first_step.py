@@ -32,7 +32,6 @@ class FirstStep:
 
 
 def read_first_step(visit: Visit) -> FirstStep:
-    """Return the step as this person may take it."""
     project = choose_project(visit)
     known = queries.list_names(project)
     may_create = may_open(visit.request.user, "connect_token")

@@ -120,7 +120,6 @@ from retries_durationcount c where {WITHIN} group by 1, 2, 3"""
 
 
 def read_trend(project: Project | None, range: TrendRange, *, now: datetime) -> Trend:
-    """Return the trend of a project, or of all."""
     start = range.find_start(now)
     place = project.id if project else "all"
     rows = get_or_compute_slow(

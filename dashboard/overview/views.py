@@ -177,7 +177,6 @@ def is_new(trend: Trend) -> bool:
 
 
 def describe_open_breakers(tripped: TrippedAgents) -> dict[UUID, str]:
-    """Return why the breakers that are open were opened, by agent."""
     return {
         agent.pk: capfirst(breaker_reason({"reason": agent.breaker.reason}) or "opened manually")
         for agent in tripped.agents

@@ -105,7 +105,6 @@ def filter_patterns(query: PatternQuery, project: Project | None) -> QuerySet[Fa
 
 
 def has_agent(name: str) -> Q:
-    """Return the condition that a pattern has failures of an agent."""
     agents = Agent.objects.filter(name=name).values("pk")
     return Q(Exists(FailureCount.objects.filter(pattern=OuterRef("pk"), agent__in=agents)))
 
@@ -119,7 +118,6 @@ def has_task_type(name: str) -> Q:
 
 
 def has_plan(ref: str) -> Q:
-    """Return the condition that a pattern has failures of a plan's tasks."""
     return Q(pk__in=Grouped.objects.filter(failure__task__plan__ref=ref).values("pattern"))
 
 
@@ -137,7 +135,6 @@ def failed_with(text: str) -> Q:
 
 
 def count_patterns(query: PatternQuery, project: Project | None) -> dict[str, int]:
-    """Count the patterns of a query in each state that the box knows."""
     anything = query.stateless()
 
     def count() -> dict[str, int]:
@@ -166,7 +163,6 @@ def order_patterns(rows: QuerySet[FailurePattern], sort: str) -> QuerySet[Failur
 def list_patterns(
     query: PatternQuery, project: Project | None, *, sort: str, page: int, now: datetime
 ) -> PatternList:
-    """Return a page of the first patterns in the order that is asked for."""
     ids = list_ids(query, project, sort=sort)
     start = (page - 1) * PAGE
     rows_of_page = describe_patterns(ids[start : start + PAGE], now=now)
@@ -202,14 +198,12 @@ def count_failures(ids: list[UUID]) -> dict[UUID, Total]:
 
 
 def list_agent_names(ids: list[UUID]) -> dict[UUID, list[str]]:
-    """Return the names of the agents with failures, by pattern."""
     return get_or_compute_slow(
         f"patterns:whose:{hash_of(ids)}", lambda: figures.list_agent_names(ids)
     )
 
 
 def describe_patterns(ids: list[UUID], *, now: datetime) -> list[ListedPattern]:
-    """Return the patterns with what the list shows, in the order of the ids."""
     rows = FailurePattern.objects.select_related("project").in_bulk(ids)
     known, names = count_failures(ids), list_agent_names(ids)
     hours = count_by_step(ids, step=timedelta(hours=1), steps=2 * HOURS, now=now)
@@ -268,13 +262,11 @@ def exists(pattern_id: UUID) -> bool:
 
 
 def list_open(ids: Iterable[UUID]) -> list[UUID]:
-    """Return those of some patterns that are open."""
     rows = FailurePattern.objects.filter(pk__in=list(ids), state=PatternState.OPEN).order_by("id")
     return list(rows.values_list("pk", flat=True))
 
 
 def find_pattern(pattern_id: UUID) -> FailurePattern | None:
-    """Return a pattern, or the one that it was merged into."""
     rows = FailurePattern.objects.select_related("project", "merged_into__project")
     found = rows.filter(pk=pattern_id).first()
     return found and (found.merged_into or found)
@@ -327,7 +319,6 @@ class Example:
 
 
 def pick_examples(failures: list[Grouped]) -> list[Example]:
-    """Return the newest failures with different lines."""
     lines: dict[str, Example] = {}
     for each in failures:
         line = grouping.headline_of(each.failure)

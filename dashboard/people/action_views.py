@@ -51,7 +51,6 @@ def invite(request: HtmxRequest) -> HttpResponse:
 
 
 def read_form(posted: QueryDict) -> InvitationForm:
-    """Return the form with what is wrong with it."""
     email, role = posted.get("email", "").strip(), posted.get("role", "")
     days = posted.get("days") or str(invitations.DAYS[-1])
     known = {str(each): each for each in invitations.DAYS}
@@ -151,7 +150,6 @@ def end_browser(request: HtmxRequest, sign_in_id: UUID) -> HttpResponse:
 
 
 def end_person(request: HtmxRequest) -> HttpResponse:
-    """Sign a member out in every browser."""
     member_id = as_id(request.POST.get("member", ""))
     found = Membership.objects.select_related("user", "project")
     member = found.filter(pk=member_id).first() if member_id else None

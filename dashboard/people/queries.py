@@ -55,12 +55,10 @@ class ListedBrowser:
 
 
 def select_people(members: Iterable[int] | QuerySet[Any, Any]) -> QuerySet[User]:
-    """Return these members and the accounts that see all projects."""
     return User.objects.filter(Q(pk__in=members) | Q(pk__in=instance_accounts()), is_active=True)
 
 
 def members_of(project: Project) -> QuerySet[Any, Any]:
-    """Return the members of a project as a query of their users' ids."""
     return Membership.objects.filter(project=project).values("user")
 
 
@@ -131,5 +129,4 @@ def select_browsers(
 
 
 def count_others(*, you: int | None, session_key: str | None, now: datetime) -> int:
-    """Return in how many other browsers a person is signed in."""
     return signed_in(now).filter(user=you).exclude(session_key=session_key).count()

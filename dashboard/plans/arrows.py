@@ -44,7 +44,6 @@ class Lane:
 
 
 def draw_arrows(rows: Sequence[PreviewRow]) -> tuple[list[RowArrows], int]:
-    """Return the arrows beside each row, and the number of lanes."""
     lanes = place_lanes(rows)
     arrows = [RowArrows() for _ in rows]
     for lane in lanes:

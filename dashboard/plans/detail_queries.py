@@ -82,7 +82,6 @@ CURRENT = Q(task__replaced_by=None)
 
 
 def list_task_marks(plan: Plan) -> list[TaskMark]:
-    """Return the current tasks of a plan in the order of their refs."""
     marks = (TaskMark(*row) for row in fetch_task_marks(plan))
     return sorted(marks, key=lambda mark: natural_key(mark.ref))
 

@@ -127,7 +127,6 @@ def draw_band(css: str, x: int, to_x: int, y: float, to_y: float, wide: float) -
 
 
 def summarize(paths: Counter[tuple[int, TaskState]], passing: list[int]) -> str:
-    """Return a description of the chart for screen readers."""
     parts = [f"{counted(passing[0], 'task')} started"]
     parts += [f"{n} {name}" for n, name in zip(passing[1:], NAMES[1:], strict=True) if n]
     for state, _, word in ENDS:

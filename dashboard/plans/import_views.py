@@ -193,7 +193,6 @@ class ImportPage(PageContext):
 
 
 def new(request: HtmxRequest) -> HttpResponse:
-    """Show the import form, preview an import, or import a plan."""
     visit = begin_visit(request, current="plans")
     if request.method != "POST":
         return show(visit, ImportForm(initial=initial_values(visit.scope)))
@@ -265,7 +264,6 @@ REGISTER_HINT = "Use one of the nearest names, or check “Register unknown agen
 
 
 def describe_refusal(refusal: Refusal, values: Mapping[str, Any]) -> ImportProblem:
-    """Return a refusal with the field that has to change."""
     errors = refusal.more.get("errors") or []
     hint = REGISTER_HINT if isinstance(refusal, UnknownAgent) else refusal.hint
     details = [error["detail"] for error in errors if error["detail"] != refusal.detail]

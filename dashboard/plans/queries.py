@@ -27,7 +27,6 @@ def fetch_plan(plan_id: UUID) -> QuerySet[Plan]:
 
 
 def find_plan_by_name(name: str, project: Project | None) -> Plan | None:
-    """Return the plan with this id, or the newest plan with this ref."""
     plans = of_project(Plan.objects.select_related("project"), project).order_by("-id")
     id = as_id(name)
     return plans.filter(pk=id).first() if id else plans.filter(ref=name).first()

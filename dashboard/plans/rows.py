@@ -59,7 +59,6 @@ def build_rows(
     *,
     now: datetime,
 ) -> dict[UUID, TaskRow]:
-    """Return a row for each task, by its id."""
     needs: dict[UUID, list[NeedLink]] = {task.pk: [] for task in tasks}
     for link in links:
         if link.task in needs:
@@ -135,7 +134,6 @@ def name_of(link: NeedLink, plan: str) -> str:
 
 
 def split_into_waves(marks: Sequence[TaskMark], links: Iterable[NeedLink]) -> list[Wave]:
-    """Return the tasks by wave, or in one unnumbered wave."""
     wave_of = assign_waves([mark.pk for mark in marks], links)
     waves: dict[int, list[TaskMark]] = {}
     for mark in marks:
@@ -152,7 +150,6 @@ def sort_by_attempts(marks: Sequence[TaskMark]) -> list[Wave]:
 
 
 def limit_rows(waves: list[Wave]) -> list[Wave]:
-    """Return the first MAX_ROWS tasks."""
     left, limited = MAX_ROWS, []
     for wave in waves:
         if left > 0:

@@ -64,6 +64,5 @@ def list_metrics(summary: Summary) -> list[Metric]:
 
 
 def result_badge(task: TaskSummary) -> Badge:
-    """Return the badge of a task's state with its result as the label."""
     badge = task_badge(task.state)
     return Badge(task.result, badge.icon, badge.css)

@@ -37,7 +37,6 @@ REF_LENGTH = 129
 
 
 def by_ref(request: HttpRequest, ref: str) -> HttpResponse:
-    """Redirect from a plan's ref to its page."""
     scope = read_scope(request)
     plan = queries.find_plan_by_name(ref, scope.project)
     if plan is None:

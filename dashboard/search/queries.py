@@ -179,7 +179,6 @@ def find_tasks(search: WordSearch, project: UUID | None) -> Hits:
 
 
 def find_escalations(search: WordSearch, project: UUID | None) -> Hits:
-    """Return the escalations in the inbox, the oldest first."""
     if not search.common:
         return cut([])
     like = f"%{sql_like(' '.join(search.words))}%"
@@ -230,7 +229,6 @@ def list_known_words(project: UUID | None) -> list[str]:
 
 
 def match_words(rows: QuerySet[Any], words: list[str], *columns: str) -> QuerySet[Any]:
-    """Return the rows that have each word in one of these columns."""
     for word in words:
         found = Q()
         for column in columns:

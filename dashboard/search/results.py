@@ -205,7 +205,6 @@ def find_nearest(text: str, scope: Scope) -> Result | None:
 
 
 def list_url(name: str, text: str, scope: Scope, parameter: str = "q") -> str:
-    """Return the address of a list with a filter."""
     params = {parameter: text, **scope.params.dict()}
     return f"{reverse(f'dashboard:{name}')}?{urlencode(params)}"
 

@@ -89,7 +89,6 @@ def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
 
 
 def describe_attention(agent: str, message: str) -> EventSentence:
-    """Return the sentence for an agent that needs the person at its terminal."""
     does, quote = "waits for the person at its terminal", truncate(message, QUOTE)
     if not quote:
         return replace(plain("person", agent, does), tone="amber")

@@ -31,7 +31,6 @@ from ledger.values.text import truncate
 
 
 def describe_event(event: Event, about: EventSubject) -> EventSentence:
-    """Return the sentence for an event, or the name of a kind that has no sentence."""
     match event.kind.partition(".")[0]:
         case "instruction":
             return describe_instruction_event(event, about)

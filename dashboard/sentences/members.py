@@ -9,7 +9,6 @@ from ledger.models import Event
 
 
 def describe_member_event(event: Event) -> EventSentence:
-    """Return the sentence for an event of a member or an invitation."""
     actor, data = who_of(event), event.data
     who, role = str(data.get("person") or "someone"), as_role(data.get("role"))
     guest = f" for {data['for']}" if data.get("for") else ""

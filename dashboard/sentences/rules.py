@@ -39,7 +39,6 @@ def describe_rule_event(event: Event, about: EventSubject) -> EventSentence:
 
 
 def describe_fields(event: Event) -> str:
-    """Return what a change of a rule touched."""
     changed = event.data.get("changed")
     if not isinstance(changed, list):
         return ""

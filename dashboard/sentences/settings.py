@@ -50,7 +50,6 @@ def describe_notification_rule_event(event: Event) -> EventSentence:
 
 
 def describe_fields(event: Event) -> str:
-    """Return which fields a change touched."""
     changed = event.data.get("changed")
     if not isinstance(changed, list) or not changed:
         return ""
@@ -60,7 +59,6 @@ def describe_fields(event: Event) -> str:
 
 
 def describe_view_event(event: Event) -> EventSentence:
-    """Return the sentence for an event of a saved view."""
     if event.kind not in VIEWS:
         return unknown(event)
     icon, does = VIEWS[Kind(event.kind)]

@@ -47,7 +47,6 @@ ANSWERS = {
 
 
 def describe_reason(data: dict[str, Any]) -> str:
-    """Return the reason as a clause, or an unknown reason as it is."""
     reason = str(data.get("reason") or data.get("blocked_reason") or "")
     return REASONS.get(reason, reason.replace("_", " "))
 
@@ -76,7 +75,6 @@ BY_ACTOR = {
 
 
 def describe_cause(event: Event, *, agent: str) -> str:
-    """Return what made a task move, for its history."""
     data, who = event.data, event.actor_name or event.actor_type
     if data.get("answer") in ANSWERS:
         return f"{who} {ANSWERS[data['answer']]}"
@@ -170,12 +168,10 @@ def evidence_suffix(data: dict[str, Any]) -> str:
 
 
 def note_suffix(data: dict[str, Any]) -> str:
-    """Return the note of an event after a colon, if it has one."""
     return f": {data['note']}" if data.get("note") else ""
 
 
 def describe_cause_briefly(event: Event, *, agent: str) -> str:
-    """Return the cause in fewer words, for the log."""
     reason = describe_reason(event.data)
     if event.kind in (Kind.TASK_ESCALATED, Kind.TASK_FAILED) and reason:
         return f"{'gave up' if event.kind == Kind.TASK_FAILED else 'escalated'}, {reason}"

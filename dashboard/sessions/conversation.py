@@ -78,7 +78,6 @@ class Layout:
         return Turn("agent", said.number, said.at, said.state, todos=todos)
 
     def end_batch(self, batch: int | None) -> None:
-        """Cut the conversation if another batch, or none, begins."""
         if self.batch is not None and batch != self.batch:
             self.add(Cut(self.batches.get(self.batch, BatchLine(self.batch, "running", ""))))
         self.batch = batch
@@ -228,7 +227,6 @@ def describe_call(said: Said, call: Call, answer: tuple[Said, Result, int] | Non
 
 
 def format_arguments(call: Call) -> str:
-    """Return the arguments, one in a line, with their line breaks."""
     said = []
     for key, value in call.arguments.items():
         if key in ("command", "cmd"):
@@ -240,7 +238,6 @@ def format_arguments(call: Call) -> str:
 
 
 def add_orphan(page: Layout, said: Said, part: Result) -> None:
-    """Add the result of a call that is on another page."""
     if part.id in page.called:
         return
     length = said.lengths.get(said.parts.index(part), len(part.text))
@@ -274,7 +271,6 @@ def open_first_error(items: list[Item]) -> list[Item]:
 
 
 def fold_runs(items: list[Item]) -> list[Item]:
-    """Return the items with the middle of each long run of the agent as one."""
     folded: list[Item] = []
     for is_run, group in groupby(items, key=is_of_run):
         run = list(group)

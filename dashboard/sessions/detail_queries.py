@@ -303,7 +303,6 @@ def text_of(said: Said) -> str:
 
 
 def list_batches(session: Session) -> list[SessionBatch]:
-    """Return the batches, oldest first."""
     rows = SessionBatch.objects.filter(session=session).order_by("id")
     return list(rows[:BATCHES_SHOWN])
 

@@ -134,7 +134,6 @@ def build_page(
     gave_up: str = "",
     status_code: int = 200,
 ) -> SessionPage:
-    """Return the page of a session, with the form of the to-do that becomes a task."""
     now, window = visit.now, read_window(visit.request)
     batches = number_batches(detail_queries.list_batches(row), now)
     page = detail_queries.list_messages(row, window, {each.row.pk: each.number for each in batches})
@@ -244,13 +243,11 @@ def number_batches(batches: list[SessionBatch], now: datetime) -> list[BatchRow]
 
 
 def find_failed(batches: list[BatchRow]) -> BatchRow | None:
-    """Return the newest batch that failed or was lost."""
     failed = [each for each in batches if each.state in (BatchOutcome.FAILED, BatchOutcome.LOST)]
     return failed[-1] if failed else None
 
 
 def describe_batch(batch: SessionBatch, now: datetime) -> str:
-    """Return the messages of a batch, its times and its result."""
     said = [counted(batch.message_count, "message")]
     if batch.ended_at is None:
         return f"{said[0]}, since {clock_time(batch.started_at, now=now)}"
@@ -301,7 +298,6 @@ def link_to(row: Session, number: int) -> str:
 
 
 def describe_part(part: Part, results: tuple[Part, ...]) -> tuple[str, str, str] | None:
-    """Return the heading, the input and the output of a part."""
     if isinstance(part, Call):
         output = next((r.text for r in results if isinstance(r, Result) and r.id == part.id), "")
         return (part.name, format_arguments(part), output)

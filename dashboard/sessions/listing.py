@@ -88,7 +88,6 @@ class SessionCounts:
 
 
 def is_linked(name: str) -> Q:
-    """Return the condition that a session has messages of an attempt, or none."""
     return Q(~Exists(LINKED)) if name == "none" else Q(Exists(LINKED))
 
 
@@ -204,7 +203,6 @@ class SessionList(Listing[SessionQuery]):
         return sum(n for state, n in counts.states.items() if has_value(query.state, state))
 
     def build_facets(self, counts: SessionCounts, query: SessionQuery) -> list[Facet]:
-        """Return the states, which stand beside the list."""
         total = sum(counts.states.values())
         everything = query.one_state == "all"
         states = [Facet("All", query.having("state", ""), total, everything, "n-sessions")]
@@ -248,7 +246,6 @@ SESSIONS = SessionList()
 
 
 def sum_up(groups: Iterable[tuple[str, str, str, bool, int]], query: SessionQuery) -> SessionCounts:
-    """Sum up the groups by each facet, which counts for any value of its own key."""
     states, agents, trackers = Counter[str](), Counter[str](), Counter[str]()
     links = Counter[str]()
     for state, agent, tracker, has_attempt, n in groups:
@@ -272,7 +269,6 @@ def sum_up(groups: Iterable[tuple[str, str, str, bool, int]], query: SessionQuer
 
 
 def choose(key: str, name: str, label: str, n: int, query: SessionQuery, icon: str = "") -> Facet:
-    """Return a facet whose link sets or lifts a value of a key."""
     current = only_value(getattr(query, key)) == name
     text = query.having(key, "" if current else f"{key}:{name}")
     return Facet(label, text, n, current, icon)

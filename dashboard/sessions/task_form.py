@@ -42,7 +42,6 @@ def asked_form(
 def build_form(
     session: Session, todo: SessionTask, data: Mapping[str, str] | None = None, **more: object
 ) -> TaskForm:
-    """Return the form as it was sent, or filled in from the to-do."""
     names = Agent.objects.filter(project=session.project_id).order_by("name")
     sent = data or {}
     errors = more.get("errors")

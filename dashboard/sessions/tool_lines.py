@@ -66,7 +66,6 @@ def icon_of(name: str) -> str:
 
 
 def is_todo_call(name: str) -> bool:
-    """Return whether a tool keeps the to-do list."""
     return name.lower() in TODO_TOOLS
 
 
@@ -96,7 +95,6 @@ def describe_argument(arguments: Mapping[str, Any]) -> str:
 
 
 def joined(value: Any) -> str:
-    """Return a command that is a list as one text."""
     if isinstance(value, list):
         return " ".join(map(str, value))
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -123,7 +123,6 @@ def read_figures(project: Project, policy: str, *, scope: str, now: datetime) ->
 
 
 def find_changes(project: Project) -> dict[str, Change]:
-    """Return the last change of each policy, from the journal."""
     rows = Event.objects.about(project.pk).filter(kind=Kind.PROJECT_POLICIES_CHANGED)
     found: dict[str, Change] = {}
     for row in rows.order_by("-id")[:CHANGES_READ]:

@@ -104,7 +104,6 @@ def find_question(request: HtmxRequest, listed: list[ListedPolicy]) -> Question 
 
 
 def switch(request: HtmxRequest, name: str) -> HttpResponse:
-    """Switch a policy, with the reason that the person gives."""
     scope, text = read_scope(request), BY_NAME.get(name)
     project, chosen = project_of(scope), request.POST.get("scope", "")
     if text is None or project is None or chosen not in text.choices:

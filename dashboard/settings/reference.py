@@ -29,7 +29,6 @@ class Group:
 
 
 def value_of(name: str) -> str:
-    """Return a setting's value in the notation of the environment."""
     value = settings.TENFOUR[name]
     value = int(value) if isinstance(value, bool) else value
     value = f"{value:g}" if isinstance(value, float) else value

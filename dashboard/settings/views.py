@@ -22,7 +22,6 @@ class SettingsPage(PageContext):
 
 
 def index(request: HtmxRequest) -> HttpResponse:
-    """Show the limits and every setting with its value."""
     visit = rendering.begin_visit(request, current="settings")
     page = SettingsPage(
         title="Settings",

@@ -78,7 +78,6 @@ def create_account(form: JoinForm, invitation: Invitation, *, stamp: Stamp) -> U
 def join_as(
     request: HttpRequest, invitation: Invitation, user: Any, *, stamp: Stamp
 ) -> HttpResponse:
-    """Accept an invitation for the person who is signed in."""
     if invitation.email and invitation.email.casefold() != user.email.casefold():
         return show(request, invitation, is_other=True, status=403)
     if accept(invitation, user, stamp=Stamp(person(user), stamp.at, stamp.request_id)) is None:

@@ -34,7 +34,6 @@ def remember_browser(request: HttpRequest, response: HttpResponse, username: str
 
 
 def is_known(request: HttpRequest, username: str) -> bool:
-    """Return whether a person of this name has signed in in this browser or from its address."""
     return mark_of(username) in read_marks(request) or has_signed_in_from(
         request.META.get("REMOTE_ADDR", ""), username
     )

@@ -15,13 +15,11 @@ BACKEND = "dashboard.frame.access.People"
 def start_session(
     request: HttpRequest, user: User, *, method: SignInMethod = SignInMethod.PASSWORD
 ) -> None:
-    """Sign a person in."""
     auth.login(request, user, backend=BACKEND)
     note_browser(request, user, method=method)
 
 
 def note_browser(request: HttpRequest, user: User, *, method: SignInMethod) -> None:
-    """Note the browser of a session that has just started."""
     if not request.session.session_key:
         request.session.save()
     record_attempt(request, SignInOutcome.SIGNED_IN, user.get_username(), method=method)

@@ -152,7 +152,6 @@ def give_roles(sociallogin: Any, user: Any, request: HttpRequest) -> None:
 
 
 def is_invited(sociallogin: Any) -> bool:
-    """Return whether a person signs in to accept an invitation that works."""
     target = sociallogin.state.get("next") or ""
     prefix = reverse("dashboard:join", args=["x"])[: -len("x/")]
     if not target.startswith(prefix):

@@ -117,7 +117,6 @@ class RuleForm:
         return Expect(self.values.get("expect_type", ""), match)
 
     def note(self, refusal: Invalid) -> None:
-        """Note the refusal at the field that its pointer means."""
         first, *rest = refusal.more["errors"][0]["pointer"].strip("/").split("/")
         name = POINTERS.get(rest[0], "event") if first == "on" and rest else first
         if name == "expect":
@@ -176,7 +175,6 @@ def posted_form(posted: Mapping[str, str]) -> RuleForm:
 
 
 def form_of(row: StandingInstruction) -> RuleForm:
-    """Return the form of a saved rule."""
     values = {
         "event": row.event,
         "signal": row.signal_type or "",

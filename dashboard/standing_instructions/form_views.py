@@ -126,7 +126,6 @@ def edit(request: HtmxRequest, rule_id: UUID) -> HttpResponse:
 
 
 def read_project(name: str, scope: Scope) -> Project:
-    """Return the project that the form names, or the one that the page shows."""
     return scope.find_named(name) or scope.project or scope.projects[0]
 
 
@@ -147,7 +146,6 @@ def note_refusal(form: RuleForm, refusal: Refusal) -> None:
 def preview(
     visit: Visit, form: RuleForm, project: Project, *, row: StandingInstruction | None = None
 ) -> HttpResponse:
-    """Answer a button that saves nothing."""
     posted = visit.request.POST
     chosen = BY_NAME.get(posted.get("recipe", ""))
     if chosen:

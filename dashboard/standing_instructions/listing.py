@@ -188,7 +188,6 @@ RULES = RuleList()
 
 
 def fits(rule: ListedRule, query: RuleQuery, *, now: datetime) -> bool:
-    """Return whether a rule matches the query, apart from its state."""
     row, share = rule.row, rule.record.share
     text = row.content.lower()
     return (
@@ -204,12 +203,10 @@ def fits(rule: ListedRule, query: RuleQuery, *, now: datetime) -> bool:
 
 
 def state_of(rule: ListedRule) -> str:
-    """Return the name of a rule's state in the box."""
     return next((name for name, state in STATES.items() if state == rule.row.state), "")
 
 
 def list_values(rule: ListedRule) -> Iterator[Any]:
-    """Yield the values of a rule in the export."""
     row, record = rule.row, rule.record
     yield from (row.pk, row.project.name, row.agent.name if row.agent else "", state_of(rule))
     yield from (row.content, row.event, row.signal_type, row.match, row.task_type)

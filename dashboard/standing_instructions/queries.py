@@ -153,7 +153,6 @@ def list_agents(row: StandingInstruction, *, now: datetime, days: int) -> list[A
 
 
 def list_firings(row: StandingInstruction) -> list[Firing]:
-    """Return the newest instructions that the rule sent."""
     found = Instruction.objects.filter(rule=row).select_related("agent").order_by("-id")
     return [Firing(each) for each in found[:FIRINGS_SHOWN]]
 

@@ -65,7 +65,6 @@ def describe_end(row: StandingInstruction) -> str:
 
 
 def describe_rule(row: StandingInstruction, *, project: str) -> str:
-    """Return the whole rule in sentences."""
     agent = row.agent.name if row.agent else f"every agent in {project}"
     expects = describe_expect(row)
     does = f"has to report {expects}" if row.expect_type else "has to acknowledge it"

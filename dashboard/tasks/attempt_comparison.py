@@ -113,13 +113,11 @@ def has_row(columns: Sequence[ComparedAttempt], name: str) -> bool:
 def is_equal(
     columns: Sequence[ComparedAttempt], shown: Callable[[ComparedAttempt], object]
 ) -> bool:
-    """Return whether a row shows the same for every attempt."""
     first, *others = map(shown, columns)
     return all(each == first for each in others)
 
 
 def compare_attempts(attempts: Sequence[Attempt], *, now: datetime) -> list[ComparedAttempt]:
-    """Return the last attempts, oldest first."""
     columns: list[ComparedAttempt] = []
     for attempt in attempts[-SHOWN:]:
         columns.append(compare(attempt, columns[-1] if columns else None, now=now))

@@ -84,7 +84,6 @@ def index(request: HtmxRequest, task_id: UUID) -> HttpResponse:
 
 
 def find_attempt(attempts: list[Attempt], number: str, *, otherwise: int) -> Attempt | None:
-    """Return the attempt with a number, or the one at a place from the end, or the first."""
     for each in attempts:
         if str(each.number) == number:
             return each

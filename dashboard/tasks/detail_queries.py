@@ -52,7 +52,6 @@ def list_attempts(task: Task) -> list[Attempt]:
 
 
 def failures_of(attempts: list[Attempt]) -> list[Failure]:
-    """Return the failures of attempts, newest first."""
     found = (getattr(attempt, "failure", None) for attempt in reversed(attempts))
     return [failure for failure in found if failure]
 
@@ -121,7 +120,6 @@ def list_neighbors(row: Any) -> Neighbors:
 
 
 def count_waiting(task_id: UUID) -> int:
-    """Count the blocked tasks that wait for a task."""
     return Need.objects.filter(need=task_id, task__state="blocked").count()
 
 

@@ -133,7 +133,6 @@ def when(state: TaskState, query: QuerySet[Any, Any]) -> Case:
 
 
 def read_tasks(ids: list[UUID]) -> list[Any]:
-    """Return the tasks with these ids with what a list shows, in the order of the ids."""
     found = {row.pk: row for row in fetch_tasks(tuple(ids))} if ids else {}
     return [found[id] for id in ids if id in found]
 

@@ -182,7 +182,6 @@ def round_up(now: datetime, start: datetime) -> datetime:
 
 
 def waits(events: Sequence[Event], scale: AnyScale, *, end: datetime) -> list[Bar]:
-    """Return a bar for each time the task spent waiting."""
     moves = [event for event in events if event.to_state]
     ends = [event.at for event in moves[1:]] + [max(end, moves[-1].at)] if moves else []
     return [
@@ -262,7 +261,6 @@ def attempt_ticks(
 
 
 def anchor_of(x: float) -> str:
-    """Return the SVG text-anchor that keeps a label inside the chart."""
     return "start" if x < EDGE else "end" if x > 100 - EDGE else "middle"
 
 
@@ -285,7 +283,6 @@ class Move:
 
 
 def list_moves(events: Sequence[Event]) -> list[Move]:
-    """Return the history, newest first."""
     led = [event for event in events if event.to_state]
     stays = {a.pk: b.at - a.at for a, b in pairwise(led)}
     current = led[-1] if led and led[-1].to_state not in FINAL else None

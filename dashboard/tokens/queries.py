@@ -77,7 +77,6 @@ def filter_tokens(
 
 
 def find_token(project: Project | None, id: UUID, *, now: datetime) -> ListedToken | None:
-    """Return a token that still works."""
     row = filter_tokens(project, now=now).filter(pk=id).first()
     found = ListedToken(row, now) if row else None
     return None if found and found.is_over else found

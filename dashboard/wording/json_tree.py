@@ -73,5 +73,4 @@ def build_leaf(value: Any, key: str) -> Node:
 
 
 def json_size(value: Any) -> int:
-    """Return the size of a value in bytes, as the API sends it."""
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())

@@ -75,7 +75,6 @@ def count_session_bytes(agent: Agent, more: int, *, now: datetime) -> None:
 
 
 def session_values(more: int, *, now: datetime) -> dict[str, Any]:
-    """Return the values of a statement that counts the bytes that it stores."""
     return {"day": day_of(now), "more": more, "most": read_session_limit() or 2**62}
 
 
@@ -101,7 +100,6 @@ def day_of(now: datetime) -> Any:
 
 
 def refusal(counter: str, sentence: str, *, hint: str, now: datetime) -> RateLimited:
-    """Return the refusal of a call that exceeds a day's limit."""
     RATE_LIMITED.labels(counter).inc()
     now = now.astimezone(UTC)
     tomorrow = datetime.combine(now.date() + timedelta(days=1), time(), UTC)

@@ -190,7 +190,6 @@ class DetailPage(admin.ModelAdmin):  # type: ignore[type-arg]
     # ---- the history
 
     def list_subjects(self, row: Any) -> list[UUID]:
-        """Return the ids of the subjects whose events are the row's history."""
         return [row.pk] if isinstance(row.pk, UUID) else []
 
     def history_view(

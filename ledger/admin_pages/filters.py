@@ -40,7 +40,6 @@ class KnownValues(admin.ChoicesFieldListFilter):
 def list_values(
     field: str, values: Iterable[str], *, null: str = "", title: str = ""
 ) -> tuple[str, type[KnownValues]]:
-    """Return a filter by a field with these values, and a choice for null if it has a name."""
     known: list[tuple[str | None, str]] = [(value, value) for value in values]
     if null:
         known.append((None, null))

@@ -146,7 +146,6 @@ class ReadOnly(DetailPage):
         return [self.cut_column(name) for name in super().get_list_display(request)]
 
     def cut_column(self, name: Any) -> Any:
-        """Return a column that cuts the text of a field, or the column itself."""
         if name == "__str__":
             return make_column(name, self.opts.verbose_name, None, str)
         field = next((each for each in self.opts.get_fields() if each.name == name), None)

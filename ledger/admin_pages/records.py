@@ -80,7 +80,6 @@ class EventAdmin(Records):
         return row.kind
 
     def is_about_one(self, request: HttpRequest) -> bool:
-        """Return whether the list is about one subject or request, whose events are indexed."""
         if {"subject_id__exact", "id__gte"} & request.GET.keys():
             return True
         return bool(find_subject_ids(request.GET.get("q", "")))
@@ -130,7 +129,6 @@ def find_subject_ids(term: str) -> list[UUID]:
 
 
 def find_subject(row: Event) -> Model | None:
-    """Return the row that an event is about, if it still exists and has a page."""
     name = SUBJECTS.get(row.subject_type)
     if name is None:
         return None
@@ -201,7 +199,6 @@ class TaskHistoryAdmin(OfTask):
     list_select_related = ("task",)
 
     def is_about_one(self, request: HttpRequest) -> bool:
-        """Return whether the list is about one task, whose events are indexed."""
         return "task__id__exact" in request.GET
 
     def name_row(self, row: TaskHistory) -> str:

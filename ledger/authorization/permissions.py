@@ -85,7 +85,6 @@ def is_all_mighty(person: "AbstractBaseUser | AnonymousUser") -> bool:
 
 
 def covers(role: Role, verb: str) -> bool:
-    """Return whether a role may do something."""
     needed = role_needed(verb)
     return verb == ENTER or (needed is not None and role.rank >= needed.rank)
 
@@ -115,7 +114,6 @@ def holds_scope(token: str, verb: str) -> str:
 
 
 def people_who_may(verb: str, project_id: "UUID | OuterRef") -> "QuerySet[User]":
-    """Return the people who may do something in a project, by their names."""
     from django.contrib.auth.models import User
 
     member = Q(memberships__project=project_id, memberships__role__in=roles_that_may(verb))

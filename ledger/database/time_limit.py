@@ -49,7 +49,6 @@ def execute_without_limit(
 
 
 def is_lifted(db: BaseDatabaseWrapper) -> bool:
-    """Return whether each transaction of a connection has to lift the limit for itself."""
     return execute_without_limit in db.execute_wrappers
 
 

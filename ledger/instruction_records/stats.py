@@ -120,7 +120,6 @@ def window_params(since: datetime) -> dict[str, Any]:
 def fetch_stats(
     project_id: UUID | None, *, since: datetime
 ) -> tuple[Statistics, dict[UUID, Statistics]]:
-    """Return the statistics of a project, or of all projects, and those of each agent by id."""
     return combine_rows(fetch_counts(project_id, since=since))
 
 
@@ -158,5 +157,4 @@ def share(part: int, whole: int) -> float:
 
 
 def as_dict(statistics: Statistics) -> dict[str, Any]:
-    """Return the statistics as plain values for the API."""
     return asdict(statistics)

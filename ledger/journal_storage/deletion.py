@@ -41,7 +41,6 @@ def mark_project(project_id: UUID, *, stamp: Stamp) -> None:
 
 
 def list_marked_projects() -> list[str]:
-    """Return the names of the projects whose deletion has not ended."""
     return [row["name"] for row in sql.run(f"{MARKED} order by p.name")]
 
 

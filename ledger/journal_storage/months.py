@@ -71,7 +71,6 @@ class JournalPartition:
 
 
 def list_partitions() -> list[JournalPartition]:
-    """Return the partitions, oldest first."""
     found = []
     for row in sql.run_custom_plan(PARTITIONS):
         if bounds := BOUNDS.search(row["bounds"]):
@@ -93,7 +92,6 @@ def find_missing_month(*, now: datetime) -> datetime | None:
 
 
 def month_of(at: datetime) -> datetime:
-    """Return the start of a month, in UTC."""
     return at.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
@@ -162,7 +160,6 @@ def validate_bound(now: datetime) -> None:
 
 
 def drop_bound() -> None:
-    """Drop the check of the tail that an interrupted run left."""
     if find_bound():
         run(f"alter table {TAIL} drop constraint {BOUND}")
 

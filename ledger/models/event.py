@@ -37,18 +37,15 @@ class EventQuerySet(models.QuerySet["Event"]):
         return self.filter(subject_id=subject_id, id__gte=floor)
 
     def about_any(self, subject_ids: Collection[UUID]) -> Self:
-        """Return the events about any of these subjects."""
         # an id begins with the time of its row's creation
         oldest = min(subject_ids, default=FIRST_ID)
         floor = SubjectFloor(Value(oldest, models.UUIDField()))
         return self.filter(subject_id__in=subject_ids, id__gte=floor)
 
     def since(self, at: datetime) -> Self:
-        """Return the events from a time on."""
         return self.filter(id__gte=first_id(at - SLACK), at__gte=at)
 
     def until(self, at: datetime) -> Self:
-        """Return the events before a time."""
         return self.filter(id__lt=first_id(at + SLACK), at__lt=at)
 
     def visible_to(self, principal: Principal) -> Self:

@@ -46,7 +46,6 @@ CurrentTransaction.output_field = TransactionId()  # type: ignore[assignment]
 
 
 def key() -> "models.UUIDField[Any, Any]":
-    """Return the primary key field of every noun."""
     return models.UUIDField(primary_key=True, db_default=UUIDv7(), editable=False)
 
 
@@ -68,5 +67,4 @@ def rule(name: str, sql: str) -> models.CheckConstraint:
 
 
 def one_of(values: Iterable[str]) -> str:
-    """Return a pattern that matches any of these words."""
     return f"^({'|'.join(values)})$"

@@ -38,7 +38,6 @@ class InstructionQuerySet(models.QuerySet["Instruction"]):
         )
 
     def awaiting_ack(self) -> Self:
-        """Return unsettled tracked instructions."""
         return self.unsettled().filter(tracked=True)
 
 

@@ -41,7 +41,6 @@ class Membership(models.Model):
 
 class InvitationQuerySet(models.QuerySet["Invitation"]):
     def pending(self) -> Self:
-        """Return the invitations that were neither accepted nor revoked."""
         return self.filter(accepted_at=None, revoked_at=None)
 
 

@@ -70,7 +70,6 @@ class StandingInstructionQuerySet(models.QuerySet["StandingInstruction"]):
         return self.filter(either)
 
     def current(self) -> Self:
-        """Return the rules that are not retired."""
         return self.filter(retired_at=None)
 
 

@@ -37,7 +37,6 @@ def has_proof(proof: str) -> Q:
 
 class TaskQuerySet(models.QuerySet["Task"]):
     def current(self) -> Self:
-        """Return the tasks that were not replaced."""
         return self.filter(replaced_by=None)
 
     def visible_to(self, principal: Principal) -> Self:

@@ -80,7 +80,6 @@ def note_sign_in(
     user_agent: str,
     now: datetime,
 ) -> SignIn:
-    """Note the browser in which a person just signed in."""
     return SignIn.objects.update_or_create(
         session_key=session_key,
         defaults={

@@ -85,7 +85,6 @@ def accept(invitation: Invitation, user: User, *, stamp: Stamp) -> Membership | 
 
 
 def record_event(kind: Kind, invitation: Invitation, *, stamp: Stamp) -> None:
-    """Insert the event of what happened to an invitation."""
     data = {"role": str(invitation.role), "for": invitation.email}
     journal.record(
         kind,

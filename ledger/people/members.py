@@ -102,7 +102,6 @@ def sign_out(member: Membership, *, keep: str | None, stamp: Stamp) -> int:
 
 
 def record_event(kind: Kind, member: Membership, *, stamp: Stamp, **data: str | int) -> None:
-    """Insert the event of what happened to a member."""
     person = {"person": member.user.get_username()[:64], "role": str(member.role)}
     journal.record(
         kind,

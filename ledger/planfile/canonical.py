@@ -300,7 +300,6 @@ def list_refs(value: Any, pointer: str) -> list[str]:
 
 
 def complete_need(need: str, *, plan: str, pointer: str) -> str:
-    """Return the full ref of a needed task or plan."""
     prefix, _, _ = need.rpartition(":")
     task_ref = complete_task_ref(need.removeprefix(f"{prefix}:") if prefix else need, plan)
     if not prefix and not TASK_REF.fullmatch(task_ref):

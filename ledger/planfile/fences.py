@@ -35,7 +35,6 @@ def find_fences(lines: Sequence[str]) -> list[Fence]:
 
 
 def mask_fences(lines: Sequence[str]) -> list[bool]:
-    """Return, for each line, whether it belongs to fenced code, including the fences."""
     mask = [False] * len(lines)
     for fence in find_fences(lines):
         mask[fence.start : fence.end] = [True] * (fence.end - fence.start)
@@ -43,6 +42,5 @@ def mask_fences(lines: Sequence[str]) -> list[bool]:
 
 
 def find_fenced_texts(text: str) -> list[str]:
-    """Return the content of each fence that is closed."""
     lines = text.split("\n")
     return ["\n".join(lines[f.start + 1 : f.end - 1]) for f in find_fences(lines) if f.closed]

@@ -50,7 +50,6 @@ def list_lines(data: bytes, plan: PlanFile, warnings: Sequence[str]) -> tuple[Fi
 
 
 def find_owned(plan: PlanFile) -> dict[int, tuple[Became, str]]:
-    """Return the lines of the file's tasks, each with what it is of which task."""
     owned: dict[int, tuple[Became, str]] = {}
     tasks = [task for task in (*plan.tasks, *plan.done) if task.origin.line]
     for task in tasks:
@@ -81,7 +80,6 @@ def split_lines(data: bytes) -> Iterator[tuple[int, int, str]]:
 
 
 def read_notes(warnings: Sequence[str]) -> dict[int, str]:
-    """Return the warnings by the lines that they name."""
     notes: dict[int, str] = {}
     for warning in warnings:
         if match := NAMED.match(warning):

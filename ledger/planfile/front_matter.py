@@ -20,13 +20,11 @@ OWN_KEY = re.compile(r"^(?:ref|phase|plan|order|needs|depends_on|agent|max_attem
 
 
 def split_front_matter(text: str) -> tuple[str, str]:
-    """Return the front matter, or "", and the rest of the text."""
     front = FRONT.match(text)
     return (front[1], text[front.end() :]) if front else ("", text)
 
 
 def names_plan(front: str) -> bool:
-    """Whether front matter has a key that a plan must not lose."""
     return bool(OWN_KEY.search(front))
 
 

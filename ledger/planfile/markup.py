@@ -88,7 +88,6 @@ def read_xml(text: str) -> RawPlan:
 
 
 def read_plan_element(root: Element) -> dict[str, Any]:
-    """Return the plan's own values from a well-formed document."""
     attributes = {local_name(name): value for name, value in root.attrib.items()}
     elements = {
         name: textwrap.dedent(each.text or "").strip()
@@ -364,7 +363,6 @@ def join_verifications(first: Mapping[str, Any], second: Mapping[str, Any]) -> d
 
 
 def read_options(text: str) -> list[dict[str, str]]:
-    """Return the answers that a checkpoint offers."""
     options = []
     choices = text.split("<option")[1:]
     if len(choices) > MOST_OPTIONS:

@@ -75,7 +75,6 @@ class DependencyCycle(Refusal):
 
 
 def refusal_at(kind: type[R], detail: str, *pointers: str, **more: Any) -> R:
-    """Return a refusal that points to places in the file."""
     errors = [{"pointer": pointer, "detail": detail} for pointer in pointers]
     return kind(detail, errors=errors, **more)
 
@@ -90,7 +89,6 @@ class LineErrors:
         self.errors.append((line, problem))
 
     def check(self) -> None:
-        """Raise UnreadableLines if there are errors."""
         if not self.errors:
             return
         texts = [f"Line {line}: {problem}" for line, problem in sorted(self.errors)]

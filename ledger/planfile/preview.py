@@ -118,7 +118,6 @@ def walk(tasks: Sequence[PlanTask]) -> list[tuple[PlanTask, int]]:
 
 
 def group_by_line(warnings: Iterable[str], *, most: int) -> dict[int, list[str]]:
-    """Return the warnings that name a line, by it."""
     found: dict[int, list[str]] = {}
     for warning in warnings:
         if match := AT_LINE.match(warning):

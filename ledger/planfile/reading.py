@@ -125,7 +125,6 @@ UNSPECIFIC = ("", "text/plain", "application/octet-stream", "application/x-www-f
 
 
 def format_of(media: str) -> str:
-    """Return the format for a media type, or "" if it has to be detected from the text."""
     media = media.partition(";")[0].strip().lower()
     if media in MEDIA:
         return MEDIA[media]

@@ -199,7 +199,6 @@ class TagReader:
         )
 
     def read_item(self, item: Any, at: str, parent: Item | None) -> Item:
-        """Return a task in the canonical form, with all its texts."""
         if not isinstance(item, dict):
             raise Invalid(at, "A task must be an object.")
         number = self.read_number(item, at, parent)
@@ -239,7 +238,6 @@ class TagReader:
         return Item(number, at, status, task, self.read_needs(item, at, parent), parent)
 
     def read_number(self, item: dict[str, Any], at: str, parent: Item | None) -> str:
-        """Return a task's number, or "" for one that another task has."""
         id = self.id_of(item, at)
         prefix = parent.number if parent else ""
         number = plain_number(id if not prefix or id.startswith(f"{prefix}.") else f"{prefix}.{id}")
@@ -293,7 +291,6 @@ class TagReader:
     def resolve_needs(
         self, item: Item, by_number: Mapping[str, str], *, quiet: bool = False
     ) -> list[str]:
-        """Return the refs of the needed tasks."""
         refs = []
         for need in item.needs:
             if need in by_number:

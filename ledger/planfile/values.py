@@ -126,7 +126,6 @@ def load_yaml(text: str, kind: Any = Loader, *, what: str = "plan") -> Any:
 def load_document(
     text: str, kind: Any, what: str, *, check: Callable[[yaml.Node], None] | None = None
 ) -> tuple[Any, yaml.Node]:
-    """Return the values of one YAML document, and its root node, which knows the lines."""
     try:
         check_events(text, what)
         loader = kind(text)

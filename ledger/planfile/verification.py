@@ -49,7 +49,6 @@ def describe_verification(text: str) -> dict[str, Any]:
 
 
 def find_command(text: str) -> str:
-    """Return the one command that a text contains, or ""."""
     fenced, ticked = find_fenced_texts(text), TICKED.findall(text)
     if len(fenced) == 1:
         return textwrap.dedent(fenced[0]).strip()

@@ -42,7 +42,6 @@ def list_tasks(plan: Plan) -> list[Row]:
 
 
 def count_tasks_of(plan_ids: Iterable[UUID]) -> dict[UUID, StateCounts]:
-    """Return the number of current tasks in each state, for each plan."""
     counts = {id: dict.fromkeys(map(str, TaskState), 0) for id in plan_ids}
     rows = Task.objects.current().filter(plan__in=counts).values("plan_id", "state")
     for row in rows.annotate(count=Count("pk")).order_by():
@@ -51,7 +50,6 @@ def count_tasks_of(plan_ids: Iterable[UUID]) -> dict[UUID, StateCounts]:
 
 
 def count_tasks(plan: Plan) -> StateCounts:
-    """Return the number of the plan's current tasks in each state."""
     return count_tasks_of([plan.pk])[plan.pk]
 
 
@@ -91,7 +89,6 @@ def set_paused(plan_ids: Iterable[UUID], paused: bool, *, reason: str, stamp: St
 
 
 def update_columns(plan: Plan, *, now: datetime, **columns: Any) -> None:
-    """Update columns of a locked plan, and the object."""
     columns |= {"version": plan.version + 1, "updated_at": now}
     Plan.objects.filter(pk=plan.pk).update(**columns)
     for name, value in columns.items():
@@ -107,7 +104,6 @@ def record_event(
     to_state: str | None = None,
     data: dict[str, Any] | None = None,
 ) -> None:
-    """Record an event about a plan in the journal."""
     journal.record(
         kind,
         subject_type="plan",

@@ -128,7 +128,6 @@ def pair_named(matching: Matching, named: Mapping[str, str]) -> None:
 
 
 def pair_ids(matching: Matching) -> None:
-    """Pair the tasks whose id the file declares."""
     refs = {each: task.ref for task in matching.open_tasks for each in (task.number, task.ref)}
     for n in matching.open_places:
         task = matching.file[n]

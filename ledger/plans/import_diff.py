@@ -142,7 +142,6 @@ def can_change(row: Row) -> bool:
 
 
 def becomes_checkpoint(row: Row, task: PlanTask) -> bool:
-    """Whether an import turns a task into a checkpoint, which it was not before."""
     return task.type.startswith(CHECKPOINT) and not row["type"].startswith(CHECKPOINT)
 
 
@@ -153,7 +152,6 @@ def can_abort(row: Row) -> bool:
 
 
 def to_json(value: PlanFile | PlanTask) -> dict[str, Any]:
-    """Return a plan or task as it is stored in JSON, with lists instead of tuples."""
     return {name: to_lists(each) for name, each in value.source.items()}
 
 

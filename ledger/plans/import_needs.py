@@ -74,7 +74,6 @@ def resolve_needs(
 
 
 def outside_refs(file: PlanFile) -> set[str]:
-    """Return the refs of other plans and their tasks that this plan needs."""
     refs = {*file.needs, *(need for task in file.tasks for need in task.needs)}
     return {ref for ref in refs if not ref.startswith(f"{file.ref}:")}
 

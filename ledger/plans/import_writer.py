@@ -179,7 +179,6 @@ class PlanImport:
         return {row["ref"]: row for row in list_tasks(plan)}
 
     def check_state(self, plan: Plan) -> None:
-        """Refuse to change an aborted plan."""
         if self.options.mode != CREATE and plan.state == PlanState.ABORTED:
             raise InvalidTransition(
                 f"Plan {plan.ref} is aborted. Restart it, then import the new version.",
@@ -395,7 +394,6 @@ def plan_spec(task: PlanTask, **more: Any) -> Spec:
 
 
 def unknown_agent(name: str, pointers: Sequence[str], *, project: Project) -> Refusal:
-    """Return the refusal for an unregistered agent, with its places in the file."""
     near = agents.find_similar_names(name, project=project)
     nearest = f" Nearest: {', '.join(near)}." if near else ""
     detail = f"No agent is called '{name}' in project '{project.name}'.{nearest}"

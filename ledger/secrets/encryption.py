@@ -17,7 +17,6 @@ class Unreadable(Exception):
 
 
 def encrypt(value: Any) -> str:
-    """Return a JSON value encrypted with the current key."""
     return load_keys().encrypt(json.dumps(value).encode()).decode()
 
 
@@ -38,7 +37,6 @@ def rotate(text: str) -> str:
 
 
 def is_current(text: str) -> bool:
-    """Return whether a value is encrypted with the current key."""
     try:
         key_from(settings.SECRET_KEY).decrypt(text.encode())
     except InvalidToken:

@@ -110,12 +110,10 @@ MASKED = re.compile(r"\[redacted:\w{1,32}\]")
 
 
 def redacted(value: T) -> T:
-    """Return text or JSON with every secret masked."""
     return redact(value)[0]
 
 
 def holds_secret(value: Any) -> bool:
-    """Return whether text or JSON contains a secret."""
     found: Counter[str] = Counter()
     _deep(value, found, 0)
     return bool(found)
@@ -219,7 +217,6 @@ def _may_hold(
     any_need: re.Pattern[AnyStr],
     gates: tuple[re.Pattern[AnyStr], ...],
 ) -> bool:
-    """Return whether any form of secrets is worth a search in this lower-case text."""
     if len(text) < TINY:
         return bool(any_need.search(text)) or any(gate.search(text) for gate in gates)
     for need in needs:  # faster than any()

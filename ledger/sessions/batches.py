@@ -254,7 +254,6 @@ def end_batch(lock: Lock, batch_id: UUID, *, failure: str = "", now: datetime) -
 
 
 def links_of_tasks(session_id: UUID) -> dict[UUID, list[int]]:
-    """Return the orders of each task's messages."""
     links: dict[UUID, list[int]] = {}
     rows = Message.objects.filter(session_id=session_id, session_task__isnull=False)
     for task_id, order in rows.order_by("order").values_list("session_task_id", "order"):

@@ -122,7 +122,6 @@ def check_external_id(external_id: str | None) -> str | None:
 
 
 def cut_title(text: str) -> str:
-    """Return the start of a prompt as a title, on one line."""
     start = redacted(text[: 4096 + LONGEST_SECRET])[:4096]
     return truncate(" ".join(titled(start).split()), TITLE_LENGTH)
 

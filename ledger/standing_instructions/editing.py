@@ -106,7 +106,6 @@ def check_rule_expect(expect: Expect | None) -> Expect | None:
 
 
 def check_on(on: On, *, project_id: UUID) -> dict[str, Any]:
-    """Return the columns of the rule's event."""
     if on.event not in Trigger.values:
         raise Invalid("/on/event", f"event is one of: {', '.join(Trigger.values)}.")
     event = Trigger(on.event)
@@ -277,7 +276,6 @@ def lock_rule(id: UUID, *, project_id: UUID) -> StandingInstruction:
 
 
 def require_current(found: StandingInstruction) -> None:
-    """Raise InvalidTransition for a retired rule."""
     if found.retired_at:
         raise InvalidTransition(
             "The rule is retired. Create a new one.", current=found.state, allowed=[]
@@ -285,7 +283,6 @@ def require_current(found: StandingInstruction) -> None:
 
 
 def update_columns(found: StandingInstruction, *, stamp: Stamp, **columns: Any) -> None:
-    """Update columns of a locked rule, and the object."""
     columns |= {"version": found.version + 1, "updated_at": stamp.at}
     StandingInstruction.objects.filter(pk=found.pk).update(**columns)
     for name, value in columns.items():
@@ -315,7 +312,6 @@ def record_change(
 
 
 def spec_of(found: StandingInstruction) -> RuleSpec:
-    """Return what a stored rule says."""
     event = Trigger(found.event)
     type = found.signal_type if event == Trigger.SIGNAL else found.task_type
     return RuleSpec(

@@ -111,7 +111,6 @@ def signal_rules() -> str:
 
 
 def claim_rules() -> str:
-    """Return the query for the rules that newly opened attempts trigger."""
     trigger = f"""jsonb_build_object('event', '{Trigger.TASK_CLAIMED}', 'task', t.id,
             'ref', t.ref, 'title', left(t.title, {SHOWN_LENGTH}), 'attempt', a.number)"""
     once = once_key(session="a.worker_id", attempt="a.id")
@@ -134,7 +133,6 @@ EVERY_PER_RUN = 5000
 
 
 def clock_rules() -> str:
-    """Return the query for the rules of the clock and their agents that are alive."""
     return f"""
         select r.*, a.id as to_agent, null::uuid as about,
             jsonb_build_object('event', '{Trigger.EVERY}', 'interval_s', r.interval_s) as trigger,

@@ -58,7 +58,6 @@ from (select %(match_exact)s::jsonb as match_exact, %(path_pattern)s::text as pa
 
 
 def try_rule(spec: RuleSpec, sample: Sample, *, project_id: UUID) -> Trial:
-    """Return the conditions that the sample meets and the texts that the agent would get."""
     columns = check_spec(spec, project_id=project_id)
     conditions = [check_event(columns, sample)]
     if columns["agent"] and sample.agent_id:
@@ -130,7 +129,6 @@ def check_row(columns: dict[str, Any], sample: Sample, name: str, with_path: boo
 def condition(
     field: str, expected: Any, actual: Any, holds: bool, *, glob: str | None = None
 ) -> Condition:
-    """Return a condition with the sentence that says whether it holds."""
     shown = truncate(shown_value(actual), ACTUAL_LENGTH)
     if actual is None:
         text = f"{field} is missing"

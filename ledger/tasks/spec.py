@@ -93,7 +93,6 @@ def spec_of_task(task: Task, **more: Any) -> Spec:
 
 
 def backoff_of(source: object) -> Backoff:
-    """Return the backoff of an object that has its four fields."""
     return Backoff(*(getattr(source, name) for name in BACKOFF))
 
 

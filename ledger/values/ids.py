@@ -15,5 +15,4 @@ def first_id(at: datetime) -> UUID:
 
 
 def timestamp_of(id: UUID) -> datetime:
-    """Return the time that an id begins with."""
     return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=id.int >> 80)

@@ -10,14 +10,12 @@ Answer = dict[str, Any]
 
 
 def add_context(event: str, text: str) -> Answer:
-    """Return the answer that adds a text to the model's next input."""
     if not text:
         return {}
     return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
 
 
 def block(reason: str) -> Answer:
-    """Return the answer that keeps an agent from stopping."""
     return {"decision": "block", "reason": reason}
 
 
@@ -33,7 +31,6 @@ def refuse_call(reason: str) -> Answer:
 
 
 def show_message(message: str) -> Answer:
-    """Return the answer that shows a message to the person and lets the agent stop."""
     return {"systemMessage": message}
 
 

@@ -71,7 +71,6 @@ def find_in_line(line: str, command: str, code: int | None) -> ShellCommand | No
 
 
 def variables_of(commands: list[ShellCommand]) -> list[set[str]]:
-    """Return the variables set for each command that may change what it does."""
     return [
         {each for each in one.variables if each.partition("=")[0] not in HARMLESS}
         for one in commands
@@ -97,7 +96,6 @@ def find_folder(event: HookEvent, ran: ShellCommand) -> str | None:
 
 
 def may_change_files(event: HookEvent) -> bool:
-    """Return whether a shell call may have changed files of the project."""
     found = commands_of(event)
     return not found or not all(map(is_reading, found))
 

@@ -142,7 +142,6 @@ def text_in(values: Mapping[str, Any], name: str) -> str:
 
 
 def number_in(values: Mapping[str, Any], name: str) -> int | None:
-    """Return a number of milliseconds, at most a day."""
     value = values.get(name)
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
@@ -201,7 +200,6 @@ def ending_of(event: HookEvent) -> Ending:
 
 
 def paths_of(event: HookEvent) -> list[str]:
-    """Return the files that a tool call has changed."""
     if event.tool == PATCH_TOOL:
         found = PATCHED.findall(text_in(event.input, "command"))
     elif event.tool in WRITING_TOOLS:

@@ -372,7 +372,6 @@ def note_check(command: str, ran: ShellCommand, happening: Happening) -> dict[st
 
 
 def describe_call(event: HookEvent) -> str:
-    """Return the progress message about a tool call."""
     given = shell_line(event) or text_in(event.input, "file_path")
     text = f"{event.tool}: {' '.join(stripped(redacted(given)).split())}" if given else event.tool
     return truncate(text, MESSAGE_LENGTH)

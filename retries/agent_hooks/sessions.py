@@ -58,7 +58,6 @@ class HookCaller:
         return may(self.principal, scope)
 
     def scoped(self, scope: str) -> Bearer:
-        """Return the token as the caller of statements that need this scope."""
         return replace(self.bearer, scope=scope)
 
     @property

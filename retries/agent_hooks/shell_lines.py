@@ -156,7 +156,6 @@ class Reader:
         self.level -= 1
 
     def read_subshell(self, nodes: Sequence[Node], code: int | None) -> Iterator[ShellCommand]:
-        """Yield the commands of statements that change nothing for what follows them."""
         before = self.shell
         yield from self.read_sequence(nodes, code)
         self.shell = before
@@ -256,7 +255,6 @@ class Reader:
         self.is_redirected = was_redirected
 
     def is_data(self, redirection: Node) -> bool:
-        """Return whether a redirection writes a file, or contains a text."""
         if redirection.type != "file_redirect":
             return True
         text = self.text(redirection)
@@ -297,7 +295,6 @@ class Reader:
     def read_script(
         self, words: list[str], script: str, code: int | None
     ) -> Iterator[ShellCommand]:
-        """Yield the commands of a script that another shell runs."""
         settings = read_settings(words[1:])
         shell = Shell("pipefail" in settings, "errexit" in settings, self.shell.folders)
         yield from Reader(shell, self.level).read_line(script, self.code_here(code))
@@ -312,7 +309,6 @@ class Reader:
         return None if any(each in (None, code) for each in self.shell.endings) else code
 
     def change_shell(self, front: list[str], words: list[str]) -> None:
-        """Note what a command that ran changes for those behind it."""
         shell, name = self.shell, words[0] if words else ""
         status: int | None = None
         if name in ENDING and words[1:] and words[1].isdecimal():

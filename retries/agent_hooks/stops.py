@@ -152,7 +152,6 @@ def fits_hook(check: Mapping[str, Any]) -> bool:
 
 
 def has_passed(check: Mapping[str, Any], seen: Mapping[str, Any] | None, tree: Tree | None) -> bool:
-    """Return whether a hook has seen the check pass on the files as they are now."""
     if not seen or seen.get("exit_code") != check.get("expect_exit", 0):
         return False
     return bool(tree and seen.get("tree") and is_same_tree(seen["tree"], tree))

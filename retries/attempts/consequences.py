@@ -45,7 +45,6 @@ def follow(
 def record_failure(
     row: Row, failure_type: FailureType, report: Report, *, error: str, stamp: Stamp
 ) -> None:
-    """Insert the failure of an attempt and put it into its pattern."""
     failure = Failure.objects.create(
         attempt_id=row["attempt_id"],
         task_id=row["id"],

@@ -44,7 +44,6 @@ DEFAULTS = RetryPolicy()
 
 
 def gather_evidence(row: Row, report: Report, *, now: datetime) -> tuple[Evidence, Policy]:
-    """Return the evidence in a failure's texts, and the policies that are on for its task."""
     texts = texts_of(report)
     evidence = find_evidence(*texts, now=now)
     changes_nothing = row["number"] > 1 and report.sends_files and not report.files_modified
@@ -85,7 +84,6 @@ def find_evidence(*texts: str, now: datetime) -> Evidence | None:
 
 
 def lines_around(line: str, texts: tuple[str, ...]) -> list[str]:
-    """Return the parts of the texts that are near the line of the error."""
     found = []
     for text in texts:
         at = text.find(line)
@@ -99,7 +97,6 @@ def cut_line(line: str) -> str:
 
 
 def read_policy(found: Row, *, in_plan: bool) -> Policy:
-    """Return which policies are on for a task, inside or outside of a plan."""
     scopes = {PolicyScope.ALL, PolicyScope.PLANS} if in_plan else {PolicyScope.ALL}
     on = [(found[name] or getattr(DEFAULTS, name)) in scopes for name in SCOPES]
     return Policy(*on)
@@ -113,7 +110,6 @@ def is_same(found: Row, texts: tuple[str, ...]) -> bool:
 
 
 def evidence_fields(evidence: Evidence) -> dict[str, Any]:
-    """Return the evidence as the API names its fields."""
     fields = {
         "line": evidence.line,
         "known_error": evidence.known_error,

@@ -91,7 +91,6 @@ def report_of_command(code: int, output: str, *, digest: bytes) -> Report:
 def report_of_verification(
     code: int, output: str, *, verify: dict[str, Any], digest: bytes
 ) -> Report:
-    """Return the report for the exit code of the task's verify command."""
     command = clean_text(verify.get("command", ""), VALUE_LENGTH)
     # 0 where another code is expected counts as a success: the decision finds it unverified.
     passed = code in (0, verify.get("expect_exit", 0))

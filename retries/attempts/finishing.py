@@ -105,7 +105,6 @@ def finish_done(
 
 
 def finish_cleaned(attempt_id: UUID, report: Report, *, caller: Caller, now: datetime) -> Reply:
-    """End an attempt with a report that is cleaned already."""
     for _ in range(TRIES):
         row = read_attempt(attempt_id, caller=caller, now=now)
         if row["outcome"] is not None:
@@ -238,7 +237,6 @@ def describe_end(report: Report, decision: Decision) -> str:
 
 
 def decision_fields(decision: Decision, *, now: datetime) -> dict[str, Any]:
-    """Return the decision as the API names its fields."""
     fields: dict[str, Any] = {
         "decision": DECISION_NAMES.get(decision.to, decision.to.value),
         "reason": decision.reason,
@@ -307,7 +305,6 @@ def end_attempt(
 
 
 def event_data(row: Row, decision: Decision, *, code: str, error: str | None) -> dict[str, Any]:
-    """Return the data of the task's event."""
     data: dict[str, Any] = {"attempt": row["number"], "reason": decision.reason}
     if decision.proof:
         data["proof"] = str(decision.proof)

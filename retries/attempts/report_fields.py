@@ -169,7 +169,6 @@ def clean_output(output: str) -> str:
 
 
 def fit_output(text: str) -> str:
-    """Return the text shortened to the room for an output."""
     if len(text) <= OUTPUT_BYTES // 4:  # no character has more than four bytes
         return text
     size = len(text.encode(errors="replace"))

@@ -91,7 +91,6 @@ def gates(caller: type[Caller], *, resume: bool) -> str:
 
 
 def agent_of(caller: type[Caller]) -> str:
-    """Return the SQL of the caller's agent."""
     return "(select agent_id from caller)" if caller is Bearer else "%(agent)s"
 
 
@@ -194,7 +193,6 @@ HELD = f"""held as (
 
 
 def need_ids(task_id: str) -> str:
-    """Return the SQL of the ids of a task's needs."""
     return f"""array(select n.need_id from ledger_need n where n.task_id = {task_id}
             order by n.need_id) as need_ids"""
 

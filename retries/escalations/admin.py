@@ -22,7 +22,6 @@ from retries.verbs.escalations import FIELD_PREFIX
 
 
 def name_subject(escalation: Escalation) -> str:
-    """Return the name of the task or the text of the instruction that an escalation is about."""
     task, instruction = escalation.task, escalation.instruction
     if task:
         return name_task(task)

@@ -62,7 +62,6 @@ class TaskOutcome:
 
 
 def outcome_of(task: Task, *, asked_again: int | None) -> TaskOutcome:
-    """Return the outcome of a task that no other row has replaced."""
     return TaskOutcome(
         task_id=task.pk,
         state=task.state,
@@ -93,7 +92,6 @@ where s.replaced_by_id is null"""
 
 
 def find_outcomes(escalations: Iterable[Escalation]) -> dict[UUID, TaskOutcome]:
-    """Return the outcomes of closed escalations of tasks by escalation id, in one query."""
     ids = [each.pk for each in escalations if each.task_id and not each.is_open]
     rows = sql.run(OUTCOMES, ids=ids) if ids else []
     return {row.pop("id"): TaskOutcome(**row) for row in rows}
@@ -133,7 +131,6 @@ def describe_skip(escalation: Escalation) -> str:
 
 
 def describe_abort(escalation: Escalation, plan_id: UUID) -> str:
-    """Describe what an abort did to the rest of the plan."""
     counts = fetch_event_data(plan_id, Kind.PLAN_ABORTED, escalation)
     stopped, running = counts.get("aborted", 0), counts.get("running", 0)
     one = stopped == 1

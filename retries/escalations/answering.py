@@ -72,7 +72,6 @@ def answer(
 
 
 def describe_answer(answered: Escalation) -> dict[str, Value]:
-    """Return a span's attributes about an answer."""
     return {
         "tenfour.escalation.id": str(answered.pk),
         "tenfour.escalation.reason": answered.reason,

@@ -176,7 +176,6 @@ def open_for_task(
 
 
 def withdraw(task_ids: Iterable[UUID], *, stamp: Stamp) -> None:
-    """Close the open escalations of tasks that no longer need an answer."""
     found = Escalation.objects.open().filter(task_id__in=list(task_ids)).select_for_update()
     for escalation in found.order_by("id"):
         close(escalation, EscalationState.WITHDRAWN, stamp=stamp)
@@ -247,7 +246,6 @@ def record_event(
     stamp: Stamp,
     data: dict[str, Any] | None = None,
 ) -> None:
-    """Journal an event of an escalation, with the task it is about."""
     about = {"task": str(escalation.task_id)} if escalation.task_id else {}
     journal.record(
         kind,

@@ -161,7 +161,6 @@ def describe_evidence(evidence: Evidence) -> str:
 
 
 def render_table(rows: Sequence[AttemptRow]) -> str:
-    """Render the attempt history."""
     lines = [
         "| Attempt | Timestamp | Failure Type | Error |",
         "|---------|-----------|--------------|-------|",
@@ -175,7 +174,6 @@ def render_table(rows: Sequence[AttemptRow]) -> str:
 
 
 def render_files(files: Sequence[FileStatus]) -> str:
-    """Render the list of changed files."""
     if not files:
         return "- None reported"
     lines = [
@@ -224,7 +222,6 @@ def one_line(text: str) -> str:
 
 
 def inert_line(text: str) -> str:
-    """Return the text on one line with its markup escaped."""
     return escape_markup(one_line(text))
 
 
@@ -255,7 +252,6 @@ def code_block(text: str) -> str:
 
 
 def code_span(text: str) -> str:
-    """Return the text as inline code."""
     return f"`{one_line(text).replace('`', chr(39))}`"
 
 

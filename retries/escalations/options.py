@@ -66,7 +66,6 @@ def list_options(escalation: Escalation, record: Record | None = None) -> list[O
 
 
 def instruction_options(escalation: Escalation) -> list[Option]:
-    """Return the answers to the escalation of an instruction."""
     agent = escalation.agent.name
     pending = Instruction.objects.filter(agent=escalation.agent).awaiting_ack().count()
     instructions = f"{pending} pending instruction{'' if pending == 1 else 's'}"
@@ -98,7 +97,6 @@ def instruction_options(escalation: Escalation) -> list[Option]:
 
 
 def task_options(escalation: Escalation, record: Record) -> list[Option]:
-    """Return the answers to the escalation of a task."""
     task, agent, blocked = record.task, escalation.agent.name, record.waiting
     waiting = len(blocked)
     depends = f"{count_tasks(waiting)} depend{'s' if waiting == 1 else ''} on it and"
@@ -192,7 +190,6 @@ def abort_plan_option(task: Task) -> Option:
 
 
 def answer_option(agent: str) -> Option:
-    """Return the answer to an agent's question."""
     return Option(
         Answer.ANSWER,
         TASK_TITLES[Answer.ANSWER],
@@ -202,7 +199,6 @@ def answer_option(agent: str) -> Option:
 
 
 def dependents_options(waiting: int, downstream: int) -> tuple[DependentsOption, ...]:
-    """Return the effects that a skip can have on the dependents, and on theirs."""
     one = waiting == 1
     all_of_them = f"Skip {'it' if one else 'them'} too"
     if downstream > waiting:

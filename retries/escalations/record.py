@@ -83,7 +83,6 @@ class Record:
         return {self.failures[0].pk: self.learned_fixes[0]}
 
     def until(self, escalation: Escalation) -> list[Attempt]:
-        """Return the attempts up to the one that led to an escalation."""
         return [each for each in self.attempts if each.number <= (escalation.attempts or 0)]
 
 
@@ -142,7 +141,6 @@ def find_evidence(escalation: Escalation, attempts: list[Attempt]) -> Evidence:
 
 
 def list_answers(escalation: Escalation) -> list[OfferedAnswer]:
-    """Return the answers that the asker of a question offers."""
     return [
         OfferedAnswer(
             each["name"],
@@ -158,7 +156,6 @@ def name_of(task: Task) -> str:
 
 
 def failure_of(attempt: Attempt) -> Failure | None:
-    """Return the failure of an attempt that was read with it."""
     return getattr(attempt, "failure", None)
 
 

@@ -139,7 +139,6 @@ def check_keywords(rules: Mapping[str, Any], keywords: tuple[str, ...], pointer:
 
 
 def escape_pointer(name: str) -> str:
-    """Return a key as a part of a JSON pointer."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
@@ -204,7 +203,6 @@ def has_format(format: str, text: str) -> bool:
 
 
 def is_uri(text: str) -> bool:
-    """Return whether a text is an absolute URI."""
     try:
         parts = urlsplit(text)
     except ValueError:
@@ -213,21 +211,18 @@ def is_uri(text: str) -> bool:
 
 
 def describe_property(rules: Mapping[str, Any]) -> str:
-    """Describe the values that a property takes."""
     if "enum" in rules:
         return f"one of {', '.join(map(format_value, rules['enum']))}"
     return FORMATS[rules["format"]] if "format" in rules else TYPE_NAMES[rules["type"]]
 
 
 def format_value(value: Any) -> str:
-    """Return a value as a person reads it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value)
 
 
 def format_values(values: Mapping[str, Any]) -> str:
-    """Return the values as text for the agent, one per line."""
     return "\n".join(f"{name}: {format_value(value)}" for name, value in values.items())
 
 
@@ -235,7 +230,6 @@ def format_values(values: Mapping[str, Any]) -> str:
 
 
 def list_fields(schema: Mapping[str, Any], typed: Mapping[str, str] | None = None) -> list[Field]:
-    """Return the fields of a form, with the typed texts or else the defaults."""
     return [
         Field(
             name,
@@ -251,7 +245,6 @@ def list_fields(schema: Mapping[str, Any], typed: Mapping[str, str] | None = Non
 
 
 def list_choices(rules: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the texts to choose from, or none for a free text."""
     if rules["type"] == "boolean" and "enum" not in rules:
         return ("yes", "no")
     return tuple(map(format_value, rules.get("enum", ())))
@@ -271,7 +264,6 @@ def parse_values(schema: Mapping[str, Any], typed: Mapping[str, str]) -> dict[st
 
 
 def parse_value(type: str, text: str) -> Any:
-    """Return a typed text as a value of its type, or unchanged if it is not one."""
     if type == "string":
         return text
     text = text.strip()

@@ -44,7 +44,6 @@ SETS = {Answer.ACCEPT: f"proof = '{Proof.PERSON}'"}
 def move_statement(
     to: TaskState, kind: Kind, *, where: str = WAITS_FOR_ANSWER, sets: str = "", reason: str = ""
 ) -> str:
-    """Return the SQL that moves the task of an escalation and journals it."""
     moved = task_to(to, where=where, sets=sets, reason=reason or "null")
     events = journal.insert("moved", kind=f"'{kind}'", subject="task", data="%(data)s")
     return f"with {TrustedCaller.cte}, moved as ({moved}), events as ({events}) select * from moved"

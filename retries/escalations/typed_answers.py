@@ -46,7 +46,6 @@ def build_columns(fix: str, response: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def reveal(escalation: Escalation) -> Escalation:
-    """Return the escalation with its answer as it was typed, for its agent."""
     if escalation.sealed:
         masked = {"fix": escalation.fix, "response": escalation.response}
         typed = unseal(masked, escalation.sealed)
@@ -55,7 +54,6 @@ def reveal(escalation: Escalation) -> Escalation:
 
 
 def reencrypt() -> None:
-    """Encrypt all answers with the current key."""
     with transaction.atomic():
         for row in Escalation.objects.exclude(sealed="").select_for_update().only("sealed"):
             if not encryption.is_current(row.sealed):

@@ -72,7 +72,6 @@ class FixVerdictAdmin(ReadOnly):
         verdict: Verdict | None,
         done: str,
     ) -> None:
-        """Record a verdict about the fixes of these rows."""
         changed = 0
         for row in chosen.exclude(verdict=verdict or "").select_related("pattern"):
             try:

@@ -206,7 +206,6 @@ def find_lines(text: str, pattern: re.Pattern[str]) -> list[int]:
 
 
 def read_placed(lines: Sequence[str], number: int) -> Iterator[PlacedError]:
-    """Yield the error of one line, if it is one and its place is known."""
     text = read_line(lines[number])
     level = LEVEL.match(text)
     bare = text[level.end() :] if level else text
@@ -221,7 +220,6 @@ def read_placed(lines: Sequence[str], number: int) -> Iterator[PlacedError]:
 
 
 def find_symbol(lines: Sequence[str], number: int) -> str:
-    """Return the symbol that a compiler names some lines below its error."""
     if "symbol" not in lines[number]:
         return ""
     for line in lines[number + 1 : number + 1 + SYMBOL_WITHIN]:

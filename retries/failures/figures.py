@@ -39,12 +39,10 @@ def count_failures(ids: Sequence[UUID]) -> dict[UUID, Total]:
 
 
 def list_agent_names(ids: Sequence[UUID]) -> dict[UUID, list[str]]:
-    """Return the names of the agents with failures, by pattern."""
     return {row["pattern_id"]: row["names"] for row in sql.run(AGENT_NAMES, ids=list(ids))}
 
 
 def count_by_agent(pattern_id: UUID, *, most: int) -> dict[UUID, int]:
-    """Return the number of a pattern's failures by agent, the most first."""
     rows = sql.run(BY_AGENT, pattern=pattern_id, most=most)
     return {row["agent_id"]: row["n"] for row in rows}
 

@@ -79,7 +79,6 @@ JOIN = f"""with {TrustedCaller.cte}, found as (
 
 
 def headline_of(failure: Failure) -> str:
-    """Return the line of the failure that decides its pattern."""
     return str(find_headline(*texts_of(failure)))
 
 

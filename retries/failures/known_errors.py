@@ -59,7 +59,6 @@ class Match:
 
 
 def load_table() -> tuple[KnownError, ...]:
-    """Read the table from its file and compile the patterns."""
     return tuple(
         KnownError(
             name=row["name"],

@@ -154,7 +154,6 @@ def build_make_template(dropped: Container[str] = ()) -> Callable[[str], str]:
 
 
 def mask_quotation(match: re.Match[str]) -> str:
-    """Return the replacement of a quotation."""
     text = match[0][1:-1]
     if request := REQUEST.match(text):
         return f'"{request[0]} ‹path›"'
@@ -169,7 +168,6 @@ def mask_name(match: re.Match[str]) -> str:
 
 
 def mask_part(match: re.Match[str]) -> str:
-    """Return the replacement of a part of a word."""
     name, text = match.lastgroup, match[0]
     match name:
         case "mark":

@@ -194,7 +194,6 @@ class Names:
 
 
 def sign(*texts: str) -> Signature:
-    """Return the signature of a failure from all its texts."""
     identity = identify(*texts)
     names = read_names(identity.headline)
     found = [*names.outside, *names.inside]
@@ -251,7 +250,6 @@ def is_value(name: str) -> bool:
 
 
 def read_names(cause: str) -> Names:
-    """Return what a cause names."""
     names = Names()
     start = JSON_START.search(cause)
     if start or JSON_FIELD.search(cause):
@@ -275,7 +273,6 @@ def read_names(cause: str) -> Names:
 
 
 def read_json(text: str, names: Names) -> None:
-    """Read the messages and codes of an error's JSON."""
     codes = []
     for match in JSON_FIELD.finditer(text):
         value = next(filter(None, match.groups()[1:]), "")

@@ -101,7 +101,6 @@ def find_members(
 
 
 def bare(word: str) -> str:
-    """Return a word as fingerprints compare it."""
     return MARKS.sub("‹›", word).casefold().rstrip(".")
 
 
@@ -126,7 +125,6 @@ def list_slots(differences: Iterable[dict[int, str]]) -> list[tuple[int, ...]]:
 
 
 def has_constants(words: Sequence[str], slots: Container[int]) -> bool:
-    """Return whether enough words remain to distinguish one message from another."""
     staying = [
         word
         for at, word in enumerate(map(bare, words))
@@ -164,7 +162,6 @@ def fits(core: str, fixed: Container[str]) -> bool:
 
 
 def may_fill(word: str, frame: tuple[str, str, str], fixed: Container[str]) -> bool:
-    """Return whether a word may fill a slot, with the same frame around it."""
     before, core, after = split_frame(word)
     return (before, after) == (frame[0], frame[2]) and varies(core, fixed)
 
@@ -180,7 +177,6 @@ def count_fillers(at: int, plain: str, differences: Iterable[dict[int, str]]) ->
 
 
 def fill_slots(words: Sequence[str], slots: Iterable[int]) -> str:
-    """Return a template with the mark of a slot in place of its words."""
     found = list(words)
     for at in slots:
         before, _, after = split_frame(found[at])
@@ -203,7 +199,6 @@ class TemplateTable:
         self.by_shape: dict[int, list[str]] = {}
 
     def add(self, template: str) -> None:
-        """Add a template, and merge those that it shows to be one."""
         if template in self.known:
             return
         self.known[template] = template
@@ -220,7 +215,6 @@ class TemplateTable:
         peers.append(template)
 
     def find(self, template: str) -> str:
-        """Return the template that a template was merged into, or itself."""
         while (found := self.known.get(template, template)) != template:
             template = found
         return template

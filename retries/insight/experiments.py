@@ -68,7 +68,6 @@ def end_experiment(id: UUID, *, reason: str, stamp: Stamp) -> ContextExperiment:
 
 
 def check_share(share: int) -> None:
-    """Raise Invalid for a share that no experiment can have."""
     if not LEAST_SHARE <= share <= MOST_SHARE:
         raise Invalid(
             "/share", f"The share is a whole percentage from {LEAST_SHARE} to {MOST_SHARE}."
@@ -147,7 +146,6 @@ def count_experiments(project: Project, *, now: datetime) -> int:
 
 
 def is_shown(experiment: ContextExperiment) -> bool:
-    """Return whether both sides have enough attempts for a figure."""
     return min(experiment.with_attempts, experiment.without_attempts) >= LEAST_ATTEMPTS
 
 

@@ -36,7 +36,6 @@ OF_PATTERNS = """select p.id, p.project_id, 1 as failures, '' as kind, '' as age
 
 
 def read_rates(subjects: str) -> str:
-    """Return the query of subjects with the rates that their predictions rest on."""
     return f"""with subject as ({subjects})
 select s.*, r.failures as of_failures, r.level, r.key, r.tasks, r.done,
     (q.data ->> 'brier')::float as brier

@@ -111,7 +111,6 @@ class Case:
 
 
 def count_rates(cases: Iterable[Case]) -> dict[tuple[int, str, str], Rate]:
-    """Return the rates of all levels."""
     tasks: dict[tuple[int, str, str], int] = defaultdict(int)
     done: dict[tuple[int, str, str], int] = defaultdict(int)
     for case in cases:

@@ -13,7 +13,6 @@ PERCENT, WITHIN_S = (1, 99), (1, 86_400)
 
 
 def set_target(agent: Agent, *, percent: int, within_s: int, stamp: Stamp) -> None:
-    """Set or change an agent's target."""
     if not PERCENT[0] <= percent <= PERCENT[1]:
         raise Invalid("/percent", f"Give a share of {PERCENT[0]} to {PERCENT[1]} percent.")
     if not WITHIN_S[0] <= within_s <= WITHIN_S[1]:

@@ -49,7 +49,6 @@ class Total:
     edges: tuple[float, ...] = field(default=())
 
     def statement(self) -> str:
-        """Return the statement that adds the events of one batch."""
         labels = ", ".join(f"'{name}', {value}" for name, value in self.labels.items())
         edges = ", ".join(map(str, self.edges))
         bucket = (

@@ -13,11 +13,9 @@ from retries.states import PatternState, Verdict
 
 class FailurePatternQuerySet(models.QuerySet["FailurePattern"]):
     def visible_to(self, principal: Principal) -> Self:
-        """Filter by the caller's project."""
         return self.filter(project_id=principal.project_id)
 
     def current(self) -> Self:
-        """Filter out the patterns that were merged into another one."""
         return self.filter(merged_into=None)
 
 

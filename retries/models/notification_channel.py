@@ -49,11 +49,9 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
         return self.filter(project_id=principal.project_id)
 
     def on(self) -> Self:
-        """Return the channels that are not disabled."""
         return self.exclude(state=ChannelState.DISABLED)
 
     def reaching(self, project: Project | None) -> Self:
-        """Return the channels that a rule of this project, or of all projects, can use."""
         either = Q(project=None) | Q(project=project) if project else Q(project=None)
         return self.filter(either)
 

@@ -40,7 +40,6 @@ class OperationQuerySet(models.QuerySet["Operation"]):
         return self.filter(project_ids__contains=[principal.project_id])
 
     def under_way(self) -> Self:
-        """Filter by operations that wait or run."""
         return self.filter(state__in=UNDER_WAY)
 
 

@@ -127,7 +127,6 @@ def update_channel(
 
 
 def delete_channel(channel_id: UUID, *, stamp: Stamp) -> None:
-    """Delete a channel with its rules and deliveries."""
     with transaction.atomic():
         channel = lock_channel(channel_id)
         journaling.record_channel(Kind.CHANNEL_DELETED, channel, stamp=stamp)

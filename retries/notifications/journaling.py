@@ -24,7 +24,6 @@ def record_channel(kind: Kind, channel: Channel, *, stamp: Stamp, **data: Any) -
 
 
 def record_rule(kind: Kind, rule: NotificationRule, *, stamp: Stamp, **data: Any) -> None:
-    """Insert the events of a rule."""
     named = {"conditions": rule.conditions, "channel": rule.channel.name}
     for project_id in projects_of(rule):
         journal.record(
@@ -38,12 +37,10 @@ def record_rule(kind: Kind, rule: NotificationRule, *, stamp: Stamp, **data: Any
 
 
 def projects_of(row: Channel | NotificationRule) -> list[UUID]:
-    """Return the projects that a channel or a rule serves."""
     if row.project_id:
         return [row.project_id]
     return list(Project.objects.order_by("pk").values_list("pk", flat=True))
 
 
 def list_changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """Return the names of the fields whose values differ."""
     return [name for name, value in after.items() if before[name] != value]

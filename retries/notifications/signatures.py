@@ -11,7 +11,6 @@ SECRET_BYTES = 32
 
 
 def new_secret() -> str:
-    """Return a new signing secret."""
     return PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
 
 
@@ -29,7 +28,6 @@ def sign(body: bytes, *, message_id: str, timestamp: int, secret: str) -> str:
 def headers_of(
     body: bytes, *, message_id: str, timestamp: int, signing_secrets: Iterable[str]
 ) -> dict[str, str]:
-    """Return the headers of Standard Webhooks, with a signature for each secret."""
     signatures = (
         sign(body, message_id=message_id, timestamp=timestamp, secret=secret)
         for secret in signing_secrets

@@ -10,7 +10,6 @@ from retries.models import Operation
 def record_event(
     operation: Operation, kind: Kind, *, stamp: Stamp, data: dict[str, Any] | None = None
 ) -> None:
-    """Insert the event for each of the operation's projects."""
     for project_id in operation.project_ids:
         journal.record(
             kind,

@@ -41,7 +41,6 @@ WORKER = Actor("system", "operations", "operations")
 
 
 def list_due(now: datetime) -> list[UUID]:
-    """Return the operations that should run and that no worker holds."""
     rows = Operation.objects.under_way().filter(starts_at__lte=now)
     free = Q(lease_until=None) | Q(lease_until__lte=now)
     return list(rows.filter(free).order_by("starts_at", "id").values_list("pk", flat=True))
@@ -185,7 +184,6 @@ def record_results(
     *,
     now: datetime,
 ) -> None:
-    """Record the result of each row and count it."""
     rows = [
         OperationItem(
             pk=pk,
@@ -215,7 +213,6 @@ def end(
     because: str = "",
     now: datetime,
 ) -> None:
-    """End a locked operation."""
     operation.state, operation.ended_at, operation.lease_until = state, now, None
     operation.ended_by_name, operation.ended_because = by_name, because
     operation.save(

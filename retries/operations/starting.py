@@ -99,7 +99,6 @@ def start_operation(
 def create_operation(
     verb: Verb, options: Options, *, query: str, reason: str, counted_at: datetime, stamp: Stamp
 ) -> Operation:
-    """Store an operation that has no rows yet."""
     masked, sealed = seal(options | ({"reason": reason} if reason else {}))
     return Operation.objects.create(
         verb=verb.name,

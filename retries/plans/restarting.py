@@ -112,7 +112,6 @@ def enqueue_again(plan: Plan, old: Sequence[Task], *, run: int, stamp: Stamp) ->
 
 
 def replace_tasks(old: Sequence[Task], new: Mapping[UUID, Row], *, stamp: Stamp) -> None:
-    """Replace the old tasks with the new ones, and close the old ones' dead letters."""
     take_places({task.pk: new[task.pk]["id"] for task in old}, now=stamp.at)
     for letter in DeadLetter.objects.open().filter(task__in=old).order_by("pk"):
         id = new[letter.task_id]["id"]

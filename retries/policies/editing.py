@@ -65,7 +65,6 @@ def change_policies(
 def record_change(
     row: RetryPolicy, changed: Mapping[str, str], *, reason: str = "", stamp: Stamp
 ) -> None:
-    """Note in the journal which policies a person changed."""
     data: dict[str, Any] = dict(changed)
     if said := clean_message(reason, limit_bytes=REASON_BYTES):
         data["reason"] = said

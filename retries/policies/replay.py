@@ -108,7 +108,6 @@ class Replay:
         return self.tasks >= LEAST_TASKS
 
     def narrow_to(self, scope: str) -> "Replay":
-        """Return the part that a narrower scope covers."""
         rows = [each for each in self.changed if scope == PolicyScope.ALL or each.in_plan]
         return replace(self, scope=scope, changed=[] if scope == PolicyScope.OFF else rows)
 
@@ -194,7 +193,6 @@ def pairs(rows: Iterable[Row]) -> Iterator[tuple[Row | None, Row]]:
 
 
 def is_same_without_change(before: Row, row: Row) -> bool:
-    """Return whether a failure has the signature of the one before it, and no file changed."""
     return bool(
         row["signature"]
         and row["signature"] == before["signature"]
@@ -217,7 +215,6 @@ def read_texts(ids: Iterable[UUID]) -> Iterator[tuple[UUID, tuple[str, str, str]
 def replay_task(
     policy: str, attempts: list[Row], evidence: dict[UUID, Evidence]
 ) -> Iterator[ReplayedTask]:
-    """Yield each time that a policy changes the course of a task."""
     at = 0
     while at < len(attempts):
         row, rest = attempts[at], attempts[at + 1 :]
@@ -236,7 +233,6 @@ def replay_task(
 
 
 def would_ask(policy: str, evidence: Evidence) -> bool:
-    """Return whether a decision under this policy alone asks a person."""
     on = Policy(
         asks_at_once=policy == "ask_at_once",
         obeys_waits=True,
@@ -247,7 +243,6 @@ def would_ask(policy: str, evidence: Evidence) -> bool:
 
 
 def take_until_person(attempts: list[Row]) -> list[Row]:
-    """Return the attempts until a person was asked after one, that one included."""
     found = []
     for row in attempts:
         found.append(row)
@@ -324,7 +319,6 @@ class Effects:
 
 
 def count_effects(policy: str, *, project_id: UUID, now: datetime, days: int = DAYS) -> Effects:
-    """Return what a policy did in a project's last days."""
     if not REASONS[policy]:
         return Effects()
     row = sql.run(

@@ -113,7 +113,6 @@ def render_records(
 
 
 def render_files(scope: RenderingScope, *, now: datetime) -> dict[str, Iterator[str]]:
-    """Render every file of an export, by name."""
     files = {
         "retry-state.json": render_state(scope),
         "retry.log": render_log(scope, now=now),

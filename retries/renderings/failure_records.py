@@ -74,7 +74,6 @@ def summarize(output: str) -> str:
 
 
 def render_files(files: Sequence[Mapping[str, Any]]) -> str:
-    """Render the state of each file that the attempt changed."""
     if not files:
         return " []"
     return "".join(

@@ -85,7 +85,6 @@ Attempts = dict[int, dict[str, Any]]
 
 
 def select_events(scope: RenderingScope, *, since: datetime, with_answers: bool) -> EventQuerySet:
-    """Return the events that have entries in the logs."""
     found = Event.objects.since(since).filter(project_id=scope.project_id)
     found = found.filter(LOGGED | ANSWERS if with_answers else LOGGED)
     if scope.plan is None:
@@ -99,7 +98,6 @@ def select_events(scope: RenderingScope, *, since: datetime, with_answers: bool)
 def read_entries(
     scope: RenderingScope, *, since: datetime, with_answers: bool
 ) -> Iterator[LogEntry]:
-    """Yield the entries since a time, oldest first."""
     found = select_events(scope, since=since, with_answers=with_answers).order_by("at", "id")
     for chunk in split_chunks(found.values(*EVENT_FIELDS).iterator(chunk_size=CHUNK_SIZE)):
         yield from build_entries(chunk)
@@ -156,7 +154,6 @@ def build_entries(chunk: list[dict[str, Any]]) -> Iterator[LogEntry]:
 
 
 def task_id_of(event: Mapping[str, Any]) -> UUID:
-    """Return the id of the task that an event is about."""
     if event["kind"] == Kind.ESCALATION_OPENED:
         return UUID(event["data"]["task"])
     subject: UUID = event["subject_id"]
@@ -213,7 +210,6 @@ def split_event(
 def build_attempt_entry(
     event: Mapping[str, Any], row: Mapping[str, Any], task_id: str
 ) -> AttemptEntry:
-    """Return the entry of the attempt that an event ended."""
     data, outcome = event["data"], row["outcome"]
     return AttemptEntry(
         at=event["at"],
@@ -238,7 +234,6 @@ def count_feedback_lines(attempts: Attempts, number: int) -> int:
 
 
 def count_attempts(attempts: Attempts, at: datetime) -> int:
-    """Return how many attempts had started at a time."""
     return bisect_right([row["started_at"] for row in attempts.values()], at)
 
 

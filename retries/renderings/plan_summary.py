@@ -134,12 +134,10 @@ def render_markdown(summary: Summary) -> str:
 
 
 def escape_cell(text: str) -> str:
-    """Return the text so that it cannot end its table cell."""
     return one_line(text).replace("\\", "\\\\").replace("|", "\\|")
 
 
 def serialize_summary(summary: Summary) -> dict[str, Any]:
-    """Return the summary as the API answers it."""
     first, retried = summary.first, summary.retried
     return {
         "ref": summary.ref,

@@ -35,7 +35,6 @@ def render_lines(entry: LogEntry) -> list[str]:
 
 
 def describe_entry(entry: LogEntry) -> tuple[str, dict[str, Any]]:
-    """Return the name of the event and its fields."""
     match entry:
         case AttemptEntry():
             return "attempt", {

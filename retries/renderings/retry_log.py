@@ -22,7 +22,6 @@ def render_lines(entry: LogEntry) -> list[str]:
 
 
 def describe_entry(entry: LogEntry) -> list[str]:
-    """Return the text of each line of an entry."""
     match entry:
         case AttemptEntry():
             kind = entry.failure_type or "none"

@@ -83,7 +83,6 @@ def render_document(tasks: Iterable[ActiveTask], stats: GlobalStats) -> Iterator
 
 
 def serialize_task(task: ActiveTask) -> dict[str, Any]:
-    """Return a task as the document shows it."""
     return {
         "task_id": task.task_id,
         "task_name": task.task_name,

@@ -34,12 +34,10 @@ class RenderingScope:
 
 
 def name_task(task: Mapping[str, Any]) -> TaskName:
-    """Return the names of a task that was read with NAME_FIELDS."""
     return TaskName(task["id"], task["ref"], task["title"], task["type"])
 
 
 def split_chunks(rows: Iterable[Any]) -> Iterator[list[Any]]:
-    """Yield the rows in lists of at most CHUNK_SIZE."""
     left = iter(rows)
     while chunk := list(islice(left, CHUNK_SIZE)):
         yield chunk

@@ -45,7 +45,6 @@ def render_document(skipped: Sequence[SkippedTask]) -> Iterator[str]:
 
 
 def render_record(skipped: Sequence[SkippedTask]) -> str:
-    """Render the skipped tasks as YAML."""
     if not skipped:
         return "skipped_tasks: []\n"
     return "skipped_tasks:\n" + "".join(
@@ -57,7 +56,6 @@ def render_record(skipped: Sequence[SkippedTask]) -> str:
 
 
 def render_entry(skipped: SkippedTask) -> str:
-    """Render the log entry of a skipped task."""
     lines = [f"[SKIPPED] {skipped.name}", f"  Reason: {describe_reason(skipped)}"]
     if skipped.dependents:
         lines.append("  Impact: Dependent tasks may fail")

@@ -161,7 +161,6 @@ def read_failures(
 
 
 def list_skipped_tasks(scope: RenderingScope) -> list[SkippedTask]:
-    """Return the skipped tasks, oldest first."""
     rows = scope.current.filter(state=TaskState.SKIPPED).order_by("completed_at", "id")
     tasks = list(rows.values(*NAME_FIELDS, "completed_at"))
     ids = [task["id"] for task in tasks]
@@ -196,7 +195,6 @@ def count_by_task(rows: QuerySet[Any], owners: Mapping[UUID, UUID]) -> Counter[U
 
 
 def find_dependents(task_ids: list[UUID]) -> dict[UUID, list[str]]:
-    """Return the dependents of each task, by the ids that renderings use."""
     found: dict[UUID, list[str]] = defaultdict(list)
     rows = Need.objects.filter(need__in=task_ids).order_by("task_id")
     for need, task, ref in rows.values_list("need_id", "task_id", "task__ref"):
@@ -208,7 +206,6 @@ def find_dependents(task_ids: list[UUID]) -> dict[UUID, list[str]]:
 
 
 def build_summary(plan: Plan) -> Summary:
-    """Return the summary of a plan's current tasks."""
     scope = RenderingScope(plan.project_id, plan)
     tasks = list(scope.current.order_by("id").values(*NAME_FIELDS, "state", "proof"))
     owners = fetch_lineages(task["id"] for task in tasks)

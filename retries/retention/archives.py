@@ -152,7 +152,6 @@ def matches(pattern: re.Pattern[str], path: Path, folder: Path) -> bool:
 
 
 def read_batches(path: Path) -> Iterator[bytes]:
-    """Yield a file's packed batches."""
     with path.open("rb") as file:
         if not os.fstat(file.fileno()).st_size:
             return
@@ -179,7 +178,6 @@ def read_lines(path: Path, report: Report) -> Iterator[tuple[int, bytes]]:
 
 
 def name_of(path: Path) -> str:
-    """Return a file's path in the archive."""
     return path.name if SHARED_NAME.match(path.name) else f"{path.parent.name}/{path.name}"
 
 

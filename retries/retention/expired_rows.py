@@ -22,7 +22,6 @@ def delete_operation(now: datetime) -> int:
 
 
 def delete_threads(now: datetime) -> int:
-    """Delete some threads of notifications whose deliveries are past their time."""
     before = now - timedelta(days=settings.TENFOUR["DELIVERY_DAYS"])
     return threads.delete_closed(before=before)
 

@@ -62,7 +62,6 @@ NEXT = """select id from {table} where project_id = %(project)s order by id limi
 
 
 def count_rows(project: Project) -> dict[str, int]:
-    """Return the numbers of the project's rows, by noun."""
     return {noun: count_in(table, project) for noun, table in COUNTED.items()}
 
 
@@ -130,7 +129,6 @@ def delete_rest(table: str, project: Project) -> None:
 
 
 def delete_events(project: Project) -> None:
-    """Delete the project's events, some at a time."""
     after: UUID | None = FIRST_ID
     while after:
         with transaction.atomic():

@@ -74,7 +74,6 @@ class RowKind:
         return [row["id"] for row in rows]
 
     def read(self, ids: Sequence[UUID]) -> Iterator[list[Record]]:
-        """Yield the records of the rows, some at a time."""
         for statement in self.records:
             yield build_records(sql.run(statement, ids=list(ids)))
         if self.more_records:
@@ -112,7 +111,6 @@ def hold(table: str, ids: Sequence[UUID]) -> list[UUID]:
 
 
 def build_records(rows: Iterable[sql.Row]) -> list[Record]:
-    """Return the records that a statement selected."""
     return [Record(row["text"], row["project_id"]) for row in rows]
 
 
@@ -131,7 +129,6 @@ from {source} cross join lateral (select {names} as names) n"""
 
 
 def list_json(table: str, where: str, order: str) -> str:
-    """Return the SQL of the rows of a table as a JSON array."""
     return f"""(select coalesce(jsonb_agg(to_jsonb(x) order by {order}), '[]')
         from {table} x where {where})"""
 

@@ -56,7 +56,6 @@ def archive_folder() -> Path | None:
 
 
 def is_on() -> bool:
-    """Return whether any kind of rows is ever deleted."""
     return any(settings.TENFOUR[kind.setting] for kind in KINDS)
 
 

@@ -50,7 +50,6 @@ COUNT = "select count(*) as n from ledger_message where session_id = any(%(ids)s
 
 
 def read_messages(ids: Sequence[UUID]) -> Iterator[list[Record]]:
-    """Yield the messages of sessions, some at a time."""
     for session in ids:
         after = 0
         while rows := sql.run(MESSAGES, session=session, after=after, most=MESSAGES_READ):

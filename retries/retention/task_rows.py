@@ -137,7 +137,6 @@ def delete_tasks(ids: Sequence[UUID]) -> None:
 
 
 def delete_rows(ids: Sequence[UUID]) -> None:
-    """Delete tasks with everything that belongs to them."""
     run_all(DELETE, ids=list(ids))
 
 

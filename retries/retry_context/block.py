@@ -147,7 +147,6 @@ class History:
     flaky: str = ""
 
     def omits(self, element: str) -> bool:
-        """Return whether an experiment leaves this element out for the task."""
         trial = self.trial
         return trial is not None and trial.is_without and trial.element == element
 
@@ -314,7 +313,6 @@ def render_fix(fix: KnownFix) -> str:
 
 
 def choose_advice(history: History, *, is_last: bool) -> str:
-    """Return the advice at the end of the block."""
     if not history.failures:
         return GUIDED_ADVICE if history.guidance else PLAIN_ADVICE
     came_back = has_come_back(history.failures)

@@ -39,7 +39,6 @@ class ErrorChanges:
 
 
 def compare_errors(before: ErrorSet, last: ErrorSet) -> ErrorChanges:
-    """Return what became of the errors of one failure in a later one."""
     gone = [each for key, each in before.errors.items() if key not in last.errors]
     new = [each for key, each in last.errors.items() if key not in before.errors]
     tests = {each.place for each in gone if each.is_test}

@@ -122,7 +122,6 @@ def find_repeats(failures: Sequence[FailureRecord]) -> Repeats:
 
 
 def has_come_back(failures: Sequence[FailureRecord]) -> bool:
-    """Return whether the last failure has all errors of an earlier one."""
     *earlier, last = failures
     return any(each.errors.keys and each.errors.keys <= last.errors.keys for each in earlier)
 
@@ -197,7 +196,6 @@ def fit_older(older: Sequence[FailureRecord], repeats: Repeats, room: int) -> st
 
 
 def render_brief(failure: FailureRecord) -> str:
-    """Render the type and the summary of a failure."""
     return failure_element(
         failure.attempt,
         element("type", failure.type, WORD_LENGTH),
@@ -268,7 +266,6 @@ def summarize(failure: FailureRecord, repeats: Repeats = MappingProxyType({})) -
 
 
 def is_part_of(message: str, output: str) -> bool:
-    """Return whether the lines of a message are lines of an output."""
     lines = {line.strip() for line in message.splitlines()[:-1] or [message]}
     if not output or not all(line in output for line in lines):
         return False

@@ -236,7 +236,6 @@ def describe_last_ending(ended: list[Mapping[str, Any]], answers: Answers) -> st
 
 
 def read_failure(failure: Failure) -> FailureRecord:
-    """Return the record of a stored failure, which is read with its attempt."""
     row = {name: getattr(failure, name) for name in FAILURE_FIELDS}
     return build_failure(row | {"number": failure.attempt.number})
 

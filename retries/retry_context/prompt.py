@@ -69,14 +69,12 @@ def verify_element(verify: Any) -> str:
 
 
 def list_element(name: str, texts: Any) -> str:
-    """Render an element with one line per text."""
     if not isinstance(texts, (list, tuple)):
         return element(name, texts)
     return element(name, "\n".join(f"- {to_text(each)}" for each in texts))
 
 
 def other_keys(payload: Any) -> Any:
-    """Return the part of the payload that has no elements of its own."""
     if not isinstance(payload, Mapping):
         return payload
     left = {name: payload[name] for name in payload if name not in KNOWN_KEYS}

@@ -154,7 +154,6 @@ class AbortCounts:
 
 
 def count_abort(chosen: QuerySet[Task]) -> AbortCounts:
-    """Return what an abort of these tasks would do now."""
     rows = chosen.order_by().exclude(state__in=FINAL)
     runs = Q(state=TaskState.RUNNING)
     counts = rows.aggregate(

@@ -34,7 +34,6 @@ READY = f"""with {TrustedCaller.cte}, ready as (
 
 
 def waits_for_answer(row: Row) -> bool:
-    """Whether a task that was just written is a checkpoint whose needs are met."""
     return bool(row["state"] == TaskState.ESCALATED)
 
 
@@ -58,7 +57,6 @@ def open_questions(rows: Iterable[Row], *, stamp: Stamp) -> list[UUID]:
 
 
 def question_of(task: Row) -> Question:
-    """Return the question of a checkpoint, from the texts and options of its plan."""
     payload = task["payload"] if isinstance(task["payload"], dict) else {}
     parts = [str(payload.get(name) or "").strip() for name in QUESTION_FIELDS]
     text = "\n\n".join(dict.fromkeys(filter(None, parts))) or task["title"]

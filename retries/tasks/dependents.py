@@ -110,6 +110,5 @@ def count_downstream(task_id: UUID) -> int:
 
 
 def list_dependents(task_id: UUID) -> list[Task]:
-    """Return the direct dependents of a task, oldest first."""
     rows = Task.objects.filter(needs__need=task_id)
     return list(rows.only("id", "ref", "title", "type", "state", "needed_by").order_by("id"))

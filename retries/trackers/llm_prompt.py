@@ -47,7 +47,6 @@ MOST_NOTES = 5
 
 
 def describe_batch(batch: Batch) -> str:
-    """Return the list as it is, and the messages that the model reads."""
     return "\n\n".join(
         section
         for section in (

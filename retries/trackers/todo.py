@@ -227,7 +227,6 @@ class TodoReader:
     # ---- tasks
 
     def replace_list(self, origin: str, items: Sequence[tuple[str, str]]) -> None:
-        """Update the tasks of one origin to the whole list that the agent wrote."""
         ours = [todo for todo in self.todos if todo.origin == origin]
         free = list(ours)
         found: list[Todo | None] = []
@@ -307,7 +306,6 @@ class TodoReader:
         return [*calls, ToolCall("finish")]
 
     def list_changes(self, order: int, todo: Todo) -> Iterator[ToolCall]:
-        """Yield the calls that make a stored task what it has become."""
         state, notes = todo.stored_state, todo.notes[todo.stored_notes :]
         if (todo.messages or notes) and state in {SUCCESS, FAILED, DROPPED}:
             # A finished task takes neither messages nor notes.

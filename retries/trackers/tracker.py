@@ -57,9 +57,7 @@ class ToolBox(Protocol):
         """
         ...
 
-    def list_tasks(self) -> tuple[KnownTask, ...]:
-        """Return the session's tasks as they are now."""
-        ...
+    def list_tasks(self) -> tuple[KnownTask, ...]: ...
 
 
 class Tracker(Protocol):

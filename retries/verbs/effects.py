@@ -19,7 +19,6 @@ DEPENDENTS = {
 
 
 def describe_abort(chosen: QuerySet[Task], *, answered: int = 0) -> list[str]:
-    """Describe an abort of tasks, which also answers some of their open questions."""
     counts = task_actions.count_abort(chosen)
     questions = counts.questions - answered
     if not counts.any:

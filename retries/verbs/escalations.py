@@ -49,7 +49,6 @@ def check_choice(options: Mapping[str, Any], action: Answer | None = None) -> Op
 
 
 def check_answer(options: Mapping[str, Any]) -> Options:
-    """Return the text of an answer, and the values that a question asks for."""
     values = {
         name.removeprefix(FIELD_PREFIX): str(value)
         for name, value in options.items()

@@ -22,7 +22,6 @@ IGNORE_TIMES = {3600: "1 hour", 86_400: "1 day", 7 * 86_400: "1 week", 30 * 86_4
 
 
 def can_become(state: PatternState) -> Q:
-    """Return the condition that a person can move a pattern to this state."""
     before = [
         each
         for each, moves in PATTERN_MOVES.items()

@@ -129,7 +129,6 @@ class GroupAnswer:
 
 
 def read_group(visit: Visit) -> tuple[FailurePattern | None, Any]:
-    """Return the pattern that the address names and the rows of its group."""
     id = as_id(visit.request.GET.get("pattern", ""))
     pattern = group_queries.find_pattern(id, visit.scope.project) if id else None
     if pattern is None:
@@ -210,7 +209,6 @@ def is_tripped(agent: Any) -> bool:
 
 
 def share_by_agent(rows: list[Any]) -> list[AgentShare]:
-    """Return what each agent gets, the most first."""
     counts = Counter(each.agent_id for each in rows)
     agents = group_queries.list_agents(set(counts))
     return [

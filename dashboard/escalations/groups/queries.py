@@ -51,13 +51,11 @@ HEADLINES = f"select f.id, {FAILURE_TEXTS} from ledger_failure f where f.id = an
 
 
 def fetch_headlines(failure_ids: Iterable[UUID]) -> dict[UUID, str]:
-    """Return the lines that tell the causes of failures, by their ids."""
     rows = sql.run(HEADLINES, ids=list(failure_ids))
     return {row["id"]: find_failure_headline(row) for row in rows}
 
 
 def count_waiting(task_ids: list[UUID]) -> int:
-    """Count the tasks that wait for any of these tasks, each once."""
     rows = Need.objects.filter(need__in=task_ids).exclude(task__state__in=FINAL)
     return rows.order_by().values("task").distinct().count()
 

@@ -55,7 +55,6 @@ class GroupResult:
 
 
 def find_result(operation_id: UUID, *, now: datetime) -> GroupResult | None:
-    """Return the result of an operation so far."""
     operation = Operation.objects.filter(pk=operation_id, noun="escalation").first()
     if operation is None:
         return None

@@ -30,7 +30,6 @@ class Address:
         return self.sort if self.sort != SORTS[0] else ""
 
     def build(self, **changes: Any) -> str:
-        """Return the query string with some parameters changed."""
         params = {
             "q": self.q,
             "group": self.group if self.group != GROUPS[0] else "",

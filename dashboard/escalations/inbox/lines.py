@@ -33,7 +33,6 @@ cross join lateral (
 
 
 def fetch_lines(ids: Iterable[UUID]) -> dict[UUID, dict[str, Any]]:
-    """Return what the lines of escalations show, by id."""
     wanted = list(ids)
     rows = sql.run(LINES, ids=wanted) if wanted else []
     return {row["id"]: row for row in rows}

@@ -77,7 +77,6 @@ class Outline:
         return UUID(bytes=self.order[start : start + ID_BYTES]) if 0 <= index < self.total else None
 
     def find_index(self, id: UUID) -> int | None:
-        """Return the index of a line."""
         start = self.order.find(id.bytes)
         while start >= 0 and start % ID_BYTES:  # a match across two ids
             start = self.order.find(id.bytes, start + 1)
@@ -108,12 +107,10 @@ class Outline:
         )
 
     def find_page(self, place: Place) -> int:
-        """Return the number of the page with a line."""
         keys = [key for key, _ in self.sizes]
         return (place.number - 1 if self.is_flat else keys.index(place.key)) // PAGE + 1
 
     def first_of(self, page: int) -> UUID | None:
-        """Return the first line of a page."""
         start = (page - 1) * PAGE
         if not self.is_flat:
             start = next((first for _, first, _ in list(self.spans())[start:]), self.total)

@@ -226,7 +226,6 @@ def list_conditions(query: InboxQuery, *, now: datetime, viewer: User) -> dict[s
 def select_inbox(
     query: InboxQuery, project: Project | None, *, now: datetime, viewer: User
 ) -> QuerySet[Escalation]:
-    """Return the escalations of the inbox that match a query with all of its filters."""
     rows = of_project(Escalation.objects.in_inbox(now), project)
     return narrow(rows, query, project, now=now, viewer=viewer)
 
@@ -253,7 +252,6 @@ def narrow(
 def select_matching(
     query: InboxQuery, project: Project | None, *, now: datetime, viewer: User
 ) -> QuerySet[Any, Any]:
-    """Return the inbox, with a column for each filter that has a count."""
     conditions = list_conditions(query, now=now, viewer=viewer)
     rows: QuerySet[Any, Any] = of_project(Escalation.objects.in_inbox(now), project)
     rows = narrow_to_words(rows, query)

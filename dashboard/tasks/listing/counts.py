@@ -36,14 +36,12 @@ class TaskCounts:
         return sum(self.states.values())
 
     def of(self, query: TaskQuery) -> int:
-        """The number of tasks in the states that a query asks for."""
         wanted = {state for name in query.state.wanted for state in STATES[name]} or set(TaskState)
         unwanted = {state for name in query.state.unwanted for state in STATES[name]}
         return sum(self.states.get(state, 0) for state in wanted - unwanted)
 
 
 def count_tasks(query: TaskQuery, project: Project | None) -> TaskCounts:
-    """Count with one statement for each key."""
     where = project.id if project else "all"
     common = are_common(query.words)
     states = hash_of(query.stateless())

@@ -80,7 +80,6 @@ def count_patterns(
 
 
 def is_short(query: TaskQuery, project: Project | None, total: int) -> bool:
-    """Return whether few tasks match the query for any pattern."""
     if query.pattern == ANY:
         return total <= SHORT
     rows = filter_tasks(query.patternless(), project).order_by()
@@ -119,7 +118,6 @@ def fetch_patterns_of_newest(
 
 
 def list_newest(query: TaskQuery, project: Project | None) -> QuerySet[Task]:
-    """Return the newest matching tasks that have the words themselves."""
     found = filter_tasks(query, project, has_word=search_words.match_own_words)
     return found.order_by("-id")[:COUNT_CAP]
 
@@ -177,7 +175,6 @@ def count_changes(query: TaskQuery, project: Project | None, counts: TaskCounts)
 
 
 def count_periods() -> dict[str, Count]:
-    """Return for each period the count of the tasks that changed in it."""
     return {
         name: Count("pk", filter=match_period(Period(age), "updated_at"))
         for name, age in PERIODS.items()

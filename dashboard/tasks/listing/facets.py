@@ -58,7 +58,6 @@ def build_states(query: TaskQuery, counts: TaskCounts) -> list[Facet]:
 
 
 def build_patterns(query: TaskQuery, counted: list[PatternCount], total: int) -> list[Facet]:
-    """Return the most frequent patterns, and the one that is asked for."""
     one = query.one_pattern
     facets = []
     for each in counted:
@@ -79,7 +78,6 @@ def build_patterns(query: TaskQuery, counted: list[PatternCount], total: int) ->
 
 
 def build_changes(query: TaskQuery, counted: ChangeCounts, total: int) -> list[Facet]:
-    """Return the periods, and the dates that are asked for."""
     facets = []
     for name, age in PERIODS.items():
         current = query.changed == Period(age)
@@ -95,6 +93,5 @@ def build_changes(query: TaskQuery, counted: ChangeCounts, total: int) -> list[F
 
 
 def read_period_text(query: TaskQuery) -> str:
-    """Return the period as the query's text has it."""
     terms = [token for token in tokens(query.text) if has_key(token, ("changed",))]
     return terms[-1].partition(":")[2].replace('"', "") if terms else ""

@@ -201,7 +201,6 @@ def sort_by_column(
 
 
 def find_beside_task(query: TaskQuery, project: Project | None, sort: str, row: Task) -> Beside:
-    """Find the neighbors of a task in the list."""
     rows = filter_tasks(query, project)
     if sort:
         return find_beside(rows, row.pk, sort, COLUMNS)
@@ -217,7 +216,6 @@ def find_beside_task(query: TaskQuery, project: Project | None, sort: str, row: 
 
 
 def order_all(query: TaskQuery, project: Project | None, sort: str) -> QuerySet[Task]:
-    """Return all tasks of a list in its order, for an export."""
     rows = filter_tasks(query, project)
     if not sort:
         return rows.alias(place=rank_of_state()).order_by("place", "-id")

@@ -82,5 +82,4 @@ def build_work_scale(
 
 
 def shorten(wait: float, work: float) -> tuple[float, bool]:
-    """Return the length at which a wait is drawn, and whether it is cut."""
     return (SHOWN * work, True) if wait > LONGEST * work else (wait, False)

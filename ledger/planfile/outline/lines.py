@@ -128,7 +128,6 @@ def read_item(line: str) -> ItemLine | None:
 
 
 def read_heading(line: str) -> re.Match[str] | None:
-    """Return the marks and the text of a heading."""
     return HEADING.match(line) if "#" in line[:4] else None
 
 

@@ -115,7 +115,6 @@ class Scan:
         self.is_blank = False
 
     def run(self) -> None:
-        """Read all lines."""
         for n, line in enumerate(self.lines):
             if self.is_code[n]:
                 self.add_code(n, line)
@@ -208,7 +207,6 @@ class Scan:
         return bool(line.strip()) and width(line[: len(line) - len(line.lstrip())]) > indent
 
     def add_step(self, n: int, line: str, item: ItemLine) -> None:
-        """Add an item of a file whose tasks are headings."""
         if self.opened:
             self.add_line(self.opened[-1], n, line)
         elif self.checks:
@@ -242,7 +240,6 @@ class Scan:
             )
 
     def add_text(self, n: int, line: str) -> None:
-        """Add a line of prose to the task that it belongs to."""
         if self.opened and not self.has_headings and line.strip():
             indent = width(line[: len(line) - len(line.lstrip())])
             if indent <= self.opened[-1].level and (self.is_blank or names_criteria(line)):

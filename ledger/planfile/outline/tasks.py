@@ -88,7 +88,6 @@ def build_tasks(
     *,
     notes: str,
 ) -> tuple[list[dict[str, Any]], list[Origin]]:
-    """Return the tasks of an outline, and what is known of each beside its content."""
     bodies = [read_body(entry.body) for entry in entries]
     for entry, body in zip(entries, bodies, strict=True):
         settle_done(entry, body, warnings)
@@ -232,7 +231,6 @@ def build_task(
     errors: LineErrors,
     warnings: list[str],
 ) -> dict[str, Any]:
-    """Return an entry as a task in the canonical form."""
     text = textwrap.dedent("\n".join(entry.body)).strip("\n").rstrip() if entry.body else ""
     title = entry.title.text or next((line.strip() for line in text.split("\n")), "").strip("-*# ")
     if not title:

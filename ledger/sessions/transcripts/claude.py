@@ -26,7 +26,6 @@ MEDIA = {"image", "document", "audio"}
 
 
 def is_line(line: Mapping[str, Any]) -> bool:
-    """Return whether Claude Code wrote a line."""
     kind = line.get("type")
     if "payload" in line or not isinstance(kind, str):
         return False
@@ -68,7 +67,6 @@ def read_line(line: Mapping[str, Any]) -> LineMessage | None:
 
 
 def is_written(line: Mapping[str, Any], parts: tuple[Part, ...]) -> bool:
-    """Return whether the program wrote a message in the name of the user."""
     if line.get("isMeta") is True or line.get("isCompactSummary") is True:
         return True
     return all(isinstance(part, Text) and is_of_program(part.text) for part in parts)

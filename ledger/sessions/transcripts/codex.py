@@ -39,7 +39,6 @@ HEAD_LENGTH = 400
 
 
 def is_line(line: Mapping[str, Any]) -> bool:
-    """Return whether Codex wrote a line."""
     if isinstance(line.get("payload"), Mapping):
         return True
     if "record_type" in line or {"id", "timestamp", "instructions"} <= line.keys():
@@ -51,7 +50,6 @@ def is_line(line: Mapping[str, Any]) -> bool:
 
 
 def session_of(line: Mapping[str, Any]) -> str:
-    """Return the id in the line that begins a rollout."""
     if line.get("type") == "session_meta" and isinstance(line.get("payload"), Mapping):
         payload = line["payload"]
         return text_of(payload.get("id")) or text_of(payload.get("session_id"))
@@ -117,7 +115,6 @@ def read_message(item: Mapping[str, Any]) -> tuple[str, tuple[Part, ...]] | None
 
 
 def is_written(item: Mapping[str, Any], parts: tuple[Part, ...]) -> bool:
-    """Return whether the program wrote a message in the name of the user."""
     if item.get("role") != "user":
         return False
     known = item.get("internal_chat_message_metadata_passthrough")

@@ -27,5 +27,4 @@ WRITTEN = re.compile(
 
 
 def is_of_program(text: str) -> bool:
-    """Return whether an agent's program wrote a text in the name of the user."""
     return bool(WRITTEN.match(text))

@@ -95,7 +95,6 @@ def judge_checks(checks: Sequence[Check], tree: Tree | None) -> dict[str, str]:
 
 
 def is_same_tree(tree: Tree, other: Tree) -> bool:
-    """Return whether two readings of a folder found the same content."""
     return all(tree.get(name) == other.get(name) for name in ("commit", "diff"))
 
 

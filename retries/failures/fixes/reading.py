@@ -262,7 +262,6 @@ def list_tries(answers: Iterable[Row], told: Iterable[Row]) -> tuple[Try, ...]:
 
 
 def has_worked(result: str) -> bool:
-    """Return whether a fix's result shows that its error is gone."""
     return result in (Outcome.SUCCESS, CURED)
 
 

@@ -47,7 +47,6 @@ where next.outcome is not null and result.outcome is not null"""
 
 
 def select_answers(where: str) -> str:
-    """Return the SQL that selects the newest answers with a fix."""
     return f"""select id, task_id, fix, closed_at, answered_by_name from retries_escalation
         where {where} and state = '{EscalationState.RESOLVED}' and action = '{Answer.FIX}'
             and task_id is not null

@@ -110,7 +110,6 @@ def list_worked_fixes(
 def find_worked_fixes(
     pattern_ids: Iterable[UUID], *, outcomes: Iterable[Row] | None = None
 ) -> dict[UUID, list[WorkedFix]]:
-    """Return the fixes that worked for each of a project's patterns, in one query."""
     found: dict[UUID, dict[str, WorkedFix]] = {id: {} for id in pattern_ids}
     for row in fetch_outcomes(found) if outcomes is None else outcomes:
         add_outcome(found[row["pattern_id"]], row)
@@ -121,7 +120,6 @@ def find_worked_fixes(
 
 
 def add_outcome(fixes: dict[str, WorkedFix], row: Row) -> None:
-    """Add the outcome of a fix to its counts."""
     key = normalize_fix(row["fix"])
     before = fixes.get(key)
     worked, named = has_worked(row["outcome"]), tuple(row["entities"])
@@ -172,7 +170,6 @@ def find_offers(
 
 
 def offer_fixes(failure: Failure, known: list[LearnedFix], *, most: int) -> list[FixOffer]:
-    """Return the fixes to offer for a failure, of those learned for its signature."""
     offered = [
         FixOffer(each.fix, each.evidence if each.is_advice else str(each))
         for each in known
@@ -196,7 +193,6 @@ def find_last_failures(task_ids: Iterable[UUID]) -> dict[UUID, Failure]:
 
 
 def find_first_fixes(task_ids: Iterable[UUID]) -> dict[UUID, str]:
-    """Return the first fix to offer for each task that has one."""
     last = find_last_failures(task_ids)
     offered = find_offers(last.values(), most=1)
     return {id: offered[row.pk][0].fix for id, row in last.items() if offered[row.pk]}

@@ -303,7 +303,6 @@ class Selection:
 
 
 def find_key_blocks(lines: TextLines) -> list[range]:
-    """Return the lines of each key that has several, in order."""
     text, blocks = lines.text, []
     at = text.find(KEY_START)
     while at >= 0:
@@ -338,7 +337,6 @@ def cut_line(line: str, most: int, *, least: int = SHORT_LINE) -> tuple[str, str
 
 
 def left_out(count: int) -> str:
-    """Return the mark of a cut within a line."""
     return f"[… {count:,} characters left out …]"
 
 

@@ -46,7 +46,6 @@ class Line(NamedTuple):
 
 
 def rank(line: Line) -> tuple[int, int]:
-    """Return the sort key of a line."""
     return -line.score, -line.number if line.score == FINAL else line.number
 
 
@@ -78,7 +77,6 @@ def find_trace_ends(lines: Sequence[str], found: dict[int, Line]) -> list[int]:
 
 
 def demote_chained(lines: Sequence[str], found: dict[int, Line]) -> None:
-    """Lower the exceptions that another one of their chain follows."""
     raised = sorted(n for n, line in found.items() if line.score >= RAISED)
     for number in [n for n, line in found.items() if CHAINED.match(lines[n])]:
         before = bisect_right(raised, number) - 1

@@ -80,7 +80,6 @@ def score_line(line: str) -> int:
 
 
 def score_text(text: str) -> int:
-    """Return the score of what is read of a line."""
     lower = text.lower()
     texts = (text, lower)
     for score, match, is_lower in FIRST:
@@ -127,7 +126,6 @@ def score_margin(text: str) -> int:
 
 
 def is_header(text: str) -> bool:
-    """Return whether a line announces the cause in the next one."""
     if not text.endswith(":"):
         return text.startswith(("ERROR in ", "Problem ")) and HEADER.match(text.lower()) is not None
     return is_cause_header(text) or HEADER.match(text.lower()) is not None
@@ -138,7 +136,6 @@ def is_cause_header(text: str) -> bool:
 
 
 def is_passed(text: str) -> bool:
-    """Return whether a line says that something passed."""
     if ("PASS" in text or "SKIPPED" in text or "XFAIL" in text) and PASSED_WORD.search(text):
         return True
     return text[-1:] in PASSED_ENDS and PASSED_END.search(text) is not None

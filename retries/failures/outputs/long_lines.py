@@ -90,7 +90,6 @@ def find_space(line: str, at: int) -> int:
 
 
 def cut_pieces(line: str) -> str:
-    """Return a line whose pieces are no longer than what is read of one."""
     parts, at = [], 0
     while at + LINE_LENGTH < len(line):
         cut = line.rfind("\n", at, at + LINE_LENGTH)

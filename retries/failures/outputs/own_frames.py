@@ -91,7 +91,6 @@ def find_frame(cause: str, *texts: str) -> str:
 
 
 def find_innermost(before: str, after: str) -> str:
-    """Return the innermost own frame of the text before and after an error."""
     soon = next(list_frames(LAST[".py:"], after[:SOON]), "")
     if soon:
         return soon
@@ -106,7 +105,6 @@ def find_innermost(before: str, after: str) -> str:
 
 
 def list_frames(pattern: re.Pattern[str], text: str) -> Iterator[str]:
-    """Yield the frames of the project's own code."""
     for match in pattern.finditer(text):
         file, name = (
             match["file"],

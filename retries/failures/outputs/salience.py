@@ -145,7 +145,6 @@ def find_echoed(text: str, lines: Sequence[str]) -> set[int]:
 
 
 def clean_margin(line: str) -> str:
-    """Return what a reader needs of a line."""
     margin = MARGIN.match(line)
     return clean_start(line[margin.end() : LINE_LENGTH].strip() if margin else read_line(line))
 
@@ -200,7 +199,6 @@ def find_stems(lower: bytes, lines: TextLines) -> set[int]:
 
 
 def find_stem(lower: bytes, stem: bytes, lines: TextLines, first: int, last: int) -> set[int]:
-    """Return the numbers of the first and the last lines of a part that hold a stem."""
     before = NAME_BYTES if stem[-1:] not in b":\n" else b""
     after = COUNT_BYTES if stem == b"error" else b""
     found: set[int] = set()
@@ -265,7 +263,6 @@ def find_headline(*texts: str) -> Headline:
 
 
 def find_last_line(texts: Iterable[str]) -> str:
-    """Return the last line of the first text that has one."""
     for text in texts:
         if text.strip():
             return clean_margin(text.rstrip()[-LINE_LENGTH:].rpartition("\n")[2])

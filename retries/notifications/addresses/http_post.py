@@ -105,7 +105,6 @@ def exchange(
 def connect_first(
     host: str, port: int, found: list[str], context: Any, deadline: float
 ) -> PinnedConnection:
-    """Return a connection to the first of these addresses that answers."""
     for at, address in enumerate(found):
         connection = PinnedConnection(host, port, address, context, deadline)
         try:

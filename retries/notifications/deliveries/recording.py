@@ -118,7 +118,6 @@ def record_health(channel: Channel, answer: Answer, *, now: datetime) -> None:
 
 
 def count_try(delivery: Delivery, answer: Answer) -> None:
-    """Add a try of a webhook to the counters that metrics read."""
     seconds = answer.latency_ms / 1000
     sql.run(
         TALLY,

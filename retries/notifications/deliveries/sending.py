@@ -34,14 +34,12 @@ slots = threading.BoundedSemaphore(SLOTS)
 
 
 def due_channels(now: datetime) -> list[UUID]:
-    """Return the channels that have something to send and that no process is sending to."""
     due = Delivery.objects.filter(state__in=UNSETTLED, next_try_at__lte=now)
     found = free_channels(now).filter(pk__in=due.order_by().values("channel").distinct())
     return list(found.values_list("pk", flat=True))
 
 
 def free_channels(now: datetime) -> ChannelQuerySet:
-    """Return the channels to which this process may begin to send."""
     free = Channel.objects.on().filter(Q(sending_until=None) | Q(sending_until__lt=now))
     return free.filter(Q(resume_at=None) | Q(resume_at__lte=now))
 
@@ -105,7 +103,6 @@ def send_for(channel_id: UUID, run: UUID) -> bool:
 
 
 def try_once(channel: Channel, delivery: Delivery) -> Answer:
-    """Send a delivery and return how it ended."""
     try:
         url = channels.address_of(channel)
         if channel.is_webhook:

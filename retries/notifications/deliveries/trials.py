@@ -58,7 +58,6 @@ def send_example(
 def send_once(
     channel: Channel, body: dict[str, Any], *, title: str, pause: timedelta, stamp: Stamp
 ) -> tuple[Delivery, Answer]:
-    """Send a body now, whatever comes of it, and return its delivery and the answer."""
     with transaction.atomic():
         if pause:
             refuse_repeated(channel, pause, stamp)

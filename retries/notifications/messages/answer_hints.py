@@ -33,7 +33,6 @@ class AnswerHints:
 
 
 def facts_with_hints(event: Row, about: Subjects, *, with_details: bool) -> Facts:
-    """Return what a message says about an event, with hints where it asks for an answer."""
     facts = facts_of(event, about, with_details=with_details)
     escalation = about.escalations.get(event["subject_id"])
     if escalation is None or not escalation.is_open or not is_question(facts):

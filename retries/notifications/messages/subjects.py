@@ -112,7 +112,6 @@ def facts_of(event: Row, about: Subjects, *, with_details: bool) -> Facts:
 
 
 def count_silent_tasks(event: Row) -> int:
-    """Return the number of tasks that wait for an agent that became silent."""
     return int(event["data"].get("tasks") or 0) if event["kind"] == Kind.AGENT_SILENT else 0
 
 
@@ -138,7 +137,6 @@ def attempts_of(escalation: Escalation | None) -> str:
 
 
 def detail_of(escalation: Escalation | None, task: Task | None) -> str:
-    """Return the question, or the text of the last error."""
     if escalation and escalation.question:
         return str(escalation.question)
     return str(task.error or "") if task else ""
@@ -153,12 +151,10 @@ def url_of(noun: str, id: UUID) -> str:
 
 
 def short_id(id: UUID) -> str:
-    """Return the digits of an id that commands take."""
     return str(id)[-8:]
 
 
 def subject_columns(event: Row, about: Subjects) -> dict[str, Any]:
-    """Return the columns of a delivery that name an event and its subject."""
     return {
         "kind": event["kind"],
         "event_id": event["id"],

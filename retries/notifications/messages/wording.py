@@ -91,7 +91,6 @@ HEADS = {
 
 
 def word_event(facts: Facts, *, footer: str = "") -> Message:
-    """Return the message about an event."""
     return build_message(facts, lede=sentence_of(facts), detail=facts.detail, footer=footer)
 
 
@@ -140,7 +139,6 @@ def word_summary(
 
 
 def word_test(*, project: str, sent_by: str, url: str) -> Message:
-    """Return the message of the test button."""
     text = f"Test from Tenfour ({project}), sent by {sent_by}."
     return Message(f"[{project}] Test from Tenfour", join_parts(text, url), url)
 
@@ -252,7 +250,6 @@ def words_of(reason: str) -> str:
 
 
 def quote(detail: str) -> str:
-    """Return error text as an indented quotation."""
     lines = truncate(detail.strip(), DETAIL_LENGTH).splitlines()
     return "\n".join(f"    {line.rstrip()}" for line in lines)
 

@@ -47,7 +47,6 @@ def rules_for(event: Row, rules: Iterable[NotificationRule]) -> list[Match]:
 
 
 def is_about_itself(rule: NotificationRule, event: Row) -> bool:
-    """Return whether a channel would be told that it stopped working itself."""
     is_of_channel: bool = event["subject_type"] == "channel"
     return is_of_channel and event["subject_id"] == rule.channel_id
 
@@ -255,7 +254,6 @@ class RuleBatch:
 
 
 def count_message(thread: NotificationThread | None, subject: str) -> None:
-    """Count a message that a thread's channel gets now."""
     if thread is not None:
         thread.messages += 1
         thread.title = thread.title or subject[:200]

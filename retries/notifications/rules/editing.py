@@ -55,7 +55,6 @@ class NotificationRuleSpec:
 
 
 def spec_of(rule: NotificationRule) -> NotificationRuleSpec:
-    """Return what was said of a stored rule."""
     names = NotificationRuleSpec.__slots__
     values = {name: getattr(rule, name) for name in names}
     return NotificationRuleSpec(**values | {"conditions": tuple(rule.conditions)})
@@ -64,7 +63,6 @@ def spec_of(rule: NotificationRule) -> NotificationRuleSpec:
 def create_rule(
     spec: NotificationRuleSpec, *, project: Project | None, stamp: Stamp
 ) -> NotificationRule:
-    """Create a rule of a project, or of all projects."""
     check_rule(spec, project)
     with transaction.atomic():
         rule = NotificationRule.objects.create(

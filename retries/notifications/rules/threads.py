@@ -139,7 +139,6 @@ def write(
 
 
 def newest_event(thread: NotificationThread) -> Row | None:
-    """Return the event that a thread began with, or the newest that began it again."""
     begins = condition_of(thread.topic.partition(":")[0]).begins
     found: dict[str, Any] | None = (
         Event.objects.about(thread.subject_id)

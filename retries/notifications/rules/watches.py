@@ -38,7 +38,6 @@ def is_live(task: str) -> str:
 
 
 def is_waiting(task: str) -> str:
-    """Return the condition that a task waits for others."""
     return f"""({task}.state = '{TaskState.BLOCKED}'
             and {task}.blocked_reason = '{BlockedReason.DEPENDENCY}')"""
 

@@ -197,7 +197,6 @@ class Listener(logging.Handler):
 
 
 def unquoted(text: str) -> bytes:
-    """Return the bytes that apprise logged in Python's notation."""
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
