@@ -144,7 +144,7 @@ def run_signal(
     last: UUID,
     now: datetime,
 ) -> list[Row]:
-    """Run the statement; return its rows, of which the only one may have no id."""
+    """Run the statement; return its rows; the only one may have no id."""
     seen = comparable(data)
     normalized = None if seen is data else Jsonb({PATH: seen[PATH]})
     rows = sql.run(

@@ -107,7 +107,7 @@ class TaskState(TextChoices):
     ESCALATED = "escalated"
     # finished with a result; final
     DONE = "done"
-    # failed for good, with a dead letter; final
+    # failed permanently, with a dead letter; final
     FAILED = "failed"
     # a person chose to continue without it; final
     SKIPPED = "skipped"

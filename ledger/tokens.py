@@ -254,7 +254,7 @@ class Bearer:
     digest: bytes
     scope: str
     request_id: str = ""
-    # the request's, of which the token's first call is described
+    # the request's; the token's first call is described from it
     meta: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     cte = f"""caller as materialized (
         select t.id as token_id, t.project_id, t.agent_id, a.name as agent_name,

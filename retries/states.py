@@ -93,7 +93,7 @@ class PatternState(TextChoices):
 
     # no person has dealt with it
     OPEN = "open"
-    # a person knows it and wants to hear no more of it, for good or for some time
+    # a person knows it and wants no more notices of it, permanently or for some time
     IGNORED = "ignored"
     # a person has fixed its cause
     RESOLVED = "resolved"

@@ -101,7 +101,7 @@ NOUNS: Mapping[str, Command] = {
     "agent": Command("Workers: list, show, register, pause, trip, …", "nouns.agent"),
     "escalation": Command("Questions to people (esc): list, show, resolve, …", "nouns.escalation"),
     "dead-letter": Command(
-        "Tasks that failed for good: list, show, replay, dismiss.", "nouns.deadletter"
+        "Tasks that failed permanently: list, show, replay, dismiss.", "nouns.deadletter"
     ),
     "pattern": Command("Failures with one cause: list, show, resolve, retry, …", "nouns.pattern"),
     "session": Command(

@@ -29,7 +29,7 @@ class Event(Value):
 
 @dataclass(frozen=True)
 class DeadLetter(Value):
-    """A task that failed for good; `closed_as` says what a person decided."""
+    """A task that failed permanently; `closed_as` is a person's decision."""
 
     id: str
     task: str = ""

@@ -144,7 +144,7 @@ def claim(
     resume: bool | None = None,
     lease_s: int | None = None,
 ) -> Call[Claimed]:
-    """Claim the agent's next task, or the named one; it runs under a lease from now on.
+    """Claim the agent's next task, or the named one, under a lease.
 
     A worker with a `worker_id` gets back the attempt that it still holds.
     """

@@ -48,7 +48,7 @@ def note_expired_job() -> None:
 
 
 def log_expired_jobs(*, after_s: float = LOG_EVERY_S) -> Thread | None:
-    """Log the number if it is due: in a thread, because PostgreSQL is asked for the time."""
+    """Log the number if it is due: in a thread, because PostgreSQL gives the time."""
     count = expired.take(time.monotonic(), after_s=after_s)
     if not count:
         return None

@@ -1,4 +1,4 @@
-"""The demo's project and its agents as processes, all of which end with the demo."""
+"""The demo's project and its agents as processes, which end with the demo."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The instruction demo: three agents, one of which ignores every instruction."""
+"""The instruction demo: three agents; one ignores every instruction."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator

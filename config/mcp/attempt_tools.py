@@ -261,7 +261,7 @@ def next_step(decision: dict[str, Any]) -> str:
             return f"The task is blocked ({why}). Call claim_task for another one."
         case "aborted":
             return "The task was aborted by a person. Stop working on it."
-    return f"The task failed for good ({why}). Stop working on it; call claim_task for another one."
+    return f"The task failed permanently ({why}). Stop working on it; call claim_task for another."
 
 
 class ReleaseArguments(In):

@@ -67,7 +67,7 @@ class AgeGroup:
 
 @dataclass(frozen=True, slots=True)
 class Facets:
-    """The filters beside the log, and of which events they show the numbers."""
+    """The filters beside the log, and the events that they count."""
 
     kinds: list[Facet]
     agents: list[Facet]

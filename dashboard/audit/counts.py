@@ -73,7 +73,7 @@ def read_counts(
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The rows that a quick filter leads to: of these kinds and actors, not before this time."""
+    """The rows of a quick filter: of these kinds and actors, not before this time."""
 
     kinds: list[str] | None
     actors: list[str] | None

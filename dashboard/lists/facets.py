@@ -45,7 +45,7 @@ def build_value_facets(
     are_some: bool = False,
     total: int = 0,
 ) -> list[Facet]:
-    """Return the most frequent values of a key, and the one that is asked for.
+    """Return the most frequent values of a key, and the chosen one.
 
     `total` is the number of the query's rows, which all have the value that is asked for.
     """

@@ -54,7 +54,7 @@ class NameSource:
     text: str = UNKNOWN
 
 
-# ---- names that an index finds, or of which there are few
+# ---- names that an index finds, or that are few
 
 
 def list_agents(project: Project | None) -> Iterable[str]:

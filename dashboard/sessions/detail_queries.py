@@ -21,7 +21,7 @@ from ledger.sessions.message_parts import Call, Result, parts_from_json
 SHOWN = 100
 # most messages of a page that grows while it is open
 MOST = 400
-# the messages above one that a link leads to
+# the messages above the target of a link
 ABOVE = 10
 # how far above its result a failed call is looked for
 CALL_WITHIN = 12

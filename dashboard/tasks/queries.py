@@ -65,7 +65,7 @@ def filter_tasks(
         match_values(query.type, "type"),
         match_values(query.plan, "plan__ref"),
         match_any(query.state, lambda name: Q(state__in=STATES[name])),
-        # only blocked tasks have a reason: the state leads to an index of them
+        # only blocked tasks have a reason: with the state, an index finds them
         match_any(query.reason, lambda name: Q(state=TaskState.BLOCKED, blocked_reason=name)),
         match_any(query.proof, has_proof),
         match_any(query.error, lambda text: Q(id__in=failed_with(text))),

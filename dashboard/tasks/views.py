@@ -236,7 +236,7 @@ def is_probe(row: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the table, which may be shown only where it is asked for."""
+    """A column of the table, which may be shown only on request."""
 
     name: str
     heading: Heading
@@ -325,7 +325,7 @@ def list_bulk_verbs(visit: Visit) -> tuple[Verb, ...]:
 
 
 def build_columns(sort: str, shown: set[str], *, of_one_project: bool) -> list[Column]:
-    """Return the columns of the table, in their order; optional ones only where asked for."""
+    """Return the columns of the table, in their order; optional ones only if chosen."""
     headings = build_headings(order.COLUMNS, LABELS, sort)
 
     def column(name: str, css: str = "", *, optional: bool = False) -> Column:

@@ -113,7 +113,7 @@ def capped(number: int, most: int = 0) -> str:
 
 
 def describe_waiting(tasks: int, instructions: int) -> str:
-    """Return how many tasks and instructions wait, without those of which there are none.
+    """Return how many tasks and instructions wait, without zeros.
 
     >>> describe_waiting(1, 2), describe_waiting(500, 0), describe_waiting(0, 1)
     ('1 task and 2 instructions', '500 tasks', '1 instruction')

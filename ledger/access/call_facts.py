@@ -1,4 +1,4 @@
-"""Describe a call: what it asked for, and the program and address that it came from (pure)."""
+"""Describe a call: its request, program, and address (pure)."""
 
 import re
 from collections.abc import Mapping

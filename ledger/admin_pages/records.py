@@ -42,7 +42,7 @@ REQUEST_TIME = timedelta(hours=1)
 
 
 class Records(ReadOnly):
-    """Rows of tables that grow with each move, of which a list sorts none."""
+    """Rows of tables that grow with each move; lists do not sort them."""
 
     sortable_by = ()
     ordering = ("-id",)

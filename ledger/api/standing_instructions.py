@@ -126,7 +126,7 @@ def standing_instructions_update(
     response=RuleOut,
 )
 def standing_instructions_delete(request: PrincipalRequest, id: UUID) -> HttpResponse:
-    """Retire a rule: it ends for good, and its record stays."""
+    """Retire a rule: it ends permanently, and its record stays."""
     editing.retire_rules([find_rule(request, id).id], stamp=stamp_of(request))
     return rule_response(find_rule(request, id))
 

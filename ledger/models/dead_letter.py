@@ -1,4 +1,4 @@
-"""The record of a task that failed for good."""
+"""The record of a task that failed permanently."""
 
 from typing import Self
 
@@ -28,7 +28,7 @@ class DeadLetterQuerySet(models.QuerySet["DeadLetter"]):
 
 
 class DeadLetter(models.Model):
-    """The record of a task that failed for good; each has exactly one."""
+    """The record of a task that failed permanently; each has exactly one."""
 
     id = key()
     project = models.ForeignKey(Project, models.PROTECT, db_index=False)

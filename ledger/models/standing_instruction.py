@@ -42,7 +42,7 @@ class RuleState(models.TextChoices):
     PAUSED = "paused"
     # was never switched on
     DRAFT = "draft"
-    # ended for good; its record stays
+    # ended; its record stays
     RETIRED = "retired"
 
 

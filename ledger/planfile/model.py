@@ -13,7 +13,7 @@ from ledger.secrets.redaction import redacted
 from ledger.values.text import truncate
 
 BYTES = 1_048_576
-MOST_BYTES = 4 * BYTES  # a file of Task Master, of which one tag is read
+MOST_BYTES = 4 * BYTES  # a file of Task Master; one tag is read
 MOST_TASKS = 500
 MOST_EDGES = 2000
 ACTION_BYTES = 65_536

@@ -72,7 +72,7 @@ class SubmitUserPreference(Arguments):
 
 
 class Finish(Arguments):
-    """Say that the batch is done. No further response is asked for."""
+    """Say that the batch is done. No further response is needed."""
 
 
 class ReportThinking(Arguments):

@@ -246,7 +246,7 @@ def resume_rules(ids: Iterable[UUID], *, stamp: Stamp) -> list[StandingInstructi
 
 @transaction.atomic
 def retire_rules(ids: Iterable[UUID], *, stamp: Stamp) -> list[StandingInstruction]:
-    """End these rules for good; return those that changed. Their records stay."""
+    """End these rules permanently; return those that changed. Their records stay."""
     changed = [rule for rule in lock_rules(ids) if not rule.retired_at]
     for found in changed:
         before = found.state

@@ -132,7 +132,7 @@ def say_loss(attempt: Attempt) -> str:
 
 
 def is_first_time(key: str) -> bool:
-    """Return whether this is asked for the first time; always True without Redis."""
+    """Return whether this is the first request; always True without Redis."""
     return optional_cache.increment(key, seconds=TOLD_SECONDS) <= 1
 
 

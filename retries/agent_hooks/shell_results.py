@@ -55,7 +55,7 @@ class ShellResult:
     response: Any
     error: str = ""
     is_interrupted: bool = False
-    # the agent has asked for a run in the background
+    # the agent requested a run in the background
     is_background: bool = False
     # the exit code in the records of the agent's program, which `tenfour hook` reads
     recorded: int | None = None

@@ -181,7 +181,7 @@ def ask_for_check(check: Mapping[str, Any], seen: Mapping[str, Any] | None, *, f
 
 
 def ask_for_proof(caller: HookCaller, attempt: Attempt, *, now: datetime) -> Answer:
-    """Return the answer that sends a claim without a check back once; empty if none is asked for.
+    """Return the answer that sends a claim without a check back once; empty if none is due.
 
     A check that was proposed is stored with the attempt: it counts if it passes.
     """

@@ -90,7 +90,7 @@ NO_EVIDENCE = Evidence()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The facts of the message: `attempts` of `limit`, of which `failed` are failures.
+    """The facts of the message: `attempts` of `limit`, with `failed` failures.
 
     `answers` is None where no question is asked.
     """

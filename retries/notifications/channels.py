@@ -137,7 +137,7 @@ def delete_channel(channel_id: UUID, *, stamp: Stamp) -> None:
 
 
 def enable_channel(channel_id: UUID, *, stamp: Stamp) -> Channel:
-    """Switch a channel on; it gets what happens from now on."""
+    """Switch a channel on; it gets new events."""
     with transaction.atomic():
         channel = lock_channel(channel_id)
         if not channel.is_on:

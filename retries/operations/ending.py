@@ -13,7 +13,7 @@ from retries.operations.running import counts, end
 
 @sql.atomic
 def undo_operation(operation_id: UUID, *, among: OperationQuerySet, stamp: Stamp) -> Operation:
-    """Undo an operation of which nothing was started; raises NotFound and InvalidTransition."""
+    """Undo an operation that has not started; raises NotFound and InvalidTransition."""
     operation = lock_one(operation_id, among)
     if operation.state != OperationState.WAITING:
         raise InvalidTransition(

@@ -18,7 +18,7 @@ from retries.tasks import checkpoints
 
 @sql.atomic
 def abort(plan_ids: Iterable[UUID], *, reason: str = "", stamp: Stamp) -> list[Plan]:
-    """Stop these plans for good; return those that changed.
+    """Stop these plans permanently; return those that changed.
 
     Running tasks are asked to stop, all others that are not over are aborted, and the open
     questions about them are withdrawn. Tasks that are done stay done.

@@ -257,7 +257,7 @@ def summarize(failure: FailureRecord, repeats: Repeats = MappingProxyType({})) -
         if message == describe_exit(str(ran["command"]), ran["exit_code"]):
             message = ""
     if is_part_of(message, failure.output) or is_part_of(message, failure.details):
-        message = ""  # the output's own lines, of which the headline is the best
+        message = ""  # the output's own lines; the headline is the best of them
     last = repeats.get(failure.attempt)
     is_told = bool(lines or message) and last and last.headline == failure.headline
     if failure.headline and failure.headline not in message and not is_told:

@@ -26,7 +26,7 @@ class DeadLetterOut(Shape):
     type: str = field("the task's type", "code")
     payload: Any = field("the task's payload", {"action": "Add the error and use it"})
     error: str = field("the last error", "1 test failed")
-    reason: str = field("why the task failed for good", "max_retries_exceeded")
+    reason: str = field("why the task failed permanently", "max_retries_exceeded")
     retry_count: int = field("how many of the task's attempts failed", 3)
     failed_at: datetime = field("when the task failed")
     closed_at: datetime | None = field("when it was closed; null while it is open")

@@ -32,7 +32,7 @@ def explain_unchanged(id: UUID) -> str:
 def describe_dismissal(rows: Rows, options: Options) -> list[str]:
     number = rows.count()
     return [
-        *list_effects((number, f"{counted(number, 'dead letter')} will be closed for good.")),
+        *list_effects((number, f"{counted(number, 'dead letter')} will be closed permanently.")),
         *describe_dependents(rows.values("task"), options["dependents"]),
     ]
 

@@ -44,11 +44,11 @@ RETIRE = rule_verb(
     words=("Retire rule", "", "retired"),
     icon="trash",
     slug="retire",
-    question="Retire this rule for good?",
+    question="Retire this rule permanently?",
     confirm="Retire rule",
     consequence="It never sends anything again, and its record stays.",
     said=lambda *told: "Retired. Its record stays.",
     admin="Retire…",
-    effects=count_as("rule", "will end for good."),
+    effects=count_as("rule", "will end permanently."),
 )
 VERBS = (PAUSE, RESUME, RETIRE)

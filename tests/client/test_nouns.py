@@ -285,7 +285,7 @@ def check_noun(run: Run, node: Node) -> None:
     [
         (("agent", "reset"), "Cancel all unsettled instructions of {id}?"),
         (("plan", "abort"), "Abort the plan {id}?"),
-        (("standing", "retire"), "End the rule {id} for good?"),
+        (("standing", "retire"), "End the rule {id} permanently?"),
         (("task", "abort"), "Abort the task {id}?"),
         (("token", "revoke"), "Revoke the token {id}?"),
     ],

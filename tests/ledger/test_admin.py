@@ -144,7 +144,7 @@ def test_rules_are_paused_resumed_and_retired(mara: Client, agent: Agent) -> Non
     assert act(mara, StandingInstruction, "pause", rule) == "1 paused."
     assert act(mara, StandingInstruction, "pause", rule) == "None paused."
     assert act(mara, StandingInstruction, "resume", rule) == "1 switched on."
-    assert asked(mara, StandingInstruction, "retire", rule) == ["1 rule will end for good."]
+    assert asked(mara, StandingInstruction, "retire", rule) == ["1 rule will end permanently."]
     assert sure(mara, StandingInstruction, "retire", rule) == "1 retired."
     assert act(mara, StandingInstruction, "retire", rule) == "This would change nothing."
     assert "Run the tests" in mara.get(path(StandingInstruction)).content.decode()

@@ -42,7 +42,7 @@ def resolve(id: str, *, note: str | None = None) -> Call[Pattern]:
 def ignore(
     id: str, *, note: str | None = None, until: datetime | str | None = None
 ) -> Call[Pattern]:
-    """Ignore a pattern, for good or until a time."""
+    """Ignore a pattern, permanently or until a time."""
     end = until.isoformat() if isinstance(until, datetime) else until
     return Call("POST", f"{_path(id)}/ignore", Pattern.read, given({"note": note, "until": end}))
 

@@ -75,7 +75,7 @@ def resume(id: str) -> Call[StandingInstruction]:
 
 
 def retire(id: str) -> Call[StandingInstruction]:
-    """Retire a rule: it ends for good, and its record stays."""
+    """Retire a rule: it ends permanently, and its record stays."""
     return Call("DELETE", _path(id), StandingInstruction.read)
 
 

@@ -18,7 +18,7 @@ REASON_LENGTH = 300
 
 
 class ModelError(Exception):
-    """The model did not answer, or not with the JSON that it was asked for."""
+    """The model did not respond, or not with the requested JSON."""
 
 
 class ModelEndpoint:

@@ -328,7 +328,7 @@ class HookCall:
         )
 
     def check(self, answer: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Run the check that the server asked for, and return its decision; None without one."""
+        """Run the requested check, and return its decision; None without one."""
         verify = (answer.get("tenfour") or {}).get("verify")
         if not verify:
             return None

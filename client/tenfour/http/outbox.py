@@ -72,7 +72,7 @@ def is_empty() -> bool:
 
 
 def store(attempt: str, call: Call[Decision], settings: Settings) -> Report:
-    """Write a report to the disk; raises OSError. Its call has an idempotency key from now on."""
+    """Write a report to the disk; raises OSError. Its call then has an idempotency key."""
     call = replace(call, idempotency_key=call.idempotency_key or os.urandom(16).hex())
     where = folder()
     where.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -43,7 +43,7 @@ LAYOUT = Layout(
 
 NOUN = Noun(
     "dead-letter",
-    "Dead letters: tasks that failed for good, until a person replays or dismisses them.",
+    "Dead letters: tasks that failed permanently, until a person replays or dismisses them.",
     {
         "list": make_list(
             KIND,

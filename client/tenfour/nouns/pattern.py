@@ -121,7 +121,7 @@ NOUN = Noun(
         ),
         "ignore": make_action(
             KIND,
-            "Ignore a pattern, for good or until a time.",
+            "Ignore a pattern, permanently or until a time.",
             "escalations:resolve",
             lambda client, id, args: act(
                 client, KIND.path_of(id, "ignore"), {"note": args.note, "until": args.until}

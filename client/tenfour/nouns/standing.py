@@ -187,11 +187,11 @@ NOUN = Noun(
         ),
         "retire": make_action(
             KIND,
-            "End a rule for good; its record stays.",
+            "End a rule permanently; its record stays.",
             "instructions:write",
             retire,
             say_done=describe_rule,
-            question="End the rule {id} for good?",
+            question="End the rule {id} permanently?",
         ),
         "try": Verb(
             "Try a rule on a sample signal; sends nothing, exits with 3 if it would not fire.",

@@ -18,7 +18,7 @@ ARGUMENT_BYTES = 131_071
 
 @contextmanager
 def attempt_variables(attempt: LiveAttempt) -> Iterator[dict[str, str]]:
-    """Yield variables for the command, some of which name files; deletes the files at the end."""
+    """Yield variables for the command, some with names of files; deletes the files at the end."""
     with ExitStack() as files:
         yield {
             "TENFOUR_TASK": attempt.task.id,

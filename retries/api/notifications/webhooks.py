@@ -89,7 +89,7 @@ def webhooks_test(request: PrincipalRequest, id: UUID) -> HttpResponse:
 
 @router.post("/webhooks/{id}/enable", auth=PrincipalAuth(WRITE), response=schemas.WebhookOut)
 def webhooks_enable(request: PrincipalRequest, id: UUID) -> HttpResponse:
-    """Enable a webhook; it gets the events from now on, and earlier ones by redelivery."""
+    """Enable a webhook; it gets new events, and earlier ones by redelivery."""
     return enable_channel(request, id, WEBHOOK)
 
 

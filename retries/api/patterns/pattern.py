@@ -92,7 +92,7 @@ def pattern_response(request: PrincipalRequest, id: UUID) -> HttpResponse:
 def patterns_ignore(
     request: PrincipalRequest, id: UUID, body: Body[schemas.IgnoreIn | None] = None
 ) -> HttpResponse:
-    """Ignore a pattern, for good or until a time."""
+    """Ignore a pattern, permanently or until a time."""
     pattern, options = find_pattern(request, id), body or schemas.IgnoreIn.model_validate({})
     moved = patterns.ignore(
         [pattern.pk], until=options.until, note=options.note, stamp=stamp_of(request)

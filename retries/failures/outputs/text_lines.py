@@ -1,4 +1,4 @@
-"""The lines of a long text, found when they are asked for (pure).
+"""The lines of a long text, found on demand (pure).
 
 A list of many short lines is many times larger than its text, and takes long to make.
 """

@@ -77,8 +77,8 @@ class Command(BaseCommand):
         self.stdout.write(f"The project '{project.name}' has {listed}.")
         if confirmed != project.name:
             raise CommandError(
-                "Nothing was deleted. Export it first if you may need it; to delete it for good, "
-                f"add --yes-delete {project.name}."
+                "Nothing was deleted. Export it first if you may need it; to delete it "
+                f"permanently, add --yes-delete {project.name}."
             )
         try:
             project_deletion.delete_project(project, stamp=Stamp(SHELL))

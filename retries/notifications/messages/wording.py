@@ -85,7 +85,7 @@ HEADS = {
     "plan.aborted": "Plan aborted: {title}",
     "plan.stuck": "Plan stuck: {title}",
     "instruction.failed": "Instruction ignored: {title}",
-    "task.failed": "Failed for good: {title}",
+    "task.failed": "Failed permanently: {title}",
     "webhook.disabled": "Channel stopped: {title}",
 }
 

@@ -49,7 +49,7 @@ CONDITIONS = MappingProxyType(
             "a plan is done or stuck",
             frozenset({"plan.completed", "plan.stuck", "plan.aborted"}),
         ),
-        "dead_letter": Condition("a task fails for good", frozenset({"task.failed"})),
+        "dead_letter": Condition("a task fails permanently", frozenset({"task.failed"})),
         "instruction_failed": Condition(
             "an instruction is given up", frozenset({"instruction.failed"})
         ),

@@ -133,7 +133,7 @@ def test_a_rule_is_paused_resumed_and_retired(browser: Client, agent: Agent) -> 
     assert said(browser, f"{page}resume/", {}) == "The rule is on."
     asked = browser.post(f"{page}retire/")
     assert asked["Location"] == f"{page}?ask=retire"
-    assert "Retire this rule for good?" in words(browser.get(f"{page}?ask=retire"))
+    assert "Retire this rule permanently?" in words(browser.get(f"{page}?ask=retire"))
     assert said(browser, f"{page}retire/", {"confirmed": "yes"}).startswith("Retired.")
     assert rows(browser.get(URL), "rule") == []
     text = words(browser.get(page))

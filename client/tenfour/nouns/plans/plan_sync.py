@@ -62,7 +62,7 @@ class SyncedFile:
     def __init__(self, tenfour: Client, args: argparse.Namespace) -> None:
         self._tenfour = tenfour
         self._args = args
-        # A link stays one: the file that it leads to is replaced.
+        # A link stays a link: its target is replaced.
         self._path = Path(args.file).resolve()
         self._ref = ""
         self._synced = b""
