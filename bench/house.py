@@ -4,6 +4,7 @@
 """
 
 import ast
+import subprocess
 import tokenize
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -16,14 +17,14 @@ from config.local.places import PROJECT
 SERVER = ("config", "dashboard", "retries", "ledger")
 BROWSER = (("templates", "*.html"), ("dashboard/static", "*.css"), ("dashboard/static", "*.js"))
 LIMITS = {
-    "server: lines of Python without migrations": at_most(103_600),
+    "server: lines of Python without migrations": at_most(102_850),
     "migrations: lines": at_most(2_507),
     "client: lines": at_most(15_950),
     "templates, CSS, and scripts: lines": at_most(23_050),
     "tests: lines of Python": at_most(86_800),
     "modules of the largest folder": at_most(16),
-    "functions with a docstring: %": at_most(65.5),
-    "comments on 100 lines": at_least(2.1),
+    "functions with a docstring: %": at_most(54.8),
+    "comments on 100 lines": at_least(2.3),
 }
 
 
@@ -55,11 +56,20 @@ def count_house(root: Path) -> dict[str, float]:
 
 
 def list_modules(root: Path, folders: Iterable[str]) -> Iterator[Path]:
-    """Yield the modules of some folders; a link is another folder's module."""
-    for folder in folders:
-        for path in sorted((root / folder).rglob("*.py")):
-            if not path.is_symlink():
-                yield path
+    """Yield the modules of some folders; a link is another folder's module.
+
+    Only committed or added ones: a test that runs meanwhile may create others.
+    """
+    names = run_git("ls-files", *(f"{folder}/*.py" for folder in folders), cwd=root)
+    for path in (root / name for name in names.splitlines()):
+        if path.exists() and not path.is_symlink():
+            yield path
+
+
+def run_git(*words: str, cwd: Path) -> str:
+    return subprocess.run(
+        ["git", *words], cwd=cwd, check=True, capture_output=True, text=True
+    ).stdout
 
 
 def count_lines(paths: Iterable[Path]) -> int:

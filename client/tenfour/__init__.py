@@ -115,7 +115,7 @@ HOMES = {
         "Stats",
         "Task",
     ),
-    "problems": ("Blocked", "ServerAway", "TaskFailed", "TenfourError"),
+    "http.problems": ("Blocked", "ServerAway", "TaskFailed", "TenfourError"),
     "runs.programs": ("CommandFailed", "CommandTimeout", "Program"),
     "record_models": (
         "BulkOperation",
