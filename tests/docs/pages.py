@@ -16,7 +16,7 @@ FENCE = re.compile(
     re.M | re.S,
 )
 # What is shown and not run: output, syntax, other formats.
-SHOWN = {"", "xml", "mermaid", "markdown", "json", "toml", "yaml", "sql"}
+SHOWN = {"", "diff", "xml", "mermaid", "markdown", "json", "toml", "yaml", "sql"}
 # Commands that run until Ctrl-C, with the text that shows that they work.
 ENDLESS = {"make demo": "Sign in at"}
 # Programs whose commands are shown and not run.
