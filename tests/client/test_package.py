@@ -44,7 +44,7 @@ def test_the_wheel_has_every_module_and_asks_for_httpx2_alone(wheel: Path) -> No
         metadata = archive.read(f"{about}/METADATA").decode()
         entries = archive.read(f"{about}/entry_points.txt").decode()
         forms = archive.read("tenfour/redaction/secret_forms.py")  # a link to the server's
-    assert forms == (ROOT / "ledger" / "secret_forms.py").read_bytes()
+    assert forms == (ROOT / "ledger" / "secrets" / "forms.py").read_bytes()
     sources = {str(path.relative_to(CLIENT)) for path in (CLIENT / "tenfour").rglob("*.py")}
     assert {name for name in names if name.startswith("tenfour/")} == sources | {"tenfour/py.typed"}
     needs = [line for line in metadata.splitlines() if line.startswith("Requires-Dist:")]

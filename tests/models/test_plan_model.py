@@ -28,6 +28,7 @@ from ledger.models import DeadLetter, MissingNeed, Need, Plan, PlanState, Task
 from ledger.plans import editing
 from ledger.plans.import_diff import ImportOptions, PlanChanged
 from ledger.states import FINAL, TaskState
+from ledger.tasks.spec import read_number
 from ledger.tokens import TrustedCaller
 from retries import deadletters
 from retries.attempts import finishing
@@ -444,7 +445,7 @@ class PlanMachine(RuleBasedStateMachine):
         """The same file with one more task, which needs the last of them."""
         plan, _ = self.plan(data)
         last = plan.file[-1].ref
-        ref = f"{plan.ref}:task-{editing.number_of(last) + 1}"
+        ref = f"{plan.ref}:task-{read_number(last) + 1}"
         self.import_plan(plan.ref, (*plan.file, FileTask(ref, (last,))), "merge")
 
     @rule(data=st.data(), title=st.sampled_from(["one", "two"]), attempts=st.integers(1, 2))

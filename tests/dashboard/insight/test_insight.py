@@ -147,7 +147,7 @@ def test_outcomes_and_rules_are_shown(browser: Client, agent: Agent, now: dateti
     make_outcomes(agent, now=now)
     shown = words(browser.get("/insight/"))
     assert "plain n = 312 82% 64% 3 of 4" in shown
-    assert "36 with n below 50 hidden. 2 more further down." in shown
+    assert "36 with n below 50 hidden. 2 more not shown." in shown
     assert "n = 1,204 61% 40%" in shown and "3 with n below 50 hidden" in shown
 
 
