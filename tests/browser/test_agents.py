@@ -60,7 +60,7 @@ def test_a_silent_agent_that_asks_is_silent_no_more(
     expect(page).to_have_title("1 silent · Agents · Tenfour")
     pull(coder, now=now)
     expect(row).to_have_count(0)
-    expect(page.locator("#no-match")).to_contain_text("has checked in recently")
+    expect(page.locator("#no-match")).to_contain_text("No agents with waiting work are silent")
 
 
 def test_reset_asks_and_the_safe_choice_has_the_focus(
