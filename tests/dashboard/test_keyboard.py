@@ -6,12 +6,13 @@ from html import unescape
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 from django.test import Client
 
-from dashboard.actions import Action
 from dashboard.escalations.panel import KEYS as ANSWER_KEYS
 from ledger.models import Agent
+from retries.verbs.verb import Verb
 from tests.dashboard.seen import html
 from tests.dashboard.test_read_only import make_world
 
@@ -82,14 +83,16 @@ TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 
 
 def list_keys(folder: str) -> set[str]:
-    """Return the keys that the templates and actions of a page's folder can have."""
+    """Return the keys that the templates and verbs of a page's folder can have."""
     text = "".join(path.read_text() for path in sorted((TEMPLATES / folder).glob("*.html")))
     keys = set(LITERAL.findall(text)) | set(COUNTED.get(folder, ""))
     if folder == "escalations":
         keys |= set(ANSWER_KEYS.values())
-    if find_spec(f"dashboard.{folder}.actions"):
-        module = vars(import_module(f"dashboard.{folder}.actions"))
-        keys |= {each.key for each in module.values() if isinstance(each, Action) and each.key}
+    if find_spec(f"dashboard.{folder}.action_views"):
+        views = vars(import_module(f"dashboard.{folder}.action_views")).values()
+        rooms = [vars(each) for each in views if isinstance(each, ModuleType)]
+        verbs = [each for room in rooms for each in room.values() if isinstance(each, Verb)]
+        keys |= {verb.key for verb in verbs if verb.key}
     return {spell_key(key) for key in keys}
 
 
