@@ -4,7 +4,7 @@ Only the standard library is used: `config.local.up` asks before Django is there
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -105,9 +105,9 @@ def read(name: str, default: str | None = None) -> Any:
     raw = os.environ.get(setting.variable, setting.default if default is None else default)
     match setting.kind:
         case Kind.NUMBER:
-            return read_number(setting, raw or setting.default)
+            return read_bounded(setting, raw or setting.default, int)
         case Kind.DECIMAL:
-            return read_decimal(setting, raw or setting.default)
+            return read_bounded(setting, raw or setting.default, float)
         case Kind.FLAG:
             return read_flag(setting, raw)
         case Kind.NAMES:
@@ -118,28 +118,15 @@ def read(name: str, default: str | None = None) -> Any:
             return raw.strip()
 
 
-def read_number(setting: Variable, raw: str) -> int:
+def read_bounded(setting: Variable, raw: str, convert: Callable[[str], float]) -> float:
     try:
-        value = int(raw)
+        value = convert(raw)
     except ValueError:
         value = setting.low - 1
     if not setting.low <= value <= setting.high:
         raise BadSetting(
-            f"{setting.variable} must be a whole number from {setting.low} to {setting.high}, "
-            f"not {raw!r}."
-        )
-    return value
-
-
-def read_decimal(setting: Variable, raw: str) -> float:
-    try:
-        value = float(raw)
-    except ValueError:
-        value = setting.low - 1.0
-    if not setting.low <= value <= setting.high:
-        raise BadSetting(
-            f"{setting.variable} must be a number from {setting.low} to {setting.high}, "
-            f"not {raw!r}."
+            f"{setting.variable} must be {setting.kind.value} from {setting.low} to "
+            f"{setting.high}, not {raw!r}."
         )
     return value
 

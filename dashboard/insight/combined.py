@@ -9,7 +9,7 @@ LISTED = 8
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """The first rows of all projects, of one kind, with how many are hidden or further down."""
+    """The first rows of all projects, of one kind, and the number of rows not shown."""
 
     rows: list[Any]
     hidden: int

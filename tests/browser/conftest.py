@@ -58,7 +58,7 @@ BOXES = """names => names.map((name) => {
     const box = document.querySelector(name)?.getBoundingClientRect();
     return box && {x: box.x, y: box.y, width: box.width, height: box.height};
 })"""
-# the one rule of WCAG 2.2 AA is off unless it is asked for; the contrast takes half of the time
+# the one rule of WCAG 2.2 AA is off by default; the contrast takes half of the time
 RUN_AXE = """contrast => axe.run({
     resultTypes: ["violations"],
     rules: {"target-size": {enabled: true}, "color-contrast": {enabled: contrast}},
