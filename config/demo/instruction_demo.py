@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import count
@@ -14,13 +15,21 @@ from config.demo.demo_project import DEMO, Stage
 from ledger import agents
 from ledger.journal import Stamp
 from ledger.models import Instruction as Sent
+from ledger.models import Project
+from retries.escalations.answering import answer
+from retries.escalations.choices import Choice
+from retries.escalations.lifecycle import AlreadyResolved
+from retries.models import Escalation
 from retries.reminders import ReminderCounts, retry_unacknowledged
+from retries.states import Answer, Reason
 
 NAMES = ("steady", "picky", "deaf")
 # Twelve times as fast as the real clock; an agent has the time to answer in between.
 TICK_S = 5.0
 MIN_AGE = timedelta(seconds=2)
 PULL_S = 0.8
+# An endless demo leaves this many of its questions to a person, and skips the older ones.
+MOST_OPEN = 5
 # After this long everything is settled and a longer demo begins again.
 ROUND_S = 50.0
 
@@ -100,6 +109,7 @@ class Orders:
         if elapsed - self.ticked >= TICK_S:
             self.ticked += TICK_S
             done = retry_unacknowledged(project=self.stage.project, min_age=MIN_AGE / self.speed)
+            skip_older_questions(self.stage.project)
             if done != ReminderCounts():
                 said = f"{done.requeued} reminded, {done.given_up} failed"
                 self.report(f"clock  | idle check at {elapsed:.0f} s: {said}")
@@ -129,3 +139,12 @@ class Orders:
             )
         counts = Counter(now.state for now in fates)
         self.report(", ".join(f"{number} {state}" for state, number in sorted(counts.items())))
+
+
+def skip_older_questions(project: Project) -> None:
+    """Skip the questions about ignored instructions, but for the newest ones."""
+    ignored = Escalation.objects.open().filter(project=project, reason=Reason.INSTRUCTION_IGNORED)
+    skip = Choice(Answer.SKIP, note="The demo skips its older questions.")
+    for each in ignored.order_by("-id")[MOST_OPEN:]:
+        with suppress(AlreadyResolved):
+            answer(each.pk, skip, among=ignored, stamp=Stamp(DEMO), channel="demo")

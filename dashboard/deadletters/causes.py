@@ -105,6 +105,11 @@ class CauseGroup:
         return self.number_of(self.total)
 
     @property
+    def elsewhere(self) -> int:
+        """The number of its dead letters that are on other pages of the list."""
+        return self.total - len(self.letters)
+
+    @property
     def open_letters(self) -> list[Any]:
         return [letter for letter in self.letters if letter.closed_at is None]
 

@@ -14,10 +14,12 @@ from django.test import Client
 from django.utils import timezone
 
 from config.demo.demo_project import refuse_second_demo, run_stage
+from config.demo.instruction_demo import skip_older_questions
 from ledger.models import Agent, Instruction, Task, Token
 from retries.attempts import leases
 from retries.models import Escalation
 from tests.processes import is_running
+from tests.retries.escalations.test_answering import ignored
 from tests.serving import ROOT, database_of_tests
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -147,6 +149,17 @@ def test_an_interrupt_inside_a_statement_ends_it_as_any_other(
         raise KeyboardInterrupt
     token = Token.objects.get()
     assert token.revoked_at is not None
+
+
+@pytest.mark.django_db
+def test_older_questions_of_an_endless_demo_are_skipped(agent: Agent) -> None:
+    """OPR-15, OPR-43: at most five of its own are open, however long it plays."""
+    asked = [ignored(agent, f"Check {number}") for number in range(7)]
+    skip_older_questions(agent.project)
+    skip_older_questions(agent.project)
+    assert list(Escalation.objects.open().order_by("id")) == asked[2:]
+    first = Escalation.objects.get(pk=asked[0].pk)
+    assert (first.action, first.answered_by_name) == ("skip", "demo")
 
 
 def test_nothing_running_is_one_sentence(demo: Demo, transactional_db: None) -> None:
