@@ -1,15 +1,17 @@
 """Describe and draw the tokens and the cost that agents report (pure)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from dashboard.charts.sparklines import Spark, spark
-from dashboard.insight.combined import RowGroup, combine_rows
+from dashboard.insight.combined import LISTED, RowGroup
 from dashboard.wording.formatting import count_tokens, dollars
+from retries.insight.figures.costs import LEAST_TASKS, add_groups
 
 NAMED = 3  # of the agents that report no usage
-KINDS = (("plan", "Plan"), ("agent", "Agent"))
+KINDS = (("plan", "Plan"), ("agent", "Agent"), ("model", "Model"))
+NAMELESS = {"plan": "Tasks without a plan", "model": "Not reported"}
 # A share of a third or more that was spent on failed attempts is highlighted.
 MUCH = 33
 
@@ -24,7 +26,11 @@ class CostRow:
 
     @property
     def name(self) -> str:
-        return self.data["name"] or ("Tasks without a plan" if not self.data["id"] else "")
+        return self.data["name"] or ("" if self.data["id"] else NAMELESS.get(self.kind, ""))
+
+    @property
+    def is_linked(self) -> bool:
+        return self.kind != "model" and bool(self.data["id"])
 
     @property
     def tokens(self) -> str:
@@ -36,8 +42,8 @@ class CostRow:
 
     @property
     def per_task(self) -> str:
-        """The cost of a task that was done, with all that failed on the way."""
-        if self.data["cost"] is None or not self.data["done"]:
+        """The cost of a task that was done, with all that failed on the way: an estimate."""
+        if self.data["cost"] is None or self.data["done"] < LEAST_TASKS:
             return "–"
         return dollars(self.data["cost"] / self.data["done"])
 
@@ -96,7 +102,6 @@ class CostFigures:
     """The usage of all projects' attempts."""
 
     groups: list[RowGroup]
-    least: int
     tasks: int
     tokens: str
     cost: str
@@ -109,17 +114,12 @@ def combine_costs(figures: Sequence[Mapping[str, Any]]) -> CostFigures | None:
     wholes = [each["all"] for each in figures if each["all"]]
     if not wholes:
         return None
-    costs = [each["cost"] for each in wholes if each["cost"] is not None]
-    whole = {
-        name: sum(each[name] for each in wholes)
-        for name in ("tokens", "tokens_failed", "cost_failed", "n")
-    } | {"cost": sum(costs) if costs else None}
+    whole = add_groups(wholes)
     spent, failed = weigh(whole)
     return CostFigures(
-        [combine_group(kind, label, figures) for kind, label in KINDS],
-        max(each["least"] for each in figures),
-        int(whole["n"] or 0),
-        count_tokens(whole["tokens"] or 0),
+        [combine_group(kind, label, figures, whole) for kind, label in KINDS],
+        whole["n"],
+        count_tokens(whole["tokens"]),
         dollars(whole["cost"]),
         round(100 * failed / spent) if spent else 0,
         combine_reports(figures),
@@ -136,18 +136,34 @@ def combine_reports(figures: Sequence[Mapping[str, Any]]) -> Reports:
     return Reports(**counts, silent=[name for each in found for name in each["silent"]][:NAMED])
 
 
-def combine_group(kind: str, label: str, figures: Sequence[Mapping[str, Any]]) -> RowGroup:
-    found = combine_rows(
-        [each[kind] for each in figures],
+def combine_group(
+    kind: str, label: str, figures: Sequence[Mapping[str, Any]], whole: Mapping[str, Any]
+) -> RowGroup:
+    """Return the groups with the highest cost, the sum of the others, and the whole."""
+    # The figures of an older release have no `model` and no `rest`.
+    parts = [each[kind] for each in figures if kind in each]
+    rows = sorted(
+        (row for part in parts for row in part["rows"]),
         key=lambda row: (-(row["cost"] or 0), -row["tokens"], row["name"]),
-        kind=kind,
-        label=label,
     )
+    shown, others = rows[:LISTED], rows[LISTED:]
+    rests = [part for part in parts if part.get("rest")]
+    more = len(others) + sum(part["more"] for part in rests)
     # Dollars and tokens share no scale.
-    costs = max((row["cost"] for row in found.rows if row["cost"] is not None), default=0.0)
-    tokens = max((row["tokens"] for row in found.rows if row["cost"] is None), default=0.0)
-    rows = [CostRow(kind, row, tokens if row["cost"] is None else costs) for row in found.rows]
-    return replace(found, rows=rows)
+    costs = max((row["cost"] for row in shown if row["cost"] is not None), default=0.0)
+    tokens = max((row["tokens"] for row in shown if row["cost"] is None), default=0.0)
+    found = [CostRow(kind, row, tokens if row["cost"] is None else costs) for row in shown]
+    if more:
+        rest = add_groups([*others, *(part["rest"] for part in rests)])
+        found.append(sum_row(f"{more:,} more", rest))
+    if len(found) > 1:
+        found.append(sum_row("All", whole))
+    return RowGroup(found, 0, 0, kind, label)
+
+
+def sum_row(name: str, data: Mapping[str, Any]) -> CostRow:
+    """Return the row of a sum, whose bar has no scale to compare it by."""
+    return CostRow("sum", {**data, "id": "", "name": name, "slots": []}, most=0)
 
 
 def weigh(data: Mapping[str, Any]) -> tuple[float, float]:

@@ -1,12 +1,16 @@
 """The Insight page: what the history says about contexts, policies and tasks under way."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Any
 
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseBase
+from django.utils import timezone
 
 from dashboard.charts.ack_targets import TargetRow, list_targets
 from dashboard.frame import rendering
+from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest, PageContext
 from dashboard.insight import queries
 from dashboard.insight.answers import AnswerRow, find_typical, list_answers
@@ -15,10 +19,12 @@ from dashboard.insight.costs import CostFigures, combine_costs
 from dashboard.insight.experiments import ExperimentRow, find_scale
 from dashboard.insight.idle import IdleFigures, combine_idle
 from dashboard.insight.outcomes import list_outcomes, list_rules
+from dashboard.insight.periods import Period, compare_last, list_periods, list_units
 from dashboard.insight.policies import PolicyRow, list_policies
 from dashboard.insight.predictions import PredictionFigures, combine_figures, list_ids
 from dashboard.insight.ranges import DEFAULT, RANGES, list_ranges
 from dashboard.insight.reach import ReachRow, list_reach
+from dashboard.lists.export import export_records
 from ledger.models import Agent, Project
 from retries.insight.experiments import (
     LEAST_ATTEMPTS,
@@ -50,6 +56,9 @@ class InsightPage(PageContext):
     reach: list[ReachRow]
     idle: IdleFigures
     costs: CostFigures | None
+    units: list[tuple[str | None, str, bool]]
+    periods: list[Period]
+    comparison: str
     range: str
     ranges: list[tuple[str | None, str, bool]]
     outcomes: list[RowGroup]
@@ -69,6 +78,9 @@ def index(request: HtmxRequest) -> HttpResponse:
     predicted = [each.data for each in figures if each.panel == "predictions"]
     targets = list_targets([each.data for each in figures if each.panel == "targets"])
     wanted = request.GET.get("target", "")
+    unit = "month" if request.GET.get("by") == "month" else "week"
+    daily = [each.data for each in figures if each.panel == "days"]
+    periods = list_periods(daily, unit=unit, today=visit.now.astimezone(UTC).date())
     page = InsightPage(
         title="Insight",
         heading="Insight",
@@ -87,6 +99,9 @@ def index(request: HtmxRequest) -> HttpResponse:
         ),
         idle=combine_idle([each.data for each in figures if each.panel == "idle"]),
         costs=combine_costs([each.data for each in figures if each.panel == "cost"]),
+        units=list_units(unit),
+        periods=periods if daily else [],
+        comparison=compare_last(periods),
         range=label,
         ranges=list_ranges(days),
         outcomes=list_outcomes([each.data for each in figures if each.panel == "outcomes"]),
@@ -97,6 +112,31 @@ def index(request: HtmxRequest) -> HttpResponse:
         predictions=combine_figures(predicted, queries.find_tasks(list_ids(predicted))),
     )
     return rendering.respond(visit, "insight/index.html", "insight/_insight.html", page)
+
+
+def export(request: HtmxRequest, form: str) -> HttpResponseBase:
+    """Send all figures of the range, one value a line."""
+    days, _ = RANGES.get(request.GET.get("range", ""), RANGES[DEFAULT])
+    records = (
+        (each.project.name, each.panel, each.days, each.computed_at, *value)
+        for each in queries.list_figures(read_scope(request).project, days=days)
+        for value in list_values(each.data)
+    )
+    names = ("project", "panel", "days", "computed_at", "figure", "value")
+    return export_records(records, names, form=form, name=f"insight-{timezone.now():%Y-%m-%d}")
+
+
+def list_values(data: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Yield each number of a panel's figures with its path, such as "agent / coder / cost"."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            yield from list_values(value, (*path, key))
+    elif isinstance(data, list):
+        for at, value in enumerate(data, 1):
+            name = value.get("name") or value.get("id") if isinstance(value, dict) else ""
+            yield from list_values(value, (*path, name or str(at)))
+    elif isinstance(data, int | float) and not isinstance(data, bool):
+        yield " / ".join(each for each in path if each != "rows"), data
 
 
 def list_experiments(project: Project | None) -> list[ExperimentRow]:

@@ -7,6 +7,7 @@ from ledger.models import Project
 from retries.insight.experiments import count_experiments
 from retries.insight.figures.answers import compute_answers
 from retries.insight.figures.costs import compute_cost
+from retries.insight.figures.days import compute_days
 from retries.insight.figures.idle_agents import compute_idle
 from retries.insight.figures.outcomes import compute_outcomes
 from retries.insight.figures.policies import compute_policies
@@ -29,4 +30,5 @@ def compute_figures(*, now: datetime, project: Project | None = None) -> dict[st
         compute_reach(each, now=now)
         compute_idle(each, now=now)
         compute_cost(each, now=now)
+        compute_days(each, now=now)
     return {"projects": len(projects), "experiments": experiments, "tasks": tasks}

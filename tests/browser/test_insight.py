@@ -17,7 +17,12 @@ from tests.dashboard.insight.worlds import (
     make_predictions,
     make_targets,
 )
+from tests.dashboard.worked import enqueued
 from tests.factories import as_name, make_agent, make_project
+
+# elements that hide a part of their height
+CUT = """all => all.filter((each) => /auto|scroll|hidden/.test(getComputedStyle(each).overflowY)
+    && each.scrollHeight > each.clientHeight + 40 && each.clientHeight > 40).map(each => each.className)"""
 
 
 def test_the_page_is_whole(visit: Callable[..., Visitor], coder: Agent, now: datetime) -> None:
@@ -41,14 +46,14 @@ def test_the_page_is_whole(visit: Callable[..., Visitor], coder: Agent, now: dat
         visitor,
         "/insight/",
         widths=(*WIDTHS, 1100),
-        act=lambda page: page.locator("summary").first.click(),
+        act=lambda page: page.locator(".page summary").first.click(),
     )
     expect(page.locator(".exp")).to_have_count(3)
     expect(page.locator(".prs li")).to_have_count(9)
     page.keyboard.press("j")
     page.keyboard.press("j")
     page.keyboard.press("k")
-    expect(page.locator("#answers")).to_have_attribute("data-cursor", "")
+    expect(page.locator("#periods")).to_have_attribute("data-cursor", "")
     page.keyboard.press("1")
     page.wait_for_url("**/insight/?range=24h")
     expect(page.locator("#cost")).to_contain_text("No agent reported its usage in the last 24 h.")
@@ -92,3 +97,22 @@ def test_a_target_is_set_and_removed(visit: Callable[..., Visitor], coder: Agent
     page.get_by_role("button", name="Remove target").click()
     expect(page.locator("#toasts")).to_contain_text("coder has no target.")
     assert not AckTarget.objects.exists() and visitor.complaints == []
+
+
+def test_a_printed_page_has_all_rows(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    """OPR-16: paper has no part that scrolls."""
+    for _ in range(30):
+        enqueued(coder, now=now)
+    visitor = visit().signed_in()
+    page = visitor.open("/insight/")
+    page.evaluate("window.print = () => { document.title = 'printed' }")
+    page.get_by_role("button", name="Print").click()
+    assert page.title() == "printed"
+    page.emulate_media(media="print")
+    for path in ("/insight/", "/tasks/", "/settings/tokens/"):
+        page = visitor.open(path)
+        cut = page.eval_on_selector_all(".shell, .pane, main, main *", CUT)
+        assert cut == [], path
+        assert page.evaluate("document.documentElement.scrollHeight") > 900 or path != "/tasks/"

@@ -1,6 +1,7 @@
-"""Compute the tokens and the cost that agents report, per plan and agent, and over time."""
+"""Compute the tokens and the cost that agents report, per plan, agent, and model."""
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,7 +10,7 @@ from ledger.database.sql import Row
 from ledger.models import Project
 from ledger.states import Outcome
 from ledger.values.ids import SLACK, first_id
-from retries.insight.figures.stored import choose, fetch_names, store
+from retries.insight.figures.stored import MOST_GROUPS, choose, fetch_names, store
 from retries.insight.ranges import LONGEST_ATTEMPT, RANGES, SLOTS
 
 PANEL = "cost"
@@ -19,9 +20,10 @@ MOST_NAMES = 3
 COUNTS = ("input_tokens", "output_tokens")
 
 TOKENS = " + ".join(f"coalesce((a.usage ->> '{name}')::int8, 0)" for name in COUNTS)
-# The groups are each agent, each plan, tasks without a plan, and everything: by slot, and whole.
+# The groups are each agent, plan, and model, tasks without a plan, and all: by slot, and whole.
 USED = f"""with used as materialized (
-    select a.task_id, a.agent_id, t.plan_id, a.outcome = '{Outcome.SUCCESS}' as ok,
+    select a.task_id, a.agent_id, t.plan_id, a.usage ->> 'model' as model,
+        a.outcome = '{Outcome.SUCCESS}' as ok,
         {TOKENS} as tokens, (a.usage ->> 'cost_usd')::float8 as cost,
         least(%(slots)s - 1, greatest(0, floor(extract(epoch from a.ended_at - %(since)s)
             / %(slot_s)s)))::int as slot
@@ -33,14 +35,16 @@ USED = f"""with used as materialized (
     where g.project_id = %(project)s and a.ended_at >= %(since)s
 )
 select case when grouping(u.agent_id) = 0 then 'agent' when grouping(u.plan_id) = 0 then 'plan'
-        else 'all' end as kind,
-    case when grouping(u.agent_id) = 0 then u.agent_id else u.plan_id end as key, u.slot,
+        when grouping(u.model) = 0 then 'model' else 'all' end as kind,
+    case when grouping(u.agent_id) = 0 then u.agent_id::text
+        when grouping(u.plan_id) = 0 then u.plan_id::text else u.model end as key, u.slot,
     sum(u.tokens)::int8 as tokens, sum(u.cost) as cost,
     coalesce(sum(u.cost) filter (where not u.ok), 0) as cost_failed,
     coalesce(sum(u.tokens) filter (where not u.ok), 0)::int8 as tokens_failed,
     count(distinct u.task_id) as tasks, count(distinct u.task_id) filter (where u.ok) as done
 from used u
-group by grouping sets ((u.agent_id, u.slot), (u.agent_id), (u.plan_id, u.slot), (u.plan_id), ())
+group by grouping sets ((u.agent_id, u.slot), (u.agent_id), (u.plan_id, u.slot), (u.plan_id),
+    (u.model, u.slot), (u.model), ())
 order by kind, u.slot nulls first, cost desc nulls last, tokens desc, key"""
 
 # the tasks that each agent has done, and those whose successful attempt reported its usage
@@ -82,7 +86,10 @@ def describe_reports(agents: list[Row]) -> dict[str, Any]:
 
 
 def describe_costs(rows: list[Row], *, slots: int) -> dict[str, Any]:
-    """Return the groups with the highest cost of each kind, and how many are hidden."""
+    """Return the groups with the highest cost of each kind, and the sum of the others.
+
+    A sum is no estimate: groups of few tasks are shown, too, so the rows add up to the whole.
+    """
     wholes = [row for row in rows if row["slot"] is None]
     by_slot: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
@@ -90,18 +97,18 @@ def describe_costs(rows: list[Row], *, slots: int) -> dict[str, Any]:
             by_slot[row["kind"], str(row["key"])].append(row)
     data: dict[str, Any] = {"least": LEAST_TASKS}
     chosen: dict[str, list[Row]] = {}
-    for kind in ("plan", "agent"):
+    for kind in ("plan", "agent", "model"):
         found = [row for row in wholes if row["kind"] == kind]
-        chosen[kind], data[kind] = choose(found, lambda row: row["tasks"] >= LEAST_TASKS)
-    names = fetch_names(
-        **{kind: [row["key"] for row in rows if row["key"]] for kind, rows in chosen.items()}
-    )
+        chosen[kind], data[kind] = choose(found, lambda row: True)
+        data[kind]["rest"] = add_groups([describe_group(row) for row in found[MOST_GROUPS:]])
+    ids = {kind: [row["key"] for row in chosen[kind] if row["key"]] for kind in ("plan", "agent")}
+    names = fetch_names(**ids)
     for kind, found in chosen.items():
         data[kind]["rows"] = [
             describe_group(row)
             | {
                 "id": str(row["key"] or ""),
-                "name": names.get((kind, str(row["key"])), ""),
+                "name": names.get((kind, row["key"]), "") if kind in ids else row["key"] or "",
                 "slots": fill_slots(by_slot[kind, str(row["key"])], slots=slots),
             }
             for row in found
@@ -120,6 +127,14 @@ def describe_group(row: Row) -> dict[str, Any]:
         "n": row["tasks"],
         "done": row["done"],
     }
+
+
+def add_groups(groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the usage of several groups as one; its cost is None where none is known."""
+    costs = [each["cost"] for each in groups if each["cost"] is not None]
+    sums = ("tokens", "cost_failed", "tokens_failed", "n", "done")
+    added = {name: sum(each[name] for each in groups) for name in sums}
+    return added | {"cost": sum(costs) if costs else None}
 
 
 def fill_slots(rows: list[Row], *, slots: int) -> list[float]:

@@ -17,6 +17,7 @@ from ledger.journal import SYSTEM
 from ledger.models import Agent, Event
 from ledger.tokens import TrustedCaller
 from retries import sweeps
+from retries.insight.figures.costs import add_groups
 from retries.insight.figures.reach import compute_reach
 from retries.insight.intervals import Difference
 from retries.models import AckTarget, ContextExperiment, InsightFigure
@@ -30,7 +31,7 @@ from tests.dashboard.insight.worlds import (
     make_targets,
 )
 from tests.dashboard.seen import html, words
-from tests.factories import MINUTE, NOW, make_agent, pull, send
+from tests.factories import MINUTE, NOW, make_agent, make_project, pull, send
 
 pytestmark = pytest.mark.django_db
 
@@ -300,16 +301,21 @@ def test_costs_and_tokens_have_bars_of_their_own() -> None:
     cheap = row | {"name": "b", "cost": 1.0, "cost_failed": 0.0}
     bare = row | {"name": "c", "cost": None, "tokens": 50_000, "tokens_failed": 10_000}
     less = bare | {"name": "d", "tokens": 25_000, "tokens_failed": 0}
-    one = {"agent": {"rows": [bare, cheap], "hidden": 1, "more": 2}}
-    two = {"agent": {"rows": [less, row], "hidden": 3, "more": 0}}
-    group = combine_group("agent", "Agent", [one, two])
-    assert [(each.name, each.width, each.ok_width) for each in group.rows] == [
+    rest = {"tokens": 3, "cost": 0.5, "cost_failed": 0.1, "tokens_failed": 0, "n": 2, "done": 1}
+    one = {"agent": {"rows": [bare, cheap], "hidden": 0, "more": 2, "rest": rest}}
+    two = {"agent": {"rows": [less, row], "hidden": 0, "more": 0}}  # of an older release
+    whole = add_groups([row, cheap, bare, less, rest])
+    group = combine_group("agent", "Agent", [one, two], whole)
+    assert [(each.name, each.width, each.ok_width) for each in group.rows[:4]] == [
         ("a", "100.0%", "75.0%"),
         ("b", "25.0%", "25.0%"),
         ("c", "100.0%", "80.0%"),
         ("d", "50.0%", "50.0%"),
     ]
-    assert (group.hidden, group.more) == (4, 2)
+    # OPR-16: the rows add up to the last one.
+    more, all = group.rows[4:]
+    assert (more.name, more.cost, more.per_task) == ("2 more", "$0.50", "–")
+    assert (all.name, all.cost, all.tokens) == ("All", "$5.50", "75 k")
 
 
 def test_costs_say_what_no_agent_reported(browser: Client, agent: Agent, now: datetime) -> None:
@@ -324,3 +330,36 @@ def test_costs_say_what_no_agent_reported(browser: Client, agent: Agent, now: da
     assert "Reported by 4 of 8 agents. a , b , c , and 1 more send no usage, so 112 of 302" in shown
     found = combine_costs([figure.data, figure.data])
     assert found and (found.reports.agents, found.reports.more_silent) == (16, 5)
+
+
+def test_weeks_and_months_are_added_up_and_compared(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """OPR-16: by the calendar, with the last whole week in a sentence, and as a file."""
+    monday = now.date() - timedelta(days=now.weekday())
+    day = {"attempts": 12, "done": 10, "first": 9, "proven": 5, "tokens": 70, "cost": 4.0}
+    days = {
+        str(monday - timedelta(days=8)): day | {"done": 4, "first": 2, "cost": 6.5},
+        str(monday - timedelta(days=7)): day,
+        str(monday - timedelta(days=1)): day | {"cost": None},
+        str(monday): day | {"done": 1},
+    }
+    data = {"until": str(now.date()), "days": days}
+    for project in (agent.project, make_project("other")):
+        InsightFigure.objects.create(
+            project=project, panel="days", days=0, computed_at=now, data=data
+        )
+    week = (monday - timedelta(days=1)).isocalendar().week
+    shown = words(browser.get("/insight/"))
+    assert f"Week {week}: 40 tasks done, 90% at the first attempt, $8.00." in shown
+    before = (monday - timedelta(days=8)).isocalendar().week
+    assert f"Compared with Week {before}: 32 tasks more, 40 points more, $5.00 less." in shown
+    assert "not over" in shown and shown.index(f"Week {before}") < shown.index("not over")
+    alone = words(browser.get("/insight/", {"project": "default", "by": "month"}))
+    assert f"{monday:%B %Y}" in alone and "not over" in alone
+    lines = b"".join(browser.get("/insight/export/csv/?project=default")).decode().splitlines()  # type: ignore[call-overload]
+    assert lines[0] == "project,panel,days,computed_at,figure,value"
+    assert any(
+        line.startswith("default,days,0,") and f"{monday} / done,1" in line for line in lines
+    )
+    assert not any(line.startswith("other") for line in lines)

@@ -6,13 +6,15 @@ from typing import Any
 import pytest
 
 from ledger.journal import SYSTEM
-from ledger.models import Agent, Task
+from ledger.models import Agent, Attempt, Failure, Task
 from ledger.tasks.spec import Backoff
 from ledger.tokens import TrustedCaller
 from retries.attempts import finishing
 from retries.attempts.report_fields import Report
 from retries.insight.figures import costs as cost_figures
+from retries.insight.figures import stored
 from retries.insight.figures.costs import compute_cost
+from retries.insight.figures.days import compute_days
 from retries.models import InsightFigure
 from tests.factories import NOW, make_agent, make_project
 from tests.retries.moves import attempt_of, claim, fail, make_task
@@ -22,8 +24,9 @@ pytestmark = pytest.mark.django_db
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 
-def usage(tokens: int, cost: float | None = None) -> dict[str, Any]:
-    return {"input_tokens": tokens - 1, "output_tokens": 1} | ({"cost_usd": cost} if cost else {})
+def usage(tokens: int, cost: float | None = None, model: str = "") -> dict[str, Any]:
+    named = ({"cost_usd": cost} if cost else {}) | ({"model": model} if model else {})
+    return {"input_tokens": tokens - 1, "output_tokens": 1} | named
 
 
 def work(agent: Agent, first: Any, second: Any, *, at: Any) -> Task:
@@ -87,14 +90,45 @@ def test_agents_that_report_no_usage_are_named(agent: Agent) -> None:
     }  # fmt: skip
 
 
-def test_a_group_of_few_tasks_is_hidden(agent: Agent) -> None:
-    for minute in range(4):
-        work(agent, None, usage(10, 1.0), at=NOW + 5 * minute * MINUTE)
+def test_the_groups_add_up_to_the_whole(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OPR-16: by plan, agent, and model, with the sum of those that are not shown."""
+    monkeypatch.setattr(stored, "MOST_GROUPS", 2)
+    monkeypatch.setattr(cost_figures, "MOST_GROUPS", 2)
+    for number, cost in enumerate((4.0, 3.0, 2.0, 1.0)):
+        model = f"model-{number}" if number else ""
+        work(make_agent(f"a{number}"), usage(5), usage(10, cost, model), at=NOW)
     compute_cost(agent.project, now=NOW + HOUR)
     data = InsightFigure.objects.get(panel="cost", days=1).data
-    assert data["agent"] == {"rows": [], "hidden": 1, "more": 0}
-    assert data["all"]["n"] == 4
-    work(agent, None, usage(10, 1.0), at=NOW + 30 * MINUTE)
-    compute_cost(agent.project, now=NOW + HOUR)
-    data = InsightFigure.objects.get(panel="cost", days=1).data
-    assert [row["n"] for row in data["agent"]["rows"]] == [5]
+    assert [row["cost"] for row in data["agent"]["rows"]] == [4.0, 3.0]
+    rest = {"tokens": 30, "cost": 3.0, "cost_failed": 0, "tokens_failed": 10, "n": 2, "done": 2}
+    assert data["agent"]["rest"] == rest and data["agent"]["more"] == 2
+    models = data["model"]
+    assert [(row["name"], row["tokens"]) for row in models["rows"]] == [("", 30), ("model-1", 10)]
+    for kind in ("plan", "agent", "model"):
+        both = [*data[kind]["rows"], data[kind]["rest"]]
+        assert sum(row["tokens"] for row in both) == data["all"]["tokens"] == 60
+        assert sum(row["cost"] or 0 for row in both) == data["all"]["cost"] == 10.0
+
+
+def test_days_are_added_once_and_outlive_their_tasks(agent: Agent) -> None:
+    work(agent, usage(10, 1.0), usage(20, 2.0), at=NOW - timedelta(days=3))
+    work(agent, None, usage(5), at=NOW)
+    work(make_agent("else", project=make_project("else")), None, usage(7, 7.0), at=NOW)
+    compute_days(agent.project, now=NOW + HOUR)
+    old, today = (f"{NOW - timedelta(days=age):%Y-%m-%d}" for age in (3, 0))
+    first = {"attempts": 2, "done": 1, "first": 0, "proven": 0, "tokens": 30, "cost": 3.0}
+    days = InsightFigure.objects.get(panel="days").data["days"]
+    assert days == {old: first, today: first | {"tokens": 5, "cost": None}}
+    Failure.objects.all().delete()
+    Attempt.objects.filter(ended_at__lt=NOW - timedelta(days=1)).delete()
+    work(agent, None, usage(6, 4.0), at=NOW + HOUR)
+    compute_days(agent.project, now=NOW + 2 * HOUR)
+    days = InsightFigure.objects.get(panel="days").data["days"]
+    assert days[old] == first
+    assert (days[today]["done"], days[today]["tokens"], days[today]["cost"]) == (2, 11, 4.0)
+    work(agent, None, usage(1), at=NOW + timedelta(days=2))
+    compute_days(agent.project, now=NOW + timedelta(days=9))  # after a week without a clock
+    days = InsightFigure.objects.get(panel="days").data["days"]
+    assert len(days) == 3 and days[today]["done"] == 2
+    compute_days(agent.project, now=NOW + timedelta(days=399))
+    assert old not in InsightFigure.objects.get(panel="days").data["days"]

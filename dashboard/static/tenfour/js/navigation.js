@@ -17,6 +17,7 @@
     }
     var closer = event.target.closest("[data-close]");
     if (closer) closer.closest(".toast").remove();
+    if (event.target.closest("[data-print]")) window.print();
     var copier = event.target.closest("[data-copy]");
     if (copier) {
       copy(copier.dataset.copy);
