@@ -161,7 +161,7 @@ def test_no_page_shows_a_button_that_refuses(agent: Agent, browser: Client, now:
 ACTION_KEYS = re.compile(
     r"</kbd> (answer|write|send|skip|leave|cancel|abort|snooze|assign|probe|keep|import|retry"
     r"|resolve|ignore|reopen|pause or|replay|dismiss)\b"
-    r"|<dt>(Write an answer|Skip|Abort|Snooze|Assign|Import|Replay|Dismiss|Probe|Resolve|Send a)"
+    r"|<dt>(Write an answer|Skip|Abort|Snooze|Assign|Import|Replay|Dismiss|Probe|Resolve|Send a)[^<]*</dt> ?<dd> ?<kbd"
 )
 
 

@@ -21,7 +21,8 @@ def test_what_a_person_must_fix_is_never_offered_as_an_answer(name: str) -> None
     """OPR-6: a person is told what to do, and no offered fix tells the agent to ask a person."""
     error = BY_NAME[name]
     assert bool(error.for_person) == (error.action == Action.ASK)
-    failure = Failure(message=error.examples[0], details="")
+    blank = {"details": "", "root_cause_guess": "", "suggested_fix": "", "verification": None}
+    failure = Failure(message=error.examples[0], **blank)
     found, offers = suggest(failure), offer_fixes(failure, [], most=3)
     assert found.for_person.startswith(error.for_person.partition("{")[0])
     assert not error.for_person or not (found.fix or offers)
