@@ -29,9 +29,10 @@ from dashboard.escalations.panel import (
     describe_answer,
     find_last_answer,
 )
+from dashboard.escalations.presence import Answering, find_answering, read_last_start
 from dashboard.escalations.rows import Listing, Tab, build_tabs, read_listing, read_state
 from dashboard.escalations.snooze_times import SnoozeTime, list_snooze_times
-from dashboard.frame.live_updates import read_inbox_live_key
+from dashboard.frame.live_updates import hash_part, read_inbox_live_key
 from dashboard.frame.navigation import Scope, Shell
 from dashboard.frame.rendering import PageContext, Visit, live_page, wants_part
 from dashboard.lists.nearest_names import NameHints, suggest_names
@@ -46,7 +47,7 @@ TEMPLATE, PART = "escalations/index.html", "escalations/_inbox.html"
 
 
 def read_key(now: datetime) -> str:
-    return read_inbox_live_key(now=now)
+    return f"{read_inbox_live_key(now=now)}.{hash_part(read_last_start())}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,7 @@ class InboxPage(PageContext):
     row: Instruction | None
     task: Task | None
     answer_form: AnswerForm | None
+    answering: Answering | None  # another person who types an answer
     answer: GivenAnswer | None
     last_answer: LastAnswer | None  # the one given just before, while it can be undone
     last_closed: Escalation | None  # where nothing is open
@@ -142,6 +144,9 @@ def build_page(
         row=row,
         task=escalation.task if escalation else None,
         answer_form=answer_form,
+        answering=find_answering(escalation.pk, visit.request.user.get_username())
+        if escalation and is_open
+        else None,
         answer=describe_answer(escalation, reply, now=now) if escalation and not is_open else None,
         last_answer=find_last_answer(visit) if is_open else None,
         last_closed=None if escalation else queries.find_last_closed(visit.scope.project),

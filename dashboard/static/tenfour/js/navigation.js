@@ -5,7 +5,7 @@
 
   function copy(selector) {
     var from = document.querySelector(selector);
-    if (from && navigator.clipboard) navigator.clipboard.writeText(from.textContent.trim());
+    if (from && navigator.clipboard) navigator.clipboard.writeText((from.value || from.textContent).trim());
     else if (from) getSelection().selectAllChildren(from);   /* without HTTPS, only the user can copy */
   }
 
@@ -38,6 +38,19 @@
     var row = chosen.closest(".seg, .setnav");
     row.scrollLeft = chosen.offsetLeft - (row.clientWidth - chosen.offsetWidth) / 2;
   });
+
+  /* scroll an output once to the line that its headline comes from */
+  var shown = new WeakSet();
+  function showLine(mark) {
+    var box = mark.closest("pre");
+    if (shown.has(mark) || !box.clientHeight) return;
+    shown.add(mark);
+    box.scrollTop += mark.getBoundingClientRect().top - box.getBoundingClientRect().top - box.clientHeight / 2;
+  }
+  function showLines() { document.querySelectorAll("pre mark").forEach(showLine); }
+  document.addEventListener("htmx:after:swap", showLines);
+  document.addEventListener("toggle", showLines, true);
+  showLines();
 
   /* a message goes after a while, but not while someone points at it or has another tab in front */
   function remove(toast, after) {
