@@ -8,7 +8,9 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from dashboard.tasks.filters import parse
 from dashboard.tasks.listing.counts import count_tasks
@@ -354,3 +356,19 @@ def test_answer_in_the_inbox_shows_in_the_history(
     assert (task.state, task.attempt_limit) == (TaskState.RETRY, 2)
     assert "mara answered: retry" in words(browser.get(address(task)))
     assert "mara granted a retry" in words(browser.get("/escalations/", {"state": "answered"}))
+
+
+def test_the_error_column_is_shown_where_it_matters(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """OPR-14: for failed tasks by default, elsewhere on request; one statement for all rows."""
+    why = {"message": "make test returned 1", "details": "KeyError: 'sum'"}
+    for number in range(3):
+        make_task(TaskState.FAILED, f"No {number}", agent=agent, now=now, why=why)
+    assert words(browser.get(URL, {"q": "state:failed"})).count("KeyError: 'sum'") == 3
+    assert "KeyError" not in words(browser.get(URL))
+    assert "KeyError" in words(browser.get(URL, {"column": "error"}))
+    assert "KeyError" not in words(browser.get(URL, {"q": "state:failed", "column": "type"}))
+    with CaptureQueriesContext(connection) as three:
+        browser.get(URL, {"q": "state:failed"})
+    assert sum("ledger_failure where task_id" in each["sql"] for each in three) == 1
