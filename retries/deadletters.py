@@ -50,7 +50,8 @@ def replay(
     for letter in found:
         old = letter.task
         release_ref(old)
-        changed, changes = {}, {}
+        changed: dict[str, Any] = {}
+        changes: dict[str, Any] = {}
         if payload is not None:
             check_masks(old.payload, payload)
             changed["payload"] = clean_payload(payload, pointer="/payload")[0]

@@ -348,7 +348,7 @@ def build_columns(sort: str, shown: set[str], *, of_one_project: bool) -> list[C
         first,
         column("task"),
         column("key", "c-md t-key"),
-        Column("error", Heading("Error", "c-md t-err"), shown="error" in shown, is_optional=True),
+        Column("error", Heading("Error", ""), shown="error" in shown, is_optional=True),
         column("agent", "t-agent"),
         *project,
         column("type", "c-lg t-kind", optional=True),

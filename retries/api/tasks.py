@@ -234,6 +234,7 @@ def tasks_retry(
     the new task that takes its place.
     """
     row = find_task(request, id)
-    options = (body or RetryIn.model_validate({})).model_dump() | {"version": row["version"]}
+    given = (body or RetryIn.model_validate({})).model_dump()
+    options = given | {"version": row["version"], "channel": "api"}
     shown = retry_one(id, options, stamp_of(request))
     return task_response(find_task(request, shown), who=role_of(request.auth))

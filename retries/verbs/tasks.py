@@ -80,7 +80,8 @@ def retry(task_id: UUID, options: Options, stamp: Stamp) -> Left | None:
                 return None
             return Left("Its dead letter is closed, or its plan is aborted")
         case TaskState.ESCALATED:
-            return answer_one(task_id, Choice(Answer.RETRY, note=note), stamp)
+            channel = options.get("channel", "page")
+            return answer_one(task_id, Choice(Answer.RETRY, note=note), stamp, channel=channel)
     return Left(f"State is now “{row['state']}”")
 
 
@@ -98,12 +99,14 @@ def retry_one(task_id: UUID, options: Options, stamp: Stamp) -> UUID:
     return Task.objects.values_list("replaced_by", flat=True).get(pk=task_id) or task_id
 
 
-def answer_one(task_id: UUID, choice: Choice, stamp: Stamp) -> Left | None:
+def answer_one(
+    task_id: UUID, choice: Choice, stamp: Stamp, *, channel: str = "page"
+) -> Left | None:
     """Answer the question about a task; return why if a person has to read it first."""
     asked = retryable_escalations().filter(task=task_id).order_by("id").first()
     if asked is None:
         return Left("A person has to read its question")
-    answering.answer(asked.pk, choice, among=Escalation.objects.all(), stamp=stamp, channel="page")
+    answering.answer(asked.pk, choice, among=Escalation.objects.all(), stamp=stamp, channel=channel)
     return None
 
 
