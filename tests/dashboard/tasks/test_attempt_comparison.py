@@ -148,7 +148,6 @@ def test_what_is_blocked_as_reported_has_one_word(
     )
     page = words(browser.get(f"/tasks/{id}/"))
     assert "Blocked: reported blocked by its agent" in page
-    assert "Attempt 1 Reported blocked" in page
     assert "Attempt 1: reported blocked" in html(browser.get(f"/tasks/{id}/"))
     assert "reported blocked" in words(browser.get("/tasks/"))
     assert "Reported blocked" in html(browser.get("/escalations/"))

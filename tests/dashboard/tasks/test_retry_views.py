@@ -61,7 +61,7 @@ def test_a_failed_task_is_replayed(browser: Client, agent: Agent, now: datetime)
     assert page.redirect_chain[-1][0] == f"/tasks/{new.pk}/"
     assert new.payload == {"action": "Sum up b.csv"}
     old = words(browser.get(f"/tasks/{task.pk}/"))
-    assert "with another payload: /action from “Sum up” to “Sum up b.csv”" in old
+    assert "with another payload: " in old and "/action from “Sum up” to “Sum up b.csv”" in old
     assert "Change and retry" not in old
     again = send(browser, task, {"action": "Once more"})
     assert "can’t be retried now" in words(again) and Task.objects.count() == 2
@@ -73,7 +73,7 @@ def test_a_failed_task_is_replayed(browser: Client, agent: Agent, now: datetime)
         ('{"action": ', "This is not JSON: Expecting value, line 1 column 12."),
         ('{"n": NaN}', "This is not JSON that Tenfour can store."),
         ('{"files": "a.csv"}', "files must be a list of strings."),
-        ('{"password": "hunter2"}', "/password holds a redacted value, which can’t be edited"),
+        ('{"password": "hunter2"}', "/password holds a redacted value, which can't be edited"),
         (json.dumps({"text": "x" * 300_000}), "the limit is 262144."),
     ],
 )
@@ -83,8 +83,8 @@ def test_a_refused_payload_stays_in_the_form(
     """What `POST /v1/tasks` refuses, and changes of values that were never stored."""
     task = make_task(TaskState.RETRY, "Sum", agent=agent, now=now, payload=OLD)
     page = send(browser, task, payload)
-    assert page.status_code == 422 and problem in words(page).replace("'", "’")
-    assert payload[:200].replace('"', "&quot;") in page.content.decode()
+    shown = html(page, 422)
+    assert problem in shown and payload[:200].strip() in shown
     assert Task.objects.get(pk=task.pk).payload == OLD
 
 
@@ -102,8 +102,9 @@ def test_a_form_of_an_older_version_is_refused_with_the_text(
 ) -> None:
     task = make_task(TaskState.RETRY, "Sum", agent=agent, now=now, payload=OLD)
     page = send(browser, task, {"action": "Mine"}, version=task.version - 1)
-    assert page.status_code == 422 and "has changed since you opened this form" in words(page)
-    assert "Mine" in html(page) and Task.objects.get(pk=task.pk).payload == OLD
+    shown = html(page, 422)
+    assert "has changed since you opened this form" in shown
+    assert "Mine" in shown and Task.objects.get(pk=task.pk).payload == OLD
 
 
 def test_other_tasks_have_no_form(browser: Client, agent: Agent, now: datetime) -> None:
