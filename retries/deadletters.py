@@ -130,7 +130,7 @@ def close(letter: DeadLetter, how: str, *, stamp: Stamp, **more: object) -> None
 
 
 def record_event(
-    letter: DeadLetter, kind: Kind, *, note: str = "", stamp: Stamp, **more: object
+    letter: DeadLetter, kind: Kind, *, note: str = "", stamp: Stamp, **more: Any
 ) -> None:
     journal.record(
         kind,

@@ -19,20 +19,20 @@ def list_changes(old: Any, new: Any) -> list[dict[str, Any]]:
     >>> list_changes({"a": [1, 2], "b": 3}, {"a": [1, 4, 5], "c": 3})[:2]
     [{'path': '/a/1', 'old': 2, 'new': 4}, {'path': '/a/2', 'new': 5}]
     """
-    found = []
-    for path, was, now in find_differences("", old, new):
-        values = {"old": was, "new": now}
-        found.append({"path": path} | {k: v for k, v in values.items() if v is not MISSING})
-    return found
+    rows = (
+        {"path": path, "old": was, "new": now} for path, was, now in find_differences("", old, new)
+    )
+    return [{name: part for name, part in row.items() if part is not MISSING} for row in rows]
 
 
 def find_differences(path: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
+    pairs: list[tuple[str, Any, Any]]
     if isinstance(old, dict) and isinstance(new, dict):
         pairs = [(name, old.get(name, MISSING), new.get(name, MISSING)) for name in old | new]
     elif isinstance(old, list) and isinstance(new, list):
         most = max(len(old), len(new))
         rows = ([*each, *[MISSING] * (most - len(each))] for each in (old, new))
-        pairs = [(str(n), *pair) for n, pair in enumerate(zip(*rows, strict=True))]
+        pairs = [(str(n), was, now) for n, (was, now) in enumerate(zip(*rows, strict=True))]
     else:
         if type(old) is not type(new) or old != new:
             yield path, old, new
