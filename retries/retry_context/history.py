@@ -108,7 +108,7 @@ def load_history(
     advice: Mapping[UUID, fixes.LearnedFix],
     escalations: Iterable[Mapping[str, Any]],
 ) -> History:
-    """Return the history of the task whose rows of all runs are `lineage`, in three queries.
+    """Return the history of the task whose rows of all runs are `lineage`, in two queries.
 
     The attempts come oldest first, and are read with their failures; `advice` is the learned fix
     to tell, by the last failure; `escalations` are what `read_escalations` returns.
@@ -127,9 +127,7 @@ def load_history(
     answers = find_answers(dict.fromkeys(row_ids, task_id), escalations)
     known = {id: describe_known_fix(fix) for id, fix in advice.items()}
     sources, flaky = find_sources(ended[-1:]), find_flaky(ended[-1:])
-    history = build_history(ended, answers.get(task_id), progress, trial, known, sources, flaky)
-    changes = find_payload_changes(dict.fromkeys(row_ids, task_id))
-    return tell_payload(history, ended, changes.get(task_id))
+    return build_history(ended, answers.get(task_id), progress, trial, known, sources, flaky)
 
 
 def find_payload_changes(owners: Mapping[UUID, UUID]) -> dict[UUID, Mapping[str, Any]]:

@@ -357,12 +357,16 @@ def test_answer_in_the_inbox_shows_in_the_history(
 
 
 def test_the_error_column_is_shown_where_it_matters(
-    browser: Client, agent: Agent, now: datetime
+    browser: Client, agent: Agent, now: datetime, statements: Callable[..., int]
 ) -> None:
     """OPR-14: for failed tasks by default, elsewhere on request."""
     why = {"message": "make test returned 1", "details": "KeyError: 'sum'"}
-    for number in range(3):
+    make_task(TaskState.FAILED, "No 0", agent=agent, now=now, why=why)
+    browser.get(URL, {"q": "state:failed"})
+    one = statements(browser, URL, {"q": "state:failed"})
+    for number in (1, 2):
         make_task(TaskState.FAILED, f"No {number}", agent=agent, now=now, why=why)
+    assert statements(browser, URL, {"q": "state:failed"}) == one
     for given, number in (
         ({"q": "state:failed"}, 3),
         ({}, 0),
