@@ -8,12 +8,14 @@ from django.db.models import Exists, OuterRef, Q
 
 from ledger import agents
 from ledger.admin_pages.confirmation import list_effects
-from ledger.errors import Invalid, Refusal
+from ledger.database import sql
+from ledger.errors import Invalid, InvalidTransition, Refusal
 from ledger.journal import Stamp
 from ledger.models import Agent, DeadLetter, Task
 from ledger.states import FINAL, BlockedReason, TaskState, list_sources
 from ledger.tasks import Change
-from ledger.tasks.lineage import fetch_task
+from ledger.tasks.lineage import fetch_at_version, fetch_task
+from ledger.tasks.payload_changes import check_masks
 from ledger.tasks.spec import PRIORITIES
 from ledger.values.text import counted
 from retries import deadletters
@@ -23,6 +25,7 @@ from retries.failures.stuck_tasks import retryable_escalations
 from retries.models import Escalation
 from retries.states import Answer
 from retries.tasks import actions as task_actions
+from retries.tasks.dependents import lock_with_questions
 from retries.verbs.effects import (
     describe_abort,
     describe_dependents,
@@ -58,27 +61,52 @@ def narrow_to_stuck(rows: Rows) -> Rows:
 
 def retry(task_id: UUID, options: Options, stamp: Stamp) -> Left | None:
     """Retry a task as its state needs it; return why if that is impossible."""
-    row, note = fetch_task(task_id), note_of(options)
+    row, note, payload = fetch_task(task_id), note_of(options), options.get("payload")
+    if payload is not None and row["state"] in (TaskState.RETRY, TaskState.ESCALATED):
+        check_masks(row["payload"], payload)
+        asked, version = Change(payload=payload), options.get("version", row["version"])
+        task_actions.change(task_id, asked, version=version, note=note, stamp=stamp)
     match row["state"]:
-        case TaskState.RETRY if task_actions.retry_now([task_id], note=note, stamp=stamp):
+        # with another payload, it may be due already
+        case TaskState.RETRY if (
+            task_actions.retry_now([task_id], note=note, stamp=stamp) or payload is not None
+        ):
             return None
         case TaskState.FAILED:
             letters = DeadLetter.objects.filter(task=task_id).order_by("id")
             ids = list(letters.values_list("pk", flat=True))
-            if deadletters.replay(ids, among=DeadLetter.objects.all(), note=note, stamp=stamp):
+            every = DeadLetter.objects.all()
+            if deadletters.replay(ids, among=every, note=note, payload=payload, stamp=stamp):
                 return None
             return Left("Its dead letter is closed, or its plan is aborted")
         case TaskState.ESCALATED:
-            return answer_one(task_id, Choice(Answer.RETRY, note=note), stamp)
+            channel = options.get("channel", "page")
+            return answer_one(task_id, Choice(Answer.RETRY, note=note), stamp, channel=channel)
     return Left(f"State is now “{row['state']}”")
 
 
-def answer_one(task_id: UUID, choice: Choice, stamp: Stamp) -> Left | None:
+@sql.atomic
+def retry_one(task_id: UUID, options: Options, stamp: Stamp) -> UUID:
+    """Retry a task that is still at `version`; return the task that has its place.
+
+    Raises Invalid, VersionMismatch, and InvalidTransition if its state allows no retry.
+    """
+    row = fetch_at_version(task_id, version=options["version"])
+    if row["state"] == TaskState.ESCALATED:
+        lock_with_questions([task_id])  # in the order of an answer
+    if left := retry(task_id, options, stamp):
+        raise InvalidTransition(f"{left.why}.", current=row["state"], allowed=[])
+    return Task.objects.values_list("replaced_by", flat=True).get(pk=task_id) or task_id
+
+
+def answer_one(
+    task_id: UUID, choice: Choice, stamp: Stamp, *, channel: str = "page"
+) -> Left | None:
     """Answer the question about a task; return why if a person has to read it first."""
     asked = retryable_escalations().filter(task=task_id).order_by("id").first()
     if asked is None:
         return Left("A person has to read its question")
-    answering.answer(asked.pk, choice, among=Escalation.objects.all(), stamp=stamp, channel="page")
+    answering.answer(asked.pk, choice, among=Escalation.objects.all(), stamp=stamp, channel=channel)
     return None
 
 
