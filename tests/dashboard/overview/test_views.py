@@ -434,9 +434,7 @@ def test_overview_of_one_project(browser: Client, agent: Agent, now: datetime) -
     asked = send_ignored(other, "Ignored", at=now - timedelta(minutes=5))
     send_acknowledged(agent, at=now - timedelta(minutes=5))
     whole, own = words(browser.get(URL)), words(browser.get(URL, {"project": "default"}))
-    assert (
-        "1 of 1 open" in whole and "Ignored 1 time Ignored 1 agent elsewhere" in whole
-    )
+    assert "Ignored 1 time other 1 in the last 5 min Ignored 1 agent elsewhere" in whole
     assert "Nothing needs your attention" in own and "Tasks done 0 " in own
     page = html(browser.get(URL, {"project": "other"}))
     assert f'/escalations/{asked.pk}/?project=other"' in page
