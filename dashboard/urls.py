@@ -32,6 +32,7 @@ from dashboard.notifications import views as notifications
 from dashboard.notifications.delivery_listing import DELIVERIES
 from dashboard.operations import action_views as operation_actions
 from dashboard.operations import start_views as operation_starts
+from dashboard.operations import stop_views as agent_stops
 from dashboard.operations import views as operations
 from dashboard.operations.listing import OPERATIONS
 from dashboard.overview import action_views as overview_actions
@@ -139,6 +140,9 @@ urlpatterns = [
     page("agents/connect/<uuid:token_id>/light/", connect.light,
         "connect_light", "ledger.add_token"),
     page("agents/<uuid:agent_id>/", agents.detail, "agent", "ledger.view_agent"),
+    form("agents/<uuid:agent_id>/stop/", agent_stops.stop, "agent_stop", "ledger.change_agent"),
+    action("agents/<uuid:agent_id>/stop/undo/", agent_stops.undo,
+        "agent_stop_undo", "ledger.change_agent"),
     action("agents/<uuid:agent_id>/<slug:verb>/", agent_actions.act,
         "agent_act", "ledger.change_agent"),
     *list_pages("sessions/", SESSIONS.index, SESSIONS.export,

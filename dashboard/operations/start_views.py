@@ -116,7 +116,7 @@ def build_question(
 ) -> OperationQuestionPage:
     rows = chosen.rows(visit.scope.project)
     count = count_selection(verb.name, rows)
-    agents = queries.list_new_agents(verb, rows) if "agent" in verb.takes else []
+    agents = queries.list_new_agents(verb, rows, now=visit.now) if "agent" in verb.takes else []
     which = "stuck" if chosen.of_patterns else "matching" if chosen.matching else "selected"
     title = (
         f"{verb.do} {count.matching:,} {which} {verb.row}{'' if count.matching == 1 else 's'}"

@@ -172,6 +172,34 @@ def change(
     return None
 
 
+# ---- hand over all that an agent has
+
+
+def fit_to_parts(rows: Rows, options: Options) -> Rows:
+    """Keep the running tasks if they are aborted, and the others if an agent gets them.
+
+    With both, a task that a claim takes meanwhile is among them, whatever its state.
+    """
+    own, runs = rows.filter(agent=options["of"] or None), Q(state=TaskState.RUNNING)
+    if options["abort"]:
+        return own if options["agent"] else own.filter(runs)
+    return own.exclude(runs) if options["agent"] else own.none()
+
+
+def hand_over(task_id: UUID, options: Options, stamp: Stamp) -> Left | None:
+    """Abort a task that runs, or give one that waits to the new agent."""
+    lock_with_questions([task_id])  # its state is the one after a claim in progress
+    row = fetch_task(task_id)
+    if str(row["agent_id"]) != options["of"]:
+        return Left("It is another agent’s now")
+    if row["state"] == TaskState.RUNNING and options["abort"]:
+        stopped = task_actions.abort([task_id], reason=note_of(options), stamp=stamp)
+        return None if task_id in stopped else Left("Already asked to stop")
+    if row["state"] in (*FINAL, TaskState.RUNNING) or not options["agent"]:
+        return Left(f"State is now “{row['state']}”")
+    return reassign(task_id, options, stamp)
+
+
 def check_priority(text: str) -> int:
     low, high = PRIORITIES
     try:
@@ -250,6 +278,20 @@ REASSIGN = task_verb(
     words=("Reassign", "Reassigning", "reassigned"),
     icon="n-agents",
 )
+# where an agent is stopped; no list offers it
+HAND_OVER = task_verb(
+    name="task.hand_over",
+    where=~Q(state__in=FINAL) & ~Q(state=TaskState.RUNNING, abort_requested_at__isnull=False),
+    takes={
+        "of": str,
+        "agent": lambda name: check_agent(name) if name else "",
+        "abort": bool,
+    },
+    fit=fit_to_parts,
+    each=hand_over,
+    words=("Abort or hand over", "Aborting or handing over", "aborted or handed over"),
+    icon="n-agents",
+)
 PRIORITIZE = task_verb(
     name="task.prioritize",
     where=~Q(state__in=FINAL),
@@ -323,4 +365,4 @@ ABORT = task_verb(
 )
 PAGE = (RETRY_NOW, UNBLOCK, SKIP, ABORT)
 LIST = (RETRY, FIX, REASSIGN, SKIP, ABORT, UNBLOCK, PRIORITIZE)
-VERBS = (*LIST, RETRY_NOW)
+VERBS = (*LIST, RETRY_NOW, HAND_OVER)
