@@ -19,6 +19,7 @@ from tests.browser.conftest import (
     assert_whole_as_it_is,
     axe_findings,
     overflow,
+    set_width,
     shoot,
     wait_for_boxes,
     wait_until,
@@ -268,11 +269,20 @@ def test_many_are_answered_and_ticked_by_keys(
     visitor = visit()
     page = visitor.sign_in(URL)
     expect(page.locator(".egroups__h h2")).to_have_text(["New in the last hour · 15"])
+    set_width(page, 390)
+    assert page.locator("#entries").evaluate("each => each.getBoundingClientRect().top") < 230
+    shoot(page, "inbox-390-first")
+    page.locator("[data-pick]").first.check()
+    expect(page.locator("#bulk-form")).to_be_visible()
+    shoot(page, "inbox-390-ticked")
+    page.locator("[data-pick]").first.uncheck()
+    set_width(page, 1440)
     page.keyboard.press("b")
     expect(page.locator("h2.title")).to_have_text("Answer 12 matching escalations?")
     expect(page.get_by_role("radio", name="Send again")).to_be_focused()
     shoot(page, "inbox-answer-many")
     assert_whole_as_it_is(page)
+    set_width(page, 1440)
     page.keyboard.press("Enter")
     expect(page.locator("#toasts")).to_contain_text("12 escalations will be answered")
     run(Operation.objects.get(), now=timezone.now() + UNDO_TIME)
@@ -289,9 +299,7 @@ def test_many_are_answered_and_ticked_by_keys(
     expect(page.locator("[data-pick]:checked")).to_have_count(2)
     shoot(page, "inbox-ticked")
     assert_whole_as_it_is(page)
-    page.set_viewport_size({"width": 390, "height": 844})
-    assert page.locator("#entries").evaluate("each => each.getBoundingClientRect().top") < 230
-    shoot(page, "inbox-ticked-390")
+    set_width(page, 1440)
     page.keyboard.press("h")
     expect(page.locator("h2.title")).to_have_text("Snooze 2 selected escalations?")
     expect(page.get_by_role("radio", name="In 1 hour")).to_be_focused()

@@ -91,7 +91,9 @@ GROUP_ORDERS = {
     "pattern": f"{SINGLES_LAST}, g.first_template, key",
 }
 LINE_ORDERS = {
-    "severity": f"k.severity desc, k.is_new and {SINGLES_LAST} desc, k.waiting desc, k.id",
+    # in a group of different ones, the new ones are first
+    "severity": """k.is_new and key is distinct from k.pattern_id::text
+        and key is distinct from k.same desc, k.severity desc, k.waiting desc, k.id""",
     "growth": "k.id desc",
     "size": "k.waiting desc, k.id",
     "seen": "k.id desc",
@@ -170,7 +172,7 @@ matching as materialized (
     left join lateral ({PATTERN_OF}) last on m.task_id is not null
     left join (select id, count(*) as n from waits group by id) w on w.id = m.id
 ), chosen as materialized (
-    select id, agent_id, agent_name, plan_ref, reason, opened_at, waiting, pattern_id,
+    select id, agent_id, agent_name, plan_ref, reason, opened_at, waiting, pattern_id, same,
         {SEVERITY} as severity, opened_at >= %(long)s as is_new, {GROUP_KEYS[group]} as raw
     from described where {all_but()}
 ), sizes as (
