@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
+from django.utils import timezone
 
 from dashboard.escalations import queries
 from dashboard.escalations.inbox import outline as inbox_outline
@@ -524,7 +525,7 @@ def test_equal_ones_are_one_group_with_one_answer(
     assert re.search(r'name="action" value="retry" checked', said)
     confirmed = form | {"confirmed": "yes", "action": "retry", "fix": ""}
     browser.post("/operations/new/escalation.answer/", confirmed)
-    run(Operation.objects.get(), now=now)
+    run(Operation.objects.get(), now=timezone.now())
     answered = Escalation.objects.filter(action="retry")
     assert {each.pk for each in answered} == {each.pk for each in equal}
 
@@ -534,7 +535,7 @@ def test_equal_ones_are_one_group_with_one_answer(
     assert 'name="fix" value="yes"' in said and 'name="fix" value="no"' in said
     confirmed = form | {"confirmed": "yes", "action": "answer", "fix": ["no", ""]}
     browser.post("/operations/new/escalation.answer/", confirmed)
-    run(Operation.objects.latest("id"), now=now)
+    run(Operation.objects.latest("id"), now=timezone.now())
     assert list(Escalation.objects.filter(action="answer").values_list("fix", flat=True)) == [
         "no",
         "no",
@@ -555,7 +556,7 @@ def test_ticked_ones_are_snoozed_assigned_and_skipped(
     times = re.findall(r'name="until" value="([^"]+)"', html(start("snooze", "l1", "q")))
     assert len(times) >= 3
     start("snooze", "l1", "q", confirmed="yes", until=times[-1])
-    run(Operation.objects.latest("id"), now=now)
+    run(Operation.objects.latest("id"), now=timezone.now())
     snoozed = Escalation.objects.exclude(snoozed_until=None)
     assert {each.pk for each in snoozed} == {world["l1"].pk, world["q"].pk}
     wrong = start("snooze", "l2", confirmed="yes", until="soon")
@@ -563,13 +564,13 @@ def test_ticked_ones_are_snoozed_assigned_and_skipped(
 
     assert '<option value="mara" selected>' in html(start("assign", "l2", "i"))
     start("assign", "l2", "i", confirmed="yes", user="mara")
-    run(Operation.objects.latest("id"), now=now)
+    run(Operation.objects.latest("id"), now=timezone.now())
     assert Escalation.objects.filter(assignee__username="mara").count() == 2
     mine = {"matching": "yes", "q": "assignee:me", "next": URL}
     question = browser.post("/operations/new/escalation.skip/", mine)
     assert "Skip 2 matching escalations?" in words(question)
     assert "2 other tasks wait for them" in words(question)
     browser.post("/operations/new/escalation.skip/", mine | {"confirmed": "yes"})
-    run(Operation.objects.latest("id"), now=now)
+    run(Operation.objects.latest("id"), now=timezone.now())
     skipped = Escalation.objects.filter(action="skip")
     assert {each.pk for each in skipped} == {world["l2"].pk, world["i"].pk}
