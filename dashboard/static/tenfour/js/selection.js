@@ -46,7 +46,7 @@
     if (off || event.defaultPrevented) return;
     if (key === "a" && event.shiftKey || key === "b" && !event.shiftKey) return act(event, key === "a");
     if (!row || key !== "x") return;
-    var some = boxes(event.shiftKey ? row.closest("tbody") : row);
+    var some = boxes(event.shiftKey ? row.closest("tbody, ol") : row);
     pick(some, !some.every(function (box) { return box.checked; }));
   });
   document.addEventListener("htmx:after:swap", paint);
