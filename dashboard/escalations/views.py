@@ -38,10 +38,13 @@ from dashboard.frame.rendering import PageContext, Visit, live_page, wants_part
 from dashboard.lists.nearest_names import NameHints, suggest_names
 from dashboard.lists.shared_queries import silent_after
 from dashboard.saved_views.strip import ViewStrip, parse_saved, read_views
+from ledger.authorization.permissions import may
 from ledger.models import Instruction, Task
 from retries.escalations.first_view import note_view
 from retries.escalations.record import load_record
 from retries.models import Escalation
+from retries.verbs import escalations
+from retries.verbs.verb import Verb
 
 TEMPLATE, PART = "escalations/index.html", "escalations/_inbox.html"
 
@@ -77,6 +80,7 @@ class InboxPage(PageContext):
     preview: ContextPreview | None
     query: str  # of the address, which forms keep
     hints: NameHints
+    bulk_verbs: tuple[Verb, ...]  # that the person may start on selected ones
 
 
 @live_page(TEMPLATE, PART, current="escalations", read_key=read_key)
@@ -157,6 +161,7 @@ def build_page(
         if escalation and record and answer_form
         else None,
         query=query,
+        bulk_verbs=list_bulk_verbs(visit) if inbox else (),
         hints=suggest_names(
             inbox.query if inbox else listing.box,
             "escalations",
@@ -164,6 +169,13 @@ def build_page(
             found=bool(inbox.total if inbox else listing.entries),
         ),
     )
+
+
+def list_bulk_verbs(visit: Visit) -> tuple[Verb, ...]:
+    project = visit.scope.project.pk if visit.scope.project else None
+    person = visit.request.user
+    needed = ("retries.add_operation", escalations.ANSWER.permission)
+    return escalations.VERBS if all(may(person, each, project) for each in needed) else ()
 
 
 def read_inbox_views(visit: Visit, inbox: Inbox, escalation: Any) -> ViewStrip:

@@ -157,7 +157,7 @@ def count_by_state(verb: Verb, chosen: QuerySet[Any]) -> list[StateCount]:
 def count_dependents(verb: Verb, chosen: QuerySet[Any]) -> int:
     """Return how many other tasks wait for the tasks that the verb ends."""
     rows = verb.narrow(chosen).order_by()
-    tasks = rows.values("task") if verb.model is DeadLetter else rows.values("pk")
+    tasks = rows.exclude(task=None).values("task") if verb.model is not Task else rows.values("pk")
     waiting = Task.objects.filter(needs__need__in=tasks).exclude(state__in=FINAL)
     return waiting.exclude(pk__in=tasks).order_by().values("pk").distinct().count()
 

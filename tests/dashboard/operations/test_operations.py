@@ -296,7 +296,8 @@ def test_nothing_selected_an_unknown_verb_and_nothing_to_change(
     empty = browser.post(NEW.format("task.abort"), {"next": "/tasks/"}, follow=True)
     assert "Select at least one task." in text_of(empty)
     assert browser.post(NEW.format("task.explode")).status_code == 404
-    assert browser.post(NEW.format("escalation.answer")).status_code == 404
+    empty = browser.post(NEW.format("escalation.answer"), follow=True)
+    assert "Select at least one escalation." in text_of(empty)
     done = make_task(TaskState.DONE, agent=agent, now=now)
     asked = browser.post(NEW.format("task.abort"), {"id": [str(done.pk)]})
     assert "None of them can be aborted now." in text_of(asked)
