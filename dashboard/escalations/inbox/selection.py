@@ -20,9 +20,10 @@ from django.db.models import (
     Q,
     QuerySet,
     Subquery,
+    TextField,
 )
 from django.db.models import Value as V
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Concat
 
 from dashboard.escalations.inbox.filters import REASONS, InboxQuery
 from dashboard.lists.query_box import ANY, ME, NO_ONE, Values
@@ -277,12 +278,14 @@ TASK = Task.objects.filter(pk=OuterRef("task"))
 INSTRUCTION = Instruction.objects.filter(pk=OuterRef("instruction"))
 LAST_FAILURE = Failure.objects.filter(task=OuterRef("task")).order_by("-id")
 WAITING = Need.objects.filter(need=OuterRef("task")).exclude(task__state__in=FINAL)
+ERROR_TEXT = Concat("message", V("\n"), "telling_lines", output_field=TextField())
 # the texts that words are searched in, beside an escalation's own question
 SEARCHED = {
     "title": Subquery(TASK.values("title")[:1]),
     "ref": Subquery(TASK.values("ref")[:1]),
     "told": Subquery(INSTRUCTION.values("content")[:1]),
-    "error": Subquery(LAST_FAILURE.values("message")[:1]),
+    "kind": Subquery(TASK.values("type")[:1]),
+    "error": Subquery(LAST_FAILURE.values(text=ERROR_TEXT)[:1]),
 }
 # empty for an escalation without a task or a failure, so that it can be excluded
 TYPE = Coalesce(Subquery(TASK.values("type")[:1]), V(""))
