@@ -90,7 +90,7 @@ COMMANDS = (
 
 
 def list_groups(text: str, kind: str, scope: Scope, may: MayOpen) -> list[Group]:
-    """Return the results for a text, exact matches first; at most 8 queries."""
+    """Return the results for a text, exact matches first."""
     url = exact.find_url(text, scope.project)
     groups = [Group("exact", "Exact match", [exact_result(url, text, scope)])] if url else []
     return [*groups, *find_groups(text, kind, scope, may)]

@@ -3,6 +3,8 @@
 They are stored with the failure. Lists show the first line, so each shows the same headline.
 """
 
+import re
+
 from retries.failures.outputs.salience import find_headline, rank_texts
 from retries.failures.outputs.salience_rules import WEAK
 
@@ -10,12 +12,13 @@ from retries.failures.outputs.salience_rules import WEAK
 SHORT = 1_000
 # These limits hold the index of words small: a line has at most 400 characters.
 MOST_CHARACTERS, MOST_WORDS = 2_000, 200
+PART = re.compile(r"[^\W_]{2,}")  # a word of the search
 
 
 def find_telling_lines(output: str, details: str, message: str) -> str:
     """Return the headline of a failure's texts, then other telling lines, the best first.
 
-    Lines that the message has are left out, as its words are found anyway.
+    Lines of the message are left out, and lines without a new word.
 
     >>> find_telling_lines("collected 1 item\\nE   KeyError: 'EUR'", "", "exit code 1")
     "KeyError: 'EUR'\\ncollected 1 item"
@@ -26,12 +29,13 @@ def find_telling_lines(output: str, details: str, message: str) -> str:
         found = [line for text in texts for line in text.splitlines()]
     else:
         found = [line.text for line in rank_texts(texts) if line.score >= WEAK]
-    kept, room, words = [headline], MOST_CHARACTERS - len(headline), set(headline.split())
+    kept, room, words = [headline], MOST_CHARACTERS - len(headline), set(PART.findall(headline))
     for line in dict.fromkeys(" ".join(each.split()) for each in found):
-        if not line or line in headline or line in message or headline in line:
+        new = set(PART.findall(line)) - words
+        if not new or line in message:
             continue
         room -= len(line) + 1
-        words |= set(line.split())
+        words |= new
         if room < 0 or len(words) > MOST_WORDS:
             break
         kept.append(line)

@@ -13,6 +13,7 @@ from ledger.models import Agent, Failure, Task
 from retries.failures.outputs.telling_lines import (
     MOST_CHARACTERS,
     MOST_WORDS,
+    PART,
     find_telling_lines,
 )
 from retries.journal_readers import new_words
@@ -185,6 +186,6 @@ def test_the_words_of_a_failure_are_limited() -> None:
     for text in (long, short, "error: " + "x y " * 90_000):
         found = find_telling_lines(text, text, MESSAGE)
         assert 0 < len(found) <= MOST_CHARACTERS
-        assert len(set(found.split())) <= MOST_WORDS
+        assert len(set(PART.findall(found))) <= MOST_WORDS
     assert find_telling_lines("", "", MESSAGE) == MESSAGE
     assert find_telling_lines("ran\nError: a", "", "ran\nError: a") == "Error: a"
