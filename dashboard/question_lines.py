@@ -14,6 +14,7 @@ from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Failure, Project
 from ledger.states import FINAL, FailureType
 from retries.failures.grouping import headline_of
+from retries.failures.outputs.salience_rules import LINE_LENGTH
 from retries.states import QUESTIONS, EscalationState, Reason
 
 WORDS = 300  # characters of a text that a line may show
@@ -37,7 +38,8 @@ def clip(text: str) -> str:
 
 # what `find_failure_headline` reads of the failure `f`
 FAILURE_TEXTS = f"""{clip("f.message")} as message, {clip("f.details")} as details,
-    {clip("(f.verification ->> 'output')")} as output"""
+    {clip("(f.verification ->> 'output')")} as output, left(f.telling_lines, {LINE_LENGTH})
+        as telling_lines"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,10 @@ def describe_question(row: dict[str, Any]) -> QuestionLine:
 def find_failure_headline(row: dict[str, Any]) -> str:
     verification = {"output": row["output"]} if row["output"] else None
     failure = Failure(
-        message=row["message"], details=row["details"] or "", verification=verification
+        message=row["message"],
+        details=row["details"] or "",
+        verification=verification,
+        telling_lines=row["telling_lines"],
     )
     return headline_of(failure) or row["message"].strip().partition("\n")[0]
 

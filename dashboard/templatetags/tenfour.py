@@ -34,6 +34,7 @@ from dashboard.tasks import attempt_dots
 from dashboard.wording import badges, formatting
 from dashboard.wording.status_text import StatusText
 from ledger.models import Attempt, Failure, Instruction
+from ledger.search_words import PART
 from ledger.states import InstructionState, proof_of
 from retries.escalations.message import describe_status
 from retries.failures.fixes import suggestions
@@ -108,10 +109,11 @@ def marked_output(output: str, failure: Failure) -> SafeString:
 @register.simple_tag
 def marked(text: str, words: list[str]) -> SafeString:
     """Render a text with the places marked where a word of it begins with one of `words`."""
-    parts = "|".join(re.escape(word) for word in words if word)
+    # the search takes everything but letters and digits as a space, and so an underscore
+    parts = "|".join(filter(None, (r"[\W_]+".join(PART.findall(word)) for word in words)))
     if not parts:
         return format_html("{}", text)
-    split = re.split(rf"((?<!\w)(?:{parts}))", text, flags=re.IGNORECASE)
+    split = re.split(rf"((?<![^\W_])(?:{parts}))", text, flags=re.IGNORECASE)
     pairs = (("<mark>{}</mark>" if n % 2 else "{}", part) for n, part in enumerate(split))
     return SafeString("".join(format_html(form, part) for form, part in pairs))
 

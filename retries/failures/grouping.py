@@ -79,7 +79,9 @@ JOIN = f"""with {TrustedCaller.cte}, found as (
 
 
 def headline_of(failure: Failure) -> str:
-    return str(find_headline(*texts_of(failure)))
+    """Return the headline that was stored with a failure, or that of its texts without one."""
+    stored = (failure.telling_lines or "").partition("\n")[0]
+    return stored or str(find_headline(*texts_of(failure)))
 
 
 def split_at_headline(text: str, failure: Failure) -> tuple[str, str, str]:

@@ -310,12 +310,14 @@ TASK = Task.objects.filter(pk=OuterRef("task"))
 INSTRUCTION = Instruction.objects.filter(pk=OuterRef("instruction"))
 LAST_FAILURE = Failure.objects.filter(task=OuterRef("task")).order_by("-id")
 WAITING = Need.objects.filter(need=OuterRef("task")).exclude(task__state__in=FINAL)
+ERROR_TEXT = Concat("message", V("\n"), "telling_lines", output_field=TextField())
 # the texts that words are searched in, beside an escalation's own question
 SEARCHED = {
     "title": Subquery(TASK.values("title")[:1]),
     "ref": Subquery(TASK.values("ref")[:1]),
     "told": Subquery(INSTRUCTION.values("content")[:1]),
-    "error": Subquery(LAST_FAILURE.values("message")[:1]),
+    "kind": Subquery(TASK.values("type")[:1]),
+    "error": Subquery(LAST_FAILURE.values(text=ERROR_TEXT)[:1]),
 }
 # when the error of an escalation was last reported, also by other tasks
 LAST_SEEN = Coalesce(
