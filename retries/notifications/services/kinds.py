@@ -78,7 +78,8 @@ class Kind:
         paths = (fill(each, quoted) for each in self.addresses)
         path = next((each for each in paths if each), None)
         if path is None:
-            missing = next(each for each in self.fields if each.name not in values)
+            unfilled = (each for each in self.fields if each.name not in values)
+            missing = next(each for each in unfilled if not each.is_secret)
             raise Invalid(f"/{missing.name}", f"{missing.label} is required. {missing.hint}")
         pairs = [f"{name}={quoted[hole]}" for name, hole in self.params.items() if hole in quoted]
         return "?".join(filter(None, (f"{scheme}://{path}", "&".join(pairs))))
@@ -155,10 +156,12 @@ def match(pattern: str, path: str) -> dict[str, str] | None:
 
 # ---- the declarations
 
-HOST = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 LOCAL_PART = r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*"
-LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
-MAIL = rf"{LOCAL_PART}(?:\+{LOCAL_PART})?@(?:{LABEL}\.)+[A-Za-z0-9]{{2,}}"
+LABEL = r"(?:[A-Za-z0-9][A-Za-z0-9-]{0,61}[A-Za-z0-9]|[A-Za-z])"
+OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
+# apprise takes any other host for a topic of ntfy.sh
+HOST = rf"(?=.*[A-Za-z]){LABEL}(?:\.{LABEL})*|{OCTET}(?:\.{OCTET}){{3}}"
+MAIL = rf"{LOCAL_PART}(?:\+{LOCAL_PART})?@(?:{LABEL}\.)+[A-Za-z]{{2,}}"
 SLACK_TOKEN = (
     r"(?P<app>xox\w(?:-\w+)+)"
     r"|(?:https://hooks\.slack\.com/services/)?(?P<a>\w+)/(?P<b>\w+)/(?P<c>\w+)/?"
@@ -205,7 +208,8 @@ SLACK = Kind(
         secret("token", "App token or webhook address",
                "An app’s xoxb-…, with the scope chat:write, replies in threads. "
                "https://hooks.slack.com/services/… can’t", SLACK_TOKEN),
-        Field("room", "Channel", "Such as #agents. The app must be in it", is_required=False),
+        Field("room", "Channel", "Such as #agents. The app must be in it", False,
+              shape=r"[#@+]?[\w.-]+"),
     ),
 )  # fmt: skip
 DISCORD = Kind(

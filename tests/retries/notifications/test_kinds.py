@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from ledger.errors import Invalid
@@ -22,22 +22,42 @@ TEAMS_ADDRESS = (
 )
 
 
-def texts_of(field: Field) -> st.SearchStrategy[str]:
-    """Return what a person may type into a field."""
-    if field.choices:
-        return st.sampled_from(list(field.choices))
-    if field.name == "webhook" and "workflows" in field.shape:
-        return st.just(TEAMS_ADDRESS)
-    if field.name == "port":
-        return st.integers(1, 65535).map(str)
-    if field.shape == ".+":
-        return TEXT.map(str.strip).filter(bool)
-    return st.from_regex(re.compile(field.shape, re.ASCII), fullmatch=True).map(str.strip)
+SAMPLES = {
+    "server": ("smtp.example.com", "10.0.0.5", "mail", "a-1.b2.example.co.uk"),
+    "port": ("1", "587", "65535"),
+    "to": ("a@example.org", "a.b+c@example.org, d@x-y.example.org", "a@example.org,b@example.org"),
+    "from": ("tenfour@example.com", "ten+four@example.com"),
+    "topic": ("night", "a-b_C9"),
+    "chat": ("-1001234567890", "@oncall"),
+    "room": ("#agents", "agents", "#große-wörter", "+C0123ABC"),
+    "key": ("a" * 32,),
+    "slack.token": (
+        f"xoxb-{'1' * 12}-{'2' * 12}-{'a' * 24}",
+        "https://hooks.slack.com/services/T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ",
+        "T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ",
+    ),
+    "telegram.token": ("123456789:AAE_abcdefgh-ijkl",),
+    "ntfy.token": ("tk_abc123",),
+    "discord.webhook": (
+        "https://discord.com/api/webhooks/4174216298/JHMHI8qBe7bk2ZwO5U711o3dV_js",
+        "https://canary.discordapp.com/api/webhooks/1/a-b",
+    ),
+    "teams.webhook": (
+        TEAMS_ADDRESS,
+        "https://prod-1.westeurope.logic.azure.com/workflows/0f3a/triggers/manual/paths/invoke?sig=Ab",
+    ),
+}  # fmt: skip
+
+
+def texts_of(field: Field, kind: Kind) -> st.SearchStrategy[str]:
+    """Return what a person may type into a field; users and passwords are free text."""
+    known = SAMPLES.get(f"{kind.name}.{field.name}") or SAMPLES.get(field.name)
+    return st.sampled_from(list(field.choices or known or ())) if field.choices or known else TEXT
 
 
 def filled(kind: Kind) -> st.SearchStrategy[dict[str, str]]:
-    needed = {each.name: texts_of(each) for each in kind.fields if each.is_required}
-    others = {each.name: texts_of(each) for each in kind.fields if not each.is_required}
+    needed = {each.name: texts_of(each, kind) for each in kind.fields if each.is_required}
+    others = {each.name: texts_of(each, kind) for each in kind.fields if not each.is_required}
     return st.fixed_dictionaries(needed, optional=others)
 
 
@@ -79,7 +99,7 @@ def describe_plugin(plugin: Any, kind: Kind) -> dict[str, str]:
 
 @pytest.mark.parametrize("kind", TYPED, ids=lambda kind: kind.name)
 def test_fields_make_a_url_that_reads_back_and_that_apprise_reads_alike(kind: Kind) -> None:
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=15, deadline=None, phases=(Phase.generate,))
     @given(filled(kind))
     def check(typed: dict[str, str]) -> None:
         try:
@@ -89,13 +109,10 @@ def test_fields_make_a_url_that_reads_back_and_that_apprise_reads_alike(kind: Ki
             assert refused in ("/user", "/password", "/room"), refusal.detail
             return
         url = kind.write_url(values)
-        assert kind.read_url(url) == values
+        assert values.items() <= (kind.read_url(url) or {}).items()
         assert kind.read_fields(typed, values) == values
         plugin = make_plugin(url)
-        # a service has rules of its own for tokens and names; it never reads another value
-        if plugin is None:
-            assert kind is not kinds.EMAIL, url
-            return
+        assert plugin, url
         for hole, found in describe_plugin(plugin, kind).items():
             stored = values.get(hole)
             if hole == "to" and stored:
