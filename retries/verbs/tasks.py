@@ -64,7 +64,7 @@ def retry(task_id: UUID, options: Options, stamp: Stamp) -> Left | None:
     row, note, payload = fetch_task(task_id), note_of(options), options.get("payload")
     if payload is not None and row["state"] in (TaskState.RETRY, TaskState.ESCALATED):
         check_masks(row["payload"], payload)
-        asked, version = Change(payload=payload), options.get("version", row["version"])
+        asked, version = Change(payload=payload), options.get("version") or row["version"]
         task_actions.change(task_id, asked, version=version, note=note, stamp=stamp)
     match row["state"]:
         # with another payload, it may be due already

@@ -4,6 +4,7 @@ A day that is over keeps its figures when retention has removed its tasks.
 """
 
 from datetime import UTC, datetime, time, timedelta
+from typing import Any
 
 from ledger.database import sql
 from ledger.models import Project
@@ -40,7 +41,7 @@ from (
 def compute_days(project: Project, *, now: datetime) -> None:
     """Store the figures of the days since the last ones that are stored, by ISO date in UTC."""
     earlier = InsightFigure.objects.filter(project=project, panel=PANEL).first()
-    stored = earlier.data if earlier else {"until": "", "days": {}}
+    stored: dict[str, Any] = earlier.data if earlier else {"until": "", "days": {}}
     today = datetime.combine(now.astimezone(UTC).date(), time(), UTC)
     age = STORED_DAYS
     if stored["until"]:
