@@ -88,7 +88,7 @@ def test_rates_come_from_the_counts_of_half_hours(
     assert "–" in row_of(browser.get(URL), agent)  # not counted yet
     activity_counts.count_activity(now=now)
     row = row_of(browser.get(URL), agent)
-    assert "0.2/h" in row and "40% errors, more than the day before 60%" in row
+    assert "0.2/h" in row and "40% errors , more than the day before 60%" in row
     week = row_of(browser.get(URL, {"range": "7d"}), agent)
     assert "0.1/h" in week and "25% errors" in week and "more than" not in week
     assert html(browser.get(URL)).count("spark__line") == 2
@@ -107,7 +107,7 @@ def test_rates_of_the_last_hour_come_from_the_journal(
                 succeeded(agent, task, now=at)
     page = browser.get(URL, {"range": "1h"})
     assert "6/h" in row_of(page, agent)
-    assert "40% errors, more than the hour before 60%" in row_of(page, agent)
+    assert "40% errors , more than the hour before 60%" in row_of(page, agent)
     assert "1 h 24 h 7 d" in words(page)
     assert "–" in row_of(browser.get(URL), agent)
 

@@ -273,7 +273,12 @@ def test_a_change_needs_the_version_that_was_read(coder: Any, operator: Any) -> 
     assert operator("PATCH", f"/tasks/{id}", body, If_Match="7").status_code == 422
     assert coder("PATCH", f"/tasks/{id}", body, If_Match='"v2"').status_code == 403
     events = operator("GET", f"/tasks/{id}/events").body["data"]
-    assert events[-1]["data"] == {"changed": ["priority", "payload", "max_attempts"]}
+    assert events[-1]["data"] == {
+        "changed": ["priority", "payload", "max_attempts"],
+        "payload": [{"path": "/a", "new": 1}],
+        "payload_changes": 1,
+        "attempt": 1,  # the one that gets it
+    }
 
 
 def test_a_change_of_the_agent_names_both_in_the_journal(coder: Any, operator: Any) -> None:

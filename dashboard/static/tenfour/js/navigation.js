@@ -13,7 +13,10 @@
     var opener = event.target.closest("[data-open]");
     if (opener) {
       event.preventDefault();   // without scripts, the button submits its form
-      document.getElementById(opener.dataset.open).showModal();
+      var dialog = document.getElementById(opener.dataset.open);
+      var menu = dialog.closest("details");
+      if (menu) menu.open = true;   // a key may open a dialog of a closed menu
+      dialog.showModal();
     }
     var closer = event.target.closest("[data-close]");
     if (closer) closer.closest(".toast").remove();
