@@ -97,7 +97,8 @@ def find_listed_verb(name: str) -> Verb:
         verb = find_verb(name)
     except Refusal as refusal:
         raise Http404(refusal.detail) from None
-    if verb.noun not in NOUNS:
+    # what an agent hands over starts on its page
+    if verb.noun not in NOUNS or verb.action == "hand_over":
         raise Http404(f"No list offers “{name}”.")
     return verb
 

@@ -127,14 +127,19 @@ def carry_out(request: HtmxRequest, agent: Agent) -> HttpResponse:
     ticked, scope = {part for part in PARTS if part in request.POST}, read_scope(request)
     if not ticked:
         raise Invalid("/pause", "Tick at least one part. Nothing changed.")
-    target = request.POST.get("agent", "") if ticked & {"tasks", "instructions"} else None
+    target = (
+        request.POST.get("agent", "").replace("\0", "")
+        if ticked & {"tasks", "instructions"}
+        else None
+    )
     others = Agent.objects.filter(project=agent.project_id).exclude(pk=agent.pk)
     if target is not None and not others.filter(name=target).exists():
         raise Invalid("/agent", "Choose the agent that gets the work. Nothing changed.")
     reason, stamp = request.POST.get("reason", ""), stamp_of(request)
-    # first, so that what is counted does not grow by its claims
-    paused = "pause" in ticked and agents.PAUSE.change([agent.pk], {"reason": reason}, stamp)
-    started = start_parts(agent, ticked, target=target or "", reason=reason, stamp=stamp)
+    with transaction.atomic():  # all of it, or nothing
+        # first, so that what is counted does not grow by its claims
+        paused = "pause" in ticked and agents.PAUSE.change([agent.pk], {"reason": reason}, stamp)
+        started = start_parts(agent, ticked, target=target or "", reason=reason, stamp=stamp)
     if not paused and not started:
         messages.warning(request, f"Nothing changed: nothing runs or waits for {agent.name}.")
         return redirect(reverse("dashboard:agent", args=[agent.pk]) + scope.query)

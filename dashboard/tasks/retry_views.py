@@ -1,6 +1,7 @@
 """The form that retries a task with another payload; a failed one is replayed."""
 
 import json
+import math
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -32,7 +33,8 @@ class RetryForm(forms.Form):
 
     def clean_payload(self) -> Any:
         try:
-            return json.loads(self.cleaned_data["payload"], parse_constant=refuse_constant)
+            text = self.cleaned_data["payload"]
+            return json.loads(text, parse_constant=refuse_constant, parse_float=read_finite)
         except (ValueError, RecursionError) as error:
             raise forms.ValidationError(describe_problem(error)) from error
 
@@ -64,6 +66,12 @@ def refuse_constant(name: str) -> None:
     raise ValueError(name)
 
 
+def read_finite(digits: str) -> float:
+    if not math.isfinite(number := float(digits)):
+        raise ValueError(digits)
+    return number
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPage(PageContext):
     row: Task
@@ -79,17 +87,17 @@ def edit(request: HtmxRequest, task_id: UUID) -> HttpResponse:
     if row is None:
         raise Http404(f"There is no task {task_id}.")
     page = reverse("dashboard:task", args=[task_id]) + visit.scope.query
-    if not detail_queries.can_retry(row):
+    posted = request.method == "POST"
+    if not posted and not detail_queries.can_retry(row):
         messages.warning(request, "Nothing changed. This task can’t be retried now.")
         return redirect(page)
-    posted = request.method == "POST"
     text = json.dumps(row.payload, ensure_ascii=False, indent=2)
     form = RetryForm(request.POST) if posted else RetryForm(initial={"payload": text})
     try:
         sent = form.send(request, task_id) if posted and form.is_valid() else None
     except Refusal as refusal:
-        messages.warning(request, f"Nothing changed. {refusal.detail}")
-        return redirect(page)
+        form.add_error("payload", f"Nothing changed. {refusal.detail}")
+        sent = None
     if sent:
         messages.success(request, "The next attempt gets this payload.")
         return redirect(reverse("dashboard:task", args=[sent]) + visit.scope.query)

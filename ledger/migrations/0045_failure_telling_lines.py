@@ -4,9 +4,8 @@ A run that was cut short goes on where it stopped. The clock fills the column of
 """
 
 from django.contrib.postgres.indexes import GinIndex
-from django.contrib.postgres.operations import RemoveIndexConcurrently
 from django.db import models
-from django.db.migrations import AddField, RunSQL
+from django.db.migrations import AddField, RemoveIndex, RunSQL
 from django.db.migrations import Migration as BaseMigration
 from django.db.models import Func, Q
 
@@ -21,7 +20,6 @@ create or replace function ledger_failure_words(text, text, text, text) returns 
     return ledger_failure_words($1, $2, $3) || ledger_words(coalesce($4, ''))
 """
 NO_FUNCTION = "drop function ledger_failure_words(text, text, text, text)"
-WAIT, NO_LONG_WAIT = "set lock_timeout = 0", "reset lock_timeout"
 
 
 class Migration(BaseMigration):
@@ -55,7 +53,10 @@ class Migration(BaseMigration):
                 name="failure_search",
             ),
         ),
-        RunSQL(WAIT, NO_LONG_WAIT),
-        RemoveIndexConcurrently("failure", "failure_words"),
-        RunSQL(NO_LONG_WAIT, WAIT),
+        # The release before searches by this index, so a later migration drops it.
+        RunSQL(
+            RunSQL.noop,
+            RunSQL.noop,
+            state_operations=[RemoveIndex("failure", "failure_words")],
+        ),
     ]

@@ -235,6 +235,10 @@ def tasks_retry(
     """
     row = find_task(request, id)
     given = (body or RetryIn.model_validate({})).model_dump()
+    needed = {"tasks:write"} if given["payload"] is not None else set()
+    needed |= {"deadletters:write"} if row["state"] == TaskState.FAILED else set()
+    if missing := sorted(needed - {*request.auth.scopes}):
+        raise ScopeMissing(f"This call also needs the scope {' and '.join(missing)}.")
     options = given | {"version": row["version"], "channel": "api"}
     shown = retry_one(id, options, stamp_of(request))
     return task_response(find_task(request, shown), who=role_of(request.auth))

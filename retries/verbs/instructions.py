@@ -100,7 +100,9 @@ def hand_over(id: UUID, options: Options, stamp: Stamp) -> Left | None:
     row = Instruction.objects.select_for_update().filter(UNRECEIVED, pk=id).first()
     if row is None:
         return Left("It was delivered meanwhile")
-    to = Agent.objects.get(project=row.project_id, name=options["agent"])
+    to = Agent.objects.filter(project=row.project_id, name=options["agent"]).first()
+    if to is None:
+        return Left("Its project has no agent of this name")
     note = f"Handed over to {to.name}. {note_of(options)}".strip()
     instructions.cancel([id], project_id=row.project_id, note=note, stamp=stamp)
     instructions.send(
@@ -110,6 +112,7 @@ def hand_over(id: UUID, options: Options, stamp: Stamp) -> Left | None:
         max_retries=row.max_retries,
         expect=Expect(row.expect_type, row.expect_match) if row.expect_type else None,
         on_failed=row.on_failed,
+        priority=row.position < 0,
         task=row.task_id,
         stamp=stamp,
     )

@@ -113,7 +113,7 @@ def test_an_export_equals_the_list_under_its_filter(
 def test_every_list_with_a_filter_has_an_export_and_views() -> None:
     """What completes keys is a list with a filter."""
     assert set(completion.LISTS) == set(BUILT_IN) == {*LISTS, "audit"}
-    assert {f"{noun}_export" for noun in completion.LISTS} == {
+    assert {f"{noun}_export" for noun in (*completion.LISTS, "insight")} == {
         name for name in PAGES if name.endswith("_export")
     }
 

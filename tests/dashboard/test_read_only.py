@@ -116,7 +116,7 @@ PARTS = {
         f"{noun}_export"
         for noun in (
             *("tasks", "instructions", "escalations", "deadletters", "patterns", "plans"),
-            *("sessions", "activity", "agents", "rules", "deliveries", "operations"),
+            *("sessions", "activity", "agents", "rules", "deliveries", "operations", "insight"),
         )
     ),
     "browser_end",

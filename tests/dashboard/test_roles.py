@@ -36,7 +36,8 @@ NEEDS: Mapping[Role, tuple[str, ...]] = {
         *("task_contexts", "plans", "plans_export", "plan", "plan_by_ref"),
         *("plan_summary", "deadletters", "deadletters_export", "deadletter", "patterns"),
         *("patterns_export", "pattern", "agents", "agents_export", "agent", "sessions"),
-        *("sessions_export", "session", "session_message", "connect", "insight", "audit"),
+        *("sessions_export", "session", "session_message", "connect", "insight", "insight_export"),
+        "audit",
         *("audit_export", "operations", "operations_export", "operation"),
         "notifications",
         *("notification_preview", "notification_quiet", "deliveries", "deliveries_export"),
@@ -44,7 +45,7 @@ NEEDS: Mapping[Role, tuple[str, ...]] = {
     ),
     Role.OPERATOR: (
         *("view_save", "view_delete", "tokens", "instruction_new", "instruction_act"),
-        *("instruction_edit", "rule_new", "rule_edit", "rule_act", "task_act"),
+        *("instruction_edit", "rule_new", "rule_edit", "rule_act", "task_act", "task_retry"),
         *("plan_import", "plan_commands", "plan_act", "deadletter_act", "pattern_act"),
         *("pattern_fix", "patterns_act", "agent_act", "session_task", "session_flush"),
         *("agent_stop", "agent_stop_undo"),

@@ -231,7 +231,9 @@ def narrow_to_words(rows: QuerySet[Any], query: InboxQuery) -> QuerySet[Any]:
     if query.seen:
         rows = rows.alias(seen=LAST_SEEN).filter(match_period(query.seen, "seen"))
     if query.same != ANY:
-        rows = rows.alias(same=SAME).filter(match_values(query.same, "same"))
+        rows = rows.alias(same=Coalesce(SAME, V(""), output_field=TextField())).filter(
+            match_values(query.same, "same")
+        )
     if query.type != ANY:
         rows = rows.alias(type=TYPE).filter(match_values(query.type, "type"))
     if query.words or query.error != ANY:

@@ -302,7 +302,7 @@ def test_a_fix_that_worked_before_is_the_first_chip(
     told = words(browser.get(address(about(id))))
     assert "Likely cause known error, after attempt 1 uuid is not" in told
     task = words(browser.get(f"/tasks/{id}/"))
-    assert "Likely cause uuid is not installed where the command runs. from known errors" in task
+    assert "Likely cause uuid is not installed where the command runs." in task
 
 
 def test_answered_escalation_shows_its_history(

@@ -63,8 +63,11 @@ def test_a_failed_task_is_replayed(browser: Client, agent: Agent, now: datetime)
     old = words(browser.get(f"/tasks/{task.pk}/"))
     assert "with another payload: " in old and "/action from “Sum up” to “Sum up b.csv”" in old
     assert "Change and retry" not in old
+    # the typed text stays
     again = send(browser, task, {"action": "Once more"})
-    assert "can’t be retried now" in words(again) and Task.objects.count() == 2
+    assert "Nothing changed. " in html(again, 422) and "Once more" in html(again, 422)
+    assert Task.objects.count() == 2
+    assert "can’t be retried now" in words(browser.get(address(task), follow=True))
 
 
 @pytest.mark.parametrize(

@@ -57,9 +57,11 @@
   function tell(text) {
     var box = document.createElement("div"), line = document.createElement("b");
     box.className = "toast";
+    box.dataset.idle = "";
     line.textContent = text;
     box.append(line);
-    $("#toasts").replaceChildren(box);
+    document.querySelectorAll("#toasts [data-idle]").forEach(function (each) { each.remove(); });
+    $("#toasts").append(box);   // beside a toast that offers to undo
     setTimeout(function () { box.remove(); }, 6000);
   }
   function answerGroup(group) {
