@@ -34,7 +34,6 @@ TEXT_FIELDS = {
     "reason",
     "note",
     "fix",
-    "payload",
     "source",
     "since",
     "held",

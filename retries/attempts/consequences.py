@@ -12,7 +12,6 @@ from retries import breaker
 from retries.attempts.report_fields import MESSAGE_LENGTH, Report
 from retries.decisions import Decision
 from retries.failures import grouping
-from retries.failures.outputs.telling_lines import find_telling_lines
 from retries.tasks import checkpoints
 
 
@@ -46,7 +45,7 @@ def follow(
 def record_failure(
     row: Row, failure_type: FailureType, report: Report, *, error: str, stamp: Stamp
 ) -> None:
-    failure = Failure(
+    failure = Failure.objects.create(
         attempt_id=row["attempt_id"],
         task_id=row["id"],
         at=stamp.at,
@@ -60,8 +59,6 @@ def record_failure(
         files_modified=list(report.files_modified),
         learnings=list(report.learnings),
     )
-    failure.telling_lines = find_telling_lines(*grouping.texts_of(failure))
-    failure.save(force_insert=True)
     grouping.join(
         failure,
         project_id=row["project_id"],

@@ -159,9 +159,7 @@ CLEAR = (
     where id = any(%(ids)s)""",
     """update ledger_attempt set last_output = '', progress = null
     where task_id = any(%(ids)s) and (last_output <> '' or progress is not null)""",
-    # the clock finds the telling lines of what is left
-    """update ledger_failure set details = '', telling_lines = null
-        where task_id = any(%(ids)s) and details <> ''""",
+    "update ledger_failure set details = '' where task_id = any(%(ids)s) and details <> ''",
     f"update retries_storedcontext set text = '' where attempt_id in {ATTEMPT_IDS} and text <> ''",
     "update ledger_deadletter set payload = '{}' where task_id = any(%(ids)s)",
 )

@@ -77,12 +77,9 @@ SCRIPT = """(part) => {
         menu.open = false;
     }
     for (const dialog of document.querySelectorAll("dialog")) {
-        const menu = dialog.closest("details.menu");
-        if (menu) menu.open = true;
         dialog.showModal();
         check(dialog);
         dialog.close();
-        if (menu) menu.open = false;
     }
     return [...small];
 }"""

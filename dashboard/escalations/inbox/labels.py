@@ -11,8 +11,6 @@ KINDS = {
 }
 # quick filters: the term, its label, its icon
 CHIPS = (
-    ("opened:1h", "New in the last hour", ""),
-    ("severity:high", "High", ""),
     ("reason:failed", "Failed", "s-escalated"),
     ("reason:permission", "Permission denied", "f-permission"),
     ("reason:asks", "Asks", "help"),
@@ -32,10 +30,6 @@ GROUP_LABELS = {
     "none": "No groups",
 }
 SORT_LABELS = {
-    "severity": "What just broke",
-    "growth": "Most in the last hour",
-    "size": "Largest group",
-    "seen": "Last seen",
     "waiting": "Most tasks waiting",
     "oldest": "Oldest first",
     "newest": "Newest first",

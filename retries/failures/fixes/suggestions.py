@@ -38,7 +38,6 @@ class Suggestion:
     cause_by: str = ""
     fix: str = ""
     fix_by: str = ""
-    for_person: str = ""  # what a person has to do; then Tenfour's fix is left out
 
     def __bool__(self) -> bool:
         return bool(self.cause or self.fix)
@@ -81,9 +80,7 @@ def suggest(failure: Failure, *, offered: str = "") -> Suggestion:
     A fix that is `offered` first because it worked before takes the place of theirs.
     """
     known = grouping.find_known_error(failure)
-    cause, fix, for_person = (known.cause, known.fix, known.for_person) if known else ("", "", "")
-    if for_person:
-        fix = ""  # it tells the agent to ask the person who reads this
+    cause, fix = (known.cause, known.fix) if known else ("", "")
     own = failure.suggested_fix or fix
     is_persons = bool(offered) and normalize_fix(offered) != normalize_fix(own)
     return Suggestion(
@@ -92,7 +89,6 @@ def suggest(failure: Failure, *, offered: str = "") -> Suggestion:
         cause_by=source_of(failure.root_cause_guess, cause),
         fix=offered if is_persons else own,
         fix_by="person" if is_persons else source_of(failure.suggested_fix, fix),
-        for_person=for_person,
     )
 
 

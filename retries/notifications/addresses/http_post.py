@@ -33,8 +33,7 @@ class Answer:
 
     @property
     def succeeded(self) -> bool:
-        # mail has no status: it was accepted if there is no error
-        return not self.error if self.code is None else 200 <= self.code < 300
+        return self.code is not None and 200 <= self.code < 300
 
 
 class PinnedConnection(http.client.HTTPConnection):

@@ -11,27 +11,11 @@
     form.querySelector("[data-picked]").textContent =
       picked.toLocaleString("en") + " of " + boxes.length.toLocaleString("en") + " selected";
   }
-  /* the tick of an error ticks those that have it, and follows them */
-  var variants = Array.from(form.querySelectorAll("[data-variant]"));
-  function withError(variant) {
-    return boxes.filter(function (box) { return box.dataset.signature === variant.value; });
-  }
-  function follow() {
-    variants.forEach(function (each) {
-      each.checked = withError(each).some(function (box) { return box.checked; });
-    });
-    paint();
-  }
-  form.addEventListener("change", function (event) {
-    var variant = event.target.closest("[data-variant]");
-    if (variant) withError(variant).forEach(function (box) { box.checked = variant.checked; });
-    follow();
-  });
+  form.addEventListener("change", paint);
   form.addEventListener("click", function (event) {
-    var source = event.target.closest("[data-clear], [data-suggest]"), text = document.getElementById("fix");
-    if (!source) return;
-    var more = source.dataset.suggest, before = text.value.trim();
-    text.value = more ? (before ? before + "\n" : "") + more : "";
+    if (!event.target.closest("[data-clear]")) return;
+    var text = document.getElementById("fix");
+    text.value = "";
     text.focus();
   });
 
@@ -59,7 +43,7 @@
     var box = document.querySelector("[data-row][data-cursor] [data-leave]");
     if (!box) return;
     box.checked = !box.checked;
-    follow();
+    paint();
   });
   paint();
 })();
