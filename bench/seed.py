@@ -100,8 +100,8 @@ insert into ledger_attempt (id, task_id, agent_id, number, outcome, started_at, 
 select uuidv7(), id, agent_id, 3, 'failure', now(), now(), 300, now(), now() from ledger_task
 """,
     """
-insert into ledger_failure (attempt_id, task_id, at, type, message)
-select id, task_id, now(), 'execution_error', 'broken' from ledger_attempt
+insert into ledger_failure (attempt_id, task_id, at, type, message, telling_lines)
+select id, task_id, now(), 'execution_error', 'broken', 'broken' from ledger_attempt
 """,
     """
 insert into ledger_deadletter (project_id, agent_id, task_id, type, payload, error, reason,

@@ -70,9 +70,10 @@ from (
 ) a order by id, n
 """,
     f"""
-insert into ledger_failure (attempt_id, task_id, at, type, message)
-select a.id, t.id, a.ended_at, 'execution_error', coalesce(t.error, '{COMMON} ' || t.id || ' is broken')
+insert into ledger_failure (attempt_id, task_id, at, type, message, telling_lines)
+select a.id, t.id, a.ended_at, 'execution_error', message, message
 from ledger_attempt a join ledger_task t on a.task_id = t.id
+    cross join lateral (select coalesce(t.error, '{COMMON} ' || t.id || ' is broken') as message) m
 where a.outcome = 'failure' order by a.id
 """,
     """

@@ -1,5 +1,6 @@
 """Describe open escalations in one line each: why, the headline, and what waits for the answer."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,6 +14,7 @@ from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Failure, Project
 from ledger.states import FINAL, FailureType
 from retries.failures.grouping import headline_of
+from retries.failures.outputs.salience_rules import LINE_LENGTH
 from retries.states import QUESTIONS, EscalationState, Reason
 
 WORDS = 300  # characters of a text that a line may show
@@ -36,7 +38,8 @@ def clip(text: str) -> str:
 
 # what `find_failure_headline` reads of the failure `f`
 FAILURE_TEXTS = f"""{clip("f.message")} as message, {clip("f.details")} as details,
-    {clip("(f.verification ->> 'output')")} as output"""
+    {clip("(f.verification ->> 'output')")} as output, left(f.telling_lines, {LINE_LENGTH})
+        as telling_lines"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +77,41 @@ def waiting_for(task: str) -> str:
     where d.state not in ({sql.quoted(FINAL)})"""
 
 
-OLDEST = f"""with chosen as (
-    select x.*, count(*) over () as total from retries_escalation x
-    where {IN_INBOX} order by x.id limit %(most)s
-)
-select x.id, x.version, x.reason, x.attempts, x.attempt_limit, x.opened_at, x.total,
-    left(x.question, {WORDS}) as question, a.name as agent, p.name as project,
+# what `describe_question` reads of the escalations in `chosen`
+LINE = f"""x.id, x.version, x.reason, x.attempts, x.attempt_limit, x.opened_at,
+    left(x.question, {WORDS}) as question, a.name as agent, o.name as project,
     coalesce(t.ref, '') as ref,
     coalesce(nullif(t.title, ''), t.type, left(i.content, {WORDS})) as title,
     x.task_id is null as of_instruction, coalesce(i.deliveries, 0) as deliveries,
-    f.type as failure_type, {FAILURE_TEXTS}, w.n as waiting
-from chosen x
-join ledger_agent a on a.id = x.agent_id join ledger_project p on p.id = x.project_id
+    f.type as failure_type, {FAILURE_TEXTS}, w.n as waiting"""
+LINE_PARTS = f"""x
+join ledger_agent a on a.id = x.agent_id join ledger_project o on o.id = x.project_id
 left join ledger_task t on t.id = x.task_id
 left join ledger_instruction i on i.id = x.instruction_id
 left join lateral ({LAST_FAILURE}) f on true
 cross join lateral (
     select count(*) as n from (select 1 {waiting_for("x.task_id")} limit {WAITING_COUNTED}) d
-) w
-order by x.id"""
+) w"""
+# the first of each age; the ages begin at the given times
+OLDEST = f"""with aged as (
+    select x.*, width_bucket(x.opened_at, %(ages)s::timestamptz[]) as age
+    from retries_escalation x
+    where {IN_INBOX} and (%(before)s::timestamptz is null or x.opened_at <= %(before)s)
+), placed as (
+    select *, count(*) over () as total, count(*) over (partition by age) as of_age,
+        row_number() over (partition by age order by id) as place
+    from aged
+), chosen as (select * from placed where place <= %(most)s)
+select {LINE}, x.total, x.age, x.of_age from chosen {LINE_PARTS} order by x.id"""
+
+
+@dataclass(frozen=True, slots=True)
+class Age:
+    """Open escalations that wait about as long, the oldest as lines."""
+
+    at: int  # 0 for the oldest
+    count: int
+    lines: list[QuestionLine]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +120,7 @@ class OpenQuestions:
 
     lines: list[QuestionLine]
     total: int
+    ages: list[Age]
 
     @property
     def more(self) -> int:
@@ -108,11 +128,23 @@ class OpenQuestions:
 
 
 def list_oldest_questions(
-    project: Project | None, *, now: datetime, most: int, agent_id: UUID | None = None
+    project: Project | None,
+    *,
+    now: datetime,
+    most: int,
+    agent_id: UUID | None = None,
+    ages: Sequence[datetime] = (),
+    before: datetime | None = None,
 ) -> OpenQuestions:
+    """Return the oldest of each age; `ages` are the times that separate them, the oldest first."""
     params = {"project": project.id if project else None, "agent": agent_id, "now": now}
-    rows = sql.run_custom_plan(OLDEST, **params, most=most)
-    return OpenQuestions([describe_question(row) for row in rows], rows[0]["total"] if rows else 0)
+    rows = sql.run_custom_plan(OLDEST, **params, most=most, ages=list(ages), before=before)
+    found: dict[int, Age] = {}
+    for row in rows:
+        age = found.setdefault(row["age"], Age(row["age"], row["of_age"], []))
+        age.lines.append(describe_question(row))
+    lines = [line for age in found.values() for line in age.lines]
+    return OpenQuestions(lines, rows[0]["total"] if rows else 0, list(found.values()))
 
 
 def describe_question(row: dict[str, Any]) -> QuestionLine:
@@ -144,7 +176,10 @@ def describe_question(row: dict[str, Any]) -> QuestionLine:
 def find_failure_headline(row: dict[str, Any]) -> str:
     verification = {"output": row["output"]} if row["output"] else None
     failure = Failure(
-        message=row["message"], details=row["details"] or "", verification=verification
+        message=row["message"],
+        details=row["details"] or "",
+        verification=verification,
+        telling_lines=row["telling_lines"],
     )
     return headline_of(failure) or row["message"].strip().partition("\n")[0]
 

@@ -32,6 +32,7 @@ from dashboard.notifications import views as notifications
 from dashboard.notifications.delivery_listing import DELIVERIES
 from dashboard.operations import action_views as operation_actions
 from dashboard.operations import start_views as operation_starts
+from dashboard.operations import stop_views as agent_stops
 from dashboard.operations import views as operations
 from dashboard.operations.listing import OPERATIONS
 from dashboard.overview import action_views as overview_actions
@@ -64,6 +65,7 @@ from dashboard.standing_instructions.listing import RULES
 from dashboard.tasks import action_views as task_actions
 from dashboard.tasks import context_views as task_contexts
 from dashboard.tasks import export_views as task_exports
+from dashboard.tasks import retry_views as task_retries
 from dashboard.tasks import views as tasks
 from dashboard.tokens import views as tokens
 from ledger.authorization.permissions import ENTER
@@ -105,6 +107,8 @@ urlpatterns = [
     page("tasks/<uuid:task_id>/", tasks.detail, "task", "ledger.view_task"),
     page("tasks/<uuid:task_id>/contexts/", task_contexts.index,
         "task_contexts", "ledger.view_task"),
+    form("tasks/<uuid:task_id>/change-and-retry/", task_retries.edit,
+        "task_retry", "ledger.change_task"),
     action("tasks/<uuid:task_id>/<slug:verb>/", task_actions.act, "task_act", "ledger.change_task"),
     *list_pages("plans/", PLANS.index, PLANS.export,
         "plans", "ledger.view_plan", replica=True),
@@ -136,6 +140,9 @@ urlpatterns = [
     page("agents/connect/<uuid:token_id>/light/", connect.light,
         "connect_light", "ledger.add_token"),
     page("agents/<uuid:agent_id>/", agents.detail, "agent", "ledger.view_agent"),
+    form("agents/<uuid:agent_id>/stop/", agent_stops.stop, "agent_stop", "ledger.change_agent"),
+    action("agents/<uuid:agent_id>/stop/undo/", agent_stops.undo,
+        "agent_stop_undo", "ledger.change_agent"),
     action("agents/<uuid:agent_id>/<slug:verb>/", agent_actions.act,
         "agent_act", "ledger.change_agent"),
     *list_pages("sessions/", SESSIONS.index, SESSIONS.export,

@@ -14,7 +14,7 @@ from ledger.errors import Invalid, Refusal
 from ledger.journal import Kind, Stamp
 from ledger.models import Agent, Attempt, Instruction, Project, Task
 from ledger.models.agent import CONCURRENCY, SYSTEM_TEXT_LENGTH
-from ledger.secrets.notes import clean_title
+from ledger.secrets.notes import clean_title, noted
 from ledger.secrets.redaction import redacted
 from ledger.states import InstructionState, TaskState
 from ledger.tokens import TrustedCaller
@@ -155,14 +155,17 @@ def earliest_of(tasks: QuerySet[Task], column: str) -> EarliestOf:
     return EarliestOf(tasks.values(at=Case(When(plan__paused_at=None, then=F(column))))[:HEAD])
 
 
-def pause(agents: Iterable[Agent], *, paused: bool = True, stamp: Stamp) -> list[Agent]:
+def pause(
+    agents: Iterable[Agent], *, paused: bool = True, note: str = "", stamp: Stamp
+) -> list[Agent]:
     """Stop handing tasks to these agents, or resume; return those that changed.
 
     A paused agent can still pull instructions: one may be just what it needs. An agent that waits
     for a limit of its account to reset no longer does so when it is resumed.
     """
     if paused:
-        return update_agents(agents, "paused", True, kind=Kind.AGENT_PAUSED, stamp=stamp)
+        kind = Kind.AGENT_PAUSED
+        return update_agents(agents, "paused", True, kind=kind, data=noted(note), stamp=stamp)
     waiting = end_waits(agents, now=stamp.at)
     resumed = update_agents(agents, "paused", False, kind=Kind.AGENT_RESUMED, stamp=stamp)
     waited = [agent for agent in waiting if agent not in resumed]

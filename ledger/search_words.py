@@ -40,7 +40,9 @@ def words_of(function: str, *columns: str | Func) -> Func:
     return Func(*columns, function=function, output_field=SearchVectorField())
 
 
-FAILURE_WORDS = words_of("ledger_failure_words", "type", "code", "message")
+FAILURE_COLUMNS = ("type", "code", "message", "telling_lines")
+FAILURE_WORDS = words_of("ledger_failure_words", *FAILURE_COLUMNS)
+FAILURE_TEXT = "ledger_failure_words({0}.type, {0}.code, {0}.message, {0}.telling_lines)".format
 TASK_WORDS = words_of("ledger_words", Func("title", "type", "ref", function="ledger_task_text"))
 INSTRUCTION_WORDS = words_of("ledger_words", "content")
 
@@ -61,7 +63,7 @@ def find_instructions(word: str) -> QuerySet[Any]:
 
 
 def find_failures(word: str) -> QuerySet[Failure]:
-    """Return the failures with a word or a phrase in their type, code or message."""
+    """Return the failures with a word or a phrase in their type, code, message or telling lines."""
     return Failure.objects.alias(words=FAILURE_WORDS).filter(match("words", word))
 
 
@@ -98,7 +100,8 @@ OWN_WORDS = (
     "select task_id from ledger_taskwords where words @@ to_tsquery('simple', %({0})s)".format
 )
 FAILURES = """select task_id from ledger_failure
-    where ledger_failure_words(type, code, message) @@ to_tsquery('simple', %({0})s)""".format
+    where ledger_failure_words(type, code, message, telling_lines)
+        @@ to_tsquery('simple', %({0})s)""".format
 INSTRUCTIONS = """select instruction_id from ledger_instructionwords
     where words @@ to_tsquery('simple', %({0})s)""".format
 

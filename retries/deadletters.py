@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from ledger import journal
@@ -11,8 +12,9 @@ from ledger.models import DeadLetter, Plan
 from ledger.models.dead_letter import DeadLetterQuerySet
 from ledger.secrets.notes import clean_note, noted
 from ledger.tasks import enqueue_many
+from ledger.tasks.payload_changes import check_masks, journaled, list_changes
 from ledger.tasks.replacing import release_ref, take_places
-from ledger.tasks.spec import spec_of_task
+from ledger.tasks.spec import clean_payload, spec_of_task
 from retries.escalations import lifecycle
 from retries.states import Dependents
 from retries.tasks import checkpoints
@@ -27,9 +29,16 @@ def lock_letters(ids: Iterable[UUID], among: DeadLetterQuerySet) -> list[DeadLet
 
 @sql.atomic
 def replay(
-    ids: Iterable[UUID], *, among: DeadLetterQuerySet, note: str = "", stamp: Stamp
+    ids: Iterable[UUID],
+    *,
+    among: DeadLetterQuerySet,
+    note: str = "",
+    payload: Any = None,
+    stamp: Stamp,
 ) -> list[DeadLetter]:
     """Enqueue failed tasks again; return the dead letters that were open, with `replayed_as`.
+
+    `payload` replaces that of the tasks; the journal stores what differs.
 
     Dependents of the old task wait for the new one, and a checkpoint asks again. Dead letters of
     an aborted plan stay open: its tasks may not start before the plan is restarted.
@@ -41,14 +50,20 @@ def replay(
     for letter in found:
         old = letter.task
         release_ref(old)
+        changed: dict[str, Any] = {}
+        changes: dict[str, Any] = {}
+        if payload is not None:
+            check_masks(old.payload, payload)
+            changed["payload"] = clean_payload(payload, pointer="/payload")[0]
+            changes = journaled(list_changes(old.payload, changed["payload"]))
         row = enqueue_many(
-            [(letter.agent, spec_of_task(old))],
+            [(letter.agent, spec_of_task(old, **changed))],
             stamp=stamp,
             replay_of=old.pk,
         )[0]
         replaced[old.pk] = row["id"]
         close(letter, "replayed", stamp=stamp, replayed_as_id=row["id"])
-        record_event(letter, Kind.TASK_REPLAYED, note=note, stamp=stamp)
+        record_event(letter, Kind.TASK_REPLAYED, note=note, stamp=stamp, **changes)
         asking += [row] if checkpoints.waits_for_answer(row) else []
     take_places(replaced, now=stamp.at)
     checkpoints.open_questions(asking, stamp=stamp)
@@ -114,7 +129,9 @@ def close(letter: DeadLetter, how: str, *, stamp: Stamp, **more: object) -> None
         setattr(letter, name, value)
 
 
-def record_event(letter: DeadLetter, kind: Kind, *, note: str = "", stamp: Stamp) -> None:
+def record_event(
+    letter: DeadLetter, kind: Kind, *, note: str = "", stamp: Stamp, **more: Any
+) -> None:
     journal.record(
         kind,
         subject_type="task",
@@ -124,5 +141,6 @@ def record_event(letter: DeadLetter, kind: Kind, *, note: str = "", stamp: Stamp
         stamp=stamp,
         data={"dead_letter": str(letter.pk)}
         | ({"replayed_as": str(letter.replayed_as_id)} if letter.replayed_as_id else {})
+        | more
         | noted(note),
     )

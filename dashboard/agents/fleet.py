@@ -42,7 +42,7 @@ GROUPS = (
     breaker_group("half-open", "Half open", BreakerState.HALF_OPEN),
     Group("silent", "Silent", "ear", "st--silent"),
     Group("paused", "Paused", "pause", ""),
-    Group("working", "Working", "c-closed", "st--closed"),
+    Group("working", "Healthy", "c-closed", "st--closed"),
 )
 SHOWN = ("tripped", "half-open", "silent", "paused")
 
@@ -296,4 +296,4 @@ def describe_group(group: Group, agents: Sequence[Any], rows: Sequence[FleetRow]
     if len(rows) < len(agents):
         return ""
     running = sum(1 for row in rows if row.run)
-    return f"{running} running, {len(rows) - running} idle"
+    return f"· {running} running"

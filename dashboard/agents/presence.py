@@ -63,6 +63,11 @@ class SilentAgents:
         return sum(sum(waiting_counts(agent)) for agent in self.agents)
 
     @property
+    def instructions(self) -> str:
+        """The number of instructions that wait for them."""
+        return describe_counts(*(agent.instructions for agent in self.agents))
+
+    @property
     def are_some(self) -> bool:
         """Return whether more may wait than was counted."""
         return any(max(waiting_counts(agent)) >= COUNTED for agent in self.agents)

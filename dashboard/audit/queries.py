@@ -145,7 +145,8 @@ def describe_record(entry: EventEntry) -> AuditRecord:
         who=event.actor_name,
         kind=event.kind,
         did=sentence.does,
-        what=f"{sentence.quote}{sentence.tail}".lstrip(":, ") or entry.agent,
+        what=f"{sentence.quote}{sentence.tail}".lstrip(":, ")
+        or ("" if entry.agent in sentence.does else entry.agent),
         reason=str(data.get("note") or data.get("reason") or ""),
         source="journal",
         subject_type=event.subject_type,

@@ -4,27 +4,27 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, F, Q, QuerySet
 from django.db.models.functions import Lower
 
 from dashboard.deadletters import queries
 from dashboard.deadletters.causes import CauseGroup, add_counts, group_by_cause
 from dashboard.frame.rendering import Visit
 from dashboard.listing import Column, Listing, ListPage, State, any_of, equals, older_than, within
+from dashboard.lists import shared_queries
 from dashboard.lists.query_box import ANY
 from dashboard.lists.shared_queries import failed_in_pattern, match_any, title_of
 from dashboard.lists.sorting import SortColumn
 from dashboard.tasks.filters import ERRORS, LETTER_KEYS, LETTER_STATES, TaskQuery
-from ledger.models import DeadLetter, Failure, Project
+from ledger.models import DeadLetter, Project
+from ledger.search_words import find_failures
 from retries.verbs import dead_letters
 
 
 def failed_with(text: str) -> Q:
-    """Return the condition that an error contains the text, or that a failure has that type."""
-    if text not in ERRORS:
-        return Q(error__icontains=text)
-    same = Failure.objects.filter(task=OuterRef("task"), type=text)
-    return Q(task__in=Subquery(same.values("task")))
+    """Return the condition that an error contains the text, or a failure has the type or words."""
+    found = Q(task__in=shared_queries.failed_with(text))
+    return found if text in ERRORS else found | Q(error__icontains=text)
 
 
 class DeadLetterList(Listing[TaskQuery]):
@@ -102,6 +102,9 @@ class DeadLetterList(Listing[TaskQuery]):
 
     def in_state(self, name: str) -> Q:
         return Q(closed_at=None) if name == "open" else Q(closed_as=name)
+
+    def has_word(self, word: str) -> Q:
+        return super().has_word(word) | Q(task__in=find_failures(word).values("task"))
 
     def with_ids(self, rows: QuerySet[Any], ids: Sequence[UUID]) -> QuerySet[Any]:
         return rows.filter(Q(id__in=ids) | Q(task_id__in=ids))

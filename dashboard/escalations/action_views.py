@@ -26,6 +26,7 @@ from dashboard.escalations.inbox.address import read_address
 from dashboard.escalations.inbox.page import find_next
 from dashboard.escalations.outcome import confirm_answer
 from dashboard.escalations.panel import build_form, describe_answer, warn_of_secret
+from dashboard.escalations.presence import note_typing
 from dashboard.escalations.snooze_times import read_snooze_time
 from dashboard.escalations.views import PART, TEMPLATE, build_page, escalation_url, read_key
 from dashboard.form_values import quote_typed
@@ -57,6 +58,7 @@ def preview(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     if escalation is None or not escalation.is_open:
         return HttpResponse(status=204)
     message = compose_message(request, escalation)
+    note_typing(escalation_id, request.user.get_username(), message, now=timezone.now())
     context: dict[str, Any] = {"warning": warn_of_secret(escalation, message), "swapped": True}
     if escalation.task is None:
         return render(request, "escalations/_secret.html", context)

@@ -16,7 +16,7 @@ from retries.escalations.options import Option, list_options
 from retries.escalations.record import Record
 from retries.escalations.response_schema import Field, list_fields
 from retries.failures.fixes.reading import LearnedFix
-from retries.failures.fixes.suggestions import FixOffer
+from retries.failures.fixes.suggestions import FixOffer, suggest
 from retries.models import Escalation
 from retries.states import Answer
 
@@ -48,6 +48,7 @@ class AnswerForm:
     other_sends: list[AnswerButton]
     others: list[AnswerButton]
     suggestions: list[FixOffer]
+    for_person: str  # what a person has to do before a retry
     fields: list[Field]
     text: str  # as typed, or the known fix
     filled: LearnedFix | None  # the known fix, where it is filled in
@@ -81,6 +82,7 @@ def build_form(escalation: Escalation, record: Record | None, reply: Reply) -> A
         other_sends=other_sends,
         others=[button for button in buttons if not button.option.requires_text],
         suggestions=suggest_fixes(record) if record else [],
+        for_person=suggest(record.failures[0]).for_person if record and record.failures else "",
         fields=list_fields(escalation.response_schema or {}, reply.values),
         text=filled.fix if filled else reply.message,
         filled=filled,

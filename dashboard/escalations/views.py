@@ -29,24 +29,28 @@ from dashboard.escalations.panel import (
     describe_answer,
     find_last_answer,
 )
+from dashboard.escalations.presence import Answering, find_answering, read_last_start
 from dashboard.escalations.rows import Listing, Tab, build_tabs, read_listing, read_state
 from dashboard.escalations.snooze_times import SnoozeTime, list_snooze_times
-from dashboard.frame.live_updates import read_inbox_live_key
+from dashboard.frame.live_updates import hash_part, read_inbox_live_key
 from dashboard.frame.navigation import Scope, Shell
 from dashboard.frame.rendering import PageContext, Visit, live_page, wants_part
 from dashboard.lists.nearest_names import NameHints, suggest_names
 from dashboard.lists.shared_queries import silent_after
 from dashboard.saved_views.strip import ViewStrip, parse_saved, read_views
+from ledger.authorization.permissions import may
 from ledger.models import Instruction, Task
 from retries.escalations.first_view import note_view
 from retries.escalations.record import load_record
 from retries.models import Escalation
+from retries.verbs import escalations
+from retries.verbs.verb import Verb
 
 TEMPLATE, PART = "escalations/index.html", "escalations/_inbox.html"
 
 
 def read_key(now: datetime) -> str:
-    return read_inbox_live_key(now=now)
+    return f"{read_inbox_live_key(now=now)}.{hash_part(read_last_start())}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +70,7 @@ class InboxPage(PageContext):
     row: Instruction | None
     task: Task | None
     answer_form: AnswerForm | None
+    answering: Answering | None  # another person who types an answer
     answer: GivenAnswer | None
     last_answer: LastAnswer | None  # the one given just before, while it can be undone
     last_closed: Escalation | None  # where nothing is open
@@ -75,6 +80,7 @@ class InboxPage(PageContext):
     preview: ContextPreview | None
     query: str  # of the address, which forms keep
     hints: NameHints
+    bulk_verbs: tuple[Verb, ...]  # that the person may start on selected ones
 
 
 @live_page(TEMPLATE, PART, current="escalations", read_key=read_key)
@@ -142,6 +148,9 @@ def build_page(
         row=row,
         task=escalation.task if escalation else None,
         answer_form=answer_form,
+        answering=find_answering(escalation.pk, visit.request.user.get_username())
+        if escalation and is_open
+        else None,
         answer=describe_answer(escalation, reply, now=now) if escalation and not is_open else None,
         last_answer=find_last_answer(visit) if is_open else None,
         last_closed=None if escalation else queries.find_last_closed(visit.scope.project),
@@ -152,6 +161,7 @@ def build_page(
         if escalation and record and answer_form
         else None,
         query=query,
+        bulk_verbs=list_bulk_verbs(visit) if inbox else (),
         hints=suggest_names(
             inbox.query if inbox else listing.box,
             "escalations",
@@ -159,6 +169,13 @@ def build_page(
             found=bool(inbox.total if inbox else listing.entries),
         ),
     )
+
+
+def list_bulk_verbs(visit: Visit) -> tuple[Verb, ...]:
+    project = visit.scope.project.pk if visit.scope.project else None
+    person = visit.request.user
+    needed = ("retries.add_operation", escalations.ANSWER.permission)
+    return escalations.VERBS if all(may(person, each, project) for each in needed) else ()
 
 
 def read_inbox_views(visit: Visit, inbox: Inbox, escalation: Any) -> ViewStrip:

@@ -29,8 +29,8 @@ from dashboard.frame import browser_uses
 from dashboard.frame.project_access import as_project, set_project
 from dashboard.frame.replica import SAFE, read_page
 from dashboard.lists.shared_queries import PROJECTS_SHOWN
-from ledger.authorization.permissions import ENTER, ROLES, may, read_roles
-from ledger.authorization.roles import role_needed
+from ledger.authorization.permissions import ENTER, ROLES, may, read_roles, roles_of
+from ledger.authorization.roles import Role, role_needed
 from ledger.database import sql
 from ledger.models import Preference, Project
 
@@ -95,10 +95,30 @@ def may_use(request: HttpRequest, name: str) -> bool:
     return known[name]
 
 
-def describe_missing(user: AbstractBaseUser | AnonymousUser, names: Collection[str]) -> list[str]:
-    """Return the permissions that a user lacks for the URL patterns with these names."""
+def describe_missing(user: AbstractBaseUser | AnonymousUser, names: Collection[str]) -> str:
+    """Return why a user may not use some of these URL patterns; empty if they may use all."""
     verbs = dict.fromkeys(PAGES[name].permission for name in names if not may_open(user, name))
-    return [describe_permission(verb) for verb in verbs]
+    return explain_missing(user, verbs) if verbs else ""
+
+
+def explain_missing(user: Any, verbs: Collection[str]) -> str:
+    """Return in one sentence what an account lacks, and who can change it.
+
+    Only accounts without a role were given permissions by their names.
+    """
+    project = getattr(user, "page_project", None)
+    roles = {
+        each.role for each in roles_of(user) if project is None or each.project_id == project.pk
+    }
+    if roles and all(map(role_needed, verbs)):
+        reads = roles == {Role.VIEWER} and not any(".view_" in verb for verb in verbs)
+        can = "can only read" if reads else "does not include this"
+        return f"Your role in this project {can}; an admin of the project can change it."
+    names = " and ".join(f"“{describe_permission(verb)}”" for verb in verbs)
+    return (
+        f"Your account does not have the permission {names}; "
+        "an administrator can grant it in the admin, under Users."
+    )
 
 
 def describe_permission(verb: str) -> str:
@@ -225,10 +245,8 @@ def zone_of(user: Any) -> ZoneInfo | None:
 
 
 def refuse(request: HttpRequest, verb: str, *, by_script: bool) -> HttpResponse:
-    """Return the page that says which permission is missing and how to get it."""
-    missing, role = describe_permission(verb), role_needed(verb)
+    """Return the page that says what is missing and who can change it."""
+    why = f"{explain_missing(request.user, [verb])} Nothing was changed."
     if by_script:
-        text = f"You need the permission “{missing}”. Nothing was changed."
-        return HttpResponse(text, status=403, content_type=TEXT)
-    context = {"missing": missing, "role": role.label if role else ""}
-    return render(request, "403.html", context, status=403)
+        return HttpResponse(why, status=403, content_type=TEXT)
+    return render(request, "403.html", {"why": why}, status=403)

@@ -34,6 +34,7 @@ TEXT_FIELDS = {
     "reason",
     "note",
     "fix",
+    "payload",
     "source",
     "since",
     "held",

@@ -95,7 +95,7 @@ class InstructionList(Listing[InstructionQuery]):
         Column("To", "", "agent", SortColumn(F("agent__name"))),
         Column("From", "c-lg", "from", SortColumn(F("sent_by_name"))),
         Column("Urgency", "", "urgency", SortColumn(F("retry_count"), largest_first=True)),
-        Column("Sent", "r", "sent", SortColumn(F("id"), largest_first=True, is_indexed=True)),
+        Column("Sent", "r c-md", "sent", SortColumn(F("id"), largest_first=True, is_indexed=True)),
         Column("Acknowledged", "r"),
     )
     default_sort = "-sent"

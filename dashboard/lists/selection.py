@@ -4,9 +4,9 @@ from uuid import UUID
 
 from django.http import QueryDict
 
-from dashboard.lists.pagination import PAGE
 from dashboard.lists.query_box import as_id
 
+MOST = 500  # selected rows of one form
 # parameters of a question that a list's links must not repeat
 QUESTION_PARAMS = ("ask", "id")
 
@@ -14,7 +14,7 @@ QUESTION_PARAMS = ("ask", "id")
 def read_selection(data: QueryDict) -> list[UUID]:
     """Return the ids of the selected rows in a form, without anything that is not an id."""
     ids = [id for id in map(as_id, data.getlist("id")) if id]
-    return list(dict.fromkeys(ids))[:PAGE]
+    return list(dict.fromkeys(ids))[:MOST]
 
 
 def list_url(target: str) -> str:

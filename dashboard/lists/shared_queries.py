@@ -20,6 +20,7 @@ from ledger.database.optional_cache import get_or_compute_slow
 from ledger.instruction_records import stats as instruction_stats
 from ledger.instruction_records.stats import Statistics
 from ledger.models import Agent, DeadLetter, Event, Instruction, Plan, Project, Task
+from ledger.search_words import FAILURE_TEXT
 from ledger.states import BreakerState, FailureType, TaskState
 from ledger.values.ids import SLACK, first_id
 from retries.models import Escalation, FailurePattern, Grouped
@@ -123,14 +124,37 @@ def id_at(end: timedelta | datetime | None, slack: timedelta) -> Any:
 
 
 def named_pattern(text: str) -> Q:
-    """Return the condition that a pattern has a fingerprint or words of its text.
+    """Return the condition that a pattern has a fingerprint or words of its text or failures.
 
     It also has the fingerprints of the patterns that were merged into it.
     """
     begins = Q(fingerprint__startswith=text.lower())
     merged = FailurePattern.objects.filter(begins, merged_into__isnull=False)
+    return begins | pattern_has_words(text) | Q(pk__in=merged.values("merged_into"))
+
+
+# A pattern has many signatures, such as one for each missing module, so its failures are searched.
+# Of words that more failures have, those that the index lists first are read, and the newest.
+MOST_FAILURES, NEWEST_FAILURES = 5_000, 1_000
+WITH_WORDS = f"""with found as materialized (
+    select id from ledger_failure where {FAILURE_TEXT("ledger_failure")} @@ to_tsquery('simple', %s)
+    limit {MOST_FAILURES}
+), newest as (
+    select id from (select * from ledger_failure order by id desc limit {NEWEST_FAILURES}) f
+    where (select count(*) from found) = {MOST_FAILURES}
+        and {FAILURE_TEXT("f")} @@ to_tsquery('simple', %s)
+)
+select distinct pattern_id from retries_grouped
+where failure_id = any(array(select id from found union all select id from newest))"""
+
+
+def pattern_has_words(text: str) -> Q:
+    """Return the condition that a pattern's text has words, or that a failure in it has them."""
     words = Q(template__icontains=text) | Q(example__icontains=text)
-    return begins | words | Q(pk__in=merged.values("merged_into"))
+    if query := search_words.build_query(text):
+        failed = RawSQL(WITH_WORDS, (query, query), output_field=UUIDField())  # noqa: S611
+        words |= Q(pk__in=failed)
+    return words
 
 
 def find_patterns(text: str, project: Project | None) -> QuerySet[FailurePattern]:

@@ -111,7 +111,7 @@ def save_channel(request: HtmxRequest) -> HttpResponse:
     if text and row is None:
         raise Http404("There is no such channel.")
     project = row.project if row else views.read_project(visit, request.POST.get("project", ""))
-    form = channel_form.posted_form(request.POST.dict(), project)
+    form = channel_form.posted_form(request.POST.dict(), project, row)
     try:
         secret = write_channel(form, row, visit)
     except Invalid as refusal:

@@ -1,6 +1,6 @@
 """Read the form of a channel; what can't be stored becomes an error of its field."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,17 +13,22 @@ from ledger.errors import Invalid
 from ledger.models import Project
 from retries.models import Channel
 from retries.models.notification_channel import ChannelKind
+from retries.notifications import channels
 from retries.notifications.channels import ChannelSpec
+from retries.notifications.services import kinds
+from retries.notifications.services.kinds import Field, Kind
 
 PEOPLE_LISTED = 200
-EXAMPLES = (
-    (
-        "mailtos://user:password@smtp.example.com?from=tenfour@example.com&to=you@example.com",
-        "Email",
-    ),
-    ("slack://botname@tokenA/tokenB/tokenC/#channel", "Slack"),
-    ("ntfys://ntfy.sh/your-topic", "ntfy"),
-)
+
+
+@dataclass(frozen=True, slots=True)
+class FilledField:
+    """A field of the channel's kind with what stands in it; a stored secret is never in it."""
+
+    field: Field
+    value: str
+    error: str
+    is_kept: bool  # left empty, it stays as it is stored
 
 
 @dataclass(slots=True)
@@ -31,13 +36,26 @@ class ChannelForm:
     """The values of the form as they were typed, and what is wrong with them."""
 
     values: dict[str, str]
+    kind: Kind
     project: Project | None = None  # the channel's, or None for every project
+    stored: Mapping[str, str] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
-    examples: tuple[tuple[str, str], ...] = EXAMPLES
+    kinds: tuple[Kind, ...] = kinds.KINDS
 
     @property
     def is_webhook(self) -> bool:
-        return self.values.get("kind") == ChannelKind.WEBHOOK
+        return self.kind is kinds.WEBHOOK
+
+    @property
+    def fields(self) -> Iterator[FilledField]:
+        for each in self.kind.fields:
+            is_shown = not each.is_secret or not self.kind.schemes
+            yield FilledField(
+                each,
+                self.values.get(each.name, "") if is_shown else "",
+                self.errors.get(each.name, ""),
+                is_kept=each.is_secret and any(map(self.stored.get, each.holes)),
+            )
 
     @property
     def people(self) -> list[str]:
@@ -54,17 +72,20 @@ class ChannelForm:
         }
         if self.is_webhook:
             said["events"] = tuple(value("events", "").replace(",", " ").split())
-        if url := value("url", "").strip():
-            said["url"] = url
+        holes = self.kind.read_fields(self.values, self.stored)
+        if holes != self.stored:
+            said["url"] = self.kind.write_url(holes)
         return said
 
     def read_new(self) -> ChannelSpec:
         kind = ChannelKind.WEBHOOK if self.is_webhook else ChannelKind.PERSON
-        return ChannelSpec(kind=kind, **{"url": ""} | self.read())
+        return ChannelSpec(kind=kind, **self.read())
 
     def note(self, refusal: Invalid) -> None:
+        shown = {"name", "events", *(each.name for each in self.kind.fields)}
         for error in refusal.more["errors"]:
-            self.errors[str(error["pointer"]).split("/")[1]] = str(error["detail"])
+            name = str(error["pointer"]).split("/")[1]
+            self.errors[name if name in shown else "form"] = str(error["detail"])
 
 
 def list_people(project: Project | None) -> QuerySet[User]:
@@ -74,20 +95,28 @@ def list_people(project: Project | None) -> QuerySet[User]:
     return User.objects.filter(is_active=True).order_by("username")
 
 
-def form_of(channel: Channel | None, project: Project | None) -> ChannelForm:
-    """Return the form of a stored channel, whose address stays secret, or of a new one."""
+def form_of(channel: Channel | None, project: Project | None, kind_name: str = "") -> ChannelForm:
+    """Return the form of a stored channel, whose secrets stay secret, or of a new one."""
     if channel is None:
-        return ChannelForm({"kind": ChannelKind.PERSON.value}, project)
+        kind = kinds.find_kind(kind_name)
+        return ChannelForm({each.name: each.default for each in kind.fields}, kind, project)
+    kind, stored = channels.open_channel(channel)
     values = {
-        "kind": channel.kind,
+        **{each.name: stored.get(each.name, "") for each in kind.fields if not each.is_secret},
         "name": channel.name,
         "events": " ".join(channel.events),
         "person": channel.person.username if channel.person else "",
         "version": str(channel.version),
     }
     boxes = {"include_details": "on"} if channel.include_details else {}
-    return ChannelForm(values | boxes, channel.project)
+    return ChannelForm(values | boxes, kind, channel.project, stored)
 
 
-def posted_form(posted: Mapping[str, str], project: Project | None) -> ChannelForm:
-    return ChannelForm({name: value.replace("\0", "") for name, value in posted.items()}, project)
+def posted_form(
+    posted: Mapping[str, str], project: Project | None, channel: Channel | None
+) -> ChannelForm:
+    values = {name: value.replace("\0", "") for name, value in posted.items()}
+    kind, stored = kinds.find_kind(values.get("kind", "")), dict[str, str]()
+    if channel:
+        kind, stored = channels.open_channel(channel)
+    return ChannelForm(values, kind, project, stored)

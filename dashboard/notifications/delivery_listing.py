@@ -27,11 +27,12 @@ from dashboard.lists.query_values import Period, read_age, read_period
 from dashboard.lists.sorting import SortColumn
 from dashboard.notifications import delivery_queries, redelivery
 from dashboard.notifications.delivery_queries import OpenedDelivery, concerning
-from dashboard.notifications.icons import icon_of
 from ledger.models import Project
 from retries.models import Delivery
 from retries.models.notification_delivery import DeliveryState
+from retries.notifications import channels
 from retries.notifications.deliveries.retry_schedule import MOST_TRIES
+from retries.notifications.services import kinds
 
 REDELIVER = "deliveries_redeliver"
 CODE = re.compile(r"(?P<class>[1-5])xx|\d{3}|none")
@@ -187,6 +188,7 @@ class Entry:
 
     row: Delivery
     icon: str
+    recipient: str
     tries: str
     answer: str
     is_bad: bool
@@ -201,7 +203,8 @@ def build_entry(row: Delivery, visit: Visit, *, is_open: bool) -> Entry:
     has_page = name and row.subject_id
     return Entry(
         row=row,
-        icon=icon_of(row.channel),
+        icon=kinds.kind_of(row.channel).icon,
+        recipient=channels.describe_recipient(row.channel),
         tries=describe_tries(row),
         answer=describe_answer(row),
         is_bad=row.state in (DeliveryState.RETRYING, DeliveryState.GAVE_UP),

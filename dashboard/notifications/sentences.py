@@ -10,6 +10,7 @@ from retries.models.notification_channel import ChannelState, DisabledBecause
 from retries.models.notification_delivery import DeliveryState
 from retries.models.notification_rule import RepeatUntil
 from retries.notifications.rules.conditions import condition_of
+from retries.notifications.services.kinds import WEBHOOK, kind_of
 
 UNTIL = {RepeatUntil.ANSWERED.value: "answered", RepeatUntil.TAKEN.value: "someone takes it"}
 DISABLED = {
@@ -103,15 +104,15 @@ def describe_health(channel: Channel) -> Health:
     return Health("Working", "s-done", "st--done")
 
 
-def describe_test(delivery: Delivery) -> tuple[str, str]:
+def describe_test(delivery: Delivery, recipient: str) -> tuple[str, str]:
     took = "" if delivery.latency_ms is None else f" in {latency(delivery.latency_ms)}"
-    code = f"answer {delivery.code}" if delivery.code else "no answer"
-    channel = delivery.channel
+    kind = kind_of(delivery.channel)
+    # a webhook's program responds with a status; a service for people accepts or refuses
+    code = f"Response {delivery.code}. " if delivery.code and kind is WEBHOOK else ""
+    service = delivery.channel.service
     if delivery.state == DeliveryState.DELIVERED:
-        return (
-            f"{channel.service} accepted the test{took}.",
-            f"{code if delivery.code else 'Accepted'}. Look for it in {channel.name}.",
-        )
+        return f"{service} accepted the test{took}.", f"{code}Look for it in {recipient}."
     if delivery.state in (DeliveryState.PENDING, DeliveryState.RETRYING) and not delivery.tries:
         return "Sending the test…", "Its answer appears here."
-    return f"The test failed{took}.", f"{delivery.error or code}."
+    error = delivery.error or f"Response {delivery.code or 'none'}"
+    return f"The test failed{took}.", f"{error.rstrip('.')}. {kind.advise(error)}".strip()

@@ -21,7 +21,6 @@ from dashboard.frame.rendering import (
 from dashboard.lists.query_box import as_id
 from dashboard.notifications import channel_form, delivery_queries, queries
 from dashboard.notifications.channel_form import ChannelForm
-from dashboard.notifications.icons import icon_of
 from dashboard.notifications.preview import Preview
 from dashboard.notifications.queries import ListedChannel, ListedRule
 from dashboard.notifications.rule_form import (
@@ -42,6 +41,8 @@ from dashboard.notifications.sentences import (
 )
 from ledger.models import Agent, Project
 from retries.models import Channel, NotificationRule
+from retries.notifications import channels
+from retries.notifications.services import kinds
 
 SETTINGS = Crumb("Settings", reverse_lazy("dashboard:settings"))
 TEMPLATE, PART = "notifications/index.html", "notifications/_notifications.html"
@@ -54,6 +55,7 @@ class ChannelEntry:
 
     listed: ListedChannel
     icon: str
+    recipient: str
     health: Health
     test: tuple[str, str] | None
     test_is_bad: bool
@@ -132,7 +134,7 @@ def build_page(
         editor = open_editor(visit, asks["edit"], [each.row for each in listed])
     if channel is None and may_add and "channel" in asks:
         edited_channel = find_channel(asks["channel"], [each.listed.row for each in entries])
-        channel = channel_form.form_of(edited_channel, project)
+        channel = channel_form.form_of(edited_channel, project, asks.get("kind", ""))
     edited = editor.row.pk if editor and editor.row else None
     rules = [
         RuleEntry(each, describe_rule(each.row), editor if each.row.pk == edited else None)
@@ -186,12 +188,13 @@ def read_question(visit: Visit) -> tuple[str, str] | None:
 
 
 def describe_channel(listed: ListedChannel) -> ChannelEntry:
-    test = listed.test
+    test, recipient = listed.test, channels.describe_recipient(listed.row)
     return ChannelEntry(
         listed=listed,
-        icon=icon_of(listed.row),
+        icon=kinds.kind_of(listed.row).icon,
+        recipient=recipient,
         health=describe_health(listed.row),
-        test=describe_test(test) if test else None,
+        test=describe_test(test, recipient) if test else None,
         test_is_bad=bool(test and test.error),
         events=describe_events(listed),
     )

@@ -6,19 +6,18 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, F, QuerySet
+from django.db.models import Count, QuerySet
 
-from dashboard.agents.presence import breaker_state
+from dashboard.agents.targets import Target, list_targets
 from dashboard.frame.navigation import Scope
 from dashboard.operations.listing import OPERATIONS
-from ledger.models import Agent, DeadLetter, Event, Instruction, Project, Task
+from ledger.models import DeadLetter, Event, Instruction, Project, Task
 from ledger.states import FINAL, BreakerState
 from ledger.values.text import truncate
 from retries.models import Escalation, Operation, OperationItem
 from retries.models.operation import ItemState
 from retries.verbs.verb import Verb
 
-AGENTS_LISTED = 1_000
 CHANGED_SHOWN = 25
 REFUSED_SHOWN = 100
 TITLE = 160
@@ -158,7 +157,7 @@ def count_by_state(verb: Verb, chosen: QuerySet[Any]) -> list[StateCount]:
 def count_dependents(verb: Verb, chosen: QuerySet[Any]) -> int:
     """Return how many other tasks wait for the tasks that the verb ends."""
     rows = verb.narrow(chosen).order_by()
-    tasks = rows.values("task") if verb.model is DeadLetter else rows.values("pk")
+    tasks = rows.exclude(task=None).values("task") if verb.model is not Task else rows.values("pk")
     waiting = Task.objects.filter(needs__need__in=tasks).exclude(state__in=FINAL)
     return waiting.exclude(pk__in=tasks).order_by().values("pk").distinct().count()
 
@@ -182,14 +181,13 @@ def list_held_agents(verb: Verb, chosen: QuerySet[Any]) -> list[HeldAgent]:
 
 @dataclass(frozen=True, slots=True)
 class NewAgent:
-    """An agent to which tasks can be reassigned, how many of them change, and what holds it up."""
+    """An agent to which tasks can be reassigned; `count` is empty if it can take all of them."""
 
-    name: str
-    count: int
-    note: str
+    target: Target
+    count: str
 
 
-def list_new_agents(verb: Verb, chosen: QuerySet[Any]) -> list[NewAgent]:
+def list_new_agents(verb: Verb, chosen: QuerySet[Any], *, now: datetime) -> list[NewAgent]:
     """Return the agents of the tasks' projects that some of the tasks are not assigned to yet."""
     rows = verb.narrow(chosen).order_by().values("project_id", "agent_id")
     in_project: Counter[UUID] = Counter()
@@ -197,21 +195,9 @@ def list_new_agents(verb: Verb, chosen: QuerySet[Any]) -> list[NewAgent]:
     for row in rows.annotate(n=Count("pk", distinct=True)):
         in_project[row["project_id"]] += row["n"]
         own[row["agent_id"]] = row["n"]
-    agents = Agent.objects.filter(project__in=list(in_project)).select_related("breaker", "project")
-    counts: Counter[str] = Counter()
-    notes: dict[str, list[str]] = defaultdict(list)
-    for agent in agents.order_by(F("last_seen_at").desc(nulls_last=True), "id")[:AGENTS_LISTED]:
-        counts[agent.name] += in_project[agent.project_id] - own.get(agent.pk, 0)
-        if note := describe_hold(agent):
-            where = f" in {agent.project.name}" if len(in_project) > 1 else ""
-            notes[agent.name].append(note + where)
-    return [
-        NewAgent(name, counts[name], ", ".join(notes[name]))
-        for name in sorted(counts)
-        if counts[name]
-    ]
-
-
-def describe_hold(agent: Agent) -> str:
-    is_open = breaker_state(agent) == BreakerState.OPEN
-    return "breaker open" if is_open else "paused" if agent.paused else ""
+    total, found = in_project.total(), []
+    for target in list_targets(in_project, now=now) if in_project else ():
+        if count := sum(in_project[of] - own.get(id, 0) for id, of in target.agents.items()):
+            takes = f"takes {count:,} of {total:,}" if count < total else ""
+            found.append(NewAgent(target, takes))
+    return found

@@ -8,10 +8,14 @@ from uuid import UUID
 
 from django.db.models import Model, QuerySet
 from django.http import QueryDict
+from django.utils import timezone
 
 from dashboard.deadletters.listing import DEADLETTERS
+from dashboard.escalations.inbox import filters as inbox_filters
+from dashboard.escalations.inbox.selection import select_inbox
 from dashboard.form_values import read_past_time
 from dashboard.instructions.listing import INSTRUCTIONS
+from dashboard.listing import Listing
 from dashboard.lists.nearest_names import list_problems
 from dashboard.lists.query_box import BoxQuery
 from dashboard.lists.selection import read_selection
@@ -21,9 +25,9 @@ from dashboard.tasks import queries as task_queries
 from ledger.models import DeadLetter, Instruction, Project, Task
 from ledger.values.ids import first_id
 from retries.failures.stuck_tasks import stuck_tasks
-from retries.models import FailurePattern
+from retries.models import Escalation, FailurePattern
 
-Filter = Callable[[str, Project | None], QuerySet[Any]]
+Filter = Callable[[str, Project | None, Any], QuerySet[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +41,32 @@ class ListedNoun:
     icon: str
 
 
-def filter_tasks(text: str, project: Project | None) -> QuerySet[Any]:
+def filter_tasks(text: str, project: Project | None, viewer: Any) -> QuerySet[Any]:
     return task_queries.filter_tasks(task_filters.parse(text), project)
+
+
+def filter_inbox(text: str, project: Project | None, viewer: Any) -> QuerySet[Any]:
+    return select_inbox(inbox_filters.parse(text), project, now=timezone.now(), viewer=viewer)
+
+
+def filter_by(listing: Listing[Any]) -> Filter:
+    return lambda text, project, viewer: listing.select(text, project)
 
 
 NOUNS = {
     "task": ListedNoun(Task, task_filters.parse, filter_tasks, "tasks", "n-tasks"),
     "dead_letter": ListedNoun(
-        DeadLetter, DEADLETTERS.parse, DEADLETTERS.select, "deadletters", "n-dead"
+        DeadLetter, DEADLETTERS.parse, filter_by(DEADLETTERS), "deadletters", "n-dead"
     ),
     "instruction": ListedNoun(
         Instruction,
         INSTRUCTIONS.parse,
-        INSTRUCTIONS.select,
+        filter_by(INSTRUCTIONS),
         "instructions",
         "n-instructions",
+    ),
+    "escalation": ListedNoun(
+        Escalation, inbox_filters.parse, filter_inbox, "escalations", "n-escalations"
     ),
 }
 
@@ -70,6 +85,7 @@ class ChosenRows:
     query: str
     counted_at: datetime
     of_patterns: bool = False
+    viewer: Any = None  # whom `me` means in the query
 
     def __bool__(self) -> bool:
         return bool(self.ids) or self.matching
@@ -95,7 +111,9 @@ class ChosenRows:
         if not self.matching:
             manager = listed.model._default_manager
             return of_project(manager.filter(pk__in=self.ids), project)
-        return listed.filter(self.query, project).filter(id__lt=first_id(self.counted_at))
+        return listed.filter(self.query, project, self.viewer).filter(
+            id__lt=first_id(self.counted_at)
+        )
 
 
 def describe_patterns(ids: list[UUID]) -> str:
@@ -104,7 +122,7 @@ def describe_patterns(ids: list[UUID]) -> str:
     return f"pattern:{','.join(names)}" if names else ""
 
 
-def read_chosen(noun: str, data: QueryDict, *, now: datetime) -> ChosenRows:
+def read_chosen(noun: str, data: QueryDict, *, now: datetime, viewer: Any) -> ChosenRows:
     """Return the rows that a form chose. No time, or one in the future, counts as now."""
     of_patterns = noun == "task" and data.get("of") == "patterns"
     matching = data.get("matching") == "yes" and not of_patterns
@@ -115,4 +133,5 @@ def read_chosen(noun: str, data: QueryDict, *, now: datetime) -> ChosenRows:
         query=data.get("q", "")[:500] if matching else "",
         counted_at=read_past_time(data.get("counted_at", ""), now=now) or now,
         of_patterns=of_patterns,
+        viewer=viewer,
     )

@@ -1,9 +1,10 @@
 """The form of an action on many rows: it counts the rows, takes a reason, and starts the action."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from django.contrib import messages
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
@@ -22,6 +23,7 @@ from dashboard.frame.rendering import (
 from dashboard.frame.toasts import SHOWN_S, add_message
 from dashboard.lists.selection import list_url
 from dashboard.operations import queries
+from dashboard.operations.escalation_fields import EscalationFields, read_fields
 from dashboard.operations.queries import HeldAgent, NewAgent, StateCount
 from dashboard.operations.selections import NOUNS, ChosenRows, read_chosen
 from dashboard.sentences.operations import words_of
@@ -39,7 +41,7 @@ from retries.verbs.verb import Verb
 # fewer rows get a message in the list instead of a page of their own
 PAGE_FROM = 25
 # the fields of the form that stay as they are after a refusal
-TYPED = ("reason", "priority", "agent", "fix")
+TYPED = ("reason", "priority", "agent", "fix", "user")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,7 @@ class OperationQuestionPage(PageContext):
     takes_priority: bool
     takes_fix: bool
     takes_agent: bool
+    asked: EscalationFields | None
     agents: list[NewAgent]
     most_characters: int
     is_dangerous: bool
@@ -74,7 +77,7 @@ def new(request: HtmxRequest, verb_name: str) -> HttpResponse:
         return redirect(reverse(f"dashboard:{NOUNS[verb.noun].place}") + scope.query)
     if not may(request.user, verb.permission, project.id if project else None):
         return refuse(request, verb.permission, by_script=False)
-    chosen = read_chosen(verb.noun, request.POST, now=timezone.now())
+    chosen = read_chosen(verb.noun, request.POST, now=timezone.now(), viewer=request.user)
     back = list_url(back_to(request, otherwise=reverse(f"dashboard:{place_of(chosen)}")))
     if not chosen:
         noun = "pattern" if chosen.of_patterns else verb.row
@@ -94,7 +97,8 @@ def find_listed_verb(name: str) -> Verb:
         verb = find_verb(name)
     except Refusal as refusal:
         raise Http404(refusal.detail) from None
-    if verb.noun not in NOUNS:
+    # what an agent hands over starts on its page
+    if verb.noun not in NOUNS or verb.action == "hand_over":
         raise Http404(f"No list offers “{name}”.")
     return verb
 
@@ -116,7 +120,7 @@ def build_question(
 ) -> OperationQuestionPage:
     rows = chosen.rows(visit.scope.project)
     count = count_selection(verb.name, rows)
-    agents = queries.list_new_agents(verb, rows) if "agent" in verb.takes else []
+    agents = queries.list_new_agents(verb, rows, now=visit.now) if "agent" in verb.takes else []
     which = "stuck" if chosen.of_patterns else "matching" if chosen.matching else "selected"
     title = (
         f"{verb.do} {count.matching:,} {which} {verb.row}{'' if count.matching == 1 else 's'}"
@@ -139,6 +143,7 @@ def build_question(
         takes_priority="priority" in verb.takes,
         takes_fix="fix" in verb.takes,
         takes_agent="agent" in verb.takes,
+        asked=read_fields(verb, rows, visit) if verb.noun == "escalation" else None,
         agents=agents,
         most_characters=FIX_LENGTH,
         is_dangerous=verb.is_dangerous,
@@ -157,7 +162,7 @@ def start(request: HtmxRequest, verb: Verb, chosen: ChosenRows, *, back: str) ->
         operation = start_operation(
             verb.name,
             chosen.rows(scope.project),
-            options=request.POST.dict(),
+            options=read_options(request.POST),
             query=chosen.source,
             reason=request.POST.get("reason", ""),
             counted_at=chosen.counted_at,
@@ -179,6 +184,12 @@ def start(request: HtmxRequest, verb: Verb, chosen: ChosenRows, *, back: str) ->
         shown_s=seconds or SHOWN_S,
     )
     return redirect(page if operation.total >= PAGE_FROM else back)
+
+
+def read_options(posted: QueryDict) -> dict[str, Any]:
+    """Return the fields of the form: the typed text, or else the choice, of an answer."""
+    texts = [text for text in posted.getlist("fix") if text.strip()]
+    return posted.dict() | {"fix": texts[-1] if texts else ""}
 
 
 def describe_start(operation: Operation) -> str:

@@ -73,7 +73,7 @@ def describe_tripped(agent: Any, *, now: datetime, config: CircuitBreakerConfig)
     breaker, badge = agent.breaker, breaker_badge(agent.breaker.state)
     held = f"{describe_counts(agent.tasks_held)} held"
     if breaker.state == BreakerState.HALF_OPEN:
-        fact = f"{breaker.successes} of {counted(config.success_threshold, 'probe')} passed"
+        fact = f"{breaker.successes} of {config.success_threshold} passed"
         runs = breaker.probe_attempt is not None and not agent.probe_ended
         next = "probe runs" if runs else "probe is next"
         return StoppedAgent(agent, badge.label, badge.icon, badge.css, fact, held, next=next)

@@ -19,6 +19,7 @@ from dashboard.overview import queries
 from dashboard.overview.breaker_marks import read_breaker_marks
 from dashboard.overview.figures import Tile, build_tiles
 from dashboard.overview.first_step import FirstStep, read_first_step
+from dashboard.overview.new_causes import NewCauses, list_new_causes
 from dashboard.overview.outcome_chart import (
     INSTRUCTIONS,
     TASKS,
@@ -40,10 +41,10 @@ from ledger.states import BreakerState
 from retries import breaker
 
 EVENTS_SHOWN = 12
-QUESTIONS_SHOWN = 5
+QUESTIONS_SHOWN = 5  # of each age
 UNUSUAL_SHOWN = 8
 IDLE_SHOWN = 5
-LONG = timedelta(hours=1)
+AGES = (timedelta(days=7), timedelta(days=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,10 @@ class History:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverviewPage(PageContext):
-    questions: OpenQuestions
+    new: NewCauses
+    questions: OpenQuestions  # that wait longer
+    total: int
     causes: Causes | None
-    long_ago: datetime  # escalations opened earlier are marked
     stopped: StoppedAgents
     ranges: list[RangeLink]
     events: list[EventEntry]
@@ -100,21 +102,30 @@ def index(visit: Visit) -> OverviewPage:
     """Show what needs an answer and how the chosen range went."""
     project, now = visit.scope.project, visit.now
     range = RANGES.get(visit.request.GET.get("range", ""), LAST_DAY)
-    questions = list_oldest_questions(project, now=now, most=QUESTIONS_SHOWN)
-    causes = read_causes(project, now=now) if questions.total else None
+    new = list_new_causes(project, now=now)
+    questions = list_oldest_questions(
+        project,
+        now=now,
+        most=QUESTIONS_SHOWN,
+        ages=[now - age for age in AGES],
+        before=new.since,
+    )
+    total = new.total + questions.total
+    causes = read_causes(project, now=now) if total else None
     tripped = list_tripped_agents(project)
-    history = read_history(project, range, causes, tripped, waiting=questions.total, now=now)
+    history = read_history(project, range, causes, tripped, waiting=total, now=now)
     user: Any = visit.request.user
     hides_first_steps = not history and user.hides_first_steps
     first_step = None
     if not history and visit.scope.projects and not hides_first_steps:
         first_step = read_first_step(visit)
     return OverviewPage(
-        title=page_title(questions.total),
+        title=page_title(total),
         heading="Overview",
+        new=new,
         questions=questions,
+        total=total,
         causes=causes,
-        long_ago=now - LONG,
         stopped=describe_stopped(
             tripped,
             list_silent_agents(project, now=now),

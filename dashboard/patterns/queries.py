@@ -22,6 +22,7 @@ from dashboard.lists.shared_queries import (
     match_period,
     named_pattern,
     of_project,
+    pattern_has_words,
 )
 from dashboard.lists.sorting import SortColumn, sort_rows
 from dashboard.patterns.filters import STATES, PatternQuery
@@ -100,7 +101,7 @@ def filter_patterns(query: PatternQuery, project: Project | None) -> QuerySet[Fa
     if query.error != ANY:
         rows = rows.alias(failed_as=FAILED_AS).filter(match_any(query.error, failed_with))
     for word in query.words:
-        rows = rows.filter(template__icontains=word)
+        rows = rows.filter(pattern_has_words(word))
     return rows.filter(id__in=query.ids) if query.ids else rows
 
 
@@ -128,10 +129,10 @@ FAILED_AS = Coalesce(Subquery(LAST_FAILURE.values("failure__type")[:1]), V(""))
 
 
 def failed_with(text: str) -> Q:
-    """Return the condition that the last failure has this type, or that the text has words."""
+    """Return the condition that the last failure has this type, or that a failure has words."""
     if text in FailureType:
         return Q(failed_as=text)
-    return Q(template__icontains=text) | Q(example__icontains=text)
+    return pattern_has_words(text)
 
 
 def count_patterns(query: PatternQuery, project: Project | None) -> dict[str, int]:

@@ -7,12 +7,13 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from dashboard.lists.known_names import list_words
-from dashboard.lists.shared_queries import hash_of, of_project
+from dashboard.lists.shared_queries import hash_of, of_project, pattern_has_words
 from ledger import search_words
 from ledger.database import sql
 from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Agent, Plan, Project
 from ledger.search_words import (
+    FAILURE_TEXT,
     FRESH_INSTRUCTIONS,
     FRESH_TASKS,
     INSTRUCTION_TEXT,
@@ -48,14 +49,17 @@ NEWEST_OWN_WORDS = f"""select w.task_id
     order by w.task_id desc limit {MOST + 1}"""
 NEWEST_FAILURES = f"""select f.task_id
     from ledger_failure f join ledger_task t on t.id = f.task_id
-    where ledger_failure_words(f.type, f.code, f.message) @@ to_tsquery('simple', %(words)s)
+    where {FAILURE_TEXT("f")} @@ to_tsquery('simple', %(words)s)
         and (%(project)s::uuid is null or t.project_id = %(project)s)
     order by f.id desc limit {MOST + 1}"""
+# the headline that the inbox shows; a failure without one may not have been read by the clock
+HEADLINE = """coalesce((select nullif(split_part(f.telling_lines, E'\\n', 1), '')
+    from ledger_failure f where f.task_id = t.id order by f.id desc limit 1), left(t.error, 300))"""
 TASKS = f"""with own as materialized ({{own}}), failed as materialized ({{failed}}),
 found as (
     select task_id from own union select task_id from failed union select unnest(%(fresh)s::uuid[])
 )
-select t.id, t.ref, t.title, t.type, t.state, left(t.error, 300) as error,
+select t.id, t.ref, t.title, t.type, t.state, {HEADLINE} as error,
     a.name as agent, p.name as project
 from found join ledger_task t on t.id = found.task_id
     join ledger_agent a on a.id = t.agent_id join ledger_project p on p.id = t.project_id
@@ -66,13 +70,13 @@ order by t.id desc limit {MOST + 1}"""
 # keep PostgreSQL from reading all rows with the words first.
 HAS_OWN_WORDS = """(select true from ledger_taskwords w where w.task_id = e.task_id
     and w.words @@ to_tsquery('simple', %(words)s) limit 1)"""
-HAS_FAILURE = """(select true from ledger_failure f where f.task_id = e.task_id
-    and ledger_failure_words(f.type, f.code, f.message) @@ to_tsquery('simple', %(words)s)
-    limit 1)"""
+# Only the last failure counts, as in the inbox, to which the results link.
+HAS_FAILURE = f"""(select {FAILURE_TEXT("f")} @@ to_tsquery('simple', %(words)s)
+    from ledger_failure f where f.task_id = e.task_id order by f.id desc limit 1)"""
 HAS_INSTRUCTION = """(select true from ledger_instructionwords w
     where w.instruction_id = e.instruction_id
         and w.words @@ to_tsquery('simple', %(words)s) limit 1)"""
-ESCALATIONS = f"""select e.id, e.question, e.reason, t.title, t.type, left(t.error, 300) as error,
+ESCALATIONS = f"""select e.id, e.question, e.reason, t.title, t.type, {HEADLINE} as error,
     left(i.content, 300) as content, a.name as agent, p.name as project
 from retries_escalation e
     join ledger_agent a on a.id = e.agent_id join ledger_project p on p.id = e.project_id
@@ -161,7 +165,7 @@ def escalations_statement(common: Common) -> str:
     own, failed = search_words.OWN_WORDS("words"), search_words.FAILURES("words")
     return ESCALATIONS.format(
         own=HAS_OWN_WORDS if common.own else f"e.task_id in ({own})",
-        failed=HAS_FAILURE if common.failed else f"e.task_id in ({failed})",
+        failed=HAS_FAILURE if common.failed else f"(e.task_id in ({failed}) and {HAS_FAILURE})",
         told=HAS_INSTRUCTION
         if common.told
         else f"e.instruction_id in ({search_words.INSTRUCTIONS('words')})",
@@ -176,6 +180,20 @@ def instructions_statement(common: Common) -> str:
 
 def find_tasks(search: WordSearch, project: UUID | None) -> Hits:
     return cut(search.run(tasks_statement(search.common), project) if search.common else [])
+
+
+# The list of tasks takes the text as one phrase.
+HAS_FAILURE_WITH = f"""with failed as materialized ({search_words.FAILURES("words")})
+select exists (
+    select from (select task_id from failed limit {MANY}) f join ledger_task t on t.id = f.task_id
+    where %(project)s::uuid is null or t.project_id = %(project)s
+) as found"""
+
+
+def has_failure(text: str, project: Project | None) -> bool:
+    query = search_words.build_query(text)
+    params = {"words": query, "project": project.pk if project else None}
+    return bool(query and sql.run_custom_plan(HAS_FAILURE_WITH, **params)[0]["found"])
 
 
 def find_escalations(search: WordSearch, project: UUID | None) -> Hits:
@@ -196,9 +214,9 @@ def find_instructions(search: WordSearch, project: UUID | None) -> Hits:
 
 def find_patterns(words: list[str], project: Project | None) -> Hits:
     rows = of_project(FailurePattern.objects.current().select_related("project"), project)
-    return cut(
-        list(match_words(rows, words, "template", "example").order_by("-last_seen")[: MOST + 1])
-    )
+    for word in words:
+        rows = rows.filter(pattern_has_words(word))
+    return cut(list(rows.order_by("-last_seen")[: MOST + 1]))
 
 
 def find_agents(words: list[str], project: Project | None) -> Hits:

@@ -1,6 +1,6 @@
 """Build the results of a search: rows by noun, pages and actions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -90,44 +90,47 @@ COMMANDS = (
 
 
 def list_groups(text: str, kind: str, scope: Scope, may: MayOpen) -> list[Group]:
-    """Return the results for a text, exact matches first; at most 8 queries."""
+    """Return the results for a text, exact matches first."""
+    url = exact.find_url(text, scope.project)
+    groups = [Group("exact", "Exact match", [exact_result(url, text, scope)])] if url else []
+    return [*groups, *find_groups(text, kind, scope, may)]
+
+
+def find_groups(text: str, kind: str, scope: Scope, may: MayOpen) -> Iterator[Group]:
+    """Yield the results of each noun that has the words; a query of each is run when needed."""
     project = scope.project
     own = project.pk if project else None
-    url = exact.find_url(text, project)
-    groups = [Group("exact", "Exact match", [exact_result(url, text, scope)])] if url else []
     words = list(filter(None, query_box.clean(text).split()))[: query_box.MAX_WORDS]
     found = query_box.quote_words(text)
-    if words and not query_box.as_id(text):
-        search = queries.prepare_search(words)
-        finders: dict[str, tuple[str, Callable[[], Group]]] = {
-            "tasks": ("tasks", lambda: task_group(queries.find_tasks(search, own), found, scope)),
-            "patterns": (
-                "patterns",
-                lambda: pattern_group(queries.find_patterns(words, project), found, scope),
-            ),
-            "escalations": (
-                "escalations",
-                lambda: escalation_group(queries.find_escalations(search, own), found, scope),
-            ),
-            "instructions": (
-                "instructions",
-                lambda: instruction_group(queries.find_instructions(search, own), found, scope),
-            ),
-            "agents": (
-                "agents",
-                lambda: agent_group(queries.find_agents(words, project), found, scope),
-            ),
-            "plans": (
-                "plans",
-                lambda: plan_group(queries.find_plans(words, project), found, scope),
-            ),
-        }
-        groups += [
-            build()
-            for name, (url_name, build) in finders.items()
-            if may(url_name) and kind in ("", name)
-        ]
-    return [group for group in groups if group.results]
+    if not words or query_box.as_id(text):
+        return
+    search = queries.prepare_search(words)
+    finders: dict[str, tuple[str, Callable[[], Group]]] = {
+        "tasks": ("tasks", lambda: task_group(queries.find_tasks(search, own), found, scope)),
+        "patterns": (
+            "patterns",
+            lambda: pattern_group(queries.find_patterns(words, project), found, scope),
+        ),
+        "escalations": (
+            "escalations",
+            lambda: escalation_group(queries.find_escalations(search, own), found, scope),
+        ),
+        "instructions": (
+            "instructions",
+            lambda: instruction_group(queries.find_instructions(search, own), found, scope),
+        ),
+        "agents": (
+            "agents",
+            lambda: agent_group(queries.find_agents(words, project), found, scope),
+        ),
+        "plans": (
+            "plans",
+            lambda: plan_group(queries.find_plans(words, project), found, scope),
+        ),
+    }
+    for name, (url_name, build) in finders.items():
+        if may(url_name) and kind in ("", name) and (group := build()).results:
+            yield group
 
 
 def exact_result(url: str, text: str, scope: Scope) -> Result:
@@ -143,8 +146,11 @@ def exact_result(url: str, text: str, scope: Scope) -> Result:
     )
 
 
-def list_actions(text: str, scope: Scope, may: MayOpen) -> list[Result]:
-    """Return the pages and actions whose label has the text, and those that use it as a filter."""
+def list_actions(text: str, scope: Scope, may: MayOpen, found: list[Group]) -> list[Result]:
+    """Return the pages and actions whose label has the text, and those that use it as a filter.
+
+    A filter is offered where it finds something: tasks, which `found` has, with the whole text.
+    """
     lower = text.lower()
     places = [
         Result(reverse(f"dashboard:{each.name}") + scope.query, each.icon, f"Go to {each.label}")
@@ -160,7 +166,8 @@ def list_actions(text: str, scope: Scope, may: MayOpen) -> list[Result]:
     if not text:
         return [*commands, *places]
     filters = []
-    if may("tasks"):
+    has_tasks = any(group.name == "tasks" for group in found)
+    if has_tasks and queries.has_failure(text.replace('"', ""), scope.project):
         term = query_box.term("error", text)
         filters.append(Result(list_url("tasks", term, scope), "filter", f"Filter tasks by {term}"))
     return [*list_agent_actions(text, scope, may), *commands[:3], *places[:3], *filters]
@@ -190,8 +197,11 @@ def list_agent_actions(text: str, scope: Scope, may: MayOpen) -> list[Result]:
     return results[:AGENT_ACTIONS]
 
 
-def find_nearest(text: str, scope: Scope) -> Result | None:
-    """Return the search for the text with each unknown word replaced by the nearest known one."""
+def find_nearest(text: str, scope: Scope, may: MayOpen) -> Result | None:
+    """Return the search for the text with each unknown word replaced by the nearest known one.
+
+    There is none if that search finds nothing either, as no row has all of the words.
+    """
     words = query_box.clean(text).lower().split()[: query_box.MAX_WORDS]
     if not words or query_box.as_id(text):
         return None
@@ -199,7 +209,7 @@ def find_nearest(text: str, scope: Scope) -> Result | None:
     begun = {word: any(each.startswith(word) for each in known) for word in words}
     near = [word if begun[word] else query_box.find_nearest(word, known) for word in words]
     found = " ".join(filter(None, near))
-    if found in ("", " ".join(words)):
+    if found in ("", " ".join(words)) or not any(find_groups(found, "", scope, may)):
         return None
     return Result(list_url("search", found, scope), "search", found)
 

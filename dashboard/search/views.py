@@ -49,7 +49,7 @@ def search(request: HtmxRequest) -> HttpResponse:
     may = partial(may_open, request.user)
     kind = request.GET.get("kind", "")
     groups = results.list_groups(text, kind, visit.scope, may) if text else []
-    actions = results.list_actions(text, visit.scope, may)
+    actions = results.list_actions(text, visit.scope, may, groups)
     is_command = not groups and any(action.posts for action in actions)
     is_lost = bool(text) and not groups and not is_command
     page = SearchPage(
@@ -59,7 +59,7 @@ def search(request: HtmxRequest) -> HttpResponse:
         groups=groups,
         actions=actions,
         words=text.split(),
-        nearest=results.find_nearest(text, visit.scope) if is_lost else None,
+        nearest=results.find_nearest(text, visit.scope, may) if is_lost else None,
         every_url=every_url(visit.scope, text) if is_lost and not is_whole else "",
         is_command=is_command,
         kind=kind,

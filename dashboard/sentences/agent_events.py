@@ -59,7 +59,8 @@ def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
         case Kind.AGENT_REGISTERED:
             return plain("n-agents", actor, f"registered {agent}")
         case Kind.AGENT_PAUSED:
-            return plain("pause", actor, f"paused {agent}")
+            because = f": {data['note']}" if data.get("note") else ""
+            return plain("pause", actor, f"paused {agent}", because)
         case Kind.AGENT_RESUMED:
             return plain("play", actor, f"resumed {agent}")
         case Kind.AGENT_LIMITED:

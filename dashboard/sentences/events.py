@@ -142,7 +142,7 @@ TASKS = {
 }
 BY_ACTOR = {
     Kind.TASK_REQUEUED: ("s-queued", "queued", " again"),
-    Kind.TASK_ANSWER_UNDONE: ("undo", "undid an answer about", ""),
+    Kind.TASK_ANSWER_UNDONE: ("undo", "returned", " to its question"),
     Kind.TASK_CHANGED: ("pen", "changed", ""),
     Kind.TASK_SKIPPED: ("s-skipped", "skipped", ""),
     Kind.TASK_ABORTED: ("s-aborted", "aborted", ""),

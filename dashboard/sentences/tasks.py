@@ -4,6 +4,10 @@ from typing import Any
 
 from ledger.journal import Kind
 from ledger.models import Event
+from ledger.values.text import truncate
+
+PAYLOAD_SHOWN = 5  # changes
+VALUE_LENGTH = 80
 
 # why a task is blocked, escalated or given up; follows a colon
 REASONS = {
@@ -114,6 +118,8 @@ def describe_cause(event: Event, *, agent: str) -> str:
             return describe_late_report(data, agent=agent)
         case Kind.TASK_CHANGED:
             return f"{who} {describe_change(data)}"
+        case Kind.TASK_REPLAYED if data.get("payload"):
+            return f"{who} replayed it as a new task with another {describe_payload(data)}"
         case Kind.TASK_ABORT_REQUESTED:
             return f"{who} asked it to stop{note_suffix(data)}"
     return f"{who} {BY_ACTOR[Kind(event.kind)]}" if event.kind in BY_ACTOR else event.kind
@@ -148,12 +154,36 @@ def describe_change(data: dict[str, Any]) -> str:
     return " and ".join(filter(None, (reassigned, changed)))
 
 
+def describe_payload(data: dict[str, Any]) -> str:
+    """Return what differs between two payloads.
+
+    >>> changes = [{"path": "/to", "old": "a", "new": "b"}, {"path": "/cc", "new": "c"}]
+    >>> describe_payload({"payload": changes, "payload_changes": 4})
+    'payload: /to from “a” to “b”, /cc to “c” and 2 more'
+    """
+    shown = [describe_value(each) for each in data["payload"][:PAYLOAD_SHOWN]]
+    more = data["payload_changes"] - len(shown)
+    return f"payload: {', '.join(shown)}{f' and {more} more' if more else ''}"
+
+
+def describe_value(change: dict[str, Any]) -> str:
+    path = change["path"] or "all of it"
+    was, now = (f"“{truncate(str(change.get(name)), VALUE_LENGTH)}”" for name in ("old", "new"))
+    if "new" not in change:
+        return f"{path} removed"
+    return f"{path} from {was} to {now}" if "old" in change else f"{path} to {now}"
+
+
 def name_changes(data: dict[str, Any]) -> str:
     """Return the names of the changed fields, without an agent that a sentence names itself."""
     names = [str(name) for name in data.get("changed", [])]
+    if data.get("payload"):
+        names = [describe_payload(data) if name == "payload" else name for name in names]
     if data.get("to_agent"):
         names = [name for name in names if name != "agent"]
-    return ", ".join(names).replace("_", " ")
+    return ", ".join(
+        name if name.startswith("payload:") else name.replace("_", " ") for name in names
+    )
 
 
 def evidence_suffix(data: dict[str, Any]) -> str:

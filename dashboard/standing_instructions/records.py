@@ -12,6 +12,7 @@ HEIGHT, BASE = 110, 130
 GAP = 0.2  # of a day's width
 LABELS = 5
 STEPS = ("First sending", "Again", "IMPORTANT", "URGENT", "Gave up")
+SHORT = {"First sending": "First", "IMPORTANT": "Import.", "URGENT": "Urgent"}
 ICONS = (*(urgency_badge(level).icon for level in range(len(LEVELS))), "s-failed")
 
 
@@ -22,6 +23,10 @@ class Step:
     name: str
     icon: str
     count: int
+
+    @property
+    def short(self) -> str:
+        return SHORT.get(self.name, self.name)
 
 
 @dataclass(frozen=True, slots=True)

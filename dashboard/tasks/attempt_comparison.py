@@ -32,8 +32,7 @@ class ComparedAttempt:
     files: list[str]
     more_files: int
     files_change: str
-    told: list[str]
-    told_change: str
+    told: str
 
     @property
     def is_live(self) -> bool:
@@ -84,6 +83,16 @@ class ComparedRows:
     only_differences: bool
 
 
+# how people read the elements of a context
+TOLD = {
+    "user_intervention": "your fix",
+    "failure": "earlier failures",
+    "known": "known cause",
+    "accumulated_learnings": "learnings",
+    "environment": "its environment",
+    "diff": "its change",
+    "last_progress": "last progress",
+}
 # what each row shows of an attempt, by the row's label
 ROWS: Mapping[str, Callable[[ComparedAttempt], object]] = {
     "Duration": lambda each: (duration(each.took), each.is_live),
@@ -130,7 +139,6 @@ def compare(attempt: Attempt, before: ComparedAttempt | None, *, now: datetime) 
     if failure:
         headline = (headline_of(failure) or failure.message.strip().partition("\n")[0])[:HEADLINE]
     files = [path_of(each) for each in failure.files_modified] if failure else []
-    told = list_told(attempt)
     return ComparedAttempt(
         attempt,
         (attempt.ended_at or now) - attempt.started_at,
@@ -140,8 +148,7 @@ def compare(attempt: Attempt, before: ComparedAttempt | None, *, now: datetime) 
         files[:FILES_SHOWN],
         max(0, len(files) - FILES_SHOWN),
         describe_files_change(files, before) if failure else "",
-        told,
-        describe_told_change(attempt, before),
+        describe_told(attempt),
     )
 
 
@@ -187,19 +194,11 @@ def describe_files_change(files: Sequence[str], before: ComparedAttempt | None) 
     return f"{counted(len(new), 'other file')}" if new else "same files"
 
 
-def list_told(attempt: Attempt) -> list[str]:
-    """Return the elements of the attempt's context, and the size of the text."""
+def describe_told(attempt: Attempt) -> str:
+    """Return in a few words what the attempt's context held; empty without one."""
     if not attempt.context_chars:
-        return []
-    elements = attempt.context_elements or {}
-    named = [f"{name.replace('_', ' ')} {n}" for name, n in sorted(elements.items()) if n]
-    return [*named, counted(attempt.context_chars, "character")]
-
-
-def describe_told_change(attempt: Attempt, before: ComparedAttempt | None) -> str:
-    """Return the elements of the attempt's context that the previous attempt did not get."""
-    if before is None or not attempt.context_elements:
         return ""
-    earlier = before.attempt.context_elements or {}
-    new = [name for name, n in attempt.context_elements.items() if n and not earlier.get(name)]
-    return f"new: {', '.join(name.replace('_', ' ') for name in sorted(new))}" if new else ""
+    found = attempt.context_elements or {}
+    words = {**TOLD, "failure": counted(found.get("failure", 0), "earlier failure")}
+    text = ", ".join(words[name] for name in TOLD if found.get(name))
+    return text[:1].upper() + text[1:] or counted(attempt.context_chars, "character")

@@ -9,8 +9,9 @@ from django.db.models import Count, F, Min, OuterRef, QuerySet, Subquery
 
 from dashboard.tasks.queries import HEAVY, with_extras
 from ledger.models import Attempt, Failure, Message, Need, Task
-from ledger.states import Proof
+from ledger.states import Proof, TaskState
 from ledger.tasks.lineage import select_lineage
+from retries.failures.stuck_tasks import FOR_PEOPLE
 from retries.models import AttemptDiff, Escalation
 from retries.retry_context.flaky import FlakyCheck, find_flaky_checks
 from retries.retry_context.history import MARKS
@@ -49,6 +50,20 @@ def list_attempts(task: Task) -> list[Attempt]:
     rows = Attempt.objects.filter(task__in=select_lineage(task)).select_related("failure")
     rows = rows.annotate(pattern_id=F("failure__grouped__pattern"), **MARKS).defer("report_digest")
     return list(rows.order_by("-number")[:ATTEMPTS_SHOWN])[::-1]
+
+
+def can_retry(row: Any) -> bool:
+    """Return whether a retry is one of the next steps of a task that `find_task` has read."""
+    letter = getattr(row, "dead_letter", None)
+    match row.state:
+        case TaskState.RETRY:
+            return True
+        case TaskState.FAILED:
+            is_aborted = row.plan is not None and row.plan.aborted_at is not None
+            return letter is not None and letter.closed_at is None and not is_aborted
+        case TaskState.ESCALATED:
+            return row.question_reason not in (None, *FOR_PEOPLE)
+    return False
 
 
 def failures_of(attempts: list[Attempt]) -> list[Failure]:

@@ -31,13 +31,15 @@ from dashboard.lists.shared_queries import (
     match_values,
     of_project,
 )
+from dashboard.question_lines import FAILURE_TEXTS, find_failure_headline
 from dashboard.tasks.filters import STATES, TaskQuery
 from dashboard.wording.status_text import AHEAD_CAP
 from ledger import search_words
+from ledger.database import sql
 from ledger.models import Attempt, Project, Task
 from ledger.models.task import has_proof
 from ledger.needs import unmet_needs
-from ledger.states import TaskState
+from ledger.states import BlockedReason, TaskState
 from ledger.tasks.lineage import fetch_lineages
 from retries.models import Escalation
 
@@ -164,3 +166,22 @@ def add_outcomes(rows: Iterable[Any]) -> list[Any]:
         for row in made:
             row.outcomes = found.get(row.pk, row.outcomes)[-OUTCOMES_SHOWN:]
     return made
+
+
+# the states in which the last failure says what to do next
+TOLD_ERROR = (TaskState.FAILED, TaskState.ESCALATED, TaskState.RETRY)
+HEADLINES = f"""select t.id, {FAILURE_TEXTS} from unnest(%(ids)s::uuid[]) t (id)
+cross join lateral (
+    select * from ledger_failure where task_id = t.id order by id desc limit 1
+) f"""
+
+
+def fetch_headlines(rows: Iterable[Any]) -> dict[UUID, str]:
+    """Return the headlines of the tasks that failed or need a person, in one statement."""
+    ids = [
+        row.pk
+        for row in rows
+        if row.state in TOLD_ERROR or row.blocked_reason == BlockedReason.REPORTED
+    ]
+    found = sql.run(HEADLINES, ids=ids) if ids else []
+    return {row["id"]: find_failure_headline(row) for row in found}

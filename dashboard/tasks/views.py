@@ -36,7 +36,7 @@ from dashboard.tasks.listing import order
 from dashboard.tasks.listing.counts import TaskCounts, count_tasks
 from dashboard.tasks.listing.facet_counts import count_changes, count_patterns
 from dashboard.tasks.listing.facets import Facets, build_facets
-from dashboard.tasks.queries import OUTCOMES_SHOWN, filter_tasks
+from dashboard.tasks.queries import OUTCOMES_SHOWN, fetch_headlines, filter_tasks
 from dashboard.tasks.timeline import Move, Timeline, build_timeline, list_moves, round_up
 from dashboard.tasks.waiting import Hold, describe_status, find_hold
 from dashboard.wording.json_tree import Node, build_tree, json_size
@@ -67,6 +67,8 @@ LABELS = {
     "changed": "Changed",
 }
 TRACES_SHOWN = 10
+# the values of `state:` with which the list shows the errors without being asked
+TROUBLE = {"needs-you", "escalated", "failed"}
 # the states in which a task has attempts left
 UNDER_WAY = (TaskState.QUEUED, TaskState.RUNNING, TaskState.RETRY)
 
@@ -97,6 +99,7 @@ class TaskPage(PageContext):
     row: Task
     due: StatusText
     hold: Hold | None
+    can_retry: bool
     actions: list[Verb]
     asked: Verb | None
     question: Escalation | None
@@ -151,6 +154,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         row=row,
         due=describe_status(row, now=now),
         hold=find_hold(row, now=now),
+        can_retry=detail_queries.can_retry(row),
         actions=actions,
         asked=find_asked(visit.request, actions),
         question=detail_queries.build_open_escalation(row),
@@ -167,9 +171,9 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
             row, events, own_attempts, now=round_up(now, row.created_at), by_work=by_work
         ),
         by_work=by_work,
-        card=build_card(attempts),
+        card=None if row.state == TaskState.DONE else build_card(attempts),
         evidence=build_evidence(row, own_attempts, accepted=detail_queries.find_acceptance(row)),
-        compared=compared,
+        compared=compared if len(compared) > 1 else [],
         compared_rows=list_rows(
             compared, only_differences=visit.request.GET.get("differences") == "only"
         ),
@@ -250,6 +254,7 @@ class Entry:
 
     row: Any
     due: StatusText
+    headline: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,8 +291,10 @@ def index(visit: Visit) -> TaskListPage | HttpResponse:
         before=as_id(request.GET.get("before", "")),
         after=as_id(request.GET.get("after", "")),
     )
-    shown = set(request.GET.getlist("column"))
+    usual = ["error"] if query.state.wanted and TROUBLE.issuperset(query.state.wanted) else []
+    shown = set(request.GET.getlist("column") or usual)
     columns = build_columns(sort, shown, of_one_project=scope.project is not None)
+    headlines = fetch_headlines(page.rows) if "error" in shown else {}
     return TaskListPage(
         title=f"{query.text} · Tasks" if query.text else "Tasks",
         heading="Tasks",
@@ -306,7 +313,10 @@ def index(visit: Visit) -> TaskListPage | HttpResponse:
         columns=columns,
         shown={column.name for column in columns if column.shown},
         page=page,
-        entries=[Entry(row, describe_status(row, now=visit.now)) for row in page.rows],
+        entries=[
+            Entry(row, describe_status(row, now=visit.now), headlines.get(row.pk, ""))
+            for row in page.rows
+        ],
         bulk_verbs=list_bulk_verbs(visit),
         hints=suggest_names(query, "tasks", scope.project, found=bool(page.rows)),
     )
@@ -338,6 +348,7 @@ def build_columns(sort: str, shown: set[str], *, of_one_project: bool) -> list[C
         first,
         column("task"),
         column("key", "c-md t-key"),
+        Column("error", Heading("Error", ""), shown="error" in shown, is_optional=True),
         column("agent", "t-agent"),
         *project,
         column("type", "c-lg t-kind", optional=True),

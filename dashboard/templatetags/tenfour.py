@@ -33,10 +33,12 @@ from dashboard.settings_column import ColumnGroup, list_groups
 from dashboard.tasks import attempt_dots
 from dashboard.wording import badges, formatting
 from dashboard.wording.status_text import StatusText
-from ledger.models import Attempt, Instruction
+from ledger.models import Attempt, Failure, Instruction
+from ledger.search_words import PART
 from ledger.states import InstructionState, proof_of
 from retries.escalations.message import describe_status
 from retries.failures.fixes import suggestions
+from retries.failures.grouping import split_at_headline
 from retries.verbs import instructions as instruction_verbs
 
 register = template.Library()
@@ -70,16 +72,10 @@ def answer_or_open(request: HttpRequest) -> str:
 
 @register.simple_tag(takes_context=True)
 def read_only(context: template.Context, *names: str) -> SafeString | str:
-    """Render one line about the forbidden actions of a page, with the permissions for them."""
+    """Render one line about the forbidden actions of a page, and who can change that."""
     missing = describe_missing(context["request"].user, names)
-    if not missing:
-        return ""
-    return format_html(
-        '<p class="dim read-only" id="read-only">{}<span>You can read this page. To act on it, you '
-        "need {}; an administrator can give it to your account.</span></p>",
-        icon("info", "ic--sm"),
-        " and ".join(f"“{permission}”" for permission in missing),
-    )
+    form = '<p class="dim read-only" id="read-only">{}<span>{}</span></p>'
+    return format_html(form, icon("info", "ic--sm"), missing) if missing else ""
 
 
 @register.simple_tag(takes_context=True)
@@ -103,12 +99,21 @@ def ticked(text: str) -> SafeString:
 
 
 @register.simple_tag
+def marked_output(output: str, failure: Failure) -> SafeString:
+    """Render a failure's output; the line that its headline comes from is marked."""
+    before, line, after = split_at_headline(output, failure)
+    rest = format_html('<mark dir="auto">{}</mark><bdi>{}</bdi>', line, after) if line else ""
+    return format_html("<bdi>{}</bdi>{}", before, rest)
+
+
+@register.simple_tag
 def marked(text: str, words: list[str]) -> SafeString:
     """Render a text with the places marked where a word of it begins with one of `words`."""
-    parts = "|".join(re.escape(word) for word in words if word)
+    # the search takes everything but letters and digits as a space, and so an underscore
+    parts = "|".join(filter(None, (r"[\W_]+".join(PART.findall(word)) for word in words)))
     if not parts:
         return format_html("{}", text)
-    split = re.split(rf"((?<!\w)(?:{parts}))", text, flags=re.IGNORECASE)
+    split = re.split(rf"((?<![^\W_])(?:{parts}))", text, flags=re.IGNORECASE)
     pairs = (("<mark>{}</mark>" if n % 2 else "{}", part) for n, part in enumerate(split))
     return SafeString("".join(format_html(form, part) for form, part in pairs))
 

@@ -34,7 +34,9 @@ def confirm(effects: Effects) -> Callable[[Action], Action]:
             if found is None:
                 return action(page, request, chosen)
             if not found:
-                page.message_user(request, "This would change nothing.", messages.WARNING)
+                verb = name_verb(page, request.POST["action"])
+                text = f"This would change nothing: no selected row is in a state for “{verb}”."
+                page.message_user(request, text, messages.WARNING)
                 return None
             return TemplateResponse(
                 request, "admin/confirm.html", build_context(page, request, chosen, found)
@@ -45,14 +47,17 @@ def confirm(effects: Effects) -> Callable[[Action], Action]:
     return decorate
 
 
+def name_verb(page: Any, name: str) -> str:
+    # "Abort…" and "Abort: stop its tasks" are both about the verb "Abort"
+    return re.split(r"…|:| \(", str(getattr(page, name).short_description))[0]
+
+
 def build_context(
     page: Any, request: HttpRequest, chosen: QuerySet[Any], effects: list[str]
 ) -> dict[str, Any]:
     """Return what the question shows, and the fields that repeat the request."""
     name = request.POST["action"]
-    # "Abort…" and "Abort: stop its tasks" are both about the verb "Abort"
-    description = str(getattr(page, name).short_description)
-    verb = re.split(r"…|:| \(", description)[0]
+    verb = name_verb(page, name)
     every = request.POST.get("select_across") == "1"
     return {
         **page.admin_site.each_context(request),

@@ -353,6 +353,9 @@ class Failure(models.Model):
     verification = models.JSONField(null=True)
     files_modified = models.JSONField(db_default=[])
     learnings = models.JSONField(db_default=[])
+    telling_lines = models.TextField(  # noqa: DJ001 - null: the clock computes them
+        null=True, help_text="headline, then other telling lines; null: not computed yet"
+    )
 
     class Meta:
         constraints = [
@@ -363,9 +366,10 @@ class Failure(models.Model):
         indexes = [
             # see ledger/search_words.py
             GinIndex(
-                Func("type", "code", "message", function="ledger_failure_words"),
-                name="failure_words",
-            )
+                Func("type", "code", "message", "telling_lines", function="ledger_failure_words"),
+                name="failure_search",
+            ),
+            models.Index(fields=["id"], name="failure_unread", condition=Q(telling_lines=None)),
         ]
 
     def __str__(self) -> str:

@@ -16,6 +16,7 @@ from ledger.models import Agent
 from ledger.secrets.notes import noted
 from ledger.states import BlockedReason, TaskState
 from ledger.tasks.lineage import fetch_at_version
+from ledger.tasks.payload_changes import journaled, list_changes
 from ledger.tasks.spec import BACKOFF, Backoff, clean_payload
 from ledger.tokens import TrustedCaller
 
@@ -83,8 +84,12 @@ def change(task_id: UUID, asked: Change, *, version: int, note: str = "", stamp:
     if not asked.names:
         return fetch_at_version(task_id, version=version)
     payload, redactions = None, Counter[str]()
+    changes: dict[str, Any] = {}
     if asked.payload is not None:
         payload, redactions = clean_payload(asked.payload, pointer="/payload")
+        before = fetch_at_version(task_id, version=version)
+        changes = journaled(list_changes(before["payload"], payload))
+        changes["attempt"] = before["attempts"] + 1
     rows = sql.run(
         CHANGE,
         id=task_id,
@@ -97,7 +102,7 @@ def change(task_id: UUID, asked: Change, *, version: int, note: str = "", stamp:
         evidence=asked.evidence,
         **(asdict(asked.backoff) if asked.backoff else dict.fromkeys(BACKOFF)),
         unless_running=asked.payload is not None or asked.agent is not None,
-        data=Jsonb({"changed": asked.names} | noted(note)),
+        data=Jsonb({"changed": asked.names} | changes | noted(note)),
         now=stamp.at,
         **TrustedCaller(stamp.actor, request_id=stamp.request_id).params,
     )

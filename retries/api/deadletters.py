@@ -62,13 +62,18 @@ def find_letter(request: PrincipalRequest, id: UUID) -> DeadLetter:
     response=DeadLetterOut,
     openapi_extra={"x-idempotent": True},
 )
-def dead_letters_replay(request: PrincipalRequest, id: UUID) -> HttpResponse:
+def dead_letters_replay(
+    request: PrincipalRequest, id: UUID, body: Body[schemas.ReplayIn | None] = None
+) -> HttpResponse:
     """Replay a dead letter: enqueue a new task that takes the failed one's place."""
     find_letter(request, id)
 
     def replay() -> tuple[int, object]:
         closed = deadletters.replay(
-            [id], among=DeadLetter.objects.visible_to(request.auth), stamp=stamp_of(request)
+            [id],
+            among=DeadLetter.objects.visible_to(request.auth),
+            payload=body.payload if body else None,
+            stamp=stamp_of(request),
         )
         return 200, closed_body(closed, request, id)
 

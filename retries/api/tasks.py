@@ -49,8 +49,9 @@ from retries.api.escalations import PersonAuth
 from retries.api.inputs.task_bodies import read_task, task_bodies, task_response
 from retries.api.text_responses import TEXT, XML, claim_response, text_content
 from retries.schemas.claims import ClaimOut, StartIn
-from retries.schemas.operator_actions import AbortIn
+from retries.schemas.operator_actions import AbortIn, RetryIn
 from retries.tasks import actions as task_actions
+from retries.verbs.tasks import retry_one
 
 STARTABLE = (TaskState.QUEUED, TaskState.RETRY, TaskState.BLOCKED)
 
@@ -221,3 +222,23 @@ def tasks_unblock(request: PrincipalRequest, id: UUID) -> HttpResponse:
     if not unblocked:
         raise invalid_transition(row, TaskState.QUEUED, who)
     return task_response(row, who=who)
+
+
+@router.post("/tasks/{id}/retry", auth=PersonAuth("escalations:resolve"), response=TaskOut)
+def tasks_retry(
+    request: PrincipalRequest, id: UUID, body: Body[RetryIn | None] = None
+) -> HttpResponse:
+    """Retry a task that waits for its retry, failed, or asks whether to retry.
+
+    With `payload`, the next attempt gets another one. A failed task is replayed: the response is
+    the new task that takes its place.
+    """
+    row = find_task(request, id)
+    given = (body or RetryIn.model_validate({})).model_dump()
+    needed = {"tasks:write"} if given["payload"] is not None else set()
+    needed |= {"deadletters:write"} if row["state"] == TaskState.FAILED else set()
+    if missing := sorted(needed - {*request.auth.scopes}):
+        raise ScopeMissing(f"This call also needs the scope {' and '.join(missing)}.")
+    options = given | {"version": row["version"], "channel": "api"}
+    shown = retry_one(id, options, stamp_of(request))
+    return task_response(find_task(request, shown), who=role_of(request.auth))

@@ -12,6 +12,7 @@ from retries import breaker
 from retries.attempts.report_fields import MESSAGE_LENGTH, Report
 from retries.decisions import Decision
 from retries.failures import grouping
+from retries.failures.outputs.telling_lines import find_telling_lines
 from retries.tasks import checkpoints
 
 
@@ -45,7 +46,7 @@ def follow(
 def record_failure(
     row: Row, failure_type: FailureType, report: Report, *, error: str, stamp: Stamp
 ) -> None:
-    failure = Failure.objects.create(
+    failure = Failure(
         attempt_id=row["attempt_id"],
         task_id=row["id"],
         at=stamp.at,
@@ -59,6 +60,8 @@ def record_failure(
         files_modified=list(report.files_modified),
         learnings=list(report.learnings),
     )
+    failure.telling_lines = find_telling_lines(*grouping.texts_of(failure))
+    failure.save(force_insert=True)
     grouping.join(
         failure,
         project_id=row["project_id"],

@@ -18,7 +18,7 @@ from ledger.states import Who
 from ledger.tokens import TrustedCaller
 from retries.failures import known_errors, pattern_merging
 from retries.failures.known_errors import Match
-from retries.failures.outputs.salience import find_headline
+from retries.failures.outputs.salience import find_headline, split_at_cause
 from retries.failures.signatures import sign
 from retries.states import (
     PATTERN_MOVES,
@@ -79,7 +79,14 @@ JOIN = f"""with {TrustedCaller.cte}, found as (
 
 
 def headline_of(failure: Failure) -> str:
-    return str(find_headline(*texts_of(failure)))
+    """Return the headline that was stored with a failure, or that of its texts without one."""
+    stored = (failure.telling_lines or "").partition("\n")[0]
+    return stored or str(find_headline(*texts_of(failure)))
+
+
+def split_at_headline(text: str, failure: Failure) -> tuple[str, str, str]:
+    """Return a failure's text before the line of its headline, the line, and the text after it."""
+    return split_at_cause(text, find_headline(*texts_of(failure)))
 
 
 def texts_of(failure: Failure) -> tuple[str, str, str]:

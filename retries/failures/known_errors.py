@@ -41,6 +41,7 @@ class KnownError:
     examples: tuple[str, ...]
     cause: str
     fix: str
+    for_person: str  # what a person has to do; empty if the agent can follow the fix
     # the earlier entries whose examples this one matches too, each with the reason
     overlaps: Mapping[str, str]
 
@@ -52,6 +53,7 @@ class Match:
     error: KnownError
     cause: str
     line: str = ""  # the line that has it; empty if only the exit code tells it
+    for_person: str = ""
 
     @property
     def fix(self) -> str:
@@ -68,6 +70,7 @@ def load_table() -> tuple[KnownError, ...]:
             examples=tuple(row["examples"]),
             cause=row["cause"],
             fix=row["fix"],
+            for_person=row.get("for_person", ""),
             overlaps=row.get("overlaps", {}),
         )
         for row in tomllib.loads(TABLE.read_text())["error"]
@@ -90,6 +93,11 @@ EXIT_CODES = {
     137: "out_of_memory",
     139: "crash",
 }
+# whom the error refuses, and the words for {account} if it names no one
+ACCOUNT = re.compile(
+    r"\buser:? ['\"]?([\w@][\w@./:-]{0,79})['\"]? (?:cannot|is not authori[sz]ed)", re.I
+)
+UNNAMED_ACCOUNT = "the agent's account"
 # the words for {name} if the text has no name
 UNNAMED = {"missing_module": "A module", "command_not_found": "The command"}
 
@@ -116,4 +124,14 @@ def find(*texts: str, exit_code: int | None = None) -> Match | None:
 def describe(error: KnownError, match: re.Match[str] | None, line: str = "") -> Match:
     """Return the error with the captured name in its cause, or a general word for it."""
     name = next((value for value in match.groups() if value), "") if match else ""
-    return Match(error, error.cause.replace("{name}", name or UNNAMED.get(error.name, "")), line)
+    refused = ACCOUNT.search(line)
+    return Match(
+        error,
+        error.cause.replace("{name}", name or UNNAMED.get(error.name, "")),
+        line,
+        word_for_person(error, f"`{refused[1]}`" if refused else UNNAMED_ACCOUNT),
+    )
+
+
+def word_for_person(error: KnownError, account: str = UNNAMED_ACCOUNT) -> str:
+    return error.for_person.replace("{account}", account)

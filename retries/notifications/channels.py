@@ -27,7 +27,7 @@ from retries.notifications.addresses.shortening import shorten_address
 from retries.notifications.messages.attempt_names import ATTEMPT_NAMES
 from retries.notifications.outbox import begin_reading
 from retries.notifications.rules import editing as rules
-from retries.notifications.services import person_services
+from retries.notifications.services import kinds, person_services
 
 NAME_LENGTH = 64
 URL_LENGTH = 2000
@@ -198,6 +198,23 @@ def save_channel(channel: Channel, stamp: Stamp) -> None:
 def address_of(channel: Channel) -> str:
     """Return the whole address; raises encryption.Unreadable."""
     return str(encryption.decrypt(channel.address))
+
+
+def open_channel(channel: Channel) -> tuple[kinds.Kind, dict[str, str]]:
+    """Return a channel's kind and what its fields hold, secrets included; empty if unreadable."""
+    kind = kinds.kind_of(channel)
+    try:
+        url = address_of(channel)
+    except encryption.Unreadable:
+        return kind, {}
+    values = kind.read_url(url)
+    return (kinds.OTHER, {"url": url}) if values is None else (kind, values)
+
+
+def describe_recipient(channel: Channel) -> str:
+    """Return who gets a channel's messages, in words."""
+    kind, values = open_channel(channel)
+    return kind.describe_recipient(values) or channel.shown_address
 
 
 def signing_secrets_of(channel: Channel, *, now: datetime) -> list[str]:

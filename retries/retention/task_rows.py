@@ -159,7 +159,9 @@ CLEAR = (
     where id = any(%(ids)s)""",
     """update ledger_attempt set last_output = '', progress = null
     where task_id = any(%(ids)s) and (last_output <> '' or progress is not null)""",
-    "update ledger_failure set details = '' where task_id = any(%(ids)s) and details <> ''",
+    # the clock finds the telling lines of what is left
+    """update ledger_failure set details = '', telling_lines = null
+        where task_id = any(%(ids)s) and details <> ''""",
     f"update retries_storedcontext set text = '' where attempt_id in {ATTEMPT_IDS} and text <> ''",
     "update ledger_deadletter set payload = '{}' where task_id = any(%(ids)s)",
 )

@@ -129,7 +129,8 @@ class History:
     `progress` is the last progress that the previous attempt reported, and `standing` the sentence
     about its end, if it did not fail. `trial` is the task's side of a running experiment,
     `known_fix` is for the newest failure, and `source` is the last attempt's. `flaky` is the
-    sentence about a check of the last attempt that gave another result on the same files.
+    sentence about a check of the last attempt that gave another result on the same files, and
+    `payload` the one about a payload that was changed since.
     """
 
     failures: Sequence[FailureRecord] = ()
@@ -145,6 +146,7 @@ class History:
     known_fix: KnownFix | None = None
     source: Source | None = None
     flaky: str = ""
+    payload: str = ""
 
     def omits(self, element: str) -> bool:
         trial = self.trial
@@ -251,8 +253,10 @@ def render_standing(history: History, most: int) -> str:
     if history.omits("standing"):
         return ""
     if history.standing:
-        return f"<standing>{escaped(history.standing)}</standing>\n"
-    text = " ".join(filter(None, (compare_failures(history.failures), history.flaky)))
+        text = " ".join(filter(None, (history.standing, history.payload)))
+        return f"<standing>{escaped(text)}</standing>\n"
+    parts = (compare_failures(history.failures), history.flaky, history.payload)
+    text = " ".join(filter(None, parts))
     lines = [escaped(line) for line in list_changes(history.failures, history.tried)]
     while sum(len(line) + 1 for line in lines) > most or (lines and lines[-1] in TITLES):
         lines.pop()

@@ -15,6 +15,7 @@ from ledger.moves import CHECKPOINT
 from ledger.secrets.sealing import unseal
 from ledger.states import Outcome
 from ledger.tasks.lineage import fetch_lineages
+from ledger.tasks.payload_changes import name_paths
 from retries.failures.fixes import reading as fixes
 from retries.models import AttemptDiff, Escalation
 from retries.retry_context.block import (
@@ -70,7 +71,7 @@ class Answers:
 
 
 def load_histories(task_ids: Iterable[UUID], *, typed: bool = False) -> dict[UUID, History]:
-    """Return the history of each task, in eight queries for any number of tasks.
+    """Return the history of each task, in nine queries for any number of tasks.
 
     With `typed`, for the tasks' own agent, answers are as people typed them; else without secrets.
     Where a fix worked for the newest failures before, some more read its counts; where an attempt
@@ -90,13 +91,14 @@ def load_histories(task_ids: Iterable[UUID], *, typed: bool = False) -> dict[UUI
     progress = fetch_last_progress(owners)
     trials, known = find_trials(ids), find_known_fixes(ended.values())
     last = [each[-1] for each in ended.values() if each]
-    sources, flaky = find_sources(last), find_flaky(last)
-    return {
+    sources, flaky, changes = find_sources(last), find_flaky(last), find_payload_changes(owners)
+    found = {
         id: build_history(
             ended[id], answers.get(id), progress.get(id), trials.get(id), known, sources, flaky
         )
         for id in ids
     }
+    return {id: tell_payload(each, ended[id], changes.get(id)) for id, each in found.items()}
 
 
 def load_history(
@@ -126,6 +128,25 @@ def load_history(
     known = {id: describe_known_fix(fix) for id, fix in advice.items()}
     sources, flaky = find_sources(ended[-1:]), find_flaky(ended[-1:])
     return build_history(ended, answers.get(task_id), progress, trial, known, sources, flaky)
+
+
+def find_payload_changes(owners: Mapping[UUID, UUID]) -> dict[UUID, Mapping[str, Any]]:
+    """Return the newest change of each task's payload, as it was journaled."""
+    events = Event.objects.about_any(owners).filter(
+        kind=Kind.TASK_CHANGED, data__has_keys=["payload", "attempt"]
+    )
+    rows = events.order_by("id").values_list("subject_id", "data")
+    return {owners[task_id]: data for task_id, data in rows}
+
+
+def tell_payload(
+    history: History, ended: list[Mapping[str, Any]], change: Mapping[str, Any] | None
+) -> History:
+    """Return the history with the sentence about a payload that was changed for this attempt."""
+    if change is None or not ended or change["attempt"] != ended[-1]["number"] + 1:
+        return history
+    text = f"Since then, the task's payload was changed: {name_paths(change)}."
+    return replace(history, payload=text)
 
 
 def find_known_fixes(histories: Iterable[list[Mapping[str, Any]]]) -> dict[UUID, KnownFix]:

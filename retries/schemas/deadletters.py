@@ -40,6 +40,14 @@ class DeadLetterOut(Shape):
     )
 
 
+class ReplayIn(In, example={"payload": {"action": "Add the error and use it"}}):
+    payload: Any = Field(
+        None,
+        description="the new task's payload, if it is another one; redacted values can only be "
+        "left or removed",
+    )
+
+
 class DismissIn(In, example={"note": "no longer needed"}):
     note: str = Field("", max_length=2000, description="a note for the journal")
     dependents: Literal["continue", "block", "skip"] = Field(

@@ -39,12 +39,16 @@ class SignatureOut(Part):
     )
 
 
+FOR_PERSON = field("what a person has to do; empty if the agent can fix it itself", "")
+
+
 class KnownErrorOut(Part):
     name: str = field("its name, such as rate_limit", "missing_module", source="error.name")
     title: str = field("its title", "Missing module", source="error.title")
     action: str = field("what helps: retry, wait, or ask", "retry", source="error.action")
     cause: str = field("the usual cause", "uuid is not installed where the command runs.")
     fix: str = field("the usual fix", "Declare it in the project's manifest and install it.")
+    for_person: str = FOR_PERSON
 
 
 class SuggestionOut(Part):
@@ -59,6 +63,7 @@ class SuggestionOut(Part):
     fix_by: str = field(
         "who suggests the fix: person if it worked before, agent, tenfour, or empty", "tenfour"
     )
+    for_person: str = FOR_PERSON
 
 
 def find_grouped(failure: Failure) -> Grouped | None:

@@ -1,5 +1,7 @@
 """Schemas of what people do by hand: trip a breaker, abort a task, restart a plan."""
 
+from typing import Any
+
 from pydantic import AwareDatetime, Field
 
 from ledger.schemas.shared import In
@@ -20,6 +22,14 @@ class KeepOpenIn(In, example={"reason": "its key was revoked"}):
 
 class AbortIn(In, example={"reason": "no longer needed"}):
     reason: str = Field("", max_length=2000, description="why, for the journal")
+
+
+class RetryIn(In, example={"payload": {"action": "Add the error and use it"}}):
+    payload: Any = Field(
+        None,
+        description="the task's payload from now on; redacted values can only be left or removed",
+    )
+    note: str = Field("", max_length=2000, description="why, for the journal")
 
 
 class RestartIn(In, example={"carry_over": "2026-11-21T12:00:00Z"}):

@@ -94,7 +94,7 @@ agent_verb = partial(Verb, model=Agent)
 PAUSE = agent_verb(
     name="agent.pause",
     where=Q(paused=False),
-    run=change(agents.pause),
+    run=change(agents.pause, note="note"),
     words=("Pause", "", "paused"),
     icon="pause",
     slug="pause",
@@ -121,6 +121,9 @@ LIMIT = agent_verb(
     takes={"concurrency": read_limit},
     run=change(agents.limit, "concurrency"),
     words=("Limit", "", "limited"),
+    slug="limit",
+    **tell("The slots of {} are set."),
+    **explain("{} has this limit already."),
     admin="Limit concurrent attempts (empty: no limit)",
     admin_done=lambda changed, options: (
         "no longer limited" if options["concurrency"] is None else "limited"
@@ -200,7 +203,7 @@ CLOSE = agent_verb(
     **tell("The breaker for {} is closed."),
     **explain("The breaker for {} was already closed."),
 )
-PAGE = (PAUSE, RESUME, PROBE, TRIP, KEEP_OPEN, CLOSE, RESET)
+PAGE = (PAUSE, RESUME, PROBE, TRIP, KEEP_OPEN, CLOSE, RESET, LIMIT)
 ADMIN = (PAUSE, RESUME, LIMIT, BRIEF, RESET, TRIP, KEEP_OPEN, CLOSE)
 # a breaker has the id of its agent
 OF_BREAKER = (

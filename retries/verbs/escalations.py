@@ -1,6 +1,7 @@
-"""The verbs of escalations: an answer for all of them, and each answer in the admin."""
+"""The verbs of escalations: for a selection in the inbox, and each answer in the admin."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -13,7 +14,7 @@ from ledger.journal import Stamp
 from ledger.models import Instruction, Task
 from ledger.secrets.notes import clean_note
 from ledger.values.text import counted, normalize_newlines
-from retries.escalations import answering, choices, response_schema
+from retries.escalations import answering, assignment, choices, response_schema, snoozing
 from retries.escalations.choices import Choice, check_dependents
 from retries.models import Escalation
 from retries.states import QUESTIONS, TEXT_ANSWERS, Answer, EscalationState
@@ -78,20 +79,65 @@ def answer(escalation_id: UUID, options: Options, stamp: Stamp) -> Left | None:
     return None
 
 
+def fit_answer(rows: Rows, options: Options) -> Rows:
+    return rows.filter(reason__in=QUESTIONS) if options["action"] == Answer.ANSWER else rows
+
+
+def read_until(text: str) -> str:
+    try:
+        assert datetime.fromisoformat(text).tzinfo
+    except (ValueError, AssertionError):
+        raise Invalid("/until", "Choose a time.") from None
+    return text
+
+
+def snooze(escalation_id: UUID, options: Options, stamp: Stamp) -> Left | None:
+    until = datetime.fromisoformat(options["until"])
+    snoozing.snooze(escalation_id, until, among=Escalation.objects.all(), stamp=stamp)
+    return None
+
+
+def assign(escalation_id: UUID, options: Options, stamp: Stamp) -> Left | None:
+    user = options["user"] or None
+    assignment.assign(escalation_id, user, among=Escalation.objects.all(), stamp=stamp)
+    return None
+
+
 ANSWER = Verb(
     name="escalation.answer",
     model=Escalation,
     where=OPEN,
+    fit=fit_answer,
     check_all=check_choice,
     each=answer,
     batch=1,
     words=("Answer", "Answering", "answered"),
     icon="s-escalated",
+    key="b",
 )
-VERBS = (ANSWER,)
+SNOOZE = Verb(
+    name="escalation.snooze",
+    model=Escalation,
+    where=OPEN,
+    takes={"until": read_until},
+    each=snooze,
+    words=("Snooze", "Snoozing", "snoozed"),
+    icon="snooze",
+    key="h",
+)
+ASSIGN = Verb(
+    name="escalation.assign",
+    model=Escalation,
+    where=OPEN,
+    takes={"user": str},
+    each=assign,
+    words=("Assign", "Assigning", "assigned"),
+    icon="person",
+    key="m",
+)
 
 
-# ---- in the admin
+# ---- what an answer changes
 
 
 def describe_attempts(attempts: str, text: str) -> Effects:
@@ -146,6 +192,19 @@ def count_subjects(rows: Rows) -> tuple[int, int]:
 
 
 answer_verb = partial(Verb, model=Escalation, where=OPEN, each=answer)
+SKIP = answer_verb(
+    name="escalation.skip",
+    takes={"dependents": check_dependents},
+    check_all=partial(check_choice, action=Answer.SKIP),
+    batch=1,
+    ends=True,
+    words=("Skip", "Skipping", "skipped"),
+    icon="s-skipped",
+    key="s",
+    admin="Skip: drop the instruction or the task",
+    effects=describe_skip,
+)
+VERBS = (ANSWER, SNOOZE, ASSIGN, SKIP)
 ADMIN = (
     answer_verb(
         name="escalation.answer_question",
@@ -171,14 +230,7 @@ ADMIN = (
         admin="Retry: start over",
         effects=describe_attempts("a new round of attempts", "the same text"),
     ),
-    answer_verb(
-        name="escalation.skip",
-        takes={"dependents": check_dependents},
-        check_all=partial(check_choice, action=Answer.SKIP),
-        words=("Skip", "", "answered"),
-        admin="Skip: drop the instruction or the task",
-        effects=describe_skip,
-    ),
+    SKIP,
     answer_verb(
         name="escalation.abort",
         check_all=partial(check_choice, action=Answer.ABORT),

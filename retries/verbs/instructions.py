@@ -7,17 +7,20 @@ from uuid import UUID
 
 from django.db.models import F, Q
 
-from ledger import instructions
+from ledger import agents, instructions
+from ledger.instructions import Expect
 from ledger.journal import Stamp
-from ledger.models import Instruction
+from ledger.models import Agent, Instruction
 from ledger.states import InstructionState
 from ledger.tokens import TrustedCaller
 from retries import reminders
 from retries.escalations import answering
-from retries.verbs.verb import Left, Options, Verb, count_as, note_of
+from retries.verbs.verb import Left, Options, Rows, Verb, count_as, note_of
 
 UNSETTLED = Q(state=InstructionState.QUEUED) | Q(state=InstructionState.DELIVERED)
 FAILED = Q(state=InstructionState.FAILED)
+# an instruction of a rule is about what its own agent did
+UNRECEIVED = Q(state=InstructionState.QUEUED, first_delivered_at=None, rule=None)
 # with a retry left
 WAITS = Q(state=InstructionState.DELIVERED, tracked=True, retry_count__lt=F("max_retries"))
 
@@ -88,6 +91,34 @@ def cancel(ids: list[UUID], options: Options, stamp: Stamp) -> set[UUID]:
     }
 
 
+def fit_to_agent(rows: Rows, options: Options) -> Rows:
+    return rows.filter(agent=options["of"] or None)
+
+
+def hand_over(id: UUID, options: Options, stamp: Stamp) -> Left | None:
+    """Cancel an instruction that its agent has not received, and send it to another agent."""
+    row = Instruction.objects.select_for_update().filter(UNRECEIVED, pk=id).first()
+    if row is None:
+        return Left("It was delivered meanwhile")
+    to = Agent.objects.filter(project=row.project_id, name=options["agent"]).first()
+    if to is None:
+        return Left("Its project has no agent of this name")
+    note = f"Handed over to {to.name}. {note_of(options)}".strip()
+    instructions.cancel([id], project_id=row.project_id, note=note, stamp=stamp)
+    instructions.send(
+        to,
+        row.content,
+        tracked=row.tracked,
+        max_retries=row.max_retries,
+        expect=Expect(row.expect_type, row.expect_match) if row.expect_type else None,
+        on_failed=row.on_failed,
+        priority=row.position < 0,
+        task=row.task_id,
+        stamp=stamp,
+    )
+    return None
+
+
 instruction_verb = partial(Verb, model=Instruction, describe=describe_instructions)
 SEND_AGAIN = instruction_verb(
     name="instruction.send_again",
@@ -130,7 +161,18 @@ CANCEL = instruction_verb(
     admin="Cancel…",
     effects=count_as("instruction", "will not be delivered again."),
 )
-VERBS = LIST = (SEND_AGAIN, CANCEL)
+# where an agent is stopped; no list offers it
+HAND_OVER = instruction_verb(
+    name="instruction.hand_over",
+    where=UNRECEIVED,
+    takes={"of": str, "agent": agents.check_name},
+    fit=fit_to_agent,
+    each=hand_over,
+    words=("Hand over", "Handing over", "handed over"),
+    icon="n-agents",
+)
+LIST = (SEND_AGAIN, CANCEL)
+VERBS = (*LIST, HAND_OVER)
 ADMIN = (SEND_AGAIN, ACKNOWLEDGE, CANCEL)
 # the button says whether the same instruction is queued or a new one
 PAGE = (

@@ -8,12 +8,14 @@ from django.db.models import Exists, OuterRef, Q
 
 from ledger import agents
 from ledger.admin_pages.confirmation import list_effects
-from ledger.errors import Invalid, Refusal
+from ledger.database import sql
+from ledger.errors import Invalid, InvalidTransition, Refusal
 from ledger.journal import Stamp
 from ledger.models import Agent, DeadLetter, Task
 from ledger.states import FINAL, BlockedReason, TaskState, list_sources
 from ledger.tasks import Change
-from ledger.tasks.lineage import fetch_task
+from ledger.tasks.lineage import fetch_at_version, fetch_task
+from ledger.tasks.payload_changes import check_masks
 from ledger.tasks.spec import PRIORITIES
 from ledger.values.text import counted
 from retries import deadletters
@@ -23,6 +25,7 @@ from retries.failures.stuck_tasks import retryable_escalations
 from retries.models import Escalation
 from retries.states import Answer
 from retries.tasks import actions as task_actions
+from retries.tasks.dependents import lock_with_questions
 from retries.verbs.effects import (
     describe_abort,
     describe_dependents,
@@ -58,27 +61,52 @@ def narrow_to_stuck(rows: Rows) -> Rows:
 
 def retry(task_id: UUID, options: Options, stamp: Stamp) -> Left | None:
     """Retry a task as its state needs it; return why if that is impossible."""
-    row, note = fetch_task(task_id), note_of(options)
+    row, note, payload = fetch_task(task_id), note_of(options), options.get("payload")
+    if payload is not None and row["state"] in (TaskState.RETRY, TaskState.ESCALATED):
+        check_masks(row["payload"], payload)
+        asked, version = Change(payload=payload), options.get("version") or row["version"]
+        task_actions.change(task_id, asked, version=version, note=note, stamp=stamp)
     match row["state"]:
-        case TaskState.RETRY if task_actions.retry_now([task_id], note=note, stamp=stamp):
+        # with another payload, it may be due already
+        case TaskState.RETRY if (
+            task_actions.retry_now([task_id], note=note, stamp=stamp) or payload is not None
+        ):
             return None
         case TaskState.FAILED:
             letters = DeadLetter.objects.filter(task=task_id).order_by("id")
             ids = list(letters.values_list("pk", flat=True))
-            if deadletters.replay(ids, among=DeadLetter.objects.all(), note=note, stamp=stamp):
+            every = DeadLetter.objects.all()
+            if deadletters.replay(ids, among=every, note=note, payload=payload, stamp=stamp):
                 return None
             return Left("Its dead letter is closed, or its plan is aborted")
         case TaskState.ESCALATED:
-            return answer_one(task_id, Choice(Answer.RETRY, note=note), stamp)
+            channel = options.get("channel", "page")
+            return answer_one(task_id, Choice(Answer.RETRY, note=note), stamp, channel=channel)
     return Left(f"State is now “{row['state']}”")
 
 
-def answer_one(task_id: UUID, choice: Choice, stamp: Stamp) -> Left | None:
+@sql.atomic
+def retry_one(task_id: UUID, options: Options, stamp: Stamp) -> UUID:
+    """Retry a task that is still at `version`; return the task that has its place.
+
+    Raises Invalid, VersionMismatch, and InvalidTransition if its state allows no retry.
+    """
+    row = fetch_at_version(task_id, version=options["version"])
+    if row["state"] == TaskState.ESCALATED:
+        lock_with_questions([task_id])  # in the order of an answer
+    if left := retry(task_id, options, stamp):
+        raise InvalidTransition(f"{left.why}.", current=row["state"], allowed=[])
+    return Task.objects.values_list("replaced_by", flat=True).get(pk=task_id) or task_id
+
+
+def answer_one(
+    task_id: UUID, choice: Choice, stamp: Stamp, *, channel: str = "page"
+) -> Left | None:
     """Answer the question about a task; return why if a person has to read it first."""
     asked = retryable_escalations().filter(task=task_id).order_by("id").first()
     if asked is None:
         return Left("A person has to read its question")
-    answering.answer(asked.pk, choice, among=Escalation.objects.all(), stamp=stamp, channel="page")
+    answering.answer(asked.pk, choice, among=Escalation.objects.all(), stamp=stamp, channel=channel)
     return None
 
 
@@ -142,6 +170,34 @@ def change(
     except Refusal as refusal:
         return Left(refusal.title(), refusal.detail)
     return None
+
+
+# ---- hand over all that an agent has
+
+
+def fit_to_parts(rows: Rows, options: Options) -> Rows:
+    """Keep the running tasks if they are aborted, and the others if an agent gets them.
+
+    With both, a task that a claim takes meanwhile is among them, whatever its state.
+    """
+    own, runs = rows.filter(agent=options["of"] or None), Q(state=TaskState.RUNNING)
+    if options["abort"]:
+        return own if options["agent"] else own.filter(runs)
+    return own.exclude(runs) if options["agent"] else own.none()
+
+
+def hand_over(task_id: UUID, options: Options, stamp: Stamp) -> Left | None:
+    """Abort a task that runs, or give one that waits to the new agent."""
+    lock_with_questions([task_id])  # its state is the one after a claim in progress
+    row = fetch_task(task_id)
+    if str(row["agent_id"]) != options["of"]:
+        return Left("It is another agent’s now")
+    if row["state"] == TaskState.RUNNING and options["abort"]:
+        stopped = task_actions.abort([task_id], reason=note_of(options), stamp=stamp)
+        return None if task_id in stopped else Left("Already asked to stop")
+    if row["state"] in (*FINAL, TaskState.RUNNING) or not options["agent"]:
+        return Left(f"State is now “{row['state']}”")
+    return reassign(task_id, options, stamp)
 
 
 def check_priority(text: str) -> int:
@@ -222,6 +278,20 @@ REASSIGN = task_verb(
     words=("Reassign", "Reassigning", "reassigned"),
     icon="n-agents",
 )
+# where an agent is stopped; no list offers it
+HAND_OVER = task_verb(
+    name="task.hand_over",
+    where=~Q(state__in=FINAL) & ~Q(state=TaskState.RUNNING, abort_requested_at__isnull=False),
+    takes={
+        "of": str,
+        "agent": lambda name: check_agent(name) if name else "",
+        "abort": bool,
+    },
+    fit=fit_to_parts,
+    each=hand_over,
+    words=("Abort or hand over", "Aborting or handing over", "aborted or handed over"),
+    icon="n-agents",
+)
 PRIORITIZE = task_verb(
     name="task.prioritize",
     where=~Q(state__in=FINAL),
@@ -295,4 +365,4 @@ ABORT = task_verb(
 )
 PAGE = (RETRY_NOW, UNBLOCK, SKIP, ABORT)
 LIST = (RETRY, FIX, REASSIGN, SKIP, ABORT, UNBLOCK, PRIORITIZE)
-VERBS = (*LIST, RETRY_NOW)
+VERBS = (*LIST, RETRY_NOW, HAND_OVER)

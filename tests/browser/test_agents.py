@@ -5,14 +5,15 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from ledger import instructions
 from ledger.journal import SYSTEM, Kind, Stamp
-from ledger.models import Agent, Event, Instruction
+from ledger.models import Agent, Event, Instruction, Task
 from ledger.tokens import TrustedCaller
 from retries import breaker_actions, claims
 from tests.browser.conftest import BREAKER_OPEN_S, Visitor, assert_whole, axe_findings
+from tests.dashboard.worked import claimed, enqueued
 from tests.factories import as_name, make_agent, make_token, pull, send, tick
 
 HOSTILE = ["<script>document.title = 'owned'</script>", "w" * 64, "\u202etxt.exe \u05d0\u200f"]
@@ -39,10 +40,16 @@ def fleet(coder: Agent, now: datetime) -> Agent:
     return coder
 
 
+def choose(page: Page, action: str) -> None:
+    """Choose an action of the menu beside an agent's state."""
+    page.locator(".detail__acts summary").click()
+    page.locator(".detail__acts").get_by_role("button", name=action).click()
+
+
 def test_the_pages_are_whole(visit: Visit, fleet: Agent, now: datetime) -> None:
     """Also with an open breaker."""
     visitor = visit().signed_in()
-    for path in ("/agents/", "/agents/?q=nobody", "/agents/{}/?ask=reset"):
+    for path in ("/agents/", "/agents/?q=nobody", "/agents/{}/?ask=reset", "/agents/{}/stop/"):
         assert_whole(visitor, path.format(fleet.pk))
     breaker_actions.trip([fleet], reason="it breaks " * 9, stamp=Stamp(SYSTEM, now))
     for path in ("/agents/", "/agents/{}/", "/agents/{}/?ask=close"):
@@ -69,7 +76,7 @@ def test_reset_asks_and_the_safe_choice_has_the_focus(
     send(coder, "Wait", now=now)
     visitor = visit()
     page = visitor.sign_in(f"/agents/{coder.pk}/")
-    page.click("button:has-text('Cancel pending…')")
+    choose(page, "Cancel pending…")
     dialog = page.locator(f"#reset-{coder.pk}")
     expect(dialog).to_contain_text("This cancels 1 instruction")
     expect(dialog.get_by_role("button", name="Keep them")).to_be_focused()
@@ -77,7 +84,7 @@ def test_reset_asks_and_the_safe_choice_has_the_focus(
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     assert Instruction.objects.get().state == "queued"
-    page.click("button:has-text('Cancel pending…')")
+    choose(page, "Cancel pending…")
     dialog.get_by_role("button", name="Cancel all pending").click()
     expect(page.locator("#toasts")).to_contain_text("Cancelled 1 instruction for coder.")
     assert Instruction.objects.get().state == "cancelled"
@@ -88,7 +95,7 @@ def test_reset_asks_and_the_safe_choice_has_the_focus(
 def test_a_breaker_is_tripped_and_closed_by_hand(visit: Visit, coder: Agent) -> None:
     visitor = visit()
     page = visitor.sign_in(f"/agents/{coder.pk}/")
-    page.click("button:has-text('Trip breaker…')")
+    choose(page, "Trip breaker…")
     page.get_by_role("button", name="Trip breaker", exact=True).click()
     expect(page.locator("#breaker")).to_contain_text("half open in")
     assert claims.claim(TrustedCaller(SYSTEM, agent=coder)).reason == "breaker_open"
@@ -99,7 +106,7 @@ def test_a_breaker_is_tripped_and_closed_by_hand(visit: Visit, coder: Agent) -> 
     dialog.get_by_role("button", name="Keep it open", exact=True).click()
     expect(page.locator("#breaker")).to_contain_text("kept open since")
     expect(page.locator("[data-countdown]")).to_have_count(0)
-    page.click("button:has-text('Close breaker…')")
+    choose(page, "Close breaker…")
     page.get_by_role("button", name="Close breaker", exact=True).click()
     expect(page.locator("#breaker")).to_contain_text("Closed")
     assert claims.claim(TrustedCaller(SYSTEM, agent=coder)).reason == "no_task"
@@ -129,7 +136,7 @@ def test_all_of_it_without_a_script(visit: Visit, fleet: Agent, now: datetime) -
     expect(page.locator("#toasts")).to_contain_text("Cancelled 1 instruction for coder.")
     expect(page).not_to_have_url(re.compile("ask="))
     # from the agent's own page: asked too
-    page.get_by_role("button", name="Cancel pending…").click()
+    choose(page, "Cancel pending…")
     expect(page.locator("#asked")).to_contain_text("Nothing is waiting for coder now")
     page.get_by_role("link", name="Keep them").click()
     expect(page.locator("#asked")).to_have_count(0)
@@ -178,4 +185,39 @@ def test_a_row_has_one_action_and_a_menu(visit: Visit, fleet: Agent, now: dateti
     page.keyboard.press("j")
     page.keyboard.press("Shift+P")
     expect(page.locator("#toasts")).to_contain_text("coder is paused.")
+    assert visitor.complaints == []
+
+
+@pytest.mark.parametrize("has_scripts", [True, False])
+def test_an_agent_is_stopped_and_its_work_handed_over(
+    visit: Visit, coder: Agent, now: datetime, has_scripts: bool
+) -> None:
+    """OPR-8: with two keys, also without a script; OPR-7: a silent target warns when chosen."""
+    tester = make_agent("tester")
+    make_agent("coder-web")
+    Agent.objects.filter(pk=tester.pk).update(last_seen_at=now)
+    running = claimed(coder, enqueued(coder, now=now), now=now)
+    waiting = enqueued(coder, now=now)
+    visitor = visit(java_script_enabled=has_scripts)
+    page = visitor.sign_in(f"/agents/{coder.pk}/")
+    if has_scripts:
+        page.keyboard.press("Shift+H")
+    else:
+        page.get_by_role("link", name="Stop and hand over…").click()
+    expect(page.locator("#agent option:checked")).to_contain_text("tester")
+    warning = page.locator(".opwarn")
+    expect(warning).to_be_hidden()
+    page.select_option("#agent", "coder-web")
+    expect(warning).to_contain_text("This agent gets no work now.")
+    page.select_option("#agent", "tester")
+    page.locator("#reason").press("Enter")
+    toast = page.locator("#toasts")
+    expect(toast).to_contain_text("coder is paused. 2 tasks will be aborted or handed over")
+    expect(page.locator("#agent")).to_contain_text("Paused")
+    if has_scripts:
+        page.locator("body").press("z")
+    else:
+        toast.get_by_role("button", name="Undo").click()
+    expect(toast).to_contain_text("Undone. coder is resumed.")
+    assert Task.objects.get(pk=waiting).agent == coder and running
     assert visitor.complaints == []

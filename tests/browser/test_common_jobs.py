@@ -58,6 +58,8 @@ def test_the_five_common_jobs(visit: Callable[..., Visitor], coder: Agent, now: 
     asked = make_task(TaskState.ESCALATED, "Import the bank file", agent=coder, now=at)
     later = make_task(TaskState.ESCALATED, "Export the bank file", agent=coder, now=now)
     enqueued(coder, "Close the month", now=now, needs=[later.pk])
+    # E answers a cause of the last hour first
+    Escalation.objects.update(opened_at=now - timedelta(hours=2))
     visitor = visit()
     page = visitor.sign_in("/")
 

@@ -151,16 +151,15 @@ def test_of_two_browsers_one_wins_and_the_other_keeps_its_words(
 ) -> None:
     escalation = ignored(coder, "Check", now=now - MINUTE)
     mara, other = visit().sign_in(URL), sign_in(visit(), "jonas", URL)
+    mara.click("#live")  # paused: her page does not tell her before she sends
     mara.fill("#fix", "my own words")
     other.keyboard.press("r")
     expect(other.locator(panel(escalation))).to_contain_text("Sent again, first in the queue.")
-    # her page tells her, but what she writes stays where it is
-    expect(mara.locator(".esc__head")).to_contain_text("jonas sent it again")
-    expect(mara.locator("#fix")).to_have_value("my own words")
     mara.click("#send-fix")
     told = mara.locator(panel(escalation))
     expect(told).to_contain_text("jonas answered")
     expect(told).to_contain_text("Your message was not sent.")
+    mara.click("#live")
     poll(mara)
     expect(mara.locator("#unsent")).to_have_value("my own words")
     expect(mara.locator("#live")).to_contain_text("Live")
@@ -357,3 +356,31 @@ def test_an_instruction_leads_to_its_escalation(visit: Visit, now: datetime) -> 
     expect(page.locator("#its-escalation")).to_contain_text("jonas left it as is.")
     assert_whole_as_it_is(page)
     assert visitor.complaints == []
+
+
+def test_two_people_who_answer_the_same_one_know_of_each_other(
+    visit: Visit, coder: Agent, jonas: User, now: datetime
+) -> None:
+    """OPR-9: first who is answering, then the answer, above the text; nothing more is sent."""
+    escalation = ignored(coder, "Check", now=now - MINUTE)
+    mara, other = visit().sign_in(URL), sign_in(visit(), "jonas", URL)
+    other.fill("#fix", "theirs")
+    expect(mara.locator("#answering-now")).to_contain_text("jonas is answering this")
+    mara.fill("#fix", "my own words")
+    other.click("#send-fix")
+    notice = mara.locator("#answered-meanwhile")
+    expect(notice).to_contain_text("jonas answered this at")
+    expect(notice).to_contain_text("“theirs”. Sending is off; your text is kept")
+    expect(mara.locator("#fix")).to_have_value("my own words")
+    assert notice.bounding_box()["y"] < mara.locator("#fix").bounding_box()["y"]  # type: ignore[index]
+    for button in mara.locator(f"{panel(escalation)} button[name=action]").all():
+        expect(button).to_be_disabled()
+    mara.locator("#fix").press("Control+Enter")
+    poll(mara)
+    expect(mara.locator("#fix")).to_have_value("my own words")
+    assert axe_findings(mara) == []
+    mara.goto(mara.url.partition(URL)[0] + address(escalation))
+    expect(mara.locator(".answer")).to_contain_text("Sent to coder by jonas")
+    for theme in ("light", "dark"):  # OPR-20, OPR-41
+        mara.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+        assert axe_findings(mara) == []

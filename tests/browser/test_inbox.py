@@ -19,6 +19,7 @@ from tests.browser.conftest import (
     assert_whole_as_it_is,
     axe_findings,
     overflow,
+    set_width,
     shoot,
     wait_for_boxes,
     wait_until,
@@ -255,3 +256,60 @@ def test_the_inbox_at_volume_is_whole(
     shoot(page, "inbox-390-list")
     wait_until(page, lambda: overflow(page) == 0)
     assert axe_findings(page) == []
+
+
+def test_many_are_answered_and_ticked_by_keys(
+    visit: Callable[..., Visitor], coder: Agent, now: datetime
+) -> None:
+    """OPR-2: B and Enter answer 12 equal ones; X, J and X tick two; an idle key says so."""
+    deaf = make_agent("deaf")
+    for number in range(12):
+        ignored(deaf, f"Run `df -h .` {HOSTILE}", now=now - (number + 1) * MINUTE)
+    singles = [escalated(coder, f"s{n}", f"{'xyz'[n] * 6} is gone", now=now) for n in range(3)]
+    visitor = visit()
+    page = visitor.sign_in(URL)
+    expect(page.locator(".egroups__h h2")).to_have_text(["New in the last hour · 15"])
+    set_width(page, 390)
+    assert page.locator("#entries").evaluate("each => each.getBoundingClientRect().top") < 230
+    shoot(page, "inbox-390-first")
+    page.locator("[data-pick]").first.check()
+    expect(page.locator("#bulk-form")).to_be_visible()
+    shoot(page, "inbox-390-ticked")
+    page.locator("[data-pick]").first.uncheck()
+    set_width(page, 1440)
+    page.keyboard.press("b")
+    expect(page.locator("h2.title")).to_have_text("Answer 12 matching escalations?")
+    expect(page.get_by_role("radio", name="Send again")).to_be_focused()
+    shoot(page, "inbox-answer-many")
+    assert_whole_as_it_is(page)
+    set_width(page, 1440)
+    page.keyboard.press("Enter")
+    expect(page.locator("#toasts")).to_contain_text("12 escalations will be answered")
+    run(Operation.objects.get(), now=timezone.now() + UNDO_TIME)
+    assert Escalation.objects.filter(action="retry").count() == 12
+
+    page.goto(f"{visitor.url}{address(singles[0])}")
+    page.keyboard.press("b")
+    expect(page.locator("#toasts")).to_contain_text("select")
+    page.keyboard.press("x")
+    expect(page.locator("#bulk-form")).to_be_visible()
+    page.keyboard.press("j")
+    expect(page.locator(f"#esc-{singles[1].pk} .eline")).to_be_focused()
+    page.keyboard.press("x")
+    expect(page.locator("[data-pick]:checked")).to_have_count(2)
+    shoot(page, "inbox-ticked")
+    assert_whole_as_it_is(page)
+    set_width(page, 1440)
+    page.keyboard.press("h")
+    expect(page.locator("h2.title")).to_have_text("Snooze 2 selected escalations?")
+    expect(page.get_by_role("radio", name="In 1 hour")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#toasts")).to_contain_text("2 escalations will be snoozed")
+    run(Operation.objects.latest("id"), now=timezone.now() + UNDO_TIME)
+    assert Escalation.objects.exclude(snoozed_until=None).count() == 2
+    page.reload()
+    page.keyboard.press("Shift+A")
+    expect(page.locator("[data-pick-matching]")).to_be_checked()
+    page.keyboard.press("Escape")
+    expect(page.locator("#bulk-form")).to_be_hidden()
+    assert visitor.complaints == []

@@ -40,7 +40,8 @@ def day(coder: Agent, now: datetime) -> None:
 
 def test_the_page_is_whole(visit: Visit, day: None) -> None:
     page = assert_whole(visit().signed_in(), "/")
-    expect(page.locator("#needs-title")).to_have_text("3 need an answer")
+    expect(page.locator("#new")).to_contain_text("Nothing new in the last hour")
+    expect(page.locator("#needs-you")).to_contain_text("3 of 3 that need an answer")
 
 
 def test_an_agent_is_connected_from_the_very_first_page(
@@ -99,10 +100,12 @@ def test_what_needs_you_comes_without_a_reload(visit: Visit, coder: Agent, now: 
     expect(page.locator("#feed")).to_contain_text("tenfour sent coder “Ignored”")
     pull(coder, now=at)
     tick(now)
-    expect(page.locator("#needs-you")).to_contain_text("1 needs an answer")
+    expect(page.locator("#new")).to_contain_text("1 of 1 open")
     expect(page).to_have_title("1 needs an answer · Overview · Tenfour")
     expect(page.locator("#side a[data-go=e] .nav__count")).to_contain_text("1")
     assert page.evaluate("window.untouched")
+    page = assert_whole(visitor, "/", widths=[1440, 390])  # on the phone, too: OPR-3
+    expect(page.locator(".lead__name")).to_be_in_viewport(ratio=1)
     page.keyboard.press("e")
     page.wait_for_url("**/escalations/**")
     assert visitor.complaints == []

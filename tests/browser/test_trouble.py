@@ -41,7 +41,7 @@ def test_every_page_of_trouble_is_whole(visit: Callable[..., Visitor], coder: Ag
         ("/instructions/%3Cscript%3E/", 404, "There is no page at"),
         (f"/tasks/{coder.pk}/", 404, f"There is no task {coder.pk}"),
         ("/settings/profile/save/", 405, "This address only accepts a form from another page."),
-        ("/instructions/new/", 403, "Your account jonas does not have the permission"),
+        ("/instructions/new/", 403, "Your role in this project can only read; an admin"),
     ):
         page = assert_whole(visitor, path, expected=f"status of {status}")
         expect(page.get_by_role("main")).to_contain_text(said)

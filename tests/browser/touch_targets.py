@@ -77,9 +77,12 @@ SCRIPT = """(part) => {
         menu.open = false;
     }
     for (const dialog of document.querySelectorAll("dialog")) {
+        const menu = dialog.closest("details.menu");
+        if (menu) menu.open = true;
         dialog.showModal();
         check(dialog);
         dialog.close();
+        if (menu) menu.open = false;
     }
     return [...small];
 }"""

@@ -31,6 +31,7 @@ VERBS = {
     "task create": {"tasks_create"},
     "task change": {"tasks_update"},
     "task abort": {"tasks_abort"},
+    "task retry": {"tasks_retry"},
     "task unblock": {"tasks_unblock"},
     "task prompt": {"tasks_get_prompt"},
     "plan list": {"plans_list"},

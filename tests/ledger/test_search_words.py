@@ -102,7 +102,7 @@ def test_words_of_failures(agent: Agent) -> None:
             lambda: search_words.find_instructions("rare"),
             ("Bitmap Index Scan on instruction_words", NEW_ROWS),
         ),
-        (lambda: search_words.find_failures("rare"), ("Bitmap Index Scan on failure_words",)),
+        (lambda: search_words.find_failures("rare"), ("Bitmap Index Scan on failure_search",)),
     ],
 )
 def test_a_search_uses_the_indexes(

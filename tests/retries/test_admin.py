@@ -144,7 +144,7 @@ def test_dead_letters_are_settled(mara: Client, agent: Agent, action: str, as_: 
     assert effect.startswith("1 ") and DeadLetter.objects.open().exists()
     assert f"1 {as_}" in sure(mara, DeadLetter, action, letter)
     assert f"None {as_}" in sure(mara, DeadLetter, action, letter)
-    assert act(mara, DeadLetter, action, letter) == "This would change nothing."
+    assert act(mara, DeadLetter, action, letter).startswith("This would change nothing: ")
     letter.refresh_from_db()
     assert (letter.closed_as, letter.closed_by_name) == (as_, "mara")
 
@@ -196,7 +196,8 @@ def test_each_answer_is_given(mara: Client, agent: Agent, action: str) -> None:
     (effect,) = asked(mara, Escalation, action, escalation)
     assert effect.startswith("1 instruction will ")
     assert Escalation.objects.get().action is None
-    assert sure(mara, Escalation, action, escalation) == "1 answered."
+    done = "1 skipped." if action == "skip" else "1 answered."
+    assert sure(mara, Escalation, action, escalation) == done
     assert Escalation.objects.get().action == action
 
 
@@ -306,7 +307,7 @@ def test_a_skip_asks_with_its_choice_and_repeats_it(mara: Client, agent: Agent) 
     assert fields == form | {"confirmed": "yes"}
     assert mara.post(path(Task), fields, follow=True).status_code == 200
     assert set(Task.objects.values_list("state", flat=True)) == {"skipped"}
-    assert act(mara, Task, "skip", first) == "This would change nothing."
+    assert act(mara, Task, "skip", first).startswith("This would change nothing: ")
     assert "Abort it first" in act(mara, Plan, "restart", plan)
     assert sure(mara, Plan, "abort", plan) == "1 aborted."
     assert asked(mara, Plan, "restart", Plan.objects.get(pk=plan.pk)) == [

@@ -10,7 +10,7 @@ from typing import Any
 from tenfour.api.calls import given
 from tenfour.client import Client
 from tenfour.commands.display import clean
-from tenfour.commands.terminal import OK, REFUSED, note, pretty, say, wrong_usage
+from tenfour.commands.terminal import OK, REFUSED, json_of, note, pretty, say, wrong_usage
 from tenfour.nouns.bulk import add_yes, is_confirmed
 from tenfour.nouns.noun import Parser, Verb
 from tenfour.nouns.output.columns import Row
@@ -37,6 +37,10 @@ def add_arguments(action: str, parser: Parser) -> None:
     parser.add_argument("--type", metavar="TYPE", help="all open ones of this type")
     parser.add_argument("--all", action="store_true", help="all open ones of the project")
     add_yes(parser)
+    if action == "replay":
+        parser.add_argument(
+            "--payload", metavar="JSON", help="the new task’s payload, for one dead letter"
+        )
     if action == "dismiss":
         parser.add_argument("--note", metavar="TEXT", help="why")
         parser.add_argument(
@@ -56,6 +60,10 @@ def close_rows(kind: Kind, action: str, args: argparse.Namespace) -> int:
             "Name one or several ids, or use --agent, --type or --all.",
         )
     said = {"note": args.note, "dependents": args.dependents} if action == "dismiss" else {}
+    if action == "replay" and args.payload is not None:
+        if len(args.ids) != 1:
+            raise wrong_usage("--payload is for one dead letter.", "Name one id.")
+        said = {"payload": json_of(args.payload, what="The payload")}
     with Client(args.url) as client:
         ids = [find_id(client, kind, text) for text in args.ids]
         if len(ids) == 1:

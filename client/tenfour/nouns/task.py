@@ -1,4 +1,4 @@
-"""`tenfour task`: list, show, create, change, abort, unblock, prompt."""
+"""`tenfour task`: list, show, create, change, retry, abort, unblock, prompt."""
 
 from __future__ import annotations
 
@@ -131,6 +131,16 @@ def change(client: Client, id: str, args: argparse.Namespace) -> Row:
     return client.perform(Call("PATCH", KIND.path_of(id), json_object, changes, headers=headers))
 
 
+def add_retry_arguments(parser: Parser) -> None:
+    parser.add_argument("--payload", metavar="JSON", help="the next attempt's data; - reads stdin")
+    parser.add_argument("--note", metavar="TEXT", help="why; stored in the journal")
+
+
+def retry(client: Client, id: str, args: argparse.Namespace) -> Row:
+    payload = args.payload and json_of(read_text(args.payload), what="The payload")
+    return act(client, KIND.path_of(id, "retry"), given({"payload": payload, "note": args.note}))
+
+
 def add_reason(parser: Parser) -> None:
     parser.add_argument("--reason", metavar="TEXT", help="stored in the journal")
 
@@ -177,6 +187,13 @@ NOUN = Noun(
             "tasks:write",
             change,
             add=add_change_arguments,
+        ),
+        "retry": make_action(
+            KIND,
+            "Retry a task that waits for its retry, failed, or asks whether to retry.",
+            "escalations:resolve",
+            retry,
+            add=add_retry_arguments,
         ),
         "abort": make_action(
             KIND,

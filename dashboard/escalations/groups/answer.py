@@ -1,7 +1,7 @@
 """The form of one answer for all escalations of a pattern, with their differences."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -19,21 +19,31 @@ from ledger.models import Failure
 from ledger.states import BreakerState
 from ledger.values.text import normalize_newlines
 from retries.escalations import typed_answers
-from retries.failures.fixes.reading import FixState, LearnedFix, find_learned_fixes
+from retries.failures.fixes.reading import (
+    FixState,
+    LearnedFix,
+    find_learned_fixes,
+    normalize_fix,
+)
+from retries.failures.fixes.suggestions import FixOffer, find_offers, suggest
 from retries.models import FailurePattern
 from retries.states import Answer
 
 FIRST_ROWS = 10
-VARIANTS = 5
+VARIANTS = 20
+SUGGESTIONS = 5
 ACTIONS = {Answer.FIX: "Send a fix", Answer.RETRY: "Retry", Answer.SKIP: "Skip"}
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """An error of the group, and how many have it."""
+    """An error of the group, how many have it, and whether they are answered."""
 
+    key: str
     text: str
     count: int
+    failure_id: UUID
+    picked: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,11 @@ class GroupRow:
 
     row: Any
     picked: bool
+    ticked: bool  # picked, if its error is
+
+    @property
+    def key(self) -> str:
+        return key_of(self.row)
 
     @property
     def is_tripped(self) -> bool:
@@ -77,6 +92,8 @@ class GroupAnswer:
     fix: str
     known: LearnedFix | None  # the best fix for the signature of most of them
     known_count: int  # how many have that signature
+    suggestions: list[FixOffer]
+    for_person: str  # what a person has to do before a retry
     gone: tuple[UUID, ...] = ()  # selected ones that were answered or changed since
     error: str = ""
     is_review: bool = False
@@ -106,6 +123,10 @@ class GroupAnswer:
     @property
     def more_rows(self) -> list[GroupRow]:
         return self.rows[FIRST_ROWS:]
+
+    @property
+    def variant_keys(self) -> str:
+        return ",".join(each.key for each in self.variants)
 
     @property
     def shown_ids(self) -> str:
@@ -155,15 +176,19 @@ def build_group_answer(
     fix = normalize_newlines(posted.get("fix", "")) if posted else ""
     if posted is None and known and fits_all and known.state != FixState.RETIRED:
         fix = known.fix
-    chosen = [each for each in listed if posted is None or each.pk in picked]
+    left_out = read_keys(posted, "variants") - read_keys(posted, "signature")
+    ticked = [each for each in listed if posted is None or each.pk in picked]
+    chosen = [each for each in ticked if key_of(each) not in left_out]
+    variants = list_variants(listed, left_out)
+    failures = group_queries.list_failures(each.failure_id for each in variants)
     types = Counter(each.failure_type for each in listed if each.failure_type)
     return GroupAnswer(
         pattern=pattern,
         address=read_address(visit),
-        rows=[GroupRow(row=each, picked=each in chosen) for each in listed],
+        rows=[GroupRow(row=each, picked=each in chosen, ticked=each in ticked) for each in listed],
         count=count,
         waiting=group_queries.count_waiting([each.task_id for each in chosen]),
-        variants=list_variants(listed),
+        variants=variants,
         icon=failure_icon(types.most_common(1)[0][0]) if types else "s-escalated",
         agents=share_by_agent(chosen),
         plans=len({each.task.plan_id for each in listed if each.task.plan_id}),
@@ -173,17 +198,48 @@ def build_group_answer(
         fix=fix,
         known=known,
         known_count=known_count,
+        suggestions=suggest_fixes(variants, failures, total=len(listed)),
+        for_person=suggest(failures[0]).for_person if failures else "",
         gone=tuple(picked - {each.pk for each in listed}),
     )
 
 
-def list_variants(rows: list[Any]) -> list[Variant]:
+def key_of(row: Any) -> str:
+    return str(row.signature or row.failure_id or "")
+
+
+def list_variants(rows: list[Any], left_out: set[str]) -> list[Variant]:
     """Return the most frequent errors by their signature, each as the first one puts it."""
-    counts = Counter(each.signature or each.failure_id for each in rows if each.failure_id)
-    first = {each.signature or each.failure_id: each.failure_id for each in reversed(rows)}
+    counts = Counter(key_of(each) for each in rows if each.failure_id)
+    first = {key_of(each): each.failure_id for each in reversed(rows)}
     most = counts.most_common(VARIANTS)
     headlines = group_queries.fetch_headlines(first[key] for key, _ in most)
-    return [Variant(headlines.get(first[key], ""), count) for key, count in most]
+    return [
+        Variant(key, headlines.get(first[key], ""), count, first[key], key not in left_out)
+        for key, count in most
+    ]
+
+
+def suggest_fixes(
+    variants: list[Variant], failures: list[Failure], *, total: int
+) -> list[FixOffer]:
+    """Return the fixes that the pages of single escalations offer, the most general first."""
+    offers = find_offers(failures)
+    counts: Counter[str] = Counter()
+    found: dict[str, FixOffer] = {}
+    for variant in variants:
+        for each in offers.get(variant.failure_id, ()):
+            key = normalize_fix(each.fix)
+            counts[key] += variant.count
+            found.setdefault(key, each)
+    return [
+        found[key] if n == total else replace(found[key], why=f"{found[key].why}, {n} of {total}")
+        for key, n in counts.most_common(SUGGESTIONS)
+    ]
+
+
+def read_keys(posted: QueryDict | None, name: str) -> set[str]:
+    return set(",".join(posted.getlist(name)).split(",")) if posted else set()
 
 
 def read_ids(posted: QueryDict | None, name: str) -> set[UUID]:

@@ -12,7 +12,7 @@ from dashboard.escalations.inbox.selection import LAST_FAILURE, WAITING, select_
 from dashboard.lists.shared_queries import CountOf, title_of
 from dashboard.question_lines import FAILURE_TEXTS, SINGLE, find_failure_headline
 from ledger.database import sql
-from ledger.models import Agent, Need, Project, Task
+from ledger.models import Agent, Failure, Need, Project, Task
 from ledger.states import FINAL, TaskState
 from retries.models import Escalation, FailurePattern, Grouped
 
@@ -53,6 +53,12 @@ HEADLINES = f"select f.id, {FAILURE_TEXTS} from ledger_failure f where f.id = an
 def fetch_headlines(failure_ids: Iterable[UUID]) -> dict[UUID, str]:
     rows = sql.run(HEADLINES, ids=list(failure_ids))
     return {row["id"]: find_failure_headline(row) for row in rows}
+
+
+def list_failures(ids: Iterable[UUID]) -> list[Failure]:
+    """Return failures with their pattern, in the order of their ids' first mention."""
+    found = Failure.objects.select_related("grouped").in_bulk(wanted := list(ids))
+    return [found[id] for id in wanted if id in found]
 
 
 def count_waiting(task_ids: list[UUID]) -> int:

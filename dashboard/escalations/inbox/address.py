@@ -20,7 +20,7 @@ class Address:
     scope: dict[str, str]
     q: str = ""
     group: str = "pattern"
-    sort: str = "waiting"
+    sort: str = SORTS[0]
     page: int = 0  # 0 for the one with the shown escalation
     whole: str = ""
 

@@ -1,4 +1,4 @@
-"""The query box of the inbox (pure): `reason:failed agent:coder assignee:me older:1h lxml`.
+"""The query box of the inbox (pure): `reason:failed severity:high assignee:me older:1h lxml`.
 
 Words without a key are searched in the title, the error, the question and the instruction.
 """
@@ -30,9 +30,11 @@ REASONS: dict[str, tuple[str, ...]] = {
     **{reason.value: (reason.value,) for reason in Reason},
 }
 YES = "yes"
+SEVERITIES = ("high", "normal", "low")
 
 KEYS: Keys = {
     "reason": Names(tuple(REASONS)),
+    "severity": Names(SEVERITIES),
     "agent": Names(),
     "type": Names(),
     "plan": Names(),
@@ -41,13 +43,16 @@ KEYS: Keys = {
     "assignee": Names(),
     "older": read_age("older"),
     "opened": read_period("opened"),
+    "seen": read_period("seen"),
     "blocks": Names((YES,)),
+    "same": Names(),  # the key of a group of equal questions or instructions
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxQuery(ListQuery):
     reason: Values = ANY
+    severity: Values = ANY
     agent: Values = ANY
     type: Values = ANY
     plan: Values = ANY
@@ -55,8 +60,10 @@ class InboxQuery(ListQuery):
     error: Values = ANY
     assignee: Values = ANY
     blocks: Values = ANY
+    same: Values = ANY
     older: timedelta | None = None
     opened: Period | None = None
+    seen: Period | None = None
 
 
 def parse(text: str) -> InboxQuery:

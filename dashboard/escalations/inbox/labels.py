@@ -11,6 +11,8 @@ KINDS = {
 }
 # quick filters: the term, its label, its icon
 CHIPS = (
+    ("opened:1h", "New in the last hour", ""),
+    ("severity:high", "High", ""),
     ("reason:failed", "Failed", "s-escalated"),
     ("reason:permission", "Permission denied", "f-permission"),
     ("reason:asks", "Asks", "help"),
@@ -30,6 +32,10 @@ GROUP_LABELS = {
     "none": "No groups",
 }
 SORT_LABELS = {
+    "severity": "What just broke",
+    "growth": "Most in the last hour",
+    "size": "Largest group",
+    "seen": "Last seen",
     "waiting": "Most tasks waiting",
     "oldest": "Oldest first",
     "newest": "Newest first",

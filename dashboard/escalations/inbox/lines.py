@@ -24,8 +24,8 @@ left join lateral (
     select content, deliveries from ledger_instruction where id = e.instruction_id limit 1
 ) i on true
 left join lateral (
-    select type, message, details, verification from ledger_failure where task_id = e.task_id
-    order by id desc limit 1
+    select type, message, details, verification, telling_lines from ledger_failure
+    where task_id = e.task_id order by id desc limit 1
 ) f on e.task_id is not null
 cross join lateral (
     select count(*) as n {waiting_for("e.task_id")} and t.needed_by > 0

@@ -1,6 +1,6 @@
 """The inbox as a page shows it: groups with their lines, filters with counts, and their links."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -21,17 +21,20 @@ from dashboard.escalations.inbox.labels import (
 )
 from dashboard.escalations.inbox.lines import fetch_lines
 from dashboard.escalations.inbox.outline import MOST_LINES, Outline, Window, read_outline
-from dashboard.escalations.inbox.selection import SINGLES, Request
+from dashboard.escalations.inbox.selection import ASKS, NO_ANSWER, SINGLES, SORTS, Request
 from dashboard.escalations.queries import SNIPPET
 from dashboard.frame.live_updates import escalations_in, read_inbox_live_key
 from dashboard.frame.rendering import Visit
 from dashboard.lists.facets import Facet, build_value_facets
 from dashboard.lists.query_box import ME, NO_ONE, only_value, term
+from dashboard.lists.query_values import Period
 from dashboard.question_lines import find_failure_headline
 from dashboard.wording.badges import failure_icon
 from dashboard.wording.formatting import monogram
 from retries.states import Reason
 
+SAME = (f"{ASKS}-", f"{NO_ANSWER}-")  # the beginning of a key of equal escalations
+WHY_NOT = "These differ: select the equal ones with X, or Shift A all of a filter, then press B."
 SHORT_WAIT, LONG_WAIT = timedelta(hours=1), timedelta(hours=3)
 
 
@@ -83,11 +86,21 @@ class Group:
     waiting: int
     oldest: datetime
     tone: str
+    is_severe: bool
+    growth: int  # in the last hour
+    heading: str  # of the part of the list that begins with it
     lines: list[Line]
     before: int  # lines that are not shown, before and after the others
     after: int
     is_open: bool
-    answer_url: str  # of one answer for all; empty where that makes no sense
+    answer_url: str  # of one answer for all of a pattern
+    answer_query: str  # finds equal ones, which one operation answers
+    why_not: str  # one answer for all makes no sense
+
+    @property
+    def is_answerable(self) -> bool:
+        return bool(self.answer_url or self.answer_query)
+
     before_url: str
     after_url: str
 
@@ -128,6 +141,10 @@ class Inbox:
     def is_flat(self) -> bool:
         """Whether the lines have no headings."""
         return [group.key for group in self.groups] in ([SINGLES], [""])
+
+    @property
+    def shown_chips(self) -> list[Facet]:
+        return [each for each in self.chips if each.count or each.current]
 
     @property
     def dates(self) -> DateRange:
@@ -231,6 +248,8 @@ def build_chip(term: str, label: str, icon: str, *, count: int, query: InboxQuer
     key, _, value = term.partition(":")
     if key == "older":
         current = query.older == SHORT_WAIT
+    elif key == "opened":
+        current = query.opened == Period(SHORT_WAIT)
     else:
         current = only_value(getattr(query, key)) == value
     return Facet(label, query.having(key, "" if current else term), count, current, icon)
@@ -249,6 +268,7 @@ class Builder:
     address: Address
     query: InboxQuery
     current: UUID | None
+    headed: set[tuple[bool, int]] = field(default_factory=set)
 
     def link(self, id: UUID | None, **changes: str) -> str:
         """Return the address of an escalation, which the page with its line shows."""
@@ -310,30 +330,46 @@ class Builder:
         """Return a group; `rows` are those of the page's lines by id."""
         lines = [self.build_line(rows[id]) for id in window.ids if id in rows]
         key, count = row["key"], row["n"]
+        same = term("same", key) if key.startswith(SAME) else ""
         is_pattern = self.address.group == "pattern" and key == row["pattern"]
         label, icon = REASON_LABELS[Reason(row["reason"])]
         oldest = datetime.fromisoformat(row["oldest"])
         name = KINDS.get(key) or self.name_group(row, label)
+        if same and lines:
+            name = lines[0].text if key.startswith(ASKS) else lines[0].title
         icons = {line.icon for line in lines}
         return Group(
             key=key,
             name=name,
             is_code=is_pattern,
             icon=icons.pop() if len(icons) == 1 else "s-escalated" if key == SINGLES else icon,
-            label="" if key in KINDS else label,
+            label="" if key in KINDS or same else label,
             count=count,
             agents=row["agents"],
             waiting=row["waiting"],
             oldest=oldest,
             tone=self.tone_of(oldest),
+            is_severe=row["severity"] > 1,
+            growth=row["growth"],
+            heading=self.head(row),
             lines=lines,
             before=window.before,
             after=window.after,
             is_open=is_here or key == self.address.whole,
             answer_url=self.answer_url(key) if is_pattern and count > 1 else "",
+            answer_query=self.query.having("same", same) if same else "",
+            why_not="" if is_pattern or same else WHY_NOT,
             before_url=self.more_url(row, window.previous),
             after_url=self.more_url(row, window.following),
         )
+
+    def head(self, row: dict[str, Any]) -> str:
+        """Return the heading before a group that begins a part of the list, in the usual order."""
+        part = (row["growth"] > 0, row["of_section"])
+        if self.address.sort != SORTS[0] or part in self.headed:
+            return ""
+        self.headed.add(part)
+        return f"{'New in the last hour' if part[0] else 'Waiting longer'} · {part[1]:,}"
 
     def name_group(self, row: dict[str, Any], label: str) -> str:
         match self.address.group:
@@ -368,6 +404,8 @@ class Builder:
     def find_term(self, row: dict[str, Any]) -> str:
         """Return the term of the query that finds a group, or an empty string without one."""
         match self.address.group:
+            case "pattern" if row["key"].startswith(SAME):
+                return term("same", row["key"])
             case "pattern" if row["fingerprint"]:
                 return term("pattern", row["fingerprint"])
             case "pattern" if row["key"] in REASONS and row["key"] in KINDS:

@@ -13,16 +13,20 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db.models import (
     BooleanField,
+    Case,
     Exists,
     ExpressionWrapper,
     F,
+    Func,
     OuterRef,
     Q,
     QuerySet,
     Subquery,
+    TextField,
+    When,
 )
 from django.db.models import Value as V
-from django.db.models.functions import Coalesce
+from django.db.models.functions import MD5, Cast, Coalesce, Concat, Left
 
 from dashboard.escalations.inbox.filters import REASONS, InboxQuery
 from dashboard.lists.query_box import ANY, ME, NO_ONE, Values
@@ -41,14 +45,15 @@ from ledger.models import Failure, Instruction, Need, Project, Task
 from ledger.states import FINAL, FailureType
 from retries.models import Escalation, FailurePattern, Grouped
 
-LONG_WAIT = timedelta(hours=1)
+LONG_WAIT = timedelta(hours=1)  # what was opened since is new
 PAGE = 25  # groups, or lines without groups
 FACETS_SHOWN = 8
 TEMPLATE_SHOWN = 300  # characters
 MOST_PATTERNS = 1000  # that a term names
+SAME_CHARACTERS = 20
 
 GROUPS = ("pattern", "reason", "agent", "plan", "none")
-SORTS = ("waiting", "oldest", "newest", "pattern")
+SORTS = ("severity", "growth", "size", "seen", "waiting", "oldest", "newest", "pattern")
 SINGLES, NO_PLAN = "one-of-a-kind", "no-plan"
 ASKS, NO_ANSWER, CONFLICT = "asks", "no-answer", "conflict"
 
@@ -62,20 +67,36 @@ KIND = f"""case when m.reason in ({quoted(REASONS["asks"])}) then '{ASKS}'
         when m.reason in ({quoted(REASONS["no-answer"])}) then '{NO_ANSWER}'
         when m.reason in ({quoted(REASONS["conflict"])}) then '{CONFLICT}'
         else coalesce(last.pattern_id::text, m.reason) end"""
+# in the grouping by pattern, equal questions and instructions come before their kind
+SAME_OR_KIND = """case when count(*) over (partition by same) > 1 then coalesce(same, kind)
+        else kind end"""
+SEVERITY = "case severity when 'high' then 2 when 'low' then 0 else 1 end"
 GROUP_KEYS = {
-    "pattern": "kind",
+    "pattern": SAME_OR_KIND,
     "reason": "reason",
     "agent": "agent_id::text",
     "plan": f"coalesce(plan_id::text, '{NO_PLAN}')",
     "none": "''",
 }
+SINGLES_LAST = f"key = '{SINGLES}'"
+LARGEST_FIRST = "n desc, coalesce(w.waiting, 0) desc, oldest, key"
 GROUP_ORDERS = {
-    "waiting": "coalesce(w.waiting, 0) desc, oldest, key",
-    "oldest": "oldest, key",
-    "newest": "newest desc, key",
-    "pattern": "g.first_template, key",
+    "severity": f"growth > 0 desc, severity desc, {SINGLES_LAST}, growth desc, {LARGEST_FIRST}",
+    "growth": f"{SINGLES_LAST}, growth desc, {LARGEST_FIRST}",
+    "size": f"{SINGLES_LAST}, {LARGEST_FIRST}",
+    "seen": f"{SINGLES_LAST}, coalesce(p.last_seen, newest) desc, key",
+    "waiting": f"{SINGLES_LAST}, coalesce(w.waiting, 0) desc, oldest, key",
+    "oldest": f"{SINGLES_LAST}, oldest, key",
+    "newest": f"{SINGLES_LAST}, newest desc, key",
+    "pattern": f"{SINGLES_LAST}, g.first_template, key",
 }
 LINE_ORDERS = {
+    # in a group of different ones, the new ones are first
+    "severity": """k.is_new and key is distinct from k.pattern_id::text
+        and key is distinct from k.same desc, k.severity desc, k.waiting desc, k.id""",
+    "growth": "k.id desc",
+    "size": "k.waiting desc, k.id",
+    "seen": "k.id desc",
     "waiting": "k.waiting desc, k.id",
     "oldest": "k.id",
     "newest": "k.id desc",
@@ -85,7 +106,7 @@ LINE_ORDERS = {
 SORT_TEMPLATE = f"""select left(template, {TEMPLATE_SHOWN}) as template
         from retries_failurepattern where id = c.pattern_id limit 1"""
 # the filters whose counts are shown; each is a column `is_…` of the rows
-FILTERS = ("reason", "agent", "plan", "pattern", "assignee", "older", "blocks")
+FILTERS = ("reason", "severity", "agent", "plan", "pattern", "assignee", "older", "blocks")
 
 
 def all_but(*names: str) -> str:
@@ -106,6 +127,8 @@ def facet(column: str, name: str) -> str:
 
 
 CHIPS = {
+    "opened:1h": count_where("opened_at >= %(long)s"),
+    "severity:high": count_where("severity = 'high'", "severity"),
     **{
         f"reason:{name}": count_where(f"reason in ({quoted(REASONS[name])})", "reason")
         for name in ("failed", "permission", "asks", "no-answer", "conflict", "stuck")
@@ -149,8 +172,8 @@ matching as materialized (
     left join lateral ({PATTERN_OF}) last on m.task_id is not null
     left join (select id, count(*) as n from waits group by id) w on w.id = m.id
 ), chosen as materialized (
-    select id, agent_id, agent_name, plan_ref, reason, opened_at, waiting, pattern_id,
-        {GROUP_KEYS[group]} as raw
+    select id, agent_id, agent_name, plan_ref, reason, opened_at, waiting, pattern_id, same,
+        {SEVERITY} as severity, opened_at >= %(long)s as is_new, {GROUP_KEYS[group]} as raw
     from described where {all_but()}
 ), sizes as (
     select raw, count(*) as n from chosen group by raw
@@ -163,11 +186,14 @@ matching as materialized (
 ), grouped as materialized (
     select g.*, coalesce(w.waiting, 0) as waiting, left(p.template, {TEMPLATE_SHOWN}) as template,
         p.fingerprint,
-        row_number() over (order by key = '{SINGLES}', {GROUP_ORDERS[sort]}) as rank
+        case when growth > 0 then sum(growth) over (partition by growth > 0)
+            else sum(n) over (partition by growth > 0) end as of_section,
+        row_number() over (order by {GROUP_ORDERS[sort]}) as rank
     from (
         select key, count(*) as n, count(distinct agent_id) as agents, min(opened_at) as oldest,
             max(opened_at) as newest, any_value(pattern_id) as pattern, min(reason) as reason,
-            min(template) as first_template,
+            min(template) as first_template, max(severity) as severity,
+            count(*) filter (where is_new) as growth,
             any_value(agent_name) as agent, any_value(plan_ref) as plan
         from keyed group by key
     ) g left join waiting_of w using (key)
@@ -202,6 +228,12 @@ def narrow_to_words(rows: QuerySet[Any], query: InboxQuery) -> QuerySet[Any]:
     if query.ids:
         rows = rows.filter(id__in=query.ids)
     rows = rows.filter(match_period(query.opened, "opened_at"))
+    if query.seen:
+        rows = rows.alias(seen=LAST_SEEN).filter(match_period(query.seen, "seen"))
+    if query.same != ANY:
+        rows = rows.alias(same=Coalesce(SAME, V(""), output_field=TextField())).filter(
+            match_values(query.same, "same")
+        )
     if query.type != ANY:
         rows = rows.alias(type=TYPE).filter(match_values(query.type, "type"))
     if query.words or query.error != ANY:
@@ -217,6 +249,7 @@ def list_conditions(query: InboxQuery, *, now: datetime, viewer: User) -> dict[s
     """Return the condition of each filter that the columns of an escalation decide."""
     return {
         "is_reason": match_any(query.reason, lambda name: Q(reason__in=REASONS[name])),
+        "is_severity": match_values(query.severity, "severity"),
         "is_agent": match_values(query.agent, "agent__name"),
         "is_assignee": match_any(query.assignee, lambda name: assigned_to(name, viewer)),
         "is_older": Q(opened_at__lt=now - query.older) if query.older else Q(),
@@ -263,9 +296,11 @@ def select_matching(
             "agent_id",
             "task_id",
             "reason",
+            "severity",
             "opened_at",
             "assignee_id",
             *conditions,
+            same=SAME,
             agent_name=F("agent__name"),
             assignee_name=F("assignee__username"),
         )
@@ -277,13 +312,54 @@ TASK = Task.objects.filter(pk=OuterRef("task"))
 INSTRUCTION = Instruction.objects.filter(pk=OuterRef("instruction"))
 LAST_FAILURE = Failure.objects.filter(task=OuterRef("task")).order_by("-id")
 WAITING = Need.objects.filter(need=OuterRef("task")).exclude(task__state__in=FINAL)
+ERROR_TEXT = Concat("message", V("\n"), "telling_lines", output_field=TextField())
 # the texts that words are searched in, beside an escalation's own question
 SEARCHED = {
     "title": Subquery(TASK.values("title")[:1]),
     "ref": Subquery(TASK.values("ref")[:1]),
     "told": Subquery(INSTRUCTION.values("content")[:1]),
-    "error": Subquery(LAST_FAILURE.values("message")[:1]),
+    "kind": Subquery(TASK.values("type")[:1]),
+    "error": Subquery(LAST_FAILURE.values(text=ERROR_TEXT)[:1]),
 }
+# when the error of an escalation was last reported, also by other tasks
+LAST_SEEN = Coalesce(
+    Subquery(
+        Grouped.objects.filter(failure__task=OuterRef("task"))
+        .order_by("-failure")
+        .values("pattern__last_seen")[:1]
+    ),
+    "opened_at",
+)
+
+
+def hashed(prefix: str, *texts: Any) -> Concat:
+    # null is nothing to `concat`
+    parts = (Cast(text, TextField()) for text in texts)
+    return Concat(V(f"{prefix}-"), Left(MD5(Concat(V(""), *parts)), SAME_CHARACTERS))
+
+
+# Equal for questions with the same text and options, and for the same instruction that an agent
+# ignored again: one answer is for all of them.
+SAME = Case(
+    When(
+        Q(reason__in=REASONS["asks"]) & ~Q(question=""),
+        then=hashed(ASKS, "question", V("\n"), "choices", "response_schema"),
+    ),
+    When(
+        Q(reason__in=REASONS["no-answer"]),
+        then=hashed(
+            NO_ANSWER,
+            "agent_id",
+            Func(
+                Subquery(INSTRUCTION.values("content_sha256")[:1]),
+                V("hex"),
+                function="encode",
+                output_field=TextField(),
+            ),
+        ),
+    ),
+    output_field=TextField(),
+)
 # empty for an escalation without a task or a failure, so that it can be excluded
 TYPE = Coalesce(Subquery(TASK.values("type")[:1]), V(""))
 FAILED_AS = Coalesce(Subquery(LAST_FAILURE.values("type")[:1]), V(""))
@@ -338,7 +414,7 @@ class Request:
     project: Project | None
     viewer: User
     group: str = "pattern"
-    sort: str = "waiting"
+    sort: str = SORTS[0]
     page: int = 1
 
 

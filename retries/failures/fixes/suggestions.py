@@ -38,6 +38,7 @@ class Suggestion:
     cause_by: str = ""
     fix: str = ""
     fix_by: str = ""
+    for_person: str = ""  # what a person has to do; then Tenfour's fix is left out
 
     def __bool__(self) -> bool:
         return bool(self.cause or self.fix)
@@ -80,7 +81,9 @@ def suggest(failure: Failure, *, offered: str = "") -> Suggestion:
     A fix that is `offered` first because it worked before takes the place of theirs.
     """
     known = grouping.find_known_error(failure)
-    cause, fix = (known.cause, known.fix) if known else ("", "")
+    cause, fix, for_person = (known.cause, known.fix, known.for_person) if known else ("", "", "")
+    if for_person:
+        fix = ""  # it tells the agent to ask the person who reads this
     own = failure.suggested_fix or fix
     is_persons = bool(offered) and normalize_fix(offered) != normalize_fix(own)
     return Suggestion(
@@ -89,6 +92,7 @@ def suggest(failure: Failure, *, offered: str = "") -> Suggestion:
         cause_by=source_of(failure.root_cause_guess, cause),
         fix=offered if is_persons else own,
         fix_by="person" if is_persons else source_of(failure.suggested_fix, fix),
+        for_person=for_person,
     )
 
 

@@ -262,6 +262,24 @@ def find_headline(*texts: str) -> Headline:
     return best if best.score else Headline(find_last_line(texts))
 
 
+def split_at_cause(text: str, headline: Headline) -> tuple[str, str, str]:
+    """Return the text before the line that a headline comes from, the line, and the text after it.
+
+    If the line is not in the text, all of the text is before it.
+
+    >>> split_at_cause("ok\\nE  boom: no\\nend", Headline("boom: no"))
+    ('ok\\n', 'E  boom: no\\n', 'end')
+    """
+    ranked = rank_lines(text)
+    best = next((line for line in ranked if line.text == headline.cause), None)
+    if best is None:
+        return text, "", ""
+    lines = break_long_lines(text).split("\n")  # each newline is in the place of one character
+    start = sum(len(line) + 1 for line in lines[: best.number])
+    end = start + len(lines[best.number]) + 1
+    return text[:start], text[start:end], text[end:]
+
+
 def find_last_line(texts: Iterable[str]) -> str:
     for text in texts:
         if text.strip():

@@ -33,7 +33,8 @@ class Answer:
 
     @property
     def succeeded(self) -> bool:
-        return self.code is not None and 200 <= self.code < 300
+        # mail has no status: it was accepted if there is no error
+        return not self.error if self.code is None else 200 <= self.code < 300
 
 
 class PinnedConnection(http.client.HTTPConnection):

@@ -10,7 +10,7 @@ from ledger.database.sql import Row
 from ledger.models import Failure
 from ledger.values.text import truncate
 from retries.escalations.options import name_answers
-from retries.failures import grouping
+from retries.failures import grouping, known_errors
 from retries.failures.fixes import suggestions
 from retries.failures.fixes.reading import FixState, LearnedFix, find_learned_fixes, pick_learned
 from retries.models import Escalation
@@ -25,9 +25,10 @@ FIX_LENGTH = 160
 
 @dataclass(frozen=True, slots=True)
 class AnswerHints:
-    """The likely cause of a failure, the fix that worked before, and what may be answered."""
+    """The likely cause of a failure, its remedy, the fix that worked, and the possible answers."""
 
     cause: str = ""
+    for_person: str = ""
     worked: str = ""
     answers: tuple[tuple[str, str], ...] = ()
 
@@ -38,7 +39,13 @@ def facts_with_hints(event: Row, about: Subjects, *, with_details: bool) -> Fact
     if escalation is None or not escalation.is_open or not is_question(facts):
         return facts
     hints = find_hints(escalation, url=facts.url, with_details=with_details)
-    return replace(facts, cause=hints.cause, worked=hints.worked, answers=hints.answers)
+    return replace(
+        facts,
+        cause=hints.cause,
+        for_person=hints.for_person,
+        worked=hints.worked,
+        answers=hints.answers,
+    )
 
 
 def find_hints(escalation: Escalation, *, url: str, with_details: bool) -> AnswerHints:
@@ -59,6 +66,7 @@ def find_hints(escalation: Escalation, *, url: str, with_details: bool) -> Answe
     learned = pick_learned(failure, find_learned_fixes([failure.pk]))
     return AnswerHints(
         cause=word_cause(failure, with_details=with_details),
+        for_person=word_remedy(failure, with_details=with_details),
         worked=word_worked(learned, with_details=with_details),
         answers=answers,
     )
@@ -74,6 +82,14 @@ def word_cause(failure: Failure, *, with_details: bool) -> str:
         return ""
     source = "a guess" if suggestion.cause_by == "agent" else "known error"
     return f"{suggestion.cause} ({source})"
+
+
+def word_remedy(failure: Failure, *, with_details: bool) -> str:
+    """Return what a person has to do before a retry; empty if the agent can fix it itself."""
+    known = grouping.find_known_error(failure)
+    if known is None:
+        return ""
+    return known.for_person if with_details else known_errors.word_for_person(known.error)
 
 
 def word_worked(learned: list[LearnedFix], *, with_details: bool) -> str:

@@ -40,6 +40,7 @@ class Facts:
     since: str = ""
     subject_id: str = ""
     cause: str = ""
+    for_person: str = ""
     worked: str = ""
     answers: Sequence[Sequence[str]] = ()
 
@@ -221,6 +222,7 @@ def facts_of(facts: Facts) -> list[tuple[str, str]]:
         ("Reason", words_of(facts.reason) if facts.reason else ""),
         ("Severity", severe),
         ("Likely cause", truncate(one_line(facts.cause), DETAIL_LENGTH)),
+        ("For a person", one_line(facts.for_person)),
         ("Worked before", truncate(one_line(facts.worked), DETAIL_LENGTH)),
         ("Where", where),
     ]

@@ -150,7 +150,8 @@ def send_guarded(plugin: Any, message: Message, connections: Connections) -> Ans
         except Exception as error:  # a plugin may raise anything
             return Answer(None, error=f"{type(error).__name__}: {error}")
     if sent:
-        return Answer(200, text=heard.response or "accepted")
+        code = None if mails.is_mail(plugin) else 200
+        return Answer(code, text=heard.response or "accepted")
     if connections.refusal:
         return Answer(None, error=connections.refusal)
     # a service may refuse a message with the status 200

@@ -163,3 +163,16 @@ def test_an_action_returns_to_the_page_of_its_button(browser: Client, agent: Age
     assert after(next="/agents/?show=paused") == "/agents/?show=paused"
     for elsewhere in ("", "https://evil.example/", "//evil.example/", "javascript:alert(1)"):
         assert after(next=elsewhere) == f"{URL}{agent.pk}/"
+
+
+def test_slots_are_set_on_the_page(browser: Client, agent: Agent) -> None:
+    assert 'placeholder="no limit"' in html(browser.get(f"{URL}{agent.pk}/"))
+    assert "The slots of coder are set." in post(browser, agent, "limit", concurrency="3")
+    agent.refresh_from_db()
+    assert agent.concurrency == 3
+    assert "0 of 3 running" in words(browser.get(f"{URL}{agent.pk}/"))
+    assert "coder has this limit already." in post(browser, agent, "limit", concurrency="3")
+    assert "Nothing changed." in post(browser, agent, "limit", concurrency="many")
+    post(browser, agent, "limit", concurrency="")
+    agent.refresh_from_db()
+    assert agent.concurrency is None

@@ -59,14 +59,14 @@ def test_the_list_shows_each_agent(browser: Client, four: dict[str, Agent]) -> N
     assert names(response) == ["silent", "paused", "active", "new"]
     text = words(response)
     assert "Silent 1 have not checked in lately; 2 instructions waiting" in text
-    assert "Paused 1 by a person" in text and "Working 2 0 running, 2 idle" in text
+    assert "Paused 1 by a person" in text and "Healthy 2 · 0 running" in text
     assert "Nothing" in row_of(response, four["silent"])
     assert "2 h" in row_of(response, four["silent"])
     assert "never" in row_of(response, four["new"])
     assert "<title>1 silent · Agents · Tenfour</title>" in html(response)
     assert re.search(r"All 4 Tripped 0 Half open 0 Silent 1 Paused 1 ", text)
     text = words(browser.get(URL, {"q": "older:1h state:silent"}))
-    assert re.search(r"All 3 Tripped 0 Half open 0 Silent 1 Paused 1 Working 1", text)
+    assert re.search(r"All 3 Tripped 0 Half open 0 Silent 1 Paused 1 Healthy 1", text)
 
 
 def succeeded(agent: Agent, id: UUID, *, now: datetime) -> None:
@@ -88,7 +88,7 @@ def test_rates_come_from_the_counts_of_half_hours(
     assert "–" in row_of(browser.get(URL), agent)  # not counted yet
     activity_counts.count_activity(now=now)
     row = row_of(browser.get(URL), agent)
-    assert "0.2/h" in row and "40% errors, more than the day before 60%" in row
+    assert "0.2/h" in row and "40% errors , more than the day before 60%" in row
     week = row_of(browser.get(URL, {"range": "7d"}), agent)
     assert "0.1/h" in week and "25% errors" in week and "more than" not in week
     assert html(browser.get(URL)).count("spark__line") == 2
@@ -107,7 +107,7 @@ def test_rates_of_the_last_hour_come_from_the_journal(
                 succeeded(agent, task, now=at)
     page = browser.get(URL, {"range": "1h"})
     assert "6/h" in row_of(page, agent)
-    assert "40% errors, more than the hour before 60%" in row_of(page, agent)
+    assert "40% errors , more than the hour before 60%" in row_of(page, agent)
     assert "1 h 24 h 7 d" in words(page)
     assert "–" in row_of(browser.get(URL), agent)
 
@@ -204,7 +204,7 @@ def test_paging_works_in_both_directions(
         response = browser.get(URL, {"page": older[1]})
     assert pages == [order[:3], order[3:6], order[6:]]
     assert 'href="?page=2" data-key="["' in html(response)
-    assert "Working 5" in words(response)  # the head counts the agents of all pages
+    assert "Healthy 5" in words(response)  # the head counts the agents of all pages
 
 
 @pytest.mark.parametrize(("state", "label"), [("open", "open"), ("half_open", "half open")])

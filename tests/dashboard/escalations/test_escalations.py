@@ -108,7 +108,7 @@ def _one_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_oldest_open_escalation_is_shown(browser: Client, agent: Agent, now: datetime) -> None:
     first = ignored(agent, "Mend the build", now=now - 90 * MINUTE, retries=3)
     second = ignored(agent, "Read the log", now=now - 5 * MINUTE)
-    page = browser.get(URL)
+    page = browser.get(URL, {"sort": "oldest"})
     assert lines(page) == [str(first.pk), str(second.pk)]
     told = words(page)
     assert "2 need an answer · Escalations · Tenfour" in told and "Open 2" in told
@@ -124,7 +124,8 @@ def test_oldest_open_escalation_is_shown(browser: Client, agent: Agent, now: dat
         assert loud in told
     assert "waiting 1 h" in told and "waiting 5 m" in told
     # pinned: nothing slides in instead, and a phone keeps the list
-    assert f'hx-get="{address(first)}?list=yes"' in html(page)
+    assert f'hx-get="{address(first)}?sort=oldest&list=yes"' in html(page)
+    assert lines(browser.get(URL)) == [str(second.pk), str(first.pk)], "OPR-3: the new one first"
 
 
 def test_address_selects_an_escalation(browser: Client, agent: Agent, now: datetime) -> None:

@@ -17,7 +17,7 @@ from retries.operations.running import run_operation
 from tests.dashboard.escalations.test_escalations import URL, jonas_answers
 from tests.dashboard.escalations.test_inbox import LXML, TABLE, escalated
 from tests.dashboard.seen import html, words
-from tests.dashboard.worked import enqueued
+from tests.dashboard.worked import enqueued, failed
 from tests.factories import make_agent
 
 pytestmark = pytest.mark.django_db
@@ -190,3 +190,40 @@ def test_a_filter_that_is_not_understood_answers_nothing(
     told = words(browser.get(f"{path_of(group)}&q=-agent:codre", follow=True))
     assert "Fix the filter first. Unknown agent “codre”. Did you mean “agent:coder”?" in told
     assert not Operation.objects.exists() and Escalation.objects.open().count() == 5
+
+
+def test_errors_are_ticked_and_suggestions_are_those_of_the_single_pages(
+    browser: Client, agent: Agent, group: list[Escalation], now: datetime
+) -> None:
+    """OPR-11: only those of the ticked signatures are answered, also without a script."""
+    numpy = LXML.replace("lxml", "numpy")
+    id = enqueued(agent, "t9", now=now, max_attempts=1, on_exhausted="escalate")
+    failed(agent, id, now=now, message=numpy, suggested_fix="pip install numpy")
+    other = Escalation.objects.get(task=id)
+    page = browser.get(path_of(group))
+    told = words(page)
+    assert f"4 {LXML} 1 {numpy}" in told and "Answer 5 escalations" in told
+    assert "pip install numpy suggested by the agent, 1 of 5" in told
+    assert "gets attempt 2" in told and "attempt 1 of 1" not in told
+    keys = [each.key for each in page.context["answer"].variants]
+    sent = form([*group, other], variants=",".join(keys), signature=keys[1])
+    review = browser.post(path_of(group), sent)
+    assert "Send this fix to 1 task?" in words(review)
+    assert [each.row.pk for each in review.context["answer"].rows if each.picked] == [other.pk]
+    browser.post(path_of(group), sent | {"confirmed": "yes"})
+    run(operation := Operation.objects.get())
+    assert operation.total == 1
+    assert Escalation.objects.open().filter(pk__in=[each.pk for each in group]).count() == 4
+    assert not Escalation.objects.open().filter(pk=other.pk).exists()
+
+
+def test_what_a_person_must_fix_is_no_suggestion_for_a_group(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """OPR-6, OPR-11."""
+    rows = [escalated(agent, f"t{n}", "HTTP 403: Forbidden", now=now) for n in range(2)]
+    id = FailurePattern.objects.get().pk
+    for path in (f"{URL}answer-all/?pattern={id}", f"{URL}{rows[0].pk}/"):
+        page = browser.get(path)
+        assert "For a person: Grant the agent's account this permission" in words(page), path
+        assert "data-suggest=" not in html(page) and "Suggested fix:" not in words(page), path

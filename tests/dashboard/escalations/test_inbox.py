@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
+from django.utils import timezone
 
 from dashboard.escalations import queries
 from dashboard.escalations.inbox import outline as inbox_outline
@@ -19,12 +20,13 @@ from ledger.journal import Actor, Stamp
 from ledger.models import Agent, Event, Task
 from ledger.states import TaskState
 from retries.escalations import assignment
-from retries.models import Escalation, FailurePattern
+from retries.models import Escalation, FailurePattern, Operation
 from tests.dashboard.escalations.test_escalations import PART, URL, address, ignored, jonas_answers
 from tests.dashboard.escalations.test_task_escalations import asked
 from tests.dashboard.seen import html, rows, words
 from tests.dashboard.worked import enqueued, failed, make_plan
 from tests.factories import make_agent, make_project
+from tests.retries.operations.worlds import run
 
 pytestmark = pytest.mark.django_db
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -80,7 +82,7 @@ def test_groups_have_counts_and_singles_come_last(
 ) -> None:
     page = browser.get(URL)
     lxml, table = (str(p.pk) for p in FailurePattern.objects.order_by("-first_seen"))
-    assert groups(page) == [(lxml, 3, 2), (table, 2, 0), ("one-of-a-kind", 2, 0)]
+    assert groups(page) == [(lxml, 3, 2), ("one-of-a-kind", 2, 0), (table, 2, 0)]
     assert lines(page)[:3] == ["l2", "l3", "l1"], "most waiting first, then the oldest"
     said = words(page)
     assert "Answer all 3…" in said and "2 agents · 2 tasks wait" in said
@@ -101,6 +103,7 @@ def test_each_count_leaves_out_its_own_filter_alone(
     stamp, every = Stamp(MARA, now), Escalation.objects.all()
     assignment.assign(world["l1"].pk, "mara", among=every, stamp=stamp)
     assert counts(browser.get(URL)) == {
+        "New in the last hour": 5,
         "Failed": 5,
         "Asks": 1,
         "No acknowledgment": 1,
@@ -146,8 +149,8 @@ def test_a_deep_link_is_selected_and_stands_above_a_filter_that_hides_it(
     page = browser.get(address(world["t2"]))
     inbox = page.context["inbox"]
     (group,) = [each for each in inbox.groups if each.is_open]
-    assert [each.current for each in group.lines] == [False, True] and inbox.place == 5
-    assert "5 of 7" in words(page) and "Not in this filter" not in words(page)
+    assert [each.current for each in group.lines] == [False, True] and inbox.place == 7
+    assert "7 of 7" in words(page) and "Not in this filter" not in words(page)
     hidden = browser.get(address(world["t2"]), {"q": "pattern:lxml"})
     assert "Not in this filter" in words(hidden)
     assert html(hidden).count('aria-current="true"') > 0 and not hidden.context["inbox"].place
@@ -170,7 +173,7 @@ def test_the_next_of_the_same_group_opens_and_undo_goes_back(
     assert "Answer undone." in words(back) and Escalation.objects.open().count() == 7
     assert goes_to(world["l1"]).startswith(address(world["l2"])), "the group's first, at its end"
     assert goes_to(world["i"]).startswith(address(world["q"]))
-    assert goes_to(world["q"]).startswith(address(world["l2"])), "the first one of the list"
+    assert goes_to(world["q"]).startswith(address(world["t1"])), "the first one of the next group"
 
 
 def test_a_snoozed_one_leaves_the_inbox_and_its_counts(
@@ -278,7 +281,7 @@ def test_a_group_too_long_for_a_page_is_read_in_pages(
                 assert len(lines(more)) == each.count
                 found.append(each.count)
         assert sorted(found) == [n for n in counted if n > 1], group
-    single = browser.get(URL).context["inbox"].groups[-1]
+    single = browser.get(URL).context["inbox"].groups[1]
     assert (single.key, single.count) == ("one-of-a-kind", 2)
     assert single.after_url.startswith(address(world["i"]))
     more = browser.get(single.after_url)
@@ -455,6 +458,119 @@ def test_a_viewer_sees_no_form_and_no_snooze(
     reader.force_login(eve)
     told = html(reader.get(address(world["l1"])))
     assert "Answer all" not in told and "/snooze/" not in told and 'id="read-only"' in told
+    assert "data-pick" not in told and "bulk-form" not in told
     path = f"{address(world['l1'])}snooze/"
     assert reader.post(path, {"until": "hour"}).status_code == 403
     assert not Escalation.objects.snoozed(now).exists()
+
+
+# ---- what just broke, and many at once
+
+
+def test_what_just_broke_comes_first(
+    browser: Client, agent: Agent, world: dict[str, Escalation], now: datetime
+) -> None:
+    """OPR-3: new before old, then severity, growth and size; each order has its address."""
+    asked(agent, now=now - 3 * HOUR, severity="high")  # equal to the question of the world
+    page = browser.get(URL)
+    lxml, table = (str(p.pk) for p in FailurePattern.objects.order_by("-first_seen"))
+    same = page.context["inbox"].groups[0]
+    assert (same.name, same.count, same.growth, same.is_severe) == ("Drop the table?", 2, 1, True)
+    others = (lxml, "one-of-a-kind", table)
+    assert [each.key for each in page.context["inbox"].groups[1:]] == list(others)
+    headings = [each.heading for each in page.context["inbox"].groups]
+    assert headings == ["New in the last hour · 5", "", "", "Waiting longer · 2"]
+    Escalation.objects.filter(pk=world["t2"].pk).update(severity="high")
+    assert [key for key, _, _ in groups(browser.get(URL))] == [same.key, *others]
+    for sort, order in {
+        "growth": [lxml, same.key, table, "one-of-a-kind"],
+        "size": [lxml, same.key, table, "one-of-a-kind"],
+        "seen": [same.key, lxml, table, "one-of-a-kind"],
+    }.items():
+        page = browser.get(URL, {"sort": sort})
+        assert [key for key, _, _ in groups(page)] == order, sort
+        assert "Waiting longer" not in words(page)
+    for text, found in {
+        "severity:high": ["Clean up", "t2"],
+        "-severity:high reason:failed": ["Ledger", "l1", "l2", "l3"],
+        "seen:35m": ["Clean up", "Run df -h", "l1", "l2", "l3"],
+    }.items():
+        assert sorted(lines(browser.get(URL, {"q": text, "group": "none"}))) == found, text
+    wrong = words(browser.get(URL, {"q": "severity:urgent seen:soon"}))
+    assert "Use one of: high, normal, low." in wrong and "Try seen:24h" in wrong
+
+
+def test_equal_ones_are_one_group_with_one_answer(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """OPR-2: the same ignored instruction of one agent, and the same question with its options."""
+    deaf, choices = make_agent("deaf"), [{"name": "yes"}, {"name": "no"}]
+    equal = [ignored(deaf, "Run `df -h .`", now=now - n * HOUR) for n in range(3, 0, -1)]
+    ignored(agent, "Run `df -h .`", now=now - 3 * HOUR)
+    for _ in range(2):
+        asked(agent, now=now - 4 * HOUR, choices=choices)
+    asked(agent, now=now - 5 * HOUR)
+    page = browser.get(URL, {"q": "older:1m"})
+    told, questions, singles = page.context["inbox"].groups
+    assert (told.count, told.name, singles.count) == (3, "Run `df -h .`", 2)
+    assert (questions.count, questions.name) == (2, "Drop the table?")
+    assert singles.why_not and not singles.is_answerable and words(page).count("Answer all") == 2
+
+    form = {"matching": "yes", "q": told.answer_query}
+    question = browser.post("/operations/new/escalation.answer/", form)
+    said = html(question)
+    assert "Answer 3 matching escalations?" in words(question) and "Run `df -h .`" in words(
+        question
+    )
+    assert re.search(r'name="action" value="retry" checked', said)
+    confirmed = form | {"confirmed": "yes", "action": "retry", "fix": ""}
+    browser.post("/operations/new/escalation.answer/", confirmed)
+    run(Operation.objects.get(), now=timezone.now())
+    answered = Escalation.objects.filter(action="retry")
+    assert {each.pk for each in answered} == {each.pk for each in equal}
+
+    form = {"matching": "yes", "q": questions.answer_query}
+    said = html(browser.post("/operations/new/escalation.answer/", form))
+    assert re.search(r'name="action" value="answer" checked', said)
+    assert 'name="fix" value="yes"' in said and 'name="fix" value="no"' in said
+    confirmed = form | {"confirmed": "yes", "action": "answer", "fix": ["no", ""]}
+    browser.post("/operations/new/escalation.answer/", confirmed)
+    run(Operation.objects.latest("id"), now=timezone.now())
+    assert list(Escalation.objects.filter(action="answer").values_list("fix", flat=True)) == [
+        "no",
+        "no",
+    ]
+
+
+def test_ticked_ones_are_snoozed_assigned_and_skipped(
+    browser: Client, world: dict[str, Escalation], now: datetime
+) -> None:
+    """OPR-2: the bulk bar of Tasks, with verbs of the inbox."""
+    page = html(browser.get(URL))
+    assert page.count("data-pick ") == 7 and 'id="bulk-form"' in page
+
+    def start(verb: str, *names: str, **options: str) -> Any:
+        form = {"id": [str(world[name].pk) for name in names], "next": URL} | options
+        return browser.post(f"/operations/new/escalation.{verb}/", form)
+
+    times = re.findall(r'name="until" value="([^"]+)"', html(start("snooze", "l1", "q")))
+    assert len(times) >= 3
+    start("snooze", "l1", "q", confirmed="yes", until=times[-1])
+    run(Operation.objects.latest("id"), now=timezone.now())
+    snoozed = Escalation.objects.exclude(snoozed_until=None)
+    assert {each.pk for each in snoozed} == {world["l1"].pk, world["q"].pk}
+    wrong = start("snooze", "l2", confirmed="yes", until="soon")
+    assert "Choose a time." in html(wrong, 422)
+
+    assert '<option value="mara" selected>' in html(start("assign", "l2", "i"))
+    start("assign", "l2", "i", confirmed="yes", user="mara")
+    run(Operation.objects.latest("id"), now=timezone.now())
+    assert Escalation.objects.filter(assignee__username="mara").count() == 2
+    mine = {"matching": "yes", "q": "assignee:me", "next": URL}
+    question = browser.post("/operations/new/escalation.skip/", mine)
+    assert "Skip 2 matching escalations?" in words(question)
+    assert "2 other tasks wait for them" in words(question)
+    browser.post("/operations/new/escalation.skip/", mine | {"confirmed": "yes"})
+    run(Operation.objects.latest("id"), now=timezone.now())
+    skipped = Escalation.objects.filter(action="skip")
+    assert {each.pk for each in skipped} == {world["l2"].pk, world["i"].pk}

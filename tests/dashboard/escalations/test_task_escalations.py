@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from html import unescape
+from html import escape, unescape
 from typing import Any
 from uuid import UUID
 
@@ -161,6 +161,29 @@ def test_the_likely_cause_is_that_of_the_last_failure(
     assert "The disk is full" not in told.partition("Escalation message")[0]
 
 
+def test_the_line_of_the_headline_is_marked(browser: Client, agent: Agent, now: datetime) -> None:
+    """OPR-12: on the page of the escalation and of the task, without a script too."""
+    telling = "E   ModuleNotFoundError: No module named '<weasyprint>'"
+    output = "\n".join([*[f"test_{n} PASSED" for n in range(30)], telling, "1 error", "Error 1"])
+    id = enqueued(agent, "Build", now=now, max_attempts=1, on_exhausted="escalate")
+    ran = {"command": "make test", "exit_code": 2, "output": output}
+    failed(agent, id, now=now, message="make test returned exit code 2", verification=ran)
+    for path in (address(about(id)), f"/tasks/{id}/"):
+        marks = re.findall(r"<mark[^>]*>(.*?)</mark>", browser.get(path).content.decode(), re.S)
+        assert marks == [escape(telling) + "\n"], path
+
+
+def test_cause_and_fix_are_two_lines(browser: Client, agent: Agent, now: datetime) -> None:
+    """OPR-21: each with its own direction."""
+    id = enqueued(agent, "Build", now=now, max_attempts=1, on_exhausted="escalate")
+    failed(
+        agent, id, now=now, message="odd", root_cause_guess="القرص ممتلئ", suggested_fix="Free it"
+    )
+    page = html(browser.get(address(about(id))))
+    assert '<p dir="auto">القرص ممتلئ</p>' in page
+    assert "<p><b>Suggested fix:</b> <bdi>Free it</bdi></p>" in page
+
+
 @pytest.mark.parametrize(
     ("state", "text"),
     [
@@ -279,7 +302,7 @@ def test_a_fix_that_worked_before_is_the_first_chip(
     told = words(browser.get(address(about(id))))
     assert "Likely cause known error, after attempt 1 uuid is not" in told
     task = words(browser.get(f"/tasks/{id}/"))
-    assert "Likely cause uuid is not installed where the command runs. from known errors" in task
+    assert "Likely cause uuid is not installed where the command runs." in task
 
 
 def test_answered_escalation_shows_its_history(
@@ -513,7 +536,7 @@ def test_question_is_answered_with_text(browser: Client, agent: Agent, now: date
     told = words(page)
     assert "Drop the table?" in told and "its agent asked a question" in told
     assert told.count("Drop the table?") == 3  # in the list and in the message, too
-    assert 'data-suggest="Drop it"' in html(page) and "high" in told
+    assert 'data-words="Drop it"' in html(page) and "high" in told
     shown = plain(browser.post(f"{address(question)}preview/", {"fix": "Drop it"}, headers=PART))
     assert "User answered: Drop it</instruction>" in shown
     assert '<question trust="agent">Drop the table?</question>' in shown
@@ -521,7 +544,8 @@ def test_question_is_answered_with_text(browser: Client, agent: Agent, now: date
     done = post(browser, question, "answer", fix="Drop it", headers=PART)
     assert "The agent continues with your answer." in words(done)
     assert Task.objects.get().state == TaskState.QUEUED
-    assert "mara answered" in words(browser.get(address(question)))
+    told = words(browser.get(address(question)))
+    assert re.search(r"mara answered.*Sent to coder by mara ?, \S+ +Drop it", told), told
 
 
 def test_abort_warns_that_it_stops_the_plan(browser: Client, agent: Agent) -> None:

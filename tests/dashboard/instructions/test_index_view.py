@@ -324,11 +324,14 @@ def test_silent_agent(browser: Client, agent: Agent, now: datetime) -> None:
     assert "not asked" not in words(browser.get(URL))
 
 
-def test_more_silent_agents_are_counted(browser: Client, now: datetime) -> None:
+def test_several_silent_agents_are_one_line(browser: Client, now: datetime) -> None:
+    """OPR-37: their names stand on the page of agents."""
     for number in range(10):
         send(make_agent(f"deaf-{number}"), now=now - timedelta(minutes=7))
     enqueued(make_agent("no-instructions"), now=now - timedelta(minutes=7))
-    assert "2 more agents are silent." in words(browser.get(URL))
+    page = browser.get(URL)
+    assert "10 agents are silent, 10 waiting" in words(page)
+    assert 'href="/agents/?q=state%3Asilent"' in html(page)
 
 
 @pytest.mark.parametrize("last", [None, 10])

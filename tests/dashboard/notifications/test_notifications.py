@@ -1,11 +1,13 @@
 """The Notifications page: channels with health, rules as sentences, and what they would send."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, time, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from urllib.parse import quote
 from uuid import UUID, uuid4
 
 import pytest
@@ -19,6 +21,7 @@ from dashboard.notifications.preview import JournalEvent, simulate
 from ledger.models import Agent, Project
 from retries.models import Channel, Delivery, Escalation, NotificationRule, QuietHours
 from retries.models.notification_channel import ChannelState, DisabledBecause
+from retries.notifications import channels
 from tests.dashboard.notifications.deliveries import (
     make_channel,
     make_delivery,
@@ -263,11 +266,11 @@ def test_a_channel_is_added_tested_and_switched(
     for url, why in (
         ("http://10.0.0.1/", "10.0.0.1"),
         ("gopher://example.com", "http"),
-        ("", "must"),
+        ("", "Address is required."),
     ):
         refused = browser.post(f"{URL}channels/?channel=new", form | {"url": url})
         assert refused.status_code == 422 and why in html(refused, 422), url
-    strange = {"kind": "person", "name": "x", "url": "nosuch://thing"}
+    strange = {"kind": "other", "name": "x", "url": "nosuch://thing"}
     assert "is not a known scheme" in html(browser.post(f"{URL}channels/", strange), 422)
     made = browser.post(f"{URL}channels/", form | {"url": receiver, "events": "task.*"})
     secret = html(made).partition('id="signing-secret">')[2].partition("<")[0]
@@ -277,6 +280,7 @@ def test_a_channel_is_added_tested_and_switched(
     act = f"{URL}channels/{channel.pk}/"
     tested = words(browser.post(f"{act}test/", follow=True))
     assert "Webhook accepted the test in" in tested and "Working" in tested
+    assert "Response 200. Look for it in http://127.0.0.1:" in tested
     assert "One test or example per channel and 10 s." in said(browser, f"{act}test/", {})
     assert "Mirror is off." in said(browser, f"{act}off/", {})
     Delivery.objects.update(created_at=now - timedelta(minutes=1))
@@ -299,6 +303,82 @@ def test_a_channel_is_added_tested_and_switched(
     assert "Delete this channel?" in words(asked)
     assert "is deleted." in said(browser, f"{act}delete/", {"confirmed": "yes"})
     assert not Channel.objects.exists()
+
+
+MAIL = {
+    "kind": "email",
+    "project": "default",
+    "name": "on-call mail",
+    "to": "oncall@example.org, night@example.org",
+    "server": "127.0.0.1",
+    "security": "insecure",
+    "user": "tenfour@example.com",
+    "password": "p@ss/w:rd",
+    "from": "tenfour@example.com",
+}
+
+
+def test_a_mail_channel_is_filled_in_by_fields(
+    browser: Client, project: Project, now: datetime, receiver: str
+) -> None:
+    """The fields make the URL; the password is never shown, and stays if left empty (OPR-10)."""
+    form = browser.get(URL, {"channel": "new"})
+    assert 'aria-current="true"' in html(form) and "Mail server" in words(form)
+    assert "App token" in words(browser.get(URL, {"channel": "new", "kind": "slack"}))
+    path, port = f"{URL}channels/?channel=new", receiver.split(":")[2].split("/")[0]
+    refused = browser.post(path, MAIL | {"port": "25"})
+    assert "which is not a public address" in html(refused, 422)
+    assert "p@ss" not in html(refused, 422) and 'value="127.0.0.1"' in html(refused, 422)
+    wrong = html(browser.post(path, MAIL | {"to": "oncall"}), 422)
+    assert "This is not valid. One or more, separated by commas" in wrong
+    assert "Channel saved." in said(browser, path, MAIL | {"port": port})
+    channel = Channel.objects.get()
+    assert (channel.service, channel.kind) == ("Email", "person")
+    edit = html(browser.get(URL, {"channel": str(channel.pk)}))
+    assert 'value="tenfour@example.com"' in edit and "p@ss" not in edit and "p%40ss" not in edit
+    assert "Leave it empty to keep it." in edit
+    before = channels.address_of(channel)
+    named = MAIL | {"channel": str(channel.pk), "port": port, "password": ""}
+    change = named | {"version": str(channel.version), "to": "oncall@example.org"}
+    assert "Channel saved." in said(browser, f"{URL}channels/", change)
+    channel.refresh_from_db()
+    both, one = quote(MAIL["to"], safe=""), quote("oncall@example.org", safe="")
+    assert channels.address_of(channel) == before.replace(both, one)
+    # the receiver speaks HTTP, so the test fails; it says whom it was for, and what to change
+    tested = words(browser.post(f"{URL}channels/{channel.pk}/test/", follow=True))
+    assert "The test failed" in tested and "oncall@example.org" in tested
+    Delivery.objects.update(state="delivered", code=None, error="")
+    tested = words(browser.get(URL))
+    assert "Email accepted the test" in tested
+    assert "Look for it in oncall@example.org." in tested and "200" not in tested
+    delivery = Delivery.objects.get()
+    opened = words(browser.get("/settings/deliveries/", {"open": str(delivery.pk)}))
+    assert "Sent to oncall@example.org" in opened
+    moved = change | {"version": str(channel.version), "server": "smtp.example.org"}
+    assert "Enter it again" in html(browser.post(f"{URL}channels/", moved), 422)
+
+
+def test_an_address_that_no_kind_covers_stays_as_it_is(browser: Client, project: Project) -> None:
+    url = "ntfys://1.1.1.1/oncall?priority=high"
+    channel = make_person_channel(url, project=project)
+    edit = html(browser.get(URL, {"channel": str(channel.pk)}))
+    assert 'name="kind" value="other"' in edit and "priority" not in edit
+    form = {"channel": str(channel.pk), "name": "night", "version": str(channel.version)}
+    assert "Channel saved." in said(browser, f"{URL}channels/", form)
+    assert channels.address_of(Channel.objects.get()) == url
+
+
+def test_without_a_channel_adding_one_is_the_next_step(browser: Client, now: datetime) -> None:
+    """One primary button, and a sentence in place of a picture (OPR-27)."""
+
+    def list_primary(page: str) -> list[str]:
+        return re.findall(r'btn--primary[^>]*id="([\w-]+)"', page)
+
+    empty = html(browser.get(URL)).partition("<main")[2]
+    assert list_primary(empty) == ["add-channel"] and "empty__art" not in empty
+    assert "Add a channel" in words(browser.get("/settings/deliveries/"))
+    make_channel(now=now)
+    assert list_primary(html(browser.get(URL)).partition("<main")[2]) == ["new-rule"]
 
 
 def test_deliveries_are_sent_again(browser: Client, project: Project, now: datetime) -> None:

@@ -206,7 +206,7 @@ def test_tasks_are_retried_with_an_instruction(
 def test_tasks_are_reassigned_to_one_of_the_agents_that_are_counted(
     agent: Agent, browser: Client, now: datetime
 ) -> None:
-    """Each agent of the project is offered with the number of tasks that it would take over."""
+    """OPR-7: each agent of the project is offered with its last call and its load."""
     tester, paused = make_agent("tester"), make_agent("<b>paused")
     Agent.objects.filter(pk=paused.pk).update(paused=True)
     make_agent("stranger", project=make_project("elsewhere"))
@@ -215,7 +215,12 @@ def test_tasks_are_reassigned_to_one_of_the_agents_that_are_counted(
     page = browser.post(NEW.format("task.reassign"), form)
     said = text_of(page)
     assert "3 tasks can be reassigned." in said and "stranger" not in said
-    assert "coder: 1 task tester: 2 tasks" in said and "<b>paused: 3 tasks, paused" in said
+    said = re.sub("[\u2068\u2069]", "", said)  # they isolate the names
+    facts = "never checked in · {} waiting · 0 running{}".format
+    assert f"coder · {facts(2, ' · takes 1 of 3')}" in said
+    assert f"tester · {facts(1, ' · takes 2 of 3')}" in said
+    assert f"<b>paused · paused, {facts(0, '')}" in said
+    assert "This agent gets no work now." in said
     refused = browser.post(NEW.format("task.reassign"), form | {"confirmed": "yes"})
     assert refused.status_code == 422 and "must not be blank" in text_of(refused)
     wrong = form | {"confirmed": "yes", "agent": "stranger"}
@@ -291,7 +296,8 @@ def test_nothing_selected_an_unknown_verb_and_nothing_to_change(
     empty = browser.post(NEW.format("task.abort"), {"next": "/tasks/"}, follow=True)
     assert "Select at least one task." in text_of(empty)
     assert browser.post(NEW.format("task.explode")).status_code == 404
-    assert browser.post(NEW.format("escalation.answer")).status_code == 404
+    empty = browser.post(NEW.format("escalation.answer"), follow=True)
+    assert "Select at least one escalation." in text_of(empty)
     done = make_task(TaskState.DONE, agent=agent, now=now)
     asked = browser.post(NEW.format("task.abort"), {"id": [str(done.pk)]})
     assert "None of them can be aborted now." in text_of(asked)

@@ -50,24 +50,56 @@ def send_acknowledged(agent: Agent, *, at: datetime, after: float = 2, reminders
     return id
 
 
-def test_open_escalations_come_first_oldest_first(
+def test_what_waits_longer_is_folded_by_age_oldest_first(
     browser: Client, agent: Agent, now: datetime
 ) -> None:
     asked = [
-        send_ignored(agent, f"Ignored {number}", at=now - timedelta(minutes=100 - 10 * number))
+        send_ignored(agent, f"Ignored {number}", at=now - timedelta(minutes=200 - 10 * number))
         for number in range(6)
     ]
+    for days in (1, 7):
+        Escalation.objects.filter(pk=asked[days // 7].pk).update(
+            opened_at=now - timedelta(days=9 - days)
+        )
     response = browser.get(URL)
     text, page = words(response), html(response)
-    assert "6 need an answer Oldest has waited 1 h 39 m All 6 Answer the oldest" in text
+    assert "Nothing new in the last hour Waiting longer 6 of 6 that need an answer" in text
+    assert "Answer the oldest E" in text and "Answer all" not in text
+    assert "1 to 24 hours 4 Ignored 2" in text
     shown = [
-        text.index(f"Ignored {number} Ignored 1 time none waiting co coder") for number in range(5)
+        text.index(f"Ignored {number} Ignored 1 time none waiting co coder") for number in range(6)
     ]
     assert shown == sorted(shown)
-    assert "Ignored 5 Ignored" not in text  # the list has it
     assert f'href="/escalations/{asked[0].pk}/" data-key="e" >Answer the oldest' in page
     assert "<title>6 need an answer · Overview · Tenfour</title>" in page
-    assert page.count('class="due due--red"') == 4  # those that waited for more than an hour
+    assert page.count("<details id=") == 3
+
+
+def test_the_last_hour_leads_with_the_worst_cause(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """OPR-3: not with the oldest; alike questions are one cause, and five causes have rows."""
+    for number in range(3):
+        task = enqueued(agent, f"Part {number}", now=now, max_attempts=1, on_exhausted="escalate")
+        message = f"Traceback\nModuleNotFoundError: No module named 'lxml{number}'"
+        failed(agent, task, now=now - timedelta(minutes=1), type="timeout", message=message)
+    for number in range(7):
+        send_ignored(agent, f"Ignored {number % 6}", at=now - timedelta(minutes=20))
+    send_ignored(agent, "Long ago", at=now - timedelta(hours=3))
+    text, page = words(browser.get(URL)), html(browser.get(URL))
+    assert "New in the last hour 10 of 11 open All, newest first 3 first seen" in text
+    lead = text[text.index("New in the last hour") : text.index("Answer all… E")]
+    assert "3 in the last 5 min ModuleNotFoundError: No module named ‹" in lead
+    assert "1 agent coder" in lead and "Per five minutes in the last hour: 0, 0," in lead
+    assert "Answer all… E 2 Ignored 0 first seen" in text, "the larger one of equal growth"
+    assert "2 more causes Waiting longer 1 of 11 that need an answer" in text
+    assert "Answer the oldest 1 to 24 hours 1 Long ago" in text
+    assert page.count('data-key="e"') == 2  # the leading incident, and the shortcuts dialog
+    assert "E answer the leading incident" in text
+    Escalation.objects.filter(instruction__content="Ignored 5").update(severity="high")
+    text = words(browser.get(URL))
+    assert "All, newest first 1 High first seen" in text, "severity before growth and size"
+    assert "Answer E 3 ModuleNotFoundError" in text
 
 
 def test_a_line_names_the_headline_and_what_waits(
@@ -84,15 +116,18 @@ def test_a_line_names_the_headline_and_what_waits(
     needs = [enqueued(agent, "Sum", now=now, needs=[ids[0]]) for _ in range(2)]
     enqueued(agent, "Print", now=now, needs=needs)
     text = words(browser.get(URL))
-    assert "2 need an answer" in text and "2 tasks wait on them" in text
+    assert "2 of 2 open" in text and "1 agent coder · 2 tasks wait" in text
+    Escalation.objects.update(opened_at=now - timedelta(hours=2))
+    text = words(browser.get(URL))
+    assert "2 of 2 that need an answer 2 tasks wait on them" in text
     line = "Part 0 Failed 1 of 1: check · ModuleNotFoundError: No module named 'lxml0' 2 waiting"
     assert line in text
     assert "Part 1 Failed 1 of 1: check" in text and "'lxml1' none waiting" in text
-    assert "Same cause: ModuleNotFoundError: No module named ‹" in text
+    assert "Same cause, of any age: ModuleNotFoundError: No module named ‹" in text
     snoozed = Escalation.objects.order_by("id")[0]
     Escalation.objects.filter(pk=snoozed.pk).update(snoozed_until=now + timedelta(hours=1))
     text = words(browser.get(URL))
-    assert "1 needs an answer" in text and "Same cause" not in text
+    assert "1 of 1 that needs an answer" in text and "Same cause" not in text
     assert "Part 0 Failed" not in text and "Part 1 Failed" in text
 
 
@@ -116,7 +151,7 @@ def test_the_icon_tells_the_reason(reason: str, type: str | None, icon: str) -> 
 def test_one_open_escalation(browser: Client, agent: Agent, now: datetime) -> None:
     send_ignored(agent, "Ignored", at=now - timedelta(minutes=5))
     page = html(browser.get(URL))
-    assert "1 needs an answer" in page
+    assert "1</b> of 1 open" in page
     assert "<title>1 needs an answer · Overview · Tenfour</title>" in page
 
 
@@ -209,7 +244,7 @@ def test_open_breakers_come_before_half_open_ones(
     assert "Not getting work 5 tasks and instructions wait" in text
     Breaker.objects.exclude(agent__name="broken-0").delete()
     Breaker.objects.update(state=BreakerState.HALF_OPEN)
-    assert "Half open 0 of 2 probes passed probe is next 1 held" in words(browser.get(URL))
+    assert "Half open 0 of 2 passed probe is next 1 held" in words(browser.get(URL))
 
 
 @pytest.mark.django_db(transaction=True)
@@ -308,7 +343,7 @@ def test_what_agents_time_went_to_and_who_is_worth_a_look(
     make_project("other")
     page = html(browser.get(URL))
     assert page.count(same.replace("?", "?project=default&")) == 2 and same not in page
-    assert "Same cause: No module named ‹text› 12 Answer by cause" in text
+    assert "Same cause, of any age: No module named ‹text› 12 Answer by cause" in text
     assert statements(browser, URL) <= 15
     assert "A person on duty keeps 3 agents busy." in words(browser.get(URL, {"range": "7d"}))
     assert "Where agents’ time went" not in words(browser.get(URL, {"range": "30d"}))
@@ -399,9 +434,7 @@ def test_overview_of_one_project(browser: Client, agent: Agent, now: datetime) -
     asked = send_ignored(other, "Ignored", at=now - timedelta(minutes=5))
     send_acknowledged(agent, at=now - timedelta(minutes=5))
     whole, own = words(browser.get(URL)), words(browser.get(URL, {"project": "default"}))
-    assert (
-        "1 needs an answer" in whole and "Ignored 1 time none waiting el elsewhere other" in whole
-    )
+    assert "Ignored 1 time other 1 in the last 5 min Ignored 1 agent elsewhere" in whole
     assert "Nothing needs your attention" in own and "Tasks done 0 " in own
     page = html(browser.get(URL, {"project": "other"}))
     assert f'/escalations/{asked.pk}/?project=other"' in page

@@ -251,7 +251,8 @@ def test_a_task_links_to_its_plan(
 def test_other_pages_show_the_refs_of_tasks(
     browser: Client, under_way: tuple[Plan, list[UUID]], agent: Agent, now: datetime
 ) -> None:
-    assert "03-01:task-2 Backfill" in words(browser.get("/"))  # needs a person
+    Escalation.objects.update(opened_at=now - 61 * MINUTE)  # no news, but it waits
+    assert "03-01:task-2 Backfill" in words(browser.get("/"))
     breaker_actions.trip([agent], reason="", stamp=Stamp(MARA, now - 2 * MINUTE))
     Breaker.objects.update(state="half_open")
     Breaker.objects.update(probe_attempt=Task.objects.get(pk=under_way[1][4]).current_attempt)

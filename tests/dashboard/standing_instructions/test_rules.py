@@ -260,7 +260,7 @@ def test_people_who_may_only_read_get_no_buttons(agent: Agent) -> None:
     eve.user_permissions.add(Permission.objects.get(codename="view_standinginstruction"))
     for path in ("", f"{rule.id}/"):
         page = client.get(f"{URL}{path}")
-        assert "To act on it, you need “Can add standing instruction”" in words(page) or path
+        assert "does not have the permission “Can add standing instruction”" in words(page) or path
         for marker in ("/pause/", "/retire/", "/edit/", 'id="new-rule"', ">New rule"):
             assert marker not in html(page).partition("<main")[2].partition("</main>")[0]
     assert client.post(f"{URL}{rule.id}/pause/").status_code == 403

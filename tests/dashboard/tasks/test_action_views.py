@@ -37,6 +37,7 @@ def test_only_allowed_actions_have_buttons(
     wanted = {verb for verb, to in (("skip", "skipped"), ("abort", "aborted")) if to in may}
     wanted |= {"abort"} if state == "running" else set()
     wanted |= {"retry-now"} if state == "retry" else set()
+    wanted |= {"change-and-retry"} if state in ("retry", "failed", "escalated") else set()
     assert found == wanted
 
 

@@ -37,9 +37,9 @@ def task(agent: Agent, now: datetime) -> Any:
         at = now - timedelta(hours=hours)
         failed(agent, id, now=at, type="verification_failed", retry_after_s=0, **more)
     claimed(agent, id, now=now - timedelta(minutes=1))
-    Attempt.objects.filter(number=2).update(context_elements={"error": 1}, context_chars=400)
+    Attempt.objects.filter(number=2).update(context_elements={"failure": 2}, context_chars=400)
     Attempt.objects.filter(number=3).update(
-        context_elements={"error": 1, "known_fix": 1}, context_chars=900
+        context_elements={"failure": 1, "known": 1, "user_intervention": 1}, context_chars=900
     )
     return id
 
@@ -60,8 +60,9 @@ def test_attempts_stand_side_by_side(browser: Client, task: Any) -> None:
     assert "verification_failed closer: 3, not 41 AssertionError: 3 of 90" in table
     assert "another error KeyError: " in table and "None so far" in table
     assert "Files a.py 1 other file b.py no file changed Not reported" in table
-    assert "Told Nothing about earlier attempts new: error error 1 400 characters" in table
-    assert "new: known fix error 1 known fix 1 900 characters" in table
+    assert "Told Nothing about earlier attempts 2 earlier failures" in table
+    assert "Your fix, 1 earlier failure, known cause" in table  # OPR-36
+    assert "/contexts/?a=2&amp;b=3" in response.content.decode()
     assert HOSTILE not in response.content.decode()
 
 
@@ -113,11 +114,12 @@ def test_what_each_row_shows_decides_whether_it_is_equal(task: Any) -> None:
     assert list_rows(compare_attempts(list(first), now=now), only_differences=True).equal == []
 
 
-def test_one_attempt_has_no_choice_of_rows(browser: Client, agent: Agent, now: datetime) -> None:
+def test_one_attempt_is_not_compared(browser: Client, agent: Agent, now: datetime) -> None:
     id = enqueued(agent, "Sum up", now=now)
     claimed(agent, id, now=now)
     response = browser.get(f"/tasks/{id}/", {"differences": "only"})
-    assert "Attempts compared 1" in words(response)
+    assert "Attempts compared" not in words(response)  # OPR-33, OPR-35
+    assert "was told" not in words(response)
     assert "Only differences" not in words(response) and 'id="equal-rows"' not in html(response)
 
 
@@ -146,8 +148,25 @@ def test_what_is_blocked_as_reported_has_one_word(
     )
     page = words(browser.get(f"/tasks/{id}/"))
     assert "Blocked: reported blocked by its agent" in page
-    assert "Attempt 1 Reported blocked" in page
     assert "Attempt 1: reported blocked" in html(browser.get(f"/tasks/{id}/"))
     assert "reported blocked" in words(browser.get("/tasks/"))
     assert "Reported blocked" in html(browser.get("/escalations/"))
     assert "Reported blocked" in words(browser.get("/"))
+
+
+def test_an_error_stands_once_with_one_attempt(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """OPR-35; and OPR-26: the failure of a task that is done has no red card."""
+    id = enqueued(agent, "Sum up", now=now - timedelta(hours=1), max_attempts=3)
+    failed(agent, id, now=now, message="ValueError: no sums", retry_after_s=0)
+    page = words(browser.get(f"/tasks/{id}/"))
+    assert page.count("ValueError: no sums") == 1 and "Attempt 1 failed" in page
+
+    attempt = claimed(agent, id, now=now + timedelta(minutes=1))
+    later = now + timedelta(minutes=2)
+    caller = TrustedCaller(SYSTEM, agent=agent)
+    finish_attempt(attempt, Report(status="success"), caller=caller, now=later)
+    page = words(browser.get(f"/tasks/{id}/"))
+    assert "Attempt 1 failed" not in page.partition("Timeline")[0]
+    assert "attempt 2 of 3 · took" in page

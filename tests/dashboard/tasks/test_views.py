@@ -354,3 +354,23 @@ def test_answer_in_the_inbox_shows_in_the_history(
     assert (task.state, task.attempt_limit) == (TaskState.RETRY, 2)
     assert "mara answered: retry" in words(browser.get(address(task)))
     assert "mara granted a retry" in words(browser.get("/escalations/", {"state": "answered"}))
+
+
+def test_the_error_column_is_shown_where_it_matters(
+    browser: Client, agent: Agent, now: datetime, statements: Callable[..., int]
+) -> None:
+    """OPR-14: for failed tasks by default, elsewhere on request."""
+    why = {"message": "make test returned 1", "details": "KeyError: 'sum'"}
+    make_task(TaskState.FAILED, "No 0", agent=agent, now=now, why=why)
+    browser.get(URL, {"q": "state:failed"})
+    one = statements(browser, URL, {"q": "state:failed"})
+    for number in (1, 2):
+        make_task(TaskState.FAILED, f"No {number}", agent=agent, now=now, why=why)
+    assert statements(browser, URL, {"q": "state:failed"}) == one
+    for given, number in (
+        ({"q": "state:failed"}, 3),
+        ({}, 0),
+        ({"column": "error"}, 3),
+        ({"q": "state:failed", "column": "type"}, 0),
+    ):
+        assert html(browser.get(URL, given)).count('class="t-err') == number

@@ -65,7 +65,8 @@ MAY = {
     "operator": (
         *("agents_create", "agents_update", "agents_reset", "agents_trip_breaker"),
         "agents_keep_breaker_open",
-        *("agents_reset_breaker", "tasks_unblock", "plans_confirm", "policies_update"),
+        *("agents_reset_breaker", "tasks_retry", "tasks_unblock", "plans_confirm"),
+        "policies_update",
         *("experiments_create", "experiments_end"),
         *("escalations_resolve", "escalations_undo", "escalations_assign"),
         *("escalations_snooze", "escalations_comment", "patterns_ignore", "patterns_resolve"),
@@ -126,6 +127,7 @@ OWN_ROWS = {
     "tasks_update": "queued_id",
     "tasks_start": "queued_id",
     "tasks_abort": "queued_id",
+    "tasks_retry": "queued_id",
     "tasks_unblock": "blocked_id",
     "tasks_get_prompt": "running_id",
     "tasks_get_retry_context": "running_id",
@@ -153,6 +155,7 @@ CONFLICTS = {
     "experiments_create": 409,
     "patterns_reopen": 409,
     "plans_restart": 409,
+    "tasks_retry": 409,
     "tasks_unblock": 409,
 }
 # what an agent may see of others' work: rules that hold for every agent

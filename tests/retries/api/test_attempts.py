@@ -338,6 +338,7 @@ def test_a_failure_tells_its_cause_to_an_orchestrator(coder: Any, operator: Any)
         "cause_by": "tenfour",
         "fix": known["fix"],
         "fix_by": "tenfour",
+        "for_person": "",
     }
     assert operator("GET", f"/tasks/{task}/attempts").body["data"][0]["failure"] == failure
     names = ("headline", "pattern", "signature", "known_error", "suggestion", "prediction")

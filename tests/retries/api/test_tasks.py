@@ -273,7 +273,12 @@ def test_a_change_needs_the_version_that_was_read(coder: Any, operator: Any) -> 
     assert operator("PATCH", f"/tasks/{id}", body, If_Match="7").status_code == 422
     assert coder("PATCH", f"/tasks/{id}", body, If_Match='"v2"').status_code == 403
     events = operator("GET", f"/tasks/{id}/events").body["data"]
-    assert events[-1]["data"] == {"changed": ["priority", "payload", "max_attempts"]}
+    assert events[-1]["data"] == {
+        "changed": ["priority", "payload", "max_attempts"],
+        "payload": [{"path": "/a", "new": 1}],
+        "payload_changes": 1,
+        "attempt": 1,  # the one that gets it
+    }
 
 
 def test_a_change_of_the_agent_names_both_in_the_journal(coder: Any, operator: Any) -> None:
@@ -472,3 +477,21 @@ def test_a_task_says_which_of_its_needs_were_skipped(coder: Any, operator: Any) 
         assert told in found["prompt"]
     late = operator("POST", "/tasks", {"agent": "coder", "type": "code", "needs": [need, done]})
     assert (late.body["state"], late.body["skipped_needs"]) == ("queued", expected[:1])
+
+
+def test_a_person_retries_a_task_with_another_payload(operator: Any, coder: Any) -> None:
+    """The row "replay or retry with changed payload" of the findings."""
+    id = enqueue(operator, payload={"action": "Read a"}, max_attempts=1, on_exhausted="dead_letter")
+    path = f"/tasks/{id}/retry"
+    assert operator("POST", path, {}).status_code == 409  # it is queued
+    attempt = claim(coder)["data"][0]["attempt"]["id"]
+    report = {"status": "failure", "failure": {"message": "No a"}}
+    assert coder("POST", f"/attempts/{attempt}/result", report).status_code == 200
+    new = {"payload": {"action": "Read b"}, "note": "moved"}
+    assert coder("POST", path, new).status_code == 403
+    bad = operator("POST", path, {"payload": {"files": "b"}})
+    assert (bad.status_code, bad.body["errors"][0]["pointer"]) == (422, "/payload/files")
+    done = operator("POST", path, new)
+    assert (done.status_code, done.body["payload"]) == (200, new["payload"])
+    assert done.body["state"] == "queued" and done.body["id"] != id
+    assert operator("POST", path, new).status_code == 409

@@ -2,6 +2,8 @@
 
 import pytest
 
+from ledger.models import Failure
+from retries.failures.fixes.suggestions import offer_fixes, suggest
 from retries.failures.known_errors import BY_NAME, EXIT_CODES, KNOWN_ERRORS, Action, find
 
 
@@ -12,6 +14,30 @@ def test_each_example_is_its_error(name: str, line: str) -> None:
     found = find(line)
     assert found is not None and found.error.name == name
     assert "{" not in found.cause + found.fix
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_what_a_person_must_fix_is_never_offered_as_an_answer(name: str) -> None:
+    """OPR-6: a person is told what to do, and no offered fix tells the agent to ask a person."""
+    error = BY_NAME[name]
+    assert bool(error.for_person) == (error.action == Action.ASK)
+    blank = {"details": "", "root_cause_guess": "", "suggested_fix": "", "verification": None}
+    failure = Failure(message=error.examples[0], **blank)
+    found, offers = suggest(failure), offer_fixes(failure, [], most=3)
+    assert found.for_person.startswith(error.for_person.partition("{")[0])
+    assert not error.for_person or not (found.fix or offers)
+    assert error.for_person or [each.fix for each in offers] == [error.fix]
+    texts = [each.fix.casefold() for each in offers]
+    assert not [text for text in texts if "ask a person" in text or "ask for access" in text]
+
+
+def test_the_remedy_names_the_account() -> None:
+    """OPR-6: with a name of harmless characters, in the person's words."""
+    line = 'pods is forbidden: User "deploy" cannot create resource "pods" in namespace "prod"'
+    found = find(f"Error from server (Forbidden): {line}")
+    assert found and found.for_person == "Grant `deploy` this permission, then retry."
+    found = find("HTTP 403: Forbidden")
+    assert found and found.for_person == "Grant the agent's account this permission, then retry."
 
 
 @pytest.mark.parametrize("name", BY_NAME)

@@ -186,6 +186,11 @@ def test_a_mail_says_what_helps_to_answer(mailbox: tuple[Mailbox, str]) -> None:
         assert f"/escalations/{asked.pk}/" in text
         assert "Likely cause: Missing module (known error)" in text
         assert "Worked before: A fix, 2 of 3 times" in text and "npm" not in page + text
+    # the remedy is the person's, in Tenfour's words alone (OPR-6)
+    escalate(agent, message='secrets is forbidden: User "ci" cannot list resource "secrets"')
+    run_clock()
+    text = parts_of(box.mails[-1])[1]
+    assert "For a person: Grant the agent's account this permission, then retry." in text
     # nothing is said where nothing is known
     escalate(agent, message="odd")
     run_clock()

@@ -29,7 +29,7 @@ def test_operations_are_undone_or_stopped(mara: Client, agent: Agent) -> None:
         "1 row will stay as it is.",
     ]
     assert sure(mara, Operation, "stop", running) == "1 stopped."
-    assert act(mara, Operation, "stop", running) == "This would change nothing."
+    assert act(mara, Operation, "stop", running).startswith("This would change nothing: ")
     assert set(Operation.objects.values_list("state", "ended_by_name")) == {
         ("undone", "mara"),
         ("stopped", "mara"),

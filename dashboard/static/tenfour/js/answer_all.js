@@ -11,11 +11,27 @@
     form.querySelector("[data-picked]").textContent =
       picked.toLocaleString("en") + " of " + boxes.length.toLocaleString("en") + " selected";
   }
-  form.addEventListener("change", paint);
+  /* the tick of an error ticks those that have it, and follows them */
+  var variants = Array.from(form.querySelectorAll("[data-variant]"));
+  function withError(variant) {
+    return boxes.filter(function (box) { return box.dataset.signature === variant.value; });
+  }
+  function follow() {
+    variants.forEach(function (each) {
+      each.checked = withError(each).some(function (box) { return box.checked; });
+    });
+    paint();
+  }
+  form.addEventListener("change", function (event) {
+    var variant = event.target.closest("[data-variant]");
+    if (variant) withError(variant).forEach(function (box) { box.checked = variant.checked; });
+    follow();
+  });
   form.addEventListener("click", function (event) {
-    if (!event.target.closest("[data-clear]")) return;
-    var text = document.getElementById("fix");
-    text.value = "";
+    var source = event.target.closest("[data-clear], [data-suggest]"), text = document.getElementById("fix");
+    if (!source) return;
+    var more = source.dataset.suggest, before = text.value.trim();
+    text.value = more ? (before ? before + "\n" : "") + more : "";
     text.focus();
   });
 
@@ -43,7 +59,7 @@
     var box = document.querySelector("[data-row][data-cursor] [data-leave]");
     if (!box) return;
     box.checked = !box.checked;
-    paint();
+    follow();
   });
   paint();
 })();

@@ -43,7 +43,7 @@
     var box = event.target.closest("[data-draft]");
     if (!box) return;
     event.preventDefault();
-    box.form.requestSubmit($("#send-fix"));
+    if (!$("#send-fix").disabled) box.form.requestSubmit($("#send-fix"));
   });
 
   function isPreview(ctx) { return ctx.sourceElement.matches("[data-draft]"); }
@@ -83,6 +83,11 @@
     var preview = $("#preview");   // it follows the text that is typed
     if (preview) preview.toggleAttribute("hx-morph-skip", Boolean(text && isTyped(text)));
   });
+  /* someone else answered while this form holds text: the text stays, and nothing sends it */
+  function stop() {
+    var off = Boolean($("#answered-meanwhile"));
+    document.querySelectorAll(".answer button[name=action]").forEach(function (each) { each.disabled = off; });
+  }
   /* a fix that was filled in and left as it was is nothing that was typed */
   function isTyped(text) {
     var filled = text.form.elements.filled;
@@ -92,7 +97,10 @@
     var ctx = event.detail.ctx;
     showTab();
     runOut();
-    if (!isPost(ctx)) return recall();
+    if (!isPost(ctx)) {
+      stop();
+      return recall();
+    }
     if (isPreview(ctx)) return;
     var box = panel();
     if (box && !field()) keep(box.id.replace("answer-", ""), "");

@@ -32,8 +32,15 @@
     if (beyond) return beyond.click();
     if (!next) return;
     next.scrollIntoView({ block: "nearest" });
-    if (next.matches("summary")) next.focus({ preventScroll: true });
+    if (next.matches("summary") || $("[data-pick]:checked")) focus(next);
     else next.click();
+  }
+  /* opening another line would lose the ticks: J and K only move the cursor while there are some */
+  function focus(next) {
+    next.focus({ preventScroll: true });
+    if (!next.matches(".eline")) return;
+    document.querySelectorAll("[data-cursor]").forEach(function (row) { row.removeAttribute("data-cursor"); });
+    next.closest("[data-row]").setAttribute("data-cursor", "");
   }
   function groupHere() {
     var focused = document.activeElement && document.activeElement.closest("[data-group]");
@@ -41,18 +48,53 @@
     return focused || (current && current.closest("[data-group]"));
   }
 
+  /* ---- keys on the ticked rows, and a word about a key that does nothing */
+
+  var VERBS = { b: "answer", h: "snooze", m: "assign", s: "skip" };
+  var IDLE = { f: "No message to write", r: "Nothing to retry", s: "Nothing to skip", a: "Nothing to abort",
+    h: "Nothing to snooze", m: "Nothing to assign", o: "Nothing to open" };
+  var before = "";
+  function tell(text) {
+    var box = document.createElement("div"), line = document.createElement("b");
+    box.className = "toast";
+    box.dataset.idle = "";
+    line.textContent = text;
+    box.append(line);
+    document.querySelectorAll("#toasts [data-idle]").forEach(function (each) { each.remove(); });
+    $("#toasts").append(box);   // beside a toast that offers to undo
+    setTimeout(function () { box.remove(); }, 6000);
+  }
+  function answerGroup(group) {
+    var all = group && group.querySelector("[data-group-key]");
+    if (all) return all.click();
+    tell(!$("#bulk-form") ? "Your role can read these, not answer them."
+      : group && group.dataset.whyNot || "No group here: select rows with X, then press B.");
+  }
+  function isIdle(key) { return Object.hasOwn(IDLE, key) && !$('[data-key="' + key + '"]'); }
+
   document.addEventListener("keydown", function (event) {
     var typing = event.target.matches("input:not([type=checkbox]), textarea, select");
     if (typing || event.ctrlKey || event.metaKey || event.altKey || isOff() || !list()) return;
     if ($("dialog:modal, details.menu[open]")) return;
     var heading = event.target.closest(".egroup summary"), group = groupHere();
-    if (event.key === "ArrowRight" && heading) heading.parentNode.open = true;
+    var after = before, some = $("[data-pick]:checked, [data-pick-matching]:checked");
+    before = event.key;
+    if (after === "g") return;
+    if (some && Object.hasOwn(VERBS, event.key)) {
+      event.stopImmediatePropagation();
+      $('#bulk-form [formaction*="escalation.' + VERBS[event.key] + '/"]').click();
+    } else if (event.key === "ArrowRight" && heading) heading.parentNode.open = true;
     else if (event.key === "ArrowLeft" && group && group.contains(document.activeElement)) {
       group.querySelector("details").open = false;
       group.querySelector("summary").focus();
-    } else if (event.key === "b" && group) {
-      var all = group.querySelector("[data-group-key]");
-      if (all) all.click();
+    } else if (event.key === "b") {
+      event.stopImmediatePropagation();
+      answerGroup(group);
+    } else if (isIdle(event.key)) {
+      tell(IDLE[event.key] + " here" + ($("#bulk-form") ? "." : " with your role."));
+    } else if (event.key === "x" && heading) {
+      event.stopImmediatePropagation();
+      tell("Open the group with → and select its rows, or press B to answer all of them.");
     } else if ((event.key === "j" || event.key === "k") && stops().length && !$('[data-key="j"], [data-key="k"]')) {
       event.stopImmediatePropagation();
       move(event.key === "j" ? 1 : -1);

@@ -12,7 +12,9 @@
 
   /* a swap keeps the cursor's attribute: see morphIgnore in base.html */
   function move(by) {
-    var rows = Array.from(document.querySelectorAll("[data-row]"));
+    var rows = Array.from(document.querySelectorAll("[data-row]")).filter(function (row) {
+      return row.checkVisibility();
+    });
     if (!rows.length) return;
     var at = rows.findIndex(function (row) { return row.hasAttribute("data-cursor"); });
     var next = rows[Math.min(rows.length - 1, Math.max(0, at + by))];

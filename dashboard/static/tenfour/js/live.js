@@ -2,10 +2,11 @@
 
    The server answers 204 as long as its key (data-since) stays the same, or with a newer key while the
    content stays the same. Polls run every 2 s after news or input, slow down to one in 15 s while nothing
-   happens, and stop while the page is hidden, paused or in use. */
+   happens, and stop while the page is paused. While the page is in use they only count what waits; while its
+   tab is hidden they run every 30 s, for the number of open escalations. */
 (function () {
   "use strict";
-  var FAST = 2000, SLOW = 15000, SLOWING = 2, LOST_AFTER = 5000, BANNER_AFTER = 30000;
+  var FAST = 2000, SLOW = 15000, SLOWING = 2, HIDDEN = 30000, LOST_AFTER = 5000, BANNER_AFTER = 30000;
   var $ = function (selector) { return document.querySelector(selector); };
 
   var light = $("#live");
@@ -18,6 +19,10 @@
   var currentAt = Date.now();   // when the page showed the current state
   var newsAt = Date.now();      // when something changed or the user did something
   var versions = new Map();
+  var held = "";                // why nothing may move
+  var waiting = 0;              // changes that wait for it
+  var waitingSince = "";        // the live key of the newest of them
+  var released = false;         // while a poll ran
   var paused = false;
   var behind = false;           // a list holds an older order
   try { paused = sessionStorage.getItem("tenfour-paused") === "1"; } catch (e) { /* storage is not available */ }
@@ -32,14 +37,22 @@
     return "held" in part().dataset && (paused || Boolean(part().querySelector("details[open]")));
   }
   /* an open menu, dialog, selection or form: nothing may move while someone uses it */
-  function isHeld() {
+  function isHeld() { return Boolean(whyHeld()); }
+  function whyHeld() {
     var live = part(), chosen = getSelection(), focus = document.activeElement;
-    if ($("dialog[open], details.menu[open], [popover]:popover-open, [data-pick]:checked, [data-in-use]")) return true;
-    if ($('[role="combobox"][aria-expanded="true"]:not(dialog *)') || isFilledIn(live)) return true;
-    if (counts() && !live.dataset.held) return true;   /* an older page gets no new events */
-    if (chosen && !chosen.isCollapsed && chosen.rangeCount && chosen.getRangeAt(0).intersectsNode(live)) return true;
+    var picked = document.querySelectorAll("[data-pick]:checked").length;
+    if (picked) return picked + (picked === 1 ? " row is selected" : " rows are selected");
+    if ($("dialog[open]")) return "a dialog is open";
+    if ($("details.menu[open], [popover]:popover-open")) return "a menu is open";
+    if ($('[role="combobox"][aria-expanded="true"]:not(dialog *)')) return "a menu is open";
+    if ($("[data-in-use]")) return "a range is chosen";
+    if (isFilledIn(live)) return "a form is filled in";
+    if (counts() && !live.dataset.held) return "an older page is open";   /* it gets no new events */
+    if (chosen && !chosen.isCollapsed && chosen.rangeCount && chosen.getRangeAt(0).intersectsNode(live)) {
+      return "text is selected";
+    }
     var field = "input:not([type=checkbox], [type=radio]), textarea, select";
-    return live.contains(focus) && focus.matches(field) && !focus.closest("[hx-morph-skip]");
+    return live.contains(focus) && focus.matches(field) && !focus.closest("[hx-morph-skip]") ? "a field is in use" : "";
   }
   /* text typed or a choice made, but not sent */
   function isFilledIn(live) {
@@ -55,6 +68,7 @@
     return option.selected !== (initial || option.closest("select").multiple ? option.defaultSelected : !index);
   }
   function pause() {
+    if (document.hidden) return HIDDEN;
     if (failures) return Math.min(SLOW, FAST * Math.pow(2, failures - 1));
     var own = part().dataset, quiet = Date.now() - newsAt;
     if (own.quietAfter) return quiet > own.quietAfter ? own.slow : FAST;   /* waits for one call */
@@ -66,11 +80,12 @@
   }
   function ask() {
     clearTimeout(timer);
-    if (signedOut || document.hidden || (paused && !counts())) return;
+    if (signedOut || (paused && !counts())) return;
     /* without htmx on the part, the event would be lost and the poll would never end */
-    if (asking || isHeld() || !part().hasAttribute("data-htmx-powered")) return later();
+    if (asking || !part().hasAttribute("data-htmx-powered")) return later();
     asking = true;
-    if ((behind || $("[data-news]:not([hidden])")) && !lists().some(isInUse)) {
+    released = false;
+    if (!isHeld() && (behind || $("[data-news]:not([hidden])")) && !lists().some(isInUse)) {
       part().dataset.since = "";   /* nothing may have changed since the list held its order */
       behind = false;
     }
@@ -82,7 +97,9 @@
     var ctx = event.detail.ctx;
     if (!isPoll(ctx)) return;
     ctx.request.body.set("since", ctx.sourceElement.dataset.since);
-    if (!counts()) return;
+    ctx.isPeek = isHeld();
+    if (ctx.isPeek) ctx.request.body.set("since", waitingSince || part().dataset.since);
+    if (ctx.isPeek || !counts()) return;
     ctx.isCount = true;
     ctx.request.body.set("held", part().dataset.held);
     ctx.request.body.set("since", $("#fresh").dataset.since || part().dataset.since);
@@ -101,10 +118,11 @@
       failures = failedSince = 0;
       var newer = response.raw.headers.get("Tenfour-Live-Key");
       if (newer) {
-        part().dataset.since = newer;
+        if (event.detail.ctx.isPeek && waiting) waitingSince = newer;
+        else part().dataset.since = newer;
         window.tenfour.setClock(newer);
       }
-      if (!event.detail.ctx.isCount) currentAt = Date.now();
+      if (!event.detail.ctx.isCount && !(event.detail.ctx.isPeek && waiting)) currentAt = Date.now();
       paint();
     } else if (isPoll(event.detail.ctx)) {
       failed();
@@ -114,7 +132,8 @@
   document.addEventListener("htmx:finally:request", function (event) {
     if (!isPoll(event.detail.ctx)) return;
     asking = false;
-    later();
+    if (released) ask();
+    else later();
   });
   function failed() {
     failures += 1;
@@ -125,7 +144,9 @@
   document.addEventListener("htmx:before:swap", function (event) {
     /* the page may have come into use since the poll began */
     var ctx = event.detail.ctx;
-    if (isPoll(ctx) && (isHeld() || counts() !== Boolean(ctx.isCount))) return event.preventDefault();
+    if (isPoll(ctx)) event.detail.tasks.forEach(function (task) { tellOpen(task.fragment); });
+    if (isPoll(ctx) && isHeld()) countWaiting(event.detail.tasks);
+    if (isPoll(ctx) && (isHeld() || ctx.isPeek || counts() !== Boolean(ctx.isCount))) return event.preventDefault();
     event.detail.tasks.forEach(function (task) {
       window.tenfour.localize(task.fragment);
       lists().forEach(function (list) { hold(list, task.fragment); });
@@ -134,6 +155,7 @@
     versions.set("key", keyOf(part()));
   });
   document.addEventListener("htmx:after:swap", function () {
+    nameTab();
     if (!part()) return;
     if (keyOf(part()) !== versions.get("key")) newsAt = Date.now();
     rows().forEach(function (row) {
@@ -141,6 +163,26 @@
       else if (versions.get(row.id) !== row.dataset.version) row.classList.add("is-changed");
     });
   });
+  /* a page in use: what the newest response would change */
+  function countWaiting(tasks) {
+    var fresh = tasks.map(function (task) { return task.fragment.querySelector("[data-live]"); }).find(Boolean);
+    if (!fresh || fresh.id !== part().id) return;
+    var mine = new Map(Array.from(part().querySelectorAll("[data-row]")).map(function (row) {
+      return [row.id, row.dataset.version];
+    }));
+    var added = 0, changed = 0, before = waiting;
+    fresh.querySelectorAll("[data-row]").forEach(function (row) {
+      if (!mine.has(row.id)) added += 1;
+      else if (mine.get(row.id) !== row.dataset.version) changed += 1;
+      mine.delete(row.id);
+    });
+    /* with the hash of its content, the page knows that something else changed */
+    var isOther = Boolean((waitingSince || part().dataset.since).split("~")[2]);
+    waiting = changed + Math.max(added, mine.size) || Number(isOther || before > 0);
+    waitingSince = fresh.dataset.since;
+    if (waiting !== before) newsAt = Date.now();
+    paint();
+  }
   function rows() { return Array.from(document.querySelectorAll("[data-row]")); }
   /* the key without its time bucket, which changes although nothing else did */
   function keyOf(live) { return live.dataset.since.split("~")[1]; }
@@ -186,14 +228,20 @@
     var lostFor = failedSince ? Date.now() - failedSince : 0;
     var isLost = signedOut || lostFor > LOST_AFTER;
     light.classList.toggle("live--lost", isLost);
-    light.classList.toggle("live--paused", paused && !isLost);
+    notice();
+    var isStill = held && !paused && !isLost;
+    light.classList.toggle("live--paused", (paused || isStill) && !isLost);
+    light.classList.toggle("live--held", Boolean(isStill));
     light.setAttribute("aria-pressed", String(!paused));
-    light.title = paused ? "Resume live updates (P)" : "Pause live updates (P)";
+    light.title = (isStill ? "Held while " + held + ". " : "") + (paused ? "Resume" : "Pause") + " live updates (P)";
     light.querySelector("b").textContent =
-      signedOut ? "Signed out" : isLost ? "Reconnecting" : paused ? "Paused" : "Live";
+      signedOut ? "Signed out" : isLost ? "Reconnecting" : paused ? "Paused" : isStill ? "Held" : "Live";
+    light.querySelector(".live__why").textContent = isStill ? "while " + held : "";
+    light.querySelector(".live__waits").textContent =
+      isStill && waiting ? waiting + (waiting === 1 ? " change" : " changes") + " waiting" : "";
     var age = Math.round((Date.now() - currentAt) / 1000);
     light.querySelector(".live__age").textContent =
-      signedOut || document.hidden ? "" : window.tenfour.duration(age) + " ago";
+      signedOut || document.hidden || isStill ? "" : window.tenfour.duration(age) + " ago";
     banner($("#lost"), !signedOut && lostFor > BANNER_AFTER);
     banner($("#signed-out"), signedOut);
   }
@@ -202,6 +250,48 @@
     box.querySelector("[data-as-of]").textContent = window.tenfour.clock(new Date(currentAt));
     box.hidden = !shown;
   }
+
+  /* a released page shows at once what waited */
+  function notice() {
+    var was = held;
+    held = whyHeld() || (counts() ? "an entry is open" : "");
+    if (!was || held) return;
+    waiting = 0;
+    waitingSince = "";
+    released = asking;
+    if (!asking) setTimeout(ask);
+  }
+  ["change", "click", "toggle", "close"].forEach(function (kind) {
+    document.addEventListener(kind, function () { setTimeout(paint); }, true);
+  });
+
+  /* ---- a hidden tab: its title tells how many escalations are open, and a notification that there are more */
+
+  var open = readOpen(document);
+  function readOpen(within) {
+    var place = within.querySelector('[data-go="e"]'), count = place && place.querySelector(".nav__count");
+    return place ? Number(count ? count.firstChild.textContent.replace(/\D/g, "") : 0) : null;
+  }
+  function tellOpen(fragment) {
+    var now = readOpen(fragment);
+    if (now === null) return;
+    if (document.hidden && now > open) notify(now - open, now);
+    open = now;
+    setTimeout(nameTab);   /* after htmx has set the title */
+  }
+  function nameTab() {
+    var shown = document.title.replace(/^\(\d+\) /, "");
+    document.title = document.hidden && open ? "(" + open + ") " + shown : shown;
+  }
+  function notify(more, all) {
+    try {
+      if (localStorage.getItem("tenfour-notify") !== "1" || Notification.permission !== "granted") return;
+      var text = more + (more === 1 ? " new escalation" : " new escalations") + ", " + all + " open";
+      var told = new Notification("Tenfour", { body: text, tag: "tenfour-escalations" });
+      told.onclick = function () { window.focus(); $('[data-go="e"]').click(); };
+    } catch (e) { /* not available, or only with a service worker */ }
+  }
+  document.addEventListener("visibilitychange", nameTab);
 
   light.addEventListener("click", function () {
     paused = window.tenfour.paused = !paused;

@@ -5,7 +5,7 @@
 
   function copy(selector) {
     var from = document.querySelector(selector);
-    if (from && navigator.clipboard) navigator.clipboard.writeText(from.textContent.trim());
+    if (from && navigator.clipboard) navigator.clipboard.writeText((from.value || from.textContent).trim());
     else if (from) getSelection().selectAllChildren(from);   /* without HTTPS, only the user can copy */
   }
 
@@ -13,7 +13,10 @@
     var opener = event.target.closest("[data-open]");
     if (opener) {
       event.preventDefault();   // without scripts, the button submits its form
-      document.getElementById(opener.dataset.open).showModal();
+      var dialog = document.getElementById(opener.dataset.open);
+      var menu = dialog.closest("details");
+      if (menu) menu.open = true;   // a key may open a dialog of a closed menu
+      dialog.showModal();
     }
     var closer = event.target.closest("[data-close]");
     if (closer) closer.closest(".toast").remove();
@@ -38,6 +41,19 @@
     var row = chosen.closest(".seg, .setnav");
     row.scrollLeft = chosen.offsetLeft - (row.clientWidth - chosen.offsetWidth) / 2;
   });
+
+  /* scroll an output once to the line that its headline comes from */
+  var shown = new WeakSet();
+  function showLine(mark) {
+    var box = mark.closest("pre");
+    if (shown.has(mark) || !box.clientHeight) return;
+    shown.add(mark);
+    box.scrollTop += mark.getBoundingClientRect().top - box.getBoundingClientRect().top - box.clientHeight / 2;
+  }
+  function showLines() { document.querySelectorAll("pre mark").forEach(showLine); }
+  document.addEventListener("htmx:after:swap", showLines);
+  document.addEventListener("toggle", showLines, true);
+  showLines();
 
   /* a message goes after a while, but not while someone points at it or has another tab in front */
   function remove(toast, after) {

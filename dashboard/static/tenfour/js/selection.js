@@ -4,11 +4,11 @@
   function boxes(within) { return Array.from((within || document).querySelectorAll("[data-pick]")); }
   function paint() {
     var all = document.querySelector("[data-pick-all]"), each = boxes();
-    if (!all) return;
     var picked = each.filter(function (box) { return box.checked; }).length;
+    if (!picked) pickMatching(false);
+    if (!all) return;
     all.checked = picked > 0 && picked === each.length;
     all.indeterminate = picked > 0 && picked < each.length;
-    if (!picked) pickMatching(false);
   }
   /* choose everything that the filter matches instead of the ticked rows */
   function pickMatching(on) {
@@ -46,7 +46,7 @@
     if (off || event.defaultPrevented) return;
     if (key === "a" && event.shiftKey || key === "b" && !event.shiftKey) return act(event, key === "a");
     if (!row || key !== "x") return;
-    var some = boxes(event.shiftKey ? row.closest("tbody") : row);
+    var some = boxes(event.shiftKey ? row.closest("tbody, ol") : row);
     pick(some, !some.every(function (box) { return box.checked; }));
   });
   document.addEventListener("htmx:after:swap", paint);
