@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from ledger import agents
 from ledger.admin_pages.details import Link
 from ledger.admin_pages.filters import list_values
-from ledger.admin_pages.lists import ReadOnly, cut, name_task
+from ledger.admin_pages.lists import ReadOnly, WithErrors, cut, name_task
 from ledger.authorization.permissions import may
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
@@ -38,12 +38,22 @@ from retries.verbs.admin import VerbAdmin
 
 
 @admin.register(Task)
-class TaskAdmin(VerbAdmin):
-    list_display = ("__str__", "agent", "type", "state", "priority", "retry_count", "updated_at")
+class TaskAdmin(WithErrors, VerbAdmin):
+    list_display = (
+        "__str__",
+        "agent",
+        "type",
+        "state",
+        "error",
+        "priority",
+        "retry_count",
+        "updated_at",
+    )
     list_filter = (
         "state",
         list_values("blocked_reason", BlockedReason.values),
         "on_exhausted",
+        "agent",
         "project",
     )
     list_select_related = ("agent",)

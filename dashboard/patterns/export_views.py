@@ -8,6 +8,7 @@ from dashboard.lists.export import export_list
 from dashboard.lists.nearest_names import list_problems
 from dashboard.lists.sorting import read_sort
 from dashboard.patterns import filters, queries
+from retries.failures import figures
 
 COLUMNS = {
     "id": "id",
@@ -29,7 +30,7 @@ def export(request: HtmxRequest, form: str) -> HttpResponseBase:
     query = filters.parse(request.GET.get("q", ""))
     project = requested_project(request)
     sort = read_sort(request.GET.get("sort", ""), queries.COLUMNS, None)
-    counted = queries.filter_patterns(query, project).annotate(failures=queries.FAILURES)
+    counted = queries.filter_patterns(query, project).annotate(failures=figures.FAILURES)
     ordered = queries.order_patterns(counted, sort)
     problems = list_problems(query, "patterns", project)
     return export_list(ordered, COLUMNS, form=form, name="patterns", problems=problems)

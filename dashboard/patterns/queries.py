@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models import Value as V
 from django.db.models.functions import Coalesce
 
@@ -147,10 +147,8 @@ def count_patterns(query: PatternQuery, project: Project | None) -> dict[str, in
     return get_or_compute_slow(f"patterns:{where}:{hash_of(anything)}", count)
 
 
-OF_PATTERN = FailureCount.objects.filter(pattern=OuterRef("pk")).order_by().values("pattern")
-FAILURES = Coalesce(Subquery(OF_PATTERN.values(total=Sum("failures"))), 0)
 COLUMNS = {
-    "failures": SortColumn(FAILURES, largest_first=True),
+    "failures": SortColumn(figures.FAILURES, largest_first=True),
     "first": SortColumn(F("first_seen"), largest_first=True),
     "seen": SortColumn(F("last_seen"), largest_first=True),
 }

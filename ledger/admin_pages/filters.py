@@ -81,7 +81,27 @@ class RelatedNames(admin.RelatedFieldListFilter):
         return self.lookup_val is not None or super().has_output()
 
 
-class Period(admin.SimpleListFilter):
+class WithDefault(admin.SimpleListFilter):
+    """A filter with a choice of its own at first, or "any" where the list is about one subject."""
+
+    first = ""
+
+    def __init__(
+        self, request: HttpRequest, params: Any, model: type[Model], model_admin: Any
+    ) -> None:
+        self.default = "any" if model_admin.is_about_one(request) else self.first
+        super().__init__(request, params, model, model_admin)
+
+    def value(self) -> str:
+        found = super().value()
+        return found if found in dict(self.lookup_choices) else self.default
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        """Return the choices without Django's "All", which is "any" here."""
+        yield from list(super().choices(changelist))[1:]
+
+
+class Period(WithDefault):
     """A filter by time, for rows of the journal.
 
     A list reads the last week, unless it is about one subject, whose rows an index finds.
@@ -89,13 +109,8 @@ class Period(admin.SimpleListFilter):
 
     title = "time"
     parameter_name = "when"
+    first = "week"
     days: ClassVar[dict[str, int]] = {"day": 1, "week": 7, "month": 30}
-
-    def __init__(
-        self, request: HttpRequest, params: Any, model: type[Model], model_admin: Any
-    ) -> None:
-        self.default = "any" if model_admin.is_about_one(request) else "week"
-        super().__init__(request, params, model, model_admin)
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [
@@ -104,14 +119,6 @@ class Period(admin.SimpleListFilter):
             ("month", "Past 30 days"),
             ("any", "Any time"),
         ]
-
-    def value(self) -> str:
-        found = super().value()
-        return found if found in (*self.days, "any") else self.default
-
-    def choices(self, changelist: Any) -> Iterator[Any]:
-        """Return the choices without Django's "All", which is "Any time" here."""
-        yield from list(super().choices(changelist))[1:]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         days = self.days.get(self.value())

@@ -7,14 +7,20 @@ from uuid import UUID
 from django.contrib import admin, messages
 from django.db.models import (
     CharField,
+    F,
     Field,
     ForeignKey,
+    Func,
     Model,
+    OuterRef,
     Q,
     QuerySet,
+    Subquery,
     TextField,
     UUIDField,
 )
+from django.db.models import Value as V
+from django.db.models.functions import Coalesce, NullIf
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
@@ -23,7 +29,7 @@ from ledger.admin_pages.details import DetailPage, shorten
 from ledger.admin_pages.filters import RelatedNames, list_json_columns
 from ledger.admin_pages.paging import LimitedPaginator
 from ledger.authorization.permissions import may, projects_where
-from ledger.models import Task
+from ledger.models import Failure, Task
 
 # filters on these list the names of every project's rows
 OTHERS_NAMES = {"project", "agent", "plan", "channel", "user"}
@@ -31,6 +37,14 @@ OTHERS_NAMES = {"project", "agent", "plan", "channel", "user"}
 
 COLUMN_LENGTH = 60  # characters of a text in a list
 NARROW = 20  # characters of a text that needs no wide column
+
+# of the newest failure of a task: its headline, or its message until the headline is stored
+HEADLINE = Func(F("telling_lines"), V("\n"), V(1), function="split_part", output_field=TextField())
+LAST_ERROR = Subquery(
+    Failure.objects.filter(task=OuterRef("shown_task"))
+    .order_by("-id")
+    .values(text=Coalesce(NullIf(HEADLINE, V("", TextField())), "message"))[:1]
+)
 
 
 class ReadOnly(DetailPage):
@@ -186,6 +200,18 @@ class ReadOnly(DetailPage):
     def report_changes(self, request: HttpRequest, changed: int, what: str) -> None:
         level = messages.SUCCESS if changed else messages.WARNING
         self.message_user(request, f"{changed} {what}." if changed else f"None {what}.", level)
+
+
+class WithErrors(ReadOnly):
+    """Rows that show the newest error of their task."""
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows = super().get_queryset(request)
+        return rows.alias(shown_task=F(self.task_path)).annotate(last_error=LAST_ERROR)
+
+    @admin.display(description="Error", empty_value="-")
+    def error(self, row: Any) -> str | None:
+        return cut(row.last_error) if row.last_error else None
 
 
 def is_long(field: "Field[Any, Any]") -> bool:

@@ -5,17 +5,18 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.db.models import QuerySet
 from django.forms import BoundField
 from django.http import HttpRequest
 
 from ledger.admin_pages.details import VERB_FORM, Link
-from ledger.admin_pages.filters import list_values
-from ledger.admin_pages.lists import cut, name_task
+from ledger.admin_pages.filters import WithDefault, list_values
+from ledger.admin_pages.lists import WithErrors, cut, name_task
 from ledger.models import Attempt, Event, Failure
 from retries.escalations import answer_outcome, response_schema
 from retries.escalations.record import render_escalation
 from retries.models import Escalation
-from retries.states import Answer, Reason
+from retries.states import Answer, EscalationState, Reason
 from retries.verbs import escalations
 from retries.verbs.admin import VerbAdmin
 from retries.verbs.escalations import FIELD_PREFIX
@@ -28,11 +29,27 @@ def name_subject(escalation: Escalation) -> str:
     return instruction.content if instruction else ""
 
 
+class StateFilter(WithDefault):
+    """A filter by state that shows open escalations first."""
+
+    title = "state"
+    parameter_name = "state"
+    first = EscalationState.OPEN
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [*EscalationState.choices, ("any", "Any state")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        state = self.value()
+        return queryset if state == "any" else queryset.filter(state=state)
+
+
 @admin.register(Escalation)
-class EscalationAdmin(VerbAdmin):
+class EscalationAdmin(WithErrors, VerbAdmin):
     list_display = (
         "opened_at",
         "about",
+        "error",
         "state",
         "reason",
         "agent",
@@ -41,9 +58,10 @@ class EscalationAdmin(VerbAdmin):
         "closed_at",
     )
     list_filter = (
-        "state",
+        StateFilter,
         list_values("reason", Reason.values),
         list_values("action", Answer.values),
+        "agent",
         "project",
     )
     list_select_related = ("agent", "task", "instruction")
@@ -54,6 +72,15 @@ class EscalationAdmin(VerbAdmin):
     ordering = ("-id",)
     verbs = escalations.ADMIN
     page = "/escalations/{}/"
+
+    def is_about_one(self, request: HttpRequest) -> bool:
+        """Return whether the list shows a search, the escalations of one row, or chosen ones.
+
+        A chosen one that was answered meanwhile is still chosen, so that the action tells by whom.
+        """
+        if request.method == "POST" and request.POST.get("select_across") != "1":
+            return True
+        return bool({"q", "task__id__exact", "instruction__id__exact"} & request.GET.keys())
 
     @admin.display(description="About")
     def about(self, escalation: Escalation) -> str:

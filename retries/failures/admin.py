@@ -10,6 +10,7 @@ from ledger.admin_pages.lists import ReadOnly
 from ledger.admin_pages.records import OF_PATTERN
 from ledger.errors import NotFound
 from ledger.journal import stamp_of
+from retries.failures.figures import FAILURES
 from retries.failures.fixes import verdicts as fix_verdicts
 from retries.models import FailurePattern, FixVerdict
 from retries.states import Verdict
@@ -19,7 +20,15 @@ from retries.verbs.admin import VerbAdmin
 
 @admin.register(FailurePattern)
 class FailurePatternAdmin(VerbAdmin):
-    list_display = ("template", "state", "ignored_until", "first_seen", "last_seen", "project")
+    list_display = (
+        "template",
+        "failures",
+        "state",
+        "ignored_until",
+        "first_seen",
+        "last_seen",
+        "project",
+    )
     list_filter = ("state", "project")
     list_select_related = ("project",)
     search_fields = ("template", "fingerprint")
@@ -31,6 +40,13 @@ class FailurePatternAdmin(VerbAdmin):
         "Events": "ledger.Event?subject_id__exact={0.pk}",
         "Verdicts on its fixes": "retries.FixVerdict?pattern__id__exact={0.pk}",
     }
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[FailurePattern]:
+        return super().get_queryset(request).annotate(total=FAILURES)
+
+    @admin.display(description="Failures")
+    def failures(self, row: FailurePattern) -> str:
+        return f"{row.total:,}"
 
 
 @admin.register(FixVerdict)

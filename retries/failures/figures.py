@@ -8,9 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from ledger.database import sql
-from retries.models import FailurePattern
+from django.db.models import OuterRef, Subquery, Sum
+from django.db.models.functions import Coalesce
 
+from ledger.database import sql
+from retries.models import FailureCount, FailurePattern
+
+# of a pattern in a query, all its failures
+OF_PATTERN = FailureCount.objects.filter(pattern=OuterRef("pk")).order_by().values("pattern")
+FAILURES = Coalesce(Subquery(OF_PATTERN.values(total=Sum("failures"))), 0)
 MOST_MERGED = 50  # templates that are listed
 TOTALS = """select pattern_id, sum(failures)::int as total, max(last_at) as last_at
 from retries_failurecount where pattern_id = any(%(ids)s) group by 1"""

@@ -98,10 +98,14 @@ def test_picked_tasks_are_retried_with_an_instruction(
     expect(page.locator("main")).to_contain_text("Install lxml first")
 
 
+# with the marks that keep the direction of a name to itself
+TARGET = "\u2068tester\u2069 · never checked in · 0 waiting · 0 running"
+
+
 def test_all_matching_tasks_are_reassigned_and_it_is_undone(
     visit: Callable[..., Visitor], coder: Agent, now: datetime
 ) -> None:
-    """The agents are offered with the number of tasks that each would take over."""
+    """The agents are offered with what they do now, and fewer tasks only if some are theirs."""
     make_agent("tester")
     make_agent("an-agent-with-a-name-of-sixty-four-characters-" + "x" * 17)
     for number in range(3):
@@ -111,7 +115,7 @@ def test_all_matching_tasks_are_reassigned_and_it_is_undone(
     page.keyboard.press("Shift+A")
     page.click(".bulk button:has-text('Reassign')")
     expect(page.locator("#effect")).to_contain_text("3 tasks can be reassigned.")
-    expect(page.locator("#agent option").last).to_have_text("tester: 3 tasks")
+    expect(page.locator("#agent option").last).to_have_text(TARGET)
     assert axe_findings(page) == []
     assert_whole_as_it_is(page)
     shoot(page, "reassign-390-dark")

@@ -32,10 +32,17 @@ from ledger.models import (
 )
 from ledger.values.ids import first_id
 from retries import breaker_actions
-from retries.models import FailurePattern, FixVerdict, NotificationRule, QuietHours, RetryPolicy
+from retries.models import (
+    Escalation,
+    FailurePattern,
+    FixVerdict,
+    NotificationRule,
+    QuietHours,
+    RetryPolicy,
+)
 from tests.access_world import make_world
 from tests.admin_pages import mara as mara
-from tests.admin_pages import path
+from tests.admin_pages import path, sure
 from tests.factories import NOW, make_agent, make_project
 from tests.retries.moves import attempt_of, claim, fail, make_task
 
@@ -119,6 +126,30 @@ def test_filters_know_their_values(mara: Client, agent: Agent) -> None:
     page = read(mara, f"{path(Attempt)}?outcome__isnull=True").context["cl"]
     (spec,) = (each for each in page.filter_specs if each.title == "outcome")
     assert [each["display"] for each in spec.choices(page) if each["selected"]] == ["running"]
+
+
+def test_a_list_shows_what_is_open_with_its_error_and_figures(mara: Client, agent: Agent) -> None:
+    """Tasks and escalations tell their error, patterns count their failures (OPR-29)."""
+    for _ in range(2):
+        make_task(agent, max_attempts=1, on_exhausted="escalate")
+        fail(agent, attempt_of(claim(agent)), now=timezone.now())
+    answered, asked = Escalation.objects.order_by("pk")
+    assert "1 skipped" in sure(mara, Escalation, "skip", answered)
+    assert list_rows(mara, Escalation) == {asked.pk}
+    assert list_rows(mara, Escalation, "state=resolved") == {answered.pk}
+    found = {answered.pk, asked.pk}
+    assert list_rows(mara, Escalation, "state=any") == found
+    assert list_rows(mara, Escalation, "state=unknown") == {asked.pk}
+    assert list_rows(mara, Escalation, f"task__id__exact={answered.task_id}") == {answered.pk}
+    assert list_rows(mara, Escalation, f"q={answered.pk}") == {answered.pk}
+    assert list_rows(mara, Escalation, f"agent__id__exact={agent.pk}&state=any") == found
+    assert list_rows(mara, Task, f"agent__id__exact={make_agent(name='other').pk}") == set()
+    error = Failure.objects.first().message
+    for model, column in ((Task, "error"), (Escalation, "error"), (FailurePattern, "failures")):
+        page = read(mara, path(model)).content.decode()
+        assert re.search(rf'class="field-{column}"><bdi[^>]*>{error}|field-failures">2<', page), (
+            model
+        )
 
 
 def test_a_filter_lists_no_more_names_than_a_person_can_read(mara: Client, agent: Agent) -> None:
