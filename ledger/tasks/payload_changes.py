@@ -1,7 +1,7 @@
 """Compare two payloads of a task by path (pure), for the journal and for people."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ledger.errors import Invalid
@@ -69,12 +69,13 @@ def cut_value(value: Any) -> Any:
     return truncate(value, MOST_TEXT) if isinstance(value, str) else value
 
 
-def name_paths(data: Mapping[str, Any], most: int = 5) -> str:
-    """Return the changed paths of an event as people read them.
+def name_paths(events: Sequence[Mapping[str, Any]], most: int = 5) -> str:
+    """Return the changed paths of events as people read them; each path counts once.
 
-    >>> name_paths({"payload": [{"path": "/a"}, {"path": "/b"}], "payload_changes": 9}, 1)
+    >>> name_paths([{"payload": [{"path": "/a"}, {"path": "/b"}], "payload_changes": 9}], 1)
     '/a and 8 more'
     """
-    paths = [each["path"] or "/" for each in data["payload"]][:most]
-    more = data["payload_changes"] - len(paths)
-    return ", ".join(paths) + (f" and {more} more" if more else "")
+    paths = list(dict.fromkeys(row["path"] or "/" for each in events for row in each["payload"]))
+    cut = sum(each["payload_changes"] - len(each["payload"]) for each in events)
+    more = max(len(paths) - most, 0) + cut
+    return ", ".join(paths[:most]) + (f" and {more} more" if more else "")

@@ -98,7 +98,7 @@ def load_histories(task_ids: Iterable[UUID], *, typed: bool = False) -> dict[UUI
         )
         for id in ids
     }
-    return {id: tell_payload(each, ended[id], changes.get(id)) for id, each in found.items()}
+    return {id: tell_payload(each, ended[id], changes.get(id, ())) for id, each in found.items()}
 
 
 def load_history(
@@ -108,7 +108,7 @@ def load_history(
     advice: Mapping[UUID, fixes.LearnedFix],
     escalations: Iterable[Mapping[str, Any]],
 ) -> History:
-    """Return the history of the task whose rows of all runs are `lineage`, in two queries.
+    """Return the history of the task whose rows of all runs are `lineage`, in three queries.
 
     The attempts come oldest first, and are read with their failures; `advice` is the learned fix
     to tell, by the last failure; `escalations` are what `read_escalations` returns.
@@ -124,28 +124,34 @@ def load_history(
             row |= {"pk": each.pk, "number": each.number, "outcome": each.outcome}
             ended.append(row | marks)
         progress = progress if each.progress is None else each.progress
-    answers = find_answers(dict.fromkeys(row_ids, task_id), escalations)
+    owners = dict.fromkeys(row_ids, task_id)
+    answers, changes = find_answers(owners, escalations), find_payload_changes(owners)
     known = {id: describe_known_fix(fix) for id, fix in advice.items()}
     sources, flaky = find_sources(ended[-1:]), find_flaky(ended[-1:])
-    return build_history(ended, answers.get(task_id), progress, trial, known, sources, flaky)
+    history = build_history(ended, answers.get(task_id), progress, trial, known, sources, flaky)
+    return tell_payload(history, ended, changes.get(task_id, ()))
 
 
-def find_payload_changes(owners: Mapping[UUID, UUID]) -> dict[UUID, Mapping[str, Any]]:
-    """Return the newest change of each task's payload, as it was journaled."""
+def find_payload_changes(owners: Mapping[UUID, UUID]) -> dict[UUID, list[Mapping[str, Any]]]:
+    """Return the changes of each task's payload as they were journaled, oldest first."""
     events = Event.objects.about_any(owners).filter(
         kind=Kind.TASK_CHANGED, data__has_keys=["payload", "attempt"]
     )
-    rows = events.order_by("id").values_list("subject_id", "data")
-    return {owners[task_id]: data for task_id, data in rows}
+    found: dict[UUID, list[Mapping[str, Any]]] = {}
+    for task_id, data in events.order_by("id").values_list("subject_id", "data"):
+        found.setdefault(owners[task_id], []).append(data)
+    return found
 
 
 def tell_payload(
-    history: History, ended: list[Mapping[str, Any]], change: Mapping[str, Any] | None
+    history: History, ended: list[Mapping[str, Any]], changes: Iterable[Mapping[str, Any]]
 ) -> History:
     """Return the history with the sentence about a payload that was changed for this attempt."""
-    if change is None or not ended or change["attempt"] != ended[-1]["number"] + 1:
+    attempt = ended[-1]["number"] + 1 if ended else None
+    changed = [each for each in changes if each["attempt"] == attempt]
+    if not changed:
         return history
-    text = f"Since then, the task's payload was changed: {name_paths(change)}."
+    text = f"Since then, the task's payload was changed: {name_paths(changed)}."
     return replace(history, payload=text)
 
 

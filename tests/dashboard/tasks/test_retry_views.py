@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Event, Task
 from ledger.states import TaskState
-from retries.retry_context.history import load_histories, render_next_context
+from ledger.tasks.changing import Change, change
+from retries.retry_context.history import MARKS, load_histories, load_history, render_next_context
 from tests.dashboard.seen import html, words
 from tests.dashboard.worked import claimed, make_task
 
@@ -45,11 +47,16 @@ def test_the_next_attempt_gets_the_payload_and_is_told_so(
     data = Event.objects.get(kind="task.changed").data
     assert data["payload"] == [{"path": "/files/0", "old": "a.csv", "new": "b.csv"}]
     assert (data["attempt"], data["note"]) == (2, "wrong file")
-    told = render_next_context(
-        {"id": row.pk, "type": row.type, "attempts": 1, "attempt_limit": 3},
-        history=load_histories([row.pk])[row.pk],
-    )
-    assert "the task's payload was changed: /files/0." in told
+    newer = Change(payload={"action": "Sum up", "files": ["c.csv"]})
+    change(row.pk, newer, version=row.version, stamp=Stamp(SYSTEM))
+    attempts = row.attempt_set.annotate(**MARKS).select_related("failure").order_by("number")
+    for past in (
+        load_histories([row.pk])[row.pk],
+        load_history([row.pk], attempts, None, {}, []),  # what a preview shows
+    ):
+        of = {"id": row.pk, "type": row.type, "attempts": 1, "attempt_limit": 3}
+        told = render_next_context(of, history=past)
+        assert "the task's payload was changed: /files/0, /password." in told
     assert claimed(agent, row.pk, now=now + timedelta(hours=1))
 
 
