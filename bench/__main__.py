@@ -62,6 +62,7 @@ SUITES: dict[str, Callable[[Sandbox, Scale, Say], list[Figure]]] = {
     "sending": sending.run,
     "pages": pages.run,
     "volume": volume.run,
+    "words": volume.run_words,
     "frames": frames.run,
     "tabs": tabs.run,
     "partitions": partitions.run,

@@ -235,11 +235,11 @@ def tasks(queued: int = 0, waiting: int = 0, due: int = 0) -> None:
         execute(TASKS, all=False, count=due, state="retry", attempts=1, due="-1 day")
 
 
-def volume(count: int) -> None:
+def volume(count: int, headlines: int = 0) -> None:
     """Insert tasks with their attempts, failures, escalations, dead letters and events."""
     from bench.seed_volume import seed_volume  # its statements need Django's apps
 
-    seed_volume(execute, deferred_indexes, count=count)
+    seed_volume(execute, deferred_indexes, count=count, headlines=headlines)
 
 
 def details() -> None:

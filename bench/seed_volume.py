@@ -123,14 +123,62 @@ on conflict (name) do update set tx = excluded.tx, event_id = excluded.event_id
 """,
 )
 
+# failures with headlines of four kinds, each with one of 2,000 words, in 345 patterns
+HEADLINES = (
+    """
+insert into retries_failurepattern (project_id, fingerprint, template, example, first_seen,
+    last_seen, state_at, updated_at)
+select id, 'head ' || n, 'No module named <*>, as of build ' || n, 'No module named lib1', now(),
+    now(), now(), now()
+from ledger_project, generate_series(0, 344) n
+""",
+    """
+insert into ledger_attempt (id, task_id, agent_id, number, outcome, started_at, ended_at, lease_s,
+    lease_expires_at, deadline_at)
+select uuidv7(created_at - now()), id, agent_id, attempts + k, 'failure', created_at, updated_at, 300,
+    updated_at, updated_at
+from (select * from ledger_task where state = 'done' order by id desc limit %(count)s / 2) t,
+    generate_series(1, 2) k
+""",
+    """
+insert into ledger_failure (attempt_id, task_id, at, type, message, telling_lines)
+select id, task_id, ended_at, 'execution_error', told, told || chr(10) || 'at step ' || n
+from (
+    select *, row_number() over (order by id) as n from ledger_attempt a
+    where outcome = 'failure' and not exists (select from ledger_failure where attempt_id = a.id)
+) a, lateral (
+    select replace((array['ModuleNotFoundError: No module named lib*', 'KeyError: field*',
+        'AssertionError: expected total* to be paid',
+        'TimeoutError: host* did not answer within 30 s'])[n %% 4 + 1], '*', (n %% 2000)::text) as told
+) m order by id
+""",
+    """
+insert into retries_grouped (failure_id, pattern_id, agent_id, at)
+select f.id, p.id, a.agent_id, f.at
+from (
+    select *, row_number() over (order by id) as n from ledger_failure f
+    where not exists (select from retries_grouped where failure_id = f.id)
+) f
+join ledger_attempt a on a.id = f.attempt_id
+join retries_failurepattern p on p.fingerprint = 'head ' || f.n %% 345
+""",
+)
+
 Defer = Callable[[str], AbstractContextManager[None]]
 
 
-def seed_volume(execute: Callable[..., Any], defer_indexes: Defer, *, count: int) -> None:
-    """Insert `count` tasks; indexes are built at the end, which is faster than row by row."""
+def seed_volume(
+    execute: Callable[..., Any], defer_indexes: Defer, *, count: int, headlines: int = 0
+) -> None:
+    """Insert `count` tasks, and a number of failures with headlines of many words.
+
+    Indexes are built at the end, which is faster than row by row.
+    """
     with ExitStack() as stack:
         for table in TABLES:
             stack.enter_context(defer_indexes(table))
         for statement in STATEMENTS:
             execute(statement, count=count)
+        for statement in HEADLINES if headlines else ():
+            execute(statement, count=headlines)
     add_up_counts()

@@ -48,6 +48,32 @@ PAGES = page_client.PAGES | {
     "audit log, one agent": "/settings/audit/?q=agent:agent-00007",
 }
 
+HEADLINES = 1_000_000  # failures
+# pages that find failures by the words of their headlines: one in four failures, and one in 8,000
+FOUND = {
+    "tasks, by a common word": "/tasks/?q=modulenotfounderror",
+    "tasks, by a rare word": "/tasks/?q=lib720",
+    "tasks, by the error": "/tasks/?q=error:lib720",
+    "tasks, by the error, one agent": "/tasks/?q=error:modulenotfounderror+agent:agent-00007",
+    "search, by a common word": "/search/?q=modulenotfounderror",
+    "search, by a rare word": "/search/?q=lib720",
+    "patterns, by a word": "/patterns/?q=error:lib720",
+    "escalations, by a word": "/escalations/?q=error:lib720",
+}
+
+
+def run_words(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
+    """Compare finding words of headlines among a million failures, and among a thousand."""
+    times = 20 if scale.quick else 1
+    large, small = (
+        seed_project(
+            sandbox, f"tenfour_{name}", TASKS // part, INSTRUCTIONS // part, HEADLINES // part
+        )
+        for name, part in (("large", times), ("small", SMALL))
+    )
+    collect_static_files(sandbox, large)
+    return compare_all(sandbox, (large, small), FOUND, scale, say)
+
 
 def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
     times = 20 if scale.quick else 1
@@ -63,29 +89,39 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
             Figure(f"{page}: queries", counts[0], unit="", target=at_most(MAX_QUERIES)),
             Figure(f"{page}: whole tables read", counts[1], unit="", target=at_most(0)),
         ]
+    return [*figures, *compare_all(sandbox, (large, small), PAGES, scale, say)]
+
+
+def compare_all(
+    sandbox: Sandbox, urls: tuple[str, str], pages: dict[str, str], scale: Scale, say: Say
+) -> list[Figure]:
+    """Compare pages of a large and a small database, and a search with a list."""
+    figures = []
     with ExitStack() as stack:
         sides = [
-            stack.enter_context(start_visitor(sandbox.env(url), PROJECT, OPERATOR))
-            for url in (large, small)
+            stack.enter_context(start_visitor(sandbox.env(url), PROJECT, OPERATOR)) for url in urls
         ]
         for side in sides:
-            side.paths.update(PAGES)
+            side.paths.update(pages)
         assert {*sides[0].paths} == {*sides[1].paths}
-        for page in sides[0].paths:
+        for page in sides[0].paths if pages is PAGES else pages:
             figures.append(compare_sizes(page, *sides, rounds=scale.rounds))
             say(f"{figures[-1].name}: {figures[-1].median:.2f}")
-        search = compare_paths("search", "tasks", sides[0], rounds=scale.rounds)
-    return [*figures, search]
+        if {"search", "tasks"} <= pages.keys():
+            figures.append(compare_paths("search", "tasks", sides[0], rounds=scale.rounds))
+    return figures
 
 
-def seed_project(sandbox: Sandbox, name: str, tasks: int, instructions: int) -> str:
+def seed_project(
+    sandbox: Sandbox, name: str, tasks: int, instructions: int, headlines: int = 0
+) -> str:
     """Create a database of a project with this many rows and return its URL."""
     url = sandbox.create_migrated(name)
     sandbox.seed(
         url,
         ("agents", {"count": AGENTS}),
         ("instruction_month", {"count": instructions}),
-        ("volume", {"count": tasks}),
+        ("volume", {"count": tasks, "headlines": headlines}),
         ("plans", {"count": PLANS if tasks > TASKS // SMALL else 2, "tasks": 12}),
         ("details", {}),
         ("new_words", {}),
