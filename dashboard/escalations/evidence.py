@@ -319,7 +319,12 @@ def render_context(escalation: Escalation, record: Record, message: str) -> str:
     assert task is not None
     trial = find_trial(escalation)
     past = history.load_history(
-        record.line, record.attempts, trial, record.advice, record.escalations
+        record.line,
+        record.attempts,
+        trial,
+        record.advice,
+        record.escalations,
+        escalation.payload_changes,
     )
     if message and escalation.is_question:
         past = replace(

@@ -24,6 +24,7 @@ from retries.escalations import answer_outcome
 from retries.escalations.answer_outcome import TaskOutcome
 from retries.escalations.assignment import ANSWER
 from retries.models import ContextExperiment, Escalation
+from retries.retry_context.history import select_payload_changes
 from retries.states import EscalationState
 
 PAGE = 30
@@ -240,8 +241,8 @@ def find_escalation(
 
     Annotated with the number of instructions `waiting` for its agent, whether the agent is
     `silent`, the escalation `following` what was sent for its answer, the `people` to whom it can
-    be assigned, the id, element and share of its project's running experiment, and the inbox's
-    `saved_views` of the page's project.
+    be assigned, the changes of its task's payload, the id, element and share of its project's
+    running experiment, and the inbox's `saved_views` of the page's project.
     """
     waiting = Instruction.objects.awaiting_ack().filter(agent=OuterRef("agent"))
     silent = find_silent(now).filter(pk=OuterRef("agent"))
@@ -264,6 +265,9 @@ def find_escalation(
             silent=Exists(silent),
             following=Subquery(following.order_by("-id").values("pk")[:1]),
             people=ArraySubquery(people.values("username")[:PEOPLE_SHOWN]),
+            payload_changes=ArraySubquery(
+                select_payload_changes(Event.objects.about(OuterRef("task_id"))).values("data")
+            ),
             experiment_id=Subquery(running.values("pk")[:1]),
             experiment_element=Subquery(running.values("element")[:1]),
             experiment_share=Subquery(running.values("share")[:1]),

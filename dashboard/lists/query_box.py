@@ -113,6 +113,12 @@ class ListQuery(BoxQuery):
             problems=tuple(parsed.problems),
         )
 
+    @property
+    def sought(self) -> tuple[str, ...]:
+        """The words of which a row shows where they are."""
+        error: Values = getattr(self, "error", ANY)
+        return (*self.words, *error.wanted)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateQuery(ListQuery):

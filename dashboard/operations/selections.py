@@ -91,6 +91,11 @@ class ChosenRows:
         return bool(self.ids) or self.matching
 
     @property
+    def is_of_one_group(self) -> bool:
+        """Whether the query is the key of a group of the inbox, which says nothing to a person."""
+        return self.query.startswith("same:") and " " not in self.query
+
+    @property
     def source(self) -> str:
         """The query that finds the rows among others, for the operation's page."""
         return describe_patterns(self.ids) if self.of_patterns else self.query

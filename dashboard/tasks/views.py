@@ -291,7 +291,9 @@ def index(visit: Visit) -> TaskListPage | HttpResponse:
         before=as_id(request.GET.get("before", "")),
         after=as_id(request.GET.get("after", "")),
     )
-    usual = ["error"] if query.state.wanted and TROUBLE.issuperset(query.state.wanted) else []
+    states = query.state.wanted
+    seeks_errors = query.words or query.error.wanted or (states and TROUBLE.issuperset(states))
+    usual = ["error"] if seeks_errors else []
     shown = set(request.GET.getlist("column") or usual)
     columns = build_columns(sort, shown, of_one_project=scope.project is not None)
     headlines = fetch_headlines(page.rows) if "error" in shown else {}

@@ -107,13 +107,13 @@ def marked_output(output: str, failure: Failure) -> SafeString:
 
 
 @register.simple_tag
-def marked(text: str, words: list[str]) -> SafeString:
+def marked(text: object, words: Iterable[str]) -> SafeString:
     """Render a text with the places marked where a word of it begins with one of `words`."""
     # the search takes everything but letters and digits as a space, and so an underscore
     parts = "|".join(filter(None, (r"[\W_]+".join(PART.findall(word)) for word in words)))
     if not parts:
         return format_html("{}", text)
-    split = re.split(rf"((?<![^\W_])(?:{parts}))", text, flags=re.IGNORECASE)
+    split = re.split(rf"((?<![^\W_])(?:{parts}))", str(text), flags=re.IGNORECASE)
     pairs = (("<mark>{}</mark>" if n % 2 else "{}", part) for n, part in enumerate(split))
     return SafeString("".join(format_html(form, part) for form, part in pairs))
 

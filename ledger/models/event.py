@@ -31,9 +31,10 @@ class SubjectFloor(Func):
 class EventQuerySet(models.QuerySet["Event"]):
     """Queries of the journal that bound the ids, so that PostgreSQL reads few partitions."""
 
-    def about(self, subject_id: UUID) -> Self:
+    def about(self, subject_id: UUID | models.OuterRef) -> Self:
         """Return the events about a subject: none is older than the subject."""
-        floor = SubjectFloor(Value(subject_id, models.UUIDField()))
+        is_id = isinstance(subject_id, UUID)
+        floor = SubjectFloor(Value(subject_id, models.UUIDField()) if is_id else subject_id)
         return self.filter(subject_id=subject_id, id__gte=floor)
 
     def about_any(self, subject_ids: Collection[UUID]) -> Self:

@@ -374,3 +374,8 @@ class Failure(models.Model):
 
     def __str__(self) -> str:
         return f"{self.type}: {self.message[:50]}"
+
+    @property
+    def texts(self) -> tuple[str, str, str]:
+        """What a verification printed, the details, and the message."""
+        return str((self.verification or {}).get("output") or ""), self.details, self.message

@@ -60,7 +60,7 @@ def record_failure(
         files_modified=list(report.files_modified),
         learnings=list(report.learnings),
     )
-    failure.telling_lines = find_telling_lines(*grouping.texts_of(failure))
+    failure.telling_lines = find_telling_lines(*failure.texts)
     failure.save(force_insert=True)
     grouping.join(
         failure,

@@ -81,23 +81,17 @@ JOIN = f"""with {TrustedCaller.cte}, found as (
 def headline_of(failure: Failure) -> str:
     """Return the headline that was stored with a failure, or that of its texts without one."""
     stored = (failure.telling_lines or "").partition("\n")[0]
-    return stored or str(find_headline(*texts_of(failure)))
+    return stored or str(find_headline(*failure.texts))
 
 
 def split_at_headline(text: str, failure: Failure) -> tuple[str, str, str]:
     """Return a failure's text before the line of its headline, the line, and the text after it."""
-    return split_at_cause(text, find_headline(*texts_of(failure)))
-
-
-def texts_of(failure: Failure) -> tuple[str, str, str]:
-    """Return the texts of a failure; what a verification printed comes first."""
-    output = (failure.verification or {}).get("output") or ""
-    return str(output), failure.details, failure.message
+    return split_at_cause(text, find_headline(*failure.texts))
 
 
 def find_known_error(failure: Failure) -> Match | None:
     code = (failure.verification or {}).get("exit_code")
-    return known_errors.find(*texts_of(failure), exit_code=code if isinstance(code, int) else None)
+    return known_errors.find(*failure.texts, exit_code=code if isinstance(code, int) else None)
 
 
 def join(
@@ -113,7 +107,7 @@ def join(
     A resolved pattern becomes regressed; an ignored one whose time is over becomes open.
     `files_changed` is None if it is unknown whether the attempt changed files.
     """
-    signature = sign(*texts_of(failure))
+    signature = sign(*failure.texts)
     found, known_error = signature.identity, find_known_error(failure)
     known = TrustedCaller(stamp.actor, request_id=stamp.request_id)
     for _ in range(2):

@@ -10,7 +10,6 @@ from psycopg.types.json import Jsonb
 from ledger.database import sql
 from ledger.models import Failure
 from retries.failures.fixes.statements import select_answers
-from retries.failures.grouping import texts_of
 from retries.failures.signatures import VERSION, sign
 
 MOST_FAILURES = 200  # that one run signs
@@ -44,7 +43,7 @@ def sign_old_failures() -> int:
     rows = sql.run(OLD)
     failures = Failure.objects.in_bulk([row["failure_id"] for row in rows])
     for row in rows:
-        signature = sign(*texts_of(failures[row["failure_id"]]))
+        signature = sign(*failures[row["failure_id"]].texts)
         sql.run(
             SIGN,
             failure=row["failure_id"],

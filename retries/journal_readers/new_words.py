@@ -13,7 +13,6 @@ from ledger.database import sql
 from ledger.journal import Cursor, Kind
 from ledger.models import Failure, Project
 from ledger.search_words import INSTRUCTION_TEXT, TASK_TEXT
-from retries.failures.grouping import texts_of
 from retries.failures.outputs.telling_lines import find_telling_lines
 from retries.journal_readers.positions import IN_BATCH, ensure_cursor, read_batches
 
@@ -65,7 +64,7 @@ def write_old_failures() -> int:
 def write_old_batch() -> int:
     ids = [row["id"] for row in sql.run(UNREAD)]
     failures = Failure.objects.filter(pk__in=ids).only("verification", "details", "message")
-    lines = {each.pk: find_telling_lines(*texts_of(each)) for each in failures}
+    lines = {each.pk: find_telling_lines(*each.texts) for each in failures}
     if lines:
         sql.run(WRITE_TELLING_LINES, ids=list(lines), lines=list(lines.values()))
     return len(ids)

@@ -11,6 +11,7 @@ from ledger.database import sql
 from ledger.database.sql import Row
 from ledger.journal import Kind
 from ledger.models import Attempt, Event, Failure
+from ledger.models.event import EventQuerySet
 from ledger.moves import CHECKPOINT
 from ledger.secrets.sealing import unseal
 from ledger.states import Outcome
@@ -71,7 +72,7 @@ class Answers:
 
 
 def load_histories(task_ids: Iterable[UUID], *, typed: bool = False) -> dict[UUID, History]:
-    """Return the history of each task, in nine queries for any number of tasks.
+    """Return the history of each task, in eight queries for any number of tasks.
 
     With `typed`, for the tasks' own agent, answers are as people typed them; else without secrets.
     Where a fix worked for the newest failures before, some more read its counts; where an attempt
@@ -84,11 +85,15 @@ def load_histories(task_ids: Iterable[UUID], *, typed: bool = False) -> dict[UUI
     ended: dict[UUID, list[Mapping[str, Any]]] = {id: [] for id in ids}
     rows = Attempt.objects.filter(task_id__in=owners, outcome__isnull=False).order_by("number")
     rows = rows.annotate(**MARKS)
-    for row in rows.values("pk", "task_id", "number", "outcome", *MARKS, *FAILURE_COLUMNS):
+    columns = ("pk", "task_id", "number", "outcome", "progress", *MARKS, *FAILURE_COLUMNS)
+    progress: dict[UUID, Any] = {}
+    for row in rows.values(*columns):
         found = {name.removeprefix(FAILURE_PREFIX): value for name, value in row.items()}
-        ended[owners[row["task_id"]]].append(found)
+        id, reported = owners[row["task_id"]], found.pop("progress")
+        ended[id].append(found)
+        if reported is not None:
+            progress[id] = reported
     answers = find_answers(owners, read_escalations(owners, typed=typed))
-    progress = fetch_last_progress(owners)
     trials, known = find_trials(ids), find_known_fixes(ended.values())
     last = [each[-1] for each in ended.values() if each]
     sources, flaky, changes = find_sources(last), find_flaky(last), find_payload_changes(owners)
@@ -107,11 +112,13 @@ def load_history(
     trial: Trial | None,
     advice: Mapping[UUID, fixes.LearnedFix],
     escalations: Iterable[Mapping[str, Any]],
+    payload_changes: Iterable[Mapping[str, Any]] = (),
 ) -> History:
-    """Return the history of the task whose rows of all runs are `lineage`, in three queries.
+    """Return the history of the task whose rows of all runs are `lineage`, in two queries.
 
     The attempts come oldest first, and are read with their failures; `advice` is the learned fix
-    to tell, by the last failure; `escalations` are what `read_escalations` returns.
+    to tell, by the last failure; `escalations` are what `read_escalations` returns, and
+    `payload_changes` the data of the events that `select_payload_changes` keeps.
     """
     task_id, *_ = row_ids = dict.fromkeys(lineage)
     ended: list[Mapping[str, Any]] = []
@@ -124,23 +131,26 @@ def load_history(
             row |= {"pk": each.pk, "number": each.number, "outcome": each.outcome}
             ended.append(row | marks)
         progress = progress if each.progress is None else each.progress
-    owners = dict.fromkeys(row_ids, task_id)
-    answers, changes = find_answers(owners, escalations), find_payload_changes(owners)
+    answers = find_answers(dict.fromkeys(row_ids, task_id), escalations)
     known = {id: describe_known_fix(fix) for id, fix in advice.items()}
     sources, flaky = find_sources(ended[-1:]), find_flaky(ended[-1:])
     history = build_history(ended, answers.get(task_id), progress, trial, known, sources, flaky)
-    return tell_payload(history, ended, changes.get(task_id, ()))
+    return tell_payload(history, ended, payload_changes)
 
 
 def find_payload_changes(owners: Mapping[UUID, UUID]) -> dict[UUID, list[Mapping[str, Any]]]:
     """Return the changes of each task's payload as they were journaled, oldest first."""
-    events = Event.objects.about_any(owners).filter(
-        kind=Kind.TASK_CHANGED, data__has_keys=["payload", "attempt"]
-    )
+    events = select_payload_changes(Event.objects.about_any(owners))
     found: dict[UUID, list[Mapping[str, Any]]] = {}
-    for task_id, data in events.order_by("id").values_list("subject_id", "data"):
+    for task_id, data in events.values_list("subject_id", "data"):
         found.setdefault(owners[task_id], []).append(data)
     return found
+
+
+def select_payload_changes(events: EventQuerySet) -> EventQuerySet:
+    """Return those that changed a task's payload and say for which attempt, oldest first."""
+    keys = ["payload", "attempt"]
+    return events.filter(kind=Kind.TASK_CHANGED, data__has_keys=keys).order_by("id")
 
 
 def tell_payload(
@@ -387,18 +397,3 @@ def render_prompt(row: Row, context: str, *, system: str) -> str:
         skipped_needs=row["skipped_needs"] or (),
     )
     return join_prompt(xml, context, system=system)
-
-
-def fetch_last_progress(owners: Mapping[UUID, UUID]) -> dict[UUID, Any]:
-    """Return the progress that the attempt before the live one reported last, by task.
-
-    `owners` maps each row of a task, earlier runs included, to the task that carries it on.
-    """
-    rows = (
-        Attempt.objects.filter(task_id__in=owners, outcome__isnull=False)
-        .exclude(progress=None)
-        .order_by("task_id", "-number")
-        .distinct("task_id")
-    )
-    last = sorted(rows.values_list("number", "task_id", "progress"), key=lambda row: row[0])
-    return {owners[task_id]: progress for _, task_id, progress in last}

@@ -19,7 +19,7 @@ def html(response: HttpResponse, status: int = 200) -> str:
 
 def words(response: HttpResponse) -> str:
     """Return the text that a person reads."""
-    text = re.sub(r"<[^>]+>", " ", html(response).replace("</time>", ""))
+    text = re.sub(r"<[^>]+>", " ", re.sub("</time>|</?mark>", "", html(response)))
     return re.sub(r"\s+", " ", text)
 
 

@@ -11,7 +11,13 @@ from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Event, Task
 from ledger.states import TaskState
 from ledger.tasks.changing import Change, change
-from retries.retry_context.history import MARKS, load_histories, load_history, render_next_context
+from retries.retry_context.history import (
+    MARKS,
+    load_histories,
+    load_history,
+    render_next_context,
+    select_payload_changes,
+)
 from tests.dashboard.seen import html, words
 from tests.dashboard.worked import claimed, make_task
 
@@ -50,9 +56,10 @@ def test_the_next_attempt_gets_the_payload_and_is_told_so(
     newer = Change(payload={"action": "Sum up", "files": ["c.csv"]})
     change(row.pk, newer, version=row.version, stamp=Stamp(SYSTEM))
     attempts = row.attempt_set.annotate(**MARKS).select_related("failure").order_by("number")
+    changes = [each.data for each in select_payload_changes(Event.objects.about(row.pk))]
     for past in (
         load_histories([row.pk])[row.pk],
-        load_history([row.pk], attempts, None, {}, []),  # what a preview shows
+        load_history([row.pk], attempts, None, {}, [], changes),  # what a preview shows
     ):
         of = {"id": row.pk, "type": row.type, "attempts": 1, "attempt_limit": 3}
         told = render_next_context(of, history=past)

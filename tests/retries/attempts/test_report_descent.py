@@ -35,6 +35,7 @@ PLUMBING = (
     "ledger/values/text.py",  # a text cut to its limit
     "ledger/values/timestamps.py",  # a timestamp as JSON
     "retries/failures/outputs/salience",  # scores lines of a text
+    "retries/failures/outputs/telling_lines.py",  # chooses lines of a text
     "retries/failures/outputs/excerpts.py",  # shortens a text
     "retries/failures/outputs/failing_tests.py",  # finds a name in a text
     "retries/failures/fingerprints.py",  # computes the identity of a text

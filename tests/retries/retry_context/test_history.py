@@ -190,7 +190,7 @@ def test_many_tasks_take_as_many_queries_as_one(
     agent: Agent, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     ids = [exhausted(agent, attempts=2) for _ in range(5)]
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(3):
         found = history.load_histories(ids)
     assert all(len(found[id].failures) == 2 for id in ids)
     assert [each.attempt for each in found[ids[0]].failures] == [1, 2]
