@@ -12,6 +12,7 @@ from tenfour.commands.completion import read_tree
 
 from ledger.access.scopes import PRESETS, TOKENS_WRITE
 from ledger.journal import SYSTEM, Stamp
+from ledger.models import DeadLetter, Task
 from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.models import Escalation
@@ -146,6 +147,10 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
     assert do(f"task unblock {waiting[-8:]}") == f"{waiting} queued\n"
     letter, _ = fail_task(world)
     assert do(f"dead-letter replay {letter[-8:]}").split()[:2] == [letter, "replayed"]
+    letter, _ = fail_task(world)
+    failed = DeadLetter.objects.get(pk=letter).task_id
+    retried = do(f"task retry {failed} --note fixed", "--payload", '{"action": "Build it"}')
+    assert retried == f"{Task.objects.get(replay_of=failed).pk} queued\n"
     secret = do("token create --kind reader --name dash").strip()
     assert (
         secret.startswith("tenfour_ro_")
