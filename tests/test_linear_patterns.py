@@ -30,6 +30,7 @@ SIMPLE = re.compile(r"\w!")
 BUILT = {
     "ledger.people.browsers": re.compile(r"\b(Headless)?(Chrome|CriOS)/"),
     "dashboard.templatetags.tenfour": re.compile(r"((?<!\w)(?:a|bb))", re.I),
+    "retries.notifications.services.kinds": re.compile(r"\A(?:([^/:@]+):([^/:@]+)@)?([^/:@]+)\Z"),
     "retries.notifications.services.slack_posts": re.compile(r'"ts"\s*:\s*"([^"\\]+)"'),
     "tenfour.commands.terminal": re.compile(r"(?<![\w/])/a/b(?![\w/])"),
 }

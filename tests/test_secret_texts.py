@@ -334,8 +334,10 @@ def test_no_operation_on_many_rows_keeps_a_secret(world: World, name: str, now: 
     verb, found = VERBS[name], []
     make_agent("other")
     texts = {"fix": fill(4000), "note": fill(1900), "reason": fill()}
+    later = now + timedelta(hours=1)
     for action in ("fix", "skip"):
         options = texts | {"action": action, "priority": 1, "agent": "other"}
+        options |= {"of": str(world.agent.pk), "abort": "", "until": later.isoformat()}
         if name == "escalation.answer" and action == "skip":
             options.pop("fix")
 

@@ -12,8 +12,8 @@ from urllib.parse import parse_qsl, quote, unquote
 from ledger.errors import Invalid
 from retries.models import Channel
 
-HOLE = re.compile(r"\{(\w+)(?::([^}]+))?\}")  # a name, and what fits where not everything does
-OPTIONAL = re.compile(r"\[([^]]*)\]")  # left out where one of its holes is empty
+HOLE = re.compile(r"\{(\w+)(?::([^{}]+))?\}")  # a name, and what fits where not everything does
+OPTIONAL = re.compile(r"\[([^][]*)\]")  # left out where one of its holes is empty
 FILLED = "[^/?#@:;]+"
 # A stored secret is not sent to another server than it was entered for.
 TARGET = ("server", "port", "security")
