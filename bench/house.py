@@ -17,8 +17,8 @@ from config.local.places import PROJECT
 SERVER = ("config", "dashboard", "retries", "ledger")
 BROWSER = (("templates", "*.html"), ("dashboard/static", "*.css"), ("dashboard/static", "*.js"))
 LIMITS = {
-    "server: lines of Python without migrations": at_most(105_050),
-    "migrations: lines": at_most(2_568),
+    "server: lines of Python without migrations": at_most(105_140),
+    "migrations: lines": at_most(2_569),
     "client: lines": at_most(15_980),
     "templates, CSS, and scripts: lines": at_most(24_150),
     "tests: lines of Python": at_most(88_500),
