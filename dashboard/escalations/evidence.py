@@ -314,7 +314,7 @@ def preview_context(escalation: Escalation, record: Record, message: str) -> Con
     return ContextPreview(highlight(context), len(context), bool(message.strip()))
 
 
-def render_context(escalation: Escalation, record: Record, message: str) -> str:
+def render_context(escalation: Any, record: Record, message: str) -> str:
     task = escalation.task
     assert task is not None
     trial = find_trial(escalation)

@@ -206,8 +206,9 @@ class WithErrors(ReadOnly):
     """Rows that show the newest error of their task."""
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        rows = super().get_queryset(request)
-        return rows.alias(shown_task=F(self.task_path)).annotate(last_error=LAST_ERROR)
+        rows = super().get_queryset(request).alias(shown_task=F(self.task_path))
+        found: QuerySet[Any] = rows.annotate(last_error=LAST_ERROR)
+        return found
 
     @admin.display(description="Error", empty_value="-")
     def error(self, row: Any) -> str | None:

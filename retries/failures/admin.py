@@ -1,5 +1,6 @@
 """The admin's pages of failure patterns, and of what people decided about fixes."""
 
+from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
@@ -41,11 +42,12 @@ class FailurePatternAdmin(VerbAdmin):
         "Verdicts on its fixes": "retries.FixVerdict?pattern__id__exact={0.pk}",
     }
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[FailurePattern]:
-        return super().get_queryset(request).annotate(total=FAILURES)
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        found: QuerySet[Any] = super().get_queryset(request).annotate(total=FAILURES)
+        return found
 
     @admin.display(description="Failures")
-    def failures(self, row: FailurePattern) -> str:
+    def failures(self, row: Any) -> str:
         return f"{row.total:,}"
 
 
