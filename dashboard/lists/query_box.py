@@ -115,7 +115,7 @@ class ListQuery(BoxQuery):
 
     @property
     def sought(self) -> tuple[str, ...]:
-        """The words of which a row shows where they are."""
+        """The words that are marked in a row."""
         error: Values = getattr(self, "error", ANY)
         return (*self.words, *error.wanted)
 
