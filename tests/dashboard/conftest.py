@@ -17,6 +17,7 @@ from pytest_django import Settings
 from dashboard.frame import live_updates, rendering
 from dashboard.lists import compiled_queries
 from ledger.database import optional_cache
+from tests.factories import make_project
 
 LATEST = timedelta(milliseconds=500)
 PART = {"HX-Request": "true", "HX-Request-Type": "partial"}
@@ -65,6 +66,12 @@ def _ageless_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _quick_passwords(settings: Settings) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture
+def db(db: None) -> None:
+    """The database with the project of every installation, which another test's flush deletes."""
+    make_project()
 
 
 @pytest.fixture
