@@ -39,16 +39,7 @@ from retries.verbs.admin import VerbAdmin
 
 @admin.register(Task)
 class TaskAdmin(WithErrors, VerbAdmin):
-    list_display = (
-        "__str__",
-        "agent",
-        "type",
-        "state",
-        "error",
-        "priority",
-        "retry_count",
-        "updated_at",
-    )
+    list_display = ("__str__", "agent", "state", "error", "retry_count", "updated_at")
     list_filter = (
         "state",
         list_values("blocked_reason", BlockedReason.values),
