@@ -17,7 +17,7 @@ from config.local.places import PROJECT
 SERVER = ("config", "dashboard", "retries", "ledger")
 BROWSER = (("templates", "*.html"), ("dashboard/static", "*.css"), ("dashboard/static", "*.js"))
 LIMITS = {
-    "server: lines of Python without migrations": at_most(105_142),
+    "server: lines of Python without migrations": at_most(105_144),
     "migrations: lines": at_most(2_569),
     "client: lines": at_most(15_980),
     "templates, CSS, and scripts: lines": at_most(24_150),

@@ -123,7 +123,7 @@ on conflict (name) do update set tx = excluded.tx, event_id = excluded.event_id
 """,
 )
 
-# failures with headlines of four kinds, each with one of 2,000 words, in 345 patterns
+# failures with headlines of four kinds, each with one of 500 words, in 345 patterns
 HEADLINES = (
     """
 insert into retries_failurepattern (project_id, fingerprint, template, example, first_seen,

@@ -49,7 +49,7 @@ PAGES = page_client.PAGES | {
 }
 
 HEADLINES = 1_000_000  # failures
-# pages that find failures by the words of their headlines: one in four failures, and one in 8,000
+# pages that find failures by the words of their headlines: one in four of these failures, and one in 2,000
 FOUND = {
     "tasks, by a common word": "/tasks/?q=modulenotfounderror",
     "tasks, by a rare word": "/tasks/?q=lib720",

@@ -210,7 +210,7 @@ class WithErrors(ReadOnly):
         found: QuerySet[Any] = rows.annotate(last_error=LAST_ERROR)
         return found
 
-    @admin.display(description="Error", empty_value="-")
+    @admin.display(description="Last error", empty_value="-")
     def error(self, row: Any) -> str | None:
         return cut(row.last_error) if row.last_error else None
 

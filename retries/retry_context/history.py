@@ -96,7 +96,7 @@ def load_histories(task_ids: Iterable[UUID], *, typed: bool = False) -> dict[UUI
     answers = find_answers(owners, read_escalations(owners, typed=typed))
     trials, known = find_trials(ids), find_known_fixes(ended.values())
     last = [each[-1] for each in ended.values() if each]
-    sources, flaky, changes = find_sources(last), find_flaky(last), find_payload_changes(owners)
+    sources, flaky, changes = find_sources(last), find_flaky(last), find_payload_changes(ids)
     found = {
         id: build_history(
             ended[id], answers.get(id), progress.get(id), trials.get(id), known, sources, flaky
@@ -138,12 +138,15 @@ def load_history(
     return tell_payload(history, ended, payload_changes)
 
 
-def find_payload_changes(owners: Mapping[UUID, UUID]) -> dict[UUID, list[Mapping[str, Any]]]:
-    """Return the changes of each task's payload as they were journaled, oldest first."""
-    events = select_payload_changes(Event.objects.about_any(owners))
+def find_payload_changes(task_ids: Collection[UUID]) -> dict[UUID, list[Mapping[str, Any]]]:
+    """Return the changes of each task's payload as they were journaled, oldest first.
+
+    Those of a row that a task carries on are not among them: the task has a payload of its own.
+    """
+    events = select_payload_changes(Event.objects.about_any(task_ids))
     found: dict[UUID, list[Mapping[str, Any]]] = {}
     for task_id, data in events.values_list("subject_id", "data"):
-        found.setdefault(owners[task_id], []).append(data)
+        found.setdefault(task_id, []).append(data)
     return found
 
 
