@@ -28,13 +28,9 @@ class Target:
 def list_targets(
     project_ids: Collection[UUID], *, now: datetime, besides: UUID | None = None
 ) -> list[Target]:
-    """Return the agents of these projects in two statements, however many there are."""
-    one = Project(pk=next(iter(project_ids))) if len(project_ids) == 1 else None
-    rows = [
-        row
-        for row in queries.list_agents(one, now)
-        if row.project_id in project_ids and row.pk != besides
-    ]
+    """Return the agents of these projects, in one statement for each project and one for all."""
+    found_in = (queries.list_agents(Project(pk=id), now) for id in project_ids)
+    rows = [row for found in found_in for row in found if row.pk != besides]
     runs = queries.read_runs(rows) if rows else {}
     running = {row.pk: runs[row.pk].count if row.pk in runs else 0 for row in rows}
     by_name: dict[str, list[Any]] = defaultdict(list)

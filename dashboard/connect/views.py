@@ -149,7 +149,7 @@ def read_project(visit: Visit, given: QueryDict) -> Project:
 def choose_project(visit: Visit) -> Project:
     """Return the project that the page shows, or the one that an agent is connected to first."""
     scope = visit.scope
-    return scope.project or scope.find_named(DEFAULT) or scope.projects[0]
+    return scope.project or scope.find_named(DEFAULT) or scope.first
 
 
 def read_way(given: QueryDict) -> str:

@@ -123,6 +123,14 @@ class Scope:
     def is_choice(self) -> bool:
         return len(self.projects) > 1
 
+    @property
+    def first(self) -> Project:
+        """The project that is shown, or else the first; raises Http404 if there is none."""
+        found = self.project or next(iter(self.projects), None)
+        if found is None:
+            raise Http404("No project exists. Add one in the admin, under Projects.")
+        return found
+
     def find_named(self, name: str) -> Project | None:
         """Return the person's project with this name, also one that no list offers."""
         offered = next((each for each in self.projects if each.name == name), None)

@@ -126,7 +126,7 @@ def edit(request: HtmxRequest, rule_id: UUID) -> HttpResponse:
 
 
 def read_project(name: str, scope: Scope) -> Project:
-    return scope.find_named(name) or scope.project or scope.projects[0]
+    return scope.find_named(name) or scope.first
 
 
 def read_version(form: RuleForm) -> int:

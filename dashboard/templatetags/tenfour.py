@@ -389,9 +389,10 @@ def because(reason: str) -> str:
 
 
 @register.simple_tag
-def term(key: str, value: str) -> str:
-    """Return the query for one value."""
-    return query_box.term(key, value)
+def term(key: str, value: str, query: query_box.BoxQuery | None = None) -> str:
+    """Return the query for one value, or `query` narrowed to it."""
+    found = query_box.term(key, value)
+    return query.having(key, found) if query else found
 
 
 @register.simple_tag

@@ -4,7 +4,7 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Case, F, Q, Value, When
 
 from ledger.errors import InvalidTransition
 from retries.models import Channel, Delivery
@@ -50,6 +50,8 @@ def make_due(rows: DeliveryQuerySet, *, now: datetime) -> int:
         next_try_at=now,
         tries=0,
         delivered_at=None,
+        # what is not delivered goes on where its last try ended
+        receipt=Case(When(state=DeliveryState.DELIVERED, then=Value("")), default=F("receipt")),
         redelivered_at=now,
     )
 

@@ -107,7 +107,8 @@ def try_once(channel: Channel, delivery: Delivery) -> Answer:
         url = channels.address_of(channel)
         if channel.is_webhook:
             return post_webhook(channel, delivery, url)
-        return person_services.send(url, read_message(delivery.body), root=find_root(delivery))
+        message, root = read_message(delivery.body), find_root(delivery)
+        return person_services.send(url, message, root=root, taken=delivery.receipt)
     except Unreadable as error:
         return Answer(None, error=str(error))
 
@@ -121,6 +122,7 @@ def find_root(delivery: Delivery) -> str:
         channel=delivery.channel_id,
         role__in=(DeliveryRole.NEW, DeliveryRole.SECOND),
         id__lt=delivery.pk,
+        delivered_at__isnull=False,  # a failed try may have a receipt of some places
     )
     return firsts.order_by("-id").values_list("receipt", flat=True).first() or ""
 

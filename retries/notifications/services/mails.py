@@ -3,7 +3,9 @@
 apprise makes the text part from the HTML part.
 """
 
+import ast
 import re
+from collections.abc import Collection
 from typing import Any
 
 from django.conf import settings
@@ -31,6 +33,25 @@ def send(plugin: Any, message: Message) -> bool:
     # a reply has the subject of the first message and refers to the same root
     subject = one_line(f"Re: {message.reply_to}" if message.reply_to else message.subject)
     return bool(plugin.notify(body=render_html(message.text), title=subject, body_format="html"))
+
+
+def leave_out(plugin: Any, taken: Collection[str]) -> None:
+    """Drop the addresses that accepted the mail at an earlier try, so that none gets it twice."""
+    plugin.targets = [each for each in plugin.targets if each[1] not in taken]
+
+
+def describe_cause(text: str) -> str:
+    """Return a server's words on the addresses that it refused, or the text as it is.
+
+    >>> describe_cause("{'a@example.org': (550, b'5.1.1 No such user')}")
+    '550 5.1.1 No such user'
+    """
+    try:
+        refusals = ast.literal_eval(text).values()
+        told = [f"{code} {why.decode(errors='replace')}" for code, why in refusals]
+        return ", ".join(dict.fromkeys(told))
+    except (ValueError, SyntaxError, AttributeError, TypeError):
+        return text
 
 
 def list_headers(message: Message) -> dict[str, str]:

@@ -9,7 +9,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as Late
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -110,10 +110,11 @@ def name_of(plugin: Any) -> str:
     return "Email" if mails.is_mail(plugin) else truncate(name, 64)
 
 
-def send(url: str, message: Message, *, root: str = "") -> Answer:
+def send(url: str, message: Message, *, root: str = "", taken: str = "") -> Answer:
     """Send a message and return how it ended; never raises for what a service does.
 
-    `root` is the receipt of the message that it replies to, where the service gave one.
+    `root` is the receipt of the message that it replies to, where the service gave one, and
+    `taken` that of an earlier try: what the service has already.
     """
     try:
         plugin = make_plugin(url)
@@ -122,9 +123,11 @@ def send(url: str, message: Message, *, root: str = "") -> Answer:
     if plugin is None:
         return Answer(None, error="The address is not valid any more.")
     if slack_posts.is_slack_app(plugin):
-        return slack_posts.send(plugin, message, root=root)
+        return slack_posts.send(plugin, message, root=root, taken=taken)
     if ntfy_posts.is_ntfy(plugin):
         return ntfy_posts.send(plugin, url, message)
+    if mails.is_mail(plugin):
+        mails.leave_out(plugin, taken.split())
     started = time.monotonic()
     connections = Connections()
     pool = ThreadPoolExecutor(1, thread_name_prefix="notify")
@@ -136,7 +139,8 @@ def send(url: str, message: Message, *, root: str = "") -> Answer:
     finally:
         pool.shutdown(wait=False)
     took = round((time.monotonic() - started) * 1000)
-    return Answer(answer.code, answer.text, answer.error[:ERROR_LENGTH], took)
+    receipt = " ".join([*taken.split(), *answer.receipt.split()])
+    return replace(answer, error=answer.error[:ERROR_LENGTH], latency_ms=took, receipt=receipt)
 
 
 def send_guarded(plugin: Any, message: Message, connections: Connections) -> Answer:
@@ -158,8 +162,9 @@ def send_guarded(plugin: Any, message: Message, connections: Connections) -> Ans
     code = heard.code if heard.code and heard.code >= 300 else None
     reason = heard.error or "the service refused it"
     if mails.is_mail(plugin) and heard.cause:  # other services' causes may have an address
-        reason = f"{reason}: {heard.cause}"
-    return Answer(code, text=heard.response, error=reason)
+        reason = f"{reason.rstrip('.')}: {mails.describe_cause(heard.cause)}"
+    receipt = " ".join(heard.accepted)
+    return Answer(code, text=heard.response, error=reason, receipt=receipt)
 
 
 # ---- apprise says why it failed only in its log
@@ -173,6 +178,7 @@ class Listener(logging.Handler):
         self.thread = threading.get_ident()
         self.error, self.cause, self.response = "", "", ""
         self.code: int | None = None
+        self.accepted: list[str] = []  # the addresses of a mail
 
     def __enter__(self) -> "Listener":
         logger = logging.getLogger("apprise")
@@ -191,6 +197,8 @@ class Listener(logging.Handler):
         if record.levelno >= logging.WARNING:
             self.error = self.error or " ".join(text.split())
             self.code = self.code or code_in(text)
+        elif text.startswith("Sent Email to "):
+            self.accepted.append(text.split()[-1])
         elif text.startswith("Socket Exception: "):
             self.cause = self.cause or " ".join(text.split()[2:])
         elif text.startswith("Response Details:"):

@@ -35,14 +35,18 @@ def is_mail(target: str | None) -> bool:
     return not target or "@" in target[1:]
 
 
-def send(plugin: Any, message: Message, *, root: str) -> Answer:
-    """Post a message to each channel, or reply below the messages that `root` names."""
-    receipts: list[str] = []
+def send(plugin: Any, message: Message, *, root: str, taken: str = "") -> Answer:
+    """Post a message to each channel, or reply below the messages that `root` names.
+
+    The first places have it already if an earlier try has a receipt of them, `taken`.
+    """
+    receipts = taken.split()
     answer = Answer(None, error="The address names no channel.")
-    for place in root.split() or [address_of(each) for each in plugin.channels]:
+    places = root.split() or [address_of(each) for each in plugin.channels]
+    for place in places[len(receipts) :]:
         answer = post_to(plugin, place, message)
         if not answer.succeeded:
-            return answer
+            return replace(answer, receipt=" ".join(receipts))
         receipts.append(answer.receipt)
     return replace(answer, receipt=" ".join(receipts))
 

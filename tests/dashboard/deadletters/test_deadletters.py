@@ -84,7 +84,7 @@ def test_groups_are_counted_in_the_whole_list(
     fingerprint = FailurePattern.objects.get(grouped__failure__task=newest.task_id).fingerprint
     assert f'name="q" value="pattern:{fingerprint}"' in html(page)
     # OPR-17: the others of the group are one click away, and each of its agents can be told.
-    assert " 3 more " in text and f"q=+pattern%3A{fingerprint}&group=time" in html(page)
+    assert " 3 more " in text and f"q=pattern%3A{fingerprint}&group=time" in html(page)
     assert "Send coder an instruction Send tester an instruction" in text
     form = {"matching": "yes", "q": f"pattern:{fingerprint}", "confirmed": "yes"}
     browser.post("/operations/new/dead_letter.dismiss/?project=default", form)

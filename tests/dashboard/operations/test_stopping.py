@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -13,18 +14,19 @@ from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
+from dashboard.agents import queries
 from dashboard.agents.targets import list_targets
 from dashboard.sentences.agent_events import describe_agent_event
 from dashboard.sentences.event_sentence import EventSubject
 from ledger.journal import SYSTEM, Stamp
-from ledger.models import Agent, Event, Instruction, Task
+from ledger.models import Agent, Event, Instruction, Project, Task
 from ledger.tokens import TrustedCaller
 from retries import breaker_actions, claims
 from retries.models import Operation
 from tests.dashboard.agents.conftest import URL
 from tests.dashboard.seen import html, words
 from tests.dashboard.worked import claimed, enqueued, make_task
-from tests.factories import make_agent, pull, send
+from tests.factories import make_agent, make_project, pull, send
 from tests.retries.operations.worlds import run
 from tests.waiting import wait_until
 
@@ -280,6 +282,22 @@ def test_targets_say_what_holds_them_up_and_come_last(
     }
     assert [each.name for each in found][:3] == ["tester", "loaded", "full"]
     assert [each.name for each in found if not each.is_held] == ["tester", "loaded", "full"]
+
+
+def test_targets_are_read_in_the_chosen_projects_only(
+    agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = [make_project(f"team-{n}") for n in range(3)]
+    names = {make_agent(f"coder-{each}", project=each).name for each in chosen[:2]}
+    read, list_agents = [], queries.list_agents
+
+    def note(project: Project | None, now: datetime) -> list[Any]:
+        read.append(project)
+        return list_agents(project, now)
+
+    monkeypatch.setattr(queries, "list_agents", note)
+    found = list_targets([each.pk for each in chosen[:2]], now=now)
+    assert {each.name for each in found} == names and read == chosen[:2]
 
 
 def test_more_targets_need_no_more_statements(

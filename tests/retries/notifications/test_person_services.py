@@ -27,7 +27,7 @@ from retries.escalations import answering, assignment
 from retries.escalations.choices import Choice
 from retries.models import Channel, Delivery, Escalation, NotificationRule
 from retries.notifications import channels
-from retries.notifications.deliveries import trials
+from retries.notifications.deliveries import redelivery, trials
 from retries.notifications.messages.wording import Message, read_message
 from retries.notifications.rules import editing as rules
 from retries.notifications.services import person_services
@@ -53,12 +53,13 @@ class Mailbox:
     def __init__(self) -> None:
         self.mails: list[EmailMessage] = []
         self.refusal = ""
+        self.refused = "@"  # the addresses that a refusal is for
 
     async def handle_RCPT(
         self, server: Any, session: Any, envelope: Any, address: str, options: Any
     ) -> str:
         envelope.rcpt_tos.append(address)
-        return self.refusal or "250 OK"
+        return self.refusal if self.refusal and self.refused in address else "250 OK"
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
         self.mails.append(email.message_from_bytes(envelope.content, policy=policy.default))  # type: ignore[arg-type]
@@ -140,6 +141,32 @@ def test_a_mail_that_is_not_taken_says_why(mailbox: tuple[Mailbox, str]) -> None
     assert not refused.succeeded and "550" in refused.error and "No such user" in refused.error
     box.refusal = ""
     assert person_services.send(url, Message("a", "b")).succeeded and len(box.mails) == 1
+
+
+def test_a_retry_reaches_only_the_addresses_that_refused_the_mail(
+    mailbox: tuple[Mailbox, str],
+) -> None:
+    """Until a delivery is redelivered; one address more or less must not flood the others."""
+    box, url = mailbox
+    channel = make_person_channel(f"{url},boss@example.com", project=make_project())
+    box.refusal, box.refused = "550 No such user here", "boss"
+    _, told = trials.send_test(channel, stamp=Stamp(MARA))
+    assert told.error == 'Sending email to "boss@example.com" failed: 550 No such user here'
+    box.mails.clear()
+    escalate(make_agent(), "Stuck")
+    run_clock()
+    for refusal in (box.refusal, box.refusal, ""):
+        assert [str(mail["To"]) for mail in box.mails] == ["oncall@example.com"]
+        box.refusal = refusal
+        Delivery.objects.exclude(next_try_at=None).update(next_try_at=timezone.now())
+        Channel.objects.update(resume_at=None)
+        run_clock()
+    assert [str(mail["To"]) for mail in box.mails[1:]] == ["boss@example.com"]
+    redelivery.redeliver_range(
+        channel, Delivery.objects.filter(state="delivered"), now=timezone.now()
+    )
+    run_clock()
+    assert len(box.mails) == 4
 
 
 def test_a_mail_says_what_helps_to_answer(mailbox: tuple[Mailbox, str]) -> None:
