@@ -16,6 +16,7 @@ from dashboard.lists.query_box import ANY
 from dashboard.lists.shared_queries import failed_in_pattern, match_any, title_of
 from dashboard.lists.sorting import SortColumn
 from dashboard.tasks.filters import ERRORS, LETTER_KEYS, LETTER_STATES, TaskQuery
+from dashboard.tasks.queries import fetch_last_headlines
 from ledger.models import DeadLetter, Project
 from ledger.search_words import find_failures
 from retries.verbs import dead_letters
@@ -131,10 +132,13 @@ class DeadLetterList(Listing[TaskQuery]):
         assert isinstance(query, TaskQuery)
         queries.add_task_outcomes(letters)
         groups = self.read_groups(letters, query, project) if is_by_cause(visit) else []
+        cause = find_cause(groups, visit.request.GET.get("cause", ""))
+        last = cause.last.task_id if cause else None
         return {
             "by_cause": is_by_cause(visit),
             "groups": groups or ([CauseGroup("all", "", letters)] if letters else []),
-            "cause": find_cause(groups, visit.request.GET.get("cause", "")),
+            "cause": cause,
+            "headline": fetch_last_headlines([last]).get(last, "") if last else "",
             "bulk_verbs": dead_letters.VERBS,
             "recently_closed": queries.list_recently_closed(project) if not query.text else [],
             "can_act_on_all": self.state_of(query) == "open",

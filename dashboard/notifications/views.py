@@ -132,7 +132,7 @@ def build_page(
     listed = queries.list_rules(project, now=now)
     if editor is None and may_edit and "edit" in asks:
         editor = open_editor(visit, asks["edit"], [each.row for each in listed])
-    if channel is None and may_add and "channel" in asks:
+    if channel is None and may_add and "channel" in asks and not secret:
         edited_channel = find_channel(asks["channel"], [each.listed.row for each in entries])
         channel = channel_form.form_of(edited_channel, project, asks.get("kind", ""))
     edited = editor.row.pk if editor and editor.row else None

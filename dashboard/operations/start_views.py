@@ -192,10 +192,10 @@ def read_options(posted: QueryDict) -> dict[str, Any]:
     return posted.dict() | {"fix": texts[-1] if texts else ""}
 
 
-def describe_start(operation: Operation) -> str:
+def describe_start(operation: Operation, *, done: str = "") -> str:
     words = words_of(operation.verb)
     wait = int(undo_time().total_seconds())
     when = f"in {wait} s" if wait else "now"
     nouns = counted(operation.total, words.row)
     warning = typed_answers.WARNINGS["tasks"] if operation.sealed else ""
-    return f"{nouns} will be {words.done}{words.tail} {when}. {warning}".rstrip()
+    return f"{nouns} will be {done or words.done}{words.tail} {when}. {warning}".rstrip()

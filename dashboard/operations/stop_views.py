@@ -139,6 +139,7 @@ def carry_out(request: HtmxRequest, agent: Agent) -> HttpResponse:
     with transaction.atomic():  # all of it, or nothing
         # first, so that what is counted does not grow by its claims
         paused = "pause" in ticked and agents.PAUSE.change([agent.pk], {"reason": reason}, stamp)
+        held = count_held(agent)
         started = start_parts(agent, ticked, target=target or "", reason=reason, stamp=stamp)
     if not paused and not started:
         messages.warning(request, f"Nothing changed: nothing runs or waits for {agent.name}.")
@@ -149,7 +150,7 @@ def carry_out(request: HtmxRequest, agent: Agent) -> HttpResponse:
     seconds = int(undo_time().total_seconds())
     add_message(
         request,
-        " ".join([*said, *(describe_start(row) for row in started)]),
+        " ".join([*said, *(describe_part(row, held.running) for row in started)]),
         undo=f"{address}?{urlencode([*scope.params.items(), *undo])}" if seconds else "",
         follow=reverse("dashboard:operation", args=[started[0].pk]) + scope.query
         if started
@@ -157,6 +158,17 @@ def carry_out(request: HtmxRequest, agent: Agent) -> HttpResponse:
         shown_s=seconds or SHOWN_S,
     )
     return redirect(reverse("dashboard:agent", args=[agent.pk]) + scope.query)
+
+
+def describe_part(operation: Operation, running: int) -> str:
+    """Return what an operation of a stop will do, in the words for what there is to do."""
+    if operation.verb != tasks.HAND_OVER.name:
+        return describe_start(operation)
+    running = running if operation.options["abort"] else 0
+    ways = {"aborted": running, "handed over": operation.total - running}
+    there = {way: number for way, number in ways.items() if number > 0}
+    done = " or ".join(f"{way} ({n:,})" if len(there) > 1 else way for way, n in there.items())
+    return describe_start(operation, done=done)
 
 
 def start_parts(

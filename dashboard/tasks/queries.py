@@ -183,5 +183,10 @@ def fetch_headlines(rows: Iterable[Any]) -> dict[UUID, str]:
         for row in rows
         if row.state in TOLD_ERROR or row.blocked_reason == BlockedReason.REPORTED
     ]
-    found = sql.run(HEADLINES, ids=ids) if ids else []
+    return fetch_last_headlines(ids) if ids else {}
+
+
+def fetch_last_headlines(task_ids: list[UUID]) -> dict[UUID, str]:
+    """Return the headline of each task's last failure."""
+    found = sql.run(HEADLINES, ids=task_ids)
     return {row["id"]: find_failure_headline(row) for row in found}

@@ -91,10 +91,13 @@ def sentence(parts: Iterable[Part]) -> SafeString:
     return SafeString("".join(format_html(form, text) for form, text in shown))
 
 
+LINK = re.compile(r"\[([^]\[]+)\]\([^)(]+\)")
+
+
 @register.filter
 def ticked(text: str) -> SafeString:
-    """Render the text between backticks as code."""
-    parts = enumerate(conditional_escape(part) for part in text.split("`"))
+    """Render the text between backticks as code, and links by their words."""
+    parts = enumerate(conditional_escape(part) for part in LINK.sub(r"\1", text).split("`"))
     return SafeString("".join(f"<code>{part}</code>" if n % 2 else part for n, part in parts))
 
 

@@ -46,17 +46,7 @@ class StateFilter(WithDefault):
 
 @admin.register(Escalation)
 class EscalationAdmin(WithErrors, VerbAdmin):
-    list_display = (
-        "opened_at",
-        "about",
-        "error",
-        "reason",
-        "agent",
-        "state",
-        "action",
-        "answered_by_name",
-        "closed_at",
-    )
+    list_display = ("opened_at", "about", "error", "reason", "agent", "outcome_of")
     list_filter = (
         StateFilter,
         list_values("reason", Reason.values),
@@ -88,6 +78,12 @@ class EscalationAdmin(WithErrors, VerbAdmin):
 
     def name_row(self, row: Escalation) -> str:
         return f"{row.reason.replace('_', ' ').capitalize()}: {name_subject(row)}"
+
+    @admin.display(description="State", ordering="closed_at")
+    def outcome_of(self, row: Escalation) -> str:
+        """Return the state, and the answer and by whom; the row's page has the time."""
+        by = f" by {row.answered_by_name}" if row.answered_by_name else ""
+        return f"{row.state}: {row.action}{by}" if row.action else row.state
 
     @admin.display(description="Message")
     def message(self, escalation: Escalation) -> str:

@@ -49,6 +49,12 @@ def test_lists_and_rows_fit_a_telephone(
             if found := axe_findings(page):
                 wrong[model, place] = found
             visitor.complaints.clear()  # axe adds styles, which the page's policy refuses
+    for model in (Task, Escalation):  # all columns are in view
+        page = visitor.open(path(model))
+        set_width(page, 1440)
+        cut = "list => list.parentElement.scrollWidth - list.parentElement.clientWidth"
+        if (pixels := page.locator("#result_list").evaluate(cut)) > 0:
+            wrong[model, "columns"] = pixels
     assert wrong == {}
 
 

@@ -212,7 +212,7 @@ def test_an_agent_is_stopped_and_its_work_handed_over(
     page.select_option("#agent", "tester")
     page.locator("#reason").press("Enter")
     toast = page.locator("#toasts")
-    expect(toast).to_contain_text("coder is paused. 2 tasks will be aborted or handed over")
+    expect(toast).to_contain_text("coder is paused. 2 tasks will be aborted (1) or handed over (1)")
     expect(page.locator("#agent")).to_contain_text("Paused")
     if has_scripts:
         page.locator("body").press("z")

@@ -200,6 +200,8 @@ def test_one_answer_for_a_group(
     page.keyboard.press("j")
     page.keyboard.press("x")
     expect(page.locator("[data-picked]")).to_have_text("22 of 23 selected")
+    for place in ("#all-title", ".answerbar", "#review"):
+        expect(page.locator(place)).to_contain_text("22")
     shoot(page, "answer-all-1440")
     page.keyboard.press("Control+Enter")
     dialog = page.locator("#review-dialog")

@@ -223,6 +223,8 @@ def test_n_begins_a_new_instruction_everywhere(
         page.goto(f"{visitor.url}{path}?project=default")
         page.keyboard.press("?")
         expect(page.locator("#keys-dialog")).to_contain_text("New instruction N")
+        rows = page.locator(".keymap dl > div")
+        assert not rows.evaluate_all("all => all.some(row => row.scrollHeight > row.clientHeight)")
         page.keyboard.press("Escape")
         page.keyboard.press("n")
         page.wait_for_url("**/instructions/new/?project=default")

@@ -33,6 +33,7 @@ from retries.models import Escalation, FailurePattern, FixVerdict, RetryPolicy
 from retries.states import Verdict
 from tests.admin_pages import act, asked, path, sure
 from tests.admin_pages import mara as mara
+from tests.dashboard.seen import html
 from tests.dashboard.worked import make_plan
 from tests.factories import NOW, make_agent, make_instruction, make_token, pull
 from tests.retries.escalations.test_answering import ignored
@@ -187,6 +188,7 @@ def test_an_escalation_is_answered_once(mara: Client, agent: Agent) -> None:
     assert pull(agent) == ["Use v2"]
     escalation.refresh_from_db()
     assert (escalation.channel, escalation.answered_by_name) == ("admin", "mara")
+    assert "resolved: fix by mara" in html(mara.get(f"{path(Escalation)}?state=any"))
     assert "mara answered 'fix'" in act(mara, Escalation, "skip", escalation)
 
 

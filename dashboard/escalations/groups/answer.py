@@ -2,11 +2,14 @@
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.http import QueryDict
 
+from dashboard.agents.presence import breaker_state
+from dashboard.agents.targets import describe_hold
 from dashboard.escalations.groups import queries as group_queries
 from dashboard.escalations.groups.queries import MOST
 from dashboard.escalations.inbox import filters
@@ -70,7 +73,7 @@ class GroupRow:
 
     @property
     def is_tripped(self) -> bool:
-        return is_tripped(self.row.agent)
+        return breaker_state(self.row.agent) == BreakerState.OPEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +193,7 @@ def build_group_answer(
         waiting=group_queries.count_waiting([each.task_id for each in chosen]),
         variants=variants,
         icon=failure_icon(types.most_common(1)[0][0]) if types else "s-escalated",
-        agents=share_by_agent(chosen),
+        agents=share_by_agent(chosen, now=visit.now),
         plans=len({each.task.plan_id for each in listed if each.task.plan_id}),
         projects=len({each.project_id for each in listed}),
         assigned=count_assigned(chosen, visit.request.user.get_username()),
@@ -259,31 +262,28 @@ def find_known_fix(rows: list[Any]) -> tuple[LearnedFix | None, int]:
     return (best, count) if best and best.state != FixState.RETIRED else (None, count)
 
 
-def is_tripped(agent: Any) -> bool:
-    breaker = getattr(agent, "breaker", None)
-    return breaker is not None and breaker.state == BreakerState.OPEN
-
-
-def share_by_agent(rows: list[Any]) -> list[AgentShare]:
+def share_by_agent(rows: list[Any], *, now: datetime) -> list[AgentShare]:
     counts = Counter(each.agent_id for each in rows)
     agents = group_queries.list_agents(set(counts))
+    holds = {id: describe_hold(each, each.runs, now=now) for id, each in agents.items()}
     return [
-        AgentShare(agents[id].name, count, describe_agent(agents[id]), is_stopped(agents[id]))
+        AgentShare(agents[id].name, count, describe_agent(agents[id], holds[id]), bool(holds[id]))
         for id, count in counts.most_common()
         if id in agents
     ]
 
 
-def is_stopped(agent: Any) -> bool:
-    return agent.paused or is_tripped(agent)
-
-
-def describe_agent(agent: Any) -> str:
-    """Return when an agent's tasks start."""
-    if is_tripped(agent):
-        return "breaker open: they wait until it closes"
+def describe_agent(agent: Any, hold: str) -> str:
+    """Return when an agent's tasks start, or what holds them up."""
+    match breaker_state(agent):
+        case BreakerState.OPEN:
+            return "breaker open: they wait until it closes"
+        case BreakerState.HALF_OPEN:
+            return "breaker half open: they wait for its probe"
     if agent.paused:
         return "paused: they wait until it is resumed"
+    if hold:
+        return f"{hold}: they wait"
     return f"queued behind {counted(agent.queued, 'task')}" if agent.queued else "start at once"
 
 

@@ -5,14 +5,14 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db.models import F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 
 from dashboard.escalations.inbox.filters import InboxQuery
 from dashboard.escalations.inbox.selection import LAST_FAILURE, WAITING, select_inbox
 from dashboard.lists.shared_queries import CountOf, title_of
 from dashboard.question_lines import FAILURE_TEXTS, SINGLE, find_failure_headline
 from ledger.database import sql
-from ledger.models import Agent, Failure, Need, Project, Task
+from ledger.models import Agent, Attempt, Failure, Need, Project, Task
 from ledger.states import FINAL, TaskState
 from retries.models import Escalation, FailurePattern, Grouped
 
@@ -67,10 +67,11 @@ def count_waiting(task_ids: list[UUID]) -> int:
 
 
 def list_agents(ids: set[UUID]) -> dict[UUID, Any]:
-    """Return agents by id, each with the number of tasks `queued` for it."""
+    """Return agents by id, each with the number of tasks `queued` for it, and whether it `runs`."""
     queued = Task.objects.filter(agent=OuterRef("pk"), state=TaskState.QUEUED).order_by()
     rows = Agent.objects.filter(pk__in=ids).select_related("breaker")
-    found = rows.annotate(queued=CountOf(queued.values("pk")[:1000]), label=F("name"))
+    runs = Exists(Attempt.objects.filter(agent=OuterRef("pk"), outcome=None))
+    found = rows.annotate(queued=CountOf(queued.values("pk")[:1000]), label=F("name"), runs=runs)
     return {agent.pk: agent for agent in found.order_by("name")}
 
 

@@ -12,7 +12,7 @@ from django.test import Client
 from dashboard.deadletters import queries as deadletter_queries
 from dashboard.frame import live_updates
 from dashboard.lists import pagination
-from ledger.models import Agent, DeadLetter, Event, Task
+from ledger.models import Agent, DeadLetter, Event, Failure, Task
 from ledger.states import TaskState
 from retries.models import FailurePattern, Operation
 from tests.dashboard import seen
@@ -81,6 +81,11 @@ def test_groups_are_counted_in_the_whole_list(
     assert len(rows(page)) == 2 and "No module named ‹text› 4 Replay all 4…" in text
     assert "4 tasks failed with the same error 4 attempts in total" in text
     assert "1 task is waiting for them" in text and "coder , tester" in text
+    message, details = "verification failed: exit code 1", f"1 failed\n{NO_MODULE}"
+    Failure.objects.filter(task=newest.task_id).update(message=message, details=details)
+    DeadLetter.objects.filter(pk=newest.pk).update(error=message)
+    shown = words(browser.get(URL, {"project": "default"}))
+    assert f"Last error {NO_MODULE} {message}" in shown  # in the words of the headline, too
     fingerprint = FailurePattern.objects.get(grouped__failure__task=newest.task_id).fingerprint
     assert f'name="q" value="pattern:{fingerprint}"' in html(page)
     # OPR-17: the others of the group are one click away, and each of its agents can be told.

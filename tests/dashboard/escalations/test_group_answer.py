@@ -10,8 +10,10 @@ from django.utils import timezone
 
 from dashboard.escalations.groups import answer as group_answer
 from dashboard.escalations.groups import queries as group_queries
-from ledger.models import Agent, Event, Task
+from ledger.journal import SYSTEM, Stamp
+from ledger.models import Agent, Breaker, Event, Task
 from ledger.states import TaskState
+from retries import breaker_actions
 from retries.models import Escalation, FailurePattern, Operation
 from retries.operations.running import run_operation
 from tests.dashboard.escalations.test_escalations import URL, jonas_answers
@@ -68,6 +70,26 @@ def test_the_form_counts_and_the_review_sends_nothing(
     for bad, why in (({"fix": " "}, "Write what"), ({"id": ""}, "Select at least one")):
         assert why in words_of(browser.post(path_of(group), form(group, **bad)))
     assert browser.get(f"{URL}answer-all/?pattern=nonsense").status_code == 302
+
+
+def test_the_review_says_what_holds_each_agent_up(
+    browser: Client, agent: Agent, group: list[Escalation], now: datetime
+) -> None:
+    """It says "start at once" only for an agent that calls and may get more than a probe."""
+
+    def review() -> str:
+        return words(browser.post(path_of(group), form(group)))
+
+    for state in ("open", "half_open"):
+        Breaker.objects.filter(agent=agent).delete()
+        breaker_actions.trip([agent], stamp=Stamp(SYSTEM, now))
+        Breaker.objects.filter(agent=agent).update(state=state)
+        assert f"breaker {state.replace('_', ' ')}: they wait" in review()
+    Breaker.objects.all().delete()
+    Agent.objects.update(last_seen_at=None)
+    assert review().count("never checked in: they wait") == 4  # in the form and in the review
+    Agent.objects.update(last_seen_at=now)
+    assert review().count("start at once") == 2
 
 
 def words_of(response: Any) -> str:

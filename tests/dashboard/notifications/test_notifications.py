@@ -275,9 +275,11 @@ def test_a_channel_is_added_tested_and_switched(
     made = browser.post(f"{URL}channels/", form | {"url": receiver, "events": "task.*"})
     secret = html(made).partition('id="signing-secret">')[2].partition("<")[0]
     assert secret.startswith("whsec_") and "data-live" not in html(made).partition("<main")[2]
+    assert 'id="channel-form"' not in html(made)
     channel = Channel.objects.get()
     assert channel.events == ["task.*"] and secret not in html(browser.get(URL))
     act = f"{URL}channels/{channel.pk}/"
+    assert html(browser.get(URL, {"channel": "new"})).count(" autofocus") == 1
     tested = words(browser.post(f"{act}test/", follow=True))
     assert "Webhook accepted the test in" in tested and "Working" in tested
     assert "Response 200. Look for it in http://127.0.0.1:" in tested

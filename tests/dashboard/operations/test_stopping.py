@@ -92,7 +92,7 @@ def test_one_submit_pauses_aborts_and_hands_over(
 ) -> None:
     """OPR-8: with the reason in the journal of each part."""
     said = stop(browser, agent, ALL, agent="tester", reason="Lost 6 leases")
-    assert "coder is paused. 5 tasks will be aborted or handed over in 10 s." in said
+    assert "coder is paused. 5 tasks will be aborted (1) or handed over (4) in 10 s." in said
     assert "1 instruction will be handed over in 10 s." in said
     agent.refresh_from_db()
     assert agent.paused and Task.objects.filter(agent=tester).count() == 0
@@ -244,7 +244,7 @@ def test_a_task_that_is_claimed_while_its_agent_is_stopped_is_aborted(
     """OPR-8: the claim began before the pause, and commits after the page has counted."""
     task, other = enqueued(agent, now=now), enqueued(agent, now=now)
     with claim_in_progress(agent, task) as commit:
-        assert "2 tasks will be aborted or handed over" in stop(browser, agent, ALL, agent="tester")
+        assert "2 tasks will be handed over in" in stop(browser, agent, ALL, agent="tester")
         assert claims.claim(TrustedCaller(SYSTEM, agent=agent)).reason == "agent_paused"
         commit.set()
         wait_until(lambda: Task.objects.get(pk=task).state == "running")

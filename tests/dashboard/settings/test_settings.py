@@ -39,6 +39,7 @@ def test_limits_are_shown_under_their_names(browser: Client, settings: Settings)
     assert "RETRY_DELAY 0 seconds before a task in a plan is retried" in shown
     assert "ESCALATION_THRESHOLD 5 failures before Tenfour escalates to a person" in shown
     assert "instruction max_retries Default 3 0 Total runs: 1 delivery Outcome: failed" in shown
+    assert "(Deployment)" in shown and ".md" not in shown
     assert "task max_attempts Default 3 5 Total runs: 5 attempts Outcome: escalated, or" in shown
 
 

@@ -11,6 +11,9 @@ from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, Event, Task
 from ledger.states import TaskState
 from ledger.tasks.changing import Change, change
+from retries.escalations import answering
+from retries.escalations.choices import Choice
+from retries.models import Escalation
 from retries.retry_context.history import (
     MARKS,
     load_histories,
@@ -18,6 +21,8 @@ from retries.retry_context.history import (
     render_next_context,
     select_payload_changes,
 )
+from retries.states import Answer
+from tests.dashboard.conftest import PART
 from tests.dashboard.seen import html, words
 from tests.dashboard.worked import claimed, make_task
 
@@ -65,6 +70,34 @@ def test_the_next_attempt_gets_the_payload_and_is_told_so(
         told = render_next_context(of, history=past)
         assert "the task's payload was changed: /files/0, /password." in told
     assert claimed(agent, row.pk, now=now + timedelta(hours=1))
+
+
+@pytest.mark.parametrize("answered_first", [True, False])
+def test_no_undo_leaves_another_payload_behind(
+    browser: Client, agent: Agent, now: datetime, answered_first: bool
+) -> None:
+    """An answer can't be undone once the task was retried with another payload."""
+    task = make_task(TaskState.ESCALATED, "Sum", agent=agent, now=now, payload=OLD)
+    asked = Escalation.objects.get(task=task)
+    if answered_first:
+        answering.answer(
+            asked.pk,
+            Choice(Answer.RETRY),
+            among=Escalation.objects.all(),
+            stamp=Stamp(SYSTEM, now),
+            channel="page",
+            undo_for=timedelta(minutes=1),
+        )
+        assert Task.objects.get(pk=task.pk).state == TaskState.RETRY
+    new = {"action": "Sum up b.csv"}
+    page = send(browser, task, new)
+    assert page.status_code == 200 and "/undo/" not in html(page)
+    late = browser.post(f"/escalations/{asked.pk}/undo/", {}, headers=PART)
+    assert late.status_code == 409
+    row = Task.objects.get(pk=task.pk)
+    assert row.payload == new and row.state in (TaskState.RETRY, TaskState.QUEUED)
+    assert Event.objects.filter(kind="task.changed").count() == 1
+    assert not Event.objects.filter(kind="task.answer_undone").exists()
 
 
 def test_a_failed_task_is_replayed(browser: Client, agent: Agent, now: datetime) -> None:

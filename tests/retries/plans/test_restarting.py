@@ -13,7 +13,7 @@ from ledger.errors import InvalidTransition
 from ledger.journal import SYSTEM, Stamp
 from ledger.models import Agent, DeadLetter, Need, Task
 from ledger.states import TaskState
-from ledger.tasks import fetch_task
+from ledger.tasks import Change, change, fetch_task
 from ledger.tasks.lineage import fetch_lineages
 from ledger.tokens import TrustedCaller
 from retries import in_process
@@ -89,6 +89,29 @@ def test_a_restart_carries_over_what_was_begun_since(agent: Agent) -> None:
     assert found.rows[0]["attempt_number"] == 4
     fail(agent, attempt_of(found), now=later + MINUTE, message="later still")
     everywhere(two.pk, old.pk)
+    assert list(audit()) == []
+
+
+def test_a_carried_on_task_tells_the_change_of_its_own_payload(agent: Agent) -> None:
+    """The former row's change was for an attempt that has ended with it."""
+    imported({})
+    fail(agent, attempt_of(claim(agent, task=task("03-01:task-1").pk)), now=NOW)
+    aborted = task("03-01:task-1")
+    change(aborted.pk, Change(payload={"a": 1}), version=aborted.version, stamp=Stamp(SYSTEM, NOW))
+    aborting.abort([plan().pk], stamp=Stamp(SYSTEM, NOW))
+    restarting.restart(plan().pk, carry_over=NOW, stamp=Stamp(SYSTEM, NOW))
+    row = task("03-01:task-1")
+    assert row.carries == aborted
+
+    def told() -> str:
+        of = {"id": row.pk, "type": row.type, "attempts": row.attempts, "attempt_limit": 3}
+        past = history.load_histories([row.pk])[row.pk]
+        return history.render_next_context(of, history=past) or ""
+
+    assert '<failure attempt="1">' in told() and "payload was changed" not in told()
+    changed = Change(payload=row.payload | {"b": 2})
+    change(row.pk, changed, version=row.version, stamp=Stamp(SYSTEM, NOW))
+    assert "Since then, the task's payload was changed: /b." in told()
     assert list(audit()) == []
 
 

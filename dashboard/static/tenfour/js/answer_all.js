@@ -7,7 +7,10 @@
 
   function paint() {
     var picked = boxes.filter(function (box) { return box.checked; }).length;
-    form.querySelectorAll("[data-count]").forEach(function (each) { each.textContent = picked.toLocaleString("en"); });
+    form.querySelectorAll("[data-count]").forEach(function (each) {
+      var noun = each.dataset.count && " " + each.dataset.count + (picked === 1 ? "" : "s");
+      each.textContent = picked.toLocaleString("en") + noun;
+    });
     form.querySelector("[data-picked]").textContent =
       picked.toLocaleString("en") + " of " + boxes.length.toLocaleString("en") + " selected";
   }
