@@ -17,11 +17,11 @@ from config.local.places import PROJECT
 SERVER = ("config", "dashboard", "retries", "ledger")
 BROWSER = (("templates", "*.html"), ("dashboard/static", "*.css"), ("dashboard/static", "*.js"))
 LIMITS = {
-    "server: lines of Python without migrations": at_most(105_144),
+    "server: lines of Python without migrations": at_most(105_221),
     "migrations: lines": at_most(2_569),
     "client: lines": at_most(15_980),
     "templates, CSS, and scripts: lines": at_most(24_150),
-    "tests: lines of Python": at_most(88_500),
+    "tests: lines of Python": at_most(88_528),
     "modules of the largest folder": at_most(16),
     "functions with a docstring: %": at_most(54.8),
     "comments on 100 lines": at_least(2.3),

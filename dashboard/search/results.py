@@ -66,8 +66,8 @@ class Group:
 
     @property
     def number(self) -> str:
-        is_open = self.count > MOST or (self.count and self.are_some)
-        return f"{min(self.count, MOST)}+" if is_open else str(self.count or "")
+        has_more = self.count > MOST or (self.count and self.are_some)
+        return f"{min(self.count, MOST)}+" if has_more else str(self.count or "")
 
 
 @dataclass(frozen=True, slots=True)

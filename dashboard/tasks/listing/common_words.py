@@ -6,7 +6,8 @@ takes seconds, so a list and its counts walk the newest tasks, and look for the 
 
 from dataclasses import replace
 
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
 from dashboard.lists.shared_queries import hash_of
 from dashboard.tasks.filters import TaskQuery
@@ -15,9 +16,10 @@ from dashboard.wording.formatting import COUNT_CAP
 from ledger import search_words
 from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Project, Task
+from ledger.values.ids import FIRST_ID
 
 # tasks that are walked for a page, of which one in a hundred fills it, and for a count
-MOST_WALKED = 4_000
+MOST_WALKED, MOST_COUNTED = 4_000, 1_000
 
 
 def are_common(words: tuple[str, ...]) -> bool:
@@ -31,6 +33,6 @@ def are_common(words: tuple[str, ...]) -> bool:
 
 def list_newest(query: TaskQuery, project: Project | None, most: int) -> QuerySet[Task]:
     """Return the tasks that have the words, of so many of the newest that match the rest."""
-    newest = filter_tasks(replace(query, words=()), project).order_by("-id").values("pk")[:most]
-    found = filter_tasks(TaskQuery(words=query.words), None, has_word=search_words.check_task)
-    return found.filter(pk__in=newest)
+    others = filter_tasks(replace(query, words=()), project).order_by("-id").values("id")
+    end = Coalesce(Subquery(others[most : most + 1]), FIRST_ID)
+    return filter_tasks(query, project, has_word=search_words.check_task).filter(id__gt=end)

@@ -69,7 +69,7 @@ def count_by_state(
 ) -> tuple[dict[str, int], frozenset[str]]:
     """Return the number of tasks by state, and the states of which only the newest were counted."""
     if common:
-        row = next(iter(count_newest_by_state(query, project, common_words.MOST_WALKED)), {})
+        row = next(iter(count_newest_by_state(query, project, common_words.MOST_COUNTED)), {})
         cut = frozenset(state for state in TaskState if row.pop(f"more_{state}", 0))
         return row, cut
     if is_read_at_once(query):
@@ -79,7 +79,7 @@ def count_by_state(
 
 def count_by_agent(query: TaskQuery, project: Project | None, common: bool) -> dict[str, int]:
     if common:
-        return count_groups(group_newest_by_agent(query, project, common_words.MOST_WALKED))
+        return count_groups(group_newest_by_agent(query, project, common_words.MOST_COUNTED))
     if is_read_at_once(query):
         return count_groups(group_by_agent(query, project))
     rows = fetch_agent_counts(query, project)

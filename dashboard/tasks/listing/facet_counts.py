@@ -71,7 +71,7 @@ def count_patterns(
 
     def count() -> list[PatternCount]:
         if counts.is_common:
-            newest = fetch_patterns_of_newest(anything, project, common_words.MOST_WALKED)
+            newest = fetch_patterns_of_newest(anything, project, common_words.MOST_COUNTED)
             return rank(newest, are_some=True)
         if is_short(query, project, counts.of(query)):
             return rank(fetch_patterns(anything, project))
@@ -115,7 +115,8 @@ def fetch_patterns_of_newest(
     query: TaskQuery, project: Project | None, most: int
 ) -> QuerySet[Any, dict[str, Any]]:
     """Return the patterns of the newest tasks that have the words."""
-    return group_by_pattern(common_words.list_newest(query, project, most))
+    # the limit, which ends nothing, tells PostgreSQL that these are few
+    return group_by_pattern(common_words.list_newest(query, project, most)[:most])
 
 
 def group_by_pattern(tasks: QuerySet[Task]) -> QuerySet[Any, dict[str, Any]]:
@@ -160,7 +161,7 @@ def count_changes(query: TaskQuery, project: Project | None, counts: TaskCounts)
 
     def count() -> ChangeCounts:
         if counts.is_common:
-            newest = common_words.list_newest(anything, project, common_words.MOST_WALKED)
+            newest = common_words.list_newest(anything, project, common_words.MOST_COUNTED)
             return ChangeCounts(newest.aggregate(**count_periods()), are_some=True)
         row = next(iter(fetch_changes(anything, project)), {})
         others = row.get("others") or {}
