@@ -73,11 +73,6 @@ def match_task(word: str, path: str = "id") -> Q:
     return Q(**{f"{path}__in": find_tasks(word).union(failures)})
 
 
-def match_own_words(word: str) -> Q:
-    """Return the condition that a task has a word itself, and is not among the newest."""
-    return Q(id__in=TaskWords.objects.filter(match("words", word)).values("task"))
-
-
 def check_task(word: str) -> Q:
     """Return the condition that a task has a word, itself or in a failure, looked up for each row.
 
@@ -133,6 +128,10 @@ class Common:
     own: bool
     failed: bool
     told: bool
+
+    @property
+    def is_any(self) -> bool:
+        return self.own or self.failed or self.told
 
 
 def count_tasks(words: Sequence[str], most: int) -> int:

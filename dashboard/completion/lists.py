@@ -60,10 +60,11 @@ def tasks_in_plan(typed: Typed) -> QuerySet[Task]:
     return task_queries.filter_tasks(query, typed.project)
 
 
-def count_task_states(typed: Typed) -> Mapping[str, int]:
-    counts = count_tasks(task_filters.parse(typed.text), typed.project).states
+def count_task_states(typed: Typed) -> Mapping[str, int | None]:
+    found = count_tasks(task_filters.parse(typed.text), typed.project)
     return {
-        name: sum(counts.get(state, 0) for state in of) for name, of in task_filters.STATES.items()
+        name: None if found.cut & {*of} else sum(found.states.get(state, 0) for state in of)
+        for name, of in task_filters.STATES.items()
     }
 
 

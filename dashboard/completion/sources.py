@@ -68,7 +68,7 @@ def list_examples(typed: Typed) -> list[Option]:
     return list_choices(typed, EXAMPLES.get(typed.key, ()))
 
 
-def states(count: Callable[[Typed], Mapping[str, int]]) -> Source:
+def states(count: Callable[[Typed], Mapping[str, int | None]]) -> Source:
     """Return the source of states with their counts in the list."""
 
     def list_states(typed: Typed) -> list[Option]:

@@ -134,25 +134,30 @@ def named_pattern(text: str) -> Q:
 
 
 # A pattern has many signatures, such as one for each missing module, so its failures are searched.
-# Of words that more failures have, those that the index lists first are read, and the newest.
-MOST_FAILURES, NEWEST_FAILURES = 5_000, 1_000
-WITH_WORDS = f"""with found as materialized (
-    select id from ledger_failure where {FAILURE_TEXT("ledger_failure")} @@ to_tsquery('simple', %s)
-    limit {MOST_FAILURES}
+# Of words that more failures have, those that the index lists first are read, and the newest. Of
+# words that MANY_FAILURES have, to judge by the SAMPLED newest ones, only the newest are read: the
+# index takes as long to list so many as the rest of the page.
+MOST_FAILURES, NEWEST_FAILURES, SAMPLED, MANY_FAILURES = 5_000, 500, 40, 50_000
+HAS_WORDS = f"{FAILURE_TEXT('f')} @@ to_tsquery('simple', %s)"
+NEWEST = f"(select * from ledger_failure order by id desc limit {{}}) f where {HAS_WORDS}".format
+WITH_WORDS = f"""with common as materialized (
+    select count(*) * (select reltuples from pg_class where oid = 'ledger_failure'::regclass)
+        >= {SAMPLED * MANY_FAILURES} as yes from {NEWEST(SAMPLED)}
+), found as materialized (
+    select id from ledger_failure f where {HAS_WORDS} limit {MOST_FAILURES}
 ), newest as (
-    select id from (select * from ledger_failure order by id desc limit {NEWEST_FAILURES}) f
-    where (select count(*) from found) = {MOST_FAILURES}
-        and {FAILURE_TEXT("f")} @@ to_tsquery('simple', %s)
+    select id from {NEWEST(NEWEST_FAILURES)} and case when (select yes from common) then true
+        else (select count(*) from found) = {MOST_FAILURES} end
 )
-select distinct pattern_id from retries_grouped
-where failure_id = any(array(select id from found union all select id from newest))"""
+select distinct pattern_id from retries_grouped where failure_id = any(array(
+    select id from found where not (select yes from common) union all select id from newest))"""
 
 
 def pattern_has_words(text: str) -> Q:
     """Return the condition that a pattern's text has words, or that a failure in it has them."""
     words = Q(template__icontains=text) | Q(example__icontains=text)
     if query := search_words.build_query(text):
-        failed = RawSQL(WITH_WORDS, (query, query), output_field=UUIDField())  # noqa: S611
+        failed = RawSQL(WITH_WORDS, (query,) * 3, output_field=UUIDField())  # noqa: S611
         words |= Q(pk__in=failed)
     return words
 

@@ -246,11 +246,15 @@ def count_by_step(
     ids: list[UUID], *, step: timedelta, steps: int, now: datetime
 ) -> dict[UUID, list[int]]:
     """Count each pattern's failures in each of the last steps of time, oldest first."""
-    found = {id: [0] * steps for id in ids}
-    seconds = step.total_seconds()
-    for row in sql.run(TREND, ids=ids, now=now, step=seconds, steps=steps):
-        found[row["pattern_id"]][steps - max(row["ago"], 1)] += row["n"]
-    return found
+
+    def count() -> dict[UUID, list[int]]:
+        found = {id: [0] * steps for id in ids}
+        seconds = step.total_seconds()
+        for row in sql.run(TREND, ids=ids, now=now, step=seconds, steps=steps):
+            found[row["pattern_id"]][steps - max(row["ago"], 1)] += row["n"]
+        return found
+
+    return get_or_compute_slow(f"patterns:trend:{hash_of((ids, step, steps))}", count)
 
 
 # ---- one pattern

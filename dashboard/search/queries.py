@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from dashboard.lists.known_names import list_words
-from dashboard.lists.shared_queries import hash_of, of_project, pattern_has_words
+from dashboard.lists.shared_queries import SAMPLED, hash_of, of_project, pattern_has_words
 from ledger import search_words
 from ledger.database import sql
 from ledger.database.optional_cache import get_or_compute_slow
@@ -26,18 +26,23 @@ from retries.states import EscalationState
 MOST = 100  # rows that a query counts
 SHOWN = 3
 MANY = 1_000  # rows; words that so many have are common
+WALKED = 250  # open escalations in which common words are looked for
 
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """The first rows that were found, and how many there are, up to MOST and one more."""
+    """The first rows that were found, and how many there are, up to MOST and one more.
+
+    `are_some` says whether only a part of the rows was searched.
+    """
 
     rows: list[Any]
     count: int
+    are_some: bool = False
 
 
-def cut(rows: list[Any]) -> Hits:
-    return Hits(rows[:SHOWN], len(rows))
+def cut(rows: list[Any], *, are_some: bool = False) -> Hits:
+    return Hits(rows[:SHOWN], len(rows), are_some and len(rows) <= MOST)
 
 
 # Words that few rows have are read from their full-text index, and then put in order. For words
@@ -66,8 +71,8 @@ from found join ledger_task t on t.id = found.task_id
 where %(project)s::uuid is null or t.project_id = %(project)s
 order by t.id desc limit {MOST + 1}"""
 
-# Where many rows have the words, they are looked for in those of each open escalation. The limits
-# keep PostgreSQL from reading all rows with the words first.
+# Where many rows have the words, they are looked for in those of WALKED open escalations. The
+# limits keep PostgreSQL from reading all rows with the words first.
 HAS_OWN_WORDS = """(select true from ledger_taskwords w where w.task_id = e.task_id
     and w.words @@ to_tsquery('simple', %(words)s) limit 1)"""
 # Only the last failure counts, as in the inbox, to which the results link.
@@ -76,16 +81,17 @@ HAS_FAILURE = f"""(select {FAILURE_TEXT("f")} @@ to_tsquery('simple', %(words)s)
 HAS_INSTRUCTION = """(select true from ledger_instructionwords w
     where w.instruction_id = e.instruction_id
         and w.words @@ to_tsquery('simple', %(words)s) limit 1)"""
+OPEN = f"""select * from retries_escalation where state = '{EscalationState.OPEN}'
+    and (snoozed_until is null or snoozed_until <= now())
+    and (%(project)s::uuid is null or project_id = %(project)s) order by id"""
+ARE_MANY_OPEN = f"select exists ({OPEN} offset {WALKED}) as found"
 ESCALATIONS = f"""select e.id, e.question, e.reason, t.title, t.type, {HEADLINE} as error,
     left(i.content, 300) as content, a.name as agent, p.name as project
-from retries_escalation e
+from ({OPEN} limit {{walked}}) e
     join ledger_agent a on a.id = e.agent_id join ledger_project p on p.id = e.project_id
     left join ledger_task t on t.id = e.task_id
     left join ledger_instruction i on i.id = e.instruction_id
-where e.state = '{EscalationState.OPEN}'
-    and (e.snoozed_until is null or e.snoozed_until <= now())
-    and (%(project)s::uuid is null or e.project_id = %(project)s)
-    and (e.question ilike %(like)s or {{own}} or {{failed}} or {{told}}
+where (e.question ilike %(like)s or {{own}} or {{failed}} or {{told}}
         or e.task_id = any(%(fresh)s) or e.instruction_id = any(%(fresh_told)s))
 order by e.id limit {MOST + 1}"""
 
@@ -169,6 +175,7 @@ def escalations_statement(common: Common) -> str:
         told=HAS_INSTRUCTION
         if common.told
         else f"e.instruction_id in ({search_words.INSTRUCTIONS('words')})",
+        walked=WALKED if common.is_any else "null",
     )
 
 
@@ -182,11 +189,15 @@ def find_tasks(search: WordSearch, project: UUID | None) -> Hits:
     return cut(search.run(tasks_statement(search.common), project) if search.common else [])
 
 
-# The list of tasks takes the text as one phrase.
-HAS_FAILURE_WITH = f"""with failed as materialized ({search_words.FAILURES("words")})
+# The list of tasks takes the text as one phrase. If the newest failures have it, no index is read.
+HAS_FAILURE_WITH = f"""with newest as materialized (
+    select task_id from (select * from ledger_failure order by id desc limit {SAMPLED}) f
+    where {FAILURE_TEXT("f")} @@ to_tsquery('simple', %(words)s)
+), failed as materialized ({search_words.FAILURES("words")})
 select exists (
-    select from (select task_id from failed limit {MANY}) f join ledger_task t on t.id = f.task_id
-    where %(project)s::uuid is null or t.project_id = %(project)s
+    select from (select * from newest union all select * from failed limit {MANY}) f
+    where %(project)s::uuid is null
+        or (select project_id from ledger_task where id = f.task_id) = %(project)s
 ) as found"""
 
 
@@ -200,7 +211,9 @@ def find_escalations(search: WordSearch, project: UUID | None) -> Hits:
     if not search.common:
         return cut([])
     like = f"%{sql_like(' '.join(search.words))}%"
-    return cut(search.run(escalations_statement(search.common), project, like=like))
+    rows = search.run(escalations_statement(search.common), project, like=like)
+    are_some = search.common.is_any and sql.run(ARE_MANY_OPEN, project=project)[0]["found"]
+    return cut(rows, are_some=are_some)
 
 
 def sql_like(text: str) -> str:

@@ -52,17 +52,22 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The first results of a noun; `more` is the list that shows all of them."""
+    """The first results of a noun; `more` is the list that shows all of them.
+
+    `are_some` says whether only a part of the rows was searched.
+    """
 
     name: str
     label: str
     results: list[Result]
     count: int = 0
     more: str = ""
+    are_some: bool = False
 
     @property
     def number(self) -> str:
-        return f"{MOST}+" if self.count > MOST else str(self.count or "")
+        has_more = self.count > MOST or (self.count and self.are_some)
+        return f"{min(self.count, MOST)}+" if has_more else str(self.count or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +262,9 @@ def escalation_group(hits: Hits, query: str, scope: Scope) -> Group:
         for row in hits.rows
     ]
     more = list_url("escalations", query, scope)
-    return Group("escalations", "Escalations", results, hits.count, more)
+    if hits.are_some:
+        results.append(Result(more, "search", "Search all open escalations"))
+    return Group("escalations", "Escalations", results, hits.count, more, hits.are_some)
 
 
 def instruction_group(hits: Hits, query: str, scope: Scope) -> Group:

@@ -17,7 +17,7 @@ from dashboard.lists.nearest_names import NameHints, suggest_names
 from dashboard.lists.pagination import Page
 from dashboard.lists.query_box import as_id
 from dashboard.lists.shared_queries import list_history
-from dashboard.lists.sorting import Heading, build_headings, read_sort, read_sort_of
+from dashboard.lists.sorting import SORTABLE, Heading, build_headings, read_sort, read_sort_of
 from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.sentences.tasks import describe_cause
 from dashboard.tasks import detail_queries
@@ -262,7 +262,7 @@ class TaskListPage(PageContext):
     query: TaskQuery
     views: ViewStrip
     facets: Facets
-    total: int
+    total: int | None
     sort: str
     can_sort: bool
     columns: list[Column]
@@ -281,9 +281,9 @@ def index(visit: Visit) -> TaskListPage | HttpResponse:
     if (dated := open_dates(request, query, "changed")) is not None:
         return dated
     counts = count_tasks(query, scope.project)
-    total = counts.of(query)
+    total = None if counts.is_cut(query) else counts.of(query)
     asked = request.GET.get("sort", "")
-    sort = read_sort(asked, order.COLUMNS, total)
+    sort = read_sort(asked, order.COLUMNS, SORTABLE + 1 if total is None else total)
     page = order.list_tasks(
         query,
         scope.project,
@@ -295,7 +295,8 @@ def index(visit: Visit) -> TaskListPage | HttpResponse:
     seeks_errors = query.words or query.error.wanted or (states and TROUBLE.issuperset(states))
     usual = ["error"] if seeks_errors else []
     shown = set(request.GET.getlist("column") or usual)
-    columns = build_columns(sort, shown, of_one_project=scope.project is not None)
+    chosen = order.choose_sort(sort, is_common=counts.is_common)
+    columns = build_columns(chosen, shown, of_one_project=scope.project is not None)
     headlines = fetch_headlines(page.rows) if "error" in shown else {}
     return TaskListPage(
         title=f"{query.text} · Tasks" if query.text else "Tasks",

@@ -10,12 +10,11 @@ from dashboard.lists.compiled_queries import compiled
 from dashboard.lists.query_box import ANY, Values
 from dashboard.lists.shared_queries import CountOf, hash_of, of_project
 from dashboard.tasks.filters import STATES, TaskQuery
-from dashboard.tasks.listing.common_words import are_common
+from dashboard.tasks.listing import common_words
 from dashboard.tasks.queries import filter_tasks, is_retried
 from dashboard.wording.formatting import COUNT_CAP
-from ledger import search_words
 from ledger.database.optional_cache import get_or_compute_slow
-from ledger.models import Agent, Project, Task
+from ledger.models import Agent, Project
 from ledger.states import TaskState
 
 FACETS_SHOWN = 8
@@ -28,61 +27,63 @@ class TaskCounts:
 
     states: dict[str, int]
     agents: list[tuple[str, int]]  # most frequent first
-    are_some: bool = False  # whether only the newest tasks were counted by agent
-    is_common: bool = False  # whether many tasks have the query's words
+    is_common: bool = False  # many tasks have the words: agents are counted in the newest alone
+    cut: frozenset[str] = frozenset()  # the states of which only the newest tasks were counted
 
     @property
     def total(self) -> int:
         return sum(self.states.values())
 
     def of(self, query: TaskQuery) -> int:
-        wanted = {state for name in query.state.wanted for state in STATES[name]} or set(TaskState)
-        unwanted = {state for name in query.state.unwanted for state in STATES[name]}
-        return sum(self.states.get(state, 0) for state in wanted - unwanted)
+        return sum(self.states.get(state, 0) for state in list_states(query))
+
+    def is_cut(self, query: TaskQuery) -> bool:
+        """Return whether the query may find more tasks than were counted."""
+        return not self.cut.isdisjoint(list_states(query))
+
+
+def list_states(query: TaskQuery) -> set[TaskState]:
+    wanted = {state for name in query.state.wanted for state in STATES[name]} or set(TaskState)
+    return wanted - {state for name in query.state.unwanted for state in STATES[name]}
 
 
 def count_tasks(query: TaskQuery, project: Project | None) -> TaskCounts:
     where = project.id if project else "all"
-    common = are_common(query.words)
+    common = common_words.are_common(query.words)
     states = hash_of(query.stateless())
     agents = hash_of(query.agentless())
-    by_agent, are_some = get_or_compute_slow(
+    by_agent = get_or_compute_slow(
         f"tasks-by-agent:{where}:{agents}",
         lambda: count_by_agent(query.agentless(), project, common),
     )
-    return TaskCounts(
-        get_or_compute_slow(
-            f"tasks-by-state:{where}:{states}",
-            lambda: count_by_state(query.stateless(), project, common),
-        ),
-        sorted(by_agent.items(), key=lambda each: -each[1])[:FACETS_SHOWN],
-        are_some,
-        common,
+    by_state, cut = get_or_compute_slow(
+        f"tasks-by-state:{where}:{states}",
+        lambda: count_by_state(query.stateless(), project, common),
     )
+    most_frequent = sorted(by_agent.items(), key=lambda each: -each[1])[:FACETS_SHOWN]
+    return TaskCounts(by_state, most_frequent, common, cut)
 
 
-def count_by_state(query: TaskQuery, project: Project | None, common: bool) -> dict[str, int]:
-    if is_read_at_once(query) and not common:
-        return count_groups(group_by_state(query, project))
-    counts: dict[str, int] = next(iter(fetch_state_counts(query, project)), {})
-    if common and counts.get(TaskState.DONE, 0) < COUNT_CAP:
-        done = replace(query, state=Values((TaskState.DONE.value,)))
-        counts |= count_groups(group_by_state(done, project))
-    return counts
-
-
-def count_by_agent(
+def count_by_state(
     query: TaskQuery, project: Project | None, common: bool
-) -> tuple[dict[str, int], bool]:
-    """Return the number of tasks by agent, and whether only the newest ones were counted."""
+) -> tuple[dict[str, int], frozenset[str]]:
+    """Return the number of tasks by state, and the states of which only the newest were counted."""
     if common:
-        counts = count_groups(group_newest_by_agent(query, project))
-        if sum(counts.values()) >= COUNT_CAP:
-            return counts, True
+        row = next(iter(count_newest_by_state(query, project, common_words.MOST_COUNTED)), {})
+        cut = frozenset(state for state in TaskState if row.pop(f"more_{state}", 0))
+        return row, cut
     if is_read_at_once(query):
-        return count_groups(group_by_agent(query, project)), False
+        return count_groups(group_by_state(query, project)), frozenset()
+    return next(iter(fetch_state_counts(query, project)), {}), frozenset()
+
+
+def count_by_agent(query: TaskQuery, project: Project | None, common: bool) -> dict[str, int]:
+    if common:
+        return count_groups(group_newest_by_agent(query, project, common_words.MOST_COUNTED))
+    if is_read_at_once(query):
+        return count_groups(group_by_agent(query, project))
     rows = fetch_agent_counts(query, project)
-    return {row["name"]: row["n"] for row in rows if row["n"]}, False
+    return {row["name"]: row["n"] for row in rows if row["n"]}
 
 
 def is_read_at_once(query: TaskQuery) -> bool:
@@ -112,12 +113,25 @@ def group_by_agent(query: TaskQuery, project: Project | None) -> QuerySet[Any, d
 
 @compiled
 def group_newest_by_agent(
-    query: TaskQuery, project: Project | None
+    query: TaskQuery, project: Project | None, most: int
 ) -> QuerySet[Any, dict[str, Any]]:
-    """Return the number of the newest tasks that have the words themselves, by agent."""
-    found = filter_tasks(query, project, has_word=search_words.match_own_words)
-    newest = found.order_by("-id").values("pk")[:COUNT_CAP]
-    return group(Task.objects.filter(pk__in=newest), "agent__name")
+    """Return the number of the newest tasks that have the words, by agent."""
+    return group(common_words.list_newest(query, project, most), "agent__name")
+
+
+@compiled
+def count_newest_by_state(
+    query: TaskQuery, project: Project | None, most: int
+) -> QuerySet[Any, dict[str, Any]]:
+    """Return one row: of each state's newest tasks, how many have the words, and if it has more."""
+    counts: dict[str, Any] = {}
+    for state in TaskState:
+        of_state = replace(query, state=Values((state.value,)))
+        rows = filter_tasks(replace(of_state, words=()), project).order_by().values("pk")
+        found = common_words.list_newest(of_state, project, most)
+        counts[state.value] = CountOf(found.values("pk"))
+        counts[f"more_{state}"] = CountOf(rows[most : most + 1])
+    return select_counts(counts)
 
 
 def group(found: QuerySet[Any, Any], column: str) -> QuerySet[Any, dict[str, Any]]:
@@ -127,21 +141,19 @@ def group(found: QuerySet[Any, Any], column: str) -> QuerySet[Any, dict[str, Any
 
 @compiled
 def fetch_state_counts(query: TaskQuery, project: Project | None) -> QuerySet[Any, dict[str, Any]]:
-    """Return one row with the number of tasks in each state.
-
-    Words are looked for in each task that is not done: these are few. Of those that are done, only
-    the ones that have the words themselves are counted.
-    """
+    """Return one row with the number of tasks in each state."""
     counts: dict[str, Any] = {}
     for state in TaskState:
-        is_done = state == TaskState.DONE
-        has_word = search_words.match_own_words if is_done else search_words.check_task
-        rows = filter_tasks(query, project, has_word=has_word).filter(state=state)
+        rows = filter_tasks(query, project).filter(state=state)
         counts[state.value] = CountOf(rows.order_by().values("pk")[:COUNT_CAP])
-    found: QuerySet[Any, dict[str, Any]] = (
+    return select_counts(counts)
+
+
+def select_counts(counts: dict[str, Any]) -> QuerySet[Any, dict[str, Any]]:
+    rows: QuerySet[Any, dict[str, Any]] = (
         Project.objects.order_by().annotate(**counts).values(*counts)
     )
-    return found[:1]
+    return rows[:1]
 
 
 @compiled

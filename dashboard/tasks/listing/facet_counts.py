@@ -17,10 +17,10 @@ from dashboard.lists.query_box import ANY
 from dashboard.lists.query_values import Period
 from dashboard.lists.shared_queries import CountOf, hash_of, match_period, of_project
 from dashboard.tasks.filters import TaskQuery
+from dashboard.tasks.listing import common_words
 from dashboard.tasks.listing.counts import TaskCounts
 from dashboard.tasks.queries import filter_tasks
 from dashboard.wording.formatting import COUNT_CAP
-from ledger import search_words
 from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Project, Task
 from ledger.states import TaskState
@@ -71,7 +71,8 @@ def count_patterns(
 
     def count() -> list[PatternCount]:
         if counts.is_common:
-            return rank(fetch_patterns_of_newest(anything, project), are_some=True)
+            newest = fetch_patterns_of_newest(anything, project, common_words.MOST_COUNTED)
+            return rank(newest, are_some=True)
         if is_short(query, project, counts.of(query)):
             return rank(fetch_patterns(anything, project))
         return rank(fetch_recent_patterns(anything, project, FAILURES_WALKED))
@@ -111,15 +112,11 @@ def fetch_patterns(query: TaskQuery, project: Project | None) -> QuerySet[Any, d
 
 @compiled
 def fetch_patterns_of_newest(
-    query: TaskQuery, project: Project | None
+    query: TaskQuery, project: Project | None, most: int
 ) -> QuerySet[Any, dict[str, Any]]:
-    """Return the patterns of the newest tasks that have the words themselves."""
-    return group_by_pattern(list_newest(query, project))
-
-
-def list_newest(query: TaskQuery, project: Project | None) -> QuerySet[Task]:
-    found = filter_tasks(query, project, has_word=search_words.match_own_words)
-    return found.order_by("-id")[:COUNT_CAP]
+    """Return the patterns of the newest tasks that have the words."""
+    # the limit, which ends nothing, tells PostgreSQL that these are few
+    return group_by_pattern(common_words.list_newest(query, project, most)[:most])
 
 
 def group_by_pattern(tasks: QuerySet[Task]) -> QuerySet[Any, dict[str, Any]]:
@@ -164,8 +161,8 @@ def count_changes(query: TaskQuery, project: Project | None, counts: TaskCounts)
 
     def count() -> ChangeCounts:
         if counts.is_common:
-            found = list_newest(anything, project).aggregate(read=Count("pk"), **count_periods())
-            return ChangeCounts(found, found.pop("read") >= COUNT_CAP)
+            newest = common_words.list_newest(anything, project, common_words.MOST_COUNTED)
+            return ChangeCounts(newest.aggregate(**count_periods()), are_some=True)
         row = next(iter(fetch_changes(anything, project)), {})
         others = row.get("others") or {}
         sums = {name: row.get(name, 0) + others.get(name, 0) for name in PERIODS}

@@ -30,34 +30,40 @@ class Facets:
 def build_facets(
     query: TaskQuery, counts: TaskCounts, patterns: list[PatternCount], changes: ChangeCounts
 ) -> Facets:
-    total = counts.of(query)
+    total, is_cut = counts.of(query), counts.is_cut(query)
     return Facets(
         states=build_states(query, counts),
         agents=build_value_facets(
             *("agent", counts.agents, query.one_agent, query),
-            are_some=counts.are_some,
+            are_some=counts.is_common,
             total=total,
         ),
-        patterns=build_patterns(query, patterns, total),
-        changes=build_changes(query, changes, total),
+        patterns=build_patterns(query, patterns, total, is_cut=is_cut),
+        changes=build_changes(query, changes, total, is_cut=is_cut),
         dates=find_dates("changed", query.changed),
     )
 
 
 def build_states(query: TaskQuery, counts: TaskCounts) -> list[Facet]:
     everything = query.one_state == "all"
-    states = [Facet("All", query.having("state", ""), counts.total, everything, "n-tasks")]
+    text, are_some = query.having("state", ""), bool(counts.cut)
+    states = [Facet("All", text, counts.total, everything, "n-tasks", are_some=are_some)]
     for state in ORDER:
         name = "needs-you" if state == TaskState.ESCALATED else state.value
         current = state in STATES.get(query.one_state, ())
         badge = badges.task_badge(state)
         text = query.having("state", "" if current else f"state:{name}")
         count = counts.states.get(state, 0)
-        states.append(Facet(badge.label, text, count, current, badge.icon, badge.css))
+        are_some = state in counts.cut
+        states.append(
+            Facet(badge.label, text, count, current, badge.icon, badge.css, are_some=are_some)
+        )
     return states
 
 
-def build_patterns(query: TaskQuery, counted: list[PatternCount], total: int) -> list[Facet]:
+def build_patterns(
+    query: TaskQuery, counted: list[PatternCount], total: int, *, is_cut: bool
+) -> list[Facet]:
     one = query.one_pattern
     facets = []
     for each in counted:
@@ -68,27 +74,31 @@ def build_patterns(query: TaskQuery, counted: list[PatternCount], total: int) ->
                 query.having("pattern", "" if current else term("pattern", each.fingerprint)),
                 total if current else each.tasks,
                 current,
-                are_some=each.are_some and not current,
+                are_some=is_cut if current else each.are_some,
                 title=each.template,
             )
         )
     if one and not any(facet.current for facet in facets):
-        facets.append(Facet(one, query.having("pattern", ""), total, current=True, title=one))
+        text = query.having("pattern", "")
+        facets.append(Facet(one, text, total, current=True, are_some=is_cut, title=one))
     return facets
 
 
-def build_changes(query: TaskQuery, counted: ChangeCounts, total: int) -> list[Facet]:
+def build_changes(
+    query: TaskQuery, counted: ChangeCounts, total: int, *, is_cut: bool
+) -> list[Facet]:
     facets = []
     for name, age in PERIODS.items():
         current = query.changed == Period(age)
         text = query.having("changed", "" if current else f"changed:{name}")
         count = total if current else counted.tasks.get(name, 0)
-        are_some = counted.are_some and not current
+        are_some = is_cut if current else counted.are_some
         facets.append(Facet(PERIOD_LABELS[name], text, count, current, are_some=are_some))
     if query.changed and not any(facet.current for facet in facets):
         days = find_dates("changed", query.changed)
         label = days.label if days else read_period_text(query)
-        facets.append(Facet(label, query.having("changed", ""), total, current=True))
+        text = query.having("changed", "")
+        facets.append(Facet(label, text, total, current=True, are_some=is_cut))
     return facets
 
 

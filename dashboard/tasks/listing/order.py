@@ -1,11 +1,13 @@
 """The orders of the Tasks list: what needs someone first, or by a column.
 
 The first order joins one short read per state, each of which follows an index. With words that few
-tasks have, it sorts these. A column is sorted when it is asked for, so only for lists of up to
-SORTABLE tasks. A page begins beside a task: its place in the order is that of its values now.
+tasks have, it sorts these; with words that many tasks have, the newest come first. A column is
+sorted when it is asked for, so only for lists of up to SORTABLE tasks. A page begins beside a task:
+its place in the order is that of its values now.
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -38,7 +40,7 @@ ORDER = (
     TaskState.ABORTED,
 )
 RANKS = {state: rank for rank, state in enumerate(ORDER)}
-DONE = RANKS[TaskState.DONE]
+NEWEST_FIRST = "-created"
 COLUMNS = {
     "task": SortColumn(Lower(title_of())),
     "key": SortColumn(Coalesce("ref", Value(""))),
@@ -78,6 +80,10 @@ def list_ids(
     after: UUID | None,
 ) -> list[UUID]:
     """Return one page of ids after (or before) a task, plus one."""
+    is_common = common_words.are_common(query.words)
+    sort = choose_sort(sort, is_common=is_common)
+    if is_common and is_by_id(sort):
+        return list_by_id(query, project, sort, before, after)
     beside = Task.objects.filter(pk__in=[before or after])
     if sort:
         rows = sort_by_column(query, project, sort, before=before, after=after)
@@ -86,8 +92,58 @@ def list_ids(
     if state is None:
         before = after = None
     rank = RANKS[TaskState(state)] if state else None
-    is_common = common_words.are_common(query.words)
-    return list_by_state(query, project, rank, before, after, is_common=is_common)
+    return list_by_state(query, project, rank, before, after)
+
+
+def choose_sort(sort: str, *, is_common: bool) -> str:
+    """Return the order that is asked for, or else the one for words that many tasks have."""
+    return sort or (NEWEST_FIRST if is_common else "")
+
+
+def is_by_id(sort: str) -> bool:
+    return COLUMNS[sort.removeprefix("-")].is_indexed
+
+
+def list_by_id(
+    query: TaskQuery, project: Project | None, sort: str, before: UUID | None, after: UUID | None
+) -> list[UUID]:
+    """Return ids of tasks with common words: read all of them only if a walk finds too few."""
+    most = common_words.MOST_WALKED
+    rows = walk(query, project, sort, before, after, most)
+    if len(rows) <= PAGE and find_end(query, project, sort, before, after, most):
+        rows = list(sort_by_column(query, project, sort, before=before, after=after))
+    return [row["id"] for row in rows]
+
+
+@compiled
+def walk(
+    query: TaskQuery,
+    project: Project | None,
+    sort: str,
+    before: UUID | None,
+    after: UUID | None,
+    most: int,
+) -> QuerySet[Any, Any]:
+    """Return tasks in the order of their ids, of so many in which the words are looked for."""
+    newer = sort.startswith("-") == bool(after)
+    end = Subquery(find_end(query, project, sort, before, after, most))
+    within = Q(id__lt=Coalesce(end, LAST_ID)) if newer else Q(id__gt=Coalesce(end, FIRST_ID))
+    rows = filter_tasks(query, project, has_word=search_words.check_task).filter(within)
+    return slice_sorted(rows, sort, COLUMNS, before=before, after=after).values("id")
+
+
+def find_end(
+    query: TaskQuery,
+    project: Project | None,
+    sort: str,
+    before: UUID | None,
+    after: UUID | None,
+    most: int,
+) -> QuerySet[Any, Any]:
+    """Return the id of the first task after a walk, or nothing if the walk ends the list."""
+    rows = filter_tasks(replace(query, words=()), project)
+    found = slice_sorted(rows, sort, COLUMNS, before=before, after=after, most=most + 1)
+    return found.values("id")[most:]
 
 
 def list_by_state(
@@ -96,39 +152,10 @@ def list_by_state(
     rank: int | None,
     before: UUID | None,
     after: UUID | None,
-    *,
-    is_common: bool,
 ) -> list[UUID]:
-    """Return ids by state: those after a place in the order, or backward those before it.
-
-    `is_common` says whether many tasks have the query's words.
-    """
-    if not query.words:
-        rows = fetch_by_state(query, project, rank, before, after)
-    elif not is_common:
-        rows = sort_by_state(query, project, rank, before, after)
-    else:
-        most = common_words.MOST_WALKED
-        rows = fetch_by_state(query, project, rank, before, after, most)
-        last = rows[-1]["place"] if len(rows) > PAGE else None
-        is_whole = last is not None and (last >= DONE if after else last <= DONE)
-        if not is_whole and list_done(query, project, rank, before, after)[most : most + 1]:
-            rows = sort_by_state(query, project, rank, before, after)
-    return [row["id"] for row in rows]
-
-
-def list_done(
-    query: TaskQuery,
-    project: Project | None,
-    rank: int | None,
-    before: UUID | None,
-    after: UUID | None,
-) -> QuerySet[Any, Any]:
-    """Return the ids of finished tasks after a place or before it, with or without the words."""
-    rows = filter_tasks(replace(query, words=()), project).filter(state=TaskState.DONE)
-    if rank == DONE:
-        rows = rows.filter(id__gt=after) if after else rows.filter(id__lt=before)
-    return rows.order_by("id" if after else "-id").values_list("id", flat=True)
+    """Return ids by state: those after a place in the order, or backward those before it."""
+    fetch = sort_by_state if query.words else fetch_by_state
+    return [row["id"] for row in fetch(query, project, rank, before, after)]
 
 
 def sort_by_state(
@@ -155,28 +182,15 @@ def fetch_by_state(
     rank: int | None,
     before: UUID | None,
     after: UUID | None,
-    most_walked: int = 0,
 ) -> QuerySet[Any, Any]:
-    """Return tasks by state: those after a place in the order, or backward those before it.
-
-    With `most_walked`, words are looked for in each task, and in so many of the finished ones.
-    """
+    """Return tasks by state: those after a place in the order, or backward those before it."""
     branches: list[QuerySet[Any, Any]] = []
     for number, state in enumerate(ORDER):
-        has_word = search_words.check_task if most_walked else search_words.match_task
-        rows = filter_tasks(query, project, has_word=has_word).filter(state=state)
+        rows = filter_tasks(query, project).filter(state=state)
         if rank is not None and (number > rank if after else number < rank):
             continue
         if number == rank:
             rows = rows.filter(id__gt=after) if after else rows.filter(id__lt=before)
-        if most_walked and number == DONE:
-            done = list_done(query, project, rank, before, after)
-            end = Subquery(done[most_walked : most_walked + 1])
-            rows = (
-                rows.filter(id__lt=Coalesce(end, LAST_ID))
-                if after
-                else rows.filter(id__gt=Coalesce(end, FIRST_ID))
-            )
         rows = rows.order_by("id" if after else "-id")
         place = Value(number, output_field=IntegerField())
         branches.append(rows.values("id").annotate(place=place)[: PAGE + 1])
@@ -202,21 +216,27 @@ def sort_by_column(
 
 def find_beside_task(query: TaskQuery, project: Project | None, sort: str, row: Task) -> Beside:
     rows = filter_tasks(query, project)
-    if sort:
-        return find_beside(rows, row.pk, sort, COLUMNS)
-    rank = RANKS[TaskState(row.state)]
-    earlier = rows.filter(Q(state__in=ORDER[:rank]) | Q(state=row.state, id__gt=row.pk))
     is_common = common_words.are_common(query.words)
-    before = list_by_state(query, project, rank, None, row.pk, is_common=is_common)
-    after = list_by_state(query, project, rank, row.pk, None, is_common=is_common)
-    # to find the task's place among all with common words takes seconds
-    beside = NOWHERE if is_common else read_beside(rows, row.pk, earlier=earlier)
-    previous, following = (next(iter(found), None) for found in (before, after))
+    sort = choose_sort(sort, is_common=is_common)
+    rank = RANKS[TaskState(row.state)]
+    if is_common and is_by_id(sort):
+        find = partial(list_by_id, query, project, sort)
+        beside = NOWHERE  # to find the task's place among all with common words takes seconds
+    elif sort:
+        return find_beside(rows, row.pk, sort, COLUMNS)
+    else:
+        find = partial(list_by_state, query, project, rank)
+        earlier = rows.filter(Q(state__in=ORDER[:rank]) | Q(state=row.state, id__gt=row.pk))
+        beside = read_beside(rows, row.pk, earlier=earlier)
+    previous, following = (
+        next(iter(found), None) for found in (find(None, row.pk), find(row.pk, None))
+    )
     return replace(beside, previous=previous, next=following)
 
 
 def order_all(query: TaskQuery, project: Project | None, sort: str) -> QuerySet[Task]:
     rows = filter_tasks(query, project)
+    sort = choose_sort(sort, is_common=common_words.are_common(query.words))
     if not sort:
         return rows.alias(place=rank_of_state()).order_by("place", "-id")
     return sort_rows(rows, sort, COLUMNS)

@@ -8,6 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from dashboard.lists import shared_queries
+from dashboard.search import queries
 from dashboard.templatetags.tenfour import marked
 from ledger.models import Agent, Failure, Task
 from retries.failures.outputs.telling_lines import (
@@ -88,14 +89,18 @@ def test_one_line_asks_for_a_word_of_one_agent_and_day(
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("is_common", [False, True])
+@pytest.mark.parametrize("read", ["rare", "common", "newest"])
 def test_a_pattern_is_found_by_each_of_its_signatures(
-    browser: Client, world: dict[str, Task], monkeypatch: pytest.MonkeyPatch, is_common: bool
+    browser: Client, world: dict[str, Task], monkeypatch: pytest.MonkeyPatch, read: str
 ) -> None:
     """OPR-1: also by the second module, and also where more failures than are read have a word."""
-    if is_common:
-        statement = shared_queries.WITH_WORDS.replace(str(shared_queries.MOST_FAILURES), "0")
-        monkeypatch.setattr(shared_queries, "WITH_WORDS", statement)
+    statement = shared_queries.WITH_WORDS
+    if read != "rare":
+        statement = statement.replace(str(shared_queries.MOST_FAILURES), "0")
+    if read == "newest":  # the sample says that it is common, and no index of words is read
+        statement = statement.replace(">= 2000000", "> -1000000").replace("= 0 end", "= 1 end")
+    assert (statement == shared_queries.WITH_WORDS) == (read == "rare")
+    monkeypatch.setattr(shared_queries, "WITH_WORDS", statement)
     (pattern,) = FailurePattern.objects.all()
     assert Grouped.objects.values("signature").distinct().count() == 2
     for word in ("numpy", "weasyprint", "quuxfile", "error:numpy", "pattern:numpy"):
@@ -118,8 +123,15 @@ def test_results_show_the_headline_of_the_inbox(browser: Client, world: dict[str
 
 
 @pytest.mark.django_db
-def test_a_suggestion_leads_to_rows(browser: Client, world: dict[str, Task]) -> None:
+@pytest.mark.parametrize("in_newest", [True, False])
+def test_a_suggestion_leads_to_rows(
+    browser: Client, world: dict[str, Task], monkeypatch: pytest.MonkeyPatch, in_newest: bool
+) -> None:
     """OPR-22: "Filter tasks by error:…" and "Did you mean" are offered where they find something."""
+    if not in_newest:
+        statement = queries.HAS_FAILURE_WITH.replace(f"limit {shared_queries.SAMPLED})", "limit 0)")
+        assert statement != queries.HAS_FAILURE_WITH
+        monkeypatch.setattr(queries, "HAS_FAILURE_WITH", statement)
     for text, is_offered in {"zzqqx": False, "numpy": True, "module named": True}.items():
         page = words(browser.get("/search/", {"q": text, "part": "1"}))
         assert ("Filter tasks by" in page) == is_offered, text

@@ -137,6 +137,27 @@ def test_all_found_escalations_are_a_click_away(browser: Client, agent: Agent) -
     assert "Escalations 3" in words(found) and f"/escalations/{snoozed.pk}/" not in html(found)
 
 
+def test_common_words_are_searched_in_the_first_open_escalations(
+    browser: Client, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The results say so, and lead to the list that searches all."""
+    for name in ("lxml", "disk", "lxml"):
+        make_task("escalated", agent=agent, now=timezone.now(), why={"message": f"no {name} here"})
+    monkeypatch.setattr(queries, "MANY", 1)
+
+    def find(text: str, walked: int) -> str:
+        monkeypatch.setattr(queries, "WALKED", walked)
+        statement = f"select exists ({queries.OPEN} offset {walked}) as found"
+        monkeypatch.setattr(queries, "ARE_MANY_OPEN", statement)
+        return words(browser.get("/search/", {"q": text, "part": "1", "kind": "escalations"}))
+
+    assert "Escalations 2 " in find("lxml", 3) and "Search all" not in find("lxml", 3)
+    for walked in (2, 1):
+        found = find("lxml", walked)
+        assert "Escalations 1+ " in found and "Search all open escalations" in found
+    assert "Escalations Search all open escalations" in find("disk", 1)
+
+
 def test_all_of_an_error_s_text_is_searched(browser: Client, agent: Agent) -> None:
     """Also where it looks like a filter."""
     error = "KeyError:'EUR' in rates"
