@@ -39,15 +39,12 @@ class Waiting:
     id: UUID | None = None
 
 
-def call_of(event: HookEvent) -> ToolCall:
-    return ToolCall(event.tool, event.input, event.cwd)
-
-
 def ask(
     caller: HookCaller,
     event: HookEvent,
     waiting: Waiting | None,
     *,
+    folder: str,
     attempt_id: UUID | None,
     now: datetime,
 ) -> Answer:
@@ -65,7 +62,7 @@ def ask(
     wait = timedelta(seconds=waiting.wait_s) if waiting else HTTP_WAIT
     task = Attempt.objects.filter(pk=attempt_id, agent=caller.agent_id) if attempt_id else None
     asked = requests.Asked(
-        call=call_of(event),
+        call=ToolCall(event.tool, event.input, folder),
         wait=wait,
         when_silent=waiting.when_silent if waiting else WhenSilent.TERMINAL_WAITS,
         session=event.session,
@@ -119,10 +116,11 @@ def decision_of(request: PermissionRequest) -> Answer:
     return deny_asked(answer["message"] or f"{answer['by']} denied this call.")
 
 
-def note_ran(caller: HookCaller, event: HookEvent, now: datetime) -> None:
+def note_ran(caller: HookCaller, event: HookEvent, *, folder: str, now: datetime) -> None:
     """End the session's request for a call that has run: a person at the terminal allowed it."""
     stamp = Stamp(actor(caller.principal), now, caller.bearer.request_id)
-    requests.note_ran(caller.agent_id, event.session, call_of(event), stamp=stamp)
+    call = ToolCall(event.tool, event.input, folder)
+    requests.note_ran(caller.agent_id, event.session, call, stamp=stamp)
 
 
 def end_session(caller: HookCaller, event: HookEvent, now: datetime) -> None:

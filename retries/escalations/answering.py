@@ -11,7 +11,7 @@ from django.db import transaction
 from ledger import instructions, needs
 from ledger.database import sql
 from ledger.database.sql import Row
-from ledger.errors import Invalid, Refusal, VersionMismatch
+from ledger.errors import Invalid, InvalidTransition, Refusal, VersionMismatch
 from ledger.instructions import Expect
 from ledger.journal import Stamp
 from ledger.models import Instruction

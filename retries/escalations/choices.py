@@ -42,7 +42,8 @@ def parse(text: str) -> Choice:
         raise Invalid(
             "/text",
             "Answer with 'retry', 'skip', 'abort' or 'fix: <what to do instead>', on one line. "
-            "A question also takes 'answer: <words>'; a permission request takes 'allow' or 'deny'.",
+            "A question also takes 'answer: <words>'. A permission request takes 'allow' or "
+            "'deny: <what to do instead>'.",
         )
     return Choice(Answer(match[1] or match[2]), fix=(match[3] or "").strip())
 
