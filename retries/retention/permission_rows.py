@@ -5,6 +5,7 @@ from uuid import UUID
 
 from retries.retention.row_kind import RowKind, list_json, run_all, select_records
 
+ESCALATIONS = list_json("retries_escalation", "x.permission_id = r.id", "x.id")
 DELETE = (
     "delete from retries_escalation where permission_id = any(%(ids)s)",
     "delete from retries_permissionrequest where id = any(%(ids)s)",
@@ -26,7 +27,7 @@ where r.id = any(%(ids)s) and r.closed_at < %(before)s order by 1""",
         select_records(
             "permission",
             f"""jsonb_build_object('permission', to_jsonb(r), 'agent', a.name, 'project', p.name,
-                'escalations', {list_json("retries_escalation", "x.permission_id = r.id", "x.id")})""",
+                'escalations', {ESCALATIONS})""",
             """array[r.id::text] || array(select e.id::text from retries_escalation e
                 where e.permission_id = r.id order by 1)""",
             """(select * from retries_permissionrequest where id = any(%(ids)s) order by id) r
