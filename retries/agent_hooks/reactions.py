@@ -50,7 +50,7 @@ from retries.agent_hooks.sessions import (
     renew,
     take_task,
 )
-from retries.agent_hooks.shell_lines import LINE_LENGTH, ShellCommand, read_commands
+from retries.agent_hooks.shell_lines import ShellCommand, read_commands
 from retries.agent_hooks.shell_results import CLAUDE
 from retries.attempts import releases
 from retries.attempts.checks.reported import Tree, make_check
