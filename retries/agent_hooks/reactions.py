@@ -59,6 +59,7 @@ from retries.attempts.evidence import find_evidence
 from retries.attempts.finishing import finish_attempt
 from retries.attempts.live_attempt import LeaseLost
 from retries.attempts.report_fields import Report
+from retries.permissions.shell_grammar import LINE_LENGTH
 
 MESSAGE_LENGTH = 200
 OUTPUT_LENGTH = 4000
