@@ -95,6 +95,7 @@ PAYLOADS = (
     "sh -c 'touch owned'",
 )
 
+# fmt: off
 # L is a line that a rule allows, P what it does not, N the program, R what follows it.
 JOINED = [
     *(
@@ -208,6 +209,8 @@ WORDS = [
     *("'x[$(evil)]'", "!evil", "!!", "^x", "a^b", "HEAD~1", "*", "**", "src/*", "?", "[a]", "{a,b}", "a{1..9}"),
     *("&", "|", ">", "<", "(", ")", "#(", "a#b", ";;", "; evil", "# x\nevil", "#;evil", "\\", "`", "$", "'", '"', "\t", "\r", "a\tb", "a\rb"),
 ]
+
+# fmt: on
 
 
 def list_smuggled_lines(seed: int = 7) -> list[tuple[AllowRule, str]]:
