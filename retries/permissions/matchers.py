@@ -19,6 +19,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from retries.permissions.calls import (
+    EDIT_TOOLS,
     FILE_TOOLS,
     PATCH_TOOLS,
     SHELL_TOOLS,
@@ -26,7 +27,7 @@ from retries.permissions.calls import (
     ToolCall,
     is_known_patch,
 )
-from retries.permissions.loose_commands import FoundCommand, find_commands
+from retries.permissions.loose_commands import find_commands
 from retries.permissions.path_globs import (
     check_glob,
     check_url,
@@ -41,6 +42,7 @@ from retries.permissions.shell_matchers import (
     AllowedCommands,
     DeniedCommand,
     MatcherError,
+    list_readings,
     propose_matcher,
     read_allow_matcher,
     read_allowable_line,
@@ -48,6 +50,7 @@ from retries.permissions.shell_matchers import (
 )
 
 Rule = tuple[str, str]
+GLOB = frozenset("*?")
 MATCHER_LENGTH = 2_000
 # They run commands that Tenfour cannot read.
 UNREAD_SHELLS = frozenset({"PowerShell", "REPL", "Monitor"})
@@ -137,8 +140,6 @@ def matches(tool: str, matcher: str, call: ToolCall, *, allow: bool) -> bool:
 
 def check_matcher(tool: str, matcher: str, *, allow: bool) -> None:
     """Raise MatcherError if no rule may have this matcher; its message says what to write."""
-    if len(matcher) > MATCHER_LENGTH:
-        raise MatcherError(f"A matcher has at most {MATCHER_LENGTH} characters.")
     (read_allow if allow else read_deny)(tool, matcher)
 
 
@@ -153,6 +154,8 @@ def propose(call: ToolCall) -> str | None:
     elif call.tool in FILE_TOOLS:
         parts = find_parts(call.paths[0], call.folder) if len(call.paths) == 1 else None
         matcher = "/".join(parts) if parts else None
+        if matcher and not GLOB.isdisjoint(matcher):
+            matcher = None
     elif call.tool in URL_TOOLS:
         split = split_url(call.url or "")
         matcher = f"{split[0]}://{split[1]}/**" if split else None
@@ -161,6 +164,11 @@ def propose(call: ToolCall) -> str | None:
     if matcher is None or not is_own_match(call, matcher):
         return None
     return matcher
+
+
+def check_length(matcher: str) -> None:
+    if len(matcher) > MATCHER_LENGTH:
+        raise MatcherError(f"A matcher has at most {MATCHER_LENGTH} characters.")
 
 
 def is_own_match(call: ToolCall, matcher: str) -> bool:
@@ -180,7 +188,7 @@ class Request:
 
     call: ToolCall
     _line: list[AllowableLine | None] = field(default_factory=list)
-    _commands: list[list[FoundCommand]] = field(default_factory=list)
+    _readings: list[list[tuple[str, ...]]] = field(default_factory=list)
 
     @property
     def line(self) -> AllowableLine | None:
@@ -190,10 +198,13 @@ class Request:
         return self._line[0]
 
     @property
-    def commands(self) -> list[FoundCommand]:
-        if not self._commands:
-            self._commands.append(find_commands(self.call.command or ""))
-        return self._commands[0]
+    def readings(self) -> list[tuple[str, ...]]:
+        """Return the words of each command that the line may run, for deny rules."""
+        if not self._readings:
+            found = find_commands(self.call.command or "")
+            readings = (words for each in found for words in list_readings(each))
+            self._readings.append(list(dict.fromkeys(readings)))
+        return self._readings[0]
 
 
 def is_plain_shell(call: ToolCall) -> bool:
@@ -201,9 +212,13 @@ def is_plain_shell(call: ToolCall) -> bool:
     return call.command is not None and call.input.keys() <= SHELL_KEYS
 
 
-def is_same_tool(tool: str, call: ToolCall) -> bool:
-    """Return whether a rule's tool is that of a call; all shell tools are one."""
-    return tool == call.tool or (tool in SHELL_TOOLS and call.tool in SHELL_TOOLS)
+def is_same_tool(tool: str, call: ToolCall, *, allow: bool) -> bool:
+    """Return whether a rule's tool is that of a call; all shell tools are one.
+
+    For a deny rule, all tools that change files are one, too.
+    """
+    families = (SHELL_TOOLS,) if allow else (SHELL_TOOLS, EDIT_TOOLS)
+    return tool == call.tool or any(tool in each and call.tool in each for each in families)
 
 
 # ---- allow
@@ -214,6 +229,7 @@ Allowed = AllowedCommands | Callable[[ToolCall], bool]
 @lru_cache(maxsize=4_096)
 def read_allow(tool: str, matcher: str) -> Allowed:
     """Return an allow rule's matcher in a form that is matched fast, or raise MatcherError."""
+    check_length(matcher)
     if tool in SHELL_TOOLS:
         return read_allow_matcher(matcher)
     if tool in FILE_TOOLS:
@@ -260,7 +276,7 @@ def is_known_file_call(call: ToolCall) -> bool:
 
 def read_rule(rule: Rule, call: ToolCall) -> Allowed | None:
     """Return the matcher of an allow rule of the call's tool, if it has a good one."""
-    if not is_same_tool(rule[0], call):
+    if not is_same_tool(rule[0], call, allow=True):
         return None
     try:
         return read_allow(*rule)
@@ -284,6 +300,7 @@ def allows_command(matcher: Allowed, line: AllowableLine, at: int) -> bool:
 @lru_cache(maxsize=4_096)
 def read_deny(tool: str, matcher: str) -> DeniedCommand | None:
     """Return a deny rule's command, None for other matchers, or raise MatcherError."""
+    check_length(matcher)
     if not tool.strip():
         raise MatcherError("Name the tool.")
     if not matcher:
@@ -303,13 +320,13 @@ def denies(rule: Rule, request: Request) -> bool:
     """Return whether a rule denies a call; raise MatcherError if it cannot be read."""
     tool, matcher = rule
     call = request.call
-    if not is_same_tool(tool, call):
+    if not is_same_tool(tool, call, allow=False):
         return False
     denied = read_deny(tool, matcher)
     if not matcher:
         return True
     if denied is not None:
-        return denied.matches_any(request.commands)
+        return any(map(denied.matches, request.readings))
     if call.tool in URL_TOOLS:
         return matches_host(matcher, call.url or "")
     return denies_paths(matcher, call.paths, call.folder)

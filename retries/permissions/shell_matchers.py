@@ -174,6 +174,8 @@ def is_placeholder(word: Word) -> bool:
 def matches_words(wanted: Command, found: Command, folder: str) -> bool:
     """Return whether the words of a rule match those of a command."""
     words = wanted.words
+    if words[0].text != found.words[0].text:
+        return False
     rest: Sequence[Word] = ()
     if is_placeholder(words[-1]) and words[-1].source == "**":
         words, rest = words[:-1], found.words[len(words) - 1 :]
@@ -237,10 +239,7 @@ class DeniedCommand:
 
     words: tuple[str, ...]
 
-    def matches_any(self, commands: Iterable[FoundCommand]) -> bool:
-        return any(self.matches_words(words) for each in commands for words in list_readings(each))
-
-    def matches_words(self, words: Sequence[str]) -> bool:
+    def matches(self, words: Sequence[str]) -> bool:
         at = mine = 0
         star = mark = -1
         while at < len(words):
@@ -265,7 +264,7 @@ class DeniedCommand:
 def read_deny_matcher(matcher: str) -> DeniedCommand:
     """Return a deny rule's matcher, or raise MatcherError."""
     words = split_matcher(matcher)
-    if not words or matcher != matcher.strip():
+    if not all(words) or matcher != matcher.strip():
         raise MatcherError("Name a command, such as `git push --force **`.")
     return DeniedCommand(words)
 
