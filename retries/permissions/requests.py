@@ -47,7 +47,8 @@ DECIDED = (PermissionState.ALLOWED, PermissionState.DENIED)
 class Asked:
     """What an agent asks about a tool call; it waits `wait` for an answer.
 
-    `call_id` tells calls of a session apart, if the agent's program names them.
+    `call_id` tells calls of a session apart, if the agent's program names them. `is_elsewhere` says
+    that the agent has left the call's folder, to which the words of rules are relative.
     """
 
     call: ToolCall
@@ -57,6 +58,7 @@ class Asked:
     call_id: str = ""
     said: str = ""
     asked_by: str = ""
+    is_elsewhere: bool = False
     task_id: UUID | None = None
 
     @property
@@ -94,7 +96,7 @@ def ask(asked: Asked, *, agent: Agent, stamp: Stamp) -> PermissionRequest:
 
 
 def create(asked: Asked, *, agent: Agent, stamp: Stamp) -> PermissionRequest:
-    ruling = rules.decide(asked.call, agent=agent, now=stamp.at)
+    ruling = rules.decide(asked.call, agent=agent, is_elsewhere=asked.is_elsewhere, now=stamp.at)
     state = ruling.state if ruling else PermissionState.WAITING
     request = PermissionRequest.objects.create(
         project_id=agent.project_id,
