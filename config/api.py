@@ -42,6 +42,7 @@ from retries.api import (
     escalations,
     holds,
     operations,
+    permissions,
     plans,
     questions,
     renderings,
@@ -62,7 +63,7 @@ logger = logging.getLogger(__name__)
 
 # These bodies contain the output of programs: it is cleaned, so that no report is lost over it.
 CLEANED_PATHS = re.compile(
-    r"/v1/(attempts/[^/]+/(result|heartbeat)|hooks/agent|sessions/[^/]+/messages)"
+    r"/v1/(attempts/[^/]+/(result|heartbeat)|hooks/agent|permissions|sessions/[^/]+/messages)"
 )
 # These bodies may be YAML: executors of plans write their results in it.
 YAML_PATHS = re.compile(r"/v1/attempts/[^/]+/result")
@@ -115,6 +116,7 @@ ROUTERS = tuple(
         policies,
         experiments,
         escalations,
+        permissions,
         patterns,
         pattern_fixes,
         deadletters,

@@ -41,6 +41,8 @@ class Reason(TextChoices):
     SAME_FAILURE_AGAIN = "same_failure_again"
     # it is done by its agent's word, and proof is required
     UNPROVEN = "unproven"
+    # it waits for leave to make one tool call
+    PERMISSION_REQUEST = "permission_request"
 
 
 # the reasons of escalations that ask a question; a person can answer it
@@ -86,6 +88,9 @@ class Answer(TextChoices):
     ANSWER = "answer"
     # only for a task that is done without the proof that is required
     ACCEPT = "accept"
+    # only for a permission request, for this one call
+    ALLOW = "allow"
+    DENY = "deny"
 
 
 class PatternState(TextChoices):
@@ -152,7 +157,47 @@ class OnExpiry(TextChoices):
     SKIP = "skip"
     ABORT = "abort"
     FAIL = "fail"
+    # of a permission request: the agent's own program decides
+    TERMINAL = "terminal"
+
+
+class PermissionState(TextChoices):
+    """The state of a permission request; all but the first are final but for an undo."""
+
+    WAITING = "waiting"
+    # by a person or by a rule
+    ALLOWED = "allowed"
+    DENIED = "denied"
+    # no answer came in time, and none is given
+    EXPIRED = "expired"
+    # a person at the agent's terminal answered first
+    ANSWERED_THERE = "answered_there"
+    # the agent no longer asks
+    WITHDRAWN = "withdrawn"
+
+
+class WhenSilent(TextChoices):
+    """What an agent's program does about a call where no answer comes."""
+
+    # its own prompt is open at the same time, and goes on waiting
+    TERMINAL_WAITS = "terminal_waits", "The terminal asks at the same time."
+    # its own prompt opens afterward
+    TERMINAL_ASKS = "terminal_asks", "The terminal asks instead."
+    # there is no terminal: its program refuses the call
+    REFUSES = "refuses", "The agent's program refuses the call."
+
+
+class RuleState(TextChoices):
+    """The state of a permission rule."""
+
+    ACTIVE = "active"
+    # a person has ended it
+    REVOKED = "revoked"
+    # it was not used for a long time
+    EXPIRED = "expired"
 
 
 # the answers that consist of text, with the words that begin a sentence about each
-TEXT_ANSWERS = {Answer.FIX: "A fix", Answer.ANSWER: "An answer"}
+TEXT_ANSWERS = {Answer.FIX: "A fix", Answer.ANSWER: "An answer", Answer.DENY: "A denial"}
+# the answers to a permission request, which no other escalation takes
+PERMISSION_ANSWERS = (Answer.ALLOW, Answer.DENY)

@@ -23,6 +23,7 @@ from retries.journal_readers import metric_totals, new_words
 from retries.notifications import tick
 from retries.notifications.rules import watches
 from retries.operations import running
+from retries.permissions import requests, rules
 from retries.plans import completing
 from retries.retention import journal_upkeep
 from retries.retention import running as retention
@@ -52,13 +53,22 @@ def compute_insight(*, now: datetime, project: Project | None) -> dict[str, Any]
     return did | ({"signed": signed} if signed else {})
 
 
+def process_escalations(*, now: datetime, project: Project | None) -> dict[str, Any]:
+    of = project.id if project else None
+    did = expiry.process_due(now=now, project=project)
+    return did | {
+        "withdrawn": requests.withdraw_silent(now=now, of=of),
+        "rules_expired": rules.expire_unused(now=now, of=of),
+    }
+
+
 ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
     "idle_check": run_idle_check,
     "backoff": leases.note_due_retries,
     "expire_leases": leases.expire_leases,
     "breakers": leases.half_open_breakers,
     "plans": completing.complete_plans,
-    "escalations": expiry.process_due,
+    "escalations": process_escalations,
     "standing_instructions": rule_clock.send_due,
     "conditions": watches.watch_conditions,
     "notifications": tick.process_due,

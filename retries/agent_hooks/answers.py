@@ -1,5 +1,6 @@
 """The answers of an agent's hook, in the form that Claude Code and Codex both read (pure)."""
 
+from collections.abc import Mapping
 from typing import Any
 
 # Claude Code keeps at most 10,000 characters of what a hook adds to the conversation.
@@ -28,6 +29,17 @@ def refuse_call(reason: str) -> Answer:
     """Return the answer that keeps a tool call from beginning; the agent reads the reason."""
     refused = {"permissionDecision": "deny", "permissionDecisionReason": reason}
     return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **refused}}
+
+
+def allow_asked(changed: Mapping[str, Any] | None) -> Answer:
+    """Return the answer that allows what the agent's program asks about, or a changed call."""
+    decision = {"behavior": "allow"} | ({"updatedInput": dict(changed)} if changed else {})
+    return {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}}
+
+
+def deny_asked(message: str) -> Answer:
+    decision = {"behavior": "deny", "message": message}
+    return {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}}
 
 
 def show_message(message: str) -> Answer:

@@ -1,6 +1,6 @@
 """Hooks of coding agents over HTTP: Claude Code calls this itself, `tenfour hook` for both."""
 
-from typing import Any, cast
+from typing import Any, Literal, cast
 from uuid import UUID
 
 from django.conf import settings
@@ -16,15 +16,28 @@ from ledger.schemas.shapes import ID
 from ledger.schemas.shared import In
 from ledger.tokens import Bearer, ScopeMissing
 from retries.agent_hooks.events import read_event
+from retries.agent_hooks.permissions import Waiting
 from retries.agent_hooks.reactions import Happening, LocalSide, react
 from retries.agent_hooks.sessions import HookCaller
 from retries.schemas.attempts import TreeIn, UsageIn, VerificationIn
+from retries.states import WhenSilent
 
 router = Router(tags=["hooks"])
 
 SCOPE = "signals:write"
 # An agent's program sends whole files and outputs; fields that the rules do not read are dropped.
 MOST_HOOK_BYTES = 4 * 1024 * 1024
+
+
+class WaitingIn(In):
+    """What `tenfour hook` adds to a request for leave."""
+
+    wait_s: StrictInt = Field(0, ge=0, le=86_400, description="how many seconds the agent waits")
+    when_silent: Literal["terminal_waits", "terminal_asks", "refuses"] = Field(
+        "refuses", description="what happens to the call if no answer comes"
+    )
+    said: str = Field("", max_length=100_000, description="what the agent said last")
+    id: UUID | None = Field(None, description="the request, to ask for its answer again")
 
 
 class LocalSideIn(In):
@@ -43,6 +56,9 @@ class LocalSideIn(In):
     attempt: UUID | None = Field(None, description="the attempt that a late event is about")
     usage: UsageIn | None = Field(
         None, description="with Stop, the attempt's tokens as the agent's transcript tells them"
+    )
+    permission: WaitingIn | None = Field(
+        None, description="with PermissionRequest, how the agent waits for the answer"
     )
     tree: TreeIn | None = Field(
         None, description="the files at the time of the event, if they were read"
@@ -144,5 +160,10 @@ def local_side(given: LocalSideIn) -> LocalSide:
         age_s=given.age_s,
         attempt=given.attempt,
         usage=given.usage.model_dump() if given.usage else None,
+        waiting=read_waiting(given.permission) if given.permission else None,
         tree=given.tree.model_dump() if given.tree else None,
     )
+
+
+def read_waiting(given: WaitingIn) -> Waiting:
+    return Waiting(given.wait_s, WhenSilent(given.when_silent), given.said, given.id)

@@ -20,7 +20,7 @@ from ledger.standing_instructions.editing import SESSION_START
 from ledger.states import Way
 from ledger.values.text import truncate
 from ledger.values.timestamps import format_timestamp
-from retries.agent_hooks import stops
+from retries.agent_hooks import permissions, stops
 from retries.agent_hooks.answers import TEXT_LENGTH, Answer, add_context
 from retries.agent_hooks.check_runs import find_folder, find_in_line, find_run, may_change_files
 from retries.agent_hooks.events import (
@@ -50,7 +50,7 @@ from retries.agent_hooks.sessions import (
     renew,
     take_task,
 )
-from retries.agent_hooks.shell_lines import LINE_LENGTH, ShellCommand, read_commands
+from retries.agent_hooks.shell_lines import ShellCommand, read_commands
 from retries.agent_hooks.shell_results import CLAUDE
 from retries.attempts import releases
 from retries.attempts.checks.reported import Tree, make_check
@@ -59,6 +59,7 @@ from retries.attempts.evidence import find_evidence
 from retries.attempts.finishing import finish_attempt
 from retries.attempts.live_attempt import LeaseLost
 from retries.attempts.report_fields import Report
+from retries.permissions.shell_grammar import LINE_LENGTH
 
 MESSAGE_LENGTH = 200
 OUTPUT_LENGTH = 4000
@@ -89,6 +90,8 @@ class LocalSide:
     attempt: UUID | None = None
     # The tokens of the attempt, from the agent's transcript.
     usage: dict[str, Any] | None = None
+    # About a request for leave: how long the agent waits, and the request's id if it has one.
+    waiting: permissions.Waiting | None = None
     # The files at the time of the event: their commit and a digest of what differs from it.
     tree: Tree | None = None
 
@@ -183,6 +186,7 @@ def begin_turn(happening: Happening) -> Answer:
         note_end(notice, happening)
     if not notices:
         stops.forget_blocks(caller)
+        permissions.end_session(caller, happening.event, happening.now)
     if local is None and is_first_turn(caller):
         report_session(happening)
         note_folder(caller, happening.event.cwd)
@@ -230,6 +234,7 @@ def end_tool(happening: Happening) -> Answer:
         held = take_prompt(happening)[1]
         attempt = find_attempt(caller)
     live = attempt if attempt and attempt.outcome is None else None
+    permissions.note_ran(caller, event, folder=find_base(happening), now=happening.now)
     if ending_of(event).is_later:
         line = redacted(shell_line(event))[:LINE_LENGTH]
         key = background_key(caller, event.call)
@@ -248,6 +253,24 @@ def end_tool(happening: Happening) -> Answer:
     step = Step(Way.TOOL_CALL, happening.now, began=began, call=call)
     is_claude = event.program == CLAUDE
     return held | reach(caller, event.name, attempt, is_claude=is_claude, step=step)
+
+
+def ask_permission(happening: Happening) -> Answer:
+    """Ask people, or the project's rules, whether the agent may make a call.
+
+    A call without `tenfour hook` is Claude Code's own, which sends no deadline.
+    """
+    event, local, caller = happening.event, happening.local, happening.caller
+    if not event.tool or not caller.may("tasks:work") or (local and local.waiting is None):
+        return {}
+    return permissions.ask(
+        caller,
+        event,
+        local.waiting if local else None,
+        folder=find_base(happening) or event.cwd,
+        attempt_id=local.attempt if local else None,
+        now=happening.now,
+    )
 
 
 def begin_tool(happening: Happening) -> Answer:
@@ -427,7 +450,8 @@ def fail_turn(happening: Happening) -> Answer:
 
 
 def end_session(happening: Happening) -> Answer:
-    """Release the attempt that the session still holds."""
+    """Release the attempt that the session still holds, and withdraw what it asks."""
+    permissions.end_session(happening.caller, happening.event, happening.now)
     attempt = find_live_attempt(happening.caller) if happening.works else None
     if attempt:
         with suppress(LeaseLost):  # it ended meanwhile
@@ -469,6 +493,7 @@ def note_attention(happening: Happening) -> Answer:
 RULES: dict[str, Callable[[Happening], Answer]] = {
     "SessionStart": begin_session,
     "UserPromptSubmit": begin_turn,
+    "PermissionRequest": ask_permission,
     "PreToolUse": begin_tool,
     "PostToolUse": end_tool,
     "PostToolUseFailure": end_tool,

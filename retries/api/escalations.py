@@ -67,7 +67,7 @@ def escalations_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
 
 def visible_escalations(principal: Principal) -> EscalationQuerySet:
     rows = Escalation.objects.visible_to(principal)
-    return rows.select_related("agent", "assignee", "instruction", "task__plan")
+    return rows.select_related("agent", "assignee", "instruction", "permission", "task__plan")
 
 
 def find_escalation(request: PrincipalRequest, id: UUID) -> Escalation:
@@ -104,8 +104,9 @@ def escalations_resolve(
     """Answer an escalation. An answer is final.
 
     Send the answer as fields, or as one line of text: `retry`, `skip`, `abort`, or
-    `fix: <instruction>`. If you send the version you read, in the body or in `If-Match`, the call
-    is refused when the escalation has changed since.
+    `fix: <instruction>`; to a permission request `allow`, or `deny: <what to do instead>`. If you
+    send the version you read, in the body or in `If-Match`, the call is refused when the
+    escalation has changed since.
     """
     has_etag = bool(request.headers.get("If-Match"))
     version = parse_if_match(request) if has_etag else body.version

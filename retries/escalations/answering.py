@@ -20,11 +20,18 @@ from ledger.states import InstructionState
 from ledger.tokens import TrustedCaller
 from ledger.tracing import genai_attributes as genai
 from ledger.tracing.spans import Value, start_span
-from retries.escalations import choices, lifecycle, task_effects, typed_answers
+from retries.escalations import (
+    choices,
+    lifecycle,
+    permission_effects,
+    task_effects,
+    typed_answers,
+)
 from retries.escalations.choices import Choice
+from retries.escalations.lifecycle import UndoTooLate
 from retries.models import Escalation, EscalationQuerySet
 from retries.plans import aborting
-from retries.states import Answer, EscalationState, Reason
+from retries.states import PERMISSION_ANSWERS, Answer, EscalationState, Reason
 
 
 class HumanRequired(Refusal):
@@ -32,12 +39,6 @@ class HumanRequired(Refusal):
 
     code = "human_required"
     hint = "Answer in the browser as an operator, or send an operator's token."
-
-
-class UndoTooLate(InvalidTransition):
-    """Invalid state transition"""
-
-    hint = "Only a retry or a fix sent from the page can be undone, for a few seconds."
 
 
 def answer(
@@ -104,6 +105,15 @@ def answer_untraced(
         raise Invalid(
             "/action", "Only a task that is done without proof can be accepted: see its reason."
         )
+    if (choice.action in PERMISSION_ANSWERS) != (escalation.permission_id is not None):
+        raise Invalid(
+            "/action",
+            "This is a permission request: answer 'allow' or 'deny'."
+            if escalation.permission_id
+            else f"Only a permission request takes '{choice.action}'.",
+        )
+    if choice.action == Answer.ALLOW:
+        choices.check_response(choice, escalation.response_schema)
     effects = act(escalation, choice, undo_for=undo_for, stamp=stamp)
     answer = typed_answers.build_columns(choice.fix.strip(), choice.response)
     text = answer["fix"]
@@ -158,6 +168,8 @@ def act(
         aborting.follow_answer(escalation.task, choice.action, stamp=stamp)
         return {"undo_until": due_at} if due_at else {}
     match choice.action:
+        case Answer.ALLOW | Answer.DENY:
+            return permission_effects.decide(escalation, choice, undo_for=undo_for, stamp=stamp)
         case Answer.RETRY | Answer.FIX:
             old = escalation.instruction
             assert old is not None  # an escalation is about a task or an instruction
@@ -194,7 +206,9 @@ def undo(escalation_id: UUID, *, among: EscalationQuerySet, stamp: Stamp) -> Esc
     """
     escalation = lifecycle.lock(escalation_id, among)
     can_undo = escalation.state == EscalationState.RESOLVED and escalation.undo_until is not None
-    if not can_undo or not task_effects.undo(escalation, stamp=stamp):
+    if can_undo and escalation.permission:
+        permission_effects.undo(escalation, stamp=stamp)
+    elif not can_undo or not task_effects.undo(escalation, stamp=stamp):
         state = escalation.state
         if escalation.task:
             escalation.task.refresh_from_db(fields=["state"])

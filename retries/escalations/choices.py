@@ -14,7 +14,7 @@ FIX_LENGTH = 4000
 NOTE_LENGTH = 2000
 # the property of a response schema that takes the text of an answer
 INSTRUCTION = "instruction"
-ANSWER_LINE = re.compile(r"(retry|skip|abort|accept)|(fix|answer):\s*(\S.*)")
+ANSWER_LINE = re.compile(r"(retry|skip|abort|accept|allow|deny)|(fix|answer|deny):\s*(\S.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ def parse(text: str) -> Choice:
     """Parse an answer on one line.
 
     It is `retry`, `skip`, `abort`, `fix: <instruction>` or, to a question, `answer: <words>`, or
-    `accept` for a task that is done without proof.
+    `accept` for a task that is done without proof. A permission request takes `allow`, `deny` or
+    `deny: <what to do instead>`.
     """
     lines = text.splitlines()
     match = ANSWER_LINE.fullmatch(lines[0].strip()) if len(lines) == 1 else None
@@ -41,7 +42,8 @@ def parse(text: str) -> Choice:
         raise Invalid(
             "/text",
             "Answer with 'retry', 'skip', 'abort' or 'fix: <what to do instead>', on one line. "
-            "A question also takes 'answer: <words>'.",
+            "A question also takes 'answer: <words>'. A permission request takes 'allow' or "
+            "'deny: <what to do instead>'.",
         )
     return Choice(Answer(match[1] or match[2]), fix=(match[3] or "").strip())
 
@@ -59,9 +61,10 @@ def check(choice: Choice) -> Choice:
         check_text(choice.fix, "/instruction")
     elif choice.fix.strip():
         raise Invalid(
-            "/instruction", f"Only 'fix' takes an instruction; '{choice.action}' takes none."
+            "/instruction",
+            f"Only 'fix' and 'deny' take an instruction; '{choice.action}' takes none.",
         )
-    if choice.response and choice.action != Answer.ANSWER:
+    if choice.response and choice.action not in (Answer.ANSWER, Answer.ALLOW):
         raise Invalid("/response", f"Only 'answer' takes values; '{choice.action}' takes none.")
     if len(choice.note) > NOTE_LENGTH:
         raise Invalid("/note", f"A note has at most {NOTE_LENGTH} characters.")
@@ -93,6 +96,14 @@ def complete(choice: Choice, schema: dict[str, Any] | None) -> Choice:
     response_schema.check(schema, values)
     fix = compose_text(text, values)
     return require_text(check(replace(choice, fix=fix, response=values or None)))
+
+
+def check_response(choice: Choice, schema: dict[str, Any] | None) -> None:
+    """Raise Invalid unless the values of an allowed call are what its question asks for."""
+    if schema is not None:
+        response_schema.check(schema, choice.response or {})
+    elif choice.response:
+        raise Invalid("/response", "The call asks for no values: allow or deny it.")
 
 
 def compose_text(text: str, values: dict[str, Any]) -> str:

@@ -16,10 +16,16 @@ from ledger.states import TaskState
 from ledger.tokens import TrustedCaller
 from retries import deadletters
 from retries.attempts.report_fields import MESSAGE_LENGTH
-from retries.escalations import lifecycle, snoozing, task_effects
+from retries.escalations import lifecycle, permission_effects, snoozing, task_effects
 from retries.models import Escalation
 from retries.plans import aborting
-from retries.states import Answer, Dependents, EscalationState, OnExpiry
+from retries.states import (
+    Answer,
+    Dependents,
+    EscalationState,
+    OnExpiry,
+    PermissionState,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +110,8 @@ def expire_one(escalation_id: UUID, *, now: datetime) -> bool:
 def apply_expiry(escalation: Escalation, then: OnExpiry, *, now: datetime) -> None:
     """Move the task as the escalation's `on_expiry` says."""
     match then:
+        case OnExpiry.TERMINAL:
+            permission_effects.end(escalation, PermissionState.EXPIRED, stamp=Stamp(CLOCK, now))
         case OnExpiry.RETRY:
             task_effects.requeue(escalation, Answer.ANSWER, stamp=Stamp(CLOCK, now))
         case OnExpiry.FAIL:

@@ -11,10 +11,10 @@ from django.db.models import F, Q
 
 from ledger import journal
 from ledger.database.sql import Row
-from ledger.errors import NotFound, Refusal
+from ledger.errors import InvalidTransition, NotFound, Refusal
 from ledger.journal import Kind, Stamp
 from ledger.models import Agent
-from retries.models import Escalation, EscalationQuerySet
+from retries.models import Escalation, EscalationQuerySet, PermissionRequest
 from retries.states import EscalationState, Reason
 
 # the columns of an answer, as they are without one
@@ -49,6 +49,12 @@ class EscalationExpired(Refusal):
 
     code = "escalation_expired"
     hint = "The action set for its expiry was taken; see the task's history."
+
+
+class UndoTooLate(InvalidTransition):
+    """Invalid state transition"""
+
+    hint = "Only an answer sent from the page can be undone, before it takes effect."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,32 +151,51 @@ def open_for_task(
 
     `asked_in` is the attempt in which the agent asks it.
     """
-    opened = Escalation.objects.create(
+    return create_open(
+        reason,
         project_id=task["project_id"],
         agent_id=task["agent_id"],
         task_id=task["id"],
-        state=EscalationState.OPEN,
-        reason=reason,
-        raised_by_type=stamp.actor.type,
-        raised_by_name=stamp.actor.name,
         asked_in_id=asked_in,
         attempts=task["attempts"],
         attempt_limit=task["attempt_limit"],
         retry_count=task["retry_count"],
         notify_again_at=first_reminder_at(stamp.at),
-        opened_at=stamp.at,
-        updated_at=stamp.at,
+        stamp=stamp,
         **(question.columns if question else {}),
     )
-    journal.record(
+
+
+def open_for_permission(
+    request: PermissionRequest, question: Question, *, stamp: Stamp
+) -> Escalation:
+    """Open an escalation for a permission request; it ends before a reminder is due."""
+    return create_open(
+        Reason.PERMISSION_REQUEST,
+        project_id=request.project_id,
+        agent_id=request.agent_id,
+        permission=request,
+        stamp=stamp,
+        **question.columns,
+    )
+
+
+def create_open(reason: str, *, stamp: Stamp, **columns: Any) -> Escalation:
+    opened = Escalation.objects.create(
+        state=EscalationState.OPEN,
+        reason=reason,
+        raised_by_type=stamp.actor.type,
+        raised_by_name=stamp.actor.name,
+        opened_at=stamp.at,
+        updated_at=stamp.at,
+        **columns,
+    )
+    record_event(
+        opened,
         Kind.ESCALATION_OPENED,
-        subject_type="escalation",
-        subject_id=opened.id,
-        project_id=opened.project_id,
-        agent_id=opened.agent_id,
         to_state=EscalationState.OPEN,
         stamp=stamp,
-        data={"reason": reason, "task": str(task["id"])},
+        data={"reason": reason},
     )
     return opened
 
@@ -246,7 +271,11 @@ def record_event(
     stamp: Stamp,
     data: dict[str, Any] | None = None,
 ) -> None:
-    about = {"task": str(escalation.task_id)} if escalation.task_id else {}
+    about = {
+        name: str(id)
+        for name in ("task", "permission")
+        if (id := getattr(escalation, f"{name}_id"))
+    }
     journal.record(
         kind,
         subject_type="escalation",
@@ -263,7 +292,7 @@ def record_event(
 def lock(escalation_id: UUID, among: EscalationQuerySet) -> Escalation:
     """Return the escalation with its row locked; raise NotFound if it is not among these."""
     found = among.select_for_update(of=("self",)).select_related(
-        "agent", "instruction", "project", "task"
+        "agent", "instruction", "permission", "project", "task"
     )
     escalation = found.filter(pk=escalation_id).first()
     if escalation is None:

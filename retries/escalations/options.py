@@ -28,6 +28,10 @@ TASK_TITLES = {
     Answer.SKIP: "Skip",
     Answer.ABORT: "Abort",
 }
+PERMISSION_TITLES = {
+    Answer.ALLOW: "Allow once",
+    Answer.DENY: "Deny",
+}
 ABORT_PLAN = "Abort plan"
 
 
@@ -61,6 +65,8 @@ ACCEPT = Option(
 
 def list_options(escalation: Escalation, record: Record | None = None) -> list[Option]:
     """Return the answers to an open escalation; pass its task's `record` if it is loaded."""
+    if escalation.permission_id:
+        return permission_options(escalation)
     record = record or load_record(escalation)
     return task_options(escalation, record) if record else instruction_options(escalation)
 
@@ -92,6 +98,22 @@ def instruction_options(escalation: Escalation) -> list[Option]:
             INSTRUCTION_TITLES[Answer.ABORT],
             f"Cancels the {instructions} for {agent}." if pending else "Nothing is pending.",
             confirm=True,
+        ),
+    ]
+
+
+def permission_options(escalation: Escalation) -> list[Option]:
+    agent = escalation.agent.name
+    return [
+        Option(
+            Answer.ALLOW,
+            PERMISSION_TITLES[Answer.ALLOW],
+            f"{agent} makes this call. The next one is asked about again.",
+        ),
+        Option(
+            Answer.DENY,
+            PERMISSION_TITLES[Answer.DENY],
+            f"{agent} does not make the call and reads your text.",
         ),
     ]
 
@@ -136,6 +158,8 @@ def task_options(escalation: Escalation, record: Record) -> list[Option]:
 
 def name_answers(escalation: Escalation) -> list[tuple[Answer, str]]:
     """Return the answers to an open escalation with a few words each, and without a query."""
+    if escalation.permission_id:
+        return list(PERMISSION_TITLES.items())
     task = escalation.task
     if task is None:
         return list(INSTRUCTION_TITLES.items())

@@ -87,12 +87,14 @@ class Record:
 
 
 def load_record(escalation: Escalation) -> Record | None:
-    """Return the record of the escalation's task, or None if it is about an instruction."""
+    """Return the record of the escalation's task, or None if it is about something else."""
     return Record(escalation.task) if escalation.task else None
 
 
 def render_escalation(escalation: Escalation, record: Record | None = None) -> str:
     """Return the message of an escalation; pass its task's `record` if it is loaded."""
+    if escalation.permission:
+        return escalation.question
     if escalation.instruction:
         return escalation.instruction.content
     record = record or load_record(escalation)

@@ -15,6 +15,12 @@ from retries.models.notification_delivery import Delivery, DeliveryTally, Delive
 from retries.models.notification_rule import NotificationRule, NotificationThread
 from retries.models.operation import Operation, OperationItem
 from retries.models.past_failure import PastFailures, PastFixTry
+from retries.models.permission import (
+    PermissionRequest,
+    PermissionRequestQuerySet,
+    PermissionRule,
+    PermissionRuleQuerySet,
+)
 from retries.models.retry_policy import RetryPolicy
 from retries.models.stored_context import AttemptDiff, StoredContext
 
@@ -44,6 +50,10 @@ __all__ = [
     "OutcomeRate",
     "PastFailures",
     "PastFixTry",
+    "PermissionRequest",
+    "PermissionRequestQuerySet",
+    "PermissionRule",
+    "PermissionRuleQuerySet",
     "QuietHours",
     "RetryPolicy",
     "StoredContext",

@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 from ledger.authorization.principal import Principal
 from ledger.models import Agent, Attempt, Instruction, Project, Task
 from ledger.models.fields import key
+from retries.models.permission import PermissionRequest
 from retries.states import QUESTIONS, Answer, EscalationState, OnExpiry
 
 
@@ -36,13 +37,20 @@ class EscalationQuerySet(models.QuerySet["Escalation"]):
 
 
 class Escalation(models.Model):
-    """A question to a person about a task or an instruction, answered once."""
+    """A question to a person about a task, an instruction, or a tool call, answered once."""
 
     id = key()
     project = models.ForeignKey(Project, models.PROTECT, db_index=False)
     agent = models.ForeignKey(Agent, models.PROTECT, db_index=False)
     instruction = models.ForeignKey(Instruction, models.PROTECT, null=True, db_index=False)
     task = models.ForeignKey(Task, models.PROTECT, null=True, db_index=False)
+    permission = models.ForeignKey(
+        PermissionRequest,
+        models.CASCADE,
+        null=True,
+        db_index=False,
+        help_text="the request for leave that it is about",
+    )
     state = models.CharField(max_length=12, choices=EscalationState.choices)
     reason = models.CharField(max_length=32)
     severity = models.CharField(max_length=12, db_default="normal")
@@ -126,8 +134,9 @@ class Escalation(models.Model):
                 name="escalation_answer_where_resolved",
             ),
             models.CheckConstraint(
-                condition=Q(instruction__isnull=True, task__isnull=False)
-                | Q(instruction__isnull=False, task__isnull=True),
+                condition=Q(instruction__isnull=True, task__isnull=False, permission__isnull=True)
+                | Q(instruction__isnull=False, task__isnull=True, permission__isnull=True)
+                | Q(instruction__isnull=True, task__isnull=True, permission__isnull=False),
                 name="escalation_of_one_subject",
             ),
             models.CheckConstraint(
@@ -197,6 +206,11 @@ class Escalation(models.Model):
                 fields=["agent", "offered_to"],
                 condition=Q(offered_to__isnull=False),
                 name="escalation_offered",
+            ),
+            models.Index(
+                fields=["permission"],
+                condition=Q(permission__isnull=False),
+                name="escalation_permission",
             ),
             # Before a row is deleted, they show what refers to it.
             models.Index(

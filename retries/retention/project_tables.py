@@ -43,6 +43,8 @@ TABLES: Mapping[str, str] = {
     "ledger_instructionwords": (
         f"instruction_id in (select id from ledger_instruction where {IN_PROJECT})"
     ),
+    "retries_permissionrequest": IN_PROJECT,
+    "retries_permissionrule": IN_PROJECT,
     "retries_escalation": IN_PROJECT,
     "retries_failurepattern": IN_PROJECT,
     "retries_failurecount": OF_PATTERN,

@@ -102,6 +102,7 @@ DELETE = (
     FORGET_TASKS,
     FORGET_ATTEMPTS,
     "update ledger_instruction set task_id = null where task_id = any(%(ids)s)",
+    "update retries_permissionrequest set task_id = null where task_id = any(%(ids)s)",
     """delete from retries_grouped where failure_id in (
         select id from ledger_failure where task_id = any(%(ids)s))""",
     f"delete from retries_storedcontext where attempt_id in {ATTEMPT_IDS}",

@@ -45,16 +45,16 @@ class EscalationQuery(ListQuery, DiagnosisQuery):
 class ResolveIn(
     In, example={"action": "fix", "instruction": "Run `openspec --version` and report it"}
 ):
-    action: Literal["retry", "fix", "skip", "abort", "answer", "accept"] | None = Field(
-        None, description="the answer; or send 'text'"
+    action: Literal["retry", "fix", "skip", "abort", "answer", "accept", "allow", "deny"] | None = (
+        Field(None, description="the answer; or send 'text'")
     )
     instruction: str = Field(
-        "", max_length=FIX_LENGTH, description="the text of a fix or of an answer"
+        "", max_length=FIX_LENGTH, description="the text of a fix, an answer, or a denial"
     )
     response: dict[str, Any] | None = Field(
         None,
         max_length=MOST_FIELDS,
-        description="with 'answer', the values that 'response_schema' asks for",
+        description="with 'answer' or 'allow', the values that 'response_schema' asks for",
     )
     note: str = Field(
         "", max_length=NOTE_LENGTH, description="a note for the journal; the agent does not see it"
@@ -112,6 +112,8 @@ def title(escalation: Escalation) -> str:
         if escalation.reason == Reason.MAX_RETRIES_EXCEEDED:
             return f"{task} failed {escalation.attempts} of {escalation.attempt_limit} attempts"
         return f"{task}: {escalation.reason.replace('_', ' ')}"
+    if request := escalation.permission:
+        return f"{escalation.agent.name} asks for permission: {request.title}"
     row = escalation.instruction
     times = row.deliveries if row else 0
     reminders = count_reminders(row.retry_count, row.holds) if row else 0
@@ -142,6 +144,9 @@ class EscalationFields(Part):
     plan: UUID | None = field("the plan of its task, or null", source="task.plan_id")
     instruction: UUID | None = field(
         "the instruction that it is about, or null", ID, source="instruction_id"
+    )
+    permission: UUID | None = field(
+        "the permission request that it is about, or null", source="permission_id"
     )
     agent: str = field("the agent's name", "coder", source="agent.name")
     agent_id: UUID = field("the agent's id", AGENT_ID)

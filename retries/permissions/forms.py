@@ -1,0 +1,53 @@
+"""Questions with choices that a coding agent asks as a tool call: AskUserQuestion (pure)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from retries.permissions.calls import ToolCall
+
+ASKING_TOOL = "AskUserQuestion"
+MOST_QUESTIONS = 20
+
+
+def questions_of(call: ToolCall) -> list[Mapping[str, Any]]:
+    """Return the questions of a call that asks a person, each with its text and options."""
+    given = call.input.get("questions") if call.tool == ASKING_TOOL else None
+    found = [each for each in given if isinstance(each, Mapping)] if isinstance(given, list) else []
+    return [each for each in found if str(each.get("question") or "").strip()][:MOST_QUESTIONS]
+
+
+def describe_questions(call: ToolCall) -> str:
+    return "\n".join(str(each["question"]).strip() for each in questions_of(call))
+
+
+def build_schema(call: ToolCall) -> dict[str, Any] | None:
+    """Return the JSON Schema of the answers, or None if the call asks nothing.
+
+    >>> ask = {"question": "Which?", "options": [{"label": "A"}, {"label": "B"}]}
+    >>> build_schema(ToolCall("AskUserQuestion", {"questions": [ask]}, ""))["properties"]
+    {'Which?': {'type': 'string', 'enum': ['A', 'B']}}
+    """
+    questions = questions_of(call)
+    if not questions:
+        return None
+    names = [str(each["question"]).strip() for each in questions]
+    properties = {
+        name: {"type": "string"} | ({"enum": labels} if labels else {})
+        for name, each in zip(names, questions, strict=True)
+        for labels in [list_labels(each)]
+    }
+    return {"type": "object", "properties": properties, "required": names}
+
+
+def list_labels(question: Mapping[str, Any]) -> list[str]:
+    options = question.get("options")
+    if not isinstance(options, list) or question.get("multiSelect"):
+        return []
+    return [
+        str(each["label"]) for each in options if isinstance(each, Mapping) and each.get("label")
+    ]
+
+
+def answered_input(call_input: Mapping[str, Any], response: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tool's input with the answers, as Claude Code reads them."""
+    return {**call_input, "answers": dict(response)}

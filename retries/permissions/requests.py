@@ -1,0 +1,289 @@
+"""Ask for leave to make a tool call, take the answer, and end a request that needs none.
+
+No answer means neither yes nor no: a request without one ends, and the agent's own program decides.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.db.models import Case, F, QuerySet, Value, When
+from django.db.models.functions import Coalesce
+
+from ledger.errors import Invalid, NotFound
+from ledger.journal import Stamp
+from ledger.models import Agent, Attempt
+from ledger.secrets.notes import clean_message, clean_title, mask_key
+from ledger.secrets.redaction import redacted, stripped
+from retries.attempts.live_attempt import SESSION
+from retries.claims import WORKER_LENGTH
+from retries.escalations import lifecycle, permission_effects
+from retries.escalations.lifecycle import Question
+from retries.models import Escalation, PermissionRequest, PermissionRequestQuerySet
+from retries.permissions import matchers, rules
+from retries.permissions.calls import ToolCall
+from retries.permissions.forms import build_schema, describe_questions
+from retries.permissions.marks import find_marks
+from retries.states import EscalationState, OnExpiry, PermissionState, WhenSilent
+
+LONGEST_WAIT = timedelta(hours=24)
+SESSION_LENGTH = 128
+INPUT_BYTES = 65_536  # stored; the rules read the whole input
+TEXT_LENGTH = 20_000  # of one text of the input, as it is stored
+SAID_LENGTH = 4_000
+PATCH_MARK = "*** "
+# the agent asks for the answer at least this often
+POLL_EVERY_S = 1
+# an agent that has not asked for so long was ended, or its machine was
+SILENT_AFTER = timedelta(seconds=60)
+DECIDED = (PermissionState.ALLOWED, PermissionState.DENIED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What an agent asks about a tool call; it waits `wait` for an answer.
+
+    `call_id` tells calls of a session apart, if the agent's program names them. `is_elsewhere` says
+    that the agent has left the call's folder, to which the words of rules are relative.
+    """
+
+    call: ToolCall
+    wait: timedelta
+    when_silent: WhenSilent
+    session: str = ""
+    call_id: str = ""
+    said: str = ""
+    asked_by: str = ""
+    is_elsewhere: bool = False
+    task_id: UUID | None = None
+
+    @property
+    def digest(self) -> str:
+        """The same for the same call of the same session: asked twice is one request."""
+        parts = [self.session, self.call_id, self.call.tool, self.call.folder, self.call.input]
+        return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+    @property
+    def session_name(self) -> str:
+        return mask_key(stripped(self.session), limit=SESSION_LENGTH)[:SESSION_LENGTH]
+
+
+def ask(asked: Asked, *, agent: Agent, stamp: Stamp) -> PermissionRequest:
+    """Return the request, decided if the project's rules decide it; else it waits for a person.
+
+    A call that is asked about already is not asked about again. Raises Invalid.
+    """
+    if not timedelta() < asked.wait <= LONGEST_WAIT:
+        raise Invalid("/wait_s", "Set wait_s to at least 1 second and at most 24 hours.")
+    if not asked.call.tool.strip():
+        raise Invalid("/tool", "Name the tool that the agent wants to call.")
+    waiting = PermissionRequest.objects.waiting().filter(
+        agent=agent, call_digest=asked.digest, expires_at__gt=stamp.at
+    )
+    if found := waiting.first():
+        return found
+    try:
+        with transaction.atomic():
+            return create(asked, agent=agent, stamp=stamp)
+    except IntegrityError:
+        if found := waiting.first():
+            return found  # another call of the same hook was first
+        raise
+
+
+def create(asked: Asked, *, agent: Agent, stamp: Stamp) -> PermissionRequest:
+    ruling = rules.decide(asked.call, agent=agent, is_elsewhere=asked.is_elsewhere, now=stamp.at)
+    state = ruling.state if ruling else PermissionState.WAITING
+    request = PermissionRequest.objects.create(
+        project_id=agent.project_id,
+        agent=agent,
+        task_id=asked.task_id or find_task_id(agent, asked.session),
+        session=asked.session_name,
+        call_digest=asked.digest,
+        asked_by=clean_title(asked.asked_by)[:32],
+        tool=clean_title(asked.call.tool)[:128],
+        input=shorten_input(asked.call.input),
+        title=clean_title(asked.call.title),
+        folder=clean_title(asked.call.folder),
+        said=clean_message(asked.said[-SAID_LENGTH:], limit_bytes=4 * SAID_LENGTH),
+        marks=[describe_mark(each) for each in find_marks(asked.call)],
+        proposed=propose(asked.call),
+        when_silent=asked.when_silent,
+        state=state,
+        rule_ids=[rule.pk for rule in ruling.rules] if ruling else [],
+        message=ruling.message if ruling else "",
+        asked_at=stamp.at,
+        expires_at=stamp.at + asked.wait,
+        polled_at=stamp.at,
+        taken_at=stamp.at if ruling else None,
+        closed_at=stamp.at if ruling else None,
+    )
+    if ruling:
+        rules.record_use(ruling.rules, request, stamp=stamp)
+    else:
+        lifecycle.open_for_permission(request, question_of(request, asked.call), stamp=stamp)
+    return request
+
+
+def propose(call: ToolCall) -> str:
+    """Return the matcher that would allow this call; empty if none would, or it holds a secret."""
+    matcher = matchers.propose(call) or ""
+    return matcher if redacted(matcher) == matcher else ""
+
+
+def question_of(request: PermissionRequest, call: ToolCall) -> Question:
+    return Question(
+        text=describe_questions(call) or request.title,
+        choices=[],
+        response_schema=build_schema(call),
+        severity="high" if any(mark["is_red"] for mark in request.marks) else "normal",
+        expires_at=request.expires_at,
+        on_expiry=OnExpiry.TERMINAL,
+    )
+
+
+def describe_mark(mark: Any) -> dict[str, Any]:
+    return {
+        "kind": mark.kind,
+        "text": mark.text,
+        "span": list(mark.span) if mark.span else None,
+        "is_red": mark.is_red,
+    }
+
+
+def shorten_input(value: Any) -> Any:
+    """Return a tool's input for storage: without secrets, and with its long texts cut."""
+    masked = shorten(redacted(value), TEXT_LENGTH)
+    size = len(json.dumps(masked, default=str))
+    return masked if size <= INPUT_BYTES else shorten(masked, 500)
+
+
+def shorten(value: Any, length: int) -> Any:
+    match value:
+        case dict():
+            return {str(name)[:200]: shorten(each, length) for name, each in [*value.items()][:100]}
+        case list() | tuple():
+            return [shorten(each, length) for each in value[:100]]
+        case str() if len(value) > length:
+            return f"{value[:length]}… {len(value) - length} more characters"
+        case str():
+            return stripped(value)
+    return value
+
+
+def find_task_id(agent: Agent, session: str) -> UUID | None:
+    """Return the task that the agent's session works on, if it has one."""
+    if not session:
+        return None
+    worker = mask_key(f"{SESSION}{session}", limit=WORKER_LENGTH)[:WORKER_LENGTH]
+    live = Attempt.objects.filter(agent=agent, worker_id=worker, outcome=None)
+    return live.order_by("-id").values_list("task_id", flat=True).first()
+
+
+# ---- the answer
+
+
+def poll(request_id: UUID, *, among: PermissionRequestQuerySet, now: datetime) -> PermissionRequest:
+    """Return the request as its agent sees it; an answer counts as taken from now on.
+
+    Raises NotFound.
+    """
+    rows = among.filter(pk=request_id)
+    taken = When(state__in=DECIDED, then=Coalesce(F("taken_at"), Value(now)))
+    if not rows.update(polled_at=now, taken_at=Case(taken, default=F("taken_at"))):
+        raise NotFound(f"There is no permission request {request_id} here.")
+    return rows.select_related("agent").get()
+
+
+def find_answer(request: PermissionRequest) -> Escalation | None:
+    """Return the escalation with a person's answer; None where a rule decided, or nothing."""
+    asked = request.escalation_set.all() if request.state in DECIDED else ()
+    return next((each for each in asked if each.state == EscalationState.RESOLVED), None)
+
+
+# ---- an end without an answer
+
+
+@transaction.atomic
+def end(
+    request_id: UUID,
+    to: PermissionState,
+    *,
+    among: PermissionRequestQuerySet,
+    stamp: Stamp,
+) -> PermissionRequest:
+    """End a request that waits: a person at the terminal answered, or its agent no longer asks.
+
+    Nothing changes where it has ended. Raises NotFound.
+    """
+    if not among.filter(pk=request_id).exists():
+        raise NotFound(f"There is no permission request {request_id} here.")
+    open_ones = Escalation.objects.open().filter(permission=request_id)
+    if escalation := open_ones.select_for_update().first():
+        permission_effects.end(escalation, to, stamp=stamp)
+        lifecycle.close(
+            escalation, EscalationState.WITHDRAWN, stamp=stamp, data={"permission_state": str(to)}
+        )
+    return among.select_related("agent").get(pk=request_id)
+
+
+def end_session(agent_id: UUID, session: str, *, stamp: Stamp) -> None:
+    """Withdraw what a session asks, since it goes on or has ended."""
+    for id in waiting_in(agent_id, session).values_list("pk", flat=True):
+        end(id, PermissionState.WITHDRAWN, among=PermissionRequest.objects.all(), stamp=stamp)
+
+
+def waiting_in(agent_id: UUID, session: str) -> "QuerySet[PermissionRequest]":
+    name = mask_key(stripped(session), limit=SESSION_LENGTH)[:SESSION_LENGTH]
+    return PermissionRequest.objects.waiting().filter(agent=agent_id, session=name)
+
+
+def withdraw_silent(*, now: datetime, of: UUID | None) -> int:
+    """Withdraw the requests that no agent asks for any more; return how many."""
+    silent = PermissionRequest.objects.waiting().filter(polled_at__lt=now - SILENT_AFTER)
+    ids = list((silent.filter(project=of) if of else silent).values_list("pk", flat=True)[:500])
+    for id in ids:
+        end(
+            id,
+            PermissionState.WITHDRAWN,
+            among=PermissionRequest.objects.all(),
+            stamp=Stamp(rules.CLOCK, now),
+        )
+    return len(ids)
+
+
+def note_ran(agent_id: UUID, session: str, call: ToolCall, *, stamp: Stamp) -> None:
+    """End the session's request for a call that has run: a person at the terminal allowed it.
+
+    Other requests wait on: a program may make several calls at a time.
+    """
+    for request in waiting_in(agent_id, session).filter(tool=call.tool):
+        if is_same(request.input, shorten_input(call.input)):
+            end(
+                request.pk,
+                PermissionState.ANSWERED_THERE,
+                among=PermissionRequest.objects.all(),
+                stamp=stamp,
+            )
+
+
+def is_same(asked: Any, ran: Any) -> bool:
+    """Return whether a call that has run is the one that was asked about.
+
+    Of a call that has run, `tenfour hook` sends its command and its paths alone, and of a patch
+    only the lines that name files.
+    """
+    if not isinstance(asked, dict) or not isinstance(ran, dict):
+        return False
+    return all(is_same_text(asked.get(name), value) for name, value in ran.items())
+
+
+def is_same_text(asked: Any, ran: Any) -> bool:
+    if isinstance(asked, str) and isinstance(ran, str) and ran.startswith(PATCH_MARK):
+        lines = (line for line in asked.splitlines() if line.startswith(PATCH_MARK))
+        return asked == ran or "\n".join(lines) == ran
+    return bool(asked == ran)

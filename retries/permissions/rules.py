@@ -1,0 +1,245 @@
+"""Standing answers to tool calls: what they decide, who made them, and when they end."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, Q
+
+from ledger import journal
+from ledger.errors import Invalid, InvalidTransition, NotFound
+from ledger.journal import Kind, Stamp, clock
+from ledger.models import Agent
+from ledger.secrets.notes import clean_message
+from ledger.secrets.redaction import holds_secret
+from retries.models import PermissionRequest, PermissionRule, PermissionRuleQuerySet
+from retries.permissions import matchers
+from retries.permissions.calls import SHELL_TOOLS, ToolCall
+from retries.permissions.matchers import Verdict
+from retries.states import PermissionState, RuleState
+
+UNUSED = timedelta(days=90)
+MATCHER_LENGTH = 1000
+MESSAGE_LENGTH = 4000
+TRIED = timedelta(days=30)
+MOST_TRIED = 5000
+CLOCK = clock("escalations")
+DENIED = "A rule of this project denies this call: {rule}."
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """The decision of rules about a call; a line of several commands may take several rules."""
+
+    state: PermissionState
+    rules: Sequence[PermissionRule]
+
+    @property
+    def message(self) -> str:
+        """What a denied agent is told."""
+        if self.state != PermissionState.DENIED:
+            return ""
+        return self.rules[0].message or DENIED.format(rule=self.rules[0])
+
+
+def decide(
+    call: ToolCall, *, agent: Agent, is_elsewhere: bool = False, now: datetime
+) -> Ruling | None:
+    """Return what the project's rules decide about an agent's call, or None: a person decides.
+
+    No rule allows a call of an agent that is not in the call's folder.
+    """
+    found = PermissionRule.objects.active(now).filter(
+        Q(agent=None) | Q(agent=agent), project_id=agent.project_id, tool__in=same_tools(call.tool)
+    )
+    found = found.filter(allows=False) if is_elsewhere else found
+    return rule_on(list(found.order_by("id")), call)
+
+
+def same_tools(tool: str) -> frozenset[str]:
+    """Return the names of a tool: programs name their shell differently."""
+    return SHELL_TOOLS if tool in SHELL_TOOLS else frozenset({tool})
+
+
+def rule_on(rules: Sequence[PermissionRule], call: ToolCall) -> Ruling | None:
+    """Return what these rules decide; a denial goes before all that allow.
+
+    A call with a secret, or with a mask in its place, is not known as it would run: no rule
+    allows it.
+    """
+    allowing = [rule for rule in rules if rule.allows and not is_masked(call.input)]
+    denying = [rule for rule in rules if not rule.allows]
+    decision = matchers.decide(
+        [(rule.tool, rule.matcher) for rule in allowing],
+        [(rule.tool, rule.matcher) for rule in denying],
+        call,
+    )
+    match decision.verdict:
+        case Verdict.ALLOW:
+            return Ruling(PermissionState.ALLOWED, [allowing[at] for at in decision.rules])
+        case Verdict.DENY:
+            return Ruling(PermissionState.DENIED, [denying[at] for at in decision.rules])
+        case Verdict.ASK:
+            return None
+
+
+def is_masked(value: Any) -> bool:
+    return holds_secret(value) or "[redacted:" in str(value)
+
+
+def record_use(
+    rules: Sequence[PermissionRule], request: PermissionRequest, *, stamp: Stamp
+) -> None:
+    """Count the use of rules, which postpones their end, and journal it with each rule."""
+    used = PermissionRule.objects.filter(pk__in=[rule.pk for rule in rules])
+    used.update(hits=F("hits") + 1, last_used_at=stamp.at, expires_at=stamp.at + UNUSED)
+    kind = Kind.PERMISSION_ALLOWED if rules[0].allows else Kind.PERMISSION_DENIED
+    journal.record(
+        kind,
+        subject_type="permission",
+        subject_id=request.pk,
+        project_id=request.project_id,
+        agent_id=request.agent_id,
+        to_state=request.state,
+        stamp=stamp,
+        data={"rules": [str(rule.pk) for rule in rules], "rule": str(rules[0])},
+    )
+
+
+# ---- changes by people
+
+
+@transaction.atomic
+def create_rule(
+    *,
+    project_id: UUID,
+    agent: Agent | None,
+    tool: str,
+    matcher: str,
+    allows: bool,
+    message: str = "",
+    stamp: Stamp,
+) -> PermissionRule:
+    """Put a rule into effect; one that is in effect already is returned. Raises Invalid."""
+    tool, matcher = check_rule(tool, matcher, allows=allows)
+    if len(message) > MESSAGE_LENGTH:
+        raise Invalid("/message", f"A message has at most {MESSAGE_LENGTH} characters.")
+    if message and allows:
+        raise Invalid("/message", "Only a rule that denies tells the agent something.")
+    same = {
+        "project_id": project_id,
+        "agent": agent,
+        "tool": tool,
+        "matcher": matcher,
+        "allows": allows,
+        "state": RuleState.ACTIVE,
+    }
+    rule, is_new = PermissionRule.objects.get_or_create(
+        **same,
+        defaults={
+            "message": clean_message(message, limit_bytes=4 * MESSAGE_LENGTH),
+            "created_by_name": stamp.actor.name,
+            "created_at": stamp.at,
+            "expires_at": stamp.at + UNUSED,
+        },
+    )
+    if is_new:
+        record_event(rule, Kind.PERMISSION_RULE_CREATED, stamp=stamp)
+    return rule
+
+
+def check_rule(tool: str, matcher: str, *, allows: bool) -> tuple[str, str]:
+    """Return a rule's tool and matcher; raise Invalid with what to write instead."""
+    tool, matcher = tool.strip(), " ".join(matcher.split())
+    if not tool:
+        raise Invalid("/tool", "Name the tool, such as Bash or Edit.")
+    if len(matcher) > MATCHER_LENGTH:
+        raise Invalid("/matcher", f"A matcher has at most {MATCHER_LENGTH} characters.")
+    if is_masked(matcher):
+        raise Invalid("/matcher", "This looks like it contains a secret, which no rule may store.")
+    try:
+        matchers.check_matcher(tool, matcher, allow=allows)
+    except matchers.MatcherError as error:
+        raise Invalid("/matcher", str(error)) from None
+    return tool, matcher
+
+
+@transaction.atomic
+def revoke_rule(rule_id: UUID, *, among: PermissionRuleQuerySet, stamp: Stamp) -> PermissionRule:
+    """End a rule: from now on, a person is asked again. Raises NotFound and InvalidTransition."""
+    rule = among.select_for_update(of=("self",)).filter(pk=rule_id).first()
+    if rule is None:
+        raise NotFound(f"There is no permission rule {rule_id} here.")
+    if rule.state != RuleState.ACTIVE:
+        raise InvalidTransition(f"The rule is {rule.state}.", current=rule.state, allowed=[])
+    end(rule, RuleState.REVOKED, kind=Kind.PERMISSION_RULE_REVOKED, stamp=stamp)
+    return rule
+
+
+def expire_unused(*, now: datetime, of: UUID | None) -> int:
+    """End the rules that nothing has used for a long time; return how many."""
+    due = PermissionRule.objects.filter(state=RuleState.ACTIVE, expires_at__lte=now)
+    due = due.filter(project=of) if of else due
+    with transaction.atomic():
+        rules = list(due.select_for_update(skip_locked=True)[:500])
+        for rule in rules:
+            kind = Kind.PERMISSION_RULE_EXPIRED
+            end(rule, RuleState.EXPIRED, kind=kind, stamp=Stamp(CLOCK, now))
+    return len(rules)
+
+
+def end(rule: PermissionRule, to: RuleState, *, kind: Kind, stamp: Stamp) -> None:
+    rule.state, rule.ended_at, rule.ended_by_name = to, stamp.at, stamp.actor.name
+    rule.save(update_fields=["state", "ended_at", "ended_by_name"])
+    record_event(rule, kind, stamp=stamp)
+
+
+def record_event(rule: PermissionRule, kind: Kind, *, stamp: Stamp) -> None:
+    journal.record(
+        kind,
+        subject_type="permission_rule",
+        subject_id=rule.pk,
+        project_id=rule.project_id,
+        agent_id=rule.agent_id,
+        to_state=rule.state,
+        stamp=stamp,
+        data={"rule": str(rule), "hits": rule.hits},
+    )
+
+
+# ---- what a rule would decide
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The requests of the last 30 days that a rule would have decided, the newest first.
+
+    `against` counts those that a person decided the other way.
+    """
+
+    tried: int
+    requests: list[PermissionRequest]
+    against: int
+
+
+def try_rule(
+    *, project_id: UUID, agent: Agent | None, tool: str, matcher: str, allows: bool, now: datetime
+) -> Trial:
+    """Return what a rule would have decided; a stored input without its secrets is matched."""
+    tool, matcher = check_rule(tool, matcher, allows=allows)
+    rows = PermissionRequest.objects.filter(
+        project_id=project_id, tool__in=same_tools(tool), asked_at__gt=now - TRIED
+    )
+    rows = rows.filter(agent=agent) if agent else rows
+    found = list(rows.select_related("agent").order_by("-id")[:MOST_TRIED])
+    matched = [row for row in found if matchers.matches(tool, matcher, call_of(row), allow=allows)]
+    other = PermissionState.DENIED if allows else PermissionState.ALLOWED
+    return Trial(len(found), matched, sum(row.state == other for row in matched))
+
+
+def call_of(request: PermissionRequest) -> ToolCall:
+    value: Any = request.input
+    return ToolCall(request.tool, value if isinstance(value, dict) else {}, request.folder)
