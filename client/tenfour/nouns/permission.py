@@ -36,8 +36,8 @@ COLUMNS = (
 
 def _answer(row: Row) -> str:
     answer = row["answer"] or {}
-    allowed = {True: "allowed", False: "denied"}.get(answer.get("allow"), "")
-    words = (f"{allowed} by {answer.get('by')}" if allowed else "", answer.get("message"))
+    effect = "allowed" if answer.get("allow") is True else "denied"
+    words = (f"{effect} by {answer['by']}" if answer else "", answer.get("message"))
     return ": ".join(str(word) for word in words if word)
 
 
