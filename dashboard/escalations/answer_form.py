@@ -20,6 +20,7 @@ from retries.models import Escalation
 from retries.states import TEXT_ANSWERS, Answer, Dependents
 
 FIELD_PREFIX = "response."
+WITH_VALUES = (Answer.ANSWER, Answer.ALLOW)  # where the question asks for them
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,8 @@ def undo_answer(request: HttpRequest, escalation: Escalation, *, now: datetime) 
     try:
         answering.undo(escalation.pk, among=Escalation.objects.all(), stamp=stamp_of(request, now))
     except UndoTooLate:
-        return Reply(409, warning="Too late to undo: the task has already continued.")
+        late = "the agent has the answer" if escalation.permission_id else "the task has continued"
+        return Reply(409, warning=f"Too late to undo: {late} already.")
     if escalation.answered_by_id == person(request.user).id:
         escalation = typed_answers.reveal(escalation)
     return Reply(message=escalation.fix, warning="Answer undone. The escalation is open again.")
@@ -112,7 +114,7 @@ def read_choice(
         action,
         fix=message if action in TEXT_ANSWERS else "",
         dependents=wanted or Dependents.CONTINUE,
-        response=parse_values(schema, values) if schema and action == Answer.ANSWER else None,
+        response=parse_values(schema, values) if schema and action in WITH_VALUES else None,
     )
 
 

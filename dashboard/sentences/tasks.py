@@ -47,6 +47,8 @@ ANSWERS = {
     "skip": "answered: skip",
     "abort": "answered: abort",
     "accept": "accepted it as done",
+    "allow": "allowed the call",
+    "deny": "denied the call",
 }
 
 
