@@ -50,7 +50,7 @@ from retries.agent_hooks.sessions import (
     renew,
     take_task,
 )
-from retries.agent_hooks.shell_lines import LINE_LENGTH, ShellCommand, read_commands
+from retries.agent_hooks.shell_lines import ShellCommand, read_commands
 from retries.agent_hooks.shell_results import CLAUDE
 from retries.attempts import releases
 from retries.attempts.checks.reported import Tree, make_check
@@ -59,6 +59,7 @@ from retries.attempts.evidence import find_evidence
 from retries.attempts.finishing import finish_attempt
 from retries.attempts.live_attempt import LeaseLost
 from retries.attempts.report_fields import Report
+from retries.permissions.shell_grammar import LINE_LENGTH
 
 MESSAGE_LENGTH = 200
 OUTPUT_LENGTH = 4000

@@ -7,11 +7,9 @@ part of a command's line.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import pairwise
 
-import tree_sitter_bash
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Node
 
 from retries.agent_hooks.shell_words import (
     UNKNOWN_FOLDER,
@@ -23,11 +21,8 @@ from retries.agent_hooks.shell_words import (
     read_settings,
     skip_launchers,
 )
+from retries.permissions.shell_grammar import is_too_long, parse
 
-# A longer line is not read: the parser's time grows with the square of some operators' number.
-LINE_LENGTH = 16_384
-MOST_OPERATORS = 400
-OPERATORS = "|<"
 # What is nested deeper is not read.
 MOST_LEVELS = 50
 
@@ -62,11 +57,6 @@ class ShellCommand:
         return self.line.partition(" ")[0]
 
 
-@cache
-def grammar() -> Language:
-    return Language(tree_sitter_bash.language())
-
-
 def read_commands(line: str, exit_code: int | None = None) -> list[ShellCommand]:
     """Return the commands of a line in their order; `exit_code` is that of the whole line.
 
@@ -75,10 +65,6 @@ def read_commands(line: str, exit_code: int | None = None) -> list[ShellCommand]
     ['cd app', 'make test', 'tail -3']
     """
     return [] if is_too_long(line) else list(Reader().read_line(line, exit_code))
-
-
-def is_too_long(line: str) -> bool:
-    return len(line) > LINE_LENGTH or sum(map(line.count, OPERATORS)) > MOST_OPERATORS
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +93,7 @@ class Reader:
 
     def read_line(self, line: str, code: int | None) -> Iterator[ShellCommand]:
         self.source = line.encode(errors="replace")
-        root = Parser(grammar()).parse(self.source).root_node
+        root = parse(self.source)
         if not root.has_error:
             yield from self.read(root, code)
             return

@@ -104,8 +104,9 @@ def escalations_resolve(
     """Answer an escalation. An answer is final.
 
     Send the answer as fields, or as one line of text: `retry`, `skip`, `abort`, or
-    `fix: <instruction>`; to a permission request `allow`, or `deny: <what to do instead>`. If you send the version you read, in the body or in `If-Match`, the call
-    is refused when the escalation has changed since.
+    `fix: <instruction>`; to a permission request `allow`, or `deny: <what to do instead>`. If you
+    send the version you read, in the body or in `If-Match`, the call is refused when the
+    escalation has changed since.
     """
     has_etag = bool(request.headers.get("If-Match"))
     version = parse_if_match(request) if has_etag else body.version

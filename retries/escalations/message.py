@@ -31,6 +31,7 @@ SENTENCES = {
     "no_retry_helps": "A retry cannot change what failed.",
     "same_failure_again": "The same error came back, and no file had changed.",
     "unproven": "Its agent reports that it is done, and nothing has proven it.",
+    "permission_request": "Its agent asks for leave to make a call.",
     "checkpoint": "Its plan asks a question.",
 }
 # the notes on files whose status does not read as one

@@ -1,6 +1,6 @@
 """Standing answers to tool calls: what they decide, who made them, and when they end."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,10 +14,11 @@ from ledger.errors import Invalid, InvalidTransition, NotFound
 from ledger.journal import Kind, Stamp, clock
 from ledger.models import Agent
 from ledger.secrets.notes import clean_message
-from ledger.secrets.redaction import redacted
+from ledger.secrets.redaction import holds_secret
 from retries.models import PermissionRequest, PermissionRule, PermissionRuleQuerySet
 from retries.permissions import matchers
-from retries.permissions.calls import ToolCall
+from retries.permissions.calls import SHELL_TOOLS, ToolCall
+from retries.permissions.matchers import Verdict
 from retries.states import PermissionState, RuleState
 
 UNUSED = timedelta(days=90)
@@ -46,26 +47,41 @@ class Ruling:
 
 def decide(call: ToolCall, *, agent: Agent, now: datetime) -> Ruling | None:
     """Return what the project's rules decide about an agent's call, or None: a person decides."""
-    found = PermissionRule.objects.active(now).filter(project_id=agent.project_id, tool=call.tool)
-    rules = list(found.filter(Q(agent=None) | Q(agent=agent)).order_by("id"))
-    return rule_on(rules, call)
+    found = PermissionRule.objects.active(now).filter(
+        Q(agent=None) | Q(agent=agent), project_id=agent.project_id, tool__in=same_tools(call.tool)
+    )
+    return rule_on(list(found.order_by("id")), call)
 
 
-def rule_on(rules: Iterable[PermissionRule], call: ToolCall) -> Ruling | None:
-    """Return what these rules decide; a denial goes before all that allow."""
-    rules = list(rules)
-    allowing = [rule for rule in rules if rule.allows]
+def same_tools(tool: str) -> frozenset[str]:
+    """Return the names of a tool: programs name their shell differently."""
+    return SHELL_TOOLS if tool in SHELL_TOOLS else frozenset({tool})
+
+
+def rule_on(rules: Sequence[PermissionRule], call: ToolCall) -> Ruling | None:
+    """Return what these rules decide; a denial goes before all that allow.
+
+    A call with a secret, or with a mask in its place, is not known as it would run: no rule
+    allows it.
+    """
+    allowing = [rule for rule in rules if rule.allows and not is_masked(call.input)]
     denying = [rule for rule in rules if not rule.allows]
     decision = matchers.decide(
         [(rule.tool, rule.matcher) for rule in allowing],
         [(rule.tool, rule.matcher) for rule in denying],
         call,
     )
-    if decision is None:
-        return None
-    used = allowing if decision.allows else denying
-    state = PermissionState.ALLOWED if decision.allows else PermissionState.DENIED
-    return Ruling(state, [used[index] for index in decision.rules])
+    match decision.verdict:
+        case Verdict.ALLOW:
+            return Ruling(PermissionState.ALLOWED, [allowing[at] for at in decision.rules])
+        case Verdict.DENY:
+            return Ruling(PermissionState.DENIED, [denying[at] for at in decision.rules])
+        case Verdict.ASK:
+            return None
+
+
+def is_masked(value: Any) -> bool:
+    return holds_secret(value) or "[redacted:" in str(value)
 
 
 def record_use(
@@ -77,7 +93,7 @@ def record_use(
     kind = Kind.PERMISSION_ALLOWED if rules[0].allows else Kind.PERMISSION_DENIED
     journal.record(
         kind,
-        subject_type="permission_request",
+        subject_type="permission",
         subject_id=request.pk,
         project_id=request.project_id,
         agent_id=request.agent_id,
@@ -136,7 +152,7 @@ def check_rule(tool: str, matcher: str, *, allows: bool) -> tuple[str, str]:
         raise Invalid("/tool", "Name the tool, such as Bash or Edit.")
     if len(matcher) > MATCHER_LENGTH:
         raise Invalid("/matcher", f"A matcher has at most {MATCHER_LENGTH} characters.")
-    if redacted(matcher) != matcher:
+    if is_masked(matcher):
         raise Invalid("/matcher", "This looks like it contains a secret, which no rule may store.")
     try:
         matchers.check_matcher(tool, matcher, allow=allows)
@@ -229,7 +245,7 @@ def try_rule(
     """Return what a rule would have decided; a stored input without its secrets is matched."""
     tool, matcher = check_rule(tool, matcher, allows=allows)
     rows = PermissionRequest.objects.filter(
-        project_id=project_id, tool=tool, asked_at__gt=now - TRIED
+        project_id=project_id, tool__in=same_tools(tool), asked_at__gt=now - TRIED
     )
     rows = rows.filter(agent=agent) if agent else rows
     found = list(rows.select_related("agent").order_by("-id")[:MOST_TRIED])

@@ -65,7 +65,7 @@ class AnswerOut(Part):
     by: str = field("who decided: a person's username, or 'rule'", "mara")
 
 
-class MarkOut(Part):
+class MarkOut(Part, keyed=True):
     kind: str = field("such as network or delete", "network")
     text: str = field("what stands out, for a person", "Leaves this machine")
     span: list[int] | None = field("where in the command it stands, or null", [0, 8])

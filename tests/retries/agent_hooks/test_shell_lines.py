@@ -5,7 +5,8 @@ import time
 import pytest
 
 from bench.shell_lines import LINES, measure, read_labeled
-from retries.agent_hooks.shell_lines import LINE_LENGTH, read_commands
+from retries.agent_hooks.shell_lines import read_commands
+from retries.permissions.shell_grammar import LINE_LENGTH
 
 TEST = "make test"
 
