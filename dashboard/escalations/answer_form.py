@@ -93,8 +93,9 @@ def undo_answer(request: HttpRequest, escalation: Escalation, *, now: datetime) 
     try:
         answering.undo(escalation.pk, among=Escalation.objects.all(), stamp=stamp_of(request, now))
     except UndoTooLate:
-        late = "the agent has the answer" if escalation.permission_id else "the task has continued"
-        return Reply(409, warning=f"Too late to undo: {late} already.")
+        who = "the agent already has the answer"
+        late = who if escalation.permission_id else "the task has already continued"
+        return Reply(409, warning=f"Too late to undo: {late}.")
     if escalation.answered_by_id == person(request.user).id:
         escalation = typed_answers.reveal(escalation)
     return Reply(message=escalation.fix, warning="Answer undone. The escalation is open again.")

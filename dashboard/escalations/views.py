@@ -126,9 +126,7 @@ def build_page(
         note_view(escalation.pk, now=now)
     decision = find_decision(escalation, reply, visit)
     answer_form = (
-        build_form(escalation, record, reply)
-        if escalation and is_open and not decision
-        else None
+        build_form(escalation, record, reply) if escalation and is_open and not decision else None
     )
     query = inbox.link_query if inbox else listing.query
     listed = inbox.address.build() if inbox else query

@@ -126,9 +126,7 @@ def count_asked(request: PermissionRequest, *, now: datetime) -> AgentCounts:
 # ---- how much time is left, or how it ended
 
 
-def describe_ending(
-    escalation: Escalation, request: PermissionRequest, *, now: datetime
-) -> Ending:
+def describe_ending(escalation: Escalation, request: PermissionRequest, *, now: datetime) -> Ending:
     then, over = SILENCE[WhenSilent(request.when_silent)]
     whole = (request.expires_at - request.asked_at).total_seconds()
     left = max(0.0, (request.expires_at - now).total_seconds())
@@ -165,6 +163,8 @@ def describe_end(
             text = "A person at the agent’s terminal was first. Nothing is left to do here."
             return "Answered at the terminal", text, "f-exec", ""
         case PermissionState.WITHDRAWN:
-            text = "It went on without this call, was ended, or no longer asks. Nothing was allowed."
+            text = (
+                "It went on without this call, was ended, or no longer asks. Nothing was allowed."
+            )
             return f"{agent} no longer asks", text, "s-aborted", ""
     return "The time ran out", f"No answer came, so nothing was allowed here. {over}", "clock", ""

@@ -197,4 +197,3 @@ def show(
         back=(back or reverse("dashboard:permission_rules")) + visit.scope.query,
     )
     return respond(visit, "permissions/form.html", "permissions/_form_page.html", page)
-

@@ -13,9 +13,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             "permissionrule",
             "state",
-            models.CharField(
-                max_length=12, choices=[(each, each.capitalize()) for each in STATES]
-            ),
+            models.CharField(max_length=12, choices=[(each, each.capitalize()) for each in STATES]),
         ),
         migrations.RemoveConstraint("permissionrule", "permission_rule_state_known"),
         migrations.AddConstraint(

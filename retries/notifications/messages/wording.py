@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.values.text import counted, truncate
+from retries.states import Reason
 
 TITLE_LENGTH = 60
 DETAIL_LENGTH = 300
@@ -34,6 +35,7 @@ class Facts:
     detail: str = ""
     url: str = ""
     short_id: str = ""
+    until: str = ""  # when a permission request ends
     severity: str = ""
     is_question: bool = False
     age: str = ""
@@ -147,6 +149,8 @@ def word_test(*, project: str, sent_by: str, url: str) -> Message:
 def head_of(facts: Facts) -> str:
     """Return the first words: the state, and what it is about."""
     head = HEADS.get(facts.kind, "{kind}: {title}")
+    if is_question(facts) and facts.reason == Reason.PERMISSION_REQUEST:
+        head = "May I? {title}"
     title = truncate(one_line(facts.title), TITLE_LENGTH) or facts.short_id or "untitled"
     return head.format(title=title, agent=facts.agent or "an agent", kind=facts.kind)
 
@@ -164,6 +168,10 @@ def sentence_of(facts: Facts) -> str:
     match facts.kind:
         case "escalation.opened" | "escalation.reopened" if facts.is_question:
             said = f"{facts.agent} asks a question."
+        case "escalation.opened" | "escalation.reopened" if (
+            facts.reason == Reason.PERMISSION_REQUEST
+        ):
+            said = f"{facts.agent} asks until {facts.until} whether it may make this call."
         case "escalation.opened" | "escalation.reopened":
             failed = facts.attempts or "needs an answer"
             said = f"{facts.agent} {failed}: {words_of(facts.reason)}."
@@ -208,6 +216,8 @@ def command_of(facts: Facts) -> str:
     if not (is_question(facts) and facts.short_id):
         return ""
     answer = "answer" if facts.is_question else "fix: …"
+    if facts.reason == Reason.PERMISSION_REQUEST:
+        answer = "deny: …"
     return f'tenfour esc resolve {facts.short_id} "{answer}"'
 
 

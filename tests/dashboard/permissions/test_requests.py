@@ -120,14 +120,22 @@ def test_the_page_says_what_silence_means(
 
 
 CALLS = [
-    ToolCall("Edit", {"file_path": f"{FOLDER}/a.py", "old_string": "a = 1", "new_string": "a = 2"}, FOLDER),
+    ToolCall(
+        "Edit",
+        {"file_path": f"{FOLDER}/a.py", "old_string": "a = 1", "new_string": "a = 2"},
+        FOLDER,
+    ),
     ToolCall("Write", {"file_path": f"{FOLDER}/a.py", "content": HOSTILE}, FOLDER),
     ToolCall(
         "MultiEdit",
         {"file_path": "a.py", "edits": [{"old_string": "x", "new_string": HOSTILE}, 7]},
         FOLDER,
     ),
-    ToolCall("apply_patch", {"input": f"*** Begin Patch\n*** Update File: a.py\n@@\n-x\n+{HOSTILE}\n*** End Patch"}, FOLDER),
+    ToolCall(
+        "apply_patch",
+        {"input": f"*** Begin Patch\n*** Update File: a.py\n@@\n-x\n+{HOSTILE}\n*** End Patch"},
+        FOLDER,
+    ),
     ToolCall("WebFetch", {"url": f"https://x.example/{HOSTILE}"}, FOLDER),
     ToolCall("mcp__mail__send", {"to": HOSTILE, "n": 1, "more": {"a": [HOSTILE]}}, FOLDER),
     ToolCall("ExitPlanMode", {"plan": f"# Plan\n{HOSTILE}"}, FOLDER),
@@ -138,7 +146,9 @@ CALLS = [
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.tool[:12])
-def test_a_hostile_call_is_text(browser: Client, agent: Agent, now: datetime, call: ToolCall) -> None:
+def test_a_hostile_call_is_text(
+    browser: Client, agent: Agent, now: datetime, call: ToolCall
+) -> None:
     found = ask(agent, call, now=now, said=HOSTILE)
     for url in (URL, address(found)):
         response = browser.get(url)
@@ -174,7 +184,7 @@ def test_an_answer_that_was_taken_is_final(browser: Client, agent: Agent, now: d
     assert "coder has the answer." in text
     assert "undo/" not in text
     response = browser.post(address(found, "undo/"))
-    assert "Too late to undo: the agent has the answer already." in words(response, 409)
+    assert "Too late to undo: the agent already has the answer." in words(response, 409)
 
 
 def test_deny_with_a_message(browser: Client, agent: Agent, now: datetime) -> None:
