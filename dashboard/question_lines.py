@@ -81,7 +81,7 @@ def waiting_for(task: str) -> str:
 LINE = f"""x.id, x.version, x.reason, x.attempts, x.attempt_limit, x.opened_at,
     left(x.question, {WORDS}) as question, a.name as agent, o.name as project,
     coalesce(t.ref, '') as ref,
-    coalesce(nullif(t.title, ''), t.type, left(i.content, {WORDS}), left(x.question, {WORDS})) as title,
+    coalesce(nullif(t.title, ''), t.type, left(coalesce(i.content, x.question), {WORDS})) as title,
     x.instruction_id is not null as of_instruction, coalesce(i.deliveries, 0) as deliveries,
     f.type as failure_type, {FAILURE_TEXTS}, w.n as waiting"""
 LINE_PARTS = f"""x

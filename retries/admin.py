@@ -30,6 +30,7 @@ from retries.escalations import admin as _escalations  # noqa: F401 - registers 
 from retries.failures import admin as _failures  # noqa: F401 - registers its pages
 from retries.models import Escalation, RetryPolicy
 from retries.operations import admin as _operations  # noqa: F401 - registers its page
+from retries.permissions import admin as _permissions  # noqa: F401 - registers its pages
 from retries.policies.editing import record_change
 from retries.states import Reason
 from retries.verbs import agents as agent_verbs

@@ -45,7 +45,7 @@ WAITS = f"""select p.name as project, r.tool, r.proposed as matcher, count(*) as
     count(*) filter (where r.state = '{PermissionState.ALLOWED}') as allowed,
     sum(r.closed_at - r.asked_at) as waited
     {DECIDED} group by grouping sets ((), (p.name, r.tool, r.proposed))
-order by (r.tool is null) desc, waited desc nulls last, r.tool, r.proposed limit {WAITS_SHOWN + 1}"""
+order by r.tool is null desc, waited desc, r.tool, r.proposed limit {WAITS_SHOWN + 1}"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
