@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from retries.permissions.calls import ToolCall
+from retries.permissions.calls import PATH_KEYS, ToolCall
 from retries.permissions.command_lines import UnreadableLine, read_line
 
 DIFFED = 400  # lines of a text that are compared; a longer one is replaced as a whole
@@ -22,7 +22,7 @@ PARTS_SHOWN = 20
 SAME, GONE, NEW, PLACE = " ", "−", "+", "@"
 CLASSES = {SAME: "", GONE: "pdel", NEW: "padd", PLACE: "hunk"}
 # the inputs that a change shows
-CHANGING = ("old_string", "new_string", "content", "edits", "new_source", "replace_all")
+CHANGING = ("old_string", "new_string", "content", "edits", "new_source", *PATH_KEYS)
 WAYS = {
     "Edit": "edit",
     "MultiEdit": "edit",
@@ -260,7 +260,8 @@ def compare(before: str, after: str) -> Iterator[ChangedLine]:
         yield from (ChangedLine(GONE, write_out(line)) for line in old)
         yield from (ChangedLine(NEW, write_out(line)) for line in new)
         return
-    for line in list(difflib.unified_diff(old, new, lineterm="", n=3))[2:]:
+    # without its heading and the place of the first change
+    for line in list(difflib.unified_diff(old, new, lineterm="", n=3))[3:]:
         yield read_diff_line(line)
 
 

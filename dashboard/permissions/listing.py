@@ -1,7 +1,7 @@
 """The list of permission rules: `tool:Bash verdict:allow agent:coder npm`."""
 
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import F, Q, QuerySet
@@ -14,6 +14,7 @@ from dashboard.lists.query_box import ANY, Names, StateQuery, Values
 from dashboard.lists.query_values import Period, read_period
 from dashboard.lists.sorting import SortColumn
 from dashboard.permissions import queries
+from dashboard.wording.formatting import rough_duration
 from ledger.models import Project
 from retries.models import PermissionRule
 from retries.states import RuleState
@@ -35,7 +36,14 @@ class PermissionRuleQuery(StateQuery):
 @dataclass(frozen=True, slots=True)
 class Entry:
     row: PermissionRule
+    ends_in: str  # without a use; empty for one that has ended
     ends_soon: bool
+
+
+def build_entry(row: PermissionRule, now: datetime) -> Entry:
+    left = (row.expires_at - now) if row.state == RuleState.ACTIVE else None
+    text = rough_duration(left.total_seconds()) if left else ""
+    return Entry(row, text, ends_soon=bool(left and left < SOON))
 
 
 class PermissionRuleList(Listing[PermissionRuleQuery]):
@@ -118,15 +126,20 @@ class PermissionRuleList(Listing[PermissionRuleQuery]):
         """Return the rules, without the proposals that a person put aside."""
         return super().rows(project).exclude(state=RuleState.DISMISSED)
 
+    def narrow(
+        self, rows: QuerySet[Any], query: PermissionRuleQuery, project: Project | None
+    ) -> QuerySet[Any]:
+        is_default = query.state == ANY and not query.ids
+        return rows.filter(self.in_state(self.default_state)) if is_default else rows
+
+    def stateless(self, query: PermissionRuleQuery) -> PermissionRuleQuery:
+        return replace(query.stateless(), state=Values(tuple(self.states)))
+
     def load(self, rows: QuerySet[Any], opened: object) -> QuerySet[Any]:
         return rows.select_related("agent", "project")
 
     def build_entries(self, page: ListPage, visit: Visit) -> list[Any]:
-        soon = visit.now + SOON
-        return [
-            Entry(row, ends_soon=row.state == RuleState.ACTIVE and row.expires_at < soon)
-            for row in page.page.rows
-        ]
+        return [build_entry(row, visit.now) for row in page.page.rows]
 
     def read_extra(self, page: ListPage, visit: Visit) -> dict[str, Any]:
         project = visit.scope.project

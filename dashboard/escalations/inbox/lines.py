@@ -12,7 +12,9 @@ from ledger.database import sql
 # lookups with a limit are made row by row: no plan reads a whole table for them
 LINES = f"""select e.id, e.version, e.reason, e.opened_at, t.ref, i.deliveries, f.type as failed_by,
     a.name as agent_name, j.name as project, u.username as assignee_name, w.n as waiting,
-    left(coalesce(p.title, nullif(t.title, ''), t.type, i.content), {SNIPPET}) as title,
+    left(coalesce(
+        case when e.response_schema is null then p.title else e.question end,
+        nullif(t.title, ''), t.type, i.content), {SNIPPET}) as title,
     p.tool, p.more_lines, extract(epoch from e.expires_at - %(now)s) as seconds_left,
     left(e.question, {SNIPPET}) as question, {FAILURE_TEXTS}
 from unnest(%(ids)s::uuid[]) wanted(id) join retries_escalation e on e.id = wanted.id
