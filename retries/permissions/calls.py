@@ -18,11 +18,8 @@ PATCH_HEADINGS = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*
 PATCH_MARKS = ("*** Begin Patch", "*** End Patch", "*** End of File")
 # These search the folder itself where the call names no path.
 SEARCH_TOOLS = frozenset({"Glob", "Grep", "LS"})
-FILE_TOOLS = frozenset(
-    {"Read", "Edit", "Write", "MultiEdit", "NotebookEdit", "NotebookRead"}
-    | PATCH_TOOLS
-    | SEARCH_TOOLS
-)
+EDIT_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"} | PATCH_TOOLS)
+FILE_TOOLS = frozenset({"Read", "NotebookRead"} | EDIT_TOOLS | SEARCH_TOOLS)
 URL_TOOLS = frozenset({"WebFetch"})
 
 TITLE_LENGTH = 200

@@ -51,7 +51,6 @@ INSTALLING = {
 SECRET_FILES = frozenset({"credentials", "shadow", "known_hosts", "authorized_keys"} | SECRET_NAMES)
 SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".docker"})
 SECRET_HIDDEN = (".env", ".netrc", ".npmrc", ".pypirc", ".pgpass")
-FORCING = ("--force", "-f", "--mirror", "--delete", "-d")
 # Folders of devices that hold nothing.
 HARMLESS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty"})
 

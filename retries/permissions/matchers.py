@@ -19,6 +19,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from retries.permissions.calls import (
+    EDIT_TOOLS,
     FILE_TOOLS,
     PATCH_TOOLS,
     SHELL_TOOLS,
@@ -48,6 +49,7 @@ from retries.permissions.shell_matchers import (
 )
 
 Rule = tuple[str, str]
+GLOB = frozenset("*?")
 MATCHER_LENGTH = 2_000
 # They run commands that Tenfour cannot read.
 UNREAD_SHELLS = frozenset({"PowerShell", "REPL", "Monitor"})
@@ -153,6 +155,8 @@ def propose(call: ToolCall) -> str | None:
     elif call.tool in FILE_TOOLS:
         parts = find_parts(call.paths[0], call.folder) if len(call.paths) == 1 else None
         matcher = "/".join(parts) if parts else None
+        if matcher and not GLOB.isdisjoint(matcher):
+            matcher = None
     elif call.tool in URL_TOOLS:
         split = split_url(call.url or "")
         matcher = f"{split[0]}://{split[1]}/**" if split else None
@@ -201,9 +205,13 @@ def is_plain_shell(call: ToolCall) -> bool:
     return call.command is not None and call.input.keys() <= SHELL_KEYS
 
 
-def is_same_tool(tool: str, call: ToolCall) -> bool:
-    """Return whether a rule's tool is that of a call; all shell tools are one."""
-    return tool == call.tool or (tool in SHELL_TOOLS and call.tool in SHELL_TOOLS)
+def is_same_tool(tool: str, call: ToolCall, *, allow: bool) -> bool:
+    """Return whether a rule's tool is that of a call; all shell tools are one.
+
+    For a deny rule, all tools that change files are one, too.
+    """
+    families = (SHELL_TOOLS,) if allow else (SHELL_TOOLS, EDIT_TOOLS)
+    return tool == call.tool or any(tool in each and call.tool in each for each in families)
 
 
 # ---- allow
@@ -260,7 +268,7 @@ def is_known_file_call(call: ToolCall) -> bool:
 
 def read_rule(rule: Rule, call: ToolCall) -> Allowed | None:
     """Return the matcher of an allow rule of the call's tool, if it has a good one."""
-    if not is_same_tool(rule[0], call):
+    if not is_same_tool(rule[0], call, allow=True):
         return None
     try:
         return read_allow(*rule)
@@ -303,7 +311,7 @@ def denies(rule: Rule, request: Request) -> bool:
     """Return whether a rule denies a call; raise MatcherError if it cannot be read."""
     tool, matcher = rule
     call = request.call
-    if not is_same_tool(tool, call):
+    if not is_same_tool(tool, call, allow=False):
         return False
     denied = read_deny(tool, matcher)
     if not matcher:

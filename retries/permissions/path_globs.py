@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 # Settings of agents and tools, with which a program can be made to run another one, and secrets.
-# All are hidden; of those, only a matcher with the name itself matches one.
+# A matcher may name one with all that begins so, as in `.env*`; other hidden files only alone.
 PROTECTED = (".git", ".env", ".claude", ".codex", ".ssh", ".aws", ".npmrc", ".netrc", ".pypirc")
 SECRET_NAMES = frozenset(
     {"credentials", "credentials.json", "secrets.json", "secrets.yaml", "secrets.yml"}
@@ -96,12 +96,12 @@ def matches_name(glob: str, name: str, *, allow: bool) -> bool:
     """
     if not allow:
         return matches_wildcard(glob.casefold(), name.casefold())
-    if not is_guarded(name) or glob == name:
+    if not is_guarded(name):
         return matches_wildcard(glob, name)
-    head = glob.replace("?", "*").partition("*")[0]
-    base = next((each for each in PROTECTED if name.casefold().startswith(each)), "..")
-    is_spelled = head.startswith(base) or (base == ".." and name[0] == "." and len(head) > 1)
-    return is_spelled and head[:1] == "." and matches_wildcard(glob, name)
+    head = glob.partition("*")[0]
+    return glob == name or (
+        head in PROTECTED and name.startswith(head) and matches_wildcard(glob, name)
+    )
 
 
 def matches_wildcard(glob: str, text: str) -> bool:

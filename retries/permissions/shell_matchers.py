@@ -174,6 +174,8 @@ def is_placeholder(word: Word) -> bool:
 def matches_words(wanted: Command, found: Command, folder: str) -> bool:
     """Return whether the words of a rule match those of a command."""
     words = wanted.words
+    if words[0].text != found.words[0].text:
+        return False
     rest: Sequence[Word] = ()
     if is_placeholder(words[-1]) and words[-1].source == "**":
         words, rest = words[:-1], found.words[len(words) - 1 :]
