@@ -1,4 +1,4 @@
-"""The evidence beside a permission request: the call, its marks, and what its agent asked before."""
+"""The evidence beside a permission request: the call, its marks, and what its agent asked."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -87,12 +87,19 @@ def collect_call(escalation: Escalation, *, now: datetime) -> CallEvidence:
         request=request,
         call=show_call(call_of(request), request.marks, request.title),
         icon=tool_icon(request.tool),
-        marks=[describe_mark(each) for each in request.marks],
+        marks=list_marks(request),
         ending=describe_ending(escalation, request, now=now),
         counts=count_asked(request, now=now),
         session=find_session(request),
         comments=list_comments(escalation.pk),
     )
+
+
+def list_marks(request: PermissionRequest) -> list[Mark]:
+    """Return the marks, each sentence once, the red ones first."""
+    marks = sorted(request.marks, key=lambda each: not each.get("is_red"))
+    first = {str(each["text"]): each for each in reversed(marks)}
+    return [describe_mark(each) for each in sorted(first.values(), key=marks.index)]
 
 
 def describe_mark(mark: dict[str, Any]) -> Mark:

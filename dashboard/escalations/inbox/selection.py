@@ -352,8 +352,8 @@ def hashed(prefix: str, *texts: Any) -> Concat:
     return Concat(V(f"{prefix}-"), Left(MD5(Concat(V(""), *parts)), SAME_CHARACTERS))
 
 
-# Equal for questions with the same text and options, for the same call of an agent, and for the same
-# instruction that an agent ignored again: one answer is for all of them.
+# Equal for questions with the same text and options, for the same call of an agent, and for the
+# same instruction that an agent ignored again: one answer is for all of them.
 SAME = Case(
     When(
         reason=Reason.PERMISSION_REQUEST,
