@@ -56,6 +56,7 @@ from tests.dashboard.worked import MARA, buried, claimed, enqueued, make_task
 from tests.factories import make_token, pull, send, tick
 from tests.ledger.standing_instructions.rules import make_rule
 from tests.retries.operations.worlds import start as start_operation
+from tests.retries.permissions.asking import make_rule as make_permission_rule
 
 # stands in every text of the world, so that a leak shows
 MARK = "zebra"
@@ -173,6 +174,7 @@ def make_world(agent: Agent, now: datetime) -> World:
         "notification_rule_id": told.pk,
         "delivery_id": delivery.pk,
         "operation_id": operation.pk,
+        "permission_rule_id": make_permission_rule(agent, f"npm run {MARK}", now=now).pk,
         "verb_name": "task.skip",
         "form": "csv",
         "noun": "tasks",

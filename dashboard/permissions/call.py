@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from retries.permissions.calls import PATH_KEYS, ToolCall
+from retries.permissions.calls import PATCH_KEYS, PATH_KEYS, ToolCall
 from retries.permissions.command_lines import UnreadableLine, read_line
+from retries.permissions.forms import questions_of
 
 DIFFED = 400  # lines of a text that are compared; a longer one is replaced as a whole
 LINES_SHOWN = 80  # of a change of a file; the rest is folded
@@ -90,6 +91,14 @@ class Value:
     text: list[Segment]
 
 
+@dataclass(frozen=True, slots=True)
+class AskedQuestion:
+    """A question of the call, with its options as labels and descriptions."""
+
+    text: str
+    options: list[tuple[str, str]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownCall:
     """A tool call as its page shows it; `does` and `what` complete "the agent wants to"."""
@@ -99,6 +108,7 @@ class ShownCall:
     command: list[Segment]
     parts: list[str] = field(default_factory=list)  # the commands of a line that has several
     unreadable: str = ""  # why the line was not taken apart
+    questions: list[AskedQuestion] = field(default_factory=list)
     changes: list[FileChange] = field(default_factory=list)
     more_changes: int = 0
     values: list[Value] = field(default_factory=list)
@@ -125,15 +135,17 @@ def show_call(call: ToolCall, marks: Sequence[Mapping[str, Any]], title: str) ->
             unreadable=unreadable,
             values=list_values(call.input, besides=("command", "cmd")),
         )
-    changes = list_changes(call)
+    changes, questions = list_changes(call), list_questions(call)
     return ShownCall(
         does=does,
         what=what,
         command=[],
+        questions=questions,
         changes=changes[:CHANGES_SHOWN],
         more_changes=len(changes[CHANGES_SHOWN:]),
         values=list_values(
-            call.input, besides=(*CHANGING, "input", "patch", "command") if changes else ()
+            call.input,
+            besides=(*CHANGING, *PATCH_KEYS) if changes else ("questions",) if questions else (),
         ),
     )
 
@@ -225,6 +237,19 @@ def as_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+
+
+def list_questions(call: ToolCall) -> list[AskedQuestion]:
+    return [
+        AskedQuestion(str(each["question"]), list(list_options(each.get("options"))))
+        for each in questions_of(call)
+    ]
+
+
+def list_options(options: Any) -> Iterator[tuple[str, str]]:
+    for each in options if isinstance(options, list) else []:
+        if isinstance(each, Mapping):
+            yield str(each.get("label") or ""), str(each.get("description") or "")
 
 
 # ---- changes of files

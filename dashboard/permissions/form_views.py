@@ -79,7 +79,7 @@ def new(request: HtmxRequest) -> HttpResponse:
     project = find_project(given.get("in", ""), escalation, visit)
     trial = attempt_trial(form, project, visit) if form.values["tool"] else None
     if request.method == "POST" and "save" in request.POST and trial:
-        if request.POST.get("tried") != form.fingerprint:
+        if normalize_newlines(request.POST.get("tried", "")) != form.fingerprint:
             form.errors["form"] = UNTRIED
         elif rule := save(request, form, project):
             return finish(visit, rule, escalation)

@@ -38,19 +38,19 @@ class PermissionRulePage(PageContext):
     may_change: bool
 
 
-def detail(request: HtmxRequest, rule_id: UUID) -> HttpResponse:
+def detail(request: HtmxRequest, permission_rule_id: UUID) -> HttpResponse:
     """Show one rule and the requests that it decided."""
     visit = begin_visit(request, current="settings")
-    row = queries.find_rule(rule_id)
+    row = queries.find_rule(permission_rule_id)
     if row is None:
-        raise Http404(f"There is no permission rule {rule_id}.")
+        raise Http404(f"There is no permission rule {permission_rule_id}.")
     may_change = may_open(request.user, "permission_rule_act")
     actions = list_allowed(permission_rules.VERBS, row) if may_change else []
     page = PermissionRulePage(
         title=f"{str(row)[:60]} · Permission rule",
         heading=str(row)[:120],
         crumbs=CRUMBS,
-        list_steps=PERMISSION_RULES.find_steps(visit, rule_id, with_shift=True),
+        list_steps=PERMISSION_RULES.find_steps(visit, permission_rule_id, with_shift=True),
         row=row,
         actions=actions,
         asked=find_asked(request, actions),
