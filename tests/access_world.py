@@ -56,6 +56,7 @@ from tests.dashboard.worked import MARA, buried, claimed, enqueued, make_task
 from tests.factories import make_token, pull, send, tick
 from tests.ledger.standing_instructions.rules import make_rule
 from tests.retries.operations.worlds import start as start_operation
+from tests.retries.permissions.asking import ask as ask_permission
 from tests.retries.permissions.asking import make_rule as make_permission_rule
 
 # stands in every text of the world, so that a leak shows
@@ -122,6 +123,8 @@ def make_world(agent: Agent, now: datetime) -> World:
         "POST", f"/attempts/{asking}/escalate", {"question": f"Which {MARK}?"}
     )
     assert asked.status_code in (200, 201), asked.content
+    permission = ask_permission(agent, f"echo {MARK}", now=now)
+    permission_rule = make_permission_rule(agent, f"printf {MARK}", now=now)
     queued = enqueued(agent, f"Queue {MARK}", now=start)
     producer = Api(make_token("orchestrator", project=project))
     imported = producer("POST", "/plans", PLAN, Content_Type="text/markdown")
@@ -182,6 +185,8 @@ def make_world(agent: Agent, now: datetime) -> World:
         "order": 4,
         "escalation_id": Escalation.objects.get(task=task).pk,
         "undoable_id": undoable.pk,
+        "permission_id": permission.pk,
+        "permission_rule_id": permission_rule.pk,
         "question_id": UUID(asked.body["id"]),
         "member_id": guest.pk,
         "invitation_id": invitation.pk,

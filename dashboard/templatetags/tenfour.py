@@ -26,6 +26,7 @@ from dashboard.frame.navigation import Scope, querystring
 from dashboard.lists import query_box
 from dashboard.notifications.sentences import Part
 from dashboard.patterns import queries as pattern_queries
+from dashboard.permissions.call import Segment
 from dashboard.plans import rows as plan_rows
 from dashboard.sentences import tasks as sentences_tasks
 from dashboard.sessions.inline_text import render_inline
@@ -104,6 +105,18 @@ def marked_output(output: str, failure: Failure) -> SafeString:
     before, line, after = split_at_headline(output, failure)
     rest = format_html('<mark dir="auto">{}</mark><bdi>{}</bdi>', line, after) if line else ""
     return format_html("<bdi>{}</bdi>{}", before, rest)
+
+
+@register.simple_tag
+def segments(parts: Iterable[Segment]) -> SafeString:
+    """Render the pieces of a text, those with a CSS class marked."""
+    shown = (
+        format_html('<mark class="{}">{}</mark>', each.css, each.text)
+        if each.css
+        else conditional_escape(each.text)
+        for each in parts
+    )
+    return SafeString("".join(shown))
 
 
 @register.simple_tag

@@ -119,7 +119,7 @@ def test_the_page_of_a_rule_lists_what_it_let_through(
 
 
 def test_a_rule_is_revoked_after_its_question(browser: Client, agent: Agent, now: datetime) -> None:
-    rule = make_rule(agent, "npm test", now=now)
+    rule = make_rule(agent, "npm ci", now=now)
     act = f"{URL}{rule.pk}/revoke/"
     asked = browser.post(act, follow=True)
     assert "Revoke this rule?" in words(asked)
@@ -127,8 +127,8 @@ def test_a_rule_is_revoked_after_its_question(browser: Client, agent: Agent, now
     assert "Revoked. The next call is asked about again." in said
     rule.refresh_from_db()
     assert rule.state == RuleState.REVOKED
-    assert "npm test" not in words(browser.get(URL))
-    assert "npm test" in words(browser.get(f"{URL}?q=state:revoked"))
+    assert "npm ci" not in words(browser.get(URL))
+    assert "npm ci" in words(browser.get(f"{URL}?q=state:revoked"))
     again = words(browser.post(act, {"confirmed": "yes"}, follow=True))
     assert "Nothing changed" in again
 

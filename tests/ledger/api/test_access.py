@@ -32,6 +32,8 @@ MAY = {
         *("tasks_list_attempts", "tasks_get_retry_context", "tasks_get_prompt", "attempts_get"),
         *("plans_list", "plans_get", "plans_get_summary", "sessions_list", "sessions_get"),
         *("sessions_list_tools", "sessions_list_messages", "sessions_list_tasks"),
+        *("permissions_list", "permissions_get", "permission_rules_list"),
+        "permission_rules_try",
         "sessions_get_status",
     ),
     "agent orchestrator operator": (
@@ -43,7 +45,8 @@ MAY = {
         *("instructions_pull", "instructions_ack_many", "instructions_ack", "signals_create"),
         *("standing_instructions_hold", "tasks_start", "claims_create", "attempts_heartbeat"),
         *("attempts_report_result", "attempts_report_exit", "attempts_release"),
-        *("attempts_escalate", "hooks_agent"),
+        *("attempts_escalate", "hooks_agent", "permissions_ask", "permissions_take"),
+        "permissions_withdraw",
     ),
     "orchestrator operator reader": (
         *("agents_list", "agents_get", "policies_get", "patterns_list", "patterns_get"),
@@ -82,6 +85,7 @@ MAY = {
         *("notification_rules_list", "notification_rules_create", "notification_rules_get"),
         *("notification_rules_update", "notification_rules_delete", "deliveries_list"),
         *("deliveries_get", "deliveries_redeliver"),
+        *("permission_rules_create", "permission_rules_revoke"),
     ),
     # an operator's token that was created with `tokens:write`
     "manager": ("tokens_list", "tokens_create", "tokens_get", "tokens_delete", "tokens_rotate"),
@@ -112,6 +116,8 @@ ROWS = {
     "/notification-rules": "notification_rule_id",
     "/operations": "operation_id",
     "/patterns": "pattern_id",
+    "/permission-rules": "permission_rule_id",
+    "/permissions": "permission_id",
     "/plans": "plan_id",
     "/sessions": "session_id",
     "/standing-instructions": "rule_id",
@@ -160,6 +166,7 @@ CONFLICTS = {
 }
 # what an agent may see of others' work: rules that hold for every agent
 PEER_SEES = {
+    "permission_rules_list",
     "standing_instructions_list",
     "standing_instructions_get",
     "standing_instructions_try_saved",
@@ -196,6 +203,9 @@ def bodies(ids: dict[str, Any]) -> dict[str, Any]:
         "patterns_promote_fix": ids["fix"],
         "patterns_reset_fix": ids["fix"],
         "patterns_retire_fix": ids["fix"],
+        "permission_rules_create": {"tool": "Bash", "matcher": "npm test"},
+        "permission_rules_try": {"tool": "Bash", "matcher": "npm test"},
+        "permissions_ask": {"tool": "Bash", "input": {"command": "npm test"}},
         "plans_create": PLAN.replace("plan: 01", "plan: 02"),
         "plans_update": {"title": "Other"},
         "plans_confirm": {"commands": {f"{ids['ref']}:task-1": "npm test -- zebra"}},

@@ -106,7 +106,9 @@ def list_good_lines(count: int, seed: int = 3) -> Iterator[str]:
         line = joint.join(parts)
         if chance.random() < 0.2:
             line += chance.choice((" | tail -20 log.txt", "|cat src", " 2>&1 | grep -rn a"))
-        yield chance.choice(("", "", "# run it\n")) + line + chance.choice(("", "", " # done", "\n"))
+        yield (
+            chance.choice(("", "", "# run it\n")) + line + chance.choice(("", "", " # done", "\n"))
+        )
 
 
 def vary(line: str, chance: random.Random) -> str:
@@ -116,7 +118,9 @@ def vary(line: str, chance: random.Random) -> str:
         quote = chance.choice("'\"")
         words[at] = f"{quote}{words[at]}{quote}"
     line = chance.choice((" ", " ", "  ")).join(words)
-    return line + chance.choice(("", "", " 2>&1", " >/dev/null", " 2> /dev/null", " >/dev/null 2>&1"))
+    return line + chance.choice(
+        ("", "", " 2>&1", " >/dev/null", " 2> /dev/null", " >/dev/null 2>&1")
+    )
 
 
 @needs_bash
@@ -137,7 +141,23 @@ def test_good_lines_run_just_the_commands_of_their_rules(oracle: BashOracle) -> 
 NASTY = (
     *"""'"\\`$&|;<>(){}[]*?!#~^=%@,+-:. """,
     *("\n", "\t", "\r", "\x00", "\x1b", "\u00a0", "\u200b", "\u202e", "\ufeff", "\u0430", "\u2028"),
-    *("$(", "${", "&&", "||", "|&", ";;", "<<", "<<<", ">>", "2>", "&>", "$'", '$"', "\\\n", "a=b "),
+    *(
+        "$(",
+        "${",
+        "&&",
+        "||",
+        "|&",
+        ";;",
+        "<<",
+        "<<<",
+        ">>",
+        "2>",
+        "&>",
+        "$'",
+        '$"',
+        "\\\n",
+        "a=b ",
+    ),
     *(" evil", "evil ", ";evil", "|evil", "\nevil", "&evil", "`evil`", "$(evil)", " -x", " --x=y"),
     *("''", '""', "' '", " # ", " #\n", " 2>&1", ">/dev/null", " >x", " <x", " 3>&1", "{a,b}", "!"),
 )
@@ -175,7 +195,11 @@ def test_changed_lines_that_are_read_run_just_what_is_read(oracle: BashOracle) -
     chance = random.Random(13)
     good = [
         *("a b 'c d' \"e f\" --x='y z' HEAD~1 u^ a:b @x %y", "a --x=1 5 -3 +x 1.5 :x ,y", "a;b;x"),
-        *("a 1 2>&1|b && x || a # c", "a 'x' \"\" '' b\nb 2 >/dev/null\nx", "a -- -x=y a=b 'é' \"ü\""),
+        *(
+            "a 1 2>&1|b && x || a # c",
+            "a 'x' \"\" '' b\nb 2 >/dev/null\nx",
+            "a -- -x=y a=b 'é' \"ü\"",
+        ),
     ]
     checked = 0
     for line in sorted({change(chance.choice(good), chance) for _ in range(1_500)}):
