@@ -177,7 +177,6 @@ def make_world(agent: Agent, now: datetime) -> World:
         "notification_rule_id": told.pk,
         "delivery_id": delivery.pk,
         "operation_id": operation.pk,
-        "permission_rule_id": make_permission_rule(agent, f"npm run {MARK}", now=now).pk,
         "verb_name": "task.skip",
         "form": "csv",
         "noun": "tasks",
