@@ -87,7 +87,7 @@ def fit_answer(rows: Rows, options: Options) -> Rows:
     if options["action"] in PERMISSION_ANSWERS:
         rows = rows.exclude(permission=None)
         # what a call asks for must be read and answered individually
-        return rows.filter(response_schema=None) if options["action"] == Answer.ALLOW else rows
+        return rows.filter(response_schema__isnull=True) if options["action"] == Answer.ALLOW else rows
     rows = rows.filter(permission=None)
     return rows.filter(reason__in=QUESTIONS) if options["action"] == Answer.ANSWER else rows
 
@@ -242,7 +242,7 @@ ADMIN = (
     SKIP,
     answer_verb(
         name="escalation.allow",
-        where=OF_CALL & Q(response_schema=None),
+        where=OF_CALL & Q(response_schema__isnull=True),
         check_all=partial(check_choice, action=Answer.ALLOW),
         words=("Allow once", "", "answered"),
         admin="Allow once: the agent makes the call that it asks about",
