@@ -11,9 +11,8 @@ from ledger.errors import Invalid, InvalidTransition, VersionMismatch
 from ledger.journal import person, stamp_of
 from ledger.values.text import normalize_newlines
 from retries.escalations import answering, choices, typed_answers
-from retries.escalations.answering import UndoTooLate
 from retries.escalations.choices import Choice
-from retries.escalations.lifecycle import AlreadyResolved, EscalationExpired
+from retries.escalations.lifecycle import AlreadyResolved, EscalationExpired, UndoTooLate
 from retries.escalations.options import Option, list_options
 from retries.escalations.response_schema import ANSWER_POINTER, parse_values
 from retries.models import Escalation

@@ -67,13 +67,15 @@ def test_calls_are_decided_by_keys(
     page.wait_for_url(re.compile(f"answered={escalation_of(first).pk}"))
     wait_until(page, is_in(first, PermissionState.ALLOWED))
     page.keyboard.press("z")
-    page.wait_for_url(re.compile(str(escalation_of(first).pk)))
+    page.wait_for_url(re.compile(f"/escalations/{escalation_of(first).pk}/"))
+    page.wait_for_load_state()
     wait_until(page, is_in(first, PermissionState.WAITING))
     page.goto(visitor.url + address(second))
     page.keyboard.press("n")
     expect(page.locator("#fix")).to_be_focused()
     page.keyboard.type("Use uv.")
     page.keyboard.press("Control+Enter")
+    page.wait_for_url(re.compile(f"answered={escalation_of(second).pk}"))
     wait_until(page, is_in(second, PermissionState.DENIED))
     assert escalation_of(second).fix == "Use uv."
     page.goto(visitor.url + address(third))
@@ -126,6 +128,7 @@ def test_a_phone_decides_with_a_thumb(
     assert axe_findings(page) == []
     shoot(page, f"permission-390-{scheme}")
     bar.get_by_text("Allow once").click()
+    expect(page.locator("#thumb")).to_have_count(0)
     wait_until(page, is_in(found, PermissionState.ALLOWED))
     assert page.title() != "owned"
     assert visitor.complaints == []
@@ -135,7 +138,10 @@ def test_equal_calls_are_decided_at_once(
     visit: Callable[..., Visitor], coder: Agent, now: datetime
 ) -> None:
     """Y on a group, and N for the selected ones: each opens its question with the answer chosen."""
-    equal = [ask(coder, "npm test", now=now, session=f"s-{number}") for number in range(3)]
+    long = timedelta(hours=20)
+    equal = [
+        ask(coder, "npm test", now=now, wait=long, session=f"s-{number}") for number in range(3)
+    ]
     other = ask(make_agent("tester"), "npm run lint", now=now)
     visitor = visit()
     page = visitor.sign_in("/escalations/")
@@ -146,7 +152,7 @@ def test_equal_calls_are_decided_at_once(
     expect(page.locator("blockquote.quote")).to_have_text("npm test")
     page.click("button:has-text('Answer 3')")
     wait_until(page, Operation.objects.exists)
-    run(Operation.objects.get(), now=now + MINUTE)
+    run(Operation.objects.get(), now=now + timedelta(hours=2))
     for each in equal:
         wait_until(page, is_in(each, PermissionState.ALLOWED))
     page.goto(f"{visitor.url}{address(other)}")
