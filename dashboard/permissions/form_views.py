@@ -90,8 +90,9 @@ def read_form(given: dict[str, str], escalation: Escalation | None) -> RuleForm:
     values = {name: normalize_newlines(given.get(name, "")) for name in FIELDS}
     request = escalation.permission if escalation else None
     if request and "tool" not in given:
-        values |= {"tool": request.tool, "matcher": request.proposed, "verdict": "allow"}
-    return RuleForm(values)
+        values |= {"tool": request.tool, "matcher": request.proposed}
+    # a call is allowed together with a rule that allows such calls
+    return RuleForm(values | ({"verdict": "allow"} if request else {}))
 
 
 def find_project(name: str, escalation: Escalation | None, visit: Visit) -> Project:

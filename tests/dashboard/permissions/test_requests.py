@@ -271,6 +271,7 @@ def test_allow_and_remember(browser: Client, agent: Agent, mara: User, now: date
         "in": agent.project.name,
         "save": "yes",
     }
+    assert 'value="deny"' not in text
     refused = browser.post(form, posted)
     assert "look at what the rule would have decided" in words(refused, 422)
     assert not PermissionRule.objects.exists()
