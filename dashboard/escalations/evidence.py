@@ -6,11 +6,11 @@ from itertools import pairwise
 from typing import Any
 
 from dashboard.escalations import queries
+from dashboard.escalations.calls.evidence import CallEvidence, collect_call
 from dashboard.escalations.context_preview import PreviewLine, highlight
 from dashboard.escalations.error_diff import Diff, diff
 from dashboard.escalations.outcome import AnswerOutcome, describe_outcome
 from dashboard.lists.shared_queries import list_history
-from dashboard.permissions.evidence import CallEvidence, collect_call
 from dashboard.sentences.instructions import (
     Received,
     Step,

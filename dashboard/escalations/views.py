@@ -11,6 +11,8 @@ from django.urls import reverse
 from dashboard.date_range import open_dates
 from dashboard.escalations import queries
 from dashboard.escalations.answer_form import NO_REPLY, Reply
+from dashboard.escalations.calls.decision import Decision, build_decision
+from dashboard.escalations.calls.evidence import CallEvidence
 from dashboard.escalations.evidence import (
     ContextPreview,
     InstructionEvidence,
@@ -37,8 +39,6 @@ from dashboard.frame.navigation import Scope, Shell
 from dashboard.frame.rendering import PageContext, Visit, live_page, wants_part
 from dashboard.lists.nearest_names import NameHints, suggest_names
 from dashboard.lists.shared_queries import silent_after
-from dashboard.permissions.decision import Decision, build_decision
-from dashboard.permissions.evidence import CallEvidence
 from dashboard.saved_views.strip import ViewStrip, parse_saved, read_views
 from ledger.authorization.permissions import may
 from ledger.models import Instruction, Task

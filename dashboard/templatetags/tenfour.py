@@ -20,13 +20,13 @@ from dashboard.actions import list_allowed
 from dashboard.agents.presence import describe_counts, trip_badge
 from dashboard.charts import dependencies
 from dashboard.completion.lists import LISTS
+from dashboard.escalations.calls.call import Segment
 from dashboard.frame import toasts
 from dashboard.frame.access import describe_missing, may_use
 from dashboard.frame.navigation import Scope, querystring
 from dashboard.lists import query_box
 from dashboard.notifications.sentences import Part
 from dashboard.patterns import queries as pattern_queries
-from dashboard.permissions.call import Segment
 from dashboard.plans import rows as plan_rows
 from dashboard.sentences import tasks as sentences_tasks
 from dashboard.sessions.inline_text import render_inline

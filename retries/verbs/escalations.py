@@ -87,7 +87,9 @@ def fit_answer(rows: Rows, options: Options) -> Rows:
     if options["action"] in PERMISSION_ANSWERS:
         rows = rows.exclude(permission=None)
         # what a call asks for must be read and answered individually
-        return rows.filter(response_schema__isnull=True) if options["action"] == Answer.ALLOW else rows
+        return (
+            rows.filter(response_schema__isnull=True) if options["action"] == Answer.ALLOW else rows
+        )
     rows = rows.filter(permission=None)
     return rows.filter(reason__in=QUESTIONS) if options["action"] == Answer.ANSWER else rows
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.db.models import Count, Q
 
+from dashboard.escalations.calls.call import ShownCall, show_call
 from dashboard.escalations.queries import list_comments
-from dashboard.permissions.call import ShownCall, show_call
 from dashboard.wording.badges import tool_icon
 from ledger.models import Event, Session
 from ledger.values.ids import first_id
