@@ -207,7 +207,7 @@ GROUPS = (
             "days after which a settled instruction is deleted, with its escalations; 0 keeps it"),
         number("ESCALATION_DAYS", "0",
             "days after which a closed escalation is deleted, if its task or instruction has "
-            "ended; 0 keeps it as long as that task or instruction"),
+            "ended, and a permission request; 0 keeps it as long as that task or instruction"),
         number("SESSION_DAYS", "0",
             "days after which a session without new messages is deleted; 0 keeps it"),
         text("ARCHIVE", "",

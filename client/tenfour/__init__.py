@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from tenfour.record_models import Message as Message
     from tenfour.record_models import Pattern as Pattern
     from tenfour.record_models import PatternFailure as PatternFailure
+    from tenfour.record_models import Permission as Permission
     from tenfour.record_models import Policies as Policies
     from tenfour.record_models import Session as Session
     from tenfour.record_models import SessionStatus as SessionStatus
@@ -128,6 +129,7 @@ HOMES = {
         "Message",
         "Pattern",
         "PatternFailure",
+        "Permission",
         "Policies",
         "Session",
         "SessionStatus",

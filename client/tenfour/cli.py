@@ -100,6 +100,9 @@ NOUNS: Mapping[str, Command] = {
     ),
     "agent": Command("Workers: list, show, register, pause, trip, …", "nouns.agent"),
     "escalation": Command("Questions to people (esc): list, show, resolve, …", "nouns.escalation"),
+    "permission": Command(
+        "Calls that agents ask about: list, show, allow, deny, rules, …", "nouns.permission"
+    ),
     "dead-letter": Command(
         "Tasks that failed permanently: list, show, replay, dismiss.", "nouns.deadletter"
     ),

@@ -96,6 +96,51 @@ class Hold(Value):
 
 
 @dataclass(frozen=True)
+class Permission(Value):
+    """A request for leave to make a tool call; `allowed` is None without a decision."""
+
+    id: str
+    state: str = ""
+    answer: Json | None = field(
+        default=None, metadata={"read": lambda given: given if isinstance(given, dict) else None}
+    )
+    tool: str = ""
+    title: str = ""
+    # what to call the tool with, where a person has changed it
+    input: Json = field(default_factory=dict)
+    agent: str = ""
+    agent_id: str = ""
+    task: str | None = None
+    rules: list[str] = field(default_factory=list)
+    escalation: str | None = None
+    url: str | None = None
+    asked_at: datetime | None = None
+    expires_at: datetime | None = None
+    taken_at: datetime | None = None
+    closed_at: datetime | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.state == "waiting"
+
+    @property
+    def allowed(self) -> bool | None:
+        """Return the decision; None, which is neither yes nor no, without one."""
+        allow = (self.answer or {}).get("allow")
+        return allow if isinstance(allow, bool) else None
+
+    @property
+    def message(self) -> str:
+        """Return what a denied agent is told."""
+        return (self.answer or {}).get("message") or ""
+
+    @property
+    def by(self) -> str:
+        """Return who decided: a user's name, or "rule"; empty without a decision."""
+        return (self.answer or {}).get("by") or ""
+
+
+@dataclass(frozen=True)
 class Pattern(Value):
     """Failures with the same cause, and what people decided about them."""
 

@@ -69,6 +69,7 @@ def ask(
         call_id=event.call,
         said=waiting.said if waiting else "",
         asked_by=event.program,
+        is_elsewhere=bool(event.cwd) and event.cwd != folder,
         task_id=task.values_list("task_id", flat=True).first() if task else None,
     )
     stamp = Stamp(actor(caller.principal), now, caller.bearer.request_id)

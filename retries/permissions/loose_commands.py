@@ -23,9 +23,10 @@ PREFIXES = word_set("! then do else elif if while until time coproc { }")
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish"})
 # Programs that start others, beside the runners.
 STARTING = word_set(
-    "find fd npx bunx npm pnpm yarn bun docker podman kubectl git poetry uv pipenv bundle"
+    "find fd npx bunx npm pnpm yarn bun docker podman kubectl poetry uv pipenv bundle"
     " python node perl ruby conda nice"
 )
+GIT_STARTING = frozenset({"rebase", "bisect", "submodule", "filter-branch", "difftool"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def find_commands(line: str, *, depth: int = DEEPEST) -> list[FoundCommand]:
         reader.read()
         for command in reader.commands:
             found.append(command)
-            if level and is_starting(command.program):
+            if level and is_starting(command):
                 found += list_launched(command)
                 queue += [(each.text, each.start, level - 1) for each in list_scripts(command)]
         if level and len(queue) < MOST_SEGMENTS:
@@ -74,8 +75,10 @@ def find_commands(line: str, *, depth: int = DEEPEST) -> list[FoundCommand]:
     return found
 
 
-def is_starting(program: str) -> bool:
-    return program in RUNNERS or program in STARTING
+def is_starting(command: FoundCommand) -> bool:
+    program = command.program
+    is_git = program == "git" and any(word.text in GIT_STARTING for word in command.words[1:4])
+    return is_git or program in RUNNERS or program in STARTING
 
 
 def list_launched(command: FoundCommand) -> Iterator[FoundCommand]:
@@ -198,6 +201,7 @@ class LooseReader:
             else:
                 parts.append(character)
                 self.at += 1
+        self.at = min(self.at, len(self.text))  # behind a quote that does not end
         found = FoundWord("".join(parts), self.offset + start, self.offset + self.at)
         if self.text[self.at : self.at + 1] in ("<", ">") and found.text.isdecimal():
             return  # the number of a file descriptor

@@ -27,7 +27,7 @@ from retries.permissions.calls import (
     ToolCall,
     is_known_patch,
 )
-from retries.permissions.loose_commands import FoundCommand, find_commands
+from retries.permissions.loose_commands import find_commands
 from retries.permissions.path_globs import (
     check_glob,
     check_url,
@@ -42,6 +42,7 @@ from retries.permissions.shell_matchers import (
     AllowedCommands,
     DeniedCommand,
     MatcherError,
+    list_readings,
     propose_matcher,
     read_allow_matcher,
     read_allowable_line,
@@ -139,8 +140,6 @@ def matches(tool: str, matcher: str, call: ToolCall, *, allow: bool) -> bool:
 
 def check_matcher(tool: str, matcher: str, *, allow: bool) -> None:
     """Raise MatcherError if no rule may have this matcher; its message says what to write."""
-    if len(matcher) > MATCHER_LENGTH:
-        raise MatcherError(f"A matcher has at most {MATCHER_LENGTH} characters.")
     (read_allow if allow else read_deny)(tool, matcher)
 
 
@@ -167,6 +166,11 @@ def propose(call: ToolCall) -> str | None:
     return matcher
 
 
+def check_length(matcher: str) -> None:
+    if len(matcher) > MATCHER_LENGTH:
+        raise MatcherError(f"A matcher has at most {MATCHER_LENGTH} characters.")
+
+
 def is_own_match(call: ToolCall, matcher: str) -> bool:
     try:
         check_matcher(call.tool, matcher, allow=True)
@@ -184,7 +188,7 @@ class Request:
 
     call: ToolCall
     _line: list[AllowableLine | None] = field(default_factory=list)
-    _commands: list[list[FoundCommand]] = field(default_factory=list)
+    _readings: list[list[tuple[str, ...]]] = field(default_factory=list)
 
     @property
     def line(self) -> AllowableLine | None:
@@ -194,10 +198,13 @@ class Request:
         return self._line[0]
 
     @property
-    def commands(self) -> list[FoundCommand]:
-        if not self._commands:
-            self._commands.append(find_commands(self.call.command or ""))
-        return self._commands[0]
+    def readings(self) -> list[tuple[str, ...]]:
+        """Return the words of each command that the line may run, for deny rules."""
+        if not self._readings:
+            found = find_commands(self.call.command or "")
+            readings = (words for each in found for words in list_readings(each))
+            self._readings.append(list(dict.fromkeys(readings)))
+        return self._readings[0]
 
 
 def is_plain_shell(call: ToolCall) -> bool:
@@ -222,6 +229,7 @@ Allowed = AllowedCommands | Callable[[ToolCall], bool]
 @lru_cache(maxsize=4_096)
 def read_allow(tool: str, matcher: str) -> Allowed:
     """Return an allow rule's matcher in a form that is matched fast, or raise MatcherError."""
+    check_length(matcher)
     if tool in SHELL_TOOLS:
         return read_allow_matcher(matcher)
     if tool in FILE_TOOLS:
@@ -292,6 +300,7 @@ def allows_command(matcher: Allowed, line: AllowableLine, at: int) -> bool:
 @lru_cache(maxsize=4_096)
 def read_deny(tool: str, matcher: str) -> DeniedCommand | None:
     """Return a deny rule's command, None for other matchers, or raise MatcherError."""
+    check_length(matcher)
     if not tool.strip():
         raise MatcherError("Name the tool.")
     if not matcher:
@@ -317,7 +326,7 @@ def denies(rule: Rule, request: Request) -> bool:
     if not matcher:
         return True
     if denied is not None:
-        return denied.matches_any(request.commands)
+        return any(map(denied.matches, request.readings))
     if call.tool in URL_TOOLS:
         return matches_host(matcher, call.url or "")
     return denies_paths(matcher, call.paths, call.folder)

@@ -35,6 +35,7 @@ SESSION_LENGTH = 128
 INPUT_BYTES = 65_536  # stored; the rules read the whole input
 TEXT_LENGTH = 20_000  # of one text of the input, as it is stored
 SAID_LENGTH = 4_000
+PATCH_MARK = "*** "
 # the agent asks for the answer at least this often
 POLL_EVERY_S = 1
 # an agent that has not asked for so long was ended, or its machine was
@@ -46,7 +47,8 @@ DECIDED = (PermissionState.ALLOWED, PermissionState.DENIED)
 class Asked:
     """What an agent asks about a tool call; it waits `wait` for an answer.
 
-    `call_id` tells calls of a session apart, if the agent's program names them.
+    `call_id` tells calls of a session apart, if the agent's program names them. `is_elsewhere` says
+    that the agent has left the call's folder, to which the words of rules are relative.
     """
 
     call: ToolCall
@@ -56,6 +58,7 @@ class Asked:
     call_id: str = ""
     said: str = ""
     asked_by: str = ""
+    is_elsewhere: bool = False
     task_id: UUID | None = None
 
     @property
@@ -93,7 +96,7 @@ def ask(asked: Asked, *, agent: Agent, stamp: Stamp) -> PermissionRequest:
 
 
 def create(asked: Asked, *, agent: Agent, stamp: Stamp) -> PermissionRequest:
-    ruling = rules.decide(asked.call, agent=agent, now=stamp.at)
+    ruling = rules.decide(asked.call, agent=agent, is_elsewhere=asked.is_elsewhere, now=stamp.at)
     state = ruling.state if ruling else PermissionState.WAITING
     request = PermissionRequest.objects.create(
         project_id=agent.project_id,
@@ -271,10 +274,28 @@ def note_ran(agent_id: UUID, session: str, call: ToolCall, *, stamp: Stamp) -> N
     Other requests wait on: a program may make several calls at a time.
     """
     for request in waiting_in(agent_id, session).filter(tool=call.tool):
-        if request.input == shorten_input(call.input):
+        if is_same(request.input, shorten_input(call.input)):
             end(
                 request.pk,
                 PermissionState.ANSWERED_THERE,
                 among=PermissionRequest.objects.all(),
                 stamp=stamp,
             )
+
+
+def is_same(asked: Any, ran: Any) -> bool:
+    """Return whether a call that has run is the one that was asked about.
+
+    Of a call that has run, `tenfour hook` sends its command and its paths alone, and of a patch
+    only the lines that name files.
+    """
+    if not isinstance(asked, dict) or not isinstance(ran, dict):
+        return False
+    return all(is_same_text(asked.get(name), value) for name, value in ran.items())
+
+
+def is_same_text(asked: Any, ran: Any) -> bool:
+    if isinstance(asked, str) and isinstance(ran, str) and ran.startswith(PATCH_MARK):
+        lines = (line for line in asked.splitlines() if line.startswith(PATCH_MARK))
+        return asked == ran or "\n".join(lines) == ran
+    return bool(asked == ran)

@@ -45,11 +45,17 @@ class Ruling:
         return self.rules[0].message or DENIED.format(rule=self.rules[0])
 
 
-def decide(call: ToolCall, *, agent: Agent, now: datetime) -> Ruling | None:
-    """Return what the project's rules decide about an agent's call, or None: a person decides."""
+def decide(
+    call: ToolCall, *, agent: Agent, is_elsewhere: bool = False, now: datetime
+) -> Ruling | None:
+    """Return what the project's rules decide about an agent's call, or None: a person decides.
+
+    No rule allows a call of an agent that is not in the call's folder.
+    """
     found = PermissionRule.objects.active(now).filter(
         Q(agent=None) | Q(agent=agent), project_id=agent.project_id, tool__in=same_tools(call.tool)
     )
+    found = found.filter(allows=False) if is_elsewhere else found
     return rule_on(list(found.order_by("id")), call)
 
 

@@ -239,10 +239,7 @@ class DeniedCommand:
 
     words: tuple[str, ...]
 
-    def matches_any(self, commands: Iterable[FoundCommand]) -> bool:
-        return any(self.matches_words(words) for each in commands for words in list_readings(each))
-
-    def matches_words(self, words: Sequence[str]) -> bool:
+    def matches(self, words: Sequence[str]) -> bool:
         at = mine = 0
         star = mark = -1
         while at < len(words):
@@ -267,7 +264,7 @@ class DeniedCommand:
 def read_deny_matcher(matcher: str) -> DeniedCommand:
     """Return a deny rule's matcher, or raise MatcherError."""
     words = split_matcher(matcher)
-    if not words or matcher != matcher.strip():
+    if not all(words) or matcher != matcher.strip():
         raise MatcherError("Name a command, such as `git push --force **`.")
     return DeniedCommand(words)
 

@@ -109,6 +109,8 @@ class Agent:
 
 class ClaudeCode(Agent):
     name = "claude"
+    # It asks about the calls of others.
+    allowed_tools = "Bash,Write,Edit,mcp__tenfour"
 
     def prepare(self) -> None:
         self.env = {
@@ -131,10 +133,9 @@ class ClaudeCode(Agent):
         return self.work / ".claude" / "settings.json"
 
     def command(self, prompt: str, *, resume: bool) -> list[str]:
-        tools = "Bash,Write,Edit,mcp__tenfour"
         more = ["--continue"] if resume else []
         print_ = ["-p", prompt, "--output-format", "json"]
-        return [self.binary, *print_, "--allowedTools", tools, *more]
+        return [self.binary, *print_, "--allowedTools", self.allowed_tools, *more]
 
     def remove_mcp(self) -> None:
         (self.work / ".mcp.json").unlink()

@@ -96,7 +96,12 @@ def connect(make_cli: MakeAgent, relay: Relay, tenfour_server: Tenfour) -> Conne
     """
 
     def connect(
-        name: str, *, http: bool = False, transcripts: bool = False, way: str = "both"
+        name: str,
+        *,
+        http: bool = False,
+        transcripts: bool = False,
+        permissions: bool = False,
+        way: str = "both",
     ) -> Agent:
         cli = make_cli(name)
         (cli.work / "Makefile").write_text(MAKEFILE)
@@ -105,6 +110,7 @@ def connect(make_cli: MakeAgent, relay: Relay, tenfour_server: Tenfour) -> Conne
         # Codex reads a project's files only once the project is trusted.
         options = ["--home"] if is_codex else ["--http"] if http else []
         options += ["--transcripts"] if transcripts else []
+        options += ["--permissions"] if permissions else []
         init = run_tenfour(cli, "init", "--agent", cli.name, "--yes", *options, env=token)
         assert init.returncode == 0, init.stderr
         if http or is_codex:

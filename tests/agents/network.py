@@ -70,6 +70,7 @@ class Relay:
         self.port = port_outside if network.is_isolated else 0
         self.server: socket.socket | None = None
         self.sent = bytearray()  # what the agents sent
+        self.connected: set[socket.socket] = set()
         self.open()
 
     @property
@@ -90,6 +91,13 @@ class Relay:
             self.server.close()
             self.server = None
 
+    def break_off(self) -> None:
+        """Refuse connections, and cut those that there are."""
+        self.close()
+        for near in [*self.connected]:
+            with contextlib.suppress(OSError):
+                near.shutdown(socket.SHUT_RDWR)
+
     def accept(self, server: socket.socket) -> None:
         while True:
             try:
@@ -99,11 +107,13 @@ class Relay:
             threading.Thread(target=self.lead_on, args=(near,), daemon=True).start()
 
     def lead_on(self, near: socket.socket) -> None:
+        self.connected.add(near)
         with near, socket.create_connection((LOOPBACK, self.port_outside)) as far:
             back = threading.Thread(target=pass_on, args=(far, near), daemon=True)
             back.start()
             pass_on(near, far, self.sent)
             back.join()
+            self.connected.discard(near)
 
 
 def pass_on(source: socket.socket, target: socket.socket, copy: bytearray | None = None) -> None:

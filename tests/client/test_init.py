@@ -136,6 +136,51 @@ def test_diffs_are_sent_only_where_a_person_says_so(init: Init, tmp_path: Path) 
         assert ("diffs" in known) == is_on
 
 
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_people_are_asked_about_calls_only_where_that_is_switched_on(
+    agent: str, init: Init, tmp_path: Path
+) -> None:
+    path = tmp_path / "app" / (f".{agent}/" + ("settings" if agent == "claude" else "hooks"))
+    path = path.with_suffix(".json")
+    for options, is_on in (([], False), (["--permissions"], True), ([], False)):
+        done = init("init", "--agent", agent, "--yes", *options)
+        assert ("people see the calls" in done.err) == is_on
+        assert ("codex exec" in done.err.partition("Codex runs")[0]) == (is_on and agent == "codex")
+        assert ("PermissionRequest" in our_events(path.read_text())) == is_on
+        assert ("people are asked about calls" in init("doctor", env={}).out) == is_on
+        if is_on:
+            [group] = json.loads(path.read_text())["hooks"]["PermissionRequest"]
+            hook = group["hooks"][0]
+            assert hook["command"].endswith(f" hook --agent {agent} --wait 590")
+            assert hook["timeout"] == 600
+    init("init", "--agent", agent, "--yes", "--permissions")
+    assert init("init", "--agent", agent, "--remove", "--yes").status == 0
+    assert not path.exists()
+
+
+def test_claude_code_asks_over_http_for_half_a_minute(init: Init, tmp_path: Path) -> None:
+    assert init("init", "--agent", "claude", "--http", "--permissions", "--yes").status == 0
+    hooks = json.loads((tmp_path / "app" / ".claude" / "settings.json").read_text())["hooks"]
+    timeouts = {event: groups[0]["hooks"][0]["timeout"] for event, groups in hooks.items()}
+    assert timeouts.pop("PermissionRequest") == 30 and set(timeouts.values()) == {5}
+    assert "people are asked about calls" in init("doctor", env={}).out
+
+
+@pytest.mark.parametrize(("timeout", "is_late"), [(600, False), (590, True), ("x", True)])
+def test_doctor_finds_a_hook_that_is_ended_before_its_answer(
+    timeout: object, is_late: bool, init: Init, tmp_path: Path
+) -> None:
+    init("init", "--agent", "codex", "--yes", "--permissions")
+    path = tmp_path / "app" / ".codex" / "hooks.json"
+    hook = command_hook("codex", "PermissionRequest", str(PROGRAM)) | {"timeout": timeout}
+    path.write_text(with_hooks(path.read_text(), {"PermissionRequest": hook}))
+    checked = init("doctor", env={})
+    assert ("A late answer would get lost." in checked.out) == is_late
+    assert "ok    Server answers permission requests" in checked.out
+    exec_ = "people are asked about calls. `codex exec` never asks"
+    assert (exec_ in checked.out) != is_late
+
+
 def test_nothing_is_changed_without_a_yes(init: Init, tmp_path: Path) -> None:
     refused = init("init", "--agent", "claude", stdin="y\n")
     assert refused.status == 2 and "--yes" in refused.err

@@ -26,6 +26,7 @@ PATHS = {
     "plan": "/v1/plans",
     "agent": "/v1/agents",
     "escalation": "/v1/escalations",
+    "permission": "/v1/permissions",
     "dead-letter": "/v1/dead-letters",
     "pattern": "/v1/patterns",
     "session": "/v1/sessions",

@@ -19,7 +19,7 @@ from retries.models import Escalation
 from retries.states import Answer
 from tests.client.command import Ran
 from tests.client.conftest import Run
-from tests.client.worlds import PLAN, RULE, World, make_world
+from tests.client.worlds import PLAN, RULE, World, ask_permission, make_world
 from tests.ledger.sessions.transcript_files import as_lines, claude_line
 from tests.serving import Tenfour
 
@@ -31,6 +31,8 @@ VERBS = {
 # What verbs write beside their output.
 NOTES = {
     "standing try": "It would fire.",
+    "permission try-rule": "It would have decided 1 of 2 calls in 30 days; people decided 0 of them "
+    "the other way.",
     "plan confirm": "03-03:task-1: make test",
     "session import": "1 new message in the session 'Look evil 日本語 again'",
 }
@@ -135,6 +137,17 @@ def test_every_verb_does_what_it_says(run: Run, world: World, tmp_path: Path) ->
     assert " resolved" in do("escalation resolve {escalation}", "answer: yes")
     asked = ask(world)
     assert do(f"escalation withdraw {asked[-8:]}", token="agent") == f"{asked} withdrawn\n"
+    (denied,) = json.loads(do("permission list --state waiting --json"))
+    assert " resolved" in do("permission deny {permission}", "Use pnpm instead.")
+    with world.client("agent") as agent:
+        allowed = ask_permission(agent, "npm test")
+    assert " resolved" in do(f"permission allow {allowed[-8:]}")
+    shown = do(f"permission show {denied['id']}")
+    assert "denied by ci: Use pnpm instead." in " ".join(shown.split())
+    assert do("permission try-rule Bash", "npm test") == "npm test\n"
+    rule_id = do("permission add-rule Bash", "npm test").strip()
+    assert "npm test" in do("permission rules --state active")
+    assert do(f"permission revoke-rule {rule_id[-8:]}") == f"{rule_id} revoked\n"
     do("pattern failures {pattern}")
     assert do("pattern ignore {pattern} --note known").endswith("ignored\n")
     assert do("pattern reopen {pattern}").endswith("open\n")
@@ -204,7 +217,7 @@ def test_a_verb_that_the_token_may_not_use_names_the_scope(
         if verb.scope in PRESETS["reader"]:
             continue
         given = [values.get(word, "x") for word in verb.arguments.split() if word[0] != "["]
-        given = [world.ids[noun] if word == "0" * 36 else word for word in given]
+        given = [world.ids.get(noun, word) if word == "0" * 36 else word for word in given]
         given += {"change": ["--priority", "1"], "create": []}.get(name, [])
         given += ["x"] if name == "resolve" and noun == "escalation" else []
         given += ["--kind", "reader"] if (noun, name) == ("token", "create") else []

@@ -70,6 +70,7 @@ def _fill(ids: dict[str, str], operator: Client, agent: Client) -> None:
     ids["task"] = failing.id
     ids["dead-letter"] = next(operator.dead_letters.list()).id
     ids["pattern"] = str(rows(operator, "/v1/patterns")[0]["id"])
+    ids["permission"] = ask_permission(agent, HOSTILE)
     asking = operator.tasks.enqueue("coder", "review", title=BIDI.replace("\n", " "))
     (claim,) = agent.tasks.claim(task=asking.id)
     ids["escalation"] = agent.tasks.ask(claim.attempt.id, "May I?", options=["yes", "no"]).id
@@ -78,6 +79,12 @@ def _fill(ids: dict[str, str], operator: Client, agent: Client) -> None:
     ids["agent"] = operator.agents.get("coder").id
     ids["session"] = import_talk(agent)
     ids["event"] = next(operator.events.list()).id
+
+
+def ask_permission(agent: Client, command: str) -> str:
+    """Ask about a call that no rule decides; return the request's id."""
+    body = {"tool": "Bash", "input": {"command": command}, "folder": "/srv/app"}
+    return str(agent.perform(Call("POST", "/v1/permissions", json_object, body))["id"])
 
 
 def import_talk(agent: Client) -> str:

@@ -11,7 +11,7 @@ from tenfour.http.core import Call
 from tenfour.http.values import Page
 from tenfour.models import Escalation
 
-Action = Literal["retry", "fix", "skip", "abort", "answer", "accept"]
+Action = Literal["retry", "fix", "skip", "abort", "answer", "accept", "allow", "deny"]
 Dependents = Literal["continue", "block", "skip"]
 
 

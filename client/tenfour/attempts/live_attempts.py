@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tenfour import tasks
 from tenfour.api import calls
 from tenfour.api.escalation_calls import get as get_escalation
+from tenfour.attempts import permissions
 from tenfour.attempts.usage import Usage
 from tenfour.http.async_driver import AsyncDriver
 from tenfour.http.core import Call, Core
@@ -18,6 +21,7 @@ from tenfour.http.problems import Blocked, TenfourError
 from tenfour.http.verbs import D, Driven, Operation
 from tenfour.log import log
 from tenfour.models import Claim, Decision, Escalation, Heartbeat, Instruction, Task
+from tenfour.record_models import Permission
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -174,6 +178,35 @@ class Live(Driven[D]):
         task = yield from self._core.perform(tasks.release(self.id, reason=reason, note=note))
         self._is_over = True
         return task
+
+    @Operation
+    def ask_permission(
+        self,
+        tool: str,
+        input: Mapping[str, Any],
+        *,
+        folder: str | None = None,
+        wait_s: int = permissions.WAIT_S,
+        said: str = "",
+    ) -> Steps[Permission]:
+        """Ask people, or the project's rules, whether to make a tool call; waits for the answer.
+
+        The attempt goes on meanwhile. `allowed` is True or False, and None if no one has answered
+        or the server is unreachable: then don't make the call, or ask elsewhere. Call the tool
+        with `input` of the answer, which a person may have changed.
+        """
+        asked = permissions.ask(
+            tool,
+            input,
+            folder=os.getcwd() if folder is None else folder,
+            # the same call of an attempt is asked about once
+            call_id=self.id,
+            task=self.task.id,
+            said=said or None,
+            wait_s=wait_s,
+        )
+        found = yield from permissions.await_decision(self._core, asked, wait_s=wait_s)
+        return replace(found, input=(found.answer or {}).get("input") or input)
 
     def _asking_steps(self, question: str, options: Mapping[str, Any]) -> Steps[Escalation]:
         asked = yield from self._core.perform(tasks.ask(self.id, question, **options))

@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Any
 
 from tenfour import settings
 from tenfour.commands.terminal import OK, USAGE, complain, note, say
-from tenfour.hooks.hook_events import EVENTS, SHELL, TOOL_EVENTS, has_news, reduce_event
+from tenfour.hooks.hook_events import (
+    EVENTS,
+    PERMISSION,
+    SHELL,
+    TOOL_EVENTS,
+    WAIT_S,
+    has_news,
+    reduce_event,
+)
 from tenfour.hooks.hook_store import HookStore
 from tenfour.http.core import Call, Core
 from tenfour.http.drivers import Driver
@@ -59,6 +67,13 @@ def add_hook_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="exit with 2 if Tenfour is unreachable, which keeps the agent from continuing",
     )
+    parser.add_argument(
+        "--wait",
+        type=int,
+        default=WAIT_S,
+        metavar="SECONDS",
+        help="at PermissionRequest, how long to wait for an answer: less than the hook's timeout",
+    )
 
 
 def hook(args: argparse.Namespace) -> int:
@@ -66,6 +81,10 @@ def hook(args: argparse.Namespace) -> int:
     event = read_event(sys.stdin.buffer.read(LONGEST_INPUT))
     if event is None:
         return OK
+    if event["hook_event_name"] == PERMISSION:
+        from tenfour.hooks.permission_hook import ask_permission
+
+        return ask_permission(args, event)
     try:
         call = HookCall(settings.read(args.url), event, os.environ, program=args.agent or "")
     except TenfourError as error:

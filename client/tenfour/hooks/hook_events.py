@@ -7,11 +7,16 @@ from typing import Any
 
 from tenfour.redaction.masking import masked
 
+# The agent's program asks whether a call may run.
+PERMISSION = "PermissionRequest"
+# How long an answer is waited for: below the 600 seconds that both programs give a hook.
+WAIT_S = 590
 # The events that the server has rules for; others are ignored here already.
 EVENTS = {
     "SessionStart",
     "UserPromptSubmit",
     "PreToolUse",
+    PERMISSION,
     "PostToolUse",
     "PostToolUseFailure",
     "SubagentStop",

@@ -86,14 +86,14 @@ def read_commands(path: str) -> Iterator[dict[str, Any]]:
                 yield item
 
 
-def read_tail(path: str) -> list[bytes]:
+def read_tail(path: str, *, limit: int = TAIL_BYTES) -> list[bytes]:
     """Return the last whole lines of a file; none without one."""
     with suppress(OSError), open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - TAIL_BYTES))
-        lines = file.read(TAIL_BYTES).split(b"\n")
+        file.seek(max(0, size - limit))
+        lines = file.read(limit).split(b"\n")
         # Codex is writing the last line, and the first one may lack its beginning.
-        return lines[1 if size > TAIL_BYTES else 0 : -1]
+        return lines[1 if size > limit else 0 : -1]
     return []
 
 

@@ -10,7 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tenfour.client import Client
+from tenfour.hooks.hook_events import PERMISSION
 from tenfour.hooks.hook_store import HookStore
+from tenfour.http.core import Call
+from tenfour.http.problems import TenfourError
 from tenfour.settings import Settings
 from tenfour.setup.agent_files import (
     EVENTS,
@@ -18,6 +22,7 @@ from tenfour.setup.agent_files import (
     HTTP_PATH,
     Unreadable,
     find_mcp_json,
+    find_waits,
     has_mcp_toml,
     our_events,
     our_programs,
@@ -29,12 +34,17 @@ from tenfour.setup.init import Place, place_of
 TITLES = {"claude": "Claude Code", "codex": "Codex"}
 
 
-def examine_agents(given: Settings, environ: Mapping[str, str]) -> Iterator[Finding]:
+def examine_agents(client: Client, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Check each agent that `tenfour init` has connected, for this folder and for all."""
+    given, asks = client.settings, False
     for agent in EVENTS:
         for home in (False, True):
             with suppress(RuntimeError):  # there is no home folder
-                yield from examine_place(place_of(agent, home=home), given, environ)
+                place = place_of(agent, home=home)
+                yield from examine_place(place, given, environ)
+                asks = asks or f'"{PERMISSION}"' in read(place.hooks)
+    if asks:
+        yield examine_answers(client)
     waiting = sum(
         1 for _ in HookStore(state_folder(environ), url=given.url, token=given.token).list_stored()
     )
@@ -76,7 +86,34 @@ def examine_place(place: Place, given: Settings, environ: Mapping[str, str]) -> 
                 f"{title}: the command '{program}' {where}.",
                 f"Hooks can't run. Install the client where the agent finds it. {again}",
             )
+    if PERMISSION in found:
+        yield from examine_permissions(place, title, hooks, f"{again} --permissions")
     yield from examine_trust(place, title, hooks, environ)
+
+
+def examine_permissions(place: Place, title: str, hooks: str, again: str) -> Iterator[Finding]:
+    """Check the hook that asks people about calls: it must end before its program ends it."""
+    for wait_s, timeout_s in find_waits(hooks):
+        if timeout_s <= wait_s:
+            yield Finding(
+                "warn",
+                f"{title}: an answer is waited for {wait_s:g} s, and the hook may run {timeout_s:g}"
+                " s.",
+                f"A late answer would get lost. {again}",
+            )
+            return
+    note = " `codex exec` never asks; only Codex at a terminal does." * (place.agent == "codex")
+    yield Finding("ok", f"{title}: people are asked about calls.{note}")
+
+
+def examine_answers(client: Client) -> Finding:
+    """Check that the server answers requests about calls."""
+    try:
+        client.perform(Call("GET", "/v1/permissions", dict, params={"limit": "1"}))
+    except TenfourError as error:
+        advice = error.hint or "Without an answer, the agent's own program decides."
+        return Finding("warn", f"Permission requests: {error.sentence}", advice)
+    return Finding("ok", "Server answers permission requests")
 
 
 def find_mcp_toml(text: str) -> Mapping[str, Any] | None:

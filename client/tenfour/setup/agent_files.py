@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
+from tenfour.hooks.hook_events import PERMISSION, WAIT_S
+
 NAME = "tenfour"
 # The command may be a path in quotation marks.
 HOOK = re.compile(r"""\btenfour['"]? hook\b""")
@@ -21,6 +23,10 @@ HTTP_PATH = "/v1/hooks/agent"
 TIMEOUTS_S = {"Stop": 900, "SessionEnd": 3}  # Codex allows no more at its end
 TIMEOUT_S = 30
 HTTP_TIMEOUT_S = 5
+# The hook that `tenfour init --permissions` switches on ends before its program ends it.
+PERMISSION_TIMEOUT_S = WAIT_S + 10
+HTTP_PERMISSION_TIMEOUT_S = 30
+WAIT = re.compile(r"--wait[ =](\d{1,9})\b")
 EVENTS = {
     "claude": (
         "SessionStart",
@@ -59,15 +65,18 @@ def command_hook(agent: str, event: str, program: str = NAME) -> dict[str, Any]:
     """Return the hook that runs `tenfour hook`, by the name or the path of `tenfour`."""
     timeout = TIMEOUTS_S.get(event, TIMEOUT_S)
     command = f"{shlex.quote(program)} hook --agent {agent}"
+    if event == PERMISSION:
+        timeout = PERMISSION_TIMEOUT_S
+        command += f" --wait {WAIT_S}"
     return {"type": "command", "command": command, "timeout": timeout}
 
 
-def http_hook(url: str) -> dict[str, Any]:
+def http_hook(url: str, event: str = "") -> dict[str, Any]:
     """Return the hook that needs no program here; only Claude Code has such hooks."""
     return {
         "type": "http",
         "url": url + HTTP_PATH,
-        "timeout": HTTP_TIMEOUT_S,
+        "timeout": HTTP_PERMISSION_TIMEOUT_S if event == PERMISSION else HTTP_TIMEOUT_S,
         "headers": {"Authorization": "Bearer $TENFOUR_TOKEN"},
         "allowedEnvVars": ["TENFOUR_TOKEN"],
     }
@@ -135,6 +144,16 @@ def is_ours(hook: Any) -> bool:
 def our_events(text: str) -> set[str]:
     """Return the events for which a file has a hook of ours."""
     return {event for event, _ in _our_hooks(text)}
+
+
+def find_waits(text: str) -> Iterator[tuple[float, float]]:
+    """Yield how long each hook of ours waits for leave, and the time that its program gives it."""
+    for event, hook in _our_hooks(text):
+        if event == PERMISSION and "command" in hook:
+            waits = WAIT.search(str(hook["command"]))
+            timeout = hook.get("timeout", PERMISSION_TIMEOUT_S)
+            is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+            yield float(waits[1]) if waits else WAIT_S, float(timeout) if is_number else 0.0
 
 
 def our_programs(text: str) -> set[str]:

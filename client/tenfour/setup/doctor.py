@@ -39,7 +39,7 @@ def examine(url: str | None = None) -> tuple[Finding, ...]:
         return (Finding("fail", error.sentence, error.hint),)
 
     with client:
-        return (*_findings(client), *examine_agents(client.settings, os.environ))
+        return (*_findings(client), *examine_agents(client, os.environ))
 
 
 def _findings(tenfour: Client) -> Iterator[Finding]:

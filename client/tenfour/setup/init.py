@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tenfour import settings
 from tenfour.commands.terminal import OK, REFUSED, note, say, wrong_usage
+from tenfour.hooks.hook_events import PERMISSION
 from tenfour.setup.agent_files import (
     EVENTS,
     HTTP_EVENTS,
@@ -43,6 +44,8 @@ TRUST = """Codex runs hooks only after you trust them. Start `codex` here once a
 TRANSCRIPTS = "init: the conversation leaves this machine: tool calls and their output too"
 DIFFS = "init: source changes of failed attempts leave this machine, without secrets"
 ASK_DIFFS = "Send the source changes of failed attempts, so that the next attempt can read them?"
+PERMISSIONS = "init: people see the calls that the agent asks about: commands and file changes too"
+NEVER_ASKS = "init: `codex exec` never asks; only Codex at a terminal does"
 NEXT = "Check it with: tenfour doctor"
 
 
@@ -104,6 +107,11 @@ def add_init_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="send the source changes of failed attempts, without secrets; off by default",
     )
+    parser.add_argument(
+        "--permissions",
+        action="store_true",
+        help="ask people in Tenfour what the agent asks at its terminal; off by default",
+    )
     parser.add_argument("--remove", action="store_true", help="remove the hooks and the MCP entry")
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
@@ -121,7 +129,8 @@ def init(args: argparse.Namespace) -> int:
         args.diffs = args.diffs or (not args.yes and sys.stdin.isatty() and agrees(ASK_DIFFS))
         switched = {name: getattr(args, name) for name in SWITCHES}
         connection = replace(connect(args.url), **switched)
-    edits = [*edits_of(place, connection.url if connection else None, http=args.http)]
+    url = connection.url if connection else None
+    edits = [*edits_of(place, url, http=args.http, asks=args.permissions)]
     for edit in edits:
         say(edit.diff())
     verb = "remove" if args.remove else "store"
@@ -130,6 +139,10 @@ def init(args: argparse.Namespace) -> int:
         note(TRANSCRIPTS)
     if args.diffs and not args.remove:
         note(DIFFS)
+    if args.permissions and not args.remove:
+        note(PERMISSIONS)
+        if args.agent == "codex":
+            note(NEVER_ASKS)
     if not args.yes and not confirm():
         note("init: nothing was changed.")
         return REFUSED
@@ -202,14 +215,16 @@ def find_program() -> str:
     return str(path) if sys.prefix != sys.base_prefix and os.access(path, os.X_OK) else NAME
 
 
-def edits_of(place: Place, url: str | None, *, http: bool) -> Iterator[Edit]:
+def edits_of(place: Place, url: str | None, *, http: bool, asks: bool = False) -> Iterator[Edit]:
     """Yield the files that change; without an address, Tenfour is taken out of them."""
     hooks, entry = {}, None
+    more = (PERMISSION,) if asks else ()
     if url is not None and http:
-        hooks, entry = dict.fromkeys(HTTP_EVENTS, http_hook(url)), mcp_address(url)
+        hooks = {event: http_hook(url, event) for event in (*HTTP_EVENTS, *more)}
+        entry = mcp_address(url)
     elif url is not None:
-        program = find_program()
-        hooks = {event: command_hook(place.agent, event, program) for event in EVENTS[place.agent]}
+        program, events = find_program(), (*EVENTS[place.agent], *more)
+        hooks = {event: command_hook(place.agent, event, program) for event in events}
         entry = mcp_program(program)
     mcp: Callable[[str], str]
     if place.agent == "codex":

@@ -127,7 +127,8 @@ def test_a_rule_knows_the_project_s_folder_not_the_one_that_the_agent_went_to(
 ) -> None:
     make_rule(agent, "cat **", now=timezone.now())
     assert decision(ask(hook, line="cat docs/a.md")) == {"behavior": "allow"}
-    assert "tenfour" in ask(hook, line="cat /etc/passwd", cwd="/etc")
+    assert "tenfour" in ask(hook, line="cat passwd", cwd="/etc")
+    assert "tenfour" in ask(hook, line="cat docs/a.md", cwd="/srv/web-shop/docs")
 
 
 def test_claude_codes_own_hook_gets_no_decision_in_time(

@@ -95,6 +95,7 @@ PAYLOADS = (
     "sh -c 'touch owned'",
 )
 
+# fmt: off
 # L is a line that a rule allows, P what it does not, N the program, R what follows it.
 JOINED = [
     *(
@@ -515,6 +516,8 @@ WORDS = [
         "a\rb",
     ),
 ]
+
+# fmt: on
 
 
 def list_smuggled_lines(seed: int = 7) -> list[tuple[AllowRule, str]]:

@@ -147,6 +147,28 @@ def test_it_takes_no_other_answer(agent: Agent, action: str) -> None:
     assert state_of(request) == P.WAITING
 
 
+PATCH = "*** Begin Patch\n*** Add File: a.py\n+pass\n*** End Patch"
+
+
+@pytest.mark.parametrize(
+    ("asked", "ran", "is_same"),
+    [
+        ({"command": "npm test", "description": "tests"}, {"command": "npm test"}, True),
+        ({"command": "npm test", "description": "tests"}, {"command": "npm ci"}, False),
+        ({"file_path": "/a", "content": "x"}, {"file_path": "/a"}, True),
+        ({"command": PATCH}, {"command": PATCH.replace("+pass\n", "")}, True),
+        ({"command": PATCH}, {"command": PATCH}, True),
+        ({"command": PATCH}, {"command": "*** Begin Patch\n*** End Patch"}, False),
+        ({"query": "x"}, {}, True),
+        ({"query": "x"}, None, False),
+    ],
+)
+def test_a_call_that_has_run_is_known_by_what_the_hook_tells_of_it(
+    asked: Any, ran: Any, is_same: bool
+) -> None:
+    assert requests.is_same(asked, ran) is is_same
+
+
 @pytest.mark.django_db
 def test_a_person_at_the_terminal_may_answer_first(agent: Agent) -> None:
     request, other = ask(agent), ask(agent, "npm ci")

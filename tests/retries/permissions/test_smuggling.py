@@ -181,9 +181,9 @@ def change(line: str, chance: random.Random) -> str:
 def test_changed_lines_that_are_allowed_run_just_what_is_read(oracle: BashOracle) -> None:
     chance = random.Random(11)
     good = [rule.line for rule in RULES] + list(list_good_lines(100))
-    changed = {change(chance.choice(good), chance) for _ in range(12_000)}
+    changed = {change(chance.choice(good), chance) for _ in range(6_000)}
     allowed = sorted(line for line in changed if is_allowed(line))
-    assert 300 < len(allowed) < 0.5 * len(changed)
+    assert 150 < len(allowed) < 0.5 * len(changed)
     for line in allowed[:: max(1, len(allowed) // 300)]:
         ran = oracle.run(line)
         assert find_foreign(ran, line) == [] and ran.files == set(), line
