@@ -81,8 +81,8 @@ def waiting_for(task: str) -> str:
 LINE = f"""x.id, x.version, x.reason, x.attempts, x.attempt_limit, x.opened_at,
     left(x.question, {WORDS}) as question, a.name as agent, o.name as project,
     coalesce(t.ref, '') as ref,
-    coalesce(nullif(t.title, ''), t.type, left(i.content, {WORDS})) as title,
-    x.task_id is null as of_instruction, coalesce(i.deliveries, 0) as deliveries,
+    coalesce(nullif(t.title, ''), t.type, left(coalesce(i.content, x.question), {WORDS})) as title,
+    x.instruction_id is not null as of_instruction, coalesce(i.deliveries, 0) as deliveries,
     f.type as failure_type, {FAILURE_TEXTS}, w.n as waiting"""
 LINE_PARTS = f"""x
 join ledger_agent a on a.id = x.agent_id join ledger_project o on o.id = x.project_id
@@ -151,6 +151,8 @@ def describe_question(row: dict[str, Any]) -> QuestionLine:
     reason, headline = describe_reason(row), ""
     if row["of_instruction"]:
         reason = f"ignored {counted(row['deliveries'], 'time')}"
+    elif row["reason"] == Reason.PERMISSION_REQUEST:
+        reason = "asks whether it may make this call"
     elif row["reason"] in QUESTIONS or row["question"]:
         headline = row["question"].strip().partition("\n")[0]
     elif row["failure_type"]:
@@ -214,6 +216,7 @@ SINGLE = (
     Reason.NEEDS_CONFIRMATION,
     Reason.INSTRUCTION_IGNORED,
     Reason.CONFLICTING_REQUIREMENTS,
+    Reason.PERMISSION_REQUEST,
 )
 CAUSES = f"""with open as (
     select x.id, x.task_id, x.reason from retries_escalation x where {IN_INBOX}

@@ -42,6 +42,9 @@ from dashboard.patterns import export_views as pattern_exports
 from dashboard.patterns import views as patterns
 from dashboard.people import action_views as people_actions
 from dashboard.people import views as people
+from dashboard.permissions import form_views as permission_forms
+from dashboard.permissions import views as permissions
+from dashboard.permissions.listing import PERMISSION_RULES
 from dashboard.plans import action_views as plan_actions
 from dashboard.plans import import_views as plan_imports
 from dashboard.plans import summary_views as plan_summaries
@@ -200,6 +203,16 @@ urlpatterns = [
     page("settings/profile/", profile.index, "profile", ENTER),
     action("settings/profile/save/", profile.save, "profile_save", ENTER),
     form("settings/profile/password/", profile.change_password, "profile_password", ENTER),
+    *list_pages("settings/permissions/", PERMISSION_RULES.index, PERMISSION_RULES.export,
+        "permission_rules", "retries.view_permissionrule"),
+    form("settings/permissions/new/", permission_forms.new,
+        "permission_rule_new", "retries.add_permissionrule"),
+    action("settings/permissions/dismiss/", permissions.dismiss,
+        "permission_rule_dismiss", "retries.add_permissionrule"),
+    page("settings/permissions/<uuid:permission_rule_id>/", permissions.detail,
+        "permission_rule", "retries.view_permissionrule"),
+    action("settings/permissions/<uuid:permission_rule_id>/<slug:verb>/", permissions.act,
+        "permission_rule_act", "retries.change_permissionrule"),
     page("settings/policies/", policies.index, "policies", "retries.view_retrypolicy"),
     action("settings/policies/<slug:name>/", policies.switch,
         "policy_switch", "retries.change_retrypolicy"),

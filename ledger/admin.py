@@ -28,6 +28,7 @@ OF_PROJECT = {
     "Sessions": "ledger.Session?project__id__exact={0.pk}",
     "Tokens": "ledger.Token?project__id__exact={0.pk}",
     "Escalations": "retries.Escalation?project__id__exact={0.pk}",
+    "Permission rules": "retries.PermissionRule?project__id__exact={0.pk}",
     "Dead letters": "ledger.DeadLetter?project__id__exact={0.pk}",
     "Patterns": "retries.FailurePattern?project__id__exact={0.pk}",
     "Channels": "retries.Channel?project__id__exact={0.pk}",

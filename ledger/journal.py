@@ -84,6 +84,7 @@ class Kind(TextChoices):
     PERMISSION_RULE_CREATED = "permission_rule.created"
     PERMISSION_RULE_REVOKED = "permission_rule.revoked"
     PERMISSION_RULE_EXPIRED = "permission_rule.expired"
+    PERMISSION_RULE_DISMISSED = "permission_rule.dismissed"
     AGENT_REGISTERED = "agent.registered"
     AGENT_PAUSED = "agent.paused"
     AGENT_RESUMED = "agent.resumed"

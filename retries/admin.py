@@ -20,6 +20,7 @@ from ledger.models import (
     Agent,
     Breaker,
     DeadLetter,
+    Event,
     Instruction,
     Plan,
     StandingInstruction,
@@ -28,12 +29,12 @@ from ledger.models import (
 from ledger.states import BlockedReason, BreakerState
 from retries.escalations import admin as _escalations  # noqa: F401 - registers its page
 from retries.failures import admin as _failures  # noqa: F401 - registers its pages
-from retries.models import Escalation, RetryPolicy
+from retries.models import Escalation, PermissionRequest, PermissionRule, RetryPolicy
 from retries.operations import admin as _operations  # noqa: F401 - registers its page
 from retries.policies.editing import record_change
-from retries.states import Reason
+from retries.states import PermissionState, Reason, RuleState
 from retries.verbs import agents as agent_verbs
-from retries.verbs import dead_letters, instructions, plans, rules, tasks
+from retries.verbs import dead_letters, instructions, permission_rules, plans, rules, tasks
 from retries.verbs.admin import VerbAdmin
 
 
@@ -314,3 +315,44 @@ class AgentAdmin(VerbAdmin):
 
     def save_model(self, request: HttpRequest, obj: Agent, form: Any, change: bool) -> None:
         obj.pk = agents.register(obj.name, project=obj.project, stamp=stamp_of(request)).pk
+
+
+@admin.register(PermissionRequest)
+class PermissionRequestAdmin(ReadOnly):
+    list_display = ("asked_at", "tool", "call", "agent", "state", "taken_at", "closed_at")
+    list_filter = (list_values("state", PermissionState.values), "agent", "project")
+    list_select_related = ("agent",)
+    search_fields = ("title", "tool", "agent__name")
+    ordering = ("-id",)
+
+    @admin.display(description="Call")
+    def call(self, request: PermissionRequest) -> str:
+        return cut(request.title)
+
+    def list_links(self, request: HttpRequest, row: PermissionRequest) -> Iterator[Link]:
+        asked = Escalation.objects.filter(permission=row).first()
+        yield from self.link_to_row(request, "Escalation", asked)
+        yield from self.link_to_row(request, "Task", row.task)
+        yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.pk)
+
+
+@admin.register(PermissionRule)
+class PermissionRuleAdmin(VerbAdmin):
+    list_display = (
+        "__str__",
+        "project",
+        "agent",
+        "state",
+        "hits",
+        "last_used_at",
+        "expires_at",
+        "created_by_name",
+    )
+    list_filter = (list_values("state", RuleState.values), "allows", "agent", "project")
+    list_select_related = ("agent", "project")
+    search_fields = ("tool", "matcher")
+    ordering = ("-id",)
+    verbs = permission_rules.VERBS
+    page = "/settings/permissions/{}/"
+
+    links = {"Events": "ledger.Event?subject_id__exact={0.pk}"}

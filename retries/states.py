@@ -195,6 +195,8 @@ class RuleState(TextChoices):
     REVOKED = "revoked"
     # it was not used for a long time
     EXPIRED = "expired"
+    # a proposal that a person put aside; it was never in effect
+    DISMISSED = "dismissed"
 
 
 # the answers that consist of text, with the words that begin a sentence about each

@@ -45,7 +45,7 @@ from ledger.models import (
     Task,
 )
 from ledger.models.event import EventQuerySet
-from retries.models import Escalation, FailurePattern
+from retries.models import Escalation, FailurePattern, PermissionRequest, PermissionRule
 
 SNIPPET = 240
 DATA_SHOWN = 4000  # characters
@@ -141,6 +141,8 @@ TASK = Task.objects.filter(pk=OuterRef("subject_id"))
 PLAN = Plan.objects.filter(pk=OuterRef("subject_id"))
 PATTERN = FailurePattern.objects.filter(pk=OuterRef("subject_id"))
 RULE = StandingInstruction.objects.filter(pk=OuterRef("subject_id"))
+PERMISSION = PermissionRequest.objects.filter(pk=OuterRef("subject_id"))
+PERMISSION_RULE = PermissionRule.objects.filter(pk=OuterRef("subject_id"))
 SESSION = Session.objects.filter(pk=OuterRef("subject_id"))
 # the text of an event's subject, by its type
 TEXTS = {
@@ -148,7 +150,15 @@ TEXTS = {
     "task": TASK.values(start=title_of()),
     "plan": PLAN.values(start=Trim(Concat("ref", Value(" "), "title"))),
     "escalation": ESCALATION.values(
-        start=Coalesce(Left("instruction__content", SNIPPET), title_of("task__"))
+        start=Coalesce(
+            Left("instruction__content", SNIPPET),
+            Left("permission__title", SNIPPET),
+            title_of("task__"),
+        )
+    ),
+    "permission_request": PERMISSION.values(start=Left("title", SNIPPET)),
+    "permission_rule": PERMISSION_RULE.values(
+        start=Trim(Concat("tool", Value(" "), Left("matcher", SNIPPET)))
     ),
     "pattern": PATTERN.values(start=Left("template", SNIPPET)),
     "rule": RULE.values(start=Left("content", SNIPPET)),

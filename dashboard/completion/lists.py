@@ -29,6 +29,7 @@ from dashboard.notifications.delivery_listing import DELIVERIES
 from dashboard.operations.listing import OPERATIONS
 from dashboard.patterns import filters as pattern_filters
 from dashboard.patterns import queries as pattern_queries
+from dashboard.permissions.listing import PERMISSION_RULES
 from dashboard.plans.listing import PLANS
 from dashboard.sessions.listing import SESSIONS
 from dashboard.standing_instructions.listing import RULES
@@ -152,6 +153,9 @@ LISTS = {
     "activity": CompletedList("activity", EVENT_KEYS, EVENTS),
     "audit": CompletedList("audit", EVENT_KEYS, EVENTS),
     "rules": CompletedList("rules", RULES.keys, {"agent": agents()}),
+    "permission_rules": CompletedList(
+        "permission_rules", PERMISSION_RULES.keys, {"agent": agents()}
+    ),
     "operations": CompletedList("operations", OPERATIONS.keys),
     "deliveries": CompletedList("deliveries", DELIVERIES.keys),
 }

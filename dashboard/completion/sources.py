@@ -31,6 +31,7 @@ EXAMPLES = {
     "fired": PERIODS,
     "opened": PERIODS,
     "started": PERIODS,
+    "used": PERIODS,
     "attempts": (">1", ">2", "<3"),
     "ack": (">30s", ">2m", "<10s"),
     "code": ("5xx", "4xx", "none"),

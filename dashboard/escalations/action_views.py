@@ -28,7 +28,14 @@ from dashboard.escalations.outcome import confirm_answer
 from dashboard.escalations.panel import build_form, describe_answer, warn_of_secret
 from dashboard.escalations.presence import note_typing
 from dashboard.escalations.snooze_times import read_snooze_time
-from dashboard.escalations.views import PART, TEMPLATE, build_page, escalation_url, read_key
+from dashboard.escalations.views import (
+    PART,
+    TEMPLATE,
+    build_page,
+    escalation_url,
+    find_decision,
+    read_key,
+)
 from dashboard.form_values import quote_typed
 from dashboard.frame import rendering
 from dashboard.frame.rendering import HtmxRequest, Visit, begin_visit
@@ -60,7 +67,7 @@ def preview(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     message = compose_message(request, escalation)
     note_typing(escalation_id, request.user.get_username(), message, now=timezone.now())
     context: dict[str, Any] = {"warning": warn_of_secret(escalation, message), "swapped": True}
-    if escalation.task is None:
+    if escalation.task is None:  # an instruction, or a permission request
         return render(request, "escalations/_secret.html", context)
     context["preview"] = preview_context(escalation, Record(escalation.task), message)
     return render(request, "escalations/_typed.html", context)
@@ -169,7 +176,9 @@ def render_panel(
         template = "escalations/_panel.html"
         record = load_record(escalation)
         context |= {"row": escalation.instruction, "task": escalation.task}
-        if escalation.is_open:
+        if decision := find_decision(escalation, reply, visit):
+            context["decision"] = decision
+        elif escalation.is_open:
             context["answer_form"] = build_form(escalation, record, reply)
         else:
             context["answer"] = describe_answer(escalation, reply, now=visit.now)

@@ -11,15 +11,15 @@ from ledger.errors import Invalid, InvalidTransition, VersionMismatch
 from ledger.journal import person, stamp_of
 from ledger.values.text import normalize_newlines
 from retries.escalations import answering, choices, typed_answers
-from retries.escalations.answering import UndoTooLate
 from retries.escalations.choices import Choice
-from retries.escalations.lifecycle import AlreadyResolved, EscalationExpired
+from retries.escalations.lifecycle import AlreadyResolved, EscalationExpired, UndoTooLate
 from retries.escalations.options import Option, list_options
 from retries.escalations.response_schema import ANSWER_POINTER, parse_values
 from retries.models import Escalation
 from retries.states import TEXT_ANSWERS, Answer, Dependents
 
 FIELD_PREFIX = "response."
+WITH_VALUES = (Answer.ANSWER, Answer.ALLOW)  # where the question asks for them
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,9 @@ def undo_answer(request: HttpRequest, escalation: Escalation, *, now: datetime) 
     try:
         answering.undo(escalation.pk, among=Escalation.objects.all(), stamp=stamp_of(request, now))
     except UndoTooLate:
-        return Reply(409, warning="Too late to undo: the task has already continued.")
+        who = "the agent already has the answer"
+        late = who if escalation.permission_id else "the task has already continued"
+        return Reply(409, warning=f"Too late to undo: {late}.")
     if escalation.answered_by_id == person(request.user).id:
         escalation = typed_answers.reveal(escalation)
     return Reply(message=escalation.fix, warning="Answer undone. The escalation is open again.")
@@ -112,7 +114,7 @@ def read_choice(
         action,
         fix=message if action in TEXT_ANSWERS else "",
         dependents=wanted or Dependents.CONTINUE,
-        response=parse_values(schema, values) if schema and action == Answer.ANSWER else None,
+        response=parse_values(schema, values) if schema and action in WITH_VALUES else None,
     )
 
 

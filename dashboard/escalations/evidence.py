@@ -1,11 +1,12 @@
 """The evidence beside an escalation: the history of its task or instruction until then."""
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 from dashboard.escalations import queries
+from dashboard.escalations.calls.evidence import CallEvidence, collect_call
 from dashboard.escalations.context_preview import PreviewLine, highlight
 from dashboard.escalations.error_diff import Diff, diff
 from dashboard.escalations.outcome import AnswerOutcome, describe_outcome
@@ -251,8 +252,10 @@ def output_of(failure: Failure) -> str:
 
 
 def collect_evidence(
-    escalation: Escalation, record: Record | None
-) -> TaskEvidence | InstructionEvidence | None:
+    escalation: Escalation, record: Record | None, *, now: datetime
+) -> TaskEvidence | InstructionEvidence | CallEvidence | None:
+    if escalation.permission_id:
+        return collect_call(escalation, now=now)
     if record:
         return collect_task(escalation, record)
     row = escalation.instruction

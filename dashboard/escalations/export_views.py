@@ -34,6 +34,7 @@ COLUMNS = {
     "ref": "task__ref",
     "title": "task__title",
     "instruction": "instruction_id",
+    "call": "permission__title",
     "state": "state",
     "reason": "reason",
     "question": "question",

@@ -8,7 +8,7 @@ from ledger.models import Instruction
 from ledger.states import InstructionState, TaskState
 from retries.escalations.answer_outcome import TaskOutcome, outcome_of
 from retries.models import Escalation
-from retries.states import Answer, EscalationState, OnExpiry
+from retries.states import Answer, EscalationState, OnExpiry, PermissionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,14 @@ TASK_ANSWERS = {
     Answer.ABORT: "aborted it",
     Answer.ACCEPT: "accepted it as done",
 }
+PERMISSION_ANSWERS = {Answer.ALLOW: "allowed the call once", Answer.DENY: "denied the call"}
 ABORTED_PLAN = "aborted its plan"
 EXPIRED = {
     OnExpiry.RETRY: ", so the task resumed",
     OnExpiry.SKIP: ", so the task was skipped",
     OnExpiry.ABORT: ", so the task was aborted",
     OnExpiry.FAIL: ", so the task failed",
+    OnExpiry.TERMINAL: ", so nothing was allowed here",
 }
 TASK_CONFIRMATIONS = {
     Answer.FIX: "The task gets one more attempt with your message.",
@@ -68,6 +70,9 @@ def describe_outcome(escalation: Escalation, aftermath: TaskOutcome | None = Non
         return describe_unanswered(escalation)
     action, sent = Answer(escalation.action), escalation.resent_as
     who = escalation.answered_by_name or escalation.answered_by_type
+    if escalation.permission_id:
+        tone = "green" if action == Answer.ALLOW else "red"
+        return AnswerOutcome(who, PERMISSION_ANSWERS[action], ANSWER_ICONS[action], "", tone)
     if task := escalation.task:
         asked_again = getattr(escalation, "asked_again", None)
         result, tone = describe_task_result(
@@ -91,6 +96,10 @@ def describe_unanswered(escalation: Escalation) -> AnswerOutcome:
         case EscalationState.EXPIRED:
             then = EXPIRED[OnExpiry(escalation.on_expiry or "")]
             return AnswerOutcome(NO_ANSWER, f"came in time{then}", "clock", tone="red")
+        case EscalationState.WITHDRAWN if request := escalation.permission:
+            if request.state == PermissionState.ANSWERED_THERE:
+                return AnswerOutcome("A person at the terminal", "answered first", "f-exec")
+            return AnswerOutcome(escalation.agent.name, "no longer asks", "s-aborted")
         case EscalationState.WITHDRAWN if escalation.question and not escalation.is_of_checkpoint:
             return AnswerOutcome(escalation.agent.name, "no longer needs an answer", "s-aborted")
     return AnswerOutcome(NO_ANSWER, "was needed: the task ended first", "s-aborted")
@@ -119,6 +128,8 @@ def describe_instruction_answer(action: Answer, cancelled: int | None) -> str:
             return "answered"
         case Answer.ACCEPT:
             return "accepted it"
+        case Answer.ALLOW | Answer.DENY:
+            return PERMISSION_ANSWERS[action]
 
 
 def describe_resent(sent: Instruction) -> str:
@@ -133,6 +144,10 @@ def confirm_answer(escalation: Escalation) -> str:
     if escalation.task_id and escalation.action:
         return TASK_CONFIRMATIONS[Answer(escalation.action)]
     match escalation.action:
+        case Answer.ALLOW:
+            return f"Allowed once. {escalation.agent.name} makes the call."
+        case Answer.DENY:
+            return f"Denied. {escalation.agent.name} does not make the call."
         case Answer.FIX | Answer.RETRY if not was_sent_for(escalation):
             return "The same message was already queued, so nothing was sent twice."
         case Answer.FIX:

@@ -92,8 +92,7 @@ def build_form(escalation: Escalation, record: Record | None, reply: Reply) -> A
 
 def warn_of_secret(escalation: Escalation, text: str) -> str:
     """Return the warning about a secret in the text for an answer; empty without one."""
-    about = "task" if escalation.task_id else "instruction"
-    return typed_answers.find_warning(text, about=about)
+    return typed_answers.find_warning(text, about=typed_answers.name_subject(escalation))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +108,22 @@ def find_last_answer(visit: Visit) -> LastAnswer | None:
     """Return the answer that the address names, while it can be undone."""
     id = as_id(visit.request.GET.get("answered", ""))
     escalation = find_listed(id) if id else None
-    until = escalation.undo_until if escalation and not escalation.is_open else None
+    until = find_undo_time(escalation) if escalation and not escalation.is_open else None
     if escalation is None or until is None or until <= visit.now or escalation.action is None:
         return None
     left = round((until - visit.now).total_seconds(), 1)
     return LastAnswer(escalation, ANSWER_ICONS[Answer(escalation.action)], left)
 
 
+def find_undo_time(escalation: Escalation) -> datetime | None:
+    """Return until when the answer can be undone; None once an agent has taken it."""
+    request = escalation.permission
+    return None if request and request.taken_at else escalation.undo_until
+
+
 def describe_answer(escalation: Escalation, reply: Reply, *, now: datetime) -> GivenAnswer:
     """Return the answer to a closed escalation with its results so far."""
-    until = escalation.undo_until
+    until = find_undo_time(escalation)
     left = (until - now).total_seconds() if until else 0
     aftermath = read_aftermaths([escalation]).get(escalation.pk)
     state = escalation.task.state if escalation.task else ""

@@ -48,6 +48,9 @@ HEAVY = (
     "response_schema",
     "response",
     "client_state",
+    "permission__input",
+    "permission__said",
+    "permission__marks",
 )
 
 
@@ -106,7 +109,7 @@ def closed() -> QuerySet[Escalation]:
 def with_extras(rows: QuerySet[Escalation], project: Project | None) -> QuerySet[Any]:
     rows = of_project(rows, project)
     return (
-        rows.select_related("agent", "project", "instruction", "resent_as", "task")
+        rows.select_related("agent", "project", "instruction", "resent_as", "task", "permission")
         .defer(*HEAVY)
         .annotate(start=first_words(), asks=Left("question", SNIPPET), asked_again=asked_again())
     )
@@ -127,8 +130,9 @@ def read_aftermaths(rows: Iterable[Escalation]) -> dict[UUID, TaskOutcome]:
 
 
 def first_words() -> Coalesce:
-    """Return the expression for the start of an instruction's text, or for a task's title."""
-    return Coalesce(Left("instruction__content", SNIPPET), title_of("task__"))
+    """Return the expression for the start of an instruction's text, for a call, or for a title."""
+    texts = ("instruction__content", "permission__title")
+    return Coalesce(*(Left(text, SNIPPET) for text in texts), title_of("task__"))
 
 
 def list_closed(
@@ -258,6 +262,7 @@ def find_escalation(
             "instruction__agent",
             "resent_as",
             "task__plan",
+            "permission__task",
         )
         .annotate(
             asked_again=asked_again(),

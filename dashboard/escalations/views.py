@@ -11,6 +11,8 @@ from django.urls import reverse
 from dashboard.date_range import open_dates
 from dashboard.escalations import queries
 from dashboard.escalations.answer_form import NO_REPLY, Reply
+from dashboard.escalations.calls.decision import Decision, build_decision
+from dashboard.escalations.calls.evidence import CallEvidence
 from dashboard.escalations.evidence import (
     ContextPreview,
     InstructionEvidence,
@@ -70,13 +72,14 @@ class InboxPage(PageContext):
     row: Instruction | None
     task: Task | None
     answer_form: AnswerForm | None
+    decision: Decision | None  # the form of a permission request
     answering: Answering | None  # another person who types an answer
     answer: GivenAnswer | None
     last_answer: LastAnswer | None  # the one given just before, while it can be undone
     last_closed: Escalation | None  # where nothing is open
     next_open: Escalation | None
     snooze_times: list[SnoozeTime]
-    evidence: TaskEvidence | InstructionEvidence | None
+    evidence: TaskEvidence | InstructionEvidence | CallEvidence | None
     preview: ContextPreview | None
     query: str  # of the address, which forms keep
     hints: NameHints
@@ -121,7 +124,10 @@ def build_page(
     # a phone shows the list alone; where there is room for both, its script asks for the page
     if escalation and is_open and escalation.seen_at is None and not is_list:
         note_view(escalation.pk, now=now)
-    answer_form = build_form(escalation, record, reply) if escalation and is_open else None
+    decision = find_decision(escalation, reply, visit)
+    answer_form = (
+        build_form(escalation, record, reply) if escalation and is_open and not decision else None
+    )
     query = inbox.link_query if inbox else listing.query
     listed = inbox.address.build() if inbox else query
     counts = inbox or listing.counts
@@ -148,6 +154,7 @@ def build_page(
         row=row,
         task=escalation.task if escalation else None,
         answer_form=answer_form,
+        decision=decision,
         answering=find_answering(escalation.pk, visit.request.user.get_username())
         if escalation and is_open
         else None,
@@ -156,7 +163,7 @@ def build_page(
         last_closed=None if escalation else queries.find_last_closed(visit.scope.project),
         next_open=find_next_open(inbox, escalation) if escalation and not is_open else None,
         snooze_times=list_snooze_times(now) if is_open else [],
-        evidence=collect_evidence(escalation, record) if escalation else None,
+        evidence=collect_evidence(escalation, record, now=now) if escalation else None,
         preview=preview_context(escalation, record, answer_form.text)
         if escalation and record and answer_form
         else None,
@@ -169,6 +176,12 @@ def build_page(
             found=bool(inbox.total if inbox else listing.entries),
         ),
     )
+
+
+def find_decision(escalation: Escalation | None, reply: Reply, visit: Visit) -> Decision | None:
+    if escalation is None or not (escalation.is_open and escalation.permission_id):
+        return None
+    return build_decision(escalation, reply, visit)
 
 
 def list_bulk_verbs(visit: Visit) -> tuple[Verb, ...]:

@@ -34,6 +34,8 @@ TEXT_FIELDS = {
     "reason",
     "note",
     "fix",
+    "matcher",
+    "tried",
     "payload",
     "source",
     "since",

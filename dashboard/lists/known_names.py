@@ -24,7 +24,7 @@ from ledger.models import (
     Task,
 )
 from ledger.states import FailureType
-from retries.models import Channel, Escalation, FailurePattern, Operation
+from retries.models import Channel, Escalation, FailurePattern, Operation, PermissionRule
 from retries.notifications.messages.attempt_names import ATTEMPT_NAMES
 
 NEWEST = 1_000  # rows whose values are known where no index finds a value
@@ -226,6 +226,10 @@ OWN: Mapping[str, Mapping[str, NameSource]] = {
         "reason": recent("reason", newest(DeadLetter.objects.all, "reason")),
     },
     "operations": {"by": recent("by", list_starters)},
+    "permission_rules": {
+        "tool": recent("tool", newest(PermissionRule.objects.all, "tool")),
+        "by": recent("by", newest(PermissionRule.objects.all, "created_by_name")),
+    },
 }
 
 

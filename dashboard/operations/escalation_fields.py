@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import QuerySet
-from django.db.models.functions import Left
+from django.db.models import QuerySet, TextField
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast, Coalesce, Left
 
 from dashboard.escalations.queries import PEOPLE_SHOWN
 from dashboard.escalations.snooze_times import SnoozeTime, list_snooze_times
@@ -15,6 +16,15 @@ from retries.verbs import escalations
 from retries.verbs.verb import Verb
 
 TEXT_SHOWN = 1000  # characters
+# a title has only the first line of a command
+CALL = Left(
+    Coalesce(
+        KeyTextTransform("command", "permission__input"),
+        KeyTextTransform("cmd", "permission__input"),
+        Cast("permission__input", TextField()),
+    ),
+    TEXT_SHOWN,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +32,9 @@ class EscalationFields:
     """What a verb asks for; everything else is empty."""
 
     actions: list[tuple[str, str, bool]]
-    text: str = ""  # the question or the instruction, if all have the same
+    text: str = ""  # the question, the instruction or the call, if all have the same
+    calls: int = 0  # permission requests among them, which take other answers than the others
+    others: int = 0
     choices: tuple[str, ...] = ()  # that their question offers
     times: tuple[SnoozeTime, ...] = ()
     people: tuple[str, ...] = ()
@@ -45,11 +57,16 @@ def read_fields(verb: Verb, rows: QuerySet[Any], visit: Visit) -> EscalationFiel
 def read_answer(rows: QuerySet[Any], given: str) -> EscalationFields:
     asking = rows.filter(reason__in=QUESTIONS)
     of_questions = asking.exists()
-    others = rows.exclude(reason__in=QUESTIONS)
+    calls = rows.exclude(permission=None).count()
+    others = rows.filter(permission=None)
+    of_others = others.count()
+    others = others.exclude(reason__in=QUESTIONS)
     of_tasks, of_instructions = (
         others.filter(**{f"{name}__isnull": False}).exists() for name in ("task", "instruction")
     )
     labels: dict[str, str] = {}
+    if calls:
+        labels |= {Answer.ALLOW: "Allow the calls once", Answer.DENY: "Deny the calls"}
     if of_questions:
         labels[Answer.ANSWER] = "Answer the questions"
     if of_tasks:
@@ -57,16 +74,21 @@ def read_answer(rows: QuerySet[Any], given: str) -> EscalationFields:
     again = " or ".join(
         name for name, is_some in (("retry", of_tasks), ("send again", of_instructions)) if is_some
     )
-    labels[Answer.RETRY] = (again or "continue without an answer").capitalize()
+    if of_others:
+        labels[Answer.RETRY] = (again or "continue without an answer").capitalize()
     if of_instructions and not of_tasks:
         labels[Answer.FIX] = "Send another text"
     current = given if given in labels else next(iter(labels))
-    texts = rows.values_list(Left("question", TEXT_SHOWN), Left("instruction__content", TEXT_SHOWN))
+    texts = rows.values_list(
+        Left("question", TEXT_SHOWN), Left("instruction__content", TEXT_SHOWN), CALL
+    )
     same = list(texts.distinct()[:2])
     offered = list(asking.values_list("choices", flat=True).distinct()[:2])
     return EscalationFields(
         [(name, label, name == current) for name, label in labels.items()],
-        text=next(filter(None, same[0]), "") if len(same) == 1 else "",
+        text=next(filter(None, (same[0][2], *same[0])), "") if len(same) == 1 else "",
+        calls=calls,
+        others=of_others,
         choices=tuple(str(each.get("title") or each["name"]) for each in offered[0])
         if len(offered) == 1
         else (),

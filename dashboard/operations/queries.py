@@ -96,9 +96,10 @@ def read_names(noun: str, ids: list[UUID]) -> dict[UUID, tuple[str, str, str]]:
             }
         case "escalation":
             asked = Escalation.objects.filter(pk__in=ids).order_by("id")
-            asked = asked.select_related("task", "instruction").only(
+            asked = asked.select_related("task", "instruction", "permission").only(
                 "state",
                 *("task__title", "task__type", "task__ref", "instruction__content"),
+                "permission__title",
             )
             return {
                 row.pk: (title_of(row), row.task.ref or "" if row.task else "", row.state)
@@ -111,6 +112,8 @@ def read_names(noun: str, ids: list[UUID]) -> dict[UUID, tuple[str, str, str]]:
 def title_of(asked: Escalation) -> str:
     if asked.task:
         return str(asked.task)[:TITLE]
+    if asked.permission:
+        return truncate(asked.permission.title, TITLE)
     content = asked.instruction.content if asked.instruction else ""
     return truncate(" ".join(content.split()), TITLE)
 

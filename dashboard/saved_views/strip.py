@@ -40,6 +40,7 @@ BUILT_IN: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "rules": (("Rarely followed", "followed:<70%"), ("Hold the stop", "holds:yes")),
     "deliveries": (("Server errors", "code:5xx"), ("No answer", "code:none state:gave-up")),
+    "permission_rules": (("Denials", "verdict:deny"), ("Used today", "used:24h")),
     "operations": (("Stopped", "state:stopped"), ("Last 7 days", "started:7d")),
     "audit": (("Answers", "kind:escalation since:7d"), ("Tokens", "kind:token since:30d")),
 }

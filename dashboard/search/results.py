@@ -88,6 +88,7 @@ COMMANDS = (
     Command("Import a transcript", "session_import", "upload", "session new add file"),
     Command("Tokens", "tokens", "key", "new create rotate revoke"),
     Command("People", "people", "person", "invite member role"),
+    Command("Permission rules", "permission_rules", "f-permission", "may i allow deny remember"),
     Command("Audit log", "audit", "n-settings", "who did export"),
     Command("Operations", "operations", "n-tasks", "bulk running undo"),
     Command("Notifications", "notifications", "n-settings", "channels email chat"),

@@ -28,6 +28,7 @@ from dashboard.wording.formatting import counted, duration
 from ledger.journal import Kind
 from ledger.models import Event
 from ledger.values.text import truncate
+from retries.states import Reason
 
 
 def describe_event(event: Event, about: EventSubject) -> EventSentence:
@@ -54,6 +55,8 @@ def describe_event(event: Event, about: EventSubject) -> EventSentence:
             return describe_escalation_event(event, about)
         case "pattern":
             return describe_pattern_event(event, about)
+        case "permission" | "permission_rule":
+            return describe_permission_event(event, about)
     return unknown(event)
 
 
@@ -197,6 +200,7 @@ EXPIRED = {
     "skip": "skipped",
     "abort": "aborted",
     "fail": "gave up",
+    "terminal": "its own program decided",
 }
 
 
@@ -240,6 +244,9 @@ def describe_escalation_event(event: Event, about: EventSubject) -> EventSentenc
             tail = f": {reason}" if reason else ""
             does, note = "needs an answer about", f" · needs an answer{tail}"
             return EventSentence("s-escalated", agent, does, "red", quote, tail, note)
+        case Kind.ESCALATION_OPENED if data.get("reason") == Reason.PERMISSION_REQUEST:
+            does, note = "asks whether it may call", " · asks for permission"
+            return EventSentence("f-permission", agent, does, "amber", quote, "", note)
         case Kind.ESCALATION_OPENED:
             tail, note = ". Needs an answer", " · needs an answer"
             return EventSentence("s-escalated", agent, "ignored", "red", quote, tail, note)
@@ -262,6 +269,26 @@ def describe_escalation_event(event: Event, about: EventSubject) -> EventSentenc
             did, does = str(data.get("action") or ""), f"answered for {agent}"
             return EventSentence("person", actor, does, "", quote, f": {did}", f" · {did}")
     return unknown(event)
+
+
+# icon, verb, tone, and what the log says
+PERMISSIONS = {
+    Kind.PERMISSION_ALLOWED: ("check", "was allowed by a rule", "green", "allowed by a rule"),
+    Kind.PERMISSION_DENIED: ("x", "was denied by a rule", "red", "denied by a rule"),
+    Kind.PERMISSION_RULE_CREATED: ("rule", "made the rule", "", "rule made"),
+    Kind.PERMISSION_RULE_REVOKED: ("trash", "revoked the rule", "amber", "rule revoked"),
+    Kind.PERMISSION_RULE_EXPIRED: ("clock", "ended the unused rule", "", "rule ended unused"),
+    Kind.PERMISSION_RULE_DISMISSED: ("s-skipped", "put aside the rule", "", "proposal put aside"),
+}
+
+
+def describe_permission_event(event: Event, about: EventSubject) -> EventSentence:
+    icon, does, tone, note = PERMISSIONS[Kind(event.kind)]
+    is_request = event.subject_type == "permission_request"
+    rule = truncate(str(event.data.get("rule") or ""), QUOTE)
+    who, quote = (about.agent, about.quote) if is_request else (who_of(event), rule)
+    tail = f": {rule}" if is_request else ""
+    return EventSentence(icon, who, does, tone, quote, tail, f" · {note}{tail}")
 
 
 # icon, verb, tone, and the verb's participle for the log

@@ -33,6 +33,7 @@ REASONS = {
     "needs_quota": "a quota or credit is used up",
     "needs_credentials": "credentials are missing or wrong",
     "needs_permission": "a permission is missing",
+    "permission_request": "its agent asks whether it may make a call",
     "no_retry_helps": "a retry can’t change what failed",
     "agent_waits": "its agent waits for a limit of its account to reset",
     "same_failure_again": "the same error came back and no file had changed",
@@ -47,6 +48,8 @@ ANSWERS = {
     "skip": "answered: skip",
     "abort": "answered: abort",
     "accept": "accepted it as done",
+    "allow": "allowed the call",
+    "deny": "denied the call",
 }
 
 

@@ -20,6 +20,7 @@ from dashboard.actions import list_allowed
 from dashboard.agents.presence import describe_counts, trip_badge
 from dashboard.charts import dependencies
 from dashboard.completion.lists import LISTS
+from dashboard.escalations.calls.call import Segment
 from dashboard.frame import toasts
 from dashboard.frame.access import describe_missing, may_use
 from dashboard.frame.navigation import Scope, querystring
@@ -107,6 +108,18 @@ def marked_output(output: str, failure: Failure) -> SafeString:
     before, line, after = split_at_headline(output, failure)
     rest = format_html('<mark dir="auto">{}</mark><bdi>{}</bdi>', line, after) if line else ""
     return format_html("<bdi>{}</bdi>{}", before, rest)
+
+
+@register.simple_tag
+def segments(parts: Iterable[Segment]) -> SafeString:
+    """Render the pieces of a text, those with a CSS class marked."""
+    shown = (
+        format_html('<mark class="{}">{}</mark>', each.css, each.text)
+        if each.css
+        else conditional_escape(each.text)
+        for each in parts
+    )
+    return SafeString("".join(shown))
 
 
 @register.simple_tag

@@ -132,6 +132,7 @@ REASON_LABELS = {
     Reason.NO_RETRY_HELPS: ("A retry can’t help", "s-escalated"),
     Reason.SAME_FAILURE_AGAIN: ("Same failure again", "s-escalated"),
     Reason.UNPROVEN: ("Done without proof", "ear"),
+    Reason.PERMISSION_REQUEST: ("May I?", "f-permission"),
 }
 ANSWER_ICONS = {
     Answer.FIX: "pen",
@@ -140,12 +141,25 @@ ANSWER_ICONS = {
     Answer.ABORT: "s-aborted",
     Answer.ANSWER: "pen",
     Answer.ACCEPT: "check",
+    Answer.ALLOW: "check",
+    Answer.DENY: "x",
 }
 URGENCIES = {
     Urgency.FIRST: Badge("First delivery", "u-0", ""),
     Urgency.AGAIN: Badge("Again", "u-again", "urg--again"),
     Urgency.IMPORTANT: Badge("IMPORTANT", "u-1", "urg--1"),
     Urgency.URGENT: Badge("URGENT", "u-2", "urg--2"),
+}
+# of coding agents' tools
+TOOL_ICONS = {
+    **dict.fromkeys(
+        ("Bash", "shell", "exec_command", "local_shell", "shell_command", "KillShell"), "f-exec"
+    ),
+    **dict.fromkeys(("Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch"), "pen"),
+    **dict.fromkeys(("Read", "NotebookRead", "Glob", "Grep", "LS"), "tool-read"),
+    **dict.fromkeys(("WebFetch", "WebSearch"), "link"),
+    "AskUserQuestion": "help",
+    "ExitPlanMode": "n-plans",
 }
 GAVE_UP = Badge("Gave up", "u-3", "urg--3")
 
@@ -203,6 +217,15 @@ def escalation_icon(reason: str, failure_type: str | None) -> str:
     """Return the icon of an escalation's reason, or of its last failure if that says more."""
     _, icon = REASON_LABELS[Reason(reason)]
     return failure_icon(failure_type) if failure_type and icon == "s-escalated" else icon
+
+
+def tool_icon(tool: str) -> str:
+    """Return the icon of a coding agent's tool.
+
+    >>> tool_icon("Bash"), tool_icon("mcp__mail__send")
+    ('f-exec', 'plug')
+    """
+    return "plug" if tool.startswith("mcp__") else TOOL_ICONS.get(tool, "f-permission")
 
 
 def urgency_badge(retry_count: int, *, gave_up: bool = False) -> Badge:

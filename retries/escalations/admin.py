@@ -26,6 +26,8 @@ def name_subject(escalation: Escalation) -> str:
     task, instruction = escalation.task, escalation.instruction
     if task:
         return name_task(task)
+    if escalation.permission:
+        return escalation.permission.title
     return instruction.content if instruction else ""
 
 
@@ -54,7 +56,7 @@ class EscalationAdmin(WithErrors, VerbAdmin):
         "agent",
         "project",
     )
-    list_select_related = ("agent", "task", "instruction")
+    list_select_related = ("agent", "task", "instruction", "permission")
     readonly_fields = ("message", "outcome")
     search_fields = ("agent__name", "answered_by_name")
     task_path = "task"
@@ -100,6 +102,7 @@ class EscalationAdmin(WithErrors, VerbAdmin):
     def list_links(self, request: HttpRequest, row: Escalation) -> Iterator[Link]:
         yield from self.link_to_row(request, "Task", row.task)
         yield from self.link_to_row(request, "Instruction", row.instruction)
+        yield from self.link_to_row(request, "Permission request", row.permission)
         if row.task_id:
             of = {"task__id__exact": row.task_id}
             yield from self.link_to_list(request, "Attempts", Attempt, **of)

@@ -24,6 +24,10 @@ WARNINGS = {
         "This looks like it contains a secret. An instruction is stored as you type it, and "
         "everyone in this project can read it."
     ),
+    "call": (
+        "This looks like it contains a secret. Only the agent that asked will see it; it is masked "
+        "on every page."
+    ),
 }
 
 
@@ -34,9 +38,13 @@ def find_warning(typed: Any, *, about: str = "task") -> str:
 
 def list_warnings(choice: Choice, escalation: Escalation) -> list[str]:
     """Return the warnings about an answer: its text or its values hold a secret."""
-    about = "task" if escalation.task_id else "instruction"
-    found = find_warning([choice.fix, choice.response], about=about)
+    found = find_warning([choice.fix, choice.response], about=name_subject(escalation))
     return [found] if found else []
+
+
+def name_subject(escalation: Escalation) -> str:
+    """Return what an answer's text is for."""
+    return "call" if escalation.permission_id else "task" if escalation.task_id else "instruction"
 
 
 def build_columns(fix: str, response: dict[str, Any] | None) -> dict[str, Any]:

@@ -104,7 +104,7 @@ class PermissionRequest(models.Model):
 class PermissionRuleQuerySet(models.QuerySet["PermissionRule"]):
     def visible_to(self, principal: Principal) -> Self:
         """Filter by the caller's project; an agent sees those for it and for all agents."""
-        rows = self.filter(project_id=principal.project_id)
+        rows = self.exclude(state=RuleState.DISMISSED).filter(project_id=principal.project_id)
         if principal.is_agent:
             return rows.filter(Q(agent=None) | Q(agent_id=principal.agent_id))
         return rows

@@ -4,7 +4,7 @@ No answer means neither yes nor no: a request without one ends, and the agent's 
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
@@ -110,7 +110,7 @@ def create(asked: Asked, *, agent: Agent, stamp: Stamp) -> PermissionRequest:
         title=clean_title(asked.call.title),
         folder=clean_title(asked.call.folder),
         said=clean_message(asked.said[-SAID_LENGTH:], limit_bytes=4 * SAID_LENGTH),
-        marks=[describe_mark(each) for each in find_marks(asked.call)],
+        marks=list_marks(asked.call),
         proposed=propose(asked.call),
         when_silent=asked.when_silent,
         state=state,
@@ -144,6 +144,18 @@ def question_of(request: PermissionRequest, call: ToolCall) -> Question:
         expires_at=request.expires_at,
         on_expiry=OnExpiry.TERMINAL,
     )
+
+
+def list_marks(call: ToolCall) -> list[dict[str, Any]]:
+    """Return a call's marks; their places are those in the input as it is stored."""
+    stored = ToolCall(call.tool, shorten_input(call.input), call.folder)
+    found = find_marks(call)
+    if stored.command != call.command:
+        shown = find_marks(stored)
+        known = {(each.kind, each.text) for each in shown}
+        hidden = [each for each in found if (each.kind, each.text) not in known]
+        found = [*shown, *(replace(each, span=None) for each in hidden)]
+    return [describe_mark(each) for each in found]
 
 
 def describe_mark(mark: Any) -> dict[str, Any]:

@@ -168,6 +168,26 @@ def check_rule(tool: str, matcher: str, *, allows: bool) -> tuple[str, str]:
 
 
 @transaction.atomic
+def dismiss(*, project_id: UUID, tool: str, matcher: str, stamp: Stamp) -> PermissionRule:
+    """Put the proposal of an allow rule aside. Raises Invalid."""
+    tool, matcher = check_rule(tool, matcher, allows=True)
+    rule = PermissionRule.objects.create(
+        project_id=project_id,
+        tool=tool,
+        matcher=matcher,
+        allows=True,
+        state=RuleState.DISMISSED,
+        created_by_name=stamp.actor.name,
+        created_at=stamp.at,
+        expires_at=stamp.at,
+        ended_by_name=stamp.actor.name,
+        ended_at=stamp.at,
+    )
+    record_event(rule, Kind.PERMISSION_RULE_DISMISSED, stamp=stamp)
+    return rule
+
+
+@transaction.atomic
 def revoke_rule(rule_id: UUID, *, among: PermissionRuleQuerySet, stamp: Stamp) -> PermissionRule:
     """End a rule: from now on, a person is asked again. Raises NotFound and InvalidTransition."""
     rule = among.select_for_update(of=("self",)).filter(pk=rule_id).first()

@@ -17,11 +17,14 @@ from ledger.values.text import counted, normalize_newlines
 from retries.escalations import answering, assignment, choices, response_schema, snoozing
 from retries.escalations.choices import Choice, check_dependents
 from retries.models import Escalation
-from retries.states import QUESTIONS, TEXT_ANSWERS, Answer, EscalationState
+from retries.states import PERMISSION_ANSWERS, QUESTIONS, TEXT_ANSWERS, Answer, EscalationState
 from retries.verbs.effects import describe_abort, describe_dependents
 from retries.verbs.verb import Effects, Left, Options, Rows, Verb, count_as, note_of
 
 OPEN = Q(state=EscalationState.OPEN)
+# nothing is skipped, retried or aborted with a permission request
+OF_NO_CALL = OPEN & Q(permission=None)
+OF_CALL = OPEN & Q(permission__isnull=False)
 FIELD_PREFIX = "response."  # of the fields that a question asks for
 
 
@@ -80,6 +83,14 @@ def answer(escalation_id: UUID, options: Options, stamp: Stamp) -> Left | None:
 
 
 def fit_answer(rows: Rows, options: Options) -> Rows:
+    """Return the rows that take an answer: only permission requests are allowed or denied."""
+    if options["action"] in PERMISSION_ANSWERS:
+        rows = rows.exclude(permission=None)
+        # what a call asks for must be read and answered individually
+        return (
+            rows.filter(response_schema__isnull=True) if options["action"] == Answer.ALLOW else rows
+        )
+    rows = rows.filter(permission=None)
     return rows.filter(reason__in=QUESTIONS) if options["action"] == Answer.ANSWER else rows
 
 
@@ -191,7 +202,7 @@ def count_subjects(rows: Rows) -> tuple[int, int]:
     return rows.exclude(task=None).count(), rows.exclude(instruction=None).count()
 
 
-answer_verb = partial(Verb, model=Escalation, where=OPEN, each=answer)
+answer_verb = partial(Verb, model=Escalation, where=OF_NO_CALL, each=answer)
 SKIP = answer_verb(
     name="escalation.skip",
     takes={"dependents": check_dependents},
@@ -231,6 +242,23 @@ ADMIN = (
         effects=describe_attempts("a new round of attempts", "the same text"),
     ),
     SKIP,
+    answer_verb(
+        name="escalation.allow",
+        where=OF_CALL & Q(response_schema__isnull=True),
+        check_all=partial(check_choice, action=Answer.ALLOW),
+        words=("Allow once", "", "answered"),
+        admin="Allow once: the agent makes the call that it asks about",
+        effects=count_as("call", "will be allowed once."),
+    ),
+    answer_verb(
+        name="escalation.deny",
+        where=OF_CALL,
+        takes={"fix": str},
+        check_all=partial(check_choice, action=Answer.DENY),
+        words=("Deny", "", "answered"),
+        admin="Deny: the agent reads the text instead of making the call",
+        effects=count_as("call", "will be denied."),
+    ),
     answer_verb(
         name="escalation.abort",
         check_all=partial(check_choice, action=Answer.ABORT),

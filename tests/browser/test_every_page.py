@@ -34,6 +34,7 @@ OVERLAP_WIDTHS = (320, 390, 768, 1024, 1440, 1920)
 # where the sidebar has icons only; other tests look at the colors, and at a phone and a desk
 AXE_WIDTH = 768
 FORMS = ("/instructions/new/", "/plans/import/", "/sessions/import/", "/instructions/standing/new/")
+FORMS += ("/settings/permissions/new/?tool=Bash&matcher=npm+test",)
 # no other test looks at them with axe
 NOT_ELSEWHERE = ("tokens", "profile", "/instructions/new/", "/sessions/import/")
 # how much of the page's name can be read in its bar, which cuts a long one

@@ -34,6 +34,7 @@ from tests.factories import make_agent, make_project, send
 from tests.ledger.standing_instructions.rules import make_rule
 from tests.retries.operations.worlds import make_person
 from tests.retries.operations.worlds import start as start_operation
+from tests.retries.permissions.asking import make_rule as make_permission_rule
 
 pytestmark = pytest.mark.django_db
 
@@ -64,6 +65,8 @@ def world(agent: Agent, now: datetime) -> Agent:
         channel = make_channel(f"{each.name} mirror", now=now)
         for code in (200, 503):
             make_delivery(channel, codes=(code,), now=start, project=agent.project)
+        for verdict in (True, False):
+            make_permission_rule(each, "npm test", allows=verdict, for_all=False, now=now)
     letters = DeadLetter.objects.order_by("id")
     for name, reason in (("mara", "no disk"), ("mara", "disk again"), ("jonas", "no disk")):
         by = User.objects.filter(username=name).first() or make_person(name)
@@ -83,6 +86,7 @@ LISTS = {
     "activity": ({"q": "agent:coder kind:task.completed"}, "ev"),
     "agents": ({"q": "coder"}, "agent"),
     "rules": ({"q": "agent:coder holds:yes", "sort": "name"}, "rule"),
+    "permission_rules": ({"q": "agent:coder verdict:allow", "sort": "call"}, "permission-rule"),
     "deliveries": ({"q": "channel:mirror code:5xx", "sort": "sent"}, "delivery"),
     "operations": ({"q": "by:mara disk", "sort": "started"}, "op"),
 }

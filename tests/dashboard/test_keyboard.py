@@ -40,6 +40,8 @@ SECTIONS = {
     "rule": "On a rule",
     "notification_preview": "On a rule",
     "/instructions/standing/new/": "On a rule",
+    "permission_rules": "On a rule",
+    "permission_rule": "On a rule",
     "people": "On People and Tokens",
     "tokens": "On People and Tokens",
 }
@@ -56,7 +58,7 @@ DRAWN = {
 # the folders of the pages under each heading, and the keys that are elsewhere: in a script of
 # theirs, or in the head of every page
 FOLDERS = {
-    "On an escalation": ("escalations",),
+    "On an escalation": ("escalations", "permissions"),
     "On Overview and Insight": ("overview", "insight"),
     "On an instruction": ("instructions",),
     "On a task": ("tasks",),
@@ -69,7 +71,7 @@ FOLDERS = {
     "On a session": ("sessions",),
     "On People and Tokens": ("people", "tokens"),
     "On a delivery": ("notifications",),
-    "On a rule": ("standing_instructions", "notifications"),
+    "On a rule": ("standing_instructions", "notifications", "permissions"),
 }
 ELSEWHERE = {
     "On an escalation": {"B", "Ctrl Enter"},

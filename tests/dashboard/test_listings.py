@@ -23,7 +23,7 @@ EACH = pytest.mark.parametrize("listing", LISTINGS, ids=lambda each: each.name)
 def test_the_regular_lists_are_declared() -> None:
     assert {each.name for each in LISTINGS} == {
         *("operations", "deliveries", "plans", "rules"),
-        *("deadletters", "instructions", "sessions"),
+        *("deadletters", "instructions", "sessions", "permission_rules"),
     }
 
 

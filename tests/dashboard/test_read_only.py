@@ -25,11 +25,12 @@ from tests.dashboard.worked import buried, make_task
 from tests.factories import pull, send, tick
 from tests.ledger.standing_instructions.rules import make_rule
 from tests.retries.operations.worlds import start as start_operation
+from tests.retries.permissions.asking import make_rule as make_permission_rule
 
 # What sends something: a form, a button that a form outside of it sends, and links to forms.
 SENDS = re.compile(
     r'<form[^>]*method="post"|formaction=|hx-post=|<input[^>]*form="bulk-form"|data-pick-all'
-    r'|href="(/instructions/new/|/plans/import/|/instructions/standing/new/)|/edit/"|class="btn[^>]*[?&]ask='
+    r'|href="(/instructions/new/|/plans/import/|/instructions/standing/new/|/settings/permissions/new/)|/edit/"|class="btn[^>]*[?&]ask='
 )
 # everyone may sign out, here or elsewhere, set a profile and quiet hours of their own, and hide the
 # first steps
@@ -57,6 +58,7 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
     told, delivery = make_notification_rule(channel, now=now), make_delivery(channel, now=now)
     assert pattern
     operation = start_operation("task.skip", Task.objects.filter(pk=task.pk), now=now)
+    allowed = make_permission_rule(agent, "npm test", now=now)
     return {
         "home": "/",
         "settings": "/settings/",
@@ -78,6 +80,8 @@ def make_world(agent: Agent, browser: Client, now: datetime) -> dict[str, str]:
         "agent": f"/agents/{agent.pk}/?ask=trip",
         "connect": "/agents/connect/",
         "task_contexts": f"/tasks/{task.pk}/contexts/",
+        "permission_rules": "/settings/permissions/",
+        "permission_rule": f"/settings/permissions/{allowed.pk}/?ask=revoke",
         "policies": "/settings/policies/?ask=obey_waits&scope=off",
         "notifications": "/settings/notifications/?edit=new&channel=new",
         "notification_preview": f"/settings/notifications/rules/{told.pk}/preview/",
@@ -117,6 +121,7 @@ PARTS = {
         for noun in (
             *("tasks", "instructions", "escalations", "deadletters", "patterns", "plans"),
             *("sessions", "activity", "agents", "rules", "deliveries", "operations", "insight"),
+            "permission_rules",
         )
     ),
     "browser_end",

@@ -40,6 +40,7 @@ NEEDS: Mapping[Role, tuple[str, ...]] = {
         "audit",
         *("audit_export", "operations", "operations_export", "operation"),
         "notifications",
+        *("permission_rules", "permission_rules_export", "permission_rule"),
         *("notification_preview", "notification_quiet", "deliveries", "deliveries_export"),
         *("escalations", "escalations_export", "escalation", "escalation_preview"),
     ),
@@ -49,6 +50,7 @@ NEEDS: Mapping[Role, tuple[str, ...]] = {
         *("plan_import", "plan_commands", "plan_act", "deadletter_act", "pattern_act"),
         *("pattern_fix", "patterns_act", "agent_act", "session_task", "session_flush"),
         *("agent_stop", "agent_stop_undo"),
+        *("permission_rule_new", "permission_rule_dismiss", "permission_rule_act"),
         *("session_retry", "session_import", "operation_new", "operation_act"),
         *("notification_rule", "notification_rule_preview", "notification_example"),
         *("notification_rule_example", "notification_rule_check"),
@@ -74,6 +76,7 @@ OPEN = {"sign_in", "sign_out", "join"}
 VERBS = {
     "instruction_act": "withdraw",
     "rule_act": "pause",
+    "permission_rule_act": "revoke",
     "task_act": "skip",
     "plan_act": "pause",
     "deadletter_act": "dismiss",
@@ -95,6 +98,12 @@ def list_forms(ids: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {
         "invite": {"role": "viewer"},
         "browsers_end_person": {"member": str(ids["member_id"])},
+        "permission_rule_new": {
+            **{"tool": "Bash", "matcher": "npm ci", "verdict": "allow", "agent": ""},
+            **{"save": "yes", "tried": "Bash\nnpm ci\nallow\n"},
+        },
+        "permission_rule_dismiss": {"in": "default", "tool": "Bash", "matcher": "npm run lint"},
+        "permission_rule_act": {"confirmed": "yes"},
         "token_new": {"kind": "reader"},
         "token_act": {"confirmed": "yes"},
         "policy_switch": {"scope": "off", "reason": "try"},

@@ -23,6 +23,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         R.SERVICE_UNAVAILABLE,
     ),
     "permission": (R.PERMISSION_DENIED, R.NEEDS_PERMISSION, R.NEEDS_CREDENTIALS, R.NEEDS_QUOTA),
+    "may-i": (R.PERMISSION_REQUEST,),
     "asks": (*QUESTIONS, R.NEEDS_CONFIRMATION),
     "no-answer": (R.INSTRUCTION_IGNORED,),
     "conflict": (R.CONFLICTING_REQUIREMENTS,),

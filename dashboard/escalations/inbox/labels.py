@@ -1,9 +1,10 @@
 """The labels of the inbox: groups, quick filters, and orders."""
 
-from dashboard.escalations.inbox.selection import ASKS, CONFLICT, NO_ANSWER, SINGLES
+from dashboard.escalations.inbox.selection import ASKS, CONFLICT, MAY_I, NO_ANSWER, SINGLES
 from dashboard.wording.badges import REASON_LABELS as REASON_LABELS
 
 KINDS = {
+    MAY_I: "May I?",
     ASKS: "Questions from agents",
     NO_ANSWER: "No acknowledgment",
     CONFLICT: "Conflicting requirements",
@@ -13,8 +14,9 @@ KINDS = {
 CHIPS = (
     ("opened:1h", "New in the last hour", ""),
     ("severity:high", "High", ""),
+    ("reason:may-i", "May I?", "f-permission"),
     ("reason:failed", "Failed", "s-escalated"),
-    ("reason:permission", "Permission denied", "f-permission"),
+    ("reason:permission", "Permission denied", "shield"),
     ("reason:asks", "Asks", "help"),
     ("reason:no-answer", "No acknowledgment", "ear"),
     ("reason:conflict", "Conflict", "f-conflict"),

@@ -1,6 +1,7 @@
 """Read the lines of the inbox that a page shows."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -11,14 +12,24 @@ from ledger.database import sql
 # lookups with a limit are made row by row: no plan reads a whole table for them
 LINES = f"""select e.id, e.version, e.reason, e.opened_at, t.ref, i.deliveries, f.type as failed_by,
     a.name as agent_name, j.name as project, u.username as assignee_name, w.n as waiting,
-    left(coalesce(nullif(t.title, ''), t.type, i.content), {SNIPPET}) as title,
+    left(coalesce(
+        case when e.response_schema is null then p.title else e.question end,
+        nullif(t.title, ''), t.type, i.content), {SNIPPET}) as title,
+    p.tool, p.more_lines, extract(epoch from e.expires_at - %(now)s) as seconds_left,
     left(e.question, {SNIPPET}) as question, {FAILURE_TEXTS}
 from unnest(%(ids)s::uuid[]) wanted(id) join retries_escalation e on e.id = wanted.id
 join ledger_agent a on a.id = e.agent_id
 join ledger_project j on j.id = e.project_id
 left join auth_user u on u.id = e.assignee_id
 left join lateral (
-    select ref, title, type, needed_by from ledger_task where id = e.task_id limit 1
+    select title, tool, task_id,
+        regexp_count(btrim(coalesce(input ->> 'command', input ->> 'cmd'), E' \\n'), E'\n')
+            as more_lines
+    from retries_permissionrequest where id = e.permission_id limit 1
+) p on e.permission_id is not null
+left join lateral (
+    select ref, title, type, needed_by from ledger_task
+    where id = coalesce(e.task_id, p.task_id) limit 1
 ) t on true
 left join lateral (
     select content, deliveries from ledger_instruction where id = e.instruction_id limit 1
@@ -32,7 +43,7 @@ cross join lateral (
 ) w"""
 
 
-def fetch_lines(ids: Iterable[UUID]) -> dict[UUID, dict[str, Any]]:
+def fetch_lines(ids: Iterable[UUID], *, now: datetime) -> dict[UUID, dict[str, Any]]:
     wanted = list(ids)
-    rows = sql.run(LINES, ids=wanted) if wanted else []
+    rows = sql.run(LINES, ids=wanted, now=now) if wanted else []
     return {row["id"]: row for row in rows}

@@ -21,7 +21,7 @@ from dashboard.escalations.inbox.labels import (
 )
 from dashboard.escalations.inbox.lines import fetch_lines
 from dashboard.escalations.inbox.outline import MOST_LINES, Outline, Window, read_outline
-from dashboard.escalations.inbox.selection import ASKS, NO_ANSWER, SINGLES, SORTS, Request
+from dashboard.escalations.inbox.selection import ASKS, MAY_I, NO_ANSWER, SINGLES, SORTS, Request
 from dashboard.escalations.queries import SNIPPET
 from dashboard.frame.live_updates import escalations_in, read_inbox_live_key
 from dashboard.frame.rendering import Visit
@@ -29,11 +29,13 @@ from dashboard.lists.facets import Facet, build_value_facets
 from dashboard.lists.query_box import ME, NO_ONE, only_value, term
 from dashboard.lists.query_values import Period
 from dashboard.question_lines import find_failure_headline
-from dashboard.wording.badges import failure_icon
+from dashboard.wording.badges import failure_icon, tool_icon
 from dashboard.wording.formatting import monogram
 from retries.states import Reason
 
-SAME = (f"{ASKS}-", f"{NO_ANSWER}-")  # the beginning of a key of equal escalations
+SAME = (f"{ASKS}-", f"{NO_ANSWER}-", f"{MAY_I}-")  # the beginning of a key of equal escalations
+# the parts of the list, in the usual order
+PARTS = {"ends": "Ends by itself", "new": "New in the last hour", "old": "Waiting longer"}
 WHY_NOT = "These differ: select the equal ones with X, or Shift A all of a filter, then press B."
 SHORT_WAIT, LONG_WAIT = timedelta(hours=1), timedelta(hours=3)
 
@@ -66,6 +68,10 @@ class Line:
     tone: str
     assignee: str
     current: bool
+    # of a permission request
+    is_call: bool = False
+    more_lines: int = 0  # of its command, beside the one that is shown
+    seconds_left: int = 0
 
     @property
     def initials(self) -> str:
@@ -89,6 +95,9 @@ class Group:
     is_severe: bool
     growth: int  # in the last hour
     heading: str  # of the part of the list that begins with it
+    part: str  # of the list: "ends", "new" or "old"
+    is_calls: bool  # whether they are permission requests
+    seconds_left: int  # until the first of those ends
     lines: list[Line]
     before: int  # lines that are not shown, before and after the others
     after: int
@@ -194,7 +203,7 @@ def read_inbox(visit: Visit, address: Address, current: UUID | None) -> Inbox:
     chosen = current or first
     place = outline.find_place(chosen) if chosen else None
     shown = outline.list_shown(page, place=place, whole=address.whole)
-    rows = fetch_lines(id for window in shown.values() for id in window.ids)
+    rows = fetch_lines((id for window in shown.values() for id in window.ids), now=visit.now)
     address, query = replace(address, page=page), wanted.query
     builder = Builder(visit, address, query, chosen)
     return Inbox(
@@ -260,6 +269,11 @@ def build_facets(key: str, counted: list[tuple[str, int]], query: InboxQuery) ->
     return build_value_facets(key, counted, "" if one in (ME, NO_ONE) else one, query)
 
 
+def part_of(row: dict[str, Any]) -> str:
+    """Return the part of the list, in the usual order, that a group stands in."""
+    return "ends" if row["ends_at"] else "new" if row["growth"] > 0 else "old"
+
+
 @dataclass(frozen=True, slots=True)
 class Builder:
     """Builds the parts of the list for one visit."""
@@ -268,7 +282,7 @@ class Builder:
     address: Address
     query: InboxQuery
     current: UUID | None
-    headed: set[tuple[bool, int]] = field(default_factory=set)
+    headed: set[str] = field(default_factory=set)
 
     def link(self, id: UUID | None, **changes: str) -> str:
         """Return the address of an escalation, which the page with its line shows."""
@@ -301,6 +315,8 @@ class Builder:
         label, icon = REASON_LABELS[Reason(row["reason"])]
         if row["failed_by"] and icon == "s-escalated":
             icon = failure_icon(row["failed_by"])
+        if row["tool"]:
+            icon, label = tool_icon(row["tool"]), f"{label} {row['tool']}"
         deliveries = row["deliveries"] or 0
         unanswered = f"{deliveries} deliver{'y' if deliveries == 1 else 'ies'}, no answer"
         headline = find_failure_headline(row) if row["message"] else ""
@@ -322,6 +338,9 @@ class Builder:
             tone=self.tone_of(opened_at),
             assignee=row["assignee_name"] or "",
             current=id == self.current,
+            is_call=row["tool"] is not None,
+            more_lines=row["more_lines"] or 0,
+            seconds_left=max(0, round(row["seconds_left"] or 0)) if row["tool"] else 0,
         )
 
     def build_group(
@@ -352,6 +371,9 @@ class Builder:
             is_severe=row["severity"] > 1,
             growth=row["growth"],
             heading=self.head(row),
+            part=part_of(row),
+            is_calls=bool(row["ends_at"]),
+            seconds_left=self.count_seconds(row["ends_at"]),
             lines=lines,
             before=window.before,
             after=window.after,
@@ -365,11 +387,15 @@ class Builder:
 
     def head(self, row: dict[str, Any]) -> str:
         """Return the heading before a group that begins a part of the list, in the usual order."""
-        part = (row["growth"] > 0, row["of_section"])
+        part = part_of(row)
         if self.address.sort != SORTS[0] or part in self.headed:
             return ""
         self.headed.add(part)
-        return f"{'New in the last hour' if part[0] else 'Waiting longer'} · {part[1]:,}"
+        return f"{PARTS[part]} · {row['of_section']:,}"
+
+    def count_seconds(self, ends_at: str | None) -> int:
+        left = datetime.fromisoformat(ends_at) - self.visit.now if ends_at else timedelta()
+        return max(0, round(left.total_seconds()))
 
     def name_group(self, row: dict[str, Any], label: str) -> str:
         match self.address.group:

@@ -43,7 +43,8 @@ from ledger.database import sql
 from ledger.database.sql import quoted
 from ledger.models import Failure, Instruction, Need, Project, Task
 from ledger.states import FINAL, FailureType
-from retries.models import Escalation, FailurePattern, Grouped
+from retries.models import Escalation, FailurePattern, Grouped, PermissionRequest
+from retries.states import Reason
 
 LONG_WAIT = timedelta(hours=1)  # what was opened since is new
 PAGE = 25  # groups, or lines without groups
@@ -55,7 +56,8 @@ SAME_CHARACTERS = 20
 GROUPS = ("pattern", "reason", "agent", "plan", "none")
 SORTS = ("severity", "growth", "size", "seen", "waiting", "oldest", "newest", "pattern")
 SINGLES, NO_PLAN = "one-of-a-kind", "no-plan"
-ASKS, NO_ANSWER, CONFLICT = "asks", "no-answer", "conflict"
+MAY_I, ASKS, NO_ANSWER, CONFLICT = "may-i", "asks", "no-answer", "conflict"
+OF_PERMISSION = f"reason = '{Reason.PERMISSION_REQUEST}'"
 
 # Lookups with a limit are made row by row: the planner never reads a whole table for them.
 TASK_OF = """select plan_id, needed_by from ledger_task where id = m.task_id limit 1"""
@@ -63,11 +65,12 @@ PATTERN_OF = """select g.pattern_id from (
             select id from ledger_failure where task_id = m.task_id order by id desc limit 1
         ) f cross join lateral (
             select pattern_id from retries_grouped where failure_id = f.id limit 1) g"""
-KIND = f"""case when m.reason in ({quoted(REASONS["asks"])}) then '{ASKS}'
+KIND = f"""case when m.{OF_PERMISSION} then '{MAY_I}'
+        when m.reason in ({quoted(REASONS["asks"])}) then '{ASKS}'
         when m.reason in ({quoted(REASONS["no-answer"])}) then '{NO_ANSWER}'
         when m.reason in ({quoted(REASONS["conflict"])}) then '{CONFLICT}'
         else coalesce(last.pattern_id::text, m.reason) end"""
-# in the grouping by pattern, equal questions and instructions come before their kind
+# in the grouping by pattern, equal questions, calls and instructions come before their kind
 SAME_OR_KIND = """case when count(*) over (partition by same) > 1 then coalesce(same, kind)
         else kind end"""
 SEVERITY = "case severity when 'high' then 2 when 'low' then 0 else 1 end"
@@ -81,7 +84,8 @@ GROUP_KEYS = {
 SINGLES_LAST = f"key = '{SINGLES}'"
 LARGEST_FIRST = "n desc, coalesce(w.waiting, 0) desc, oldest, key"
 GROUP_ORDERS = {
-    "severity": f"growth > 0 desc, severity desc, {SINGLES_LAST}, growth desc, {LARGEST_FIRST}",
+    "severity": f"""ends_at nulls last, growth > 0 desc, severity desc, {SINGLES_LAST},
+        growth desc, {LARGEST_FIRST}""",
     "growth": f"{SINGLES_LAST}, growth desc, {LARGEST_FIRST}",
     "size": f"{SINGLES_LAST}, {LARGEST_FIRST}",
     "seen": f"{SINGLES_LAST}, coalesce(p.last_seen, newest) desc, key",
@@ -91,8 +95,8 @@ GROUP_ORDERS = {
     "pattern": f"{SINGLES_LAST}, g.first_template, key",
 }
 LINE_ORDERS = {
-    # in a group of different ones, the new ones are first
-    "severity": """k.is_new and key is distinct from k.pattern_id::text
+    # in a group of different ones, the new ones are first; an agent waits only for a while
+    "severity": """k.ends_at, k.is_new and key is distinct from k.pattern_id::text
         and key is distinct from k.same desc, k.severity desc, k.waiting desc, k.id""",
     "growth": "k.id desc",
     "size": "k.waiting desc, k.id",
@@ -131,7 +135,7 @@ CHIPS = {
     "severity:high": count_where("severity = 'high'", "severity"),
     **{
         f"reason:{name}": count_where(f"reason in ({quoted(REASONS[name])})", "reason")
-        for name in ("failed", "permission", "asks", "no-answer", "conflict", "stuck")
+        for name in ("may-i", "failed", "permission", "asks", "no-answer", "conflict", "stuck")
     },
     "blocks:yes": count_where("waiting > 0", "blocks"),
     "older:1h": count_where("opened_at < %(long)s", "older"),
@@ -150,7 +154,8 @@ def inbox_statement(matching: str, group: str, sort: str) -> str:
 
     `order` is the list of all lines: their ids of 16 bytes each, group after group.
     """
-    singles = f"when s.n = 1 then '{SINGLES}'" if group == "pattern" else ""
+    single = f"when s.n = 1 and raw <> '{MAY_I}' then '{SINGLES}'"
+    singles = single if group == "pattern" else ""
     template = SORT_TEMPLATE if sort == "pattern" else "select null::text as template"
     counts = ", ".join(f"'{name}', {sql}" for name, sql in CHIPS.items())
     return f"""with found as materialized ({matching}),
@@ -173,6 +178,7 @@ matching as materialized (
     left join (select id, count(*) as n from waits group by id) w on w.id = m.id
 ), chosen as materialized (
     select id, agent_id, agent_name, plan_ref, reason, opened_at, waiting, pattern_id, same,
+        case when {OF_PERMISSION} then expires_at end as ends_at,
         {SEVERITY} as severity, opened_at >= %(long)s as is_new, {GROUP_KEYS[group]} as raw
     from described where {all_but()}
 ), sizes as (
@@ -186,14 +192,17 @@ matching as materialized (
 ), grouped as materialized (
     select g.*, coalesce(w.waiting, 0) as waiting, left(p.template, {TEMPLATE_SHOWN}) as template,
         p.fingerprint,
-        case when growth > 0 then sum(growth) over (partition by growth > 0)
-            else sum(n) over (partition by growth > 0) end as of_section,
+        case when growth > 0 and ends_at is null
+            then sum(growth) over (partition by ends_at is null, growth > 0)
+            when ends_at is null then sum(n) over (partition by ends_at is null, growth > 0)
+            else sum(n) over (partition by ends_at is null) end as of_section,
         row_number() over (order by {GROUP_ORDERS[sort]}) as rank
     from (
         select key, count(*) as n, count(distinct agent_id) as agents, min(opened_at) as oldest,
             max(opened_at) as newest, any_value(pattern_id) as pattern, min(reason) as reason,
             min(template) as first_template, max(severity) as severity,
             count(*) filter (where is_new) as growth,
+            case when bool_and(ends_at is not null) then min(ends_at) end as ends_at,
             any_value(agent_name) as agent, any_value(plan_ref) as plan
         from keyed group by key
     ) g left join waiting_of w using (key)
@@ -298,6 +307,7 @@ def select_matching(
             "reason",
             "severity",
             "opened_at",
+            "expires_at",
             "assignee_id",
             *conditions,
             same=SAME,
@@ -310,6 +320,10 @@ def select_matching(
 
 TASK = Task.objects.filter(pk=OuterRef("task"))
 INSTRUCTION = Instruction.objects.filter(pk=OuterRef("instruction"))
+CALL = PermissionRequest.objects.filter(pk=OuterRef("permission"))
+CALL_TEXT = Concat(
+    "tool", V("\n"), "folder", V("\n"), Cast("input", TextField()), output_field=TextField()
+)
 LAST_FAILURE = Failure.objects.filter(task=OuterRef("task")).order_by("-id")
 WAITING = Need.objects.filter(need=OuterRef("task")).exclude(task__state__in=FINAL)
 ERROR_TEXT = Concat("message", V("\n"), "telling_lines", output_field=TextField())
@@ -338,9 +352,14 @@ def hashed(prefix: str, *texts: Any) -> Concat:
     return Concat(V(f"{prefix}-"), Left(MD5(Concat(V(""), *parts)), SAME_CHARACTERS))
 
 
-# Equal for questions with the same text and options, and for the same instruction that an agent
-# ignored again: one answer is for all of them.
+# Equal for questions with the same text and options, for the same call of an agent, and for the
+# same instruction that an agent ignored again: one answer is for all of them.
 SAME = Case(
+    When(
+        reason=Reason.PERMISSION_REQUEST,
+        # by the whole call: a title has only the first line of a command
+        then=hashed(MAY_I, "agent_id", Subquery(CALL.values(call=CALL_TEXT)[:1])),
+    ),
     When(
         Q(reason__in=REASONS["asks"]) & ~Q(question=""),
         then=hashed(ASKS, "question", V("\n"), "choices", "response_schema"),

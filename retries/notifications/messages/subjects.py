@@ -73,7 +73,9 @@ def fetch_subjects(events: Iterable[Row]) -> Subjects:
         projects=rows(Project.objects.all(), "project"),
         agents=rows(Agent.objects.all(), "agent"),
         escalations=rows(
-            Escalation.objects.select_related("task", "task__plan", "instruction", "assignee"),
+            Escalation.objects.select_related(
+                "task", "task__plan", "instruction", "permission", "assignee"
+            ),
             "escalation",
         ),
         tasks=rows(Task.objects.select_related("plan"), "task"),
@@ -106,6 +108,7 @@ def facts_of(event: Row, about: Subjects, *, with_details: bool) -> Facts:
         short_id=short_id(event["subject_id"]),
         severity=about.severity_of(event),
         is_question=escalation is not None and escalation.reason in QUESTIONS,
+        until=f"{escalation.expires_at:%H:%M} UTC" if escalation and escalation.expires_at else "",
         since=f"{event['at']:%Y-%m-%d %H:%M} UTC",
         subject_id=str(event["subject_id"]),
     )
@@ -120,6 +123,8 @@ def title_of(event: Row, about: Subjects) -> str:
     if task := about.task_of(event):
         return task.title or task.ref or task.type
     if escalation := about.escalations.get(event["subject_id"]):
+        if escalation.permission:
+            return escalation.permission.title
         return escalation.instruction.content if escalation.instruction else escalation.reason
     if plan := about.plans.get(event["subject_id"]):
         return f"{plan.ref} {plan.title}".strip()

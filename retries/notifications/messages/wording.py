@@ -34,6 +34,7 @@ class Facts:
     detail: str = ""
     url: str = ""
     short_id: str = ""
+    until: str = ""  # when a permission request ends
     severity: str = ""
     is_question: bool = False
     age: str = ""
@@ -68,6 +69,7 @@ def read_message(stored: Mapping[str, Any]) -> Message:
     return Message(**{name: stored[name] for name in Message.__slots__ if name in stored})
 
 
+MAY_I = "permission_request"  # the reason of an escalation
 # the beginning of the subject by the event's kind; `{title}` and `{agent}` are filled in
 HEADS = {
     "escalation.opened": "Needs you: {title}",
@@ -147,6 +149,8 @@ def word_test(*, project: str, sent_by: str, url: str) -> Message:
 def head_of(facts: Facts) -> str:
     """Return the first words: the state, and what it is about."""
     head = HEADS.get(facts.kind, "{kind}: {title}")
+    if is_question(facts) and facts.reason == MAY_I:
+        head = "May I? {title}"
     title = truncate(one_line(facts.title), TITLE_LENGTH) or facts.short_id or "untitled"
     return head.format(title=title, agent=facts.agent or "an agent", kind=facts.kind)
 
@@ -164,6 +168,8 @@ def sentence_of(facts: Facts) -> str:
     match facts.kind:
         case "escalation.opened" | "escalation.reopened" if facts.is_question:
             said = f"{facts.agent} asks a question."
+        case "escalation.opened" | "escalation.reopened" if facts.reason == MAY_I:
+            said = f"{facts.agent} asks until {facts.until} whether it may make this call."
         case "escalation.opened" | "escalation.reopened":
             failed = facts.attempts or "needs an answer"
             said = f"{facts.agent} {failed}: {words_of(facts.reason)}."
@@ -208,6 +214,8 @@ def command_of(facts: Facts) -> str:
     if not (is_question(facts) and facts.short_id):
         return ""
     answer = "answer" if facts.is_question else "fix: …"
+    if facts.reason == MAY_I:
+        answer = "deny: …"
     return f'tenfour esc resolve {facts.short_id} "{answer}"'
 
 

@@ -52,7 +52,7 @@
 
   var VERBS = { b: "answer", h: "snooze", m: "assign", s: "skip" };
   var IDLE = { f: "No message to write", r: "Nothing to retry", s: "Nothing to skip", a: "Nothing to abort",
-    h: "Nothing to snooze", m: "Nothing to assign", o: "Nothing to open" };
+    h: "Nothing to snooze", m: "Nothing to assign", o: "Nothing to open", y: "Nothing to allow" };
   var before = "";
   function tell(text) {
     var box = document.createElement("div"), line = document.createElement("b");
@@ -63,6 +63,22 @@
     document.querySelectorAll("#toasts [data-idle]").forEach(function (each) { each.remove(); });
     $("#toasts").append(box);   // beside a toast that offers to undo
     setTimeout(function () { box.remove(); }, 6000);
+  }
+  /* Y and N choose the answer of the form that opens for the ticked rows, or for a group of calls */
+  var CHOICES = { y: "allow", n: "deny" };
+  function decide(button, choice) {
+    var form = button.form, box = form.querySelector("[name=action]");
+    if (!box) {
+      box = document.createElement("input");
+      box.type = "hidden";
+      box.name = "action";
+      form.append(box);
+    }
+    box.value = choice;
+    button.click();
+  }
+  function callsHere(heading) {
+    return heading && heading.closest("[data-group]").querySelector("[data-calls] [data-group-key]");
   }
   function answerGroup(group) {
     var all = group && group.querySelector("[data-group-key]");
@@ -80,7 +96,12 @@
     var after = before, some = $("[data-pick]:checked, [data-pick-matching]:checked");
     before = event.key;
     if (after === "g") return;
-    if (some && Object.hasOwn(VERBS, event.key)) {
+    var ofCalls = Object.hasOwn(CHOICES, event.key) && (some ? $('#bulk-form [formaction*="escalation.answer/"]')
+      : callsHere(heading));
+    if (ofCalls) {
+      event.stopImmediatePropagation();
+      decide(ofCalls, CHOICES[event.key]);
+    } else if (some && Object.hasOwn(VERBS, event.key)) {
       event.stopImmediatePropagation();
       $('#bulk-form [formaction*="escalation.' + VERBS[event.key] + '/"]').click();
     } else if (event.key === "ArrowRight" && heading) heading.parentNode.open = true;

@@ -109,6 +109,8 @@
   if (live && visit && visit.type !== "back_forward") setClock(live.dataset.since);
   window.tenfour = { setClock: setClock, localize: localize, clock: clock, duration: duration, paused: false };
   localize(document);
+  tick();   /* a countdown ends by the time of its response, however seldom it changes */
+  document.addEventListener("htmx:after:swap", tick);
   setInterval(tick, matchMedia("(prefers-reduced-motion: reduce)").matches ? CALM : 1000);
   document.addEventListener("visibilitychange", tick);
 })();
