@@ -17,11 +17,11 @@ from config.local.places import PROJECT
 SERVER = ("config", "dashboard", "retries", "ledger")
 BROWSER = (("templates", "*.html"), ("dashboard/static", "*.css"), ("dashboard/static", "*.js"))
 LIMITS = {
-    "server: lines of Python without migrations": at_most(105_199),
-    "migrations: lines": at_most(2_569),
-    "client: lines": at_most(15_980),
-    "templates, CSS, and scripts: lines": at_most(24_150),
-    "tests: lines of Python": at_most(88_646),
+    "server: lines of Python without migrations": at_most(110_430),
+    "migrations: lines": at_most(2_837),
+    "client: lines": at_most(16_763),
+    "templates, CSS, and scripts: lines": at_most(25_187),
+    "tests: lines of Python": at_most(92_900),
     "modules of the largest folder": at_most(16),
     "functions with a docstring: %": at_most(54.8),
     "comments on 100 lines": at_least(2.3),

@@ -42,7 +42,7 @@ from dashboard.lists.shared_queries import silent_after
 from dashboard.saved_views.strip import ViewStrip, parse_saved, read_views
 from ledger.authorization.permissions import may
 from ledger.models import Instruction, Task
-from retries.escalations.first_view import note_view
+from retries.escalations.lifecycle import note_view
 from retries.escalations.record import load_record
 from retries.models import Escalation
 from retries.verbs import escalations

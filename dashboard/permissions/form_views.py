@@ -90,7 +90,7 @@ def read_form(given: dict[str, str], escalation: Escalation | None) -> RuleForm:
     values = {name: normalize_newlines(given.get(name, "")) for name in FIELDS}
     request = escalation.permission if escalation else None
     if request and "tool" not in given:
-        values |= {"tool": request.tool, "matcher": request.proposed}
+        values |= {"tool": request.tool, "matcher": request.proposed or ""}
     # a call is allowed together with a rule that allows such calls
     return RuleForm(values | ({"verdict": "allow"} if request else {}))
 

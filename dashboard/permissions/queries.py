@@ -32,7 +32,7 @@ PROPOSALS = f"""with decided as (
         count(*) filter (where r.state = '{PermissionState.DENIED}') as denied,
         min(r.asked_at) as first_at, count(distinct e.answered_by_id) as people,
         count(distinct r.agent_id) as agents, sum(r.closed_at - r.asked_at) as waited
-    {DECIDED} and r.proposed <> '' group by 1, 2, 3, 4
+    {DECIDED} and r.proposed is not null group by 1, 2, 3, 4
 )
 select d.* from decided d where d.allowed >= {LEAST_ALLOWED} and d.denied = 0 and not exists (
     select from retries_permissionrule x

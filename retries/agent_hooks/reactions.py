@@ -256,20 +256,14 @@ def end_tool(happening: Happening) -> Answer:
 
 
 def ask_permission(happening: Happening) -> Answer:
-    """Ask people, or the project's rules, whether the agent may make a call.
-
-    A call without `tenfour hook` is Claude Code's own, which sends no deadline.
-    """
+    """Ask people, or the project's rules, whether the agent may make a call."""
     event, local, caller = happening.event, happening.local, happening.caller
-    if not event.tool or not caller.may("tasks:work") or (local and local.waiting is None):
+    waiting, attempt = (local.waiting, local.attempt) if local else (None, None)
+    if not event.tool or not caller.may("tasks:work") or (local and not waiting):
         return {}
+    folder = find_base(happening) or event.cwd
     return permissions.ask(
-        caller,
-        event,
-        local.waiting if local else None,
-        folder=find_base(happening) or event.cwd,
-        attempt_id=local.attempt if local else None,
-        now=happening.now,
+        caller, event, waiting, folder=folder, attempt_id=attempt, now=happening.now
     )
 
 

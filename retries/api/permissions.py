@@ -63,10 +63,9 @@ def permissions_ask(request: PrincipalRequest, body: schemas.PermissionIn) -> Ht
 
 def agent_of(request: PrincipalRequest) -> Agent:
     """Return the token's agent; raise ScopeMissing for a token of people or producers."""
-    agent = Agent.objects.filter(pk=request.auth.agent_id).first()
-    if agent is None:
+    if request.auth.agent_id is None:
         raise ScopeMissing("Only an agent asks for permission: send an agent's token.")
-    return agent
+    return Agent.objects.get(pk=request.auth.agent_id)
 
 
 def body_of(request: PrincipalRequest, found: PermissionRequest) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db.models import F, Q
 
 from ledger import journal
+from ledger.database import sql
 from ledger.database.sql import Row
 from ledger.errors import InvalidTransition, NotFound, Refusal
 from ledger.journal import Kind, Stamp
@@ -345,3 +346,13 @@ def resolution(escalation: Escalation) -> dict[str, Any] | None:
         "resent_as": escalation.resent_as_id,
         "cancelled": escalation.cancelled,
     }
+
+
+# Its version stays: the possible answers have not changed.
+SEE = """update retries_escalation set seen_at = %(now)s
+where id = %(id)s and seen_at is null and state = 'open'"""
+
+
+def note_view(escalation_id: UUID, *, now: datetime) -> None:
+    """Store that the page of an open escalation was opened, the first time."""
+    sql.run(SEE, id=escalation_id, now=now)

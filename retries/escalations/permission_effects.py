@@ -22,7 +22,7 @@ def decide(
     since nothing may be allowed that the agent no longer asks about.
     """
     request = PermissionRequest.objects.waiting().filter(
-        pk=escalation.permission_id, expires_at__gt=stamp.at
+        escalation=escalation, expires_at__gt=stamp.at
     )
     if not request.update(state=STATES[choice.action], closed_at=stamp.at):
         raise EscalationExpired(TOO_LATE)
@@ -32,7 +32,7 @@ def decide(
 def undo(escalation: Escalation, *, stamp: Stamp) -> None:
     """Make the request wait again; raise UndoTooLate if the agent has taken the answer."""
     untaken = PermissionRequest.objects.filter(
-        pk=escalation.permission_id, taken_at=None, expires_at__gt=stamp.at
+        escalation=escalation, taken_at=None, expires_at__gt=stamp.at
     )
     if not untaken.update(state=PermissionState.WAITING, closed_at=None):
         raise UndoTooLate(
@@ -44,5 +44,5 @@ def undo(escalation: Escalation, *, stamp: Stamp) -> None:
 
 def end(escalation: Escalation, to: PermissionState, *, stamp: Stamp) -> None:
     """End a request that waits, without an answer."""
-    waiting = PermissionRequest.objects.waiting().filter(pk=escalation.permission_id)
+    waiting = PermissionRequest.objects.waiting().filter(escalation=escalation)
     waiting.update(state=to, closed_at=stamp.at)

@@ -20,7 +20,7 @@ from ledger.migrations._steps import check, index, key, titled, unique, uuid7
 ANSWERS = ["retry", "fix", "skip", "abort", "answer", "accept", "allow", "deny"]
 EXPIRIES = ["retry", "skip", "abort", "fail", "terminal"]
 STATES = ["waiting", "allowed", "denied", "expired", "answered_there", "withdrawn"]
-RULE_STATES = ["active", "revoked", "expired"]
+RULE_STATES = ["active", "revoked", "expired", "dismissed"]
 SILENCES = [
     ("terminal_waits", "The terminal asks at the same time."),
     ("terminal_asks", "The terminal asks instead."),
@@ -96,7 +96,8 @@ class Migration(BaseMigration):
                 (
                     "proposed",
                     models.TextField(
-                        db_default="", help_text="the matcher of a rule that would allow this call"
+                        null=True,
+                        help_text="the matcher of a rule that would allow this call, or null",
                     ),
                 ),
                 ("when_silent", models.CharField(choices=SILENCES, max_length=16)),

@@ -52,8 +52,8 @@ class PermissionRequest(models.Model):
     folder = models.TextField(db_default="")
     said = models.TextField(db_default="", help_text="what the agent said last before the call")
     marks = models.JSONField(db_default=[], help_text="what a careful person looks for")
-    proposed = models.TextField(
-        db_default="", help_text="the matcher of a rule that would allow this call"
+    proposed = models.TextField(  # noqa: DJ001 - null: no rule may allow it; empty: any input
+        null=True, help_text="the matcher of a rule that would allow this call, or null"
     )
     when_silent = models.CharField(max_length=16, choices=WhenSilent.choices)
     state = models.CharField(max_length=16, choices=PermissionState.choices)

@@ -26,7 +26,7 @@ from retries.escalations.lifecycle import Question
 from retries.models import Escalation, PermissionRequest, PermissionRequestQuerySet
 from retries.permissions import matchers, rules
 from retries.permissions.calls import ToolCall
-from retries.permissions.forms import build_schema, describe_questions
+from retries.permissions.forms import build_schema, describe_questions, questions_of
 from retries.permissions.marks import find_marks
 from retries.states import EscalationState, OnExpiry, PermissionState, WhenSilent
 
@@ -129,10 +129,10 @@ def create(asked: Asked, *, agent: Agent, stamp: Stamp) -> PermissionRequest:
     return request
 
 
-def propose(call: ToolCall) -> str:
-    """Return the matcher that would allow this call; empty if none would, or it holds a secret."""
-    matcher = matchers.propose(call) or ""
-    return matcher if redacted(matcher) == matcher else ""
+def propose(call: ToolCall) -> str | None:
+    """Return the matcher that would allow this call; None if none may, or it holds a secret."""
+    matcher = None if questions_of(call) else matchers.propose(call)
+    return matcher if redacted(matcher) == matcher else None
 
 
 def question_of(request: PermissionRequest, call: ToolCall) -> Question:

@@ -19,6 +19,7 @@ from retries.models import PermissionRequest, PermissionRule, PermissionRuleQuer
 from retries.permissions import matchers
 from retries.permissions.calls import SHELL_TOOLS, ToolCall
 from retries.permissions.matchers import Verdict
+from retries.permissions.shell_matchers import MatcherError
 from retries.states import PermissionState, RuleState
 
 UNUSED = timedelta(days=90)
@@ -162,7 +163,7 @@ def check_rule(tool: str, matcher: str, *, allows: bool) -> tuple[str, str]:
         raise Invalid("/matcher", "This looks like it contains a secret, which no rule may store.")
     try:
         matchers.check_matcher(tool, matcher, allow=allows)
-    except matchers.MatcherError as error:
+    except MatcherError as error:
         raise Invalid("/matcher", str(error)) from None
     return tool, matcher
 

@@ -1,4 +1,4 @@
-"""Closed escalations whose task or instruction is over.
+"""Closed escalations whose task or instruction is over, and ended permission requests.
 
 An answer in words stays as long as its task, because what was learned from it counts there.
 """
@@ -9,7 +9,7 @@ from uuid import UUID
 from ledger.database import sql
 from ledger.moves import FINAL_STATES
 from retries.retention.instruction_rows import is_over
-from retries.retention.row_kind import RowKind, select_records
+from retries.retention.row_kind import RowKind, list_json, run_all, select_records
 from retries.states import TEXT_ANSWERS
 
 DELETABLE = f"""select e.id from retries_escalation e
@@ -45,4 +45,39 @@ KIND = RowKind(
         )
     ],
     delete_rows=delete_escalations,
+)
+
+
+# ---- permission requests that have ended, with the escalations about them
+
+ESCALATIONS = list_json("retries_escalation", "x.permission_id = r.id", "x.id")
+DELETE_REQUESTS = (
+    "delete from retries_escalation where permission_id = any(%(ids)s)",
+    "delete from retries_permissionrequest where id = any(%(ids)s)",
+)
+
+
+def delete_requests(ids: Sequence[UUID]) -> None:
+    run_all(DELETE_REQUESTS, ids=list(ids))
+
+
+PERMISSIONS = RowKind(
+    name="permissions",
+    setting="ESCALATION_DAYS",
+    table="retries_permissionrequest",
+    searched=200,
+    deletable="""select r.id from retries_permissionrequest r
+where r.id = any(%(ids)s) and r.closed_at < %(before)s order by 1""",
+    records=[
+        select_records(
+            "permission",
+            f"""jsonb_build_object('permission', to_jsonb(r), 'agent', a.name, 'project', p.name,
+                'escalations', {ESCALATIONS})""",
+            """array[r.id::text] || array(select e.id::text from retries_escalation e
+                where e.permission_id = r.id order by 1)""",
+            """(select * from retries_permissionrequest where id = any(%(ids)s) order by id) r
+    join ledger_agent a on a.id = r.agent_id join ledger_project p on p.id = r.project_id""",
+        )
+    ],
+    delete_rows=delete_requests,
 )

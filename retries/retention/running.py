@@ -20,7 +20,6 @@ from ledger.models import ClockRun, Project
 from retries.retention import (
     escalation_rows,
     instruction_rows,
-    permission_rows,
     plan_rows,
     session_rows,
     task_rows,
@@ -38,7 +37,7 @@ KINDS: Sequence[RowKind] = (
     task_rows.PAYLOADS,
     instruction_rows.KIND,
     escalation_rows.KIND,
-    permission_rows.KIND,
+    escalation_rows.PERMISSIONS,
 )
 OFF = "off"
 # A run ends after about so long; the next one continues.

@@ -18,11 +18,11 @@ from retries.schemas.diagnoses import (
     DiagnosedFailureOut,
     DiagnosisQuery,
     KnownErrorOut,
+    PredictionOut,
     SuggestionOut,
     diagnosis_out,
     explain,
 )
-from retries.schemas.predictions import PredictionOut
 from retries.states import PatternState
 
 

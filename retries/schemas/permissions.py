@@ -85,7 +85,7 @@ class PermissionOut(Shape):
     asked_by: str = field("the program that asked", "claude-code")
     marks: list[MarkOut] = field("what a careful person looks for", [])
     proposed: str | None = field(
-        "the matcher of a rule that would allow this call, or null", "npm test", empty_is_null=True
+        "the matcher of a rule that would allow this call, or null", "npm test"
     )
     when_silent: WhenSilent = field("what happens if no answer comes", "terminal_asks")
     task: UUID | None = field("the task that it is for, or null", source="task_id")

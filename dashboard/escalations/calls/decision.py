@@ -36,7 +36,7 @@ def build_decision(escalation: Escalation, reply: Reply, visit: Visit) -> Decisi
     request = escalation.permission
     assert request is not None
     is_question = bool(escalation.response_schema)
-    can_remember = bool(request.proposed) and not is_question
+    can_remember = request.proposed is not None
     may_remember = can_remember and may(visit.request.user, NEW_RULE, escalation.project_id)
     page = reverse("dashboard:permission_rule_new") + visit.scope.query
     more = f"{'&' if visit.scope.query else '?'}escalation={escalation.pk}"

@@ -13,7 +13,7 @@ from ledger.states import TaskState
 from retries import sweeps
 from retries.escalations.answering import answer
 from retries.escalations.choices import Choice
-from retries.escalations.first_view import note_view
+from retries.escalations.lifecycle import note_view
 from retries.insight import phases
 from retries.insight.figures.answers import ANSWERED, read_case
 from retries.insight.phases import AnsweredCase, describe_cases

@@ -19,7 +19,7 @@ from retries.escalations.options import list_options
 from retries.models import Escalation, PermissionRequest
 from retries.permissions import requests
 from retries.permissions.calls import ToolCall
-from retries.retention import permission_rows
+from retries.retention import escalation_rows
 from retries.retention.row_kind import FIRST_ID, Scope
 from retries.states import Answer, PermissionState
 from retries.sweeps import process_escalations
@@ -222,10 +222,13 @@ def test_old_requests_are_deleted_with_their_escalations(agent: Agent) -> None:
     make_rule(agent, "npm run build")
     by_rule = ask(agent, "npm run build")
     scope = Scope(NOW + timedelta(days=400))
-    found = permission_rows.KIND.find(FIRST_ID, scope)
+    found = escalation_rows.PERMISSIONS.find(FIRST_ID, scope)
     assert found is not None and set(found.ids) == {done.pk, by_rule.pk}
-    assert len([each for records in permission_rows.KIND.read(found.ids) for each in records]) == 2
-    assert permission_rows.KIND.delete(found.ids, scope) == 2
+    assert (
+        len([each for records in escalation_rows.PERMISSIONS.read(found.ids) for each in records])
+        == 2
+    )
+    assert escalation_rows.PERMISSIONS.delete(found.ids, scope) == 2
     assert list(Escalation.objects.values_list("permission", flat=True)) == [waiting.pk]
 
 
