@@ -183,6 +183,8 @@ class WhenSilent(TextChoices):
     TERMINAL_WAITS = "terminal_waits", "The terminal asks at the same time."
     # its own prompt opens afterward
     TERMINAL_ASKS = "terminal_asks", "The terminal asks instead."
+    # whether it has a terminal is not known
+    PROGRAM_DECIDES = "program_decides", "The terminal asks; without one, the call is refused."
     # there is no terminal: its program refuses the call
     REFUSES = "refuses", "The agent's program refuses the call."
 

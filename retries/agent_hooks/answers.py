@@ -42,6 +42,12 @@ def deny_asked(message: str) -> Answer:
     return {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}}
 
 
+def answer_form(content: Mapping[str, Any] | None) -> Answer:
+    """Return the answer to an MCP server's form; None declines it."""
+    given = {"action": "decline"} if content is None else {"action": "accept", "content": content}
+    return {"hookSpecificOutput": {"hookEventName": "Elicitation", **given}}
+
+
 def show_message(message: str) -> Answer:
     return {"systemMessage": message}
 

@@ -14,6 +14,8 @@ from retries.agent_hooks.shell_lines import ShellCommand, read_commands
 from retries.agent_hooks.shell_results import CLAUDE, Ending, ShellResult, read_ending
 
 SHELL_TOOL = "Bash"
+# the event of an MCP server that asks a person, read as a tool of this name
+ELICITATION = "Elicitation"
 PATCH_TOOL = "apply_patch"
 WRITING_TOOLS = {"Write", "Edit", "MultiEdit", "NotebookEdit"}
 PATH_KEYS = ("file_path", "notebook_path", "path")
@@ -106,6 +108,8 @@ class ToolSignal:
 
 def read_event(body: Mapping[str, Any], *, recorded: int | None = None) -> HookEvent:
     """Return the event that an agent's hook sent, with the exit code that its side has found."""
+    if body.get("hook_event_name") == ELICITATION:
+        body = {**body, "tool_name": ELICITATION, "tool_input": read_form(body)}
     given = body.get("tool_input")
     return HookEvent(
         name=text_in(body, "hook_event_name"),
@@ -128,6 +132,12 @@ def read_event(body: Mapping[str, Any], *, recorded: int | None = None) -> HookE
         background=tuple(read_background(body.get("background_tasks"))),
         recorded=recorded,
     )
+
+
+def read_form(body: Mapping[str, Any]) -> Any:
+    """Return what an MCP server asks a person; only `tenfour hook` sends it as an input."""
+    names = ("mcp_server_name", "message", "requested_schema")
+    return body.get("tool_input") or {name: body[name] for name in names if name in body}
 
 
 def read_background(given: Any) -> Iterator[BackgroundTask]:

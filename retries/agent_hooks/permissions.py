@@ -15,12 +15,13 @@ from ledger.api.auth import actor
 from ledger.errors import NotFound
 from ledger.journal import Stamp
 from ledger.models import Agent, Attempt
-from retries.agent_hooks.answers import Answer, allow_asked, deny_asked
+from retries.agent_hooks.answers import Answer, allow_asked, answer_form, deny_asked
 from retries.agent_hooks.events import HookEvent
 from retries.agent_hooks.sessions import HookCaller
 from retries.models import PermissionRequest
 from retries.permissions import requests
 from retries.permissions.calls import ToolCall
+from retries.permissions.forms import ELICITATION, build_schema
 from retries.schemas.permissions import answer_out
 from retries.states import PermissionState, WhenSilent
 
@@ -59,12 +60,15 @@ def ask(
         except NotFound:
             return {}
         return decision_of(found) or hold(found)
+    call = ToolCall(event.tool, event.input, folder)
+    if event.tool == ELICITATION and build_schema(call) is None:
+        return {}  # a form that no page can show
     wait = timedelta(seconds=waiting.wait_s) if waiting else HTTP_WAIT
     task = Attempt.objects.filter(pk=attempt_id, agent=caller.agent_id) if attempt_id else None
     asked = requests.Asked(
-        call=ToolCall(event.tool, event.input, folder),
+        call=call,
         wait=wait,
-        when_silent=waiting.when_silent if waiting else WhenSilent.TERMINAL_WAITS,
+        when_silent=waiting.when_silent if waiting else WhenSilent.PROGRAM_DECIDES,
         session=event.session,
         call_id=event.call,
         said=waiting.said if waiting else "",
@@ -112,6 +116,9 @@ def decision_of(request: PermissionRequest) -> Answer:
     answer = answer_out(request, revealed=True)
     if answer is None:
         return {}
+    if request.tool == ELICITATION:
+        content = (answer["input"] or {}).get("answers", {})
+        return answer_form(content if answer["allow"] else None)
     if answer["allow"]:
         return allow_asked(answer["input"])
     return deny_asked(answer["message"] or f"{answer['by']} denied this call.")

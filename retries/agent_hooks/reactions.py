@@ -488,6 +488,7 @@ RULES: dict[str, Callable[[Happening], Answer]] = {
     "SessionStart": begin_session,
     "UserPromptSubmit": begin_turn,
     "PermissionRequest": ask_permission,
+    "Elicitation": ask_permission,
     "PreToolUse": begin_tool,
     "PostToolUse": end_tool,
     "PostToolUseFailure": end_tool,

@@ -123,6 +123,7 @@ def answer_untraced(
         stamp=stamp,
         data={"action": choice.action, "channel": channel}
         | ({"words": text} if text else {})
+        | ({"waited_s": wait_of(escalation, stamp)} if escalation.permission_id else {})
         | noted(choice.note)
         | ({"dependents": choice.dependents} if choice.action == Answer.SKIP else {})
         | {name: str(value) for name, value in effects.items()},
@@ -137,6 +138,11 @@ def answer_untraced(
     )
     escalation.refresh_from_db()
     return escalation
+
+
+def wait_of(escalation: Escalation, stamp: Stamp) -> int:
+    """Return how many seconds an agent has waited for leave."""
+    return round((stamp.at - escalation.opened_at).total_seconds())
 
 
 def require_version(escalation: Escalation, version: int | None) -> None:

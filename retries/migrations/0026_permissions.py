@@ -24,6 +24,7 @@ RULE_STATES = ["active", "revoked", "expired", "dismissed"]
 SILENCES = [
     ("terminal_waits", "The terminal asks at the same time."),
     ("terminal_asks", "The terminal asks instead."),
+    ("program_decides", "The terminal asks; without one, the call is refused."),
     ("refuses", "The agent's program refuses the call."),
 ]
 SUBJECTS = ["instruction", "task", "permission"]

@@ -1,11 +1,19 @@
-"""Questions with choices that a coding agent asks as a tool call: AskUserQuestion (pure)."""
+"""Questions that an agent's program asks as it asks for permission (pure).
+
+They are AskUserQuestion of Claude Code, and elicitations, the forms of MCP servers.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
+from ledger.errors import Invalid
+from retries.escalations import response_schema
 from retries.permissions.calls import ToolCall
 
 ASKING_TOOL = "AskUserQuestion"
+ELICITATION = "Elicitation"
+# A rule can't answer them.
+ASKING_TOOLS = frozenset({ASKING_TOOL, ELICITATION})
 MOST_QUESTIONS = 20
 
 
@@ -17,6 +25,8 @@ def questions_of(call: ToolCall) -> list[Mapping[str, Any]]:
 
 
 def describe_questions(call: ToolCall) -> str:
+    if call.tool == ELICITATION:
+        return str(call.input.get("message") or "").strip()
     return "\n".join(str(each["question"]).strip() for each in questions_of(call))
 
 
@@ -27,6 +37,8 @@ def build_schema(call: ToolCall) -> dict[str, Any] | None:
     >>> build_schema(ToolCall("AskUserQuestion", {"questions": [ask]}, ""))["properties"]
     {'Which?': {'type': 'string', 'enum': ['A', 'B']}}
     """
+    if call.tool == ELICITATION:
+        return read_requested_schema(call)
     questions = questions_of(call)
     if not questions:
         return None
@@ -37,6 +49,18 @@ def build_schema(call: ToolCall) -> dict[str, Any] | None:
         for labels in [list_labels(each)]
     }
     return {"type": "object", "properties": properties, "required": names}
+
+
+def read_requested_schema(call: ToolCall) -> dict[str, Any] | None:
+    """Return the schema of an MCP server's form; None if it is not one that a page can show."""
+    schema = call.input.get("requested_schema")
+    if not isinstance(schema, dict):
+        return None
+    try:
+        response_schema.check_schema(schema)
+    except Invalid:
+        return None
+    return schema
 
 
 def list_labels(question: Mapping[str, Any]) -> list[str]:

@@ -26,7 +26,7 @@ from retries.escalations.lifecycle import Question
 from retries.models import Escalation, PermissionRequest, PermissionRequestQuerySet
 from retries.permissions import matchers, rules
 from retries.permissions.calls import ToolCall
-from retries.permissions.forms import build_schema, describe_questions, questions_of
+from retries.permissions.forms import ASKING_TOOLS, build_schema, describe_questions
 from retries.permissions.marks import find_marks
 from retries.states import EscalationState, OnExpiry, PermissionState, WhenSilent
 
@@ -131,7 +131,7 @@ def create(asked: Asked, *, agent: Agent, stamp: Stamp) -> PermissionRequest:
 
 def propose(call: ToolCall) -> str | None:
     """Return the matcher that would allow this call; None if none may, or it holds a secret."""
-    matcher = None if questions_of(call) else matchers.propose(call)
+    matcher = None if call.tool in ASKING_TOOLS else matchers.propose(call)
     return matcher if redacted(matcher) == matcher else None
 
 

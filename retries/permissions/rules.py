@@ -18,6 +18,7 @@ from ledger.secrets.redaction import holds_secret
 from retries.models import PermissionRequest, PermissionRule, PermissionRuleQuerySet
 from retries.permissions import matchers
 from retries.permissions.calls import SHELL_TOOLS, ToolCall
+from retries.permissions.forms import ASKING_TOOLS
 from retries.permissions.matchers import Verdict
 from retries.permissions.shell_matchers import MatcherError
 from retries.states import PermissionState, RuleState
@@ -157,6 +158,8 @@ def check_rule(tool: str, matcher: str, *, allows: bool) -> tuple[str, str]:
     tool, matcher = tool.strip(), " ".join(matcher.split())
     if not tool:
         raise Invalid("/tool", "Name the tool, such as Bash or Edit.")
+    if allows and tool in ASKING_TOOLS:
+        raise Invalid("/tool", f"{tool} asks a person a question, which no rule can answer.")
     if len(matcher) > MATCHER_LENGTH:
         raise Invalid("/matcher", f"A matcher has at most {MATCHER_LENGTH} characters.")
     if is_masked(matcher):

@@ -99,7 +99,7 @@ def test_an_allowed_call_runs(
     request = PermissionRequest.objects.get()
     assert (request.state, request.tool, request.folder) == ("allowed", "Bash", str(agent.work))
     assert request.input["command"] == "touch made" and request.taken_at
-    assert request.when_silent == ("terminal_waits" if http else "refuses")
+    assert request.when_silent == ("program_decides" if http else "refuses")
 
 
 @pytest.mark.parametrize("name", ["claude", "claude-older"])

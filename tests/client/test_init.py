@@ -162,7 +162,8 @@ def test_claude_code_asks_over_http_for_half_a_minute(init: Init, tmp_path: Path
     assert init("init", "--agent", "claude", "--http", "--permissions", "--yes").status == 0
     hooks = json.loads((tmp_path / "app" / ".claude" / "settings.json").read_text())["hooks"]
     timeouts = {event: groups[0]["hooks"][0]["timeout"] for event, groups in hooks.items()}
-    assert timeouts.pop("PermissionRequest") == 30 and set(timeouts.values()) == {5}
+    assert {timeouts.pop(event) for event in ("PermissionRequest", "Elicitation")} == {30}
+    assert set(timeouts.values()) == {5}
     assert "people are asked about calls" in init("doctor", env={}).out
 
 

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tenfour.hooks.permission_hook import Unsendable, mask_values, read_when_silent, reduce_request
+from tenfour.hooks.permission_hook import (
+    Unsendable,
+    mask_values,
+    read_decision,
+    read_when_silent,
+    reduce_request,
+)
 
 from tests.client.command import Ran, run_command
 from tests.client.faulty import DROPPED, Fault, FaultyLine, problem
@@ -322,6 +328,45 @@ def test_the_other_fields_are_those_of_every_event() -> None:
 )
 def test_what_silence_means_is_told(program: str, environ: dict[str, str], expected: str) -> None:
     assert read_when_silent(program, environ) == expected
+
+
+# ---- the forms of MCP servers
+
+FORM = {
+    "hook_event_name": "Elicitation",
+    "session_id": "s-1",
+    "mcp_server_name": "deployer",
+    "message": "Where to?",
+    "mode": "form",
+    "requested_schema": {"type": "object", "properties": {"place": {"type": "string"}}},
+}
+
+
+def test_a_form_is_sent_as_an_input() -> None:
+    sent = reduce_request(FORM, {})
+    names = ("mcp_server_name", "message", "requested_schema")
+    assert sent["tool_name"] == "Elicitation"
+    assert sent["tool_input"] == {name: FORM[name] for name in names}
+    with pytest.raises(Unsendable):
+        reduce_request(FORM | {"mode": "url"}, {})
+
+
+@pytest.mark.parametrize(
+    ("output", "is_kept"),
+    [
+        ({"action": "accept", "content": {"place": "live"}}, True),
+        ({"action": "accept", "content": {}}, True),
+        ({"action": "decline"}, True),
+        ({"action": "accept"}, False),
+        ({"action": "decline", "content": {}}, False),
+        ({"action": "maybe", "content": {}}, False),
+        ({"decision": {"behavior": "allow"}}, False),
+    ],
+)
+def test_only_a_whole_answer_to_a_form_is_printed(output: dict[str, Any], is_kept: bool) -> None:
+    said = {"hookSpecificOutput": {"hookEventName": "Elicitation", **output}}
+    assert read_decision(said, "Elicitation") == (said if is_kept else None)
+    assert read_decision(said) is None
 
 
 # ---- what the agent said

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from tenfour import settings
 from tenfour.commands.terminal import OK, USAGE, complain, note, say
 from tenfour.hooks.hook_events import (
+    ASKING,
     EVENTS,
-    PERMISSION,
     SHELL,
     TOOL_EVENTS,
     WAIT_S,
@@ -81,7 +81,7 @@ def hook(args: argparse.Namespace) -> int:
     event = read_event(sys.stdin.buffer.read(LONGEST_INPUT))
     if event is None:
         return OK
-    if event["hook_event_name"] == PERMISSION:
+    if event["hook_event_name"] in ASKING:
         from tenfour.hooks.permission_hook import ask_permission
 
         return ask_permission(args, event)

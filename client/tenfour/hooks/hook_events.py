@@ -9,6 +9,9 @@ from tenfour.redaction.masking import masked
 
 # The agent's program asks whether a call may run.
 PERMISSION = "PermissionRequest"
+# An MCP server asks a person (Claude Code).
+ELICITATION = "Elicitation"
+ASKING = (PERMISSION, ELICITATION)
 # How long an answer is waited for: below the 600 seconds that both programs give a hook.
 WAIT_S = 590
 # The events that the server has rules for; others are ignored here already.
@@ -17,6 +20,7 @@ EVENTS = {
     "UserPromptSubmit",
     "PreToolUse",
     PERMISSION,
+    ELICITATION,
     "PostToolUse",
     "PostToolUseFailure",
     "SubagentStop",

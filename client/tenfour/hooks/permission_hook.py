@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tenfour import settings
 from tenfour.commands.terminal import OK, complain, note, say
 from tenfour.hooks.hook import HookCall
-from tenfour.hooks.hook_events import LENGTHS, PERMISSION, reduce_event
+from tenfour.hooks.hook_events import ELICITATION, LENGTHS, PERMISSION, reduce_event
 from tenfour.http.core import Call, Core
 from tenfour.http.drivers import Driver
 from tenfour.http.problems import ServerAway, TenfourError
@@ -98,6 +98,8 @@ def reduce_request(event: Mapping[str, Any], environ: Mapping[str, str]) -> dict
 
     Raises Unsendable: people must see all of what they allow.
     """
+    if event["hook_event_name"] == ELICITATION:
+        event = {**event, "tool_name": ELICITATION, "tool_input": read_form(event)}
     given = event.get("tool_input")
     if not isinstance(given, Mapping):
         raise Unsendable("the event has no tool_input.")
@@ -107,6 +109,14 @@ def reduce_request(event: Mapping[str, Any], environ: Mapping[str, str]) -> dict
     if len(json.dumps(tool_input, ensure_ascii=False).encode(errors="replace")) > INPUT_BYTES:
         raise Unsendable(f"it has more than {INPUT_BYTES // 1024} KB.")
     return reduce_event(event, environ) | {"tool_input": tool_input}
+
+
+def read_form(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an MCP server asks; raises Unsendable where it asks for more than a form."""
+    if event.get("mode", "form") != "form":
+        raise Unsendable("the MCP server asks to open an address.")
+    names = ("mcp_server_name", "message", "requested_schema")
+    return {name: event[name] for name in names if name in event}
 
 
 def mask_values(value: Any, environ: Mapping[str, str]) -> Any:
@@ -164,7 +174,7 @@ class Asking:
         """Return the decision; None without one."""
         try:
             answer: Mapping[str, Any] = self.send(said=said)
-            while (decision := read_decision(answer)) is None:
+            while (decision := read_decision(answer, self.call.name)) is None:
                 pause = self.read_pause(answer)
                 if pause is None or time.monotonic() + pause >= self.until:
                     return None
@@ -211,15 +221,17 @@ class Asking:
         driver.close()
 
 
-def read_decision(answer: Mapping[str, Any]) -> dict[str, Any] | None:
+def read_decision(answer: Mapping[str, Any], event: str = PERMISSION) -> dict[str, Any] | None:
     """Return the hook's output with a decision; None for anything that is not exactly that.
 
     >>> read_decision({"hookSpecificOutput": {"hookEventName": "PermissionRequest",
     ...                                       "decision": {"behavior": "maybe"}}})
     """
     output = answer.get("hookSpecificOutput")
-    if not isinstance(output, dict) or output.get("hookEventName") != PERMISSION:
+    if not isinstance(output, dict) or output.get("hookEventName") != event:
         return None
+    if event == ELICITATION:
+        return read_form_answer(output)
     decision = output.get("decision")
     if not isinstance(decision, dict) or decision.get("behavior") not in ("allow", "deny"):
         return None
@@ -228,3 +240,15 @@ def read_decision(answer: Mapping[str, Any]) -> dict[str, Any] | None:
     if not all(type(value) is fields.get(name) for name, value in rest.items()):
         return None
     return {"hookSpecificOutput": {"hookEventName": PERMISSION, "decision": decision}}
+
+
+def read_form_answer(output: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the hook's output with the answer to an MCP server's form; None for anything else."""
+    content = output.get("content")
+    if output.get("action") == "accept" and isinstance(content, dict):
+        given: dict[str, Any] = {"action": "accept", "content": content}
+    elif output.get("action") == "decline" and content is None:
+        given = {"action": "decline"}
+    else:
+        return None
+    return {"hookSpecificOutput": {"hookEventName": ELICITATION, **given}}

@@ -21,6 +21,7 @@ RULES = Kind("/v1/permission-rules", "rule", "rules", title="matcher", noun="per
 SILENCE = {
     "terminal_waits": "the terminal asks meanwhile",
     "terminal_asks": "the terminal asks then",
+    "program_decides": "the terminal asks, or the call is refused",
     "refuses": "the call is refused",
 }
 COLUMNS = (

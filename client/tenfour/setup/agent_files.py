@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from tenfour.hooks.hook_events import PERMISSION, WAIT_S
+from tenfour.hooks.hook_events import ASKING, WAIT_S
 
 NAME = "tenfour"
 # The command may be a path in quotation marks.
@@ -65,7 +65,7 @@ def command_hook(agent: str, event: str, program: str = NAME) -> dict[str, Any]:
     """Return the hook that runs `tenfour hook`, by the name or the path of `tenfour`."""
     timeout = TIMEOUTS_S.get(event, TIMEOUT_S)
     command = f"{shlex.quote(program)} hook --agent {agent}"
-    if event == PERMISSION:
+    if event in ASKING:
         timeout = PERMISSION_TIMEOUT_S
         command += f" --wait {WAIT_S}"
     return {"type": "command", "command": command, "timeout": timeout}
@@ -76,7 +76,7 @@ def http_hook(url: str, event: str = "") -> dict[str, Any]:
     return {
         "type": "http",
         "url": url + HTTP_PATH,
-        "timeout": HTTP_PERMISSION_TIMEOUT_S if event == PERMISSION else HTTP_TIMEOUT_S,
+        "timeout": HTTP_PERMISSION_TIMEOUT_S if event in ASKING else HTTP_TIMEOUT_S,
         "headers": {"Authorization": "Bearer $TENFOUR_TOKEN"},
         "allowedEnvVars": ["TENFOUR_TOKEN"],
     }
@@ -149,7 +149,7 @@ def our_events(text: str) -> set[str]:
 def find_waits(text: str) -> Iterator[tuple[float, float]]:
     """Yield how long each hook of ours waits for leave, and the time that its program gives it."""
     for event, hook in _our_hooks(text):
-        if event == PERMISSION and "command" in hook:
+        if event in ASKING and "command" in hook:
             waits = WAIT.search(str(hook["command"]))
             timeout = hook.get("timeout", PERMISSION_TIMEOUT_S)
             is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tenfour import settings
 from tenfour.commands.terminal import OK, REFUSED, note, say, wrong_usage
-from tenfour.hooks.hook_events import PERMISSION
+from tenfour.hooks.hook_events import ASKING, PERMISSION
 from tenfour.setup.agent_files import (
     EVENTS,
     HTTP_EVENTS,
@@ -218,7 +218,7 @@ def find_program() -> str:
 def edits_of(place: Place, url: str | None, *, http: bool, asks: bool = False) -> Iterator[Edit]:
     """Yield the files that change; without an address, Tenfour is taken out of them."""
     hooks, entry = {}, None
-    more = (PERMISSION,) if asks else ()
+    more = (ASKING if place.agent == "claude" else (PERMISSION,)) if asks else ()
     if url is not None and http:
         hooks = {event: http_hook(url, event) for event in (*HTTP_EVENTS, *more)}
         entry = mcp_address(url)

@@ -23,6 +23,10 @@ SILENCE = {
         "The terminal has asked all the time; Tenfour does not know its answer.",
     ),
     WhenSilent.TERMINAL_ASKS: ("the terminal asks instead", "The terminal asked instead."),
+    WhenSilent.PROGRAM_DECIDES: (
+        "its terminal decides, or without one its program refuses the call",
+        "Its terminal decided, or its program refused the call.",
+    ),
     WhenSilent.REFUSES: (
         "the agent’s program refuses the call",
         "The agent’s program refused the call.",

@@ -7,13 +7,17 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from ledger.errors import Invalid
+from ledger.journal import Stamp
 from ledger.models import Agent, Token
 from retries.agent_hooks import permissions
+from retries.escalations import answering
+from retries.escalations.choices import Choice
 from retries.models import Escalation, PermissionRequest
 from retries.states import Answer
 from tests.conftest import Api
 from tests.factories import make_agent
-from tests.retries.escalations.test_answering import answer
+from tests.retries.escalations.test_answering import MARA, answer
 from tests.retries.permissions.asking import escalation_of, make_rule
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -172,3 +176,62 @@ def test_a_token_that_gets_no_tasks_asks_nothing(api: Callable[..., Api], agent:
     }
     response = reporter("POST", "/hooks/agent", body)
     assert (response.status_code, response.body) == (200, {})
+
+
+FORM = {
+    "mcp_server_name": "deployer",
+    "message": "Where to?",
+    "mode": "form",
+    "requested_schema": {
+        "type": "object",
+        "properties": {"place": {"type": "string", "enum": ["staging", "live"]}},
+        "required": ["place"],
+    },
+}
+
+
+def elicit(hook: Hook, local: Any = None, **more: Any) -> Any:
+    return hook("Elicitation", tool_name="", tool_input=None, local=local, **FORM | more)
+
+
+def test_the_form_of_an_mcp_server_is_answered(hook: Hook) -> None:
+    asked = elicit(hook, {"permission": WAITING})
+    again = {"permission": WAITING | {"id": asked["tenfour"]["permission"]}}
+    request = PermissionRequest.objects.get()
+    escalation = escalation_of(request)
+    assert (request.tool, request.proposed) == ("Elicitation", None)
+    assert escalation.question == "Where to?"
+    assert elicit(hook, again)["tenfour"] == asked["tenfour"]
+    with pytest.raises(Invalid):
+        answer(escalation, Answer.ALLOW, now=timezone.now())
+    answering.answer(
+        escalation.pk,
+        Choice(Answer.ALLOW, response={"place": "staging"}),
+        among=Escalation.objects.all(),
+        stamp=Stamp(MARA, timezone.now()),
+        channel="page",
+    )
+    output = {"hookEventName": "Elicitation", "action": "accept", "content": {"place": "staging"}}
+    assert elicit(hook, again)["hookSpecificOutput"] == output
+
+
+def test_the_form_of_an_mcp_server_is_declined(hook: Hook) -> None:
+    asked = elicit(hook, {"permission": WAITING})
+    again = {"permission": WAITING | {"id": asked["tenfour"]["permission"]}}
+    answer(escalation_of(PermissionRequest.objects.get()), Answer.DENY, now=timezone.now())
+    output = {"hookEventName": "Elicitation", "action": "decline"}
+    assert elicit(hook, again)["hookSpecificOutput"] == output
+
+
+@pytest.mark.parametrize("schema", [None, "x", {"type": "array"}, {"type": "object", "oneOf": []}])
+def test_a_form_that_no_page_can_show_is_left_to_the_agents_program(
+    hook: Hook, schema: Any
+) -> None:
+    assert elicit(hook, {"permission": WAITING}, requested_schema=schema) == {}
+    assert not PermissionRequest.objects.exists()
+
+
+@pytest.mark.parametrize("tool", ["AskUserQuestion", "Elicitation"])
+def test_no_rule_answers_a_question(agent: Agent, tool: str) -> None:
+    with pytest.raises(Invalid, match="which no rule can answer"):
+        make_rule(agent, "", tool=tool)

@@ -63,6 +63,7 @@ def test_an_answer_decides_and_the_agent_takes_it(agent: Agent, action: Answer, 
     answered = answer(escalation_of(request), action, text)
     assert (answered.state, answered.action, answered.fix) == ("resolved", action, text)
     assert state_of(request) == state
+    assert Event.objects.get(kind="escalation.resolved").data["waited_s"] == 60
     taken = poll(request)
     assert taken.taken_at == NOW + MINUTE and taken.state == state
     found = requests.find_answer(taken)
