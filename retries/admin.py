@@ -329,9 +329,12 @@ class PermissionRequestAdmin(ReadOnly):
     def call(self, request: PermissionRequest) -> str:
         return cut(request.title)
 
+    def find_page(self, row: PermissionRequest) -> str:
+        asked = row.escalation_set.first()
+        return f"/escalations/{asked.pk}/" if asked else ""
+
     def list_links(self, request: HttpRequest, row: PermissionRequest) -> Iterator[Link]:
-        asked = Escalation.objects.filter(permission=row).first()
-        yield from self.link_to_row(request, "Escalation", asked)
+        yield from self.link_to_row(request, "Escalation", row.escalation_set.first())
         yield from self.link_to_row(request, "Task", row.task)
         yield from self.link_to_list(request, "Events", Event, subject_id__exact=row.pk)
 

@@ -106,7 +106,8 @@ def find_agent(form: RuleForm, project: Project) -> Agent | None:
     name = form.values["agent"].strip()
     if not name:
         return None
-    agent = Agent.objects.filter(project=project, name=name).first()
+    named = Agent.objects.filter(project=project, name=name) if name.isprintable() else None
+    agent = named.first() if named else None
     if agent is None:
         raise Invalid("/agent", f"There is no agent “{name[:64]}” in {project.name}.")
     return agent

@@ -158,6 +158,8 @@ def check_rule(tool: str, matcher: str, *, allows: bool) -> tuple[str, str]:
     tool, matcher = tool.strip(), " ".join(matcher.split())
     if not tool:
         raise Invalid("/tool", "Name the tool, such as Bash or Edit.")
+    if not tool.isprintable():
+        raise Invalid("/tool", "The name of a tool has no control characters.")
     if allows and tool in ASKING_TOOLS:
         raise Invalid("/tool", f"{tool} asks a person a question, which no rule can answer.")
     if len(matcher) > MATCHER_LENGTH:

@@ -86,8 +86,9 @@ def read_commands(path: str) -> Iterator[dict[str, Any]]:
                 yield item
 
 
-def read_tail(path: str, *, limit: int = TAIL_BYTES) -> list[bytes]:
+def read_tail(path: str, *, limit: int | None = None) -> list[bytes]:
     """Return the last whole lines of a file; none without one."""
+    limit = limit or TAIL_BYTES
     with suppress(OSError), open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - limit))
