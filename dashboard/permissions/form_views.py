@@ -98,7 +98,7 @@ def read_form(given: dict[str, str], escalation: Escalation | None) -> RuleForm:
 def find_project(name: str, escalation: Escalation | None, visit: Visit) -> Project:
     if escalation:
         return escalation.project
-    return visit.scope.find_named(name) or visit.scope.project or visit.scope.projects[0]
+    return visit.scope.find_named(name) or visit.scope.first
 
 
 def find_agent(form: RuleForm, project: Project) -> Agent | None:

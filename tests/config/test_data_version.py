@@ -23,8 +23,7 @@ from tests.serving import make_database, url_of_database
 from tests.waiting import PATIENCE_S
 
 DATABASE = "data_version"
-# The newest step, and the squashed migration that ends with it.
-NEWEST = "%0025_attempt_diff"
+NEWEST = "0027_escalation_permission"
 
 
 def migrate(*options: str) -> "subprocess.CompletedProcess[str]":

@@ -17,6 +17,7 @@ from tests.dashboard.sessions.conversations import make_busy_session
 from tests.dashboard.worked import buried, make_plan, make_task
 from tests.factories import make_agent, make_project, send
 from tests.retries.operations.worlds import start
+from tests.retries.permissions.asking import make_rule as make_permission_rule
 
 pytestmark = pytest.mark.django_db
 
@@ -59,6 +60,7 @@ PATHS = {
     "deadletters": "dead-letters",
     "rules": "instructions/standing",
     "deliveries": "settings/deliveries",
+    "permission_rules": "settings/permissions",
     "audit": "settings/audit",
 }
 
@@ -76,6 +78,7 @@ def test_what_a_list_offers_is_understood_by_it(
     buried(agent=agent, now=now)
     start("dead_letter.dismiss", DeadLetter.objects.order_by("id"), now=now)
     make_channel(project=agent.project, now=now)
+    make_permission_rule(agent, "npm test", now=now)
     other = make_project("other")
     make_agent("foreign", project=other)
     make_channel("foreign", project=other, now=now)

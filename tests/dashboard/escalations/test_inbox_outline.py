@@ -100,7 +100,7 @@ def test_no_table_is_read_whole(
     (wanted,) = [each for each in sent if "waits as materialized" in str(each[0])]
     for statement, params, part in (
         (*wanted, None),
-        (inbox_lines.LINES, {"ids": [made.pk]}, None),
+        (inbox_lines.LINES, {"ids": [made.pk], "now": now}, None),
         (fix_statements.PLAIN, {"patterns": [made.pk]}, None),
         (fix_statements.OF_FAILURES, {"failures": [made.pk]}, "CTE failed"),
     ):
