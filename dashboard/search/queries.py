@@ -81,7 +81,8 @@ HAS_FAILURE = f"""(select {FAILURE_TEXT("f")} @@ to_tsquery('simple', %(words)s)
 HAS_INSTRUCTION = """(select true from ledger_instructionwords w
     where w.instruction_id = e.instruction_id
         and w.words @@ to_tsquery('simple', %(words)s) limit 1)"""
-OPEN = f"""select * from retries_escalation where state = '{EscalationState.OPEN}'
+OPEN = f"""select id, question, reason, agent_id, project_id, task_id, instruction_id
+    from retries_escalation where state = '{EscalationState.OPEN}'
     and (snoozed_until is null or snoozed_until <= now())
     and (%(project)s::uuid is null or project_id = %(project)s) order by id"""
 ARE_MANY_OPEN = f"select exists ({OPEN} offset {WALKED}) as found"

@@ -34,7 +34,7 @@ ASK = "tasks:work"
     response={201: schemas.PermissionOut},
     openapi_extra={"x-idempotent": True},
 )
-def permissions_ask(request: PrincipalRequest, body: schemas.PermissionIn) -> HttpResponse:
+def permissions_create(request: PrincipalRequest, body: schemas.PermissionIn) -> HttpResponse:
     """Ask for leave to make a tool call.
 
     A rule may decide at once; else the request waits for a person. Ask for the decision with

@@ -113,7 +113,7 @@ LEFT_OUT = {
     "attempts_report_result": "`tenfour report` and `run`",
     "standing_instructions_try": "the form of a rule tries what is not saved; `try` takes saved ones",
     "standing_instructions_hold": "`tenfour hook` asks at an agent's stop",
-    "permissions_ask": "only code that makes the call can wait for the answer",
+    "permissions_create": "only code that makes the call can wait for the answer",
     "permissions_take": "only code that makes the call can take the answer",
     "permissions_withdraw": "only code that makes the call knows that it no longer asks",
     "hooks_agent": "the agent's own HTTP hooks call it",

@@ -38,7 +38,7 @@ from retries.escalations.answering import HumanRequired, UndoTooLate
 from retries.escalations.choices import Choice
 from retries.escalations.lifecycle import AlreadyResolved, EscalationExpired, Question
 from retries.models import Escalation
-from retries.states import Answer, EscalationState, Reason
+from retries.states import PERMISSION_ANSWERS, Answer, EscalationState, Reason
 from retries.tasks import actions as task_actions
 from tests.factories import NOW, make_agent, pull, send, tick
 from tests.models.examples import run_machine
@@ -422,7 +422,8 @@ class EscalationMachine(RuleBasedStateMachine):
     def answer_with(self, data: Any, action: Answer, words: str, *, is_from_page: bool) -> None:
         id, each = self.pick(data, is_open=True)
         choice = Choice(action, fix=words if action in (Answer.FIX, Answer.ANSWER) else "")
-        if action == Answer.ACCEPT or (action == Answer.ANSWER and not each.is_question):
+        is_for_others = action in (Answer.ACCEPT, *PERMISSION_ANSWERS)
+        if is_for_others or (action == Answer.ANSWER and not each.is_question):
             with pytest.raises(Invalid):
                 self.give_answer(id, choice, is_from_page)
             return

@@ -39,11 +39,20 @@ ACTIONS: Mapping[Role, Mapping[str, tuple[str, ...]]] = {
             *("trip_breaker", "keep_breaker_open", "reset_breaker"),
         ),
         "ledger.instruction": ("send_again", "acknowledge", "cancel"),
-        "retries.escalation": ("answer_question", "fix", "retry", "skip", "abort"),
+        "retries.escalation": (
+            "answer_question",
+            "fix",
+            "retry",
+            "skip",
+            "allow",
+            "deny",
+            "abort",
+        ),
         "retries.failurepattern": ("resolve", "ignore", "reopen", "retry"),
         "retries.fixverdict": ("promote", "retire", "reset"),
         "retries.delivery": ("redeliver",),
         "retries.operation": ("undo", "stop"),
+        "retries.permissionrule": ("revoke",),
     },
     Role.ADMIN: {"ledger.token": ("revoke",)},
 }
@@ -52,6 +61,7 @@ SHOWN = {
     *("ledger.event", "ledger.attempt", "ledger.failure", "ledger.taskhistory"),
     *("ledger.session", "ledger.message", "ledger.sessiontask"),
     *("retries.channel", "retries.notificationrule", "retries.retrypolicy"),
+    "retries.permissionrequest",
 }
 # pages of what belongs to the instance, which no role opens
 INSTANCE = {

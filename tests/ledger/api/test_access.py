@@ -45,7 +45,7 @@ MAY = {
         *("instructions_pull", "instructions_ack_many", "instructions_ack", "signals_create"),
         *("standing_instructions_hold", "tasks_start", "claims_create", "attempts_heartbeat"),
         *("attempts_report_result", "attempts_report_exit", "attempts_release"),
-        *("attempts_escalate", "hooks_agent", "permissions_ask", "permissions_take"),
+        *("attempts_escalate", "hooks_agent", "permissions_create", "permissions_take"),
         "permissions_withdraw",
     ),
     "orchestrator operator reader": (
@@ -205,7 +205,7 @@ def bodies(ids: dict[str, Any]) -> dict[str, Any]:
         "patterns_retire_fix": ids["fix"],
         "permission_rules_create": {"tool": "Bash", "matcher": "npm test"},
         "permission_rules_try": {"tool": "Bash", "matcher": "npm test"},
-        "permissions_ask": {"tool": "Bash", "input": {"command": "npm test"}},
+        "permissions_create": {"tool": "Bash", "input": {"command": "npm test"}},
         "plans_create": PLAN.replace("plan: 01", "plan: 02"),
         "plans_update": {"title": "Other"},
         "plans_confirm": {"commands": {f"{ids['ref']}:task-1": "npm test -- zebra"}},

@@ -13,22 +13,34 @@ from ledger.models import Agent, Breaker, DeadLetter, Instruction, Plan, Standin
 from ledger.states import BreakerState, InstructionState, TaskState
 from retries.escalations import answering
 from retries.escalations.choices import Choice
-from retries.models import Escalation, FailurePattern
+from retries.models import Escalation, FailurePattern, PermissionRule
+from retries.permissions.rules import revoke_rule
 from retries.states import Answer, PatternState
-from retries.verbs import agents, dead_letters, escalations, instructions, patterns, plans, rules
+from retries.verbs import (
+    agents,
+    dead_letters,
+    escalations,
+    instructions,
+    patterns,
+    permission_rules,
+    plans,
+    rules,
+)
 from retries.verbs import tasks as task_verbs
 from retries.verbs.verb import Verb
 from tests.dashboard.worked import buried, make_plan, make_task
 from tests.factories import make_agent, make_instruction
 from tests.ledger.standing_instructions.rules import make_rule
 from tests.retries.operations.test_verbs import make_all_states, report_blocked
+from tests.retries.permissions.asking import ask as ask_permission
+from tests.retries.permissions.asking import make_rule as make_permission_rule
 
 VERBS: dict[str, Verb] = {
     verb.name: verb
     for verb in (
         *(*agents.PAGE, *agents.ADMIN, *dead_letters.VERBS, *escalations.VERBS),
         *(*escalations.ADMIN, *instructions.ADMIN, *patterns.ADMIN, *plans.VERBS),
-        *(*rules.VERBS, *task_verbs.VERBS),
+        *(*rules.VERBS, *task_verbs.VERBS, *permission_rules.VERBS),
     )
 }
 MODELS = (
@@ -40,6 +52,7 @@ MODELS = (
     FailurePattern,
     Plan,
     StandingInstruction,
+    PermissionRule,
 )
 
 
@@ -87,6 +100,10 @@ def rows(agent: Agent) -> list[Any]:
         )
     for values in ({"paused": True}, {"paused": False}, {"paused": True, "retired_at": now}):
         StandingInstruction.objects.filter(pk=make_rule(str(values)).pk).update(**values)
+    ask_permission(agent, now=now)
+    revoked = make_permission_rule(agent, "npm ci", now=now)
+    revoke_rule(revoked.pk, among=PermissionRule.objects.all(), stamp=stamp)
+    make_permission_rule(agent, "npm test", now=now)
     for state in BreakerState:
         other = make_agent(f"agent {state}")
         Breaker.objects.create(agent=other, state=state, opened_at=now, updated_at=now)
