@@ -84,9 +84,7 @@ def call_once(agent: Agent, command: str, seen: list[str]) -> Callable[[Request]
 # ---- headless
 
 
-@pytest.mark.parametrize(
-    ("name", "http"), [("claude", False), ("claude-older", False), ("claude", True)]
-)
+@pytest.mark.parametrize(("name", "http"), [("claude", False), ("claude", True)])
 def test_an_allowed_call_runs(
     name: str, http: bool, connect: Connect, model: ScriptedModel, operator: Client
 ) -> None:
@@ -102,11 +100,10 @@ def test_an_allowed_call_runs(
     assert request.when_silent == ("program_decides" if http else "refuses")
 
 
-@pytest.mark.parametrize("name", ["claude", "claude-older"])
 def test_a_denied_call_tells_the_agent_why(
-    name: str, connect: Connect, model: ScriptedModel, operator: Client
+    connect: Connect, model: ScriptedModel, operator: Client
 ) -> None:
-    agent, seen = connect_asking(connect, name), list[str]()
+    agent, seen = connect_asking(connect), list[str]()
     model.play(call_once(agent, "touch made", seen))
     deny = {"action": "deny", "instruction": "Write it yourself."}
     join = when_asked(lambda asked: operator.escalations.resolve(str(asked.pk), **deny))  # type: ignore[arg-type]
