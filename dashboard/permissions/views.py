@@ -49,7 +49,7 @@ def detail(request: HtmxRequest, permission_rule_id: UUID) -> HttpResponse:
     page = PermissionRulePage(
         title=f"{str(row)[:60]} · Permission rule",
         heading=str(row)[:120],
-        crumbs=CRUMBS,
+        crumbs=CRUMBS[-1:],
         list_steps=PERMISSION_RULES.find_steps(visit, permission_rule_id, with_shift=True),
         row=row,
         actions=actions,

@@ -154,6 +154,7 @@ def test_what_is_over_goes_whole_and_what_is_needed_stays(
         "plans": 1,
         "tasks": len(gone),
         "payloads": 0,
+        "permissions": 0,
         "instructions": len(settled),
         "escalations": 0,
     }
