@@ -124,10 +124,10 @@ def decision_of(request: PermissionRequest) -> Answer:
     return deny_asked(answer["message"] or f"{answer['by']} denied this call.")
 
 
-def note_ran(caller: HookCaller, event: HookEvent, *, folder: str, now: datetime) -> None:
+def note_ran(caller: HookCaller, event: HookEvent, now: datetime) -> None:
     """End the session's request for a call that has run: a person at the terminal allowed it."""
     stamp = Stamp(actor(caller.principal), now, caller.bearer.request_id)
-    call = ToolCall(event.tool, event.input, folder)
+    call = ToolCall(event.tool, event.input, event.cwd)
     requests.note_ran(caller.agent_id, event.session, call, stamp=stamp)
 
 

@@ -234,7 +234,7 @@ def end_tool(happening: Happening) -> Answer:
         held = take_prompt(happening)[1]
         attempt = find_attempt(caller)
     live = attempt if attempt and attempt.outcome is None else None
-    permissions.note_ran(caller, event, folder=find_base(happening), now=happening.now)
+    permissions.note_ran(caller, event, happening.now)
     if ending_of(event).is_later:
         line = redacted(shell_line(event))[:LINE_LENGTH]
         key = background_key(caller, event.call)

@@ -14,6 +14,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Case, F, QuerySet, Value, When
 from django.db.models.functions import Coalesce
 
+from ledger.database import sql
 from ledger.errors import Invalid, NotFound
 from ledger.journal import Stamp
 from ledger.models import Agent, Attempt
@@ -40,6 +41,9 @@ PATCH_MARK = "*** "
 POLL_EVERY_S = 1
 # an agent that has not asked for so long was ended, or its machine was
 SILENT_AFTER = timedelta(seconds=60)
+# This is asked after every tool call, so it takes one prepared statement.
+ASKS = f"""select id from retries_permissionrequest
+where agent_id = %(agent)s and state = '{PermissionState.WAITING}' limit 1"""
 DECIDED = (PermissionState.ALLOWED, PermissionState.DENIED)
 
 
@@ -273,6 +277,8 @@ def note_ran(agent_id: UUID, session: str, call: ToolCall, *, stamp: Stamp) -> N
 
     Other requests wait on: a program may make several calls at a time.
     """
+    if not sql.run(ASKS, agent=agent_id):
+        return
     for request in waiting_in(agent_id, session).filter(tool=call.tool):
         if is_same(request.input, shorten_input(call.input)):
             end(
