@@ -117,13 +117,14 @@ def answer_untraced(
     effects = act(escalation, choice, undo_for=undo_for, stamp=stamp)
     answer = typed_answers.build_columns(choice.fix.strip(), choice.response)
     text = answer["fix"]
+    waited = stamp.at - escalation.opened_at
     lifecycle.close(
         escalation,
         EscalationState.RESOLVED,
         stamp=stamp,
         data={"action": choice.action, "channel": channel}
         | ({"words": text} if text else {})
-        | ({"waited_s": wait_of(escalation, stamp)} if escalation.permission_id else {})
+        | ({"waited_s": waited.seconds} if escalation.permission_id else {})
         | noted(choice.note)
         | ({"dependents": choice.dependents} if choice.action == Answer.SKIP else {})
         | {name: str(value) for name, value in effects.items()},
@@ -138,11 +139,6 @@ def answer_untraced(
     )
     escalation.refresh_from_db()
     return escalation
-
-
-def wait_of(escalation: Escalation, stamp: Stamp) -> int:
-    """Return how many seconds an agent has waited for leave."""
-    return round((stamp.at - escalation.opened_at).total_seconds())
 
 
 def require_version(escalation: Escalation, version: int | None) -> None:
