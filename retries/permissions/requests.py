@@ -39,7 +39,7 @@ SAID_LENGTH = 4_000
 PATCH_MARK = "*** "
 # the agent asks for the answer at least this often
 POLL_EVERY_S = 1
-# an agent that has not asked for so long was ended, or its machine was
+# an agent that looks for no answer for so long has ended
 SILENT_AFTER = timedelta(seconds=60)
 # This is asked after every tool call, so it takes one prepared statement.
 ASKS = f"""select id from retries_permissionrequest
@@ -70,10 +70,6 @@ class Asked:
         """The same for the same call of the same session: asked twice is one request."""
         parts = [self.session, self.call_id, self.call.tool, self.call.folder, self.call.input]
         return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
-
-    @property
-    def session_name(self) -> str:
-        return mask_key(stripped(self.session), limit=SESSION_LENGTH)[:SESSION_LENGTH]
 
 
 def ask(asked: Asked, *, agent: Agent, stamp: Stamp) -> PermissionRequest:
@@ -106,7 +102,7 @@ def create(asked: Asked, *, agent: Agent, stamp: Stamp) -> PermissionRequest:
         project_id=agent.project_id,
         agent=agent,
         task_id=asked.task_id or find_task_id(agent, asked.session),
-        session=asked.session_name,
+        session=name_session(asked.session),
         call_digest=asked.digest,
         asked_by=clean_title(asked.asked_by)[:32],
         tool=clean_title(asked.call.tool)[:128],
@@ -254,8 +250,12 @@ def end_session(agent_id: UUID, session: str, *, stamp: Stamp) -> None:
 
 
 def waiting_in(agent_id: UUID, session: str) -> "QuerySet[PermissionRequest]":
-    name = mask_key(stripped(session), limit=SESSION_LENGTH)[:SESSION_LENGTH]
-    return PermissionRequest.objects.waiting().filter(agent=agent_id, session=name)
+    return PermissionRequest.objects.waiting().filter(agent=agent_id, session=name_session(session))
+
+
+def name_session(session: str) -> str:
+    """Return a session's id as it is stored."""
+    return mask_key(stripped(session), limit=SESSION_LENGTH)[:SESSION_LENGTH]
 
 
 def withdraw_silent(*, now: datetime, of: UUID | None) -> int:

@@ -2,7 +2,7 @@
 
 The first order joins one short read per state, each of which follows an index. With words that few
 tasks have, it sorts these; with words that many tasks have, the newest come first. A column is
-sorted when it is asked for, so only for lists of up to SORTABLE tasks. A page begins beside a task:
+sorted when it is needed, so only for lists of up to SORTABLE tasks. A page begins beside a task:
 its place in the order is that of its values now.
 """
 
@@ -96,7 +96,7 @@ def list_ids(
 
 
 def choose_sort(sort: str, *, is_common: bool) -> str:
-    """Return the order that is asked for, or else the one for words that many tasks have."""
+    """Return the order that the query names, or else the one for words that many tasks have."""
     return sort or (NEWEST_FIRST if is_common else "")
 
 
