@@ -35,6 +35,14 @@ class IsTrue(Func):
     output_field = models.BooleanField()
 
 
+class IsAmong(Func):
+    """`value = any(array)`: unlike a subquery's rows, those of an array are read once."""
+
+    template = "%(expressions)s)"
+    arg_joiner = " = any("
+    output_field = models.BooleanField()
+
+
 class TransactionId(models.Field):  # type: ignore[type-arg]
     """A column of type xid8."""
 

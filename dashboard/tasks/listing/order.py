@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Case, F, IntegerField, Q, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce, Lower
 
@@ -24,6 +25,7 @@ from dashboard.tasks.listing import common_words
 from dashboard.tasks.queries import add_outcomes, filter_tasks, read_tasks
 from ledger import search_words
 from ledger.models import Project, Task
+from ledger.models.fields import IsAmong
 from ledger.states import TaskState
 from ledger.values.ids import FIRST_ID, LAST_ID
 
@@ -210,7 +212,10 @@ def sort_by_column(
     after: UUID | None,
 ) -> QuerySet[Any, Any]:
     """Return tasks by a column and, where it is the same, the newest first."""
-    rows = Task.objects.filter(pk__in=filter_tasks(query, project).values("pk"))
+    found = filter_tasks(query, project).values("pk")
+    # A join may look for the words again at each task of the order.
+    condition = IsAmong("id", ArraySubquery(found)) if query.words else Q(pk__in=found)
+    rows = Task.objects.filter(condition)
     return slice_sorted(rows, sort, COLUMNS, before=before, after=after).values("id")
 
 
