@@ -12,7 +12,7 @@ from ledger.errors import Invalid, NotFound
 from ledger.models import Attempt
 from ledger.values.ids import first_id
 from retries.agent_hooks.reaching import say_loss
-from retries.attempts.live_attempt import SESSION
+from retries.claiming.session_names import SESSION
 
 CLAIM = "Call claim_task."
 RECENT = timedelta(days=1)

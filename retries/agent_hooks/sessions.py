@@ -12,19 +12,18 @@ from django.db.models import F
 from ledger.api.parameters import find_by_id
 from ledger.authorization.permissions import may
 from ledger.authorization.principal import Principal
-from ledger.database import optional_cache, sql
+from ledger.database import optional_cache
 from ledger.errors import InvalidTransition, NotFound
 from ledger.models import Attempt, Task
-from ledger.secrets.notes import mask_key
-from ledger.secrets.redaction import stripped
 from ledger.states import Outcome
 from ledger.tokens import Bearer
 from retries import claims
 from retries.agent_hooks.answers import TEXT_LENGTH, fit
 from retries.attempts import heartbeats
 from retries.attempts.finishing import verify_of
-from retries.attempts.live_attempt import SESSION, LeaseLost
-from retries.claims import WORKER_LENGTH, ClaimResult
+from retries.attempts.live_attempt import LeaseLost
+from retries.claiming.session_names import find_last_attempt, name_session, name_worker
+from retries.claims import ClaimResult
 from retries.retry_context.block import BUDGET, LEAST_BUDGET, render_retry_context
 from retries.retry_context.history import load_histories, render_prompt
 from retries.retry_context.storing import store_contexts
@@ -33,12 +32,7 @@ from retries.retry_context.storing import store_contexts
 # the session shows that it works on the task, nothing may ever follow.
 LEASE_S, FIRST_LEASE_S = 1800, 300
 HEARTBEAT_EVERY = timedelta(seconds=30)
-SESSION_LENGTH = 128
 SESSION_SECONDS = 7 * 24 * 3600
-# The last condition is the index's.
-LAST_ATTEMPT = f"""select id from ledger_attempt
-where agent_id = %(agent)s and worker_id = %(worker)s and worker_id like '{SESSION}%%'
-order by id desc limit 1"""
 # The agent needs the id to ask a person, or to report that it is blocked.
 NAME = "\n\n(Your attempt is {id}. Tenfour reports it when you stop.)"
 
@@ -62,14 +56,11 @@ class HookCaller:
 
     @property
     def session_name(self) -> str:
-        """Return the session's id as it is stored."""
-        return mask_key(stripped(self.session), limit=SESSION_LENGTH)[:SESSION_LENGTH]
+        return name_session(self.session)
 
     @property
     def worker_id(self) -> str:
-        """Return the name under which the session holds attempts; empty without a session."""
-        name = self.session if self.session.isprintable() else ""
-        return mask_key(f"{SESSION}{name}", limit=WORKER_LENGTH)[:WORKER_LENGTH] if name else ""
+        return name_worker(self.session)
 
 
 # ---- the session's calls
@@ -121,11 +112,8 @@ class Given:
 
 def find_attempt(caller: HookCaller) -> Attempt | None:
     """Return the session's live attempt or else its last one, with its task."""
-    if not caller.worker_id:
-        return None
-    # Most calls are of sessions without one: a row of all columns takes longer to ask for.
-    found = sql.run(LAST_ATTEMPT, agent=caller.agent_id, worker=caller.worker_id)
-    return Attempt.objects.select_related("task").get(pk=found[0]["id"]) if found else None
+    found = find_last_attempt(caller.agent_id, caller.worker_id)
+    return Attempt.objects.select_related("task").get(pk=found["id"]) if found else None
 
 
 def find_live_attempt(caller: HookCaller) -> Attempt | None:

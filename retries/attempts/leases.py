@@ -13,8 +13,8 @@ from ledger.states import FailureType
 from ledger.tokens import TrustedCaller
 from retries import breaker, claims
 from retries.attempts import finishing, live_attempt, releases
-from retries.attempts.live_attempt import SESSION
 from retries.attempts.report_fields import Report
+from retries.claiming.session_names import SESSION
 
 logger = logging.getLogger(__name__)
 

@@ -24,10 +24,6 @@ TRIES = 10
 IS_LIVE = "a.ended_at is null"
 
 
-# The workers of agents' sessions, which hooks claim for, begin so; there is an index of them.
-SESSION = "session:"
-
-
 class LeaseLost(Refusal):
     """This attempt is no longer live"""
 

@@ -19,7 +19,7 @@ from ledger.tokens import TrustedCaller
 from ledger.values.ids import first_id
 from retries import deadletters
 from retries.agent_hooks import stops
-from retries.agent_hooks.sessions import LAST_ATTEMPT
+from retries.claiming.session_names import LAST_ATTEMPT
 from retries.models import Escalation
 from retries.plans import aborting, restarting
 from retries.tasks import actions as task_actions
