@@ -193,7 +193,7 @@ def show(
         agents=list(names.values_list("name", flat=True)[:AGENTS_LISTED]),
         tools=TOOLS,
         trial=trial,
-        with_trial=trial.requests[:REQUESTS_SHOWN] if trial else [],
+        with_trial=trial.newest[:REQUESTS_SHOWN] if trial else [],
         against=PermissionState.DENIED if form.allows else PermissionState.ALLOWED,
         escalation=escalation,
         back=(back or reverse("dashboard:permission_rules")) + visit.scope.query,

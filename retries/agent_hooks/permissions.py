@@ -14,7 +14,7 @@ from django.utils import timezone
 from ledger.api.auth import actor
 from ledger.errors import NotFound
 from ledger.journal import Stamp
-from ledger.models import Agent, Attempt
+from ledger.models import Attempt
 from retries.agent_hooks.answers import Answer, allow_asked, answer_form, deny_asked
 from retries.agent_hooks.events import HookEvent
 from retries.agent_hooks.sessions import HookCaller
@@ -66,6 +66,8 @@ def ask(
     wait = timedelta(seconds=waiting.wait_s) if waiting else HTTP_WAIT
     task = Attempt.objects.filter(pk=attempt_id, agent=caller.agent_id) if attempt_id else None
     asked = requests.Asked(
+        agent_id=caller.agent_id,
+        project_id=caller.principal.project_id,
         call=call,
         wait=wait,
         when_silent=waiting.when_silent if waiting else WhenSilent.PROGRAM_DECIDES,
@@ -77,7 +79,7 @@ def ask(
         task_id=task.values_list("task_id", flat=True).first() if task else None,
     )
     stamp = Stamp(actor(caller.principal), now, caller.bearer.request_id)
-    found = requests.ask(asked, agent=Agent.objects.get(pk=caller.agent_id), stamp=stamp)
+    found = requests.ask(asked, stamp=stamp)
     if waiting:
         return decision_of(found) or hold(found)
     return decision_of(found) or wait_here(found, stamp=stamp)

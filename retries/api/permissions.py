@@ -43,10 +43,12 @@ def permissions_create(request: PrincipalRequest, body: schemas.PermissionIn) ->
     """
 
     def ask() -> tuple[int, Any]:
-        agent = agent_of(request)
-        if body.task and not Task.objects.filter(pk=body.task, agent=agent).exists():
+        agent_id = require_agent(request)
+        if body.task and not Task.objects.filter(pk=body.task, agent=agent_id).exists():
             raise not_visible("task", body.task)
         asked = requests.Asked(
+            agent_id=agent_id,
+            project_id=request.auth.project_id,
             call=ToolCall(body.tool, body.input, body.folder),
             wait=timedelta(seconds=body.wait_s),
             when_silent=WhenSilent(body.when_silent),
@@ -56,16 +58,16 @@ def permissions_create(request: PrincipalRequest, body: schemas.PermissionIn) ->
             asked_by=body.asked_by,
             task_id=body.task,
         )
-        return 201, body_of(request, requests.ask(asked, agent=agent, stamp=stamp_of(request)))
+        return 201, body_of(request, requests.ask(asked, stamp=stamp_of(request)))
 
     return respond_once(request, ask)
 
 
-def agent_of(request: PrincipalRequest) -> Agent:
+def require_agent(request: PrincipalRequest) -> UUID:
     """Return the token's agent; raise ScopeMissing for a token of people or producers."""
     if request.auth.agent_id is None:
         raise ScopeMissing("Only an agent asks for permission: send an agent's token.")
-    return Agent.objects.get(pk=request.auth.agent_id)
+    return request.auth.agent_id
 
 
 def body_of(request: PrincipalRequest, found: PermissionRequest) -> dict[str, Any]:
@@ -117,7 +119,7 @@ def permissions_take(request: PrincipalRequest, id: UUID) -> HttpResponse:
     An agent asks every `poll_after_s` seconds; a request that its agent leaves alone for a minute
     is withdrawn.
     """
-    agent_of(request)
+    require_agent(request)
     among = PermissionRequest.objects.visible_to(request.auth)
     return json_response(body_of(request, requests.poll(id, among=among, now=timezone.now())))
 
@@ -127,7 +129,7 @@ def permissions_withdraw(
     request: PrincipalRequest, id: UUID, body: Body[schemas.EndIn | None] = None
 ) -> HttpResponse:
     """End a request that needs no decision any more, such as when the terminal answered it."""
-    agent_of(request)
+    require_agent(request)
     there = body is not None and body.answered_there
     ended = requests.end(
         id,

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db.models import F, Q
 
 from ledger import journal
-from ledger.database import sql
+from ledger.database import rows, sql
 from ledger.database.sql import Row
 from ledger.errors import InvalidTransition, NotFound, Refusal
 from ledger.journal import Kind, Stamp
@@ -182,7 +182,8 @@ def open_for_permission(
 
 
 def create_open(reason: str, *, stamp: Stamp, **columns: Any) -> Escalation:
-    opened = Escalation.objects.create(
+    opened = rows.create(
+        Escalation,
         state=EscalationState.OPEN,
         reason=reason,
         raised_by_type=stamp.actor.type,

@@ -116,7 +116,7 @@ def find_allowing(rules: Sequence[Rule], call: ToolCall) -> tuple[int, ...] | No
         if allows(matcher, request):
             return (at,)
     line = request.line
-    if line is None:
+    if line is None or len(line.commands) == 1:
         return None
     found = []
     for position in range(len(line.commands)):
@@ -136,6 +136,17 @@ def matches(tool: str, matcher: str, call: ToolCall, *, allow: bool) -> bool:
         return found is not None and allows(found, Request(call))
     except MatcherError:
         return False
+
+
+def allows_part(rule: Rule, call: ToolCall) -> bool:
+    """Return whether an allow rule allows a call, or at least one command of its line."""
+    found, request = read_rule(rule, call), Request(call)
+    if found is None or allows(found, request):
+        return found is not None
+    line = request.line
+    return line is not None and any(
+        allows_command(found, line, at) for at in range(len(line.commands))
+    )
 
 
 def check_matcher(tool: str, matcher: str, *, allow: bool) -> None:

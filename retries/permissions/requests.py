@@ -14,25 +14,22 @@ from django.db import IntegrityError, transaction
 from django.db.models import Case, F, QuerySet, Value, When
 from django.db.models.functions import Coalesce
 
-from ledger.database import sql
+from ledger.database import rows, sql
 from ledger.errors import Invalid, NotFound
 from ledger.journal import Stamp
-from ledger.models import Agent, Attempt
-from ledger.secrets.notes import clean_message, clean_title, mask_key
+from ledger.secrets.notes import clean_message, clean_title
 from ledger.secrets.redaction import redacted, stripped
-from retries.attempts.live_attempt import SESSION
-from retries.claims import WORKER_LENGTH
+from retries.claiming.session_names import find_last_attempt, name_session, name_worker
 from retries.escalations import lifecycle, permission_effects
 from retries.escalations.lifecycle import Question
 from retries.models import Escalation, PermissionRequest, PermissionRequestQuerySet
 from retries.permissions import matchers, rules
 from retries.permissions.calls import ToolCall
-from retries.permissions.forms import ASKING_TOOLS, build_schema, describe_questions
+from retries.permissions.forms import ASKING_TOOLS, ELICITATION, build_schema, describe_questions
 from retries.permissions.marks import find_marks
 from retries.states import EscalationState, OnExpiry, PermissionState, WhenSilent
 
 LONGEST_WAIT = timedelta(hours=24)
-SESSION_LENGTH = 128
 INPUT_BYTES = 65_536  # stored; the rules read the whole input
 TEXT_LENGTH = 20_000  # of one text of the input, as it is stored
 SAID_LENGTH = 4_000
@@ -41,20 +38,25 @@ PATCH_MARK = "*** "
 POLL_EVERY_S = 1
 # an agent that looks for no answer for so long has ended
 SILENT_AFTER = timedelta(seconds=60)
-# This is asked after every tool call, so it takes one prepared statement.
+# These run at every tool call, so each is one prepared statement.
 ASKS = f"""select id from retries_permissionrequest
 where agent_id = %(agent)s and state = '{PermissionState.WAITING}' limit 1"""
+ASKED = f"""select id from retries_permissionrequest
+where agent_id = %(agent)s and call_digest = %(digest)s and state = '{PermissionState.WAITING}'
+    and expires_at > %(now)s"""
 DECIDED = (PermissionState.ALLOWED, PermissionState.DENIED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What an agent asks about a tool call; it waits `wait` for an answer.
+    """What an agent of a project asks about a tool call; it waits `wait` for an answer.
 
     `call_id` tells calls of a session apart, if the agent's program names them. `is_elsewhere` says
     that the agent has left the call's folder, to which the words of rules are relative.
     """
 
+    agent_id: UUID
+    project_id: UUID
     call: ToolCall
     wait: timedelta
     when_silent: WhenSilent
@@ -72,7 +74,7 @@ class Asked:
         return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def ask(asked: Asked, *, agent: Agent, stamp: Stamp) -> PermissionRequest:
+def ask(asked: Asked, *, stamp: Stamp) -> PermissionRequest:
     """Return the request, decided if the project's rules decide it; else it waits for a person.
 
     A call that is asked about already is not asked about again. Raises Invalid.
@@ -81,27 +83,38 @@ def ask(asked: Asked, *, agent: Agent, stamp: Stamp) -> PermissionRequest:
         raise Invalid("/wait_s", "Set wait_s to at least 1 second and at most 24 hours.")
     if not asked.call.tool.strip():
         raise Invalid("/tool", "Name the tool that the agent wants to call.")
-    waiting = PermissionRequest.objects.waiting().filter(
-        agent=agent, call_digest=asked.digest, expires_at__gt=stamp.at
-    )
-    if found := waiting.first():
+    if asked.call.tool == ELICITATION and build_schema(asked.call) is None:
+        raise Invalid("/input/requested_schema", "No page can show this form.")
+    if found := find_waiting(asked, now=stamp.at):
         return found
     try:
         with transaction.atomic():
-            return create(asked, agent=agent, stamp=stamp)
+            return create(asked, stamp=stamp)
     except IntegrityError:
-        if found := waiting.first():
+        if found := find_waiting(asked, now=stamp.at):
             return found  # another call of the same hook was first
         raise
 
 
-def create(asked: Asked, *, agent: Agent, stamp: Stamp) -> PermissionRequest:
-    ruling = rules.decide(asked.call, agent=agent, is_elsewhere=asked.is_elsewhere, now=stamp.at)
+def find_waiting(asked: Asked, *, now: datetime) -> PermissionRequest | None:
+    found = sql.run(ASKED, agent=asked.agent_id, digest=asked.digest, now=now)
+    return PermissionRequest.objects.get(pk=found[0]["id"]) if found else None
+
+
+def create(asked: Asked, *, stamp: Stamp) -> PermissionRequest:
+    ruling = rules.decide(
+        asked.call,
+        project_id=asked.project_id,
+        agent_id=asked.agent_id,
+        is_elsewhere=asked.is_elsewhere,
+        now=stamp.at,
+    )
     state = ruling.state if ruling else PermissionState.WAITING
-    request = PermissionRequest.objects.create(
-        project_id=agent.project_id,
-        agent=agent,
-        task_id=asked.task_id or find_task_id(agent, asked.session),
+    request = rows.create(
+        PermissionRequest,
+        project_id=asked.project_id,
+        agent_id=asked.agent_id,
+        task_id=asked.task_id or find_task_id(asked.agent_id, asked.session),
         session=name_session(asked.session),
         call_digest=asked.digest,
         asked_by=clean_title(asked.asked_by)[:32],
@@ -187,13 +200,10 @@ def shorten(value: Any, length: int) -> Any:
     return value
 
 
-def find_task_id(agent: Agent, session: str) -> UUID | None:
+def find_task_id(agent_id: UUID, session: str) -> UUID | None:
     """Return the task that the agent's session works on, if it has one."""
-    if not session:
-        return None
-    worker = mask_key(f"{SESSION}{session}", limit=WORKER_LENGTH)[:WORKER_LENGTH]
-    live = Attempt.objects.filter(agent=agent, worker_id=worker, outcome=None)
-    return live.order_by("-id").values_list("task_id", flat=True).first()
+    last = find_last_attempt(agent_id, name_worker(session))
+    return last["task_id"] if last and last["outcome"] is None else None
 
 
 # ---- the answer
@@ -204,11 +214,11 @@ def poll(request_id: UUID, *, among: PermissionRequestQuerySet, now: datetime) -
 
     Raises NotFound.
     """
-    rows = among.filter(pk=request_id)
+    found = among.filter(pk=request_id)
     taken = When(state__in=DECIDED, then=Coalesce(F("taken_at"), Value(now)))
-    if not rows.update(polled_at=now, taken_at=Case(taken, default=F("taken_at"))):
+    if not found.update(polled_at=now, taken_at=Case(taken, default=F("taken_at"))):
         raise NotFound(f"There is no permission request {request_id} here.")
-    return rows.select_related("agent").get()
+    return found.select_related("agent").get()
 
 
 def find_answer(request: PermissionRequest) -> Escalation | None:
@@ -251,11 +261,6 @@ def end_session(agent_id: UUID, session: str, *, stamp: Stamp) -> None:
 
 def waiting_in(agent_id: UUID, session: str) -> "QuerySet[PermissionRequest]":
     return PermissionRequest.objects.waiting().filter(agent=agent_id, session=name_session(session))
-
-
-def name_session(session: str) -> str:
-    """Return a session's id as it is stored."""
-    return mask_key(stripped(session), limit=SESSION_LENGTH)[:SESSION_LENGTH]
 
 
 def withdraw_silent(*, now: datetime, of: UUID | None) -> int:

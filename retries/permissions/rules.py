@@ -7,9 +7,10 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F
 
 from ledger import journal
+from ledger.database import sql
 from ledger.errors import Invalid, InvalidTransition, NotFound
 from ledger.journal import Kind, Stamp, clock
 from ledger.models import Agent
@@ -17,7 +18,7 @@ from ledger.secrets.notes import clean_message
 from ledger.secrets.redaction import holds_secret
 from retries.models import PermissionRequest, PermissionRule, PermissionRuleQuerySet
 from retries.permissions import matchers
-from retries.permissions.calls import SHELL_TOOLS, ToolCall
+from retries.permissions.calls import EDIT_TOOLS, SHELL_TOOLS, ToolCall
 from retries.permissions.forms import ASKING_TOOLS
 from retries.permissions.matchers import Verdict
 from retries.permissions.shell_matchers import MatcherError
@@ -27,7 +28,7 @@ UNUSED = timedelta(days=90)
 MATCHER_LENGTH = 1000
 MESSAGE_LENGTH = 4000
 TRIED = timedelta(days=30)
-MOST_TRIED = 5000
+MOST_TRIED, MOST_SHOWN = 5000, 20
 CLOCK = clock("escalations")
 DENIED = "A rule of this project denies this call: {rule}."
 
@@ -47,45 +48,65 @@ class Ruling:
         return self.rules[0].message or DENIED.format(rule=self.rules[0])
 
 
+# A request reads these, so it takes one prepared statement, and no rows of all columns.
+ACTIVE = f"""select id, tool, matcher, allows from retries_permissionrule
+where project_id = %(project)s and (agent_id is null or agent_id = %(agent)s)
+    and state = '{RuleState.ACTIVE}' and expires_at > %(now)s and tool = any(%(tools)s)
+order by id"""
+
+
 def decide(
-    call: ToolCall, *, agent: Agent, is_elsewhere: bool = False, now: datetime
+    call: ToolCall,
+    *,
+    project_id: UUID,
+    agent_id: UUID,
+    is_elsewhere: bool = False,
+    now: datetime,
 ) -> Ruling | None:
     """Return what the project's rules decide about an agent's call, or None: a person decides.
 
-    No rule allows a call of an agent that is not in the call's folder.
-    """
-    found = PermissionRule.objects.active(now).filter(
-        Q(agent=None) | Q(agent=agent), project_id=agent.project_id, tool__in=same_tools(call.tool)
-    )
-    found = found.filter(allows=False) if is_elsewhere else found
-    return rule_on(list(found.order_by("id")), call)
-
-
-def same_tools(tool: str) -> frozenset[str]:
-    """Return the names of a tool: programs name their shell differently."""
-    return SHELL_TOOLS if tool in SHELL_TOOLS else frozenset({tool})
-
-
-def rule_on(rules: Sequence[PermissionRule], call: ToolCall) -> Ruling | None:
-    """Return what these rules decide; a denial goes before all that allow.
-
-    A call with a secret, or with a mask in its place, is not known as it would run: no rule
+    A denial goes before all that allow. No rule allows a call of an agent that is not in the call's
+    folder. A call with a secret, or with a mask in its place, is not known as it would run: no rule
     allows it.
     """
-    allowing = [rule for rule in rules if rule.allows and not is_masked(call.input)]
-    denying = [rule for rule in rules if not rule.allows]
-    decision = matchers.decide(
-        [(rule.tool, rule.matcher) for rule in allowing],
-        [(rule.tool, rule.matcher) for rule in denying],
-        call,
-    )
+    found = list_active(project_id, agent_id, call.tool, now=now)
+    may_allow = not is_elsewhere and not is_masked(call.input)
+    allowing = [rule for rule in found if rule["allows"] and may_allow]
+    denying = [rule for rule in found if not rule["allows"]]
+    decision = matchers.decide(list_matchers(allowing), list_matchers(denying), call)
     match decision.verdict:
         case Verdict.ALLOW:
-            return Ruling(PermissionState.ALLOWED, [allowing[at] for at in decision.rules])
+            return make_ruling(PermissionState.ALLOWED, [allowing[at] for at in decision.rules])
         case Verdict.DENY:
-            return Ruling(PermissionState.DENIED, [denying[at] for at in decision.rules])
+            return make_ruling(PermissionState.DENIED, [denying[at] for at in decision.rules])
         case Verdict.ASK:
             return None
+
+
+def list_active(
+    project_id: UUID, agent_id: UUID | None, tool: str, *, now: datetime
+) -> list[sql.Row]:
+    """Return the rules in effect that are weighed for a tool's calls, in order of their making."""
+    tools = list(name_tools(tool))
+    return sql.run(ACTIVE, project=project_id, agent=agent_id, now=now, tools=tools)
+
+
+def name_tools(tool: str) -> frozenset[str]:
+    """Return the tools whose rules are weighed for a call of this one.
+
+    Programs name their shell differently, and a rule that denies one way to change a file denies
+    all.
+    """
+    return next((each for each in (SHELL_TOOLS, EDIT_TOOLS) if tool in each), frozenset({tool}))
+
+
+def list_matchers(rows: Sequence[sql.Row]) -> list[matchers.Rule]:
+    return [(row["tool"], row["matcher"]) for row in rows]
+
+
+def make_ruling(state: PermissionState, rows: Sequence[sql.Row]) -> Ruling:
+    found = PermissionRule.objects.in_bulk([row["id"] for row in rows])
+    return Ruling(state, [found[row["id"]] for row in rows])
 
 
 def is_masked(value: Any) -> bool:
@@ -241,29 +262,61 @@ def record_event(rule: PermissionRule, kind: Kind, *, stamp: Stamp) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The requests of the last 30 days that a rule would have decided, the newest first.
+    """The requests of the last 30 days that a rule would have helped to decide.
 
-    `against` counts those that a person decided the other way.
+    `newest` are the first of the `matched`; `against` counts those that a person decided the other
+    way.
     """
 
     tried: int
-    requests: list[PermissionRequest]
+    matched: int
+    newest: list[PermissionRequest]
     against: int
 
 
 def try_rule(
     *, project_id: UUID, agent: Agent | None, tool: str, matcher: str, allows: bool, now: datetime
 ) -> Trial:
-    """Return what a rule would have decided; a stored input without its secrets is matched."""
-    tool, matcher = check_rule(tool, matcher, allows=allows)
+    """Return what a rule would have decided, together with those that are in effect now.
+
+    A stored input without its secrets is matched.
+    """
+    rule = check_rule(tool, matcher, allows=allows)
     rows = PermissionRequest.objects.filter(
-        project_id=project_id, tool__in=same_tools(tool), asked_at__gt=now - TRIED
+        project_id=project_id, tool__in=name_tools(rule[0]), asked_at__gt=now - TRIED
     )
     rows = rows.filter(agent=agent) if agent else rows
-    found = list(rows.select_related("agent").order_by("-id")[:MOST_TRIED])
-    matched = [row for row in found if matchers.matches(tool, matcher, call_of(row), allow=allows)]
-    other = PermissionState.DENIED if allows else PermissionState.ALLOWED
-    return Trial(len(found), matched, sum(row.state == other for row in matched))
+    found = rows.order_by("-id").only("tool", "input", "folder", "state", "agent")[:MOST_TRIED]
+    others = sql.run(
+        ACTIVE,
+        project=project_id,
+        agent=agent and agent.pk,
+        now=now,
+        tools=list(name_tools(rule[0])),
+    )
+    other_state = PermissionState.DENIED if allows else PermissionState.ALLOWED
+    matched, tried, against = list[UUID](), 0, 0
+    for row in found.iterator(chunk_size=100):
+        tried += 1
+        if would_decide(rule, others, call_of(row), allows=allows):
+            matched.append(row.pk)
+            against += row.state == other_state
+    newest = PermissionRequest.objects.filter(pk__in=matched[:MOST_SHOWN]).select_related("agent")
+    return Trial(tried, len(matched), list(newest.order_by("-id")), against)
+
+
+def would_decide(
+    rule: matchers.Rule, others: Sequence[sql.Row], call: ToolCall, *, allows: bool
+) -> bool:
+    """Return whether a rule decides about a call, alone or together with others."""
+    if not allows:
+        return matchers.matches(*rule, call, allow=False)
+    if is_masked(call.input) or not matchers.allows_part(rule, call):
+        return False
+    allowing = list_matchers([row for row in others if row["allows"]])
+    denying = list_matchers([row for row in others if not row["allows"]])
+    decision = matchers.decide([rule, *allowing], denying, call)
+    return decision.verdict == Verdict.ALLOW and 0 in decision.rules
 
 
 def call_of(request: PermissionRequest) -> ToolCall:

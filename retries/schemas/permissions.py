@@ -175,13 +175,10 @@ class TrialOut(Shape):
     calls: list[str] = field("the newest of them", ["npm test"])
 
 
-CALLS_SHOWN = 20
-
-
 def trial_out(trial: Trial) -> dict[str, Any]:
     return {
         "tried": trial.tried,
-        "matched": len(trial.requests),
+        "matched": trial.matched,
         "against": trial.against,
-        "calls": [request.title for request in trial.requests[:CALLS_SHOWN]],
+        "calls": [request.title for request in trial.newest],
     }

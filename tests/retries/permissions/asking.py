@@ -30,13 +30,15 @@ def ask(
     **more: Any,
 ) -> PermissionRequest:
     asked = requests.Asked(
+        agent_id=agent.pk,
+        project_id=agent.project_id,
         call=bash(call) if isinstance(call, str) else call,
         wait=wait,
         when_silent=when_silent,
         session=session,
         **more,
     )
-    return requests.ask(asked, agent=agent, stamp=Stamp(CODER, now))
+    return requests.ask(asked, stamp=Stamp(CODER, now))
 
 
 def escalation_of(request: PermissionRequest) -> Escalation:

@@ -11,7 +11,7 @@ from django.db import transaction
 from ledger.errors import Invalid, NotFound
 from ledger.journal import Stamp
 from ledger.models import Agent, Event
-from retries.attempts.live_attempt import SESSION
+from retries.claiming.session_names import SESSION
 from retries.escalations import answering, expiry
 from retries.escalations.choices import Choice
 from retries.escalations.lifecycle import AlreadyResolved, EscalationExpired, UndoTooLate

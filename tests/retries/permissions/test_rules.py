@@ -9,10 +9,11 @@ from ledger.journal import Stamp
 from ledger.models import Agent, Event
 from retries.models import Escalation, PermissionRule
 from retries.permissions import rules
+from retries.permissions.calls import ToolCall
 from retries.states import Answer, PermissionState
 from tests.factories import MINUTE, NOW, make_agent, make_project
 from tests.retries.escalations.test_answering import MARA, answer
-from tests.retries.permissions.asking import ask, escalation_of, make_rule
+from tests.retries.permissions.asking import FOLDER, ask, escalation_of, make_rule
 
 pytestmark = pytest.mark.django_db
 P = PermissionState
@@ -46,6 +47,17 @@ def test_deny_beats_allow_and_tells_why(agent: Agent) -> None:
     assert request.message == "Open a merge request."
     assert ask(agent, "git push origin fix").state == P.ALLOWED
     assert Event.objects.get(kind="permission.denied").data["rule"] == str(deny)
+
+
+def test_a_denied_file_is_denied_to_every_tool_that_changes_files(agent: Agent) -> None:
+    make_rule(agent, "keys/**", tool="Edit", allows=False)
+    make_rule(agent, "keys/**", tool="Write")
+    call = ToolCall("Write", {"file_path": "keys/a.txt", "content": "x"}, FOLDER)
+    assert ask(agent, call).state == P.DENIED
+    patch = "*** Begin Patch\n*** Update File: keys/a.txt\n+x\n*** End Patch"
+    assert ask(agent, ToolCall("apply_patch", {"patch": patch}, FOLDER)).state == P.DENIED
+    read = ToolCall("Read", {"file_path": "keys/a.txt"}, FOLDER)
+    assert ask(agent, read).state == P.WAITING
 
 
 def test_a_rule_holds_in_its_project_and_for_its_agent(agent: Agent) -> None:
@@ -127,5 +139,23 @@ def test_a_trial_tells_what_a_rule_would_have_decided(agent: Agent) -> None:
         allows=True,
         now=NOW + 5 * MINUTE,
     )
-    assert (trial.tried, len(trial.requests), trial.against) == (3, 2, 1)
+    assert (trial.tried, trial.matched, trial.against) == (3, 2, 1)
     assert not PermissionRule.objects.exists()
+
+
+def test_a_trial_knows_the_rules_in_effect(agent: Agent) -> None:
+    """A line that needs two rules counts if the other one is there, and a denied one never."""
+    make_rule(agent, "npm ci")
+    make_rule(agent, "npm test --force", allows=False)
+    for line in ("npm ci && npm test", "npm ci", "npm test && ls", "npm test --force"):
+        ask(agent, line)
+    trial = rules.try_rule(
+        project_id=agent.project_id,
+        agent=None,
+        tool="Bash",
+        matcher="npm test",
+        allows=True,
+        now=NOW + MINUTE,
+    )
+    assert [each.title for each in trial.newest] == ["npm ci && npm test"]
+    assert (trial.tried, trial.matched) == (4, 1)
