@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ledger.secrets.patterns import FORMS, GROUPS
 from retries.permissions.calls import URL_TOOLS, ToolCall
 from retries.permissions.command_lines import UnreadableLine, read_line
-from retries.permissions.loose_commands import FoundCommand, FoundWord, find_commands
+from retries.permissions.loose_commands import SHELLS, FoundCommand, FoundWord, find_commands
 from retries.permissions.path_globs import SECRET_ENDS, SECRET_NAMES, find_parts
 from retries.permissions.shell_grammar import word_set
 
@@ -23,6 +23,14 @@ NETWORK = word_set("""
     """)
 GIT_NETWORK = frozenset({"push", "fetch", "pull", "clone", "ls-remote", "remote", "submodule"})
 SENDING = NETWORK - {"ping", "dig", "nslookup", "host", "whois"}
+DOWNLOADING = frozenset({"curl", "wget", "http", "https", "aria2c", "lynx", "w3m"})
+INTERPRETERS = frozenset(
+    {"python", "python3", "node", "perl", "ruby", "php", "deno", "bun"} | SHELLS
+)
+EVALUATING = frozenset({"eval", "source", "."} | INTERPRETERS)
+SUBSTITUTIONS = ("$(", "<(", "`")
+# Behind these, an interpreter has its program, and what it is fed is data.
+PROGRAM_OPTIONS = frozenset({"-c", "-e", "-m", "-n", "-p", "-r"})
 INSTALLING = {
     "apt": ("install",),
     "apt-get": ("install",),
@@ -94,8 +102,11 @@ def mark_line(line: str, folder: str) -> Iterator[Mark]:
     is_leaving = any(each.program in SENDING for each in commands)
     text = "A secret may leave this machine." if is_leaving else "The line uses a secret."
     yield from (Mark("secret", text, span, is_leaving) for span in secrets)
+    is_downloading = any(each.program in DOWNLOADING for each in commands)
     for each in commands:
         yield from mark_command(each, folder)
+        if is_downloading and is_running_input(each):
+            yield Mark("download", "Runs what it downloads.", span_of(each.words[0]), is_red=True)
     try:
         read_line(line)
     except UnreadableLine:
@@ -126,6 +137,25 @@ def is_deleting(command: FoundCommand) -> bool:
         return "-delete" in words
     is_git = command.program == "git" and find_subcommand(command) in ("clean", "rm")
     return is_git or command.program in DELETING
+
+
+def is_running_input(command: FoundCommand) -> bool:
+    """Return whether a command runs what it is fed, or what a substitution prints.
+
+    >>> lines = "curl x | sh", "curl x | sudo bash -s y", "curl x | python -m json.tool"
+    >>> [any(map(is_running_input, find_commands(line))) for line in lines]
+    [True, True, False]
+    """
+    words = [word.text for word in command.words[1:]]
+    is_fed = command.is_fed and command.program in INTERPRETERS
+    if is_fed and (words[:1] in (["-"], ["-s"]) or not any(is_program(each) for each in words)):
+        return True
+    is_evaluating = command.program in EVALUATING
+    return is_evaluating and any(each in word for word in words for each in SUBSTITUTIONS)
+
+
+def is_program(word: str) -> bool:
+    return word in PROGRAM_OPTIONS or not word.startswith("-")
 
 
 def is_installing(command: FoundCommand) -> bool:
@@ -160,7 +190,7 @@ def mark_history(command: FoundCommand) -> Iterator[Mark]:
     elif subcommand == "reset" and has_word(words, "--hard"):
         yield Mark("history", "Drops changes that are not committed.", span)
     elif subcommand in ("reflog", "gc", "update-ref"):
-        yield Mark("history", "May drop commits for good.", span)
+        yield Mark("history", "May drop commits forever.", span)
 
 
 def is_forcing(word: str) -> bool:
