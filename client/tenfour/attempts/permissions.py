@@ -30,6 +30,7 @@ def ask(
     task: str | None = None,
     said: str | None = None,
     wait_s: int = WAIT_S,
+    **more: str,
 ) -> Call[Permission]:
     """Ask about a call; rules may decide at once, else the request waits for a person."""
     options = {
@@ -38,7 +39,7 @@ def ask(
         "task": task,
         "said": said,
     }
-    body = {"tool": tool, "input": input, "wait_s": wait_s, **given(options)}
+    body = {"tool": tool, "input": input, "wait_s": wait_s, **given(options), **more}
     return Call("POST", PATH, Permission.read, body)
 
 

@@ -1,7 +1,8 @@
 """The command `tenfour mcp`: the MCP endpoint of the server, for agents that start a program.
 
 It reads one JSON-RPC message a line from stdin, posts it to `/mcp` with this folder's token, and
-writes the answer as one line to stdout, until stdin ends.
+writes the answer as one line to stdout, until stdin ends. With a command it runs that program
+instead (see `relay`).
 """
 
 from __future__ import annotations
@@ -34,8 +35,30 @@ VERSION = "io.modelcontextprotocol/protocolVersion"
 NAMED = {"tools/call": "name", "prompts/get": "name"}
 
 
+def add_mcp_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "tenfour mcp [--wait SECONDS] [-- COMMAND [ARGUMENT …]]"
+    parser.add_argument(
+        "--wait",
+        type=int,
+        metavar="SECONDS",
+        default=540,
+        help="how long people may take to answer what COMMAND asks (540)",
+    )
+    parser.add_argument(
+        "command",
+        metavar="COMMAND",
+        nargs="*",
+        help="run this MCP server, or `codex app-server`, instead: what it asks people is asked in"
+        " Tenfour first",
+    )
+
+
 def mcp(args: argparse.Namespace) -> int:
     """Answer the messages on stdin until it ends."""
+    if args.command:
+        from tenfour.commands.relay import relay
+
+        return relay(args.command, settings.read(args.url), wait_s=args.wait)
     bridge = Bridge(settings.read(args.url))
     try:
         for line in read_lines(sys.stdin.buffer):

@@ -35,9 +35,19 @@ class Driver:
         self._http: httpx2.Client | None = None
         self._opening = Lock()
 
-    def run(self, steps: Steps[T]) -> T:
+    def run(self, steps: Steps[T], sleep: Callable[[float], None] | None = None) -> T:
         """Take all steps of an operation and return its result."""
-        return self._run(steps, time.sleep)
+        advance, reply = steps.send, None
+        while True:
+            try:
+                step = advance(reply)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            try:
+                advance, reply = steps.send, self._take(step, sleep or time.sleep)
+            except BaseException as error:
+                advance, reply = steps.throw, error
 
     def iterate(self, step: Callable[[], Steps[T]]) -> Iterator[T]:
         """Yield the result of each step until one raises Exhausted."""
@@ -59,7 +69,7 @@ class Driver:
 
         def work() -> None:
             with suppress(Exhausted):
-                self._run(steps, sleep)
+                self.run(steps, sleep)
 
         thread = Thread(target=work, name="tenfour-background", daemon=True)
         thread.start()
@@ -76,19 +86,6 @@ class Driver:
             http, self._http = self._http, None
         if http is not None:
             http.close()
-
-    def _run(self, steps: Steps[T], sleep: Callable[[float], None]) -> T:
-        advance, reply = steps.send, None
-        while True:
-            try:
-                step = advance(reply)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            try:
-                advance, reply = steps.send, self._take(step, sleep)
-            except BaseException as error:
-                advance, reply = steps.throw, error
 
     def _take(self, step: Request | Wait | Work, sleep: Callable[[float], None]) -> Any:
         if isinstance(step, Request):
