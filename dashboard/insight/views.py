@@ -20,6 +20,7 @@ from dashboard.insight.experiments import ExperimentRow, find_scale
 from dashboard.insight.idle import IdleFigures, combine_idle
 from dashboard.insight.outcomes import list_outcomes, list_rules
 from dashboard.insight.periods import Period, compare_last, list_periods, list_units
+from dashboard.insight.permissions import PermissionWaits, combine_waits
 from dashboard.insight.policies import PolicyRow, list_policies
 from dashboard.insight.predictions import PredictionFigures, combine_figures, list_ids
 from dashboard.insight.ranges import DEFAULT, RANGES, list_ranges
@@ -54,6 +55,7 @@ class InsightPage(PageContext):
     agents: list[Agent]
     changed: TargetRow | None  # the target that the form changes
     reach: list[ReachRow]
+    permissions: PermissionWaits
     idle: IdleFigures
     costs: CostFigures | None
     units: list[tuple[str | None, str, bool]]
@@ -96,6 +98,9 @@ def index(request: HtmxRequest) -> HttpResponse:
         agents=queries.list_agents(project),
         reach=list_reach(
             [(each.project.name, each.data) for each in figures if each.panel == "reach"]
+        ),
+        permissions=combine_waits(
+            [(each.project.name, each.data) for each in figures if each.panel == "permissions"]
         ),
         idle=combine_idle([each.data for each in figures if each.panel == "idle"]),
         costs=combine_costs([each.data for each in figures if each.panel == "cost"]),

@@ -17,8 +17,10 @@ from dashboard.permissions import queries
 from dashboard.wording.formatting import rough_duration
 from ledger.models import Project
 from retries.models import PermissionRule
+from retries.permissions.waits import read_waits
 from retries.states import RuleState
 
+WAITED = timedelta(days=7)  # the time whose waits are shown
 SOON = timedelta(days=14)  # before a rule that is not used ends
 VERDICTS = ("allow", "deny")
 
@@ -146,7 +148,8 @@ class PermissionRuleList(Listing[PermissionRuleQuery]):
         is_first = not (page.query.text or visit.request.GET.get("before"))
         return {
             "proposals": queries.list_proposals(project, now=visit.now) if is_first else [],
-            "waits": queries.read_waits(project, now=visit.now) if is_first else None,
+            "waits": read_waits(project, since=visit.now - WAITED, most=5) if is_first else None,
+            "waited_days": WAITED.days,
             "may_add": may_open(visit.request.user, "permission_rule_new"),
             "may_change": may_open(visit.request.user, "permission_rule_act"),
         }

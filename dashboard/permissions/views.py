@@ -12,6 +12,7 @@ from dashboard.actions import build_action_view, by_slug, find_asked, list_allow
 from dashboard.frame.access import may_open
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
+from dashboard.lists.pagination import NumberedPage
 from dashboard.permissions import queries
 from dashboard.permissions.listing import PERMISSION_RULES
 from ledger.errors import Refusal
@@ -34,7 +35,7 @@ class PermissionRulePage(PageContext):
     row: PermissionRule
     actions: list[Verb]
     asked: Verb | None
-    decided: list[PermissionRequest]
+    decided: NumberedPage[PermissionRequest]
     may_change: bool
 
 
@@ -54,7 +55,7 @@ def detail(request: HtmxRequest, permission_rule_id: UUID) -> HttpResponse:
         row=row,
         actions=actions,
         asked=find_asked(request, actions),
-        decided=queries.list_decided(row),
+        decided=queries.read_decided(row, request.GET),
         may_change=may_change,
     )
     return respond(visit, "permissions/rule.html", "permissions/_rule.html", page)

@@ -10,6 +10,7 @@ from retries.insight.figures.costs import compute_cost
 from retries.insight.figures.days import compute_days
 from retries.insight.figures.idle_agents import compute_idle
 from retries.insight.figures.outcomes import compute_outcomes
+from retries.insight.figures.permission_waits import compute_permission_waits
 from retries.insight.figures.policies import compute_policies
 from retries.insight.figures.predictions import compute_predictions
 from retries.insight.figures.reach import compute_reach
@@ -28,6 +29,7 @@ def compute_figures(*, now: datetime, project: Project | None = None) -> dict[st
         compute_answers(each, now=now)
         compute_targets(each, now=now)
         compute_reach(each, now=now)
+        compute_permission_waits(each, now=now)
         compute_idle(each, now=now)
         compute_cost(each, now=now)
         compute_days(each, now=now)

@@ -4,10 +4,13 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
+import pytest
 from django.test import Client
 
+from dashboard.permissions import queries
 from ledger.journal import Actor, Stamp
 from ledger.models import Agent, Event
+from retries import sweeps
 from retries.escalations import answering
 from retries.escalations.choices import Choice
 from retries.models import Escalation, PermissionRequest, PermissionRule
@@ -55,6 +58,41 @@ def test_what_was_allowed_each_time_is_proposed(
     assert "npm run lint in" not in said and "npm publish in" not in said
     assert "Agents waited 18 m for permission 9 answers by people in 7 days" in said
     assert "2 of 3 allowed" in said
+
+
+def test_insight_says_how_long_agents_waited_for_permission(
+    browser: Client, agent: Agent, now: datetime
+) -> None:
+    """Of each range; requests that no person answered count for nothing."""
+    other = make_agent("second", project=make_project("other"))
+    for number in range(3):
+        decided(agent, "npm test", now=now - number * HOUR - HOUR)
+    decided(agent, "npm publish", now=now - 2 * HOUR, action=Answer.DENY)
+    decided(agent, "echo $x", now=now - 3 * 24 * HOUR)
+    decided(other, "npm test", now=now - HOUR)
+    ask(agent, "npm run lint", now=now - HOUR)
+    sweeps.run("insight", now=now)
+    said = words(browser.get("/insight/?range=24h"))
+    panel = said[said.index("Waiting for permission") :]
+    assert "Agents waited 10 m for 5 answers about calls." in panel
+    assert f"npm test {agent.project.name} 3 of 3 6 m" in panel and "npm test other 1 of 1" in panel
+    assert "npm publish" in panel and "0 of 1" in panel and "no rule can allow" not in panel
+    said = words(browser.get("/insight/?range=7d"))
+    assert "Agents waited 12 m for 6 answers" in said
+    assert f"Bash calls that no rule can allow {agent.project.name} 1 of 1 2 m" in said
+
+
+def test_a_rules_page_has_pages_of_what_it_let_through(
+    browser: Client, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = make_rule(agent, "make *", now=now)
+    for number in range(5):
+        ask(agent, f"make target-{number}", now=now, session=f"s-{number}")
+    monkeypatch.setattr(queries, "REQUESTS_SHOWN", 2)
+    page = browser.get(f"{URL}{rule.pk}/")
+    assert "make target-4" in words(page) and "make target-2" not in words(page)
+    last = words(browser.get(f"{URL}{rule.pk}/?page=3"))
+    assert "make target-0" in last and "make target-1" not in last and '="next"' not in last
 
 
 def test_a_proposal_is_put_aside(browser: Client, agent: Agent, now: datetime) -> None:
