@@ -17,11 +17,11 @@ from config.local.places import PROJECT
 SERVER = ("config", "dashboard", "retries", "ledger")
 BROWSER = (("templates", "*.html"), ("dashboard/static", "*.css"), ("dashboard/static", "*.js"))
 LIMITS = {
-    "server: lines of Python without migrations": at_most(110_744),
+    "server: lines of Python without migrations": at_most(110_739),
     "migrations: lines": at_most(2_838),
-    "client: lines": at_most(17_211),
+    "client: lines": at_most(17_294),
     "templates, CSS, and scripts: lines": at_most(25_246),
-    "tests: lines of Python": at_most(93_431),
+    "tests: lines of Python": at_most(93_487),
     "modules of the largest folder": at_most(16),
     "functions with a docstring: %": at_most(54.8),
     "comments on 100 lines": at_least(2.3),

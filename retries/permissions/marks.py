@@ -148,7 +148,7 @@ def is_running_input(command: FoundCommand) -> bool:
     """
     words = [word.text for word in command.words[1:]]
     is_fed = command.is_fed and command.program in INTERPRETERS
-    if is_fed and (words[:1] in (["-"], ["-s"]) or not any(is_program(each) for each in words)):
+    if is_fed and ("-s" in words or words[:1] == ["-"] or not any(map(is_program, words))):
         return True
     is_evaluating = command.program in EVALUATING
     return is_evaluating and any(each in word for word in words for each in SUBSTITUTIONS)
@@ -190,7 +190,7 @@ def mark_history(command: FoundCommand) -> Iterator[Mark]:
     elif subcommand == "reset" and has_word(words, "--hard"):
         yield Mark("history", "Drops changes that are not committed.", span)
     elif subcommand in ("reflog", "gc", "update-ref"):
-        yield Mark("history", "May drop commits forever.", span)
+        yield Mark("history", "May permanently drop commits.", span)
 
 
 def is_forcing(word: str) -> bool:

@@ -49,8 +49,8 @@ class Ruling:
 
 
 # A request reads these, so it takes one prepared statement, and no rows of all columns.
-ACTIVE = f"""select id, tool, matcher, allows from retries_permissionrule
-where project_id = %(project)s and (agent_id is null or agent_id = %(agent)s)
+ACTIVE = f"""select id, agent_id, tool, matcher, allows from retries_permissionrule
+where project_id = %(project)s and (agent_id is null or agent_id = any(%(agents)s))
     and state = '{RuleState.ACTIVE}' and expires_at > %(now)s and tool = any(%(tools)s)
 order by id"""
 
@@ -69,7 +69,7 @@ def decide(
     folder. A call with a secret, or with a mask in its place, is not known as it would run: no rule
     allows it.
     """
-    found = list_active(project_id, agent_id, call.tool, now=now)
+    found = list_active(project_id, [agent_id], call.tool, now=now)
     may_allow = not is_elsewhere and not is_masked(call.input)
     allowing = [rule for rule in found if rule["allows"] and may_allow]
     denying = [rule for rule in found if not rule["allows"]]
@@ -84,11 +84,11 @@ def decide(
 
 
 def list_active(
-    project_id: UUID, agent_id: UUID | None, tool: str, *, now: datetime
+    project_id: UUID, agent_ids: Sequence[UUID], tool: str, *, now: datetime
 ) -> list[sql.Row]:
     """Return the rules in effect that are weighed for a tool's calls, in order of their making."""
     tools = list(name_tools(tool))
-    return sql.run(ACTIVE, project=project_id, agent=agent_id, now=now, tools=tools)
+    return sql.run(ACTIVE, project=project_id, agents=list(agent_ids), now=now, tools=tools)
 
 
 def name_tools(tool: str) -> frozenset[str]:
@@ -264,8 +264,7 @@ def record_event(rule: PermissionRule, kind: Kind, *, stamp: Stamp) -> None:
 class Trial:
     """The requests of the last 30 days that a rule would have helped to decide.
 
-    `newest` are the first of the `matched`; `against` counts those that a person decided the other
-    way.
+    `newest` are the newest of them; `against` counts those that a person decided the other way.
     """
 
     tried: int
@@ -287,18 +286,14 @@ def try_rule(
     )
     rows = rows.filter(agent=agent) if agent else rows
     found = rows.order_by("-id").only("tool", "input", "folder", "state", "agent")[:MOST_TRIED]
-    others = sql.run(
-        ACTIVE,
-        project=project_id,
-        agent=agent and agent.pk,
-        now=now,
-        tools=list(name_tools(rule[0])),
-    )
+    agents = Agent.objects.filter(project=project_id).values_list("pk", flat=True)
+    others = list_active(project_id, [agent.pk] if agent else list(agents), rule[0], now=now)
     other_state = PermissionState.DENIED if allows else PermissionState.ALLOWED
     matched, tried, against = list[UUID](), 0, 0
     for row in found.iterator(chunk_size=100):
         tried += 1
-        if would_decide(rule, others, call_of(row), allows=allows):
+        weighed = [each for each in others if each["agent_id"] in (None, row.agent_id)]
+        if would_decide(rule, weighed, call_of(row), allows=allows):
             matched.append(row.pk)
             against += row.state == other_state
     newest = PermissionRequest.objects.filter(pk__in=matched[:MOST_SHOWN]).select_related("agent")

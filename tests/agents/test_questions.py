@@ -168,7 +168,7 @@ def test_a_person_decides_about_a_command_of_the_app_server(
     assert app_server.asked == []
     request = PermissionRequest.objects.get()
     assert (request.tool, request.folder) == ("Bash", str(codex.work)) and request.taken_at
-    assert "touch made" in request.input["command"] and request.asked_by == "codex"
+    assert (request.title, request.asked_by) == ("touch made", "codex")
 
 
 def test_a_person_sees_the_changes_that_the_app_server_asks_about(

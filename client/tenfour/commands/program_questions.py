@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from tenfour.hooks.hook_events import ELICITATION
 from tenfour.hooks.permission_hook import INPUT_BYTES, Unsendable, mask_values, read_form
 from tenfour.record_models import Permission
 
-FORMS = frozenset({"elicitation/create", "mcpServer/elicitation/request"})
+FORM, CODEX_FORM = "elicitation/create", "mcpServer/elicitation/request"
+# Codex asks with an empty form whether it may call a tool; the call itself is not in the form.
+APPROVAL = "codex_approval_kind"
 COMMAND, CHANGE = "item/commandExecution/requestApproval", "item/fileChange/requestApproval"
-# The changes of so many calls are kept until they are asked about.
-MOST_CHANGES = 100
+# Keep the changes of at most so many calls, and the folders of at most so many threads.
+MOST_KEPT = 100
 NAME_LENGTH = 64
-# Since MCP 2026-07-28, a server's name is here; before, without what stands in front of the slash.
+# Since MCP 2026-07-28, a server's name is here; older servers use the key `serverInfo`.
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 HEADINGS = {"add": "Add", "delete": "Delete", "update": "Update"}
 # A question that also grants one of these grants more than the call.
 GRANTS = ("additionalPermissions", "networkApprovalContext", "grantRoot")
+
+BuildResult = Callable[[Permission], "dict[str, Any] | None"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,7 @@ class Question:
 
     tool: str
     input: Mapping[str, Any]
-    build_result: Callable[[Permission], dict[str, Any] | None]
+    build_result: BuildResult
     folder: str = ""
     session: str = ""
     call_id: str = ""
@@ -41,30 +47,40 @@ class Questions:
     def __init__(self, environ: Mapping[str, str], *, program: str) -> None:
         self.environ = environ
         self.program = program
+        self.folders: dict[str, str] = {}
         self.changes: dict[str, Any] = {}
+
+    def note(self, message: Mapping[str, Any]) -> None:
+        """Keep what later questions do not repeat: names, folders of threads, and changes."""
+        params, result = object_in(message, "params"), object_in(message, "result")
+        info = object_in(result, "serverInfo") or object_in(object_in(result, "_meta"), SERVER_INFO)
+        self.program = text_in(info, "name")[:NAME_LENGTH] or self.program
+        thread = object_in(params, "thread") or object_in(result, "thread")
+        if id := text_in(thread, "id"):
+            keep(self.folders, id, text_in(thread, "cwd"))
+        item = object_in(params, "item")
+        if message.get("method") == "item/started" and item.get("type") == "fileChange":
+            keep(self.changes, text_in(item, "id"), item.get("changes"))
+        elif message.get("method") == "item/fileChange/patchUpdated":
+            keep(self.changes, text_in(params, "itemId"), params.get("changes"))
 
     def read(self, message: Mapping[str, Any]) -> Question | None:
         """Return the question in a message, if it is one that Tenfour can ask.
 
         Raises Unsendable where people could not see all of it.
         """
-        params = message.get("params")
-        if not isinstance(params, Mapping):
+        method, params = message.get("method"), object_in(message, "params")
+        if "id" not in message or any(params.get(name) for name in GRANTS):
             return None
-        method = message.get("method")
-        if method == "item/started":
-            self.note_changes(params.get("item"))
-        if "id" not in message:
-            return None
-        if method in FORMS:
+        if method == FORM or (
+            method == CODEX_FORM and not object_in(params, "_meta").get(APPROVAL)
+        ):
             return self.read_form(params)
-        if method not in (COMMAND, CHANGE) or any(params.get(name) for name in GRANTS):
-            return None
-        command = params.get("command")
         if method == CHANGE:
             return self.build("apply_patch", self.find_patch(params), params)
-        is_command = params.get("kind", "command") == "command" and isinstance(command, str)
-        return self.build("Bash", {"command": command}, params) if is_command else None
+        if method == COMMAND and params.get("kind", "command") == "command":
+            return self.build("Bash", self.read_command(params), params)
+        return None
 
     def read_form(self, params: Mapping[str, Any]) -> Question:
         form = {
@@ -73,66 +89,87 @@ class Questions:
             "message": params.get("message"),
             "requested_schema": params.get("requestedSchema"),
         }
-        return self.build(ELICITATION, read_form(form), params, answer_form)
+        if not isinstance(form["requested_schema"], dict):
+            raise Unsendable("it has no form.")
+        given = self.mask(read_form(form))
+        # Two equal forms are two questions.
+        return Question(
+            ELICITATION,
+            given,
+            answer_form,
+            session=text_in(params, "threadId"),
+            call_id=uuid4().hex,
+        )
 
-    def build(
-        self,
-        tool: str,
-        given: Mapping[str, Any],
-        params: Mapping[str, Any],
-        build_result: Callable[[Permission], dict[str, Any] | None] | None = None,
-    ) -> Question:
-        masked = mask_values(given, self.environ)
-        if len(json.dumps(masked, ensure_ascii=False).encode(errors="replace")) > INPUT_BYTES:
-            raise Unsendable(f"it has more than {INPUT_BYTES // 1024} KB.")
+    def build(self, tool: str, given: Mapping[str, Any], params: Mapping[str, Any]) -> Question:
         return Question(
             tool,
-            masked,
-            build_result or decide,
-            folder=text_in(params, "cwd"),
+            self.mask(given),
+            decide,
+            folder=self.find_folder(params),
             session=text_in(params, "threadId"),
             call_id=text_in(params, "approvalId") or text_in(params, "itemId"),
         )
 
-    def note_name(self, result: Any) -> None:
-        """Keep the name that an MCP server gives itself."""
-        given = result if isinstance(result, Mapping) else {}
-        meta = given.get("_meta")
-        info = given.get("serverInfo") or (
-            meta.get(SERVER_INFO) if isinstance(meta, dict) else None
-        )
-        if isinstance(info, Mapping):
-            self.program = text_in(info, "name")[:NAME_LENGTH] or self.program
+    def mask(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        masked: Mapping[str, Any] = mask_values(given, self.environ)
+        if len(json.dumps(masked, ensure_ascii=False).encode(errors="replace")) > INPUT_BYTES:
+            raise Unsendable(f"it has more than {INPUT_BYTES // 1024} KB.")
+        return masked
 
-    def note_changes(self, item: Any) -> None:
-        """Keep a call's changes: the question about them does not repeat them."""
-        if isinstance(item, Mapping) and item.get("type") == "fileChange":
-            self.changes[text_in(item, "id")] = item.get("changes")
-            if len(self.changes) > MOST_CHANGES:
-                del self.changes[next(iter(self.changes))]
+    def find_folder(self, params: Mapping[str, Any]) -> str:
+        folder = self.folders.get(text_in(params, "threadId"))
+        if not folder:
+            raise Unsendable("the folder of its thread is not known.")
+        return folder
+
+    def read_command(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the command, with its folder if that is not the thread's: no rule allows that."""
+        command = text_in(params, "command")
+        if not command.strip():
+            raise Unsendable("its command is not known.")
+        folder = text_in(params, "cwd")
+        more = {} if folder == self.find_folder(params) else {"workdir": folder}
+        return {"command": split_words(command), **more}
 
     def find_patch(self, params: Mapping[str, Any]) -> dict[str, Any]:
         changes = self.changes.pop(text_in(params, "itemId"), None)
         if not isinstance(changes, list) or not changes:
             raise Unsendable("its changes are not known.")
-        return {
-            "patch": "\n".join(["*** Begin Patch", *map(write_change, changes), "*** End Patch"])
-        }
+        lines = ["*** Begin Patch", *map(write_change, changes), "*** End Patch"]
+        return {"patch": "\n".join(lines)}
+
+
+def split_words(command: str) -> str | list[str]:
+    """Return the words that Codex has joined, such as those of `bash -lc`; else the text as it is.
+
+    >>> split_words("bash -lc 'npm test'"), split_words("npm test | tee x")
+    (['bash', '-lc', 'npm test'], 'npm test | tee x')
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return command
+    return words if shlex.join(words) == command else command
 
 
 def write_change(change: Any) -> str:
     """Return a change of one file as Codex's patches write it; raises Unsendable."""
-    kind = change.get("kind") if isinstance(change, Mapping) else None
-    name = kind.get("type") if isinstance(kind, Mapping) else kind
-    if not isinstance(name, str) or name not in HEADINGS or not text_in(change, "path"):
+    given = change if isinstance(change, Mapping) else {}
+    kind = object_in(given, "kind")
+    name = text_in(kind, "type") or text_in(given, "kind")
+    paths = [given.get("path"), *([kind["move_path"]] if kind.get("move_path") else [])]
+    is_named = all(isinstance(each, str) and each and each.isprintable() for each in paths)
+    diff = given.get("diff")
+    if name not in HEADINGS or not is_named or not isinstance(diff, str):
         raise Unsendable("its changes can't be read.")
-    lines = [f"*** {HEADINGS[name]} File: {change['path']}"]
-    if isinstance(kind, Mapping) and (target := kind.get("move_path")):
-        lines.append(f"*** Move to: {target}")
-    diff = text_in(change, "diff").rstrip("\n").split("\n")
-    # Of a new file, and one that goes, the text itself is given.
+    lines = [
+        f"*** {HEADINGS[name]} File: {paths[0]}",
+        *(f"*** Move to: {each}" for each in paths[1:]),
+    ]
+    # For a new or deleted file, `diff` is the file's text.
     sign = {"add": "+", "delete": "-"}.get(name, "")
-    return "\n".join([*lines, *(f"{sign}{line}" for line in diff)])
+    return "\n".join([*lines, *(f"{sign}{line}" for line in diff.rstrip("\n").split("\n"))])
 
 
 def decide(found: Permission) -> dict[str, Any] | None:
@@ -146,9 +183,19 @@ def answer_form(found: Permission) -> dict[str, Any] | None:
         return None
     if not found.allowed:
         return {"action": "decline"}
-    changed = (found.answer or {}).get("input")
-    given = changed.get("answers") if isinstance(changed, dict) else None
-    return {"action": "accept", "content": given if isinstance(given, dict) else {}}
+    given = object_in(object_in(found.answer or {}, "input"), "answers")
+    return {"action": "accept", "content": dict(given)}
+
+
+def keep(values: dict[str, Any], name: str, value: Any) -> None:
+    values[name] = value
+    if len(values) > MOST_KEPT:
+        del values[next(iter(values))]
+
+
+def object_in(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = values.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def text_in(values: Mapping[str, Any], name: str) -> str:

@@ -12,16 +12,17 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from tenfour import settings
 from tenfour.attempts.permissions import ask, await_decision
 from tenfour.commands.program_questions import Question, Questions
-from tenfour.commands.terminal import complain, note
-from tenfour.hooks.permission_hook import Unsendable
+from tenfour.commands.terminal import note
 from tenfour.http.core import Core
 from tenfour.http.drivers import Driver, Exhausted
 from tenfour.http.problems import TenfourError
@@ -31,13 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TIMEOUT_S = 30.0
-# How long the end waits for questions to be withdrawn.
+# How long the exit waits for questions to be withdrawn.
 PATIENCE_S = 5.0
 NOT_FOUND = 127
-# who is written to, and who asks
+# The two ends: each can be written to, and each can ask.
 PROGRAM, AGENT = "program", "agent"
-MARKS = (b'"method"', b'"input_required"', b'serverInfo"')
-# The calls whose results may ask for answers, since MCP 2026-07-28; so many are kept.
+MARKS = (b'"method"', b'"input_required"', b'serverInfo"', b'"thread"')
+# The calls whose results may ask for answers, since MCP 2026-07-28; at most MOST_CALLS are kept.
 CALLS = frozenset({"tools/call", "prompts/get", "resources/read"})
 MOST_CALLS = 1000
 CANCELED = frozenset({"notifications/cancelled", "serverRequest/resolved"})
@@ -69,6 +70,15 @@ def passing_signals_to(child: subprocess.Popen[bytes]) -> Iterator[None]:
             signal.signal(each, before[each])
 
 
+@dataclass(frozen=True)
+class Held:
+    """What one of the two ends asks people with one line, and how the decisions are written."""
+
+    by: str
+    questions: Mapping[str, Question]
+    build_answer: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
 class Relay:
     """The lines between a program and the one that started this."""
 
@@ -93,11 +103,15 @@ class Relay:
             if not self.asks(line):
                 self.write(AGENT, line)
         status = self.child.wait()
+        self.end_questions()
+        until = time.monotonic() + PATIENCE_S
+        for thread in self.threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        return exit_code(status)
+
+    def end_questions(self) -> None:
         for ended in list(self.held.values()):
             ended.set()
-        for thread in self.threads:
-            thread.join(PATIENCE_S)
-        return exit_code(status)
 
     def pass_in(self) -> None:
         """Pass on what the agent's program says, and its end."""
@@ -111,6 +125,7 @@ class Relay:
                     if len(self.calls) > MOST_CALLS:
                         del self.calls[next(iter(self.calls))]
                 self.write(PROGRAM, line)
+        self.end_questions()
         with self.locks[PROGRAM], suppress(OSError):
             assert self.child.stdin
             self.child.stdin.close()
@@ -123,43 +138,59 @@ class Relay:
 
     def note_canceled(self, by: str, message: Mapping[str, Any]) -> None:
         params = message.get("params")
-        if message.get("method") in CANCELED and isinstance(params, dict):
-            ended = self.held.get((by, key_of(params.get("requestId"))))
-            if ended:
-                ended.set()
+        if message.get("method") not in CANCELED or not isinstance(params, dict):
+            return
+        key = key_of(params.get("requestId"))
+        if by == AGENT:
+            self.calls.pop(key, None)
+        if ended := self.held.get((by, key)):
+            ended.set()
 
     def asks(self, line: bytes) -> bool:
         """Begin to ask people, if this line is a question to them; return whether it is held."""
         message = read_message(line)
-        self.note_canceled(PROGRAM, message)
-        self.questions.note_name(message.get("result"))
         try:
-            if call := self.find_call(message):
-                result = message["result"]
-                forms = result["inputRequests"]
-                questions = {name: self.questions.read({**forms[name], "id": 0}) for name in forms}
-                by = AGENT
-
-                def build(results: Mapping[str, Any]) -> Mapping[str, Any]:
-                    more = {"inputResponses": results, "requestState": result.get("requestState")}
-                    return {**call, "params": {**call["params"], **more}}
-            else:
-                questions = {"": self.questions.read(message)}
-                by = PROGRAM
-
-                def build(results: Mapping[str, Any]) -> Mapping[str, Any]:
-                    return {"jsonrpc": "2.0", "id": message["id"], "result": results[""]}
-        except Unsendable as error:
-            note(f"mcp: no one was asked about the call: {error}")
+            self.note_canceled(PROGRAM, message)
+            self.questions.note(message)
+            found = self.read_questions(message)
+        except Exception as error:
+            # Whatever it is, the line must pass on.
+            explain(f"no one was asked about the call: {error}")
             return False
-        asked = {name: each for name, each in questions.items() if each}
-        if len(asked) < len(questions):
-            return False  # one of them is not for people
-        ended = self.held[by, key_of(message["id"])] = Event()
-        thread = Thread(target=self.hold, args=(line, asked, build, ended), daemon=True)
+        if found is None:
+            return False
+        key = (found.by, key_of(message["id"]))
+        ended = self.held[key] = Event()
+        thread = Thread(target=self.hold, args=(line, found, key, ended), daemon=True)
         self.threads = [*filter(Thread.is_alive, self.threads), thread]
         thread.start()
         return True
+
+    def read_questions(self, message: Mapping[str, Any]) -> Held | None:
+        """Return what a message asks people, if it asks nothing else."""
+        if call := self.find_call(message):
+            return self.read_forms(call, message["result"])
+        question = self.questions.read(message)
+        if question is None:
+            return None
+        answer = {"jsonrpc": "2.0", "id": message["id"]}
+        return Held(PROGRAM, {"": question}, lambda results: {**answer, "result": results[""]})
+
+    def read_forms(self, call: Mapping[str, Any], result: Mapping[str, Any]) -> Held | None:
+        """Return the forms in the result of a call, which goes again with their answers."""
+        questions = {
+            name: self.questions.read({**form, "id": 0})
+            for name, form in result["inputRequests"].items()
+        }
+        asked = {name: each for name, each in questions.items() if each}
+        if len(asked) < len(questions):
+            return None  # one of them is not for people
+        state = {name: result[name] for name in ("requestState",) if name in result}
+
+        def build(results: Mapping[str, Any]) -> Mapping[str, Any]:
+            return {**call, "params": {**call["params"], **state, "inputResponses": results}}
+
+        return Held(AGENT, asked, build)
 
     def find_call(self, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the agent's call whose result asks for the answers to forms."""
@@ -171,32 +202,31 @@ class Relay:
         is_known = call is not None and isinstance(call.get("params"), dict)
         return call if forms and is_form and is_known else None
 
-    def hold(
-        self,
-        line: bytes,
-        questions: Mapping[str, Question],
-        build: Callable[[Mapping[str, Any]], Mapping[str, Any]],
-        ended: Event,
-    ) -> None:
+    def hold(self, line: bytes, asked: Held, key: tuple[str, str], ended: Event) -> None:
         """Give the program a decision, or pass its question on."""
-        results: dict[str, Any] = {}
+        answer = None
         try:
-            for name, question in questions.items():
+            results: dict[str, Any] = {}
+            for name, question in asked.questions.items():
                 result = self.find_result(question, ended)
                 if result is None:
                     break
                 results[name] = result
+            else:
+                answer = json.dumps(asked.build_answer(results)).encode() + b"\n"
         except TenfourError as error:
-            complain(error)
+            explain(f"{error.sentence} {error.hint}")
         except Exception as error:
             # Whatever it is, it must not decide about the call.
-            note(f"mcp: no one was asked about the call: {type(error).__name__}: {error}")
+            explain(f"no decision about the call: {type(error).__name__}: {error}")
+        if self.held.get(key) is ended:
+            del self.held[key]
         if ended.is_set():
             return  # the program no longer waits for an answer
-        if len(results) == len(questions):
-            self.write(PROGRAM, json.dumps(build(results)).encode() + b"\n")
-        else:
+        if answer is None:
             self.write(AGENT, line)
+        else:
+            self.write(PROGRAM, answer)
 
     def find_result(self, question: Question, ended: Event) -> dict[str, Any] | None:
         """Ask, and wait for the answer; raises TenfourError where the server refuses."""
@@ -225,6 +255,11 @@ class Relay:
             driver.close()
 
 
+def explain(text: str) -> None:
+    with suppress(OSError, ValueError):  # the agent's program may have closed it
+        note(f"mcp: {text}")
+
+
 def read_message(line: bytes) -> Mapping[str, Any]:
     """Return the JSON-RPC message in a line; an empty one if it can't matter here."""
     if not any(mark in line for mark in MARKS):
@@ -233,7 +268,8 @@ def read_message(line: bytes) -> Mapping[str, Any]:
         message = json.loads(line)
     except (ValueError, RecursionError):
         return {}
-    return message if isinstance(message, dict) else {}
+    is_named = isinstance(message, dict) and isinstance(message.get("method", ""), str)
+    return message if is_named else {}
 
 
 def key_of(id: object) -> str:
