@@ -27,7 +27,7 @@ from tests.elsewhere import blocked
 from tests.factories import MINUTE, NOW, make_agent, make_project
 from tests.retries.escalations.test_answering import MARA, answer
 from tests.retries.moves import claim, make_task
-from tests.retries.permissions.asking import CODER, ask, escalation_of, make_rule
+from tests.retries.permissions.asking import CODER, FOLDER, ask, escalation_of, make_rule
 from tests.waiting import PATIENCE_S
 
 P = PermissionState
@@ -257,3 +257,12 @@ def test_another_agent_s_request_is_not_found(agent: Agent) -> None:
     with pytest.raises(NotFound):
         requests.end(request.pk, P.WITHDRAWN, among=among, stamp=Stamp(CODER, NOW))
     assert state_of(request) == P.WAITING
+
+
+def test_a_form_that_no_page_can_show_is_refused(agent: Agent) -> None:
+    """No one could answer it, so its *Allow* would accept a form without values."""
+    for schema in (None, {"type": "array"}, {"type": "object", "properties": {"x": {"type": "y"}}}):
+        form = {"message": "Where to?", "requested_schema": schema}
+        with pytest.raises(Invalid):
+            ask(agent, ToolCall("Elicitation", form, FOLDER))
+    assert not PermissionRequest.objects.exists()
