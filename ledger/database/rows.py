@@ -15,7 +15,8 @@ M = TypeVar("M", bound=models.Model)
 def create(model: type[M], **values: Any) -> M:
     """Insert a new row and return it with the values that the database gave it; sends no signal.
 
-    A manager's `create` takes longer to write its SQL than PostgreSQL to run it.
+    A manager's `create` takes longer to write its SQL than PostgreSQL to run it. This is for models
+    without generated columns and without fields that set themselves, such as `auto_now`.
     """
     row = model(**values)
     db = connections[source.get()]
