@@ -20,7 +20,7 @@ LIMITS = {
     "server: lines of Python without migrations": at_most(110_740),
     "migrations: lines": at_most(2_838),
     "client: lines": at_most(17_294),
-    "templates, CSS, and scripts: lines": at_most(25_239),
+    "templates, CSS, and scripts: lines": at_most(25_241),
     "tests: lines of Python": at_most(93_496),
     "modules of the largest folder": at_most(16),
     "functions with a docstring: %": at_most(54.8),
