@@ -19,7 +19,7 @@ from ledger.errors import Invalid, NotFound
 from ledger.journal import Stamp
 from ledger.secrets.notes import clean_message, clean_title
 from ledger.secrets.redaction import redacted, stripped
-from retries.claiming.session_names import find_last_attempt, name_session, name_worker
+from retries.claiming.session_names import LAST_ATTEMPT, name_session, name_worker
 from retries.escalations import lifecycle, permission_effects
 from retries.escalations.lifecycle import Question
 from retries.models import Escalation, PermissionRequest, PermissionRequestQuerySet
@@ -41,9 +41,12 @@ SILENT_AFTER = timedelta(seconds=60)
 # These run at every tool call, so each is one prepared statement.
 ASKS = f"""select id from retries_permissionrequest
 where agent_id = %(agent)s and state = '{PermissionState.WAITING}' limit 1"""
-ASKED = f"""select id from retries_permissionrequest
-where agent_id = %(agent)s and call_digest = %(digest)s and state = '{PermissionState.WAITING}'
-    and expires_at > %(now)s"""
+# the request that asks about a call already, and the task that the session works on
+KNOWN = f"""select
+    (select id from retries_permissionrequest
+        where agent_id = %(agent)s and call_digest = %(digest)s
+            and state = '{PermissionState.WAITING}' and expires_at > %(now)s) as waiting,
+    (select task_id from ({LAST_ATTEMPT}) last where outcome is null) as task"""
 DECIDED = (PermissionState.ALLOWED, PermissionState.DENIED)
 
 
@@ -85,23 +88,31 @@ def ask(asked: Asked, *, stamp: Stamp) -> PermissionRequest:
         raise Invalid("/tool", "Name the tool that the agent wants to call.")
     if asked.call.tool == ELICITATION and build_schema(asked.call) is None:
         raise Invalid("/input/requested_schema", "No page can show this form.")
-    if found := find_waiting(asked, now=stamp.at):
-        return found
-    try:
-        with transaction.atomic():
-            return create(asked, stamp=stamp)
-    except IntegrityError:
-        if found := find_waiting(asked, now=stamp.at):
-            return found  # another call of the same hook was first
-        raise
+    known = read_known(asked, now=stamp.at)
+    if known["waiting"] is None:
+        try:
+            with transaction.atomic():
+                return create(asked, task_id=asked.task_id or known["task"], stamp=stamp)
+        except IntegrityError:
+            known = read_known(asked, now=stamp.at)
+            if known["waiting"] is None:
+                raise
+            # another call of the same hook was first
+    return PermissionRequest.objects.get(pk=known["waiting"])
 
 
-def find_waiting(asked: Asked, *, now: datetime) -> PermissionRequest | None:
-    found = sql.run(ASKED, agent=asked.agent_id, digest=asked.digest, now=now)
-    return PermissionRequest.objects.get(pk=found[0]["id"]) if found else None
+def read_known(asked: Asked, *, now: datetime) -> sql.Row:
+    (known,) = sql.run(
+        KNOWN,
+        agent=asked.agent_id,
+        digest=asked.digest,
+        worker=name_worker(asked.session),
+        now=now,
+    )
+    return known
 
 
-def create(asked: Asked, *, stamp: Stamp) -> PermissionRequest:
+def create(asked: Asked, *, task_id: UUID | None, stamp: Stamp) -> PermissionRequest:
     ruling = rules.decide(
         asked.call,
         project_id=asked.project_id,
@@ -114,7 +125,7 @@ def create(asked: Asked, *, stamp: Stamp) -> PermissionRequest:
         PermissionRequest,
         project_id=asked.project_id,
         agent_id=asked.agent_id,
-        task_id=asked.task_id or find_task_id(asked.agent_id, asked.session),
+        task_id=task_id,
         session=name_session(asked.session),
         call_digest=asked.digest,
         asked_by=clean_title(asked.asked_by)[:32],
@@ -198,12 +209,6 @@ def shorten(value: Any, length: int) -> Any:
         case str():
             return stripped(value)
     return value
-
-
-def find_task_id(agent_id: UUID, session: str) -> UUID | None:
-    """Return the task that the agent's session works on, if it has one."""
-    last = find_last_attempt(agent_id, name_worker(session))
-    return last["task_id"] if last and last["outcome"] is None else None
 
 
 # ---- the answer
