@@ -17,7 +17,7 @@ from config.local.places import PROJECT
 SERVER = ("config", "dashboard", "retries", "ledger")
 BROWSER = (("templates", "*.html"), ("dashboard/static", "*.css"), ("dashboard/static", "*.js"))
 LIMITS = {
-    "server: lines of Python without migrations": at_most(110_745),
+    "server: lines of Python without migrations": at_most(110_743),
     "migrations: lines": at_most(2_838),
     "client: lines": at_most(17_294),
     "templates, CSS, and scripts: lines": at_most(25_241),

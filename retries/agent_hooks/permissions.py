@@ -21,7 +21,7 @@ from retries.agent_hooks.sessions import HookCaller
 from retries.models import PermissionRequest
 from retries.permissions import requests
 from retries.permissions.calls import ToolCall
-from retries.permissions.forms import ELICITATION, build_schema
+from retries.permissions.forms import ELICITATION, can_be_shown
 from retries.schemas.permissions import answer_out
 from retries.states import PermissionState, WhenSilent
 
@@ -61,8 +61,8 @@ def ask(
             return {}
         return decision_of(found) or hold(found)
     call = ToolCall(event.tool, event.input, folder)
-    if event.tool == ELICITATION and build_schema(call) is None:
-        return {}  # a form that no page can show
+    if not can_be_shown(call):
+        return {}
     wait = timedelta(seconds=waiting.wait_s) if waiting else HTTP_WAIT
     task = Attempt.objects.filter(pk=attempt_id, agent=caller.agent_id) if attempt_id else None
     asked = requests.Asked(

@@ -12,7 +12,7 @@ from django.db.models import F
 from ledger.api.parameters import find_by_id
 from ledger.authorization.permissions import may
 from ledger.authorization.principal import Principal
-from ledger.database import optional_cache
+from ledger.database import optional_cache, sql
 from ledger.errors import InvalidTransition, NotFound
 from ledger.models import Attempt, Task
 from ledger.states import Outcome
@@ -22,7 +22,7 @@ from retries.agent_hooks.answers import TEXT_LENGTH, fit
 from retries.attempts import heartbeats
 from retries.attempts.finishing import verify_of
 from retries.attempts.live_attempt import LeaseLost
-from retries.claiming.session_names import find_last_attempt, name_session, name_worker
+from retries.claiming.session_names import LAST_ATTEMPT, name_session, name_worker
 from retries.claims import ClaimResult
 from retries.retry_context.block import BUDGET, LEAST_BUDGET, render_retry_context
 from retries.retry_context.history import load_histories, render_prompt
@@ -112,8 +112,11 @@ class Given:
 
 def find_attempt(caller: HookCaller) -> Attempt | None:
     """Return the session's live attempt or else its last one, with its task."""
-    found = find_last_attempt(caller.agent_id, caller.worker_id)
-    return Attempt.objects.select_related("task").get(pk=found["id"]) if found else None
+    if not caller.worker_id:
+        return None
+    # Most calls are of sessions without one: a row of all columns takes longer to read.
+    found = sql.run(LAST_ATTEMPT, agent=caller.agent_id, worker=caller.worker_id)
+    return Attempt.objects.select_related("task").get(pk=found[0]["id"]) if found else None
 
 
 def find_live_attempt(caller: HookCaller) -> Attempt | None:

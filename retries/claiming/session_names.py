@@ -1,8 +1,5 @@
 """The names under which an agent's session is stored."""
 
-from uuid import UUID
-
-from ledger.database import sql
 from ledger.secrets.notes import mask_key
 from ledger.secrets.redaction import stripped
 from retries.claims import WORKER_LENGTH
@@ -10,7 +7,7 @@ from retries.claims import WORKER_LENGTH
 SESSION_LENGTH = 128
 # The workers of agents' sessions, which hooks claim for, begin so; there is an index of them.
 SESSION = "session:"
-# The last condition is the index's.
+# A session's last attempt; the last condition is the index's.
 LAST_ATTEMPT = f"""select id, task_id, outcome from ledger_attempt
 where agent_id = %(agent)s and worker_id = %(worker)s and worker_id like '{SESSION}%%'
 order by id desc limit 1"""
@@ -26,10 +23,3 @@ def name_worker(session: str) -> str:
     if not session or not session.isprintable():
         return ""
     return mask_key(f"{SESSION}{session}", limit=WORKER_LENGTH)[:WORKER_LENGTH]
-
-
-def find_last_attempt(agent_id: UUID, worker: str) -> sql.Row | None:
-    """Return the id, task and outcome of the last attempt that a session held, if it held any."""
-    # Most calls are of sessions without one: a row of all columns takes longer to read.
-    found = sql.run(LAST_ATTEMPT, agent=agent_id, worker=worker) if worker else []
-    return found[0] if found else None

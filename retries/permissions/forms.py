@@ -51,6 +51,11 @@ def build_schema(call: ToolCall) -> dict[str, Any] | None:
     return {"type": "object", "properties": properties, "required": names}
 
 
+def can_be_shown(call: ToolCall) -> bool:
+    """Return whether a page can show what a call asks: an MCP server's form may be of any kind."""
+    return call.tool != ELICITATION or build_schema(call) is not None
+
+
 def read_requested_schema(call: ToolCall) -> dict[str, Any] | None:
     """Return the schema of an MCP server's form; None if it is not one that a page can show."""
     schema = call.input.get("requested_schema")

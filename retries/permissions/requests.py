@@ -25,7 +25,7 @@ from retries.escalations.lifecycle import Question
 from retries.models import Escalation, PermissionRequest, PermissionRequestQuerySet
 from retries.permissions import matchers, rules
 from retries.permissions.calls import ToolCall
-from retries.permissions.forms import ASKING_TOOLS, ELICITATION, build_schema, describe_questions
+from retries.permissions.forms import ASKING_TOOLS, build_schema, can_be_shown, describe_questions
 from retries.permissions.marks import find_marks
 from retries.states import EscalationState, OnExpiry, PermissionState, WhenSilent
 
@@ -38,7 +38,7 @@ PATCH_MARK = "*** "
 POLL_EVERY_S = 1
 # an agent that looks for no answer for so long has ended
 SILENT_AFTER = timedelta(seconds=60)
-# These run at every tool call, so each is one prepared statement.
+# This runs after every tool call, so it is one prepared statement.
 ASKS = f"""select id from retries_permissionrequest
 where agent_id = %(agent)s and state = '{PermissionState.WAITING}' limit 1"""
 # the request that asks about a call already, and the task that the session works on
@@ -86,7 +86,7 @@ def ask(asked: Asked, *, stamp: Stamp) -> PermissionRequest:
         raise Invalid("/wait_s", "Set wait_s to at least 1 second and at most 24 hours.")
     if not asked.call.tool.strip():
         raise Invalid("/tool", "Name the tool that the agent wants to call.")
-    if asked.call.tool == ELICITATION and build_schema(asked.call) is None:
+    if not can_be_shown(asked.call):
         raise Invalid("/input/requested_schema", "No page can show this form.")
     known = read_known(asked, now=stamp.at)
     if known["waiting"] is None:
