@@ -11,19 +11,35 @@ from ledger.secrets.forms import BY_FORM, form
 
 # ---- a name, a separator, and a value
 
+
+def _after(words: str, separator: str, start: str = "") -> str:
+    """Return the pattern of a place after one of the words, with or without a separator."""
+    return "|".join(f"(?<={start}{word})|(?<={start}{word}{separator})" for word in words.split())
+
+
+# Names begin with the words by which `Form.find` looks for them; a lookbehind reads what precedes.
 # After these names, every value of four characters or more is masked.
+PASS_OF = _after(
+    "db database user login admin root smtp imap ftp mail email redis mysql maria pg postgres mongo"
+    " rabbit proxy ssh key store wifi broker http api account svc service sudo auth ldap vault"
+    " basic",
+    "[_.-]",
+    start="(?<![a-z])",
+)
+SAFE_STARTS = "pass pwd secret"
 SAFE = (
-    r"(?:passw(?:or)?d|passphrase|(?<![a-z])pwd|(?<![a-z])pgpass|secret"
-    r"|(?:(?<![a-z])(?:db|database|user|login|admin|root|smtp|imap|ftp|mail|email|redis|mysql"
-    r"|maria|pg|postgres|mongo|rabbit|proxy|ssh|key|store|wifi|broker|http|api|account|svc|service"
-    r"|sudo|auth|ldap|vault|basic)[_.-]?|(?-i:(?<=[A-Z0-9])_))pass(?![a-z]))"
+    r"(?:passw(?:or)?d|passphrase|(?<![a-z])pwd|secret"
+    rf"|(?=pass(?![a-z]))(?:{PASS_OF}|(?-i:(?<=[A-Z0-9]_)))pass)"
 )
 # After these names, a value is masked if it is long or has a digit.
-TOKEN = (
-    r"(?:token|(?:api|access|private|account|storage|encryption|signing|master|subscription"
-    r"|license|integration)[ _-]?key|(?-i:(?<!CACHE)(?<!PRIMARY)(?<!FOREIGN)(?<!PUBLIC)(?<!SORT)"
-    r"(?<!PARTITION)(?<!GROUP)(?<!HASH)(?<=[A-Z0-9])_KEY)|credentials?|sessionid)"
+KEY_OF = _after(
+    "api access private account storage encryption signing master subscription license integration",
+    "[ _-]",
 )
+NO_SECRET_KEYS = "CACHE PRIMARY FOREIGN PUBLIC SORT PARTITION GROUP HASH"
+CONSTANT_KEY = "".join(f"(?<!{each}_)" for each in NO_SECRET_KEYS.split()) + "(?<=[A-Z0-9]_)KEY"
+TOKEN_STARTS = "token key credential sessionid"
+TOKEN = rf"(?:token|(?:{KEY_OF})key|(?-i:{CONSTANT_KEY})|credentials?|sessionid)"
 # A name that ends so is about a secret; its value is not the secret.
 ABOUT_WORDS = (
     "type|count|url|uri|name|path|file|limit|usage|budget|expires|at|length|field|policy|reset|min"
@@ -58,7 +74,11 @@ SENTENCE = (
     r"|masked|redacted|unknown|too|minimum|contains?|needs?|found|exists?|field|value|string"
     r"|authentication|accepted|rejected|rotated|reset|stored|set)(?=[\s.,;:!?)\"'\]]|$)(?!''\w)"
 )
-NO_VALUE = rf"""(?!=|\\?["'`]?(?:{PLACEHOLDER}{ENDS}|{CODE}|{SENTENCE}))"""
+# The first lookahead is the start of every value; it spares most texts the long second one.
+NO_VALUE = (
+    r"""(?=\\?["'`]|[^\s"'`,;<>(){}\[\]&|\\])"""
+    rf"""(?!=|\\?["'`]?(?:{PLACEHOLDER}{ENDS}|{CODE}|{SENTENCE}))"""
+)
 
 # a value after a name: in quotes, or up to the end of a word in shell, URLs, JSON and code
 # A doubled quote stands for one quote inside of quotes, as in SQL, CSV and YAML; where the opening
@@ -133,6 +153,7 @@ LOGIN = (
     r"[ \t]login(?=[ \t])|mongo(?:sh|dump|restore|export|import)?(?=[ \t])|sshpass(?=[ \t]))"
     r"(?:(?!\b(?:login|mongo|sshpass))(?:[^\n\\|;]|\\[\s\S])){0,500}?[ \t]"
 )
+NAME_STARTS = "passw passphrase secret token api private"
 PORT = re.compile(r":(?:\d{3,5}|\*):")
 
 BY_CONTEXT = (
@@ -228,12 +249,14 @@ BY_CONTEXT = (
         "passw passphrase pwd pass secret",
         "(?i)" + SAFE + NAME_ENDS + SETS + r"(?!(?<=pwd[=:])[/~])" + NO_VALUE + _value(4),
         accepts=_is_value,
+        starts=SAFE_STARTS,
     ),
     form(
         "secret",
-        "token key credential sessionid",
-        "(?i)" + TOKEN + NAME_ENDS + SETS + NO_VALUE + LIKE_A_TOKEN + _value(8),
+        TOKEN_STARTS,
+        "(?i)" + TOKEN + NAME_ENDS + SETS + LIKE_A_TOKEN + NO_VALUE + _value(8),
         accepts=_is_token,
+        starts=TOKEN_STARTS,
     ),
     # "pass: hunter2" in a sentence; programs write "pass: 12 of 12" and "pass: tests/test_1.py" of
     # something else
@@ -280,6 +303,7 @@ BY_CONTEXT = (
         rf"|\n[ \t]{{1,32}}(?!\[redacted:|- |#){WITH_A_DIGIT}"
         r"(?P<next>[^\s:,;<>(){}\[\]]{4,4096})"
         r"[ \t]{0,8}(?=\n|$))",
+        starts=NAME_STARTS,
     ),
     # URL encoding
     form(
@@ -288,6 +312,7 @@ BY_CONTEXT = (
         r"(?i)(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key)(?:[_-][\w-]{0,32})?"
         r"(?:%22|%27)?(?:%20|\+)?%3[ad](?:%20|\+)?(?:%22|%27)?(?!\[redacted:)"
         r"(?P<bare>(?:(?!%26|%22|%27|%0a|%2c|%7d|%3b)[^\s&\"'<>]){4,4096})",
+        starts=NAME_STARTS,
     ),
 )
 

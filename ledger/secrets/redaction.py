@@ -7,7 +7,7 @@ secrets; the output of programs is also cleaned.
 import re
 from collections import Counter
 from collections.abc import Collection
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, AnyStr, TypeVar, cast
 
 from pydantic_core import to_json
@@ -197,7 +197,7 @@ def _masked_text(text: str, found: Counter[str]) -> str:
         return UNSTORABLE.sub("", text)
     for form in FORMS:
         if any(need in lower for need in form.needs) or (form.gate and form.gate.search(lower)):
-            masked = form.pattern.sub(partial(_masked, form=form, found=found), masked)
+            masked = _mask_form(form, masked, found)
     return masked if masked != plain else UNSTORABLE.sub("", text)
 
 
@@ -225,14 +225,15 @@ def _may_hold(
     return any(gate.search(text) for gate in gates)
 
 
-def _masked(match: re.Match[str], form: Form, found: Counter[str]) -> str:
-    if form.accepts and not form.accepts(match):
-        return match[0]
-    groups = match.groupdict()
-    group = next((name for name in GROUPS if groups.get(name)), 0)
-    start, end = (at - match.start() for at in match.span(group))
-    whole = match[0]
-    return whole[:start] + _mask(form.kind, found) + whole[end:]
+def _mask_form(form: Form, text: str, found: Counter[str]) -> str:
+    pieces, end = [], 0
+    for match in form.find(text, text.lower()):
+        if form.accepts and not form.accepts(match):
+            continue
+        group = next((name for name in GROUPS if match.groupdict().get(name)), 0)
+        pieces += [text[end : match.start(group)], _mask(form.kind, found)]
+        end = match.end(group)
+    return "".join([*pieces, text[end:]])
 
 
 def _mask(kind: str, found: Counter[str]) -> str:
