@@ -42,7 +42,6 @@ class Ending:
 
     @property
     def is_later(self) -> bool:
-        """Return whether the command still runs."""
         return self.unknown in (Unknown.BACKGROUND, Unknown.MOVED_TO_BACKGROUND)
 
 
@@ -71,7 +70,7 @@ class ShellResult:
 
     @property
     def has_not_begun(self) -> bool:
-        """Return whether the shell stopped at what the line prepares."""
+        """Return whether the shell stopped while it prepared the line."""
         output = EXIT_CODE.sub("", self.error[:ERROR_LENGTH], count=1).lstrip()
         is_refused = self.code_in_error == 1 and SHELL_ERROR.match(output)
         return bool(is_refused or NOT_PREPARED.search(output))
@@ -169,7 +168,7 @@ READINGS = (
 
 
 def read_ending(result: ShellResult) -> Ending:
-    """Return how a shell call ended; nothing is known of another program's.
+    """Return how a shell call ended; nothing is known of another program's call.
 
     >>> read_ending(ShellResult("claude", has_failed=True, response=None, error="Exit code 2\\n"))
     Ending(exit_code=2, unknown=None)

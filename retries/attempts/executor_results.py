@@ -54,7 +54,7 @@ def rename_keys(values: dict[str, Any], names: dict[str, str], *, into: Any, at:
 
 
 def join_files(files: Any, states: Any) -> Any:
-    """Return the files with their states; a file without one was modified."""
+    # A file without a state was modified.
     if not isinstance(files, list) or not isinstance(states, list):
         return states if isinstance(files, list) else files
     named = [{"path": each} if isinstance(each, str) else each for each in files]

@@ -44,7 +44,7 @@ def add_up_counts() -> int:
 
 @sql.atomic
 def add_up_batch() -> int:
-    """Add up the counts of some patterns; return how many, or 0 if another clock does it."""
+    """Add up some patterns' counts; return how many, or 0 if another clock does it."""
     if not sql.run(LOCK)[0]["is_free"]:
         return 0
     patterns = [row["pattern_id"] for row in sql.run(NEW)]

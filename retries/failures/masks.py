@@ -163,7 +163,6 @@ def mask_quotation(match: re.Match[str]) -> str:
 
 
 def mask_name(match: re.Match[str]) -> str:
-    """Return the replacement of a name after the word that announces it."""
     return f"{match[0].partition(' ')[0]} ‹name›"
 
 

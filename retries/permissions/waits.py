@@ -56,6 +56,5 @@ def read_waits(project: Project | None, *, since: datetime, most: int) -> Waits:
 
 
 def window(project: Project | None, since: datetime) -> dict[str, Any]:
-    """Return the parameters of `DECIDED`."""
     floor = first_id(since - SLACK)
     return {"project": project.pk if project else None, "since": since, "floor": floor}

@@ -30,8 +30,9 @@ def archive_and_drop(month: JournalPartition, *, now: datetime) -> bool:
     """Archive a month for a while, if archives are on; drop it once the archive has all its events.
 
     Return whether it is gone. Raises Busy if it has to wait, and OSError if the archive can't be
-    written. A batch whose run was killed may be in the archive twice.
+    written.
     """
+    # A batch whose run was killed may be in the archive twice.
     # A month that an earlier run began to drop is in the archive already. An administrator may have
     # begun to detach another one.
     is_archived = month.is_detaching and month.is_marked
@@ -43,7 +44,7 @@ def archive_and_drop(month: JournalPartition, *, now: datetime) -> bool:
 
 
 def archive_month(month: JournalPartition, *, now: datetime) -> bool:
-    """Archive the next events of a month; return whether the archive has all of them, or is off."""
+    """Archive a month's next events; return whether all are archived, or archives are off."""
     ends_at, pace = time.monotonic() + SLICE_SECONDS, Pace(REST_SHARE)
     try:
         with open_archive(now, JOURNAL) as archive:
@@ -61,7 +62,7 @@ def archive_month(month: JournalPartition, *, now: datetime) -> bool:
 
 
 def read_events(month: JournalPartition, *, after: UUID) -> Iterator[tuple[list[Record], UUID]]:
-    """Yield the events of a month after one, oldest first, some at a time, with the last id."""
+    """Yield a month's events after an id in batches, oldest first, each with its last id."""
     statement = select_records(
         "event",
         "jsonb_build_object('event', to_jsonb(e))",
@@ -79,14 +80,13 @@ def read_events(month: JournalPartition, *, after: UUID) -> Iterator[tuple[list[
 
 
 def fetch_resume_after() -> dict[str, str]:
-    """Return the month that is not archived to its end, with the last id that the archive has."""
+    """Return the month that is not archived to its end, with the last id in the archive."""
     last = ClockRun.objects.filter(name=ENTRY).values_list("did", flat=True).first() or {}
     resume_after: dict[str, str] = last.get("resume_after", {})
     return resume_after
 
 
 def fetch_position(month: JournalPartition) -> UUID:
-    """Return the id after which the events of a month are archived next."""
     return UUID(fetch_resume_after().get(month.name, str(FIRST_ID)))
 
 

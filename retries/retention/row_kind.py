@@ -80,7 +80,7 @@ class RowKind:
             yield from self.more_records(ids)
 
     def delete(self, ids: Sequence[UUID], scope: Scope) -> int:
-        """Delete the rows that may still be deleted; return their number."""
+        """Delete the rows that may still be deleted; return how many."""
         if self.shrink:
             self.shrink(ids, scope)
         try:
@@ -101,7 +101,7 @@ class RowKind:
 
 
 def hold(table: str, ids: Sequence[UUID]) -> list[UUID]:
-    """Lock the rows that no one else has locked; return their ids."""
+    """Lock the rows that are not locked by others; return their ids."""
     sql.run(f"select set_config('lock_timeout', '{LOCK_TIMEOUT}', true)")
     rows = sql.run(
         f"select id from {table} where id = any(%(ids)s) order by id for update skip locked",

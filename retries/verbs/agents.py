@@ -39,7 +39,7 @@ def explain_not_kept(id: UUID) -> str:
 
 
 def read_limit(text: str) -> int | None:
-    """Return the most concurrent attempts, None without a limit; 0, which is refused, for words."""
+    # None is no limit; words become 0, which is refused.
     asked = text.strip()
     return None if not asked else int(asked) if asked.isdecimal() and len(asked) < 9 else 0
 

@@ -124,7 +124,7 @@ CHAINS = (
 
 
 def find_chains(texts: dict[int, str], best: list[int]) -> tuple[set[int], set[int]]:
-    """Return the lines of causes and those of their consequences, by number.
+    """Return the numbers of the lines that name causes, and of their consequences' lines.
 
     `texts` are the scored lines, and `best` the numbers of the best ones.
     """

@@ -115,7 +115,6 @@ def list_frames(pattern: re.Pattern[str], text: str) -> Iterator[str]:
 
 
 def find_place(cause: str, *texts: str) -> str:
-    """Return the file that a compiler names after an error, or an empty string."""
     for text in texts:
         at = text.find(cause) if cause else -1
         if at >= 0 and (match := PLACES.search(text[at : at + AFTER])):

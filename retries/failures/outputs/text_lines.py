@@ -64,7 +64,6 @@ class TextLines(Sequence[str]):
         return self.part_starts[number - self.counts[part] - 1]
 
     def find_starts(self, at: int) -> "array[int]":
-        """Return where lines begin after the line ends of the part at this position."""
         *ended, _ = self.text[at : at + PART].split("\n")
         starts = array("I", accumulate(map(add_newline, map(len, ended)), initial=at))
         return starts[1:]

@@ -24,7 +24,7 @@ def redeliver(delivery: Delivery, *, now: datetime) -> int:
 def in_range(
     channel: Channel, *, since: datetime, until: datetime, undelivered_only: bool = True
 ) -> DeliveryQuerySet:
-    """Return the deliveries of a channel from a time on and before another that can be resent."""
+    """Return a channel's deliveries from `since` on and before `until` that can be resent."""
     rows = Delivery.objects.filter(channel=channel, created_at__gte=since, created_at__lt=until)
     rows = rows.filter(state__in=SETTLED).exclude(role="test")
     return rows.filter(~Q(state=DeliveryState.DELIVERED)) if undelivered_only else rows
@@ -38,7 +38,7 @@ def redeliver_range(channel: Channel, rows: DeliveryQuerySet, *, now: datetime) 
 
 @transaction.atomic
 def make_due(rows: DeliveryQuerySet, *, now: datetime) -> int:
-    """Start a new round of tries for settled deliveries; those under way are tried at once."""
+    """Start a new round of tries for settled deliveries; try the ones under way at once."""
     ids: list[UUID] = list(
         rows.exclude(state__in=(DeliveryState.HELD, DeliveryState.SUMMARIZED))
         .order_by("id")

@@ -74,7 +74,7 @@ def thin_values(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def details_of(event: Row, about: Subjects) -> dict[str, Any]:
-    """Return the title, the error text and all that an event records, cut to a size."""
+    """Return the title, the error text, and all that an event records, cut to a size."""
     facts = facts_of(event, about, with_details=True)
     details: dict[str, Any] = {
         "title": truncate(facts.title, TEXT_LENGTH),
