@@ -32,7 +32,7 @@ def refuse_call(reason: str) -> Answer:
 
 
 def allow_asked(changed: Mapping[str, Any] | None) -> Answer:
-    """Return the answer that allows what the agent's program asks about, or a changed call."""
+    # With `changed`, the agent's program makes the changed call.
     decision = {"behavior": "allow"} | ({"updatedInput": dict(changed)} if changed else {})
     return {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}}
 

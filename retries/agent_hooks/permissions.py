@@ -112,7 +112,6 @@ def wait_here(request: PermissionRequest, *, stamp: Stamp) -> Answer:
 
 
 def decision_of(request: PermissionRequest) -> Answer:
-    """Return the decision in the form of the agent's program; empty without one."""
     answer = answer_out(request, revealed=True)
     if answer is None:
         return {}

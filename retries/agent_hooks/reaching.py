@@ -91,7 +91,6 @@ def abort(
 
 
 def refuse(attempt: Attempt | None) -> Answer:
-    """Refuse the agent's next tool call if its task is aborted; otherwise answer nothing."""
     is_aborted = attempt and attempt.outcome is None and attempt.task.abort_requested_at
     # Codex ends the reason with a period of its own.
     return refuse_call(ABORTED.rstrip(".")) if is_aborted else {}
@@ -111,7 +110,7 @@ def describe_loss(attempt: Attempt) -> str | None:
 
 
 def tell_loss(attempt: Attempt) -> str:
-    """Return once that the attempt is over; empty if the agent knows it."""
+    # The agent is told only once.
     is_news = describe_loss(attempt) is not None and is_first_time(f"hook-loss:{attempt.id}")
     return say_loss(attempt) if is_news else ""
 

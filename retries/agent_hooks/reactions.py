@@ -125,7 +125,6 @@ class Happening:
 
 
 def react(happening: Happening) -> Answer:
-    """Return the answer to an event; ignore an event without a rule."""
     rule = RULES.get(happening.event.name)
     return rule(happening) if rule else {}
 
@@ -164,7 +163,6 @@ def is_first_turn(caller: HookCaller) -> bool:
 
 
 def take_prompt(happening: Happening) -> tuple[str, Answer]:
-    """Return the session's task as a prompt, and its facts for the agent's side."""
     task = happening.local.task if happening.local else ""
     given = take_task(happening.caller, task=task, now=happening.now)
     if given is None:
@@ -223,11 +221,10 @@ def background_key(caller: HookCaller, call: str) -> str:
 
 
 def end_tool(happening: Happening) -> Answer:
-    """Report what the agent did, renew its lease, and deliver what waits for it."""
     event, caller, local = happening.event, happening.caller, happening.local
     attempt, held = find_attempt(caller) if happening.works else None, Answer()
     if attempt and is_unused(attempt) and not happening.is_late:
-        # The agent was slow to begin: it goes on, if its task is still there.
+        # The agent was slow to begin: it continues if its task is still there.
         held = take_prompt(happening)[1]
         attempt = find_attempt(caller)
     live = attempt if attempt and attempt.outcome is None else None
@@ -417,7 +414,7 @@ def end_turn(happening: Happening) -> Answer:
 
 
 def fail_turn(happening: Happening) -> Answer:
-    """Report a turn that ended at an account's limit, or with another error of a known end."""
+    """Report a turn that ended at an account's limit, or with another known error."""
     # The decision makes the agent wait, or asks a person. After any other error of the model's
     # service, the session keeps its attempt, and releases it when it ends.
     event, caller, now = happening.event, happening.caller, happening.now

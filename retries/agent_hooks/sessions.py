@@ -211,7 +211,6 @@ def give(claimed: ClaimResult) -> Given | None:
 
 
 def describe_check(payload: Any) -> dict[str, Any] | None:
-    """Return the check that the agent's side runs at a stop; None without a command."""
     verify = verify_of({"payload": payload})
     if not isinstance(verify, Mapping) or not verify.get("command"):
         return None

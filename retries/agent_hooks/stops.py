@@ -233,9 +233,8 @@ def continue_lost(
 
 
 def hold(caller: HookCaller, now: datetime) -> Answer:
-    """Return the answer that keeps the agent from stopping; empty if nothing does."""
-    # Two kinds of instructions hold it: instructions whose rules hold the stop, and instructions
-    # that have not reached the agent.
+    # Instructions whose rules hold the stop keep the agent, and so do instructions that have not
+    # reached it.
     agent = Agent.objects.get(pk=caller.agent_id)
     stamp = Stamp(actor(caller.principal), now, caller.bearer.request_id)
     call = read_calls(caller)
@@ -382,7 +381,6 @@ def count_block(caller: HookCaller) -> int:
 
 
 def count_blocks(caller: HookCaller) -> int:
-    """Return the number of blocks since the last prompt; 0 without Redis."""
     return optional_cache.read(block_key(caller)) or 0
 
 

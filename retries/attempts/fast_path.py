@@ -30,7 +30,7 @@ from retries.decisions import REPORTED, VERIFIED
 
 
 def decision_of(exit_code: int | None) -> dict[str, str]:
-    """Return the decision about a success; `exit_code` is None if no verification ran."""
+    # Without an exit code, no verification ran.
     return {"decision": "done", "reason": REPORTED if exit_code is None else VERIFIED}
 
 

@@ -221,7 +221,6 @@ def error_of(report: Report, decision: Decision) -> str | None:
 
 
 def describe_end(report: Report, decision: Decision) -> str:
-    """Return an error for a report without a message."""
     ran = report.verification or {}
     lines = (line for line in (ran.get("output") or "").splitlines() if line.strip())
     if output := "\n".join(lines)[:MESSAGE_LENGTH]:

@@ -125,7 +125,6 @@ def note_due_retries(*, now: datetime, project: Project | None = None) -> dict[s
 
 
 def half_open_breakers(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
-    """Half-open the breakers that have been open long enough, and queue their blocked tasks."""
     stamp = Stamp(clock("breakers"), now)
     opened = breaker.half_open_due(stamp=stamp)
     return {"half_open": len(opened), "unblocked": claims.unblock_tasks(stamp=stamp)}

@@ -117,7 +117,6 @@ def count_unanswered(task_id: UUID) -> int:
 
 
 def check_question(question: Question, *, now: datetime) -> Question:
-    """Return the question; raises Invalid if a part of it is missing or too large."""
     if not question.text.strip():
         raise Invalid("/question", "The question is empty: say what a person should decide.")
     size = len(json.dumps(question.client_state).encode())

@@ -175,7 +175,6 @@ def fit_output(text: str) -> str:
 
 
 def clean_values(values: dict[str, Any]) -> dict[str, Any]:
-    """Return named values cleaned: `output` as a program's output, other strings as texts."""
     return {
         name: [clean_values(each) for each in value]
         if isinstance(value, list)

@@ -24,11 +24,11 @@ from retries.failures.outputs.text_lines import number_lines
 from retries.failures.signatures import sign
 
 MOST_ERRORS = 200
-# Of more failing tests than that each function counts once, up to so many.
+# With more failing tests than MOST_ERRORS, each function counts once, up to this many.
 MOST_TESTS = 1_000
 # the lines after an error that may say where it is, or which symbol it means
 PLACE_WITHIN, SYMBOL_WITHIN, MESSAGE_WITHIN = 2, 4, 6
-# of equally good lines without a place, so many are read
+# the most lines without a place that are read, all equally good
 MOST_UNPLACED = 10
 KEPT_FOLDERS = 3
 # the characters at the end of an output that may sum up its tests
@@ -132,7 +132,7 @@ def read_errors(texts: tuple[str, ...], headline: str, key: str) -> ErrorSet:
 
 
 def list_lines(text: str) -> list[str]:
-    """Return the starts of a text's lines, empty for lines of a repeated retry context."""
+    # The lines of a retry context that the text repeats become empty.
     lines = [line[:LINE_LENGTH] for line in text.split("\n")]
     for number in find_echoed(text, lines):
         lines[number] = ""
@@ -159,7 +159,6 @@ def make_test(name: str, message: str) -> PlacedError:
 
 
 def find_message(lines: Sequence[str], number: int) -> str:
-    """Return the first line after a test's name that says why the test failed."""
     for line in lines[number + 1 : number + 1 + MESSAGE_WITHIN]:
         if any(form.match(line) for form in FORMS):
             break
@@ -170,7 +169,7 @@ def find_message(lines: Sequence[str], number: int) -> str:
 
 
 def count_failed(texts: Iterable[str]) -> int:
-    """Return the number of failed tests in the runner's last summary."""
+    # The runner's last summary counts.
     for text in texts:
         end = text[-SUMMED_UP_WITHIN:]
         if "fail" in end or "Fail" in end or "FAIL" in end:
@@ -200,7 +199,7 @@ def find_placed(lines: Sequence[str]) -> Iterator[PlacedError]:
 
 
 def find_lines(text: str, pattern: re.Pattern[str]) -> list[int]:
-    """Return the numbers of the lines that match, after a text's first, empty line."""
+    # `text` begins with an empty line.
     return [n - 1 for n in number_lines(text, (each.end() for each in pattern.finditer(text)))]
 
 
@@ -246,7 +245,6 @@ def mask_moving(text: str) -> str:
 
 
 def find_unplaced(texts: tuple[str, ...], headline: str, key: str) -> dict[str, PlacedError]:
-    """Return the headline's line and equally good lines as errors without a place."""
     if not headline:
         return {}
     errors = {key: PlacedError("", headline, key)}

@@ -6,7 +6,7 @@ move the rows of a pattern that is merged.
 
 from ledger.database import sql
 
-# The patterns of so many new rows are added up in one transaction.
+# One transaction adds up the patterns of this many new rows.
 BATCH_SIZE = 5_000
 MOST_BATCHES = 20
 

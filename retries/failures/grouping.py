@@ -79,7 +79,6 @@ JOIN = f"""with {TrustedCaller.cte}, found as (
 
 
 def headline_of(failure: Failure) -> str:
-    """Return a failure's stored headline, or its texts' headline if none is stored."""
     stored = (failure.telling_lines or "").partition("\n")[0]
     return stored or str(find_headline(*failure.texts))
 
@@ -135,7 +134,6 @@ def join(
 
 
 def move_statement(to: PatternState, kind: Kind) -> str:
-    """Return the SQL that moves the patterns `ids` to a state, where the move is legal."""
     sources = ", ".join(f"'{state}'" for state in pattern_sources(to, Who.PERSON))
     return f"""with {TrustedCaller.cte}, moved as (
         update retries_failurepattern p
@@ -172,7 +170,6 @@ def move(
     note: str = "",
     stamp: Stamp,
 ) -> list[UUID]:
-    """Move patterns to a state; return the ids of the patterns that moved."""
     rows = sql.run(
         MOVES[to],
         ids=list(ids),

@@ -92,7 +92,7 @@ EXIT_CODES = {
     137: "out_of_memory",
     139: "crash",
 }
-# whom the error refuses, and the words for {account} if it names no one
+# the account that the error refuses, and the words for {account} if it names none
 ACCOUNT = re.compile(
     r"\buser:? ['\"]?([\w@][\w@./:-]{0,79})['\"]? (?:cannot|is not authori[sz]ed)", re.I
 )

@@ -45,7 +45,6 @@ def resolve(ids: Iterable[UUID], *, note: str = "", stamp: Stamp) -> list[UUID]:
 
 
 def reopen(ids: Iterable[UUID], *, stamp: Stamp) -> list[UUID]:
-    """Reopen ignored or resolved patterns; return the ids that changed."""
     return grouping.move(PatternState.OPEN, ids, stamp=stamp)
 
 

@@ -177,7 +177,6 @@ class Signature:
 
     @cached_property
     def key(self) -> str:
-        """Return a hash that equal failures of one pattern share."""
         parts = (self.identity.fingerprint, *sorted(self.entities), "", *sorted(self.details))
         digest = sha256("\n".join(parts).casefold().encode()).hexdigest()
         return (VERSION + digest)[:SIGNATURE_LENGTH]
@@ -285,8 +284,6 @@ def read_json(text: str, names: Names) -> None:
 
 
 def read_hosts(text: str, names: Names) -> str:
-    """Add hosts with their ports to `names`; return the rest of the text."""
-
     def add_url(match: re.Match[str]) -> str:
         add_host(names, match[1], match[2])
         parts = [each for each in (match[3] or "").strip("/.,:;").split("/") if each]
@@ -344,8 +341,7 @@ def read_quoted(text: str, names: Names) -> str:
 
 
 def read_paths(text: str, names: Names) -> str:
-    """Add paths, and separately places with a line; return the rest of the text."""
-
+    # Places with a line are stored separately.
     def add_path(match: re.Match[str]) -> str:
         if not SHELL.match(match[1]):
             (names.places if match[2] else names.outside).append(shorten_path(match[1]))
@@ -355,6 +351,5 @@ def read_paths(text: str, names: Names) -> str:
 
 
 def clean_name(name: str) -> str:
-    """Return a name without its version; of a path, the last two parts."""
     name = VERSIONED.sub("", name.strip().rstrip(".:,;"))
     return shorten_path(name) if re.search(r"[/\\]", name) and " " not in name else name

@@ -105,7 +105,6 @@ def bare(word: str) -> str:
 
 
 def compare(plain: list[str], others: list[str]) -> dict[int, str]:
-    """Return the words that differ, by their places; empty if there are too many."""
     found = {}
     for at, (word, other) in enumerate(zip(plain, others, strict=True)):
         if word != bare(other) or SLOT in other:

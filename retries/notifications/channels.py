@@ -293,7 +293,6 @@ def matches_kind(pattern: str) -> bool:
 
 
 def describe_address(kind: ChannelKind, url: str) -> tuple[str, str]:
-    """Return a channel's service and the address to show; raise Invalid if it can't be used."""
     if kind == ChannelKind.PERSON:
         service = person_services.read_service(url)
         return service.name, service.shown

@@ -103,7 +103,6 @@ def types_for(channel: Channel, event: Row) -> list[str]:
 
 
 def write_deliveries(events: list[Row], audience: Audience, *, now: datetime) -> int:
-    """Write a delivery for each channel that gets one of these events; return how many."""
     about = fetch_subjects(events)
     deliveries = [
         webhook_delivery(channel, event, about, type=type, now=now)

@@ -73,7 +73,6 @@ class Command:
 
     @property
     def is_fed(self) -> bool:
-        """Return whether it reads the output of the command before it."""
         return self.operator == "|"
 
     def __str__(self) -> str:
@@ -248,7 +247,6 @@ SEPARATORS = frozenset({"&&", "||", "|", ";"})
 
 
 def list_tokens(root: Node, source: bytes) -> Iterator[Token]:
-    """Yield the tokens of a line, or raise UnreadableLine at a node of another kind."""
     # A byte that begins no character continues the one before.
     starts = [n for n, byte in enumerate(source) if byte & 0xC0 != 0x80]
     positions = {start: n for n, start in enumerate([*starts, len(source)])}

@@ -13,7 +13,7 @@ from retries.permissions.runners import RUNNERS, find_program
 from retries.permissions.shell_grammar import LINE_LENGTH, is_too_long, parse, word_set
 
 DEEPEST = 6
-# The program that a launcher starts is looked for among so many of its words.
+# The program that a launcher starts is searched among this many of its words.
 MOST_STARTS = 40
 MOST_SEGMENTS = 2_000
 

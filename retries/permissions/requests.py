@@ -36,7 +36,7 @@ SAID_LENGTH = 4_000
 PATCH_MARK = "*** "
 # the agent asks for the answer at least this often
 POLL_EVERY_S = 1
-# an agent that looks for no answer for so long has ended
+# an agent that has not asked for the answer for this long has ended
 SILENT_AFTER = timedelta(seconds=60)
 # This runs after every tool call, so it is one prepared statement.
 ASKS = f"""select id from retries_permissionrequest
@@ -193,7 +193,6 @@ def describe_mark(mark: Any) -> dict[str, Any]:
 
 
 def shorten_input(value: Any) -> Any:
-    """Return a tool's input for storage: without secrets, and with its long texts cut."""
     masked = shorten(redacted(value), TEXT_LENGTH)
     size = len(json.dumps(masked, default=str))
     return masked if size <= INPUT_BYTES else shorten(masked, 500)

@@ -67,7 +67,6 @@ def render_verification(ran: Mapping[str, Any] | None) -> str:
 
 
 def summarize(output: str) -> str:
-    """Return a short output as it is, or the line of a long one that tells the cause."""
     short = output if len(output) <= SUMMARY_LENGTH else str(find_headline(output))
     return truncate(short, SUMMARY_LENGTH)
 

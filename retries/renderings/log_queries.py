@@ -221,7 +221,6 @@ def build_attempt_entry(
 
 
 def count_feedback_lines(attempts: Attempts, number: int) -> int:
-    """Return how many lines of messages, suggested fixes, and learnings an attempt gets."""
     lines = 0
     for row in attempts.values():
         if row["number"] < number and row["failure__message"] is not None:

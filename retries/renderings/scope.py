@@ -29,7 +29,6 @@ class RenderingScope:
 
     @property
     def current(self) -> TaskQuerySet:
-        """Return its tasks without the replaced ones."""
         return self.tasks.filter(replaced_by=None)
 
 

@@ -20,7 +20,7 @@ from retries.retention.row_kind import build_records, select_records
 from retries.retention.running import open_archive
 
 EVENTS_READ = 1000
-# A run ends after about so long.
+# A run ends after about this long.
 SLICE_SECONDS = 60.0
 REST_SHARE = 1.0  # of `pace`
 ENTRY = "journal"  # of the clock
@@ -32,7 +32,6 @@ def archive_and_drop(month: JournalPartition, *, now: datetime) -> bool:
     Return whether it is gone. Raises Busy if it has to wait, and OSError if the archive can't be
     written.
     """
-    # A batch whose run was killed may be in the archive twice.
     # A month that an earlier run began to drop is in the archive already. An administrator may have
     # begun to detach another one.
     is_archived = month.is_detaching and month.is_marked
@@ -51,6 +50,7 @@ def archive_month(month: JournalPartition, *, now: datetime) -> bool:
             if archive is None:
                 return True
             for records, last in read_events(month, after=fetch_position(month)):
+                # A batch whose run was killed here may be in the archive twice.
                 archive.append(records)
                 store_resume_after({month.name: str(last)}, now=now)
                 if time.monotonic() >= ends_at:

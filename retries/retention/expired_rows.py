@@ -11,7 +11,7 @@ from ledger.people import browsers
 from retries.notifications.rules import threads
 from retries.operations import expiry
 
-# The rows of one kind are deleted for so long in each run; the next one continues.
+# Each run deletes the rows of one kind for this long; the next run continues.
 SLICE_SECONDS = 10.0
 
 
@@ -37,7 +37,6 @@ EXPIRIES: Mapping[str, Callable[[datetime], int]] = {
 
 
 def delete_expired(*, now: datetime) -> dict[str, int]:
-    """Delete expired rows of each kind for a limited time; return how many."""
     return {name: delete_for_a_while(delete, now) for name, delete in EXPIRIES.items()}
 
 

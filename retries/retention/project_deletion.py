@@ -72,7 +72,6 @@ def count_in(table: str, project: Project) -> int:
 
 
 def refuse_in_use(project: Project) -> None:
-    """Raise ProjectInUse if it is the default project, or if something runs in it."""
     if project.name == DEFAULT:
         raise ProjectInUse(f"The project '{DEFAULT}' always exists; it can't be deleted.")
     for what, statement in RUNNING.items():

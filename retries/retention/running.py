@@ -40,7 +40,7 @@ KINDS: Sequence[RowKind] = (
     escalation_rows.PERMISSIONS,
 )
 OFF = "off"
-# A run ends after about so long; the next one continues.
+# A run ends after about this long; the next one continues.
 SLICE_SECONDS = 60.0
 # Deleting also makes work for autovacuum. Without rests, a claim beside a run took 1.8 times as
 # long at the 95th percentile, on two processors.

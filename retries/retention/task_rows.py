@@ -169,7 +169,6 @@ CLEAR = (
 
 
 def clear_payloads(ids: Sequence[UUID]) -> None:
-    """Delete locked tasks' payloads and results, and what programs printed."""
     run_all(CLEAR, ids=list(ids))
 
 

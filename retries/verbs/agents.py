@@ -52,7 +52,6 @@ def trip(ids: list[UUID], options: Options, stamp: Stamp) -> list[UUID]:
 
 
 def reset(ids: list[UUID], options: Options, stamp: Stamp) -> list[UUID]:
-    """Cancel the agents' instructions; return the agent of each."""
     chosen = Agent.objects.filter(pk__in=ids).select_related("project").order_by("pk")
     return [agent.pk for agent in chosen for _ in range(agents.reset(agent, stamp=stamp))]
 

@@ -32,7 +32,6 @@ def matches_lookup(row: Any, path: str, wanted: Any) -> bool:
 
 
 def read_value(row: Any, names: list[str]) -> Any:
-    """Return the value at a path; None if a row on the way is missing."""
     for name in names:
         try:
             row = getattr(row, name, None)

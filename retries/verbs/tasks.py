@@ -124,7 +124,6 @@ def check_fix(text: str) -> str:
 
 
 def fix(task_id: UUID, options: Options, stamp: Stamp) -> Left | None:
-    """Grant a task one attempt with the instruction; return why if that is impossible."""
     row = fetch_task(task_id)
     if row["state"] == TaskState.ESCALATED or row["blocked_reason"] == BlockedReason.REPORTED:
         choice = Choice(Answer.FIX, fix=options["fix"], note=note_of(options))

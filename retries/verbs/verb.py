@@ -179,7 +179,6 @@ class Verb:
         return self.check(posted) | {"reason": clean_note(str(posted.get("reason", "")))}
 
     def change(self, ids: list[UUID], options: Options, stamp: Stamp) -> Collection[UUID]:
-        """Change rows; return the ids that changed."""
         if self.run:
             return self.run(ids, options, stamp)
         left = self.apply(ids, options, stamp)

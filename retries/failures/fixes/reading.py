@@ -43,7 +43,7 @@ class FixState(StrEnum):
     ADVICE = "advice"
     # it is offered to people, with its counts
     TRIED = "tried"
-    # a person retired it, or its last tries failed: it is neither offered nor told
+    # a person retired it, or its last tries failed: it is not offered or told
     RETIRED = "retired"
 
 
@@ -151,7 +151,6 @@ def key_of(fix: str) -> str:
 
 
 def fetch_outcomes(pattern_ids: Iterable[UUID]) -> list[Row]:
-    """Return the fixes of patterns with the outcome of the next attempt, oldest first."""
     ids = list(pattern_ids)
     return list_learnable(sql.run(OF_PATTERNS, patterns=ids)) if ids else []
 
@@ -188,7 +187,7 @@ def find_learned_fixes(failure_ids: Iterable[UUID]) -> dict[Signed, list[Learned
 
 
 def pick_learned(failure: Failure, learned: Mapping[Signed, list[LearnedFix]]) -> list[LearnedFix]:
-    """Return the fixes learned for a failure, which is read with `grouped`."""
+    # The failure is read with `grouped`.
     grouped = getattr(failure, "grouped", None)
     return learned.get((grouped.pattern_id, grouped.signature), []) if grouped else []
 

@@ -61,7 +61,6 @@ class WorkedFix:
 
     @property
     def named(self) -> str:
-        """Return what it worked for, such as "worked for polars, not for fastapi"."""
         never = [name for name in self.failed_for if name not in self.worked_for]
         text = f"worked for {', '.join(self.worked_for)}" if self.worked_for else ELSEWHERE
         return f"{text}, not for {', '.join(never)}" if never else text
@@ -97,7 +96,6 @@ def suggest(failure: Failure, *, offered: str = "") -> Suggestion:
 
 
 def source_of(agents: str, ours: str) -> str:
-    """Return a text's source: `agent`, `tenfour`, or empty."""
     return "agent" if agents else "tenfour" if ours else ""
 
 

@@ -72,7 +72,7 @@ def judge(
 
 
 def list_moves(fix: LearnedFix) -> list[Verdict | None]:
-    """Return the verdicts that a person can give a fix; None takes the last one back."""
+    # None takes the last verdict back.
     now = Verdict(fix.verdict.verdict) if fix.verdict else None
     is_lasting = not (now == Verdict.PROMOTED and fix.has_stopped_working)
     moves: list[Verdict | None] = [each for each in Verdict if each != now or not is_lasting]

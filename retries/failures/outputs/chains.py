@@ -48,7 +48,7 @@ CHAINS = (
             r"|could not resolve (?:all|depend)|requirements could not be|because \S+ was not found"
         ),
     ),
-    # versions that do not go together
+    # incompatible versions
     Chain(
         lower_alternatives(
             r"conflicts with your|does not satisfy that|missing from your system|conflicting depend"

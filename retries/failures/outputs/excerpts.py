@@ -23,7 +23,7 @@ AROUND = (3, 8)
 # the start of the text, and for the names of failing tests
 FIRST, TELLING, NEAR, START = 0.9, 0.4, 0.65, 0.15
 TESTS = 0.35
-# Runners list the failing tests at the end: so many characters, and so many lines, are searched.
+# Runners list the failing tests at the end: this many characters and lines are searched.
 TESTS_WITHIN, MOST_MARKED = 1024 * 1024, 10_000
 # A longer line than an eighth of the room is cut, between these two lengths.
 SHORT_LINE, LONG_LINE = 400, 4_000
@@ -47,8 +47,8 @@ KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{1,60}-----")
 KEY_END = "-----END "
 # the pieces of long lines that are kept, since each is redacted with what is around it
 MOST_PIECES, ROOM_OF_A_PIECE = 3, 4_000
-MASKED_AROUND = 2_000  # so much more is read around a piece that is near a secret
-SHORTEST_LINE = 120  # so much is kept of the start and the end of a line with such a piece
+MASKED_AROUND = 2_000  # characters read around a piece near a secret
+SHORTEST_LINE = 120  # kept of the start and the end of a line with such a piece
 MOST_KEY_LINES = 400
 MOST_NAMES = 3
 
@@ -243,7 +243,6 @@ class Selection:
         ]
 
     def shorten_line(self, number: int) -> str:
-        """Return a line as it is kept: a long one with its telling pieces on their own lines."""
         line = self.lines[number]
         if number not in self.pieces:
             return shorten_line(line, self.most)

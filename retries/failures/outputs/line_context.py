@@ -50,7 +50,6 @@ def rank(line: Line) -> tuple[int, int]:
 
 
 def score_context(lines: Sequence[str], found: dict[int, Line]) -> None:
-    """Change lines' scores by the lines around them; add the lines that this finds."""
     for number in find_trace_ends(lines, found):
         found[number] = found[number]._replace(score=max(FINAL, found[number].score))
     demote_chained(lines, found)
@@ -123,7 +122,7 @@ def rank_causes(found: dict[int, Line]) -> None:
 
 
 def join_messages(lines: Sequence[str], found: dict[int, Line]) -> None:
-    """Add the message to an exception whose class, or to an error whose code, stands alone."""
+    # An exception's class or an error's code may stand alone, with the message in the next line.
     for number in [n for n, line in found.items() if line.score >= RAISED or line.text[-1:] == "]"]:
         said = found[number].text.removeprefix("# ")
         has_code = BARE_CODE.match(said)
@@ -154,7 +153,6 @@ def next_lines(lines: Sequence[str], number: int) -> Iterator[int]:
 
 
 def is_nested(line: str, after: str) -> bool:
-    """Return whether both lines start with `>`, the second one deeper."""
     outer, inner = line[:LINE_LENGTH].lstrip(), after[:LINE_LENGTH].lstrip()
     deeper = len(after) - len(after.lstrip()) > len(line) - len(line.lstrip())
     return inner.startswith("> ") and (deeper or not outer.startswith("> "))

@@ -64,7 +64,6 @@ def break_line(line: str) -> str:
 
 
 def find_starts(line: str) -> set[int]:
-    """Return the positions of the spaces before likely starts of messages."""
     found: set[int] = set()
     for start in STARTS:
         at, tries = line.find(start), 0
@@ -101,7 +100,7 @@ def cut_pieces(line: str) -> str:
 
 
 def find_cut(line: str, at: int) -> int:
-    """Return the end of the piece that begins here: a space or a mark in its second half."""
+    # A piece ends at a space or a mark in its second half.
     middle, end = at + LINE_LENGTH // 2, at + LINE_LENGTH
     for mark in MARKS:
         cut = line.rfind(mark, middle, end)

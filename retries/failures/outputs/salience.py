@@ -285,7 +285,7 @@ def find_last_line(texts: Iterable[str]) -> str:
 
 
 def find_values(ranked: list[Line]) -> tuple[str, ...]:
-    """Return the lines after the best one that name the expected and the found value."""
+    # These lines say what was expected and what was found.
     first = ranked[0].number
     near = (line for line in ranked if first < line.number <= first + VALUES_WITHIN)
     rows = sorted((line for line in near if line.score == VALUES), key=lambda line: line.number)

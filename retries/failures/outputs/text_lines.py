@@ -53,7 +53,7 @@ class TextLines(Sequence[str]):
         return self.counts[part] + self.text.count("\n", part * PART, position)
 
     def start_of(self, number: int) -> int:
-        """Return where a line begins; the line after the last one begins after the text."""
+        # The line after the last one begins after the text.
         if number <= 0:
             return 0
         if number > self.counts[-1]:

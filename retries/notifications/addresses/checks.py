@@ -129,7 +129,6 @@ def check_address(text: str, *, host: str, port: int) -> None:
 
 
 def check_port(host: str, port: int) -> None:
-    """Raise ForbiddenAddress for a port that webhooks do not use."""
     known = allowed()
     try:
         named = known.has_address(parse_address(host), port)

@@ -59,7 +59,6 @@ guarded = Guarded()
 
 @contextmanager
 def guard_connections(connections: Connections) -> Iterator[None]:
-    """Refuse connections of this thread to addresses that are not allowed."""
     install()
     guarded.connections = connections
     try:

@@ -130,12 +130,11 @@ def read_beginning(response: http.client.HTTPResponse) -> str:
 
 
 def readable(raw: bytes) -> str:
-    """Return bytes as text that PostgreSQL can store; other bytes become marks."""
+    # PostgreSQL can't store a NUL character.
     return raw.decode(errors="replace").replace("\x00", "�")
 
 
 def describe_status(status: int) -> str:
-    """Return why a status is a failure; empty for 2xx."""
     if 200 <= status < 300:
         return ""
     return f"HTTP {status}: redirects are not followed" if 300 <= status < 400 else f"HTTP {status}"

@@ -134,7 +134,6 @@ def title_of(event: Row, about: Subjects) -> str:
 
 
 def attempts_of(escalation: Escalation | None) -> str:
-    """Return how often the task failed, if that is why a person is asked."""
     if escalation is None or escalation.reason != Reason.MAX_RETRIES_EXCEEDED:
         return ""
     return f"failed {escalation.attempts} of {escalation.attempt_limit}"
@@ -147,7 +146,6 @@ def detail_of(escalation: Escalation | None, task: Task | None) -> str:
 
 
 def url_of(noun: str, id: UUID) -> str:
-    """Return the address of a subject's page, or of the first page."""
     if noun not in PAGES:
         return f"{settings.LINK_URL}/"
     page = f"{settings.LINK_URL}/{PAGES[noun]}/"

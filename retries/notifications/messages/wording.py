@@ -124,7 +124,7 @@ def word_reminder(facts: Facts, *, footer: str = "") -> Message:
 def word_summary(
     many: Sequence[Facts], *, total: int, closed: int, because: str, url: str, footer: str = ""
 ) -> Message:
-    """Return one message about everything that was held back; `many` are the first facts."""
+    # `many` has the first facts; `total` counts all of them.
     projects = sorted({facts.project for facts in many if facts.project})
     where = f"[{', '.join(projects[:3])}] " if projects else ""
     kinds = Counter(label_of(facts.kind) for facts in many)

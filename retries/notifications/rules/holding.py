@@ -37,7 +37,7 @@ class Holding:
     def held_until(
         self, rule: NotificationRule, channel: Channel, *, severity: str, is_new: bool
     ) -> datetime | None:
-        """Return when a message may go out; None, and count it, if it may go out now."""
+        """Return when a message may go out; count it and return None if that is now."""
         breaks = severity == SEVERE and rule.severe_breaks_quiet
         quiet = None if breaks else self.quiet_until(rule, channel)
         capped = self.capped_until(rule) if is_new else None
@@ -63,6 +63,5 @@ def quiet_end_of(rule: NotificationRule, at: datetime) -> datetime | None:
 
 
 def cap_end(rule: NotificationRule, sent: Sequence[datetime]) -> datetime | None:
-    """Return when a rule may send again after the last hour's messages, or None for now."""
     cap = rule.cap_per_hour
     return sent[-cap] + HOUR if cap and len(sent) >= cap else None

@@ -36,7 +36,6 @@ returning 1 as one"""
 
 
 def send_due(*, now: datetime) -> int:
-    """Write the reminders and second messages that are due; return how many."""
     found = NotificationThread.objects.filter(is_open=True)
     due = [
         (id, step)
@@ -47,7 +46,6 @@ def send_due(*, now: datetime) -> int:
 
 
 def delete_closed(*, before: datetime) -> int:
-    """Delete some threads that closed before a time and have no deliveries; return how many."""
     return len(sql.run(DELETE_CLOSED, bound=first_id(before), before=before, most=THREADS_DELETED))
 
 

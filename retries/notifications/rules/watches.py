@@ -45,7 +45,7 @@ def is_waiting(task: str) -> str:
 # The active plans whose open tasks are all halted: such a task is not live and waits for no others,
 # or one of those that it waits for is halted, in its own plan or another one. A task that waits for
 # a plan that is not imported yet is not halted, because the import can queue it.
-# A subquery per row, where a join would do, keeps to the indexes, however many tasks there are.
+# A subquery per row uses the indexes, however many tasks there are; a join might not.
 STUCK_PLANS = f"""with recursive idle as materialized (
     select p.id, p.project_id from ledger_plan p
     where p.completed_at is null and p.aborted_at is null and p.paused_at is null
@@ -75,14 +75,13 @@ group by 1, 2 having bool_and(x.id is not null)"""
 
 
 def watch_conditions(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
-    """Journal agents that became silent or called again, and plans that got stuck."""
     silent, heard = watch_silence(now, project)
     return {"silent": silent, "heard": heard, "stuck": watch_plans(now, project)}
 
 
 @transaction.atomic
 def watch_silence(now: datetime, project: Project | None) -> tuple[int, int]:
-    # An agent stays silent until it calls, also if nothing waits for it any more.
+    # An agent stays silent until it calls, even if nothing waits for it any more.
     silent = {
         agent: owner
         for rows in (agents.find_silent(now), find_unheard())

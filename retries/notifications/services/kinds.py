@@ -123,7 +123,6 @@ class Kind:
         return fill(self.recipient, values) or "" if values else ""
 
     def advise(self, error: str) -> str:
-        """Return which fields to check after a failure; empty if its text says nothing."""
         for pattern, names in ADVICE.items():
             labels = [each.label for each in self.fields if each.name in names]
             if labels and re.search(pattern, error, re.IGNORECASE):
@@ -146,7 +145,6 @@ def fill(pattern: str, values: Mapping[str, str]) -> str | None:
 
 
 def match(pattern: str, path: str) -> dict[str, str] | None:
-    """Return a path's values for a pattern's holes, or None if it is another path."""
     regex = HOLE.sub(
         lambda hole: f"(?P<{hole[1]}>{hole[2] or FILLED})", OPTIONAL.sub(r"(?:\1)?", pattern)
     )

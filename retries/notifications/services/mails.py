@@ -67,7 +67,7 @@ def list_headers(message: Message) -> dict[str, str]:
 
 
 def render_html(text: str) -> str:
-    """Return a page that fetches nothing, and links only to Tenfour's own addresses."""
+    # The page fetches nothing, and links only to Tenfour's own addresses.
     return PAGE.format(text=WORD.sub(lambda found: link_own(found[0]), escape(text)))
 
 

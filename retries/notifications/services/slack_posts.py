@@ -52,7 +52,7 @@ def send(plugin: Any, message: Message, *, root: str, taken: str = "") -> Answer
 
 
 def address_of(target: str) -> str:
-    """Return a target's name in Slack's API: an id after a plus, or a name."""
+    # An id is written after a plus.
     if target.startswith("+"):
         return target[1:].partition(":")[0]
     return target if target.startswith(("#", "@")) else f"#{target}"
