@@ -36,7 +36,7 @@ SAID_LENGTH = 4_000
 PATCH_MARK = "*** "
 # the agent asks for the answer at least this often
 POLL_EVERY_S = 1
-# an agent that has not asked for the answer for this long has ended
+# an agent that has not polled for this long has ended
 SILENT_AFTER = timedelta(seconds=60)
 # This runs after every tool call, so it is one prepared statement.
 ASKS = f"""select id from retries_permissionrequest

@@ -130,7 +130,7 @@ HOMES = frozenset(("home", "Users"))
 
 
 def shorten_path(path: str) -> str:
-    """Return the last two parts of a path, without those that differ between runs.
+    """Return the last two parts of a path, without the parts that differ between runs.
 
     >>> shorten_path("/srv/app/config/settings.yml"), shorten_path("/tmp/tmp8a3c/settings.yml")
     ('config/settings.yml', 'settings.yml')

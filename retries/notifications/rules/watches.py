@@ -42,9 +42,9 @@ def is_waiting(task: str) -> str:
             and {task}.blocked_reason = '{BlockedReason.DEPENDENCY}')"""
 
 
-# The active plans whose open tasks are all halted: such a task is not live and waits for no others,
-# or one of those that it waits for is halted, in its own plan or another one. A task that waits for
-# a plan that is not imported yet is not halted, because the import can queue it.
+# The active plans whose open tasks are all halted. A task is halted if it is not live and waits for
+# no others, or if a task that it waits for is halted, in its own plan or another one. A task that
+# waits for a plan that is not imported yet is not halted, because the import can queue it.
 # A subquery per row uses the indexes, however many tasks there are; a join might not.
 STUCK_PLANS = f"""with recursive idle as materialized (
     select p.id, p.project_id from ledger_plan p
