@@ -21,18 +21,18 @@ def block(reason: str) -> Answer:
 
 
 def end_turn_at_once(reason: str) -> Answer:
-    """Return the answer that ends Claude Code's turn; its person reads the reason."""
+    # The reason is for the person, who reads it in Claude Code.
     return {"continue": False, "stopReason": reason}
 
 
 def refuse_call(reason: str) -> Answer:
-    """Return the answer that keeps a tool call from beginning; the agent reads the reason."""
+    # The reason is for the agent.
     refused = {"permissionDecision": "deny", "permissionDecisionReason": reason}
     return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **refused}}
 
 
 def allow_asked(changed: Mapping[str, Any] | None) -> Answer:
-    """Return the answer that allows what the agent's program asks about, or a changed call."""
+    # With `changed`, the agent's program makes the changed call.
     decision = {"behavior": "allow"} | ({"updatedInput": dict(changed)} if changed else {})
     return {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}}
 

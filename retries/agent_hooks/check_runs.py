@@ -34,10 +34,10 @@ GIT_READING = set(
 def find_run(
     event: HookEvent, command: str, *, base: str = "", cwd: str = ""
 ) -> ShellCommand | None:
-    """Return how a check ended that the shell call ran; None if the call did not run it.
+    """Return how a check ended in a shell call; None if the call did not run it.
 
-    The check belongs in the folder `cwd` below `base`; what is empty is not known. Its exit code
-    is known only if it ran there, and if nothing behind it in the line may have changed a file.
+    The check belongs in the folder `cwd` below `base`; an empty path is unknown. Its exit code is
+    known only if it ran there, and if nothing behind it in the line may have changed a file.
     """
     found = find_in_line(shell_line(event), command, ending_of(event).exit_code)
     folder = find_folder(event, found) if found else None
@@ -47,7 +47,7 @@ def find_run(
 
 
 def find_in_line(line: str, command: str, code: int | None) -> ShellCommand | None:
-    """Return how a command ended in a line with this exit code; None if the line did not run it."""
+    """Return how a command ended in a line with this exit code; None if it did not run."""
     own, given = (BLANKS.sub(" ", text.strip()) for text in (command, line))
     front = given.removesuffix(own)
     if given.endswith(own) and (not front or front.endswith("&& ")):
@@ -78,15 +78,13 @@ def variables_of(commands: list[ShellCommand]) -> list[set[str]]:
 
 
 def is_below(folder: str | None, cwd: str) -> bool:
-    """Return whether a folder ends with a relative path; an empty path is any folder."""
+    # An empty path stands for any folder.
     return folder is not None and (not cwd or f"/{folder}".endswith(f"/{posixpath.normpath(cwd)}"))
 
 
 def find_folder(event: HookEvent, ran: ShellCommand) -> str | None:
-    """Return the folder in which a command of the call ran; None where that is not known.
-
-    Claude Code reports the folder after the call, to which `cd` has changed.
-    """
+    """Return the folder in which a command of the call ran; None if it is unknown."""
+    # Claude Code reports the folder after the call, which `cd` may have changed.
     if UNKNOWN_FOLDER in ran.folders or not event.cwd:
         return None if ran.folders else event.cwd
     below = posixpath.normpath(posixpath.join(*ran.folders)) if ran.folders else "."

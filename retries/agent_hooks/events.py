@@ -94,7 +94,7 @@ class HookEvent:
 
     @property
     def has_failed(self) -> bool:
-        """Return whether a tool call is known to have failed; Codex does not report it."""
+        # Codex does not report a failure.
         return self.name == "PostToolUseFailure"
 
 
@@ -107,7 +107,7 @@ class ToolSignal:
 
 
 def read_event(body: Mapping[str, Any], *, recorded: int | None = None) -> HookEvent:
-    """Return the event that an agent's hook sent, with the exit code that its side has found."""
+    """Return a hook's event; `recorded` is the exit code that the agent's side has found."""
     if body.get("hook_event_name") == ELICITATION:
         body = {**body, "tool_name": ELICITATION, "tool_input": read_form(body)}
     given = body.get("tool_input")
@@ -135,7 +135,7 @@ def read_event(body: Mapping[str, Any], *, recorded: int | None = None) -> HookE
 
 
 def read_form(body: Mapping[str, Any]) -> Any:
-    """Return what an MCP server asks a person; only `tenfour hook` sends it as an input."""
+    # Only `tenfour hook` sends it as an input.
     names = ("mcp_server_name", "message", "requested_schema")
     return body.get("tool_input") or {name: body[name] for name in names if name in body}
 
@@ -162,7 +162,7 @@ def number_in(values: Mapping[str, Any], name: str) -> int | None:
 
 
 def signals_of(event: HookEvent, *, folder: str = "") -> list[ToolSignal]:
-    """Return the signals about a tool call that has ended: its commands, or the changed files.
+    """Return the signals about an ended tool call: its commands or its changed files.
 
     Paths are relative to `folder`, or to the folder that the agent is in.
     """
@@ -187,7 +187,6 @@ def command_signal(command: ShellCommand) -> ToolSignal:
 
 
 def commands_of(event: HookEvent) -> list[ShellCommand]:
-    """Return the commands of a shell call, such as two for `cd app && make test`."""
     return read_commands(shell_line(event), ending_of(event).exit_code)
 
 
@@ -196,7 +195,6 @@ def shell_line(event: HookEvent) -> str:
 
 
 def ending_of(event: HookEvent) -> Ending:
-    """Return how a shell call ended, as far as the agent's program reports it."""
     result = ShellResult(
         event.program,
         has_failed=event.has_failed,
@@ -223,10 +221,8 @@ def paths_of(event: HookEvent) -> list[str]:
 
 
 def read_notices(event: HookEvent) -> list[Notice]:
-    """Return the ends of background work that Claude Code tells its model as one prompt.
-
-    Empty where a person wrote the prompt.
-    """
+    """Return the background work that a prompt reports as ended; empty for a person's prompt."""
+    # Claude Code reports such work to its model as one prompt.
     if not event.prompt.startswith(NOTICE):
         return []
     parts = event.prompt[: MOST_NOTICES * TEXT_LENGTH].split(NOTICE)[1:]
@@ -234,10 +230,8 @@ def read_notices(event: HookEvent) -> list[Notice]:
 
 
 def read_notice(text: str) -> Notice:
-    """Return the end of background work; the code of a failed one is never 0.
-
-    The summary quotes the agent's own words in front of the exit code.
-    """
+    # The summary quotes the agent's own words before the exit code. The code of failed work is
+    # never 0.
     found = {name: value.strip() for name, value in NOTICE_FIELD.findall(text[:TEXT_LENGTH])}
     codes, status = NOTICE_CODE.findall(found.get("summary", "")), found.get("status", "")
     is_completed = status == "completed"

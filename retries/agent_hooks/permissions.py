@@ -49,10 +49,8 @@ def ask(
     attempt_id: UUID | None,
     now: datetime,
 ) -> Answer:
-    """Ask, or ask for the answer again; return the decision, or what to ask again with.
-
-    Without `tenfour hook` this waits for a person for a short time, if there is room for it.
-    """
+    """Return the decision about a call, or what the agent's side needs to ask again."""
+    # Without `tenfour hook`, this waits for a person for a short time, if there is room for it.
     among = PermissionRequest.objects.filter(agent=caller.agent_id)
     if waiting and waiting.id:
         try:
@@ -114,7 +112,6 @@ def wait_here(request: PermissionRequest, *, stamp: Stamp) -> Answer:
 
 
 def decision_of(request: PermissionRequest) -> Answer:
-    """Return the decision in the form of the agent's program; empty without one."""
     answer = answer_out(request, revealed=True)
     if answer is None:
         return {}
@@ -127,13 +124,13 @@ def decision_of(request: PermissionRequest) -> Answer:
 
 
 def note_ran(caller: HookCaller, event: HookEvent, now: datetime) -> None:
-    """End the session's request for a call that has run: a person at the terminal allowed it."""
+    # The call has run, so a person at the terminal allowed it.
     stamp = Stamp(actor(caller.principal), now, caller.bearer.request_id)
     call = ToolCall(event.tool, event.input, event.cwd)
     requests.note_ran(caller.agent_id, event.session, call, stamp=stamp)
 
 
 def end_session(caller: HookCaller, event: HookEvent, now: datetime) -> None:
-    """Withdraw what the session asks: a person has sent it on, or it has ended."""
+    # The session has a new prompt or has ended, so it needs no answer any more.
     stamp = Stamp(actor(caller.principal), now, caller.bearer.request_id)
     requests.end_session(caller.agent_id, event.session, stamp=stamp)

@@ -63,9 +63,9 @@ class Step:
 def reach(
     caller: HookCaller, event: str, attempt: Attempt | None, *, is_claude: bool, step: Step
 ) -> Answer:
-    """Return what waits for the agent whose tool call has ended.
+    """Return the messages that wait for the agent after its tool call.
 
-    `attempt` is the session's last one, live or not; None where another side looks after it.
+    `attempt` is the session's last one, live or not; None if another side handles it.
     """
     if attempt and attempt.outcome is None and attempt.task.abort_requested_at:
         return abort(caller, event, attempt, is_claude=is_claude, now=step.now)
@@ -77,11 +77,9 @@ def reach(
 def abort(
     caller: HookCaller, event: str, attempt: Attempt, *, is_claude: bool, now: datetime
 ) -> Answer:
-    """Return what stops an agent whose task a person has aborted.
-
-    Claude Code ends the turn without Stop, so the attempt is reported here. Codex can only be told,
-    and its further calls are refused: see `refuse`.
-    """
+    """Return the answer that stops an agent whose task a person has aborted."""
+    # Claude Code ends the turn without Stop, so the attempt is reported here. Codex can only be
+    # told, and its further calls are refused: see `refuse`.
     if not is_claude:
         return add_context(event, ABORTED)
     report = Report(status="failure", message=STOPPED)
@@ -93,7 +91,6 @@ def abort(
 
 
 def refuse(attempt: Attempt | None) -> Answer:
-    """Return what keeps the agent's next tool call from beginning, if its task is aborted."""
     is_aborted = attempt and attempt.outcome is None and attempt.task.abort_requested_at
     # Codex ends the reason with a period of its own.
     return refuse_call(ABORTED.rstrip(".")) if is_aborted else {}
@@ -103,7 +100,7 @@ def refuse(attempt: Attempt | None) -> Answer:
 
 
 def describe_loss(attempt: Attempt) -> str | None:
-    """Return how an attempt ended without its agent; None where the agent ended it."""
+    """Return how an attempt ended without its agent; None if the agent ended it."""
     if attempt.report_digest is not None:
         return None
     if attempt.outcome == Outcome.FAILURE:
@@ -113,13 +110,12 @@ def describe_loss(attempt: Attempt) -> str | None:
 
 
 def tell_loss(attempt: Attempt) -> str:
-    """Return that the attempt is over, once; empty where the agent knows it."""
+    # The agent is told only once.
     is_news = describe_loss(attempt) is not None and is_first_time(f"hook-loss:{attempt.id}")
     return say_loss(attempt) if is_news else ""
 
 
 def say_loss(attempt: Attempt) -> str:
-    """Return the sentences about an attempt that ended without its agent; else empty."""
     how = describe_loss(attempt)
     if how is None:
         return ""
@@ -132,7 +128,7 @@ def say_loss(attempt: Attempt) -> str:
 
 
 def is_first_time(key: str) -> bool:
-    """Return whether this is the first request; always True without Redis."""
+    """Return whether the key is new; always True without Redis."""
     return optional_cache.increment(key, seconds=TOLD_SECONDS) <= 1
 
 
@@ -140,10 +136,8 @@ def is_first_time(key: str) -> bool:
 
 
 def deliver(caller: HookCaller, step: Step, *, room: int) -> list[str]:
-    """Deliver the instructions at the head of the queue that fit into `room` characters.
-
-    What was delivered at an earlier step gets its receipt.
-    """
+    """Deliver the instructions at the head of the queue that fit into `room` characters."""
+    # An instruction that was delivered at an earlier step gets its receipt here.
     if not caller.may("instructions:ack"):
         return []
     lengths, has_unread = read_waiting(
@@ -168,7 +162,6 @@ def deliver(caller: HookCaller, step: Step, *, room: int) -> list[str]:
 
 
 def count_fitting(lengths: Iterable[int], *, room: int) -> int:
-    """Return how many instructions at the head of the queue have room in a hook's text."""
     count = 0
     for length in lengths:
         room -= length + PREFIX_LENGTH + len(GAP)

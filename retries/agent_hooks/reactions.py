@@ -115,27 +115,23 @@ class Happening:
 
     @property
     def at(self) -> datetime:
-        """Return when the event happened."""
         age_s = self.local.age_s if self.local else 0
         return self.now - timedelta(seconds=age_s if self.is_late else 0)
 
     @property
     def works(self) -> bool:
-        """Return whether the session's task is for these rules to claim, verify and report."""
+        """Return whether these rules claim, verify, and report the session's task."""
         return not self.is_managed and self.caller.may("tasks:work")
 
 
 def react(happening: Happening) -> Answer:
-    """Return the answer to an event; an event that has no rule is ignored."""
     rule = RULES.get(happening.event.name)
     return rule(happening) if rule else {}
 
 
 def begin_session(happening: Happening) -> Answer:
-    """Give the session the task that it was started for, or that it has already.
-
-    Another one is claimed at its first prompt. Claude Code's HTTP hooks never send this event.
-    """
+    # Give only the task that the session was started for or already has: another one is claimed at
+    # its first prompt. Claude Code's HTTP hooks never send this event.
     local = happening.local
     if local and local.is_late:
         return {}
@@ -149,7 +145,7 @@ def begin_session(happening: Happening) -> Answer:
 
 
 def report_session(happening: Happening) -> None:
-    """Report that the session starts, which standing instructions can wait for."""
+    # Standing instructions can wait for the start of a session.
     event, caller = happening.event, happening.caller
     report_signal(
         SESSION_START,
@@ -167,7 +163,6 @@ def is_first_turn(caller: HookCaller) -> bool:
 
 
 def take_prompt(happening: Happening) -> tuple[str, Answer]:
-    """Return the prompt of the session's task, and its facts for the agent's side."""
     task = happening.local.task if happening.local else ""
     given = take_task(happening.caller, task=task, now=happening.now)
     if given is None:
@@ -202,7 +197,7 @@ def begin_turn(happening: Happening) -> Answer:
 
 
 def note_end(notice: Notice, happening: Happening) -> None:
-    """Report a background command that has ended, with the exit code that is known now."""
+    # Only now is the exit code of a background command known.
     caller = happening.caller
     attempt = find_live_attempt(caller) if happening.works else None
     started = optional_cache.read(background_key(caller, notice.call))
@@ -226,11 +221,10 @@ def background_key(caller: HookCaller, call: str) -> str:
 
 
 def end_tool(happening: Happening) -> Answer:
-    """Report what the agent did, renew its lease, and tell it what waits for it."""
     event, caller, local = happening.event, happening.caller, happening.local
     attempt, held = find_attempt(caller) if happening.works else None, Answer()
     if attempt and is_unused(attempt) and not happening.is_late:
-        # The agent was slow to begin: it goes on, if its task is still there.
+        # The agent was slow to begin: it continues if its task is still there.
         held = take_prompt(happening)[1]
         attempt = find_attempt(caller)
     live = attempt if attempt and attempt.outcome is None else None
@@ -256,7 +250,6 @@ def end_tool(happening: Happening) -> Answer:
 
 
 def ask_permission(happening: Happening) -> Answer:
-    """Ask people, or the project's rules, whether the agent may make a call."""
     event, local, caller = happening.event, happening.local, happening.caller
     waiting, attempt = (local.waiting, local.attempt) if local else (None, None)
     if not event.tool or not caller.may("tasks:work") or (local and not waiting):
@@ -268,7 +261,7 @@ def ask_permission(happening: Happening) -> Answer:
 
 
 def begin_tool(happening: Happening) -> Answer:
-    """Refuse the call if the task is aborted; Codex asks this, whose turn no hook can end."""
+    # Codex asks this, since no hook can end its turn.
     attempt = find_live_attempt(happening.caller) if happening.works else None
     if attempt and is_due(attempt, happening):
         renew(attempt, caller=happening.caller, now=happening.now)
@@ -276,7 +269,7 @@ def begin_tool(happening: Happening) -> Answer:
 
 
 def end_subagent(happening: Happening) -> Answer:
-    """Renew the lease of the session's attempt: its turn goes on, or ends with a Stop."""
+    # The session's turn continues, or ends with a Stop.
     attempt = find_live_attempt(happening.caller) if happening.works else None
     if attempt:
         renew(attempt, caller=happening.caller, now=happening.now)
@@ -290,7 +283,6 @@ def report_signals(
     *,
     call: int | None = None,
 ) -> None:
-    """Report the agent's actions, at the time when they happened."""
     local, now = happening.local, happening.now
     for each in found:
         report_signal(
@@ -306,7 +298,7 @@ def report_signals(
 
 
 def beat(attempt: Attempt, happening: Happening) -> None:
-    """Renew the lease at most every 30 seconds, and note at once what decides about the result."""
+    """Renew the lease at most every 30 seconds; store at once what decides about the result."""
     event, now = happening.event, happening.now
     progress = dict(attempt.progress) if isinstance(attempt.progress, dict) else {}
     check = describe_check(attempt.task.payload)
@@ -332,27 +324,22 @@ def beat(attempt: Attempt, happening: Happening) -> None:
 
 
 def find_check_run(command: str, cwd: str, happening: Happening) -> ShellCommand | None:
-    """Return how the check ended if the call ran it, in the folder where it belongs."""
     if happening.event.tool != SHELL_TOOL or not command:
         return None
     return find_run(happening.event, command, base=find_base(happening), cwd=cwd)
 
 
 def find_base(happening: Happening) -> str:
-    """Return the folder that a check's own is relative to; empty where it is not known."""
+    """Return the folder that a check's own folder is relative to; empty if it is unknown."""
     return happening.local.folder if happening.local else read_folder(happening.caller)
 
 
 def has_worked(event: HookEvent) -> bool:
-    """Return whether a shell call may have changed files."""
     return event.tool == SHELL_TOOL and may_change_files(event)
 
 
 def is_due(attempt: Attempt, happening: Happening) -> bool:
-    """Return whether to renew the lease; the first event turns a claim's short one into a long one.
-
-    An event that comes late is no sign of life.
-    """
+    # The first event extends the short lease of a claim. A late event is no sign of life.
     last = attempt.heartbeat_at
     is_quiet = last is None or happening.now - last >= HEARTBEAT_EVERY
     return is_quiet and not happening.is_late
@@ -364,9 +351,9 @@ def has_written(event: HookEvent) -> bool:
 
 
 def note_check(command: str, ran: ShellCommand, happening: Happening) -> dict[str, Any]:
-    """Return how the check ended that the agent ran by itself, with its output.
+    """Return how a check ended that the agent ran by itself, with its output.
 
-    Where its exit code is not known, `unknown` says why, and `call` finds its end later.
+    If its exit code is unknown, `unknown` says why, and `call` finds its end later.
     """
     event, local = happening.event, happening.local
     response = event.response if isinstance(event.response, Mapping) else {}
@@ -395,7 +382,6 @@ def describe_call(event: HookEvent) -> str:
 
 
 def end_turn(happening: Happening) -> Answer:
-    """Hold the agent while its work is not done: see `stops`."""
     event, local, caller = happening.event, happening.local, happening.caller
     if local and local.is_late:
         if local.attempt is None or not happening.works:
@@ -428,11 +414,9 @@ def end_turn(happening: Happening) -> Answer:
 
 
 def fail_turn(happening: Happening) -> Answer:
-    """Report a turn that ended at a limit of the account, or at another error with a known end.
-
-    The decision makes the agent wait, or asks a person. After any other error of the model's
-    service, the session keeps its attempt, and releases it when it ends.
-    """
+    """Report a turn that ended at an account's limit, or with another known error."""
+    # The decision makes the agent wait, or asks a person. After any other error of the model's
+    # service, the session keeps its attempt, and releases it when it ends.
     event, caller, now = happening.event, happening.caller, happening.now
     is_own = happening.works and not happening.is_late and not event.subagent
     attempt = find_live_attempt(caller) if is_own else None
@@ -444,7 +428,6 @@ def fail_turn(happening: Happening) -> Answer:
 
 
 def end_session(happening: Happening) -> Answer:
-    """Release the attempt that the session still holds, and withdraw what it asks."""
     permissions.end_session(happening.caller, happening.event, happening.now)
     attempt = find_live_attempt(happening.caller) if happening.works else None
     if attempt:
@@ -459,7 +442,7 @@ def end_session(happening: Happening) -> Answer:
 
 
 def note_attention(happening: Happening) -> Answer:
-    """Record that the agent waits for the person at its terminal, once a minute at most."""
+    """Record that the agent waits for the person at its terminal, at most once a minute."""
     event, caller, local = happening.event, happening.caller, happening.local
     if event.type in QUIET or (local and local.is_late):
         return {}

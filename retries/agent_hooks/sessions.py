@@ -67,25 +67,24 @@ class HookCaller:
 
 
 def count_call(caller: HookCaller) -> int | None:
-    """Count a tool call of the session; return its number, None without Redis or a session."""
+    """Count a tool call of the session; return its number, or None without Redis or a session."""
     if not caller.worker_id:
         return None
     return optional_cache.increment(call_key(caller), seconds=SESSION_SECONDS) or None
 
 
 def read_calls(caller: HookCaller) -> int | None:
-    """Return how many tool calls the session has made; None where that is not known."""
     found = optional_cache.read(call_key(caller)) if caller.worker_id else None
     return found if isinstance(found, int) else None
 
 
 def note_folder(caller: HookCaller, folder: str) -> None:
-    """Note the folder in which the session began, which no HTTP hook sends again."""
+    # No later HTTP hook sends the folder in which the session began.
     optional_cache.write(folder_key(caller), folder, seconds=SESSION_SECONDS)
 
 
 def read_folder(caller: HookCaller) -> str:
-    """Return the folder in which the session began; empty where that is not known."""
+    """Return the folder in which the session began; empty if it is unknown."""
     return str(optional_cache.read(folder_key(caller)) or "")
 
 
@@ -111,7 +110,7 @@ class Given:
 
 
 def find_attempt(caller: HookCaller) -> Attempt | None:
-    """Return the session's live attempt or else its last one, with its task."""
+    """Return the session's live attempt, or else its last one, with its task."""
     if not caller.worker_id:
         return None
     # Most calls are of sessions without one: a row of all columns takes longer to read.
@@ -132,11 +131,11 @@ def is_unused(attempt: Attempt) -> bool:
 
 
 def take_task(caller: HookCaller, *, task: str, now: datetime) -> Given | None:
-    """Give the session a task: the one that it has or continues, or else its first one.
+    """Give the session the task that it has or continues, or else its first one.
 
-    A session whose task is over gets no other: a person may keep talking with the agent. `task` is
-    the id or ref of the task that the session was started for.
+    `task` is the id or ref of the task that the session was started for.
     """
+    # A session whose task is over gets no other: a person may keep talking with the agent.
     if not caller.worker_id:
         return None
     last = find_attempt(caller)
@@ -159,7 +158,7 @@ def find_task_id(caller: HookCaller, id_or_ref: str) -> UUID:
 
 
 def claim(caller: HookCaller, *, task: UUID | None, now: datetime) -> ClaimResult:
-    """Claim for the session; the result is empty where the task can't be started now."""
+    """Claim for the session; the result is empty if the task can't be started now."""
     try:
         return claims.claim(
             caller.scoped("tasks:work"),
@@ -175,7 +174,7 @@ def claim(caller: HookCaller, *, task: UUID | None, now: datetime) -> ClaimResul
 def renew(
     attempt: Attempt, *, caller: HookCaller, now: datetime, progress: dict[str, Any] | None = None
 ) -> None:
-    """Renew the lease of the session's attempt; if it is over, the next event tells it."""
+    # If the attempt is over, the next event reports it.
     with suppress(LeaseLost):
         heartbeats.renew_lease(
             attempt.id,
@@ -212,7 +211,6 @@ def give(claimed: ClaimResult) -> Given | None:
 
 
 def describe_check(payload: Any) -> dict[str, Any] | None:
-    """Return the check that the agent's side runs when the agent stops; None without a command."""
     verify = verify_of({"payload": payload})
     if not isinstance(verify, Mapping) or not verify.get("command"):
         return None

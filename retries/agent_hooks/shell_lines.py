@@ -103,7 +103,6 @@ class Reader:
                 yield from self.read(node, None)
 
     def read(self, node: Node, code: int | None) -> Iterator[ShellCommand]:
-        """Yield the commands of a part of the line whose exit code is `code`."""
         if self.level >= MOST_LEVELS:
             return
         self.level += 1
@@ -147,7 +146,7 @@ class Reader:
         self.shell = before
 
     def read_sequence(self, nodes: Sequence[Node], code: int | None) -> Iterator[ShellCommand]:
-        """Yield the commands of statements in a row: the line's exit code is the last one's."""
+        """Yield the commands of consecutive statements; the line's exit code is the last one's."""
         parts = [node for node in nodes if node.is_named or node.type == "&"]
         parts = [node for node in parts if node.type != "comment"]
         may_have_ended = False  # by `set -e`
@@ -197,10 +196,8 @@ class Reader:
             self.shell = replace(self.shell, pipefail=pipefail, folders=folders)
 
     def read_pipeline(self, nodes: Sequence[Node], code: int | None) -> Iterator[ShellCommand]:
-        """Yield the commands of a pipeline, which ends as its last one does, or as all of them.
-
-        The grammar puts all of `a && b 2>&1` in front of the bar of `a && b 2>&1 | c`.
-        """
+        """Yield the commands of a pipeline, which ends as its last one does, or as all of them."""
+        # The grammar puts all of `a && b 2>&1` in front of the bar of `a && b 2>&1 | c`.
         body = nodes[0].child_by_field_name("body")
         if len(nodes) > 1 and body and body.type == "list":
             pair = body.children
@@ -217,10 +214,7 @@ class Reader:
         yield from self.read_subshell([last], code)
 
     def read_redirected(self, node: Node, code: int | None) -> Iterator[ShellCommand]:
-        """Yield the commands of a statement with redirections.
-
-        The grammar hangs what follows `<<EOF` in the same line below the here-document.
-        """
+        # The grammar puts the rest of the line after `<<EOF` below the here-document.
         body = node.child_by_field_name("body")
         operator = right = pipeline = None
         was_redirected = self.is_redirected
@@ -291,7 +285,7 @@ class Reader:
         return ShellCommand(" ".join(words), own, folders=folders, is_redirected=is_redirected)
 
     def code_here(self, code: int | None) -> int | None:
-        """Return the exit code of a part; None where the shell may have ended so before it."""
+        """Return a part's exit code; None if the shell may have ended with it before that part."""
         return None if any(each in (None, code) for each in self.shell.endings) else code
 
     def change_shell(self, front: list[str], words: list[str]) -> None:
@@ -315,7 +309,6 @@ class Reader:
         self.shell = shell
 
     def read_substitutions(self, node: Node) -> Iterator[ShellCommand]:
-        """Yield the commands of `$(…)` and `<(…)` below a node."""
         stack = list(reversed(node.named_children))
         while stack:
             found = stack.pop()
@@ -329,7 +322,7 @@ class Reader:
 
 
 def is_plain(node: Node) -> bool:
-    """Return whether a statement is one command, which runs in any case."""
+    """Return whether a statement is one command that runs in any case."""
     if node.type != "redirected_statement":
         return node.type == "command"
     has_text = any(each.type == "heredoc_redirect" for each in node.children)

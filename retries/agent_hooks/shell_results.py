@@ -16,7 +16,7 @@ EXIT_CODE = re.compile(r"Exit code (\d{1,3})\b")
 # The call's own time limit has ended the command with a signal.
 # This reads at most ERROR_LENGTH characters.
 TIMED_OUT = re.compile(r"Exit code 1\d\d\nCommand timed out after ")
-# `cd nowhere && make test` has not run the tests; the client reads the output of Codex alike.
+# `cd nowhere && make test` has not run the tests; the client reads Codex's output the same way.
 # This reads at most ERROR_LENGTH characters.
 NOT_PREPARED = re.compile(
     r"\b(?:cd|pushd|source): (?:[^\n]{1,300}: )?"
@@ -42,7 +42,6 @@ class Ending:
 
     @property
     def is_later(self) -> bool:
-        """Return whether the command still runs."""
         return self.unknown in (Unknown.BACKGROUND, Unknown.MOVED_TO_BACKGROUND)
 
 
@@ -71,7 +70,7 @@ class ShellResult:
 
     @property
     def has_not_begun(self) -> bool:
-        """Return whether the shell stopped at what the line prepares."""
+        # The shell stopped while it prepared the line.
         output = EXIT_CODE.sub("", self.error[:ERROR_LENGTH], count=1).lstrip()
         is_refused = self.code_in_error == 1 and SHELL_ERROR.match(output)
         return bool(is_refused or NOT_PREPARED.search(output))
@@ -92,7 +91,7 @@ class Reading:
 
 
 # The first row that applies counts. Seen with Claude Code 2.1.197 and 2.1.332, and with Codex
-# 0.169.0 and 0.171.0: both versions of each report alike.
+# 0.169.0 and 0.171.0: both versions of each report the same.
 READINGS = (
     Reading(
         CLAUDE,
@@ -169,7 +168,7 @@ READINGS = (
 
 
 def read_ending(result: ShellResult) -> Ending:
-    """Return how a shell call ended; nothing is known of another program's.
+    """Return how a shell call ended; nothing is known of another program's call.
 
     >>> read_ending(ShellResult("claude", has_failed=True, response=None, error="Exit code 2\\n"))
     Ending(exit_code=2, unknown=None)

@@ -161,7 +161,7 @@ def find_script(words: list[str]) -> str:
 
 
 def unquoted(word: str) -> str:
-    """Return a word as the shell hands it on; expansions stay as they are."""
+    """Return a word as the shell passes it on; expansions stay as they are."""
     if len(word) > 1 and word[0] == word[-1] == "'":
         return word[1:-1]
     if len(word) > 1 and word[0] == word[-1] == '"':

@@ -100,12 +100,12 @@ def stop(
     folder: str,
     now: datetime,
 ) -> Answer:
-    """Return whether the agent may stop; its attempt is reported with the check's result.
+    """Return whether the agent may stop; report its attempt with the check's result.
 
     With `can_check`, the agent's side runs the check and asks again, unless a hook has seen it pass
-    on these files. Otherwise, the check is what the agent itself ran last. While something runs in
-    the background, a turn's end is no result. A turn that ends with a question, and changed no
-    file, asks a person.
+    on these files. Otherwise, the check is the one that the agent itself ran last. While something
+    runs in the background, the end of a turn is no result. A turn that ends with a question, and
+    changed no file, asks a person.
     """
     attempt = find_attempt(caller)
     if attempt is None or attempt.outcome is not None:
@@ -140,14 +140,14 @@ def stop(
 
 
 def end_aborted(caller: HookCaller, attempt: Attempt, *, now: datetime) -> Answer:
-    """Report an attempt at a task that a person has aborted; its check does not matter."""
+    # A person has aborted the task, so its check does not matter.
     report = Report(status="failure", message=STOPPED)
     reply = finish_attempt(attempt.id, report, caller=caller.scoped("tasks:work"), now=now)
     return follow(caller, attempt.id, reply)
 
 
 def fits_hook(check: Mapping[str, Any]) -> bool:
-    """Return whether the hook has the time for a check; otherwise, the agent runs it."""
+    # The agent itself runs a check that takes longer than the hook may.
     return int(check.get("timeout_s") or 0) <= MOST_CHECK_S
 
 
@@ -160,10 +160,7 @@ def has_passed(check: Mapping[str, Any], seen: Mapping[str, Any] | None, tree: T
 def waits_for_background(
     event: HookEvent, check: Mapping[str, Any] | None, seen: Mapping[str, Any] | None
 ) -> bool:
-    """Return whether a result is still to come from what the agent left running.
-
-    A command may run for as long as the session, as a server does, once the check has passed.
-    """
+    # Once the check has passed, a command may run for as long as the session, as a server does.
     running = [task for task in event.background if task.is_running]
     if check and seen and seen.get("exit_code") == check.get("expect_exit", 0):
         running = [task for task in running if not task.is_command]
@@ -171,7 +168,6 @@ def waits_for_background(
 
 
 def ask_for_check(check: Mapping[str, Any], seen: Mapping[str, Any] | None, *, folder: str) -> str:
-    """Return the text for an agent that stops before its check's result is known."""
     unknown = str(seen.get("unknown") or "") if seen else ""
     why = UNKNOWN[Unknown(unknown)] if unknown else ""
     if unknown == Unknown.HIDDEN:
@@ -181,10 +177,8 @@ def ask_for_check(check: Mapping[str, Any], seen: Mapping[str, Any] | None, *, f
 
 
 def ask_for_proof(caller: HookCaller, attempt: Attempt, *, now: datetime) -> Answer:
-    """Return the answer that sends a claim without a check back once; empty if none is due.
-
-    A check that was proposed is stored with the attempt: it counts if it passes.
-    """
+    """Return the answer that asks once for proof of a claim; empty if none is due."""
+    # A proposed check is stored with the attempt: it counts if it passes.
     progress = dict(attempt.progress) if isinstance(attempt.progress, dict) else {}
     if PROPOSED in progress or read_level(attempt.task) == EvidenceLevel.RECORD:
         return {}
@@ -198,7 +192,7 @@ def ask_for_proof(caller: HookCaller, attempt: Attempt, *, now: datetime) -> Ans
 
 
 def ask_person(caller: HookCaller, attempt: Attempt, message: str, *, now: datetime) -> Answer:
-    """Open the question that an agent's turn ends with; the answer comes with the next prompt."""
+    # The answer comes with the next prompt.
     agent = Agent.objects.get(pk=caller.agent_id)
     trusted = TrustedCaller(
         actor(caller.principal), agent=agent, request_id=caller.bearer.request_id
@@ -219,10 +213,8 @@ def continue_lost(
     verification: Mapping[str, Any] | None,
     now: datetime,
 ) -> Answer:
-    """Give the session its task again whose attempt was taken away, so that its work counts.
-
-    Where another session has the task, what this one did is recorded as late.
-    """
+    """Give a session its lost task again, so that its work counts."""
+    # If another session has the task, this session's work is recorded as late.
     if describe_loss(attempt) is None:
         return {}
     given = take_task(caller, task="", now=now)
@@ -241,10 +233,8 @@ def continue_lost(
 
 
 def hold(caller: HookCaller, now: datetime) -> Answer:
-    """Return what keeps the agent from stopping.
-
-    These are instructions whose rules hold the stop, and those that have not reached the agent.
-    """
+    # Instructions whose rules hold the stop keep the agent, and so do instructions that have not
+    # reached it.
     agent = Agent.objects.get(pk=caller.agent_id)
     stamp = Stamp(actor(caller.principal), now, caller.bearer.request_id)
     call = read_calls(caller)
@@ -269,7 +259,7 @@ def report_late(
     tree: Tree | None,
     now: datetime,
 ) -> Answer:
-    """Report a stop that the agent's side stored while Tenfour was down; the agent is gone."""
+    # The agent's side stored this stop while Tenfour was down; the agent is gone.
     attempt = Attempt.objects.filter(pk=attempt_id).select_related("task").first()
     if attempt is not None:
         check = describe_check(attempt.task.payload)
@@ -282,7 +272,7 @@ def report_late(
 
 
 def last_check(attempt: Attempt) -> Mapping[str, Any] | None:
-    """Return the check's result that `note_check` stored; its exit code may be unknown."""
+    # `note_check` stored it; its exit code may be unknown.
     found = attempt.progress.get(CHECK) if isinstance(attempt.progress, dict) else None
     return found if isinstance(found, dict) else None
 
@@ -294,7 +284,7 @@ def checks_of(
     tree: Tree | None,
     now: datetime,
 ) -> list[Check]:
-    """Return the checks of an attempt: what its hooks have seen, and what the agent's side ran."""
+    # The hooks have seen `seen`, and the agent's side ran `verification`.
     checks = []
     if seen and seen.keys() >= CHECK_FIELDS:
         names = [*CHECK_FIELDS, *(["is_proposed"] if seen.get("is_proposed") else [])]
@@ -309,7 +299,6 @@ def checks_of(
 
 
 def find_known_check(attempt: Attempt) -> Mapping[str, Any] | None:
-    """Return the check's stored result where its exit code is known."""
     seen = last_check(attempt)
     return seen if seen and seen.get("exit_code") is not None else None
 
@@ -340,10 +329,7 @@ def report_of(
     summary: str,
     is_there: bool = True,
 ) -> Report:
-    """Return the report of an attempt whose agent stops.
-
-    A retry is due at once while the agent is there to continue.
-    """
+    # A retry is due at once while the agent is there to continue.
     wait = 0 if is_there else None
     if check and verification is None:
         message = f"The agent stopped without running the check: {check['command']}"
@@ -390,17 +376,16 @@ def follow(caller: HookCaller, attempt_id: UUID, reply: Reply) -> Answer:
 
 
 def count_block(caller: HookCaller) -> int:
-    """Count this block; return how many there were since the last prompt."""
+    """Count this block; return the number of blocks since the last prompt."""
     return optional_cache.increment(block_key(caller), seconds=BLOCKS_SECONDS)
 
 
 def count_blocks(caller: HookCaller) -> int:
-    """Return how many blocks there were since the last prompt; 0 without Redis."""
     return optional_cache.read(block_key(caller)) or 0
 
 
 def forget_blocks(caller: HookCaller) -> None:
-    """Begin to count again: a person has given the agent a new prompt."""
+    # A person has given the agent a new prompt.
     optional_cache.delete(block_key(caller))
 
 

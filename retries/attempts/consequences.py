@@ -25,7 +25,6 @@ def follow(
     caller: TrustedCaller,
     now: datetime,
 ) -> None:
-    """Write the consequences of an attempt's end: `row` is the attempt with its task."""
     stamp = Stamp(caller.actor, now, caller.request_id)
     if decision.failure_type:
         record_failure(row, decision.failure_type, report, error=error, stamp=stamp)

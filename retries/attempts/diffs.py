@@ -35,7 +35,7 @@ def store_diff(
     environment: Mapping[str, str] | None,
     check: str = "",
 ) -> None:
-    """Store what a live attempt has changed, and where it runs; `check` is the check's command."""
+    """Store a live attempt's changes and environment; `check` is the check's command."""
     sql.run(
         STORE,
         attempt=attempt_id,
@@ -58,7 +58,6 @@ def count_bytes(text: str) -> int:
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the facts of an environment on one line each, without secrets."""
     return {
         clean_note(name, limit=NAME_LENGTH): clean_note(value, limit=FACT_LENGTH)
         for name, value in list(environment.items())[:MOST_FACTS]

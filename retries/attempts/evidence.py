@@ -59,16 +59,14 @@ def gather_evidence(row: Row, report: Report, *, now: datetime) -> tuple[Evidenc
 
 
 def texts_of(report: Report) -> tuple[str, str, str]:
-    """Return the texts that tell the cause; the output of a verification comes first."""
+    # The output of a verification comes first.
     output = (report.verification or {}).get("output") or ""
     return str(output), report.details, report.message or report.summary
 
 
 def find_evidence(*texts: str, now: datetime) -> Evidence | None:
-    """Return the known error that decides what comes next, with the wait that it names, or None.
-
-    A quota that names its reset is a limit that is waited for.
-    """
+    """Return the known error that decides what comes next, with the wait it names, or None."""
+    # A quota that names its reset counts as a limit, which the task waits for.
     found = known_errors.find(*texts)
     if found is None or (found.error.name not in NEEDS and found.error.action != Action.WAIT):
         return None
@@ -103,7 +101,7 @@ def read_policy(found: Row, *, in_plan: bool) -> Policy:
 
 
 def is_same(found: Row, texts: tuple[str, ...]) -> bool:
-    """Return whether the last failure has the signature of these texts, and sent its files."""
+    """Return whether the last failure has these texts' signature and sent its files."""
     if found["files_changed"] is None or not find_headline(*texts).score:
         return False
     return bool(found["signature"] == sign(*texts).key)

@@ -43,7 +43,7 @@ def read_result(body: Any) -> Any:
 
 
 def rename_keys(values: dict[str, Any], names: dict[str, str], *, into: Any, at: str) -> Any:
-    """Return `into` with the values of these keys under their new names; null says nothing."""
+    # A null value counts as missing.
     moved = {new: values[old] for old, new in names.items() if values.get(old) is not None}
     if not moved or not isinstance(into, dict | None):
         return into
@@ -54,7 +54,7 @@ def rename_keys(values: dict[str, Any], names: dict[str, str], *, into: Any, at:
 
 
 def join_files(files: Any, states: Any) -> Any:
-    """Return the files with their states; a file without one was modified."""
+    # A file without a state was modified.
     if not isinstance(files, list) or not isinstance(states, list):
         return states if isinstance(files, list) else files
     named = [{"path": each} if isinstance(each, str) else each for each in files]

@@ -50,8 +50,8 @@ def finish_with_exit_code(
 ) -> Reply:
     """End an attempt with its program's exit code and output: see `finish_attempt`.
 
-    0 is the success of a command, and the expected exit code that of a verification. Raises
-    VerificationMissing for a command that succeeds where the task requires a verification.
+    0 is a command's success, and the expected exit code a verification's. Raises
+    VerificationMissing if a command succeeds but the task requires a verification.
     """
     now = now or timezone.now()
     row = read_attempt(attempt_id, caller=caller, now=now)
@@ -76,7 +76,7 @@ def finish_with_exit_code(
 
 
 def report_of_command(code: int, output: str, *, digest: bytes) -> Report:
-    """Return the report for the exit code of the agent's own command, which verifies nothing."""
+    # The agent's own command verifies nothing.
     if code == 0:
         return Report(message=last_lines(output), digest=digest)
     return Report(
@@ -105,7 +105,7 @@ def report_of_verification(
 
 
 def decode_ends(output: bytes) -> str:
-    """Return as much of an output as is read: whole lines from the start and end of a long one."""
+    """Return an output as text: of a long one, whole lines from its start and its end."""
     if len(output) > READ_BYTES:
         head, tail = output[: READ_BYTES // 4], output[len(output) - READ_BYTES * 3 // 4 :]
         head, tail = head.rpartition(b"\n")[0] or head, tail.partition(b"\n")[2] or tail

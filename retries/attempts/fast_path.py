@@ -30,15 +30,13 @@ from retries.decisions import REPORTED, VERIFIED
 
 
 def decision_of(exit_code: int | None) -> dict[str, str]:
-    """Return the decision about a success, whose verification ended with this code if one ran."""
+    # Without an exit code, no verification ran.
     return {"decision": "done", "reason": REPORTED if exit_code is None else VERIFIED}
 
 
 def done_statement(caller: type[Caller]) -> str:
-    """Return the move to done for a task without dependents.
-
-    Its agent's breaker must be closed and without failures: a success would change it.
-    """
+    """Return the statement that moves a task without dependents to done."""
+    # Its agent's breaker must be closed and without failures: a success would change it.
     expected = "coalesce((t.payload -> 'verify' ->> 'expect_exit')::int, 0)"
     required = "coalesce((t.payload -> 'verify' ->> 'required')::bool, false)"
     done = task_to(
@@ -90,7 +88,7 @@ def finish_done(
     caller: Caller,
     now: datetime,
 ) -> Row | None:
-    """Finish the task of a successful attempt; None where the success may have consequences."""
+    """Finish a successful attempt's task; None if the success may have consequences."""
     checks = clean_checks(checks)
     rows = sql.run(
         DONE[type(caller)],

@@ -68,8 +68,8 @@ def finish_attempt(
 ) -> Reply:
     """End an attempt with its agent's report, and decide what comes next.
 
-    The same report again gets the same answer. Raises AlreadyReported for a different report, and
-    LeaseLost where the attempt ended in another way; the journal has the report then.
+    A repeated report gets the same answer. Raises AlreadyReported for a different report, and
+    LeaseLost if the attempt ended in another way; the journal then has the report.
     """
     now = now or timezone.now()
     with start_span("tenfour.report") as span:
@@ -86,7 +86,7 @@ def finish_attempt(
 def finish_done(
     attempt_id: UUID, report: Report, *, digest: bytes, caller: Caller, now: datetime
 ) -> Reply | None:
-    """End a successful attempt in one statement; None where its success has consequences."""
+    """End a successful attempt in one statement; None if its success has consequences."""
     moved = fast_path.finish_done(
         attempt_id,
         result=report.result,
@@ -117,7 +117,7 @@ def finish_cleaned(attempt_id: UUID, report: Report, *, caller: Caller, now: dat
 
 
 def repeat_reply(row: Row, report: Report) -> Reply:
-    """Return the first answer to this report, whose attempt is over."""
+    # The attempt is over, and this report gets its first answer again.
     if row["report_digest"] is None:
         raise lease_lost(row)
     if bytes(row["report_digest"]) != report.digest:
@@ -137,7 +137,7 @@ def with_task(decision: dict[str, Any], task_id: UUID, state: str, version: int)
 
 @sql.atomic
 def settle(row: Row, report: Report, *, caller: Caller, now: datetime) -> Reply | None:
-    """Decide, and write everything that follows; None where the task has changed since `row`."""
+    """Decide and write everything that follows; None if the task has changed since `row`."""
     decision = decide(case_of(row, report, now=now))
     if decision.agent_waits:
         decision = store_wait(row["agent_id"], decision, now=now)
@@ -208,7 +208,6 @@ def case_of(row: Row, report: Report, *, now: datetime) -> Case:
 
 
 def verify_of(row: Row) -> dict[str, Any]:
-    """Return the `verify` part of the task's payload."""
     payload = row["payload"]
     found: dict[str, Any] = payload.get("verify", {}) if isinstance(payload, dict) else {}
     return found
@@ -222,7 +221,6 @@ def error_of(report: Report, decision: Decision) -> str | None:
 
 
 def describe_end(report: Report, decision: Decision) -> str:
-    """Return the error of a report without a message."""
     ran = report.verification or {}
     lines = (line for line in (ran.get("output") or "").splitlines() if line.strip())
     if output := "\n".join(lines)[:MESSAGE_LENGTH]:
@@ -275,7 +273,7 @@ def end_attempt(
     caller: Caller,
     now: datetime,
 ) -> Row | None:
-    """Move the task and close its attempt; None where the task has changed since `row`.
+    """Move the task and close its attempt; None if the task has changed since `row`.
 
     `fields` is the decision to store, for a report that the agent may repeat.
     """
@@ -322,7 +320,7 @@ def event_data(row: Row, decision: Decision, *, code: str, error: str | None) ->
 
 
 def store_next_attempt(attempt_id: UUID, *, next_attempt: UUID) -> None:
-    """Store with a decision the attempt that was opened at once, for a repeated report."""
+    # The answer to a repeated report names the attempt that was opened at once.
     sql.run(
         "update ledger_attempt set decision = decision || %(more)s where id = %(id)s",
         more=Jsonb({"opened": str(next_attempt)}),

@@ -58,7 +58,7 @@ def renew_lease(
 ) -> Row:
     """Renew the lease of a live attempt; raises LeaseLost if it is over or past its deadline.
 
-    `output` has the command's last lines; they are stored when the attempt ends. `diff` is what
+    `output` has the command's last lines, which are stored when the attempt ends. `diff` is what
     the attempt has changed, `environment` where it runs, and `check` the command that checks it.
     """
     now = now or timezone.now()
@@ -83,7 +83,7 @@ def renew_lease(
 
 
 def last_lines(output: str) -> str:
-    """Return the last lines of an output as a terminal shows them, without secrets."""
+    """Return an output's last lines as a terminal shows them, without secrets."""
     # A line that a carriage return starts again, such as a progress bar, shows its last state.
     lines = redacted(output).replace("\r\n", "\n").rstrip("\r").split("\n")
     text = stripped("\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines))

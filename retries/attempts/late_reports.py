@@ -14,10 +14,8 @@ SUMMARY_LENGTH = 500
 
 
 def record_late(row: Row, report: Report, *, caller: Caller, now: datetime) -> None:
-    """Journal the first report of an attempt that has ended without its agent.
-
-    The report is cleaned already. The task's history shows it, so that a person sees what was done.
-    """
+    """Journal the first report, already cleaned, of an attempt that ended without its agent."""
+    # The task's history shows it, so that a person sees what was done.
     if report.digest is None:
         return  # Tenfour itself ends the attempt
     known = Event.objects.about(row["id"]).filter(

@@ -44,10 +44,8 @@ where a.outcome is null returning a.id"""
 
 
 def expire_leases(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
-    """End attempts with expired leases; after an outage of this sweep, extend all leases instead.
-
-    During an outage agents may have been unable to renew their leases.
-    """
+    """End attempts with expired leases or, after an outage of this sweep, extend all leases."""
+    # During an outage agents may have been unable to renew their leases.
     last = ClockRun.objects.filter(name="expire_leases").values_list("did", flat=True).first()
     before = datetime.fromisoformat(last["at"]) if last and "at" in last else None
     did = {"at": now.isoformat()}
@@ -64,7 +62,7 @@ def expire(*, now: datetime, project: Project | None = None) -> int:
 
 
 def expire_one(attempt_id: UUID, *, task_id: UUID, now: datetime) -> bool:
-    """Time out one attempt; an error is logged, so that it does not stop the others."""
+    # One attempt's error is logged, so that it does not stop the others.
     try:
         return time_out(attempt_id, task_id=task_id, now=now)
     except Exception:
@@ -127,7 +125,6 @@ def note_due_retries(*, now: datetime, project: Project | None = None) -> dict[s
 
 
 def half_open_breakers(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
-    """Half-open the breakers that have been open long enough, and queue their blocked tasks."""
     stamp = Stamp(clock("breakers"), now)
     opened = breaker.half_open_due(stamp=stamp)
     return {"half_open": len(opened), "unblocked": claims.unblock_tasks(stamp=stamp)}

@@ -50,7 +50,7 @@ READ: Statements = {caller: read_statement(caller) for caller in (Bearer, Truste
 
 
 def read_attempt(attempt_id: UUID, *, caller: Caller, now: datetime) -> Row:
-    """Return the attempt with its task; raises NotFound where the caller has no such attempt."""
+    """Return the attempt with its task; raises NotFound if it is not the caller's."""
     rows = sql.run(READ[type(caller)], attempt=attempt_id, now=now, **caller.params)
     found = require_caller(rows, caller, now)
     if not found:
@@ -59,7 +59,6 @@ def read_attempt(attempt_id: UUID, *, caller: Caller, now: datetime) -> Row:
 
 
 def lease_lost(row: Row) -> LeaseLost:
-    """Return the refusal for an attempt that is over or past its deadline, saying why."""
     if row["outcome"] is None:
         return LeaseLost(
             f"Attempt {row['number']} has passed its deadline, "
@@ -111,8 +110,8 @@ WITH_ESCALATION = f"""{DECISION} || (select jsonb_build_object('escalation',
 def end_statement(caller: type[Caller], to: TaskState, *, opens: bool = True) -> str:
     """Return the statement that ends an attempt and moves its task, with all that belongs to it.
 
-    A failed task gets its dead letter. For a task that a person is asked about, the statement
-    opens the escalation, unless `opens` is false: then the caller opens it with a question.
+    A failed task gets its dead letter. For a task that a person is asked about, the statement opens
+    the escalation, unless `opens` is false: then the caller opens it with a question.
     """
     reason = f"'{BlockedReason.REPORTED}'" if to == TaskState.BLOCKED else "null"
     moved = task_to(to, where=UNCHANGED, sets=SETS[to], reason=reason)

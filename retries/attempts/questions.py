@@ -45,9 +45,9 @@ ASK = end_statement(TrustedCaller, TaskState.ESCALATED, opens=False)
 def ask(
     attempt_id: UUID, question: Question, *, caller: TrustedCaller, now: datetime | None = None
 ) -> Escalation:
-    """Ask a person about the task of a live attempt, which ends and does not count.
+    """Ask a person about a live attempt's task; the attempt ends and does not count.
 
-    Raises LeaseLost where the attempt is over, InvalidTransition where it was asked to stop.
+    Raises LeaseLost if the attempt is over, and InvalidTransition if it was asked to stop.
     """
     now = now or timezone.now()
     question = clean_question(check_question(question, now=now))
@@ -70,10 +70,8 @@ def ask(
 def escalate(
     row: Row, question: Question, *, caller: TrustedCaller, now: datetime
 ) -> Escalation | None:
-    """Move the task and open the question; None where the task has changed since `row`.
-
-    After several questions without an answer the next one does not expire.
-    """
+    """Move the task and open the question; None if the task has changed since `row`."""
+    # After several questions without an answer, the next one does not expire.
     reason = Reason.AGENT_QUESTION
     if count_unanswered(row["id"]) >= MAX_QUESTIONS:
         reason = Reason.QUESTIONS_EXHAUSTED
@@ -109,7 +107,7 @@ def escalate(
 
 
 def count_unanswered(task_id: UUID) -> int:
-    """Return how many questions the task's agent has asked since a person's last answer."""
+    """Return the number of questions about the task since a person's last answer."""
     escalations = Escalation.objects.filter(task_id=task_id)
     answered = escalations.filter(state=EscalationState.RESOLVED).order_by("-id")
     asked = escalations.filter(asked_in__isnull=False)
@@ -119,7 +117,6 @@ def count_unanswered(task_id: UUID) -> int:
 
 
 def check_question(question: Question, *, now: datetime) -> Question:
-    """Return the question; raises Invalid where a part of it is missing or too large."""
     if not question.text.strip():
         raise Invalid("/question", "The question is empty: say what a person should decide.")
     size = len(json.dumps(question.client_state).encode())
@@ -147,7 +144,6 @@ def check_question(question: Question, *, now: datetime) -> Question:
 
 
 def clean_question(question: Question) -> Question:
-    """Return the question without secrets and control characters."""
     return Question(
         text=clean_message(question.text, limit_bytes=4 * QUESTION_LENGTH),
         choices=redacted(question.choices),
@@ -160,10 +156,7 @@ def clean_question(question: Question) -> Question:
 
 
 def mask_texts(schema: Any) -> Any:
-    """Return a response schema without the secrets in its texts.
-
-    A property may have the name of a secret, but what describes it is not secret.
-    """
+    # A property may have the name of a secret, but its description is not secret.
     if isinstance(schema, dict):
         return {name: mask_texts(part) for name, part in schema.items()}
     if isinstance(schema, list):
@@ -179,11 +172,12 @@ def withdraw(
     stamp: Stamp,
     by_person: bool,
 ) -> Escalation:
-    """Close a question that needs no answer any more; its task is queued again.
+    """Close a question that needs no answer any more; queue its task again.
 
-    An agent may withdraw its own questions and no others (HumanRequired), and not the question
-    that it asked after several without an answer: it could ask and withdraw forever.
+    Raises HumanRequired if an agent may not withdraw it.
     """
+    # An agent may withdraw its own questions and no others, and not the question that it asked
+    # after several without an answer: it could ask and withdraw forever.
     escalation = lifecycle.lock(escalation_id, among)
     if not by_person and not escalation.is_of_agent:
         raise HumanRequired("The agent did not ask this question: a person answers it.")

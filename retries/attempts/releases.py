@@ -30,10 +30,11 @@ def release(
     note: str = "",
     now: datetime | None = None,
 ) -> Row:
-    """Queue the task of an unfinished attempt again; the attempt does not count.
+    """Queue an unfinished attempt's task again; the attempt does not count.
 
-    The tenth release of a round asks a person. Releasing twice returns the same answer.
+    A second release returns the same answer.
     """
+    # The tenth release of a round asks a person.
     now = now or timezone.now()
     message = clean_message(note, limit_bytes=MESSAGE_LENGTH)
     report = Report(status="released", message=message)

@@ -73,7 +73,7 @@ CHUNK = 65_536
 
 
 def digest_of(report: Report) -> bytes:
-    """Return the digest by which a repeated report is recognized: of its fields as a JSON list.
+    """Return the digest that identifies a repeated report: a hash of its fields as a JSON list.
 
     >>> as_json = '["success", "", {"ok": 1}' + ", null" * 3 + ', ""' * 5 + ", false, null, [], []]"
     >>> digest_of(Report(result={"ok": 1})) == hashlib.sha256(as_json.encode()).digest()
@@ -94,7 +94,7 @@ def digest_of(report: Report) -> bytes:
 
 
 def encode_parts(value: Any) -> Iterator[str]:
-    """Yield the JSON of a value, of long texts in parts: a whole output would take much memory.
+    """Yield a value's JSON, long texts in parts: a whole output would take much memory.
 
     >>> "".join(encode_parts({"b": "“", "a": [1]})) == json.dumps({"a": [1], "b": "“"})
     True
@@ -139,7 +139,7 @@ def clean_report(report: Report) -> Report:
 
 
 def clean_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the tokens and the cost that are known; None if none is.
+    """Return the known tokens and cost; None if none is known.
 
     >>> clean_usage({"input_tokens": 12, "cost_usd": None, "model": ""})
     {'input_tokens': 12}
@@ -153,16 +153,13 @@ def clean_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def clean_text(value: str, limit: int) -> str:
-    """Return a text without secrets, of at most `limit` characters."""
     # Redact before cutting: half a secret would not be recognized.
     return truncate(stripped(redacted(value)), limit)
 
 
 def clean_output(output: str) -> str:
-    """Return a program's output as it is stored: without secrets, shortened to its telling lines.
-
-    A long output is shortened first, since redacting all of it would take seconds.
-    """
+    """Return a program's output as it is stored: without secrets, shortened to telling lines."""
+    # A long output is shortened first, since redacting all of it would take seconds.
     text = stripped(redacted(fit_output(output)))
     # Masks may be longer than what they hide.
     return cut(fit_output(text), limit_bytes=OUTPUT_BYTES)
@@ -178,7 +175,6 @@ def fit_output(text: str) -> str:
 
 
 def clean_values(values: dict[str, Any]) -> dict[str, Any]:
-    """Return named values cleaned: `output` as a program's output, other strings as texts."""
     return {
         name: [clean_values(each) for each in value]
         if isinstance(value, list)

@@ -24,11 +24,11 @@ from retries.failures.outputs.text_lines import number_lines
 from retries.failures.signatures import sign
 
 MOST_ERRORS = 200
-# Of more failing tests than that each function counts once, up to so many.
+# With more failing tests than MOST_ERRORS, each function counts once, up to this many.
 MOST_TESTS = 1_000
 # the lines after an error that may say where it is, or which symbol it means
 PLACE_WITHIN, SYMBOL_WITHIN, MESSAGE_WITHIN = 2, 4, 6
-# of equally good lines without a place, so many are read
+# the most lines without a place that are read, all equally good
 MOST_UNPLACED = 10
 KEPT_FOLDERS = 3
 # the characters at the end of an output that may sum up its tests
@@ -82,7 +82,7 @@ class PlacedError:
 
     @property
     def function(self) -> str:
-        """A failing test's name without parameters."""
+        """Return a failing test's name without its parameters."""
         return self.place.partition("[")[0]
 
     def __str__(self) -> str:
@@ -103,9 +103,9 @@ class ErrorSet:
 
 @lru_cache(maxsize=16)
 def read_errors(texts: tuple[str, ...], headline: str, key: str) -> ErrorSet:
-    """Return the errors that some texts tell.
+    """Return the errors in some texts.
 
-    Where none has a place and no test is named, the headline counts, by the key of its signature.
+    If none has a place and no test is named, the headline counts, by its signature's key.
 
     >>> found = read_errors(("a.ts(10,5): error TS2304: Cannot find name 'x'.",), "", "")
     >>> [str(each) for each in found.errors.values()]
@@ -132,7 +132,7 @@ def read_errors(texts: tuple[str, ...], headline: str, key: str) -> ErrorSet:
 
 
 def list_lines(text: str) -> list[str]:
-    """Return the starts of a text's lines; those of a retry context that it repeats are empty."""
+    # The lines of a retry context that the text repeats become empty.
     lines = [line[:LINE_LENGTH] for line in text.split("\n")]
     for number in find_echoed(text, lines):
         lines[number] = ""
@@ -143,7 +143,6 @@ def list_lines(text: str) -> list[str]:
 
 
 def find_tests(lines: Sequence[str], marked: Sequence[int]) -> Iterator[PlacedError]:
-    """Yield the failing tests that a runner lists, each with the first line of its message."""
     functions: set[str] = set()
     for position, (number, test) in enumerate(list_failing_tests(lines, marked).items()):
         if len(functions) == MOST_TESTS:
@@ -160,7 +159,6 @@ def make_test(name: str, message: str) -> PlacedError:
 
 
 def find_message(lines: Sequence[str], number: int) -> str:
-    """Return the first line after that of a test's name that says why it failed."""
     for line in lines[number + 1 : number + 1 + MESSAGE_WITHIN]:
         if any(form.match(line) for form in FORMS):
             break
@@ -171,7 +169,7 @@ def find_message(lines: Sequence[str], number: int) -> str:
 
 
 def count_failed(texts: Iterable[str]) -> int:
-    """Return how many tests failed, as the runner sums them up last."""
+    # The runner's last summary counts.
     for text in texts:
         end = text[-SUMMED_UP_WITHIN:]
         if "fail" in end or "Fail" in end or "FAIL" in end:
@@ -186,7 +184,7 @@ def count_failed(texts: Iterable[str]) -> int:
 
 
 def find_placed(lines: Sequence[str]) -> Iterator[PlacedError]:
-    """Yield the errors whose line, or one of the next ones, says where they are."""
+    """Yield the errors whose own line, or one of the next lines, says where they are."""
     text = "\n" + "\n".join(lines)
     listed = {n: match for n in find_lines(text, LISTED_LINE) if (match := LISTED.match(lines[n]))}
     files = [n for n, line in enumerate(lines) if FILE_NAME.match(line)] if listed else []
@@ -201,7 +199,7 @@ def find_placed(lines: Sequence[str]) -> Iterator[PlacedError]:
 
 
 def find_lines(text: str, pattern: re.Pattern[str]) -> list[int]:
-    """Return the numbers of the lines that a pattern finds after a text's first, empty line."""
+    # `text` begins with an empty line.
     return [n - 1 for n in number_lines(text, (each.end() for each in pattern.finditer(text)))]
 
 
@@ -238,7 +236,7 @@ def make_placed(place: str, text: str) -> PlacedError:
 
 
 def mask_moving(text: str) -> str:
-    """Return a message without what differs between two runs.
+    """Return a message without the parts that differ between two runs.
 
     >>> mask_moving("E501 line 12 in /tmp/a1/b.py took 3.2ms")
     'E501 line # in #b.py took #'
@@ -247,7 +245,6 @@ def mask_moving(text: str) -> str:
 
 
 def find_unplaced(texts: tuple[str, ...], headline: str, key: str) -> dict[str, PlacedError]:
-    """Return the best lines as errors without a place: the headline's, and those as good as it."""
     if not headline:
         return {}
     errors = {key: PlacedError("", headline, key)}

@@ -6,7 +6,7 @@ move the rows of a pattern that is merged.
 
 from ledger.database import sql
 
-# The patterns of so many new rows are added up in one transaction.
+# One transaction adds up the patterns of this many new rows.
 BATCH_SIZE = 5_000
 MOST_BATCHES = 20
 
@@ -44,7 +44,7 @@ def add_up_counts() -> int:
 
 @sql.atomic
 def add_up_batch() -> int:
-    """Add up the counts of some patterns; return how many, or 0 if another clock does it."""
+    """Add up some patterns' counts; return how many, or 0 if another clock does it."""
     if not sql.run(LOCK)[0]["is_free"]:
         return 0
     patterns = [row["pattern_id"] for row in sql.run(NEW)]

@@ -39,7 +39,6 @@ class Total:
 
 
 def count_failures(ids: Sequence[UUID]) -> dict[UUID, Total]:
-    """Return the number and the last time of the failures, by pattern."""
     rows = sql.run(TOTALS, ids=list(ids))
     return {row["pattern_id"]: Total(row["total"], row["last_at"]) for row in rows}
 
@@ -54,7 +53,7 @@ def count_by_agent(pattern_id: UUID, *, most: int) -> dict[UUID, int]:
 
 
 def list_merged_templates(pattern: FailurePattern) -> list[str]:
-    """Return the first templates that were merged into a pattern, and its own before them."""
+    """Return a pattern's own template, then the first templates that were merged into it."""
     if not pattern.own_template:
         return []
     rows = pattern.merged.order_by("merged_at", "pk").values_list("template", flat=True)

@@ -30,11 +30,9 @@ class Identity:
 
 
 def identify(*texts: str) -> Identity:
-    """Return the identity of a failure from all its texts; of equally good lines the first counts.
-
-    The name of the first failing test is part of the template, since each test fails for a reason
-    of its own.
-    """
+    """Return the failure's identity from all its texts; of equally good lines, the first counts."""
+    # The first failing test's name is part of the template, since each test fails for its own
+    # reason.
     headline = find_headline(*texts)
     template = make_template(headline.cause)
     test = find_failing_test(*texts)

@@ -79,13 +79,11 @@ JOIN = f"""with {TrustedCaller.cte}, found as (
 
 
 def headline_of(failure: Failure) -> str:
-    """Return the headline that was stored with a failure, or that of its texts without one."""
     stored = (failure.telling_lines or "").partition("\n")[0]
     return stored or str(find_headline(*failure.texts))
 
 
 def split_at_headline(text: str, failure: Failure) -> tuple[str, str, str]:
-    """Return a failure's text before the line of its headline, the line, and the text after it."""
     return split_at_cause(text, find_headline(*failure.texts))
 
 
@@ -102,7 +100,7 @@ def join(
     files_changed: int | None = None,
     stamp: Stamp,
 ) -> UUID:
-    """Add a new failure to its pattern, with its signature, and return the pattern's id.
+    """Add a new failure to its pattern, with its signature; return the pattern's id.
 
     A resolved pattern becomes regressed; an ignored one whose time is over becomes open.
     `files_changed` is None if it is unknown whether the attempt changed files.
@@ -136,7 +134,6 @@ def join(
 
 
 def move_statement(to: PatternState, kind: Kind) -> str:
-    """Return the SQL that moves the patterns `ids` to a state, wherever the move is legal."""
     sources = ", ".join(f"'{state}'" for state in pattern_sources(to, Who.PERSON))
     return f"""with {TrustedCaller.cte}, moved as (
         update retries_failurepattern p
@@ -173,7 +170,6 @@ def move(
     note: str = "",
     stamp: Stamp,
 ) -> list[UUID]:
-    """Move patterns to a state; return the ids of those that moved."""
     rows = sql.run(
         MOVES[to],
         ids=list(ids),

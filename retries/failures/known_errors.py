@@ -78,7 +78,6 @@ def load_table() -> tuple[KnownError, ...]:
 
 
 def compile_patterns(patterns: Iterable[str]) -> re.Pattern[str]:
-    """Compile the alternatives as one pattern, with the placeholders for names filled in."""
     text = "|".join(patterns).replace("{NAME}", NAME).replace("{FIRST}", FIRST)
     return re.compile(text, re.I)
 
@@ -93,7 +92,7 @@ EXIT_CODES = {
     137: "out_of_memory",
     139: "crash",
 }
-# whom the error refuses, and the words for {account} if it names no one
+# the account that the error refuses, and the words for {account} if it names none
 ACCOUNT = re.compile(
     r"\buser:? ['\"]?([\w@][\w@./:-]{0,79})['\"]? (?:cannot|is not authori[sz]ed)", re.I
 )
@@ -122,7 +121,7 @@ def find(*texts: str, exit_code: int | None = None) -> Match | None:
 
 
 def describe(error: KnownError, match: re.Match[str] | None, line: str = "") -> Match:
-    """Return the error with the captured name in its cause, or a general word for it."""
+    # Without a captured name, the cause has a general word for it.
     name = next((value for value in match.groups() if value), "") if match else ""
     refused = ACCOUNT.search(line)
     return Match(

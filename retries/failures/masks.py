@@ -163,7 +163,6 @@ def mask_quotation(match: re.Match[str]) -> str:
 
 
 def mask_name(match: re.Match[str]) -> str:
-    """Return the replacement of a name after the word that announces it."""
     return f"{match[0].partition(' ')[0]} ‹name›"
 
 
@@ -180,7 +179,7 @@ def mask_part(match: re.Match[str]) -> str:
 
 
 def mask_digits(text: str) -> str:
-    """Return the replacement of a word with digits: an id as a whole, else its digits only."""
+    # An id is masked as a whole, any other word only in its digits.
     if CODE.fullmatch(text):
         return text
     if sum(map(str.isdigit, text)) > MOST_DIGITS or HEX_ID.fullmatch(text):

@@ -39,7 +39,7 @@ TOLD = f"{TOLD_TRIES} and a.task_id = any(%(tasks)s)"
 
 
 def keep_counts(task_ids: Sequence[UUID]) -> None:
-    """Add up the failures and fixes of these tasks; delete the tasks in the same transaction."""
+    """Add up these tasks' failures and fixes; delete the tasks in the same transaction."""
     tasks = list(task_ids)
     sql.run(HOLD_PATTERNS, tasks=tasks)
     given = list_learnable(sql.run(GIVEN, tasks=tasks))

@@ -85,7 +85,7 @@ class Candidate:
 
 
 def insert_pattern(identity: Identity, *, project_id: UUID, stamp: Stamp) -> None:
-    """Insert the pattern of a template, and merge it with those that it shows to be one.
+    """Insert a template's pattern, and merge it with the patterns that it shows to be one.
 
     Run it in a transaction, which holds back other templates of this shape until it ends.
     """
@@ -110,10 +110,8 @@ def insert_pattern(identity: Identity, *, project_id: UUID, stamp: Stamp) -> Non
 
 
 def find_general(identity: Identity, known: list[Candidate]) -> Candidate | None:
-    """Return the pattern whose general template the new one is a case of.
-
-    A person who moved that pattern has seen its template, so the new one belongs to it, too.
-    """
+    """Return the known pattern whose general template covers the new one."""
+    # A person who moved that pattern has seen its template, so the new one belongs to it, too.
     for each in known:
         if each.is_general:
             merge = find_merge(identity.template, [each.template], fixed=identity.test.split())
@@ -123,7 +121,6 @@ def find_general(identity: Identity, known: list[Candidate]) -> Candidate | None
 
 
 def merge_patterns(identity: Identity, new: UUID, known: list[Candidate], *, stamp: Stamp) -> None:
-    """Merge the new pattern and those that are one with it into the oldest of them."""
     others = [each for each in known if each.is_untouched]
     templates = [each.template for each in others]
     merge = find_merge(identity.template, templates, fixed=identity.test.split())
@@ -146,10 +143,8 @@ def merge_patterns(identity: Identity, new: UUID, known: list[Candidate], *, sta
 
 
 def choose_members(merge: Merge, others: list[Candidate]) -> list[Candidate]:
-    """Return the patterns to merge, first the one that stays: a general one, else the oldest.
-
-    Of several general patterns one is merged: each keeps what was merged into it.
-    """
+    """Return the patterns to merge; the first, a general one or else the oldest, stays."""
+    # Of several general patterns one is merged: each keeps what was merged into it.
     found = sorted(
         (others[number] for number in merge.numbers),
         key=lambda each: (not each.is_general, each.id),

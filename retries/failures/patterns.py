@@ -27,7 +27,7 @@ BATCH_SIZE = 500  # tasks that one `retry` covers
 def ignore(
     ids: Iterable[UUID], *, until: datetime | None = None, note: str = "", stamp: Stamp
 ) -> list[UUID]:
-    """Ignore these patterns, permanently or until a time; return the ids of those that moved.
+    """Ignore these patterns, permanently or until a time; return the ids that changed.
 
     The first failure after that time reopens its pattern. Raises Invalid if the time is past.
     """
@@ -37,7 +37,7 @@ def ignore(
 
 
 def resolve(ids: Iterable[UUID], *, note: str = "", stamp: Stamp) -> list[UUID]:
-    """Mark these patterns as fixed; return the ids of those that moved.
+    """Mark these patterns as fixed; return the ids that changed.
 
     The next failure of a resolved pattern is a regression.
     """
@@ -45,7 +45,6 @@ def resolve(ids: Iterable[UUID], *, note: str = "", stamp: Stamp) -> list[UUID]:
 
 
 def reopen(ids: Iterable[UUID], *, stamp: Stamp) -> list[UUID]:
-    """Reopen ignored or resolved patterns; return the ids of those that moved."""
     return grouping.move(PatternState.OPEN, ids, stamp=stamp)
 
 
@@ -74,8 +73,8 @@ def retry(
 ) -> RetryResult:
     """Retry the tasks that are stuck because of these patterns, at most BATCH_SIZE of them.
 
-    It replays open dead letters, makes waiting retries due, and answers `retryable_escalations`
-    with `choice`, a retry or a fix.
+    Replays open dead letters, makes waiting retries due, and answers `retryable_escalations` with
+    `choice`, a retry or a fix.
     """
     choice = choice or Choice(Answer.RETRY)
     rows = list(stuck_tasks(ids).values_list("pk", "state")[:BATCH_SIZE])

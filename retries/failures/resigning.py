@@ -36,10 +36,8 @@ on conflict (signature, fix_key, pattern_id) do nothing"""
 
 @transaction.atomic
 def sign_old_failures() -> int:
-    """Sign failures of the newest answered tasks again; return how many.
-
-    A verdict about a fix goes along: it has an effect only where a person gave that fix.
-    """
+    """Sign failures of the newest answered tasks again; return how many."""
+    # A verdict about a fix moves along: it has an effect only where a person gave that fix.
     rows = sql.run(OLD)
     failures = Failure.objects.in_bulk([row["failure_id"] for row in rows])
     for row in rows:

@@ -177,7 +177,6 @@ class Signature:
 
     @cached_property
     def key(self) -> str:
-        """A hash that equal failures of one pattern share."""
         parts = (self.identity.fingerprint, *sorted(self.entities), "", *sorted(self.details))
         digest = sha256("\n".join(parts).casefold().encode()).hexdigest()
         return (VERSION + digest)[:SIGNATURE_LENGTH]
@@ -207,7 +206,7 @@ def sign(*texts: str) -> Signature:
 
 
 def find_origin(identity: Identity, names: Names, texts: tuple[str, ...]) -> list[str]:
-    """Return where an error that names nothing comes from: a program, a frame or a file."""
+    """Return the origin of an error that names nothing: a program, a frame, or a file."""
     cause, headline = identity.headline.partition("; ")[0], identity.headline
     if names_any(headline, CRASHED) and (program := find_program(headline, texts)):
         return [program]
@@ -221,7 +220,6 @@ def names_any(text: str, words: tuple[str, ...]) -> bool:
 
 
 def find_program(headline: str, texts: tuple[str, ...]) -> str:
-    """Return the program that crashed, or an empty string."""
     found = PROGRAM.search(headline)
     ran = found or next(filter(None, map(RAN.match, texts)), None)
     words = next(filter(None, ran.groups()), "").split() if ran else []
@@ -286,8 +284,6 @@ def read_json(text: str, names: Names) -> None:
 
 
 def read_hosts(text: str, names: Names) -> str:
-    """Add hosts with their ports; return the rest of the text."""
-
     def add_url(match: re.Match[str]) -> str:
         add_host(names, match[1], match[2])
         parts = [each for each in (match[3] or "").strip("/.,:;").split("/") if each]
@@ -324,8 +320,6 @@ def add_host(names: Names, host: str, port: str | None) -> None:
 
 
 def read_quoted(text: str, names: Names) -> str:
-    """Add quoted names; return the rest of the text."""
-
     def add_quoted(match: re.Match[str]) -> str:
         quoted = MOVING.sub("", next(filter(None, match.groups()), "")).strip()
         name = clean_name(quoted)
@@ -347,8 +341,7 @@ def read_quoted(text: str, names: Names) -> str:
 
 
 def read_paths(text: str, names: Names) -> str:
-    """Add paths, and apart from them the places with a line; return the rest of the text."""
-
+    # Places with a line are stored separately.
     def add_path(match: re.Match[str]) -> str:
         if not SHELL.match(match[1]):
             (names.places if match[2] else names.outside).append(shorten_path(match[1]))
@@ -358,6 +351,5 @@ def read_paths(text: str, names: Names) -> str:
 
 
 def clean_name(name: str) -> str:
-    """Return a name without its version; of a path the last two parts."""
     name = VERSIONED.sub("", name.strip().rstrip(".:,;"))
     return shorten_path(name) if re.search(r"[/\\]", name) and " " not in name else name

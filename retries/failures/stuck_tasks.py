@@ -35,10 +35,7 @@ IS_STUCK = f"""case t.state when '{TaskState.RETRY}' then true
 
 
 def build_statement(patterns: str, *, few: int = FEW) -> str:
-    """Return the statement that selects the id and the state of each stuck task.
-
-    `patterns` is the placeholder of the array of the patterns' ids.
-    """
+    """Return the statement that selects stuck tasks; `patterns` is the placeholder of the ids."""
     return f"""with size as materialized (
     select coalesce(sum(c.failures), 0) <= {few} as is_few
     from unnest({patterns}::uuid[]) p(id) cross join lateral (
@@ -80,7 +77,7 @@ def retryable_escalations() -> EscalationQuerySet:
 
 
 def stuck_tasks(ids: Iterable[UUID], *, few: int = FEW) -> QuerySet[Task]:
-    """Return the tasks that wait or have stopped and whose last failure has such a pattern."""
+    """Return the waiting or stopped tasks whose last failure has one of these patterns."""
     patterns = list(ids)
     statement = build_statement("%s", few=few)
     found = RawSQL(  # noqa: S611 - only our own SQL
@@ -111,7 +108,6 @@ class StuckTasks:
 
 
 def count_stuck_tasks(pattern_id: UUID) -> StuckTasks:
-    """Return how many tasks are stuck because of a pattern, by their state."""
     found = {row["state"]: row["n"] for row in sql.run(COUNT, patterns=[pattern_id])}
     states = (TaskState.FAILED, TaskState.RETRY, TaskState.ESCALATED)
     return StuckTasks(*(found.get(state, 0) for state in states))

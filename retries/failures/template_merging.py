@@ -51,16 +51,16 @@ class Merge:
 
 
 def measure_shape(template: str) -> int:
-    """Return the number of words of a template, or 0 if it has too many to be compared."""
+    """Return a template's number of words, or 0 if it has too many to compare."""
     count = template.count(" ") + 1
     return count if count <= MOST_WORDS else 0
 
 
 def find_merge(template: str, others: Sequence[str], *, fixed: Iterable[str] = ()) -> Merge | None:
-    """Return which other templates of its shape are one with a template, or None.
+    """Return the templates of the same shape to merge with a template, or None.
 
-    A slot of a general template is filled by any word that varies. The words in `fixed` do not
-    vary, such as the name of a test.
+    A slot of a general template is filled by any word that varies. The words in `fixed`, such as
+    the name of a test, do not vary.
 
     >>> find_merge("lost link to zoe", ["lost link to ada", "lost way to zoe", "lost link to joe"])
     Merge(numbers=(0, 2), template='lost link to ‹word›')
@@ -84,7 +84,7 @@ def find_merge(template: str, others: Sequence[str], *, fixed: Iterable[str] = (
 def find_members(
     slots: Sequence[int], words: Sequence[str], near: Near, kept: Container[str]
 ) -> list[int]:
-    """Return which near templates differ in these slots alone, by words that may vary."""
+    """Return the near templates that differ in these slots alone, by words that may vary."""
     if not has_constants(words, slots) or ends_with_cause(words, slots):
         return []
     general = {at for at in slots for found in near.values() if SLOT in found.get(at, "")}
@@ -105,7 +105,6 @@ def bare(word: str) -> str:
 
 
 def compare(plain: list[str], others: list[str]) -> dict[int, str]:
-    """Return the words that differ by their places; none if they are too many."""
     found = {}
     for at, (word, other) in enumerate(zip(plain, others, strict=True)):
         if word != bare(other) or SLOT in other:
@@ -116,7 +115,7 @@ def compare(plain: list[str], others: list[str]) -> dict[int, str]:
 
 
 def list_slots(differences: Iterable[dict[int, str]]) -> list[tuple[int, ...]]:
-    """Return the places that may be slots, alone before pairs."""
+    # Single places come before pairs.
     found = {tuple(sorted(each)) for each in differences}
     alone = sorted({at for each in found if len(each) == 1 for at in each})
     return sorted(
@@ -134,28 +133,24 @@ def has_constants(words: Sequence[str], slots: Container[int]) -> bool:
 
 
 def ends_with_cause(words: Sequence[str], slots: Container[int]) -> bool:
-    """Return whether a slot ends a message behind a colon, and so holds the cause.
-
-    `backup: disk full` and `backup: disk gone` are two causes.
-    """
+    # What ends a message behind a colon is the cause: `backup: disk full` and `backup: disk gone`
+    # have two causes.
     last = len(words) - 1
     return last in slots and any(word.endswith(":") for word in words[:-1])
 
 
 def split_frame(word: str) -> tuple[str, str, str]:
-    """Return a word without what stands around it, between that."""
+    """Return what stands before a word's core, the core, and what stands after it."""
     if match := FRAME.fullmatch(word):
         return match[1], match[2], match[3]
     return "", "", ""
 
 
 def varies(core: str, fixed: Container[str]) -> bool:
-    """Return whether a word may vary between cases of a template."""
     return fits(core, fixed) and not VERB.fullmatch(core) and not CONSTANT.fullmatch(core)
 
 
 def fits(core: str, fixed: Container[str]) -> bool:
-    """Return whether a word may fill a slot that is known to vary."""
     plain = core.casefold()
     is_cause = EXCEPTION.fullmatch(core) or CODE.fullmatch(core)
     return bool(core) and plain not in GRAMMAR and plain not in fixed and not is_cause
@@ -167,7 +162,7 @@ def may_fill(word: str, frame: tuple[str, str, str], fixed: Container[str]) -> b
 
 
 def count_fillers(at: int, plain: str, differences: Iterable[dict[int, str]]) -> int:
-    """Return how many fillers a slot has; a slot of a general template has enough."""
+    # A slot of a general template has enough fillers.
     found = {plain}
     for each in differences:
         if SLOT in each.get(at, ""):

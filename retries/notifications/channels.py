@@ -64,7 +64,8 @@ class Created:
 
 
 def create_channel(spec: ChannelSpec, *, project: Project | None, stamp: Stamp) -> Created:
-    """Create a channel of a project or of all; the first for people gets the default rules."""
+    """Create a channel for one project or for all."""
+    # The first channel for people gets the default rules.
     check_spec(spec)
     service, shown = describe_address(spec.kind, spec.url)
     begin_reading(stamp.at)  # what happens before the next run of the clock counts too
@@ -96,9 +97,9 @@ def create_channel(spec: ChannelSpec, *, project: Project | None, stamp: Stamp) 
 def update_channel(
     channel_id: UUID, *, version: int | None, stamp: Stamp, **changes: Any
 ) -> Channel:
-    """Change a channel's name, url, events, include_details or person; the rest stays.
+    """Change a channel's name, url, events, include_details, or person; keep the rest.
 
-    `version` is the one that the caller has read; None changes whatever is there.
+    `version` is the version that the caller has read; None changes any version.
     """
     with unique_name(changes.get("name", "")), transaction.atomic():
         channel = lock_channel(channel_id, version=version)
@@ -137,7 +138,6 @@ def delete_channel(channel_id: UUID, *, stamp: Stamp) -> None:
 
 
 def enable_channel(channel_id: UUID, *, stamp: Stamp) -> Channel:
-    """Switch a channel on; it gets new events."""
     with transaction.atomic():
         channel = lock_channel(channel_id)
         if not channel.is_on:
@@ -154,7 +154,7 @@ def enable_channel(channel_id: UUID, *, stamp: Stamp) -> Channel:
 
 
 def disable_channel(channel_id: UUID, because: DisabledBecause, *, stamp: Stamp) -> bool:
-    """Switch a channel off; what waits for it is not sent."""
+    # Deliveries that wait for the channel are not sent.
     with transaction.atomic():
         channel = lock_channel(channel_id)
         if not channel.is_on:
@@ -201,7 +201,7 @@ def address_of(channel: Channel) -> str:
 
 
 def open_channel(channel: Channel) -> tuple[kinds.Kind, dict[str, str]]:
-    """Return a channel's kind and what its fields hold, secrets included; empty if unreadable."""
+    """Return a channel's kind and its fields, secrets included; no fields if unreadable."""
     kind = kinds.kind_of(channel)
     try:
         url = address_of(channel)
@@ -212,13 +212,12 @@ def open_channel(channel: Channel) -> tuple[kinds.Kind, dict[str, str]]:
 
 
 def describe_recipient(channel: Channel) -> str:
-    """Return who gets a channel's messages, in words."""
     kind, values = open_channel(channel)
     return kind.describe_recipient(values) or channel.shown_address
 
 
 def signing_secrets_of(channel: Channel, *, now: datetime) -> list[str]:
-    """Return the secrets that sign now: the newest, and those before it until they expire."""
+    """Return the secrets that sign now: the newest, and earlier ones until they expire."""
     found = encryption.decrypt(channel.signing_secrets) if channel.signing_secrets else []
     return [each["secret"] for each in found if is_valid(each, now)]
 
@@ -230,7 +229,7 @@ def is_valid(secret: dict[str, str], now: datetime) -> bool:
 def rotate_secret(
     channel_id: UUID, *, stamp: Stamp, hours: int = ROTATION_HOURS
 ) -> tuple[Channel, str]:
-    """Create a new signing secret for a webhook; the earlier ones also sign for some hours."""
+    """Create a signing secret for a webhook; the earlier ones also sign for some hours."""
     with transaction.atomic():
         channel = lock_channel(channel_id)
         if not channel.is_webhook:
@@ -266,7 +265,6 @@ def reencrypt_secrets() -> int:
 
 
 def check_spec(spec: ChannelSpec, *, has_url: bool = True) -> None:
-    """Raise Invalid for the first value that can't be stored."""
     if not spec.name.strip() or len(spec.name) > NAME_LENGTH or not spec.name.isprintable():
         raise Invalid("/name", f"The name must have 1 to {NAME_LENGTH} visible characters.")
     if has_url and len(spec.url) > URL_LENGTH:
@@ -295,7 +293,6 @@ def matches_kind(pattern: str) -> bool:
 
 
 def describe_address(kind: ChannelKind, url: str) -> tuple[str, str]:
-    """Return a channel's service and the address to show; raise Invalid if it can't be used."""
     if kind == ChannelKind.PERSON:
         service = person_services.read_service(url)
         return service.name, service.shown
@@ -305,7 +302,7 @@ def describe_address(kind: ChannelKind, url: str) -> tuple[str, str]:
 
 @contextmanager
 def unique_name(name: str) -> Iterator[None]:
-    """Raise Invalid where the database refuses a name that another channel has."""
+    # The database refuses a name that another channel has.
     try:
         yield
     except IntegrityError as error:

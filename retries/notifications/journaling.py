@@ -10,7 +10,7 @@ from retries.models import Channel, NotificationRule
 
 
 def record_channel(kind: Kind, channel: Channel, *, stamp: Stamp, **data: Any) -> None:
-    """Insert the events of a channel; its address may be secret and is left out."""
+    # A channel's address may be secret, so its events leave it out.
     named = {"name": channel.name, "service": channel.service}
     for project_id in projects_of(channel):
         journal.record(

@@ -35,14 +35,13 @@ class Audience:
     rules: list[NotificationRule]
 
     def wants(self, event: Row) -> bool:
-        """Return whether a webhook or a rule may be told of this event."""
         return any(types_for(channel, event) for channel in self.webhooks) or bool(
             rules_for(event, self.rules)
         )
 
 
 def read_outbox(*, now: datetime, project: Project | None = None) -> int:
-    """Write the deliveries of all events that are settled; return how many were written."""
+    """Write the deliveries of all settled events; return how many were written."""
     written = 0
     for _ in range(MOST_BATCHES):
         count, is_last = read_batch(now)
@@ -77,10 +76,8 @@ def read_batch(now: datetime) -> tuple[int, bool]:
 
 
 def fetch_audience() -> Audience:
-    """Return what may be told: also channels that gave up, whose deliveries are kept unsent.
-
-    In the order of their ids: of two rules that tell a channel the same, the older one does.
-    """
+    # Channels that gave up are included, because their deliveries are kept unsent. Rules are in the
+    # order of their ids: of two rules with one message for a channel, the older one sends it.
     webhooks = Channel.objects.filter(kind=ChannelKind.WEBHOOK).exclude(
         disabled_because=DisabledBecause.BY_HAND
     )
@@ -92,10 +89,9 @@ def fetch_audience() -> Audience:
 
 
 def types_for(channel: Channel, event: Row) -> list[str]:
-    """Return the types under which a webhook gets an event; none is told of its own end.
-
-    The names of attempts go only to webhooks that ask for them: others get the task's event.
-    """
+    """Return the types under which a webhook gets an event."""
+    # No webhook is told of its own end. The names of attempts go only to webhooks that ask for
+    # them: others get the task's event.
     if channel.project_id not in (None, event["project_id"]) or event["at"] < channel.enabled_at:
         return []
     if event["subject_type"] == "channel" and event["subject_id"] == channel.pk:
@@ -107,7 +103,6 @@ def types_for(channel: Channel, event: Row) -> list[str]:
 
 
 def write_deliveries(events: list[Row], audience: Audience, *, now: datetime) -> int:
-    """Write a delivery for each channel that gets one of these events; return how many."""
     about = fetch_subjects(events)
     deliveries = [
         webhook_delivery(channel, event, about, type=type, now=now)

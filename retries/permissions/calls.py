@@ -39,7 +39,6 @@ class ToolCall:
 
     @property
     def command(self) -> str | None:
-        """Return the line that a shell tool runs; None for other tools."""
         if self.tool not in SHELL_TOOLS:
             return None
         found = [self.input[key] for key in COMMAND_KEYS if key in self.input]
@@ -48,7 +47,6 @@ class ToolCall:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Return the files that a file tool reads or writes, as the call names them."""
         if self.tool in PATCH_TOOLS:
             return tuple(list_patched_files(self.patch))
         if self.tool not in FILE_TOOLS:
@@ -68,7 +66,6 @@ class ToolCall:
 
     @property
     def title(self) -> str:
-        """Return one line for a list."""
         if self.command is not None:
             text = next(filter(str.strip, self.command.splitlines()), self.tool)
         elif self.paths:
@@ -82,7 +79,6 @@ class ToolCall:
         return text if len(text) <= TITLE_LENGTH else f"{text[: TITLE_LENGTH - 1].rstrip()}…"
 
     def shorten_path(self, path: str) -> str:
-        """Return a path without the folder in front of it."""
         return path.removeprefix(f"{self.folder.rstrip('/')}/")
 
 
@@ -103,7 +99,6 @@ def join_words(command: Any) -> str | None:
 
 
 def list_patched_files(patch: str) -> Iterator[str]:
-    """Yield the files that a patch for Codex's `apply_patch` names."""
     for line in patch.splitlines():
         for heading in PATCH_HEADINGS:
             if line.strip().startswith(heading):

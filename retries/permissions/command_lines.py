@@ -53,7 +53,6 @@ class Word:
         return self.text == other.text
 
     def __str__(self) -> str:
-        """Return the word as a matcher writes it."""
         if self.is_pattern or self.source == self.text:
             return self.source
         if self.text and self.text[0] != "=" and PLAIN.issuperset(self.text):
@@ -74,7 +73,6 @@ class Command:
 
     @property
     def is_fed(self) -> bool:
-        """Return whether it reads the output of the command before."""
         return self.operator == "|"
 
     def __str__(self) -> str:
@@ -172,7 +170,7 @@ class Scanner:
         self.end_command(operator)
 
     def scan_comment(self) -> None:
-        """Skip a comment; it has no character that matters to a shell without comments."""
+        # A comment has no character that matters to a shell without comments.
         end = self.line.find("\n", self.at)
         end = len(self.line) if end < 0 else end
         is_apart = self.at == 0 or self.line[self.at - 1] in " \n"
@@ -199,7 +197,7 @@ class Scanner:
         self.words.append(Word(text, source, is_pattern))
 
     def scan_plain(self) -> bool:
-        """Skip the characters outside of quotes; return whether they are a pattern of files."""
+        """Skip the characters outside of quotes; return whether they are a file pattern."""
         start, is_pattern = self.at, False
         while self.at < len(self.line):
             character = self.line[self.at]
@@ -215,7 +213,6 @@ class Scanner:
         return is_pattern
 
     def scan_quoted(self) -> str:
-        """Skip a quoted part and return what is inside of the quotes."""
         quote = self.line[self.at]
         end = self.line.find(quote, self.at + 1)
         text = self.line[self.at + 1 : end]
@@ -236,7 +233,7 @@ class Scanner:
 
 
 def is_program(word: str) -> bool:
-    """Return whether a shell takes a word for the name of a program, and not for syntax."""
+    """Return whether a shell reads a word as the name of a program, and not as syntax."""
     return PROGRAM.issuperset(word) and word[0] not in "-+" and word not in KEYWORDS
 
 
@@ -250,7 +247,6 @@ SEPARATORS = frozenset({"&&", "||", "|", ";"})
 
 
 def list_tokens(root: Node, source: bytes) -> Iterator[Token]:
-    """Yield the tokens of a line, or raise UnreadableLine at a node of another kind."""
     # A byte that begins no character continues the one before.
     starts = [n for n, byte in enumerate(source) if byte & 0xC0 != 0x80]
     positions = {start: n for n, start in enumerate([*starts, len(source)])}
@@ -268,7 +264,7 @@ def list_tokens(root: Node, source: bytes) -> Iterator[Token]:
 
 
 def find_kind(node: Node) -> str:
-    """Return the kind of a node's token, if all that is inside of the node is plain."""
+    """Return the kind of a node's token, if everything inside of the node is plain."""
     inside = [each.type for each in list_inside(node)]
     if node.type == "command_name" and inside in (["word"], ["number"]):
         return "program"

@@ -18,7 +18,6 @@ MOST_QUESTIONS = 20
 
 
 def questions_of(call: ToolCall) -> list[Mapping[str, Any]]:
-    """Return the questions of a call that asks a person, each with its text and options."""
     given = call.input.get("questions") if call.tool == ASKING_TOOL else None
     found = [each for each in given if isinstance(each, Mapping)] if isinstance(given, list) else []
     return [each for each in found if str(each.get("question") or "").strip()][:MOST_QUESTIONS]
@@ -52,12 +51,12 @@ def build_schema(call: ToolCall) -> dict[str, Any] | None:
 
 
 def can_be_shown(call: ToolCall) -> bool:
-    """Return whether a page can show what a call asks: an MCP server's form may be of any kind."""
+    # An MCP server's form may be of any kind.
     return call.tool != ELICITATION or build_schema(call) is not None
 
 
 def read_requested_schema(call: ToolCall) -> dict[str, Any] | None:
-    """Return the schema of an MCP server's form; None if it is not one that a page can show."""
+    """Return the schema of an MCP server's form; None if a page can't show it."""
     schema = call.input.get("requested_schema")
     if not isinstance(schema, dict):
         return None
@@ -78,5 +77,5 @@ def list_labels(question: Mapping[str, Any]) -> list[str]:
 
 
 def answered_input(call_input: Mapping[str, Any], response: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tool's input with the answers, as Claude Code reads them."""
+    # Claude Code reads the answers from the tool's input.
     return {**call_input, "answers": dict(response)}

@@ -13,7 +13,7 @@ from retries.permissions.runners import RUNNERS, find_program
 from retries.permissions.shell_grammar import LINE_LENGTH, is_too_long, parse, word_set
 
 DEEPEST = 6
-# The program that a launcher starts is looked for among so many of its words.
+# The program that a launcher starts is searched among this many of its words.
 MOST_STARTS = 40
 MOST_SEGMENTS = 2_000
 
@@ -98,7 +98,7 @@ def list_scripts(command: FoundCommand) -> Iterator[FoundWord]:
 
 
 def blank_texts(line: str) -> str:
-    """Return a line with the texts of here-documents blanked, unless a shell may read them."""
+    """Return a line with here-documents' texts blanked, unless a shell may read them."""
     if "<<" not in line or is_too_long(line) or any(shell in line for shell in SHELLS):
         return line
     source = line.encode(errors="replace")
@@ -160,7 +160,7 @@ class LooseReader:
         self.end_command(is_pipe=False)
 
     def begins_word(self) -> bool:
-        """Return whether a brace is a part of a word, as in `{}` and `{a,b}`."""
+        # A brace is part of a word in `{}` and `{a,b}`.
         following = self.text[self.at + 1 : self.at + 2]
         return self.text[self.at] in "{}" and bool(following.strip()) and following not in ";&|"
 

@@ -86,7 +86,6 @@ def find_marks(call: ToolCall) -> list[Mark]:
 
 
 def mark_tool(call: ToolCall) -> Iterator[Mark]:
-    """Yield the marks of a tool that is no shell."""
     for path in call.paths:
         if find_parts(path, call.folder) is None:
             yield Mark("outside_folder", "The file is outside the folder.")
@@ -167,7 +166,6 @@ def is_installing(command: FoundCommand) -> bool:
 
 
 def find_subcommand(command: FoundCommand) -> str:
-    """Return the subcommand of git behind its options."""
     words = [word.text for word in command.words[1:]]
     while words and words[0].startswith("-"):
         words = words[1 + (words[0] in ("-C", "-c", "--git-dir", "--work-tree")) :]
@@ -175,7 +173,6 @@ def find_subcommand(command: FoundCommand) -> str:
 
 
 def mark_history(command: FoundCommand) -> Iterator[Mark]:
-    """Yield the marks of a git command that rewrites or drops commits."""
     subcommand = find_subcommand(command)
     words = command.words[1:]
     span = (command.words[0].start, command.words[-1].end)
@@ -208,7 +205,6 @@ def has_word(words: tuple[FoundWord, ...], wanted: str) -> bool:
 
 
 def is_outside(word: FoundWord, folder: str) -> bool:
-    """Return whether a word names a path outside of the folder, as far as the text tells."""
     path = word.text.rpartition("=")[2] if word.text.startswith("-") else word.text
     is_path = path.startswith(("/", "~", "..", "$HOME", "${HOME}")) or "/../" in path
     if not is_path or path in HARMLESS or path == "..." or path.startswith("../..."):
@@ -224,7 +220,6 @@ def span_of(word: FoundWord) -> Span:
 
 
 def find_secrets(line: str) -> Iterator[Span]:
-    """Yield where a line has something in the form of a secret."""
     lower = line.lower()
     for form in FORMS:
         if any(need in lower for need in form.needs) or (form.gate and form.gate.search(lower)):

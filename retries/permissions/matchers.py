@@ -76,7 +76,7 @@ class Decision:
 
 
 def decide(allow_rules: Sequence[Rule], deny_rules: Sequence[Rule], call: ToolCall) -> Decision:
-    """Return what the rules say of a call: a deny rule wins, and only rules ever allow it.
+    """Return the rules' decision about a call: a deny rule wins, and only rules ever allow it.
 
     Every command of a shell line needs an allow rule. A deny rule that cannot be read lets nothing
     be allowed.
@@ -104,10 +104,8 @@ def find_denying(rules: Sequence[Rule], call: ToolCall) -> int | None:
 
 
 def find_allowing(rules: Sequence[Rule], call: ToolCall) -> tuple[int, ...] | None:
-    """Return the positions of the rules that together allow a call, each once; None if it asks.
-
-    Deny rules are not looked at: `decide` does that.
-    """
+    """Return the positions of the rules that together allow a call, each once; None if none do."""
+    # Deny rules are not looked at: `decide` does that.
     request = Request(call)
     readable = [
         (at, matcher) for at, rule in enumerate(rules) if (matcher := read_rule(rule, call))
@@ -210,7 +208,7 @@ class Request:
 
     @property
     def readings(self) -> list[tuple[str, ...]]:
-        """Return the words of each command that the line may run, for deny rules."""
+        # For deny rules, these are the words of each command that the line may run.
         if not self._readings:
             found = find_commands(self.call.command or "")
             readings = (words for each in found for words in list_readings(each))
@@ -224,10 +222,7 @@ def is_plain_shell(call: ToolCall) -> bool:
 
 
 def is_same_tool(tool: str, call: ToolCall, *, allow: bool) -> bool:
-    """Return whether a rule's tool is that of a call; all shell tools are one.
-
-    For a deny rule, all tools that change files are one, too.
-    """
+    # All shell tools count as one tool. For a deny rule, so do all tools that change files.
     families = (SHELL_TOOLS,) if allow else (SHELL_TOOLS, EDIT_TOOLS)
     return tool == call.tool or any(tool in each and call.tool in each for each in families)
 
@@ -239,7 +234,7 @@ Allowed = AllowedCommands | Callable[[ToolCall], bool]
 
 @lru_cache(maxsize=4_096)
 def read_allow(tool: str, matcher: str) -> Allowed:
-    """Return an allow rule's matcher in a form that is matched fast, or raise MatcherError."""
+    """Return an allow rule's matcher in a form that matches fast, or raise MatcherError."""
     check_length(matcher)
     if tool in SHELL_TOOLS:
         return read_allow_matcher(matcher)
@@ -271,7 +266,7 @@ def read_glob(matcher: str) -> Callable[[ToolCall], bool]:
 
 
 def is_known_file_call(call: ToolCall) -> bool:
-    """Return whether all files that a call reads or writes are among its paths."""
+    """Return whether a call reads and writes only the files among its paths."""
     if call.tool in PATCH_TOOLS and not is_known_patch(call.patch):
         return False
     # A search's own globs may lead out of the path that it names.
@@ -286,7 +281,7 @@ def is_known_file_call(call: ToolCall) -> bool:
 
 
 def read_rule(rule: Rule, call: ToolCall) -> Allowed | None:
-    """Return the matcher of an allow rule of the call's tool, if it has a good one."""
+    """Return an allow rule's matcher if it is valid and the rule's tool is the call's."""
     if not is_same_tool(rule[0], call, allow=True):
         return None
     try:
@@ -344,7 +339,7 @@ def denies(rule: Rule, request: Request) -> bool:
 
 
 def denies_paths(matcher: str, paths: Iterable[str], folder: str) -> bool:
-    """Return whether a glob matches a path as it is written, or seen from the folder.
+    """Return whether a glob matches a path as it is written, or relative to the folder.
 
     >>> denies_paths("**/.env*", ["/srv/app/web/.ENV.local"], "/srv/app")
     True
@@ -364,7 +359,6 @@ def denies_paths(matcher: str, paths: Iterable[str], folder: str) -> bool:
 
 
 def resolve(path: str) -> tuple[str, ...]:
-    """Return the names of a path, with each `..` applied."""
     found: list[str] = []
     for name in path.split("/"):
         if name == "..":

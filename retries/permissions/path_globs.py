@@ -70,7 +70,7 @@ def check_glob(glob: str) -> str:
 
 
 def matches_glob(names: Sequence[str], parts: Sequence[str], *, allow: bool) -> bool:
-    """Return whether the names of a glob match those of a path; `**` is any number of names."""
+    """Return whether a glob's names match a path's; `**` is any number of names."""
     at = glob_at = 0
     star = mark = -1
     while at < len(parts):
@@ -105,7 +105,7 @@ def matches_name(glob: str, name: str, *, allow: bool) -> bool:
 
 
 def matches_wildcard(glob: str, text: str) -> bool:
-    """Return whether `*` (any characters) and `?` (one) in a glob make it the text."""
+    """Return whether a text matches a glob with `*` (any characters) and `?` (one)."""
     at = glob_at = 0
     star = mark = -1
     while at < len(text):
@@ -150,7 +150,6 @@ def split_url(url: str) -> tuple[str, str, str] | None:
 
 
 def check_url(matcher: str) -> str:
-    """Return what is wrong with the address of an allow rule; empty if nothing is."""
     parts = split_url(matcher.removesuffix("**"))
     if parts is None or "*" in matcher.removesuffix("/**"):
         return "Write one exact host, such as `https://docs.example.com/**`."

@@ -36,7 +36,7 @@ SAID_LENGTH = 4_000
 PATCH_MARK = "*** "
 # the agent asks for the answer at least this often
 POLL_EVERY_S = 1
-# an agent that looks for no answer for so long has ended
+# an agent that has not polled for this long has ended
 SILENT_AFTER = timedelta(seconds=60)
 # This runs after every tool call, so it is one prepared statement.
 ASKS = f"""select id from retries_permissionrequest
@@ -72,16 +72,17 @@ class Asked:
 
     @property
     def digest(self) -> str:
-        """The same for the same call of the same session: asked twice is one request."""
+        # The same call of the same session has the same digest: asked twice is one request.
         parts = [self.session, self.call_id, self.call.tool, self.call.folder, self.call.input]
         return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def ask(asked: Asked, *, stamp: Stamp) -> PermissionRequest:
-    """Return the request, decided if the project's rules decide it; else it waits for a person.
+    """Return the request, decided by the project's rules or waiting for a person.
 
-    A call that is asked about already is not asked about again. Raises Invalid.
+    Raises Invalid.
     """
+    # A call that has a request already does not get another one.
     if not timedelta() < asked.wait <= LONGEST_WAIT:
         raise Invalid("/wait_s", "Set wait_s to at least 1 second and at most 24 hours.")
     if not asked.call.tool.strip():
@@ -171,7 +172,7 @@ def question_of(request: PermissionRequest, call: ToolCall) -> Question:
 
 
 def list_marks(call: ToolCall) -> list[dict[str, Any]]:
-    """Return a call's marks; their places are those in the input as it is stored."""
+    # The places of the marks are positions in the input as it is stored.
     stored = ToolCall(call.tool, shorten_input(call.input), call.folder)
     found = find_marks(call)
     if stored.command != call.command:
@@ -192,7 +193,6 @@ def describe_mark(mark: Any) -> dict[str, Any]:
 
 
 def shorten_input(value: Any) -> Any:
-    """Return a tool's input for storage: without secrets, and with its long texts cut."""
     masked = shorten(redacted(value), TEXT_LENGTH)
     size = len(json.dumps(masked, default=str))
     return masked if size <= INPUT_BYTES else shorten(masked, 500)
@@ -215,10 +215,8 @@ def shorten(value: Any, length: int) -> Any:
 
 
 def poll(request_id: UUID, *, among: PermissionRequestQuerySet, now: datetime) -> PermissionRequest:
-    """Return the request as its agent sees it; an answer counts as taken from now on.
-
-    Raises NotFound.
-    """
+    """Return the request as its agent sees it; raises NotFound."""
+    # An answer counts as taken from now on.
     found = among.filter(pk=request_id)
     taken = When(state__in=DECIDED, then=Coalesce(F("taken_at"), Value(now)))
     if not found.update(polled_at=now, taken_at=Case(taken, default=F("taken_at"))):
@@ -227,7 +225,7 @@ def poll(request_id: UUID, *, among: PermissionRequestQuerySet, now: datetime) -
 
 
 def find_answer(request: PermissionRequest) -> Escalation | None:
-    """Return the escalation with a person's answer; None where a rule decided, or nothing."""
+    """Return the escalation with a person's answer; None if a rule decided, or nothing."""
     asked = request.escalation_set.all() if request.state in DECIDED else ()
     return next((each for each in asked if each.state == EscalationState.RESOLVED), None)
 
@@ -243,10 +241,8 @@ def end(
     among: PermissionRequestQuerySet,
     stamp: Stamp,
 ) -> PermissionRequest:
-    """End a request that waits: a person at the terminal answered, or its agent no longer asks.
-
-    Nothing changes where it has ended. Raises NotFound.
-    """
+    """End a waiting request, and leave an ended one as it is; raises NotFound."""
+    # A person at the terminal answered, or the agent no longer asks.
     if not among.filter(pk=request_id).exists():
         raise NotFound(f"There is no permission request {request_id} here.")
     open_ones = Escalation.objects.open().filter(permission=request_id)
@@ -259,7 +255,7 @@ def end(
 
 
 def end_session(agent_id: UUID, session: str, *, stamp: Stamp) -> None:
-    """Withdraw what a session asks, since it goes on or has ended."""
+    # The session continues or has ended.
     for id in waiting_in(agent_id, session).values_list("pk", flat=True):
         end(id, PermissionState.WITHDRAWN, among=PermissionRequest.objects.all(), stamp=stamp)
 
@@ -283,10 +279,8 @@ def withdraw_silent(*, now: datetime, of: UUID | None) -> int:
 
 
 def note_ran(agent_id: UUID, session: str, call: ToolCall, *, stamp: Stamp) -> None:
-    """End the session's request for a call that has run: a person at the terminal allowed it.
-
-    Other requests wait on: a program may make several calls at a time.
-    """
+    # The call has run, so a person at the terminal allowed it. Other requests wait on: a program
+    # may make several calls at a time.
     if not sql.run(ASKS, agent=agent_id):
         return
     for request in waiting_in(agent_id, session).filter(tool=call.tool):
@@ -300,11 +294,8 @@ def note_ran(agent_id: UUID, session: str, call: ToolCall, *, stamp: Stamp) -> N
 
 
 def is_same(asked: Any, ran: Any) -> bool:
-    """Return whether a call that has run is the one that was asked about.
-
-    Of a call that has run, `tenfour hook` sends its command and its paths alone, and of a patch
-    only the lines that name files.
-    """
+    # Of a call that has run, `tenfour hook` sends only its command and its paths, and of a patch
+    # only the lines that name files.
     if not isinstance(asked, dict) or not isinstance(ran, dict):
         return False
     return all(is_same_text(asked.get(name), value) for name, value in ran.items())

@@ -42,7 +42,6 @@ class Ruling:
 
     @property
     def message(self) -> str:
-        """What a denied agent is told."""
         if self.state != PermissionState.DENIED:
             return ""
         return self.rules[0].message or DENIED.format(rule=self.rules[0])
@@ -63,12 +62,10 @@ def decide(
     is_elsewhere: bool = False,
     now: datetime,
 ) -> Ruling | None:
-    """Return what the project's rules decide about an agent's call, or None: a person decides.
-
-    A denial goes before all that allow. No rule allows a call of an agent that is not in the call's
-    folder. A call with a secret, or with a mask in its place, is not known as it would run: no rule
-    allows it.
-    """
+    """Return what the project's rules decide about an agent's call; None if a person decides."""
+    # A denial takes precedence. No rule allows a call of an agent that is not in the call's folder.
+    # A call with a secret, or with a mask in its place, is not known as it would run: no rule
+    # allows it.
     found = list_active(project_id, [agent_id], call.tool, now=now)
     may_allow = not is_elsewhere and not is_masked(call.input)
     allowing = [rule for rule in found if rule["allows"] and may_allow]
@@ -86,17 +83,14 @@ def decide(
 def list_active(
     project_id: UUID, agent_ids: Sequence[UUID], tool: str, *, now: datetime
 ) -> list[sql.Row]:
-    """Return the rules in effect that are weighed for a tool's calls, in order of their making."""
+    """Return the rules in effect for a tool's calls, in the order of their creation."""
     tools = list(name_tools(tool))
     return sql.run(ACTIVE, project=project_id, agents=list(agent_ids), now=now, tools=tools)
 
 
 def name_tools(tool: str) -> frozenset[str]:
-    """Return the tools whose rules are weighed for a call of this one.
-
-    Programs name their shell differently, and a rule that denies one way to change a file denies
-    all.
-    """
+    # Programs name their shell differently, and a rule that denies one way to change a file denies
+    # all.
     return next((each for each in (SHELL_TOOLS, EDIT_TOOLS) if tool in each), frozenset({tool}))
 
 
@@ -116,7 +110,7 @@ def is_masked(value: Any) -> bool:
 def record_use(
     rules: Sequence[PermissionRule], request: PermissionRequest, *, stamp: Stamp
 ) -> None:
-    """Count the use of rules, which postpones their end, and journal it with each rule."""
+    # The use of a rule postpones its end.
     used = PermissionRule.objects.filter(pk__in=[rule.pk for rule in rules])
     used.update(hits=F("hits") + 1, last_used_at=stamp.at, expires_at=stamp.at + UNUSED)
     kind = Kind.PERMISSION_ALLOWED if rules[0].allows else Kind.PERMISSION_DENIED
@@ -146,7 +140,7 @@ def create_rule(
     message: str = "",
     stamp: Stamp,
 ) -> PermissionRule:
-    """Put a rule into effect; one that is in effect already is returned. Raises Invalid."""
+    """Put a rule into effect, or return the one that already is; raises Invalid."""
     tool, matcher = check_rule(tool, matcher, allows=allows)
     if len(message) > MESSAGE_LENGTH:
         raise Invalid("/message", f"A message has at most {MESSAGE_LENGTH} characters.")
@@ -196,7 +190,7 @@ def check_rule(tool: str, matcher: str, *, allows: bool) -> tuple[str, str]:
 
 @transaction.atomic
 def dismiss(*, project_id: UUID, tool: str, matcher: str, stamp: Stamp) -> PermissionRule:
-    """Put the proposal of an allow rule aside. Raises Invalid."""
+    """Dismiss the proposal of an allow rule; raises Invalid."""
     tool, matcher = check_rule(tool, matcher, allows=True)
     rule = PermissionRule.objects.create(
         project_id=project_id,
@@ -216,7 +210,8 @@ def dismiss(*, project_id: UUID, tool: str, matcher: str, stamp: Stamp) -> Permi
 
 @transaction.atomic
 def revoke_rule(rule_id: UUID, *, among: PermissionRuleQuerySet, stamp: Stamp) -> PermissionRule:
-    """End a rule: from now on, a person is asked again. Raises NotFound and InvalidTransition."""
+    """End a rule; raises NotFound and InvalidTransition."""
+    # From now on, a person is asked again.
     rule = among.select_for_update(of=("self",)).filter(pk=rule_id).first()
     if rule is None:
         raise NotFound(f"There is no permission rule {rule_id} here.")
@@ -276,10 +271,8 @@ class Trial:
 def try_rule(
     *, project_id: UUID, agent: Agent | None, tool: str, matcher: str, allows: bool, now: datetime
 ) -> Trial:
-    """Return what a rule would have decided, together with those that are in effect now.
-
-    A stored input without its secrets is matched.
-    """
+    """Return what a rule would have decided, together with the rules in effect now."""
+    # The inputs that are matched were stored without their secrets.
     rule = check_rule(tool, matcher, allows=allows)
     rows = PermissionRequest.objects.filter(
         project_id=project_id, tool__in=name_tools(rule[0]), asked_at__gt=now - TRIED

@@ -165,7 +165,6 @@ def check_placeholders(words: Sequence[str]) -> str:
 
 
 def check_program(words: Sequence[str]) -> str:
-    """Return what is wrong with the placeholders behind a program that is named."""
     program, rest = find_program(words[0]), words[1:]
     if launched := find_launched(program, rest):
         return check_launched(launched, rest[len(launched) - 1 :])
@@ -205,7 +204,7 @@ def check_subcommand(written: str, program: str, rest: Sequence[str]) -> str:
 
 
 def check_script_options(written: str, program: str, rest: Sequence[str]) -> str:
-    """Return what is wrong behind an interpreter with options: only `sed -n SCRIPT` is known."""
+    # Of interpreters with options, only `sed -n SCRIPT` is known.
     is_known = program in ("sed", "gsed") and rest[0] in ("-n", "-E", "-r")
     is_known = is_known or (program in ("jq", "yq") and rest[0] in ("-r", "-c", "-e", "-S"))
     if is_known and len(rest) > 1 and rest[1] not in PLACEHOLDERS and rest[1][0] != "-":
@@ -214,7 +213,6 @@ def check_script_options(written: str, program: str, rest: Sequence[str]) -> str
 
 
 def check_options(program: str, subcommand: str, rest: Sequence[str]) -> str:
-    """Return what is wrong with an option directly in front of a placeholder."""
     before = ""
     for word in rest:
         if word in PLACEHOLDERS and is_open_option(program, subcommand, before):
@@ -227,7 +225,7 @@ def check_options(program: str, subcommand: str, rest: Sequence[str]) -> str:
 
 
 def is_open_option(program: str, subcommand: str, option: str) -> bool:
-    """Return whether the word behind an option may be its value, and what it does is not known."""
+    """Return whether the next word may be an option's value whose effect is unknown."""
     if option[:1] not in ("-", "+") or option in LONG_OPTIONS:
         return False
     if option.startswith("--") and "=" in option:
@@ -243,6 +241,5 @@ def is_open_option(program: str, subcommand: str, option: str) -> bool:
 
 
 def find_launched(program: str, rest: Sequence[str]) -> tuple[str, ...]:
-    """Return the words that start the program behind them; empty where there are none."""
     words = (program, *rest)
     return next((each for each in LAUNCHED if words[: len(each)] == each), ())

@@ -58,7 +58,6 @@ class AllowedCommands:
         return (word for command in self.commands for word in command.words)
 
     def matches_line(self, line: "AllowableLine") -> bool:
-        """Return whether this rule alone allows the line."""
         if len(self.commands) == 1:
             return all(self.matches_command(line, n) for n in range(len(line.commands)))
         return len(self.commands) == len(line.commands) and all(
@@ -67,7 +66,6 @@ class AllowedCommands:
         )
 
     def matches_command(self, line: "AllowableLine", at: int) -> bool:
-        """Return whether this rule allows one command of the line, whatever stands around it."""
         is_alone = len(line.commands) == 1
         return (
             len(self.commands) == 1
@@ -104,7 +102,7 @@ def read_allowable_line(line: str, folder: str) -> AllowableLine | None:
 
 
 def changes_folder(command: Command, folder: str) -> bool:
-    """Return whether a command changes to another folder; raise UnreadableLine if it is outside."""
+    """Return whether a command changes the folder; raise UnreadableLine if it leaves `folder`."""
     program = find_program(command.program)
     if program in RETURNING:
         raise UnreadableLine("Which folder the shell returns to is not known.")
@@ -126,7 +124,6 @@ def is_filter(command: Command) -> bool:
 
 
 def read_allow_matcher(matcher: str) -> AllowedCommands:
-    """Return an allow rule's matcher, or raise MatcherError."""
     try:
         commands = read_line(matcher)
     except UnreadableLine as error:
@@ -152,7 +149,7 @@ def check_command(command: Command) -> None:
 
 
 def check_line(commands: Sequence[Command]) -> None:
-    """Raise MatcherError if what a placeholder stands for decides what another command does."""
+    """Raise MatcherError if a placeholder's value decides what another command does."""
     for command in commands:
         if command.is_fed and not is_filter(command):
             raise MatcherError(
@@ -163,7 +160,7 @@ def check_line(commands: Sequence[Command]) -> None:
 
 
 def mask(word: Word) -> str:
-    """Return a word's text, which is a placeholder only if it is not quoted."""
+    # A quoted placeholder is plain text.
     return f"'{word.text}'" if word.text in PLACEHOLDERS and not is_placeholder(word) else word.text
 
 
@@ -172,7 +169,6 @@ def is_placeholder(word: Word) -> bool:
 
 
 def matches_words(wanted: Command, found: Command, folder: str) -> bool:
-    """Return whether the words of a rule match those of a command."""
     words = wanted.words
     if words[0].text != found.words[0].text:
         return False
@@ -189,7 +185,6 @@ def matches_words(wanted: Command, found: Command, folder: str) -> bool:
 
 
 def is_plain_argument(word: Word, folder: str) -> bool:
-    """Return whether a placeholder may stand for a word."""
     text = word.text
     is_plain = bool(text) and not word.is_pattern and ARGUMENT.issuperset(text)
     return is_plain and all(is_plain_part(part, folder) for part in text.split(" "))
@@ -262,7 +257,6 @@ class DeniedCommand:
 
 
 def read_deny_matcher(matcher: str) -> DeniedCommand:
-    """Return a deny rule's matcher, or raise MatcherError."""
     words = split_matcher(matcher)
     if not all(words) or matcher != matcher.strip():
         raise MatcherError("Name a command, such as `git push --force **`.")
@@ -277,7 +271,6 @@ def split_matcher(matcher: str) -> tuple[str, ...]:
 
 
 def unquoted(matcher: str) -> set[str]:
-    """Return the characters of a matcher outside of single quotes."""
     return set("".join(matcher.split("'")[::2]))
 
 

@@ -50,12 +50,10 @@ class Waits:
 
 
 def read_waits(project: Project | None, *, since: datetime, most: int) -> Waits:
-    """Return the waits of the requests since a time, with at most `most` kinds of calls."""
     whole, *rows = sql.run_custom_plan(WAITS, **window(project, since), most=most)
     return Waits(whole["asked"], whole["waited_s"] or 0.0, [Wait(**row) for row in rows])
 
 
 def window(project: Project | None, since: datetime) -> dict[str, Any]:
-    """Return the parameters of `DECIDED`."""
     floor = first_id(since - SLACK)
     return {"project": project.pk if project else None, "since": since, "floor": floor}

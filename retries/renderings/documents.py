@@ -31,7 +31,6 @@ class Piece:
 
 
 def render_log(scope: RenderingScope, *, now: datetime, tail: int | None = None) -> Iterator[str]:
-    """Render `retry.log`, or its last `tail` lines."""
     window = retry_log.WINDOW
     if tail is not None:
         last = log_queries.read_last_entries(
@@ -43,7 +42,6 @@ def render_log(scope: RenderingScope, *, now: datetime, tail: int | None = None)
 
 
 def render_jsonl(scope: RenderingScope, *, now: datetime, tail: int | None = None) -> Iterator[str]:
-    """Render `retry.jsonl`, or its last `tail` lines."""
     window = retry_jsonl.WINDOW
     if tail is not None:
         last = log_queries.read_last_entries(
@@ -55,13 +53,13 @@ def render_jsonl(scope: RenderingScope, *, now: datetime, tail: int | None = Non
 
 
 def follow_log(scope: RenderingScope, after: Cursor | None, *, now: datetime) -> Piece:
-    """Render what was added to `retry.log` after a position; without one, its whole window."""
+    """Render what was added to `retry.log` after a position, or its whole window without one."""
     start = after or journal.fetch_start(now - retry_log.WINDOW)
     return render_piece(scope, start, retry_log.render_lines, with_answers=True)
 
 
 def follow_jsonl(scope: RenderingScope, after: Cursor | None, *, now: datetime) -> Piece:
-    """Render what was added to `retry.jsonl` after a position; without one, its whole window."""
+    """Render what was added to `retry.jsonl` after a position, or its whole window without one."""
     start = after or journal.fetch_start(now - retry_jsonl.WINDOW)
     return render_piece(scope, start, retry_jsonl.render_lines, with_answers=False)
 
@@ -87,19 +85,17 @@ def render_entries(
 def render_last_entries(
     entries: Iterator[LogEntry], render_lines: Callable[[LogEntry], list[str]], most: int
 ) -> deque[str]:
-    """Render the last `most` lines; every event has a line, so that many events suffice."""
+    # Every event has a line, so `most` events suffice.
     return deque(render_entries(entries, render_lines), maxlen=most)
 
 
 def render_state(scope: RenderingScope) -> Iterator[str]:
-    """Render `retry-state.json`."""
     return retry_state.render_document(
         state_queries.read_active_tasks(scope), state_queries.compute_stats(scope)
     )
 
 
 def render_skips(scope: RenderingScope) -> Iterator[str]:
-    """Render `state.md`."""
     return state_md.render_document(state_queries.list_skipped_tasks(scope))
 
 

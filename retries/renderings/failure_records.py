@@ -30,7 +30,7 @@ class FailedAttempt:
 
 
 def render_record(failed: FailedAttempt) -> str:
-    """Render the document of a failure; the task it belongs to stands before the record."""
+    # The task that the failure belongs to stands before the record.
     paths = ", ".join(quote(str(each.get("path") or "")) for each in failed.files)
     return f"""---
 task_id: {quote(failed.task_id)}
@@ -56,7 +56,6 @@ failure_record:
 
 
 def render_verification(ran: Mapping[str, Any] | None) -> str:
-    """Render how the verification ended, or null where none was reported."""
     if not ran:
         return " null"
     output = str(ran.get("output") or "").strip()
@@ -68,7 +67,6 @@ def render_verification(ran: Mapping[str, Any] | None) -> str:
 
 
 def summarize(output: str) -> str:
-    """Return a short output as it is, and of a long one the line that tells the cause."""
     short = output if len(output) <= SUMMARY_LENGTH else str(find_headline(output))
     return truncate(short, SUMMARY_LENGTH)
 

@@ -122,10 +122,8 @@ def read_last_entries(
 def read_stream(
     scope: RenderingScope, after: Cursor, *, with_answers: bool
 ) -> tuple[list[LogEntry], Cursor, bool]:
-    """Return the entries of the next events of the stream, where they end, and if there are more.
-
-    No event can appear before `after` later: see `ledger.journal.SETTLED`.
-    """
+    """Return the entries of the stream's next events, where they end, and if there are more."""
+    # No event can appear before `after` later: see `ledger.journal.SETTLED`.
     rows = journal.fetch_stream(after, project_id=scope.project_id, limit=STREAM_SIZE)
     if not rows:
         return [], after, False
@@ -139,7 +137,6 @@ def read_stream(
 
 
 def build_entries(chunk: list[dict[str, Any]]) -> Iterator[LogEntry]:
-    """Yield the entries of these events, completed from their tasks, attempts and failures."""
     task_ids = {event["id"]: task_id_of(event) for event in chunk}
     tasks = {
         row["id"]: row
@@ -161,7 +158,7 @@ def task_id_of(event: Mapping[str, Any]) -> UUID:
 
 
 def load_attempts(task_ids: Iterable[UUID]) -> dict[UUID, Attempts]:
-    """Return the attempts of each task in order, including those of the runs it continues."""
+    """Return each task's attempts in order, including those of the runs it continues."""
     found: dict[UUID, Attempts] = defaultdict(dict)
     carriers = fetch_carriers(task_ids)
     rows = Attempt.objects.filter(task_id__in=carriers).order_by("number", "task_id")
@@ -174,7 +171,7 @@ def load_attempts(task_ids: Iterable[UUID]) -> dict[UUID, Attempts]:
 def split_event(
     event: Mapping[str, Any], task: Mapping[str, Any], attempts: Attempts
 ) -> Iterator[LogEntry]:
-    """Yield the entries of one event; an event can end an attempt and its task."""
+    # An event can end an attempt and its task.
     at, task_id, data = event["at"], name_task(task).task_id, event["data"]
     kind, number = event["kind"], data.get("attempt")
     if kind == Kind.TASK_CLAIMED:
@@ -224,7 +221,6 @@ def build_attempt_entry(
 
 
 def count_feedback_lines(attempts: Attempts, number: int) -> int:
-    """Return how many lines of messages, suggested fixes and learnings an attempt gets."""
     lines = 0
     for row in attempts.values():
         if row["number"] < number and row["failure__message"] is not None:
@@ -238,7 +234,7 @@ def count_attempts(attempts: Attempts, at: datetime) -> int:
 
 
 def duration_ms(since: datetime | None, until: datetime | None) -> int:
-    """Return the time between two timestamps in milliseconds, or 0 if one is missing."""
+    """Return the milliseconds between two timestamps, or 0 if one is missing."""
     if since is None or until is None:
         return 0
     return max(0, round((until - since).total_seconds() * 1000))

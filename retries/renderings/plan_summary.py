@@ -40,7 +40,6 @@ class TaskSummary:
 
     @property
     def result(self) -> str:
-        """Its result, or its status if it is not final."""
         if self.state == TaskState.DONE:
             return "success (retry worked)" if self.is_retried else "success"
         if self.state == TaskState.SKIPPED and self.escalations:
@@ -83,7 +82,6 @@ class Summary:
 
     @property
     def proofs(self) -> dict[str, int]:
-        """The number of done tasks with each proof."""
         counts = Counter(task.proof for task in self.tasks)
         return {proof.value: counts[proof.value] for proof in Proof}
 
@@ -97,12 +95,10 @@ class Summary:
 
     @property
     def frequent(self) -> list[tuple[str, int]]:
-        """The patterns, the most frequent first."""
         return sorted(self.patterns.items(), key=lambda each: (-each[1], each[0]))
 
 
 def render_markdown(summary: Summary) -> str:
-    """Render the metrics, the attempts of each task, and the most frequent failures."""
     first, retried = summary.first, summary.retried
     details = "".join(
         f"| {escape_cell(task.label)} | {task.attempts} | {task.result} |\n"

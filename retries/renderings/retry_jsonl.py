@@ -22,7 +22,7 @@ LINE_ENDS = {ord(char): f"\\u{ord(char):04x}" for char in "\x85\u2028\u2029"}
 
 
 def render_lines(entry: LogEntry) -> list[str]:
-    """Render the line of an entry; an answer has none, because its resolution follows."""
+    # An answer has no line, because its resolution follows.
     if isinstance(entry, AnswerEntry):
         return []
     event, fields = describe_entry(entry)

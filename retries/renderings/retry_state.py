@@ -70,7 +70,7 @@ def status_of(state: str, *, blocked_reason: str | None, retry_count: int) -> st
 
 
 def render_document(tasks: Iterable[ActiveTask], stats: GlobalStats) -> Iterator[str]:
-    """Yield the document in pieces, so that memory never holds all of it."""
+    # The document comes in pieces, so that memory never holds all of it.
     yield '{\n  "task_retries": {'
     between, end = "\n", "},\n"
     for task in tasks:

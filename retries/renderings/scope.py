@@ -23,13 +23,12 @@ class RenderingScope:
 
     @property
     def tasks(self) -> TaskQuerySet:
-        """All of its tasks, including those of earlier runs."""
+        # The tasks of earlier runs are included.
         found = Task.objects.filter(project_id=self.project_id)
         return found.filter(plan=self.plan) if self.plan else found
 
     @property
     def current(self) -> TaskQuerySet:
-        """Its tasks without those that another one replaced."""
         return self.tasks.filter(replaced_by=None)
 
 

@@ -32,7 +32,6 @@ class SkippedTask:
 
 
 def render_document(skipped: Sequence[SkippedTask]) -> Iterator[str]:
-    """Yield the record, then each task with a warning about its dependents."""
     yield f"# State\n\n```yaml\n{render_record(skipped)}```\n"
     for each in skipped:
         yield f"\n```\n{render_entry(each)}```\n"
@@ -63,7 +62,6 @@ def render_entry(skipped: SkippedTask) -> str:
 
 
 def describe_reason(skipped: SkippedTask) -> str:
-    """Return who skipped the task, and after how many failed attempts."""
     cause = "User request" if skipped.escalation_reason is None else "User escalation"
     if not skipped.failures:
         return cause

@@ -89,7 +89,7 @@ def build_active_task(
 
 
 def load_failures(owners: Mapping[UUID, UUID]) -> dict[UUID, list[AttemptFailure]]:
-    """Return the failures of each task, oldest first; `owners` maps each row to its task."""
+    """Return each task's failures, oldest first; `owners` maps each row to its task."""
     found: dict[UUID, list[AttemptFailure]] = defaultdict(list)
     rows = Failure.objects.filter(task_id__in=owners).order_by("attempt__number")
     for row in rows.values("task_id", "attempt__number", "at", "type", "message", "suggested_fix"):
@@ -102,7 +102,7 @@ def load_failures(owners: Mapping[UUID, UUID]) -> dict[UUID, list[AttemptFailure
 
 
 def find_last_attempts(owners: Mapping[UUID, UUID]) -> dict[UUID, datetime]:
-    """Return when the last attempt of each task ended, or started if it is live."""
+    """Return when each task's last attempt ended, or started if it is live."""
     rows = Attempt.objects.filter(task_id__in=owners).order_by("task_id", "-number")
     last = rows.distinct("task_id").values("task_id", "number", "ended_at", "started_at")
     return {
@@ -112,7 +112,6 @@ def find_last_attempts(owners: Mapping[UUID, UUID]) -> dict[UUID, datetime]:
 
 
 def compute_stats(scope: RenderingScope) -> GlobalStats:
-    """Count retries and escalations over the current tasks."""
     retried = scope.current.filter(attempts__gt=1)
     found = retried.aggregate(
         attempts=Sum("attempts"),
@@ -186,7 +185,6 @@ def list_skipped_tasks(scope: RenderingScope) -> list[SkippedTask]:
 
 
 def count_by_task(rows: QuerySet[Any], owners: Mapping[UUID, UUID]) -> Counter[UUID]:
-    """Return how many of the rows belong to each task, over all its runs."""
     counts: Counter[UUID] = Counter()
     by_row = rows.filter(task__in=owners).order_by().values_list("task_id")
     for row_id, count in by_row.annotate(count=Count("pk")):
@@ -228,7 +226,6 @@ def build_summary(plan: Plan) -> Summary:
 
 
 def count_patterns(task_ids: Iterable[UUID]) -> dict[str, int]:
-    """Count the failures by type, code and likely cause."""
     rows = Failure.objects.filter(task__in=list(task_ids))
     counts: Counter[str] = Counter()
     for row in rows.values_list("type", "code", "root_cause_guess"):

@@ -53,7 +53,7 @@ class Writer:
     day: date
 
     def append(self, records: Sequence[Record]) -> None:
-        """Write a batch of records; when this returns, they are on the disk."""
+        """Write a batch of records; they are on the disk when this returns."""
         texts: dict[UUID, list[str]] = {}
         for each in records:
             texts.setdefault(each.project_id, []).append(each.text)
@@ -79,7 +79,6 @@ def pack(text: bytes) -> bytes:
 
 
 def write_through(file: BinaryIO, content: bytes) -> None:
-    """Write to a file's end past its buffer, and wait until the disk has it."""
     left = memoryview(content)
     while left:
         left = left[os.write(file.fileno(), left) :]
@@ -88,10 +87,8 @@ def write_through(file: BinaryIO, content: bytes) -> None:
 
 @contextmanager
 def open_writer(folder: Path, day: date, part: str) -> Iterator[Writer]:
-    """Open a part of the archive for one run at a time; raises ArchiveBusy.
-
-    The other part may be open: a run lasts a minute, and the clock starts both at the same time.
-    """
+    """Open a part of the archive for one run at a time; raises ArchiveBusy."""
+    # The other part may be open: a run lasts a minute, and the clock starts both at the same time.
     make_folder(folder)
     with lock_part(folder, part, fcntl.LOCK_EX | fcntl.LOCK_NB):
         yield Writer(folder, day)
@@ -108,14 +105,12 @@ def lock_part(folder: Path, part: str, how: int = fcntl.LOCK_EX) -> Iterator[Non
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder that other users can't enter, with its parents."""
     for each in (*reversed(folder.parents), folder):
         if not each.exists():
             each.mkdir(mode=FOLDER_MODE, exist_ok=True)
 
 
 def open_private(path: Path) -> BinaryIO:
-    """Open a file to read and write that other users can't read; create it if it is missing."""
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE), "r+b")
     # Archives contain the output of programs, and the umask may allow more or less.
     os.fchmod(file.fileno(), FILE_MODE)
@@ -123,7 +118,7 @@ def open_private(path: Path) -> BinaryIO:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the disk has the names of new files."""
+    # The names of new files must be on the disk, too.
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -135,14 +130,14 @@ def sync_folder(folder: Path) -> None:
 
 
 def list_files(folder: Path) -> list[Path]:
-    """Return the files of an archive by day. Files with other names are not the archive's."""
+    # Files with other names are not the archive's.
     own = [each for each in folder.glob(f"*/*{DATA}") if matches(NAME, each, folder)]
     days = sorted(own, key=lambda path: (path.name, path))
     return [*list_shared_files(folder), *days]
 
 
 def list_shared_files(folder: Path) -> list[Path]:
-    """Return the files of an earlier version by day; they are the oldest."""
+    # The files of an earlier version are the oldest.
     found = [each for each in folder.glob(f"*{DATA}") if matches(SHARED_NAME, each, folder)]
     return sorted(found, key=lambda path: path.name.removesuffix(DATA)[-10:])
 
@@ -164,7 +159,7 @@ def read_batches(path: Path) -> Iterator[bytes]:
 
 
 def read_lines(path: Path, report: Report) -> Iterator[tuple[int, bytes]]:
-    """Yield a file's lines with their numbers; report the batches that can't be read."""
+    """Yield a file's lines with their numbers; report batches that can't be read."""
     number = 0
     for batch in read_batches(path):
         try:
@@ -184,7 +179,7 @@ def name_of(path: Path) -> str:
 def read_records(
     path: Path, report: Report, *, name: str | None = None
 ) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """Yield a file's lines with their records, of a name if one is given; report damaged ones."""
+    """Yield a file's lines with their records, of one name if given; report damaged ones."""
     quoted = json.dumps(name or "", ensure_ascii=False).encode(errors="replace")
     for number, line in read_lines(path, report):
         if name is not None and quoted not in line:
@@ -199,7 +194,7 @@ def read_records(
 
 
 def parse_record(line: bytes) -> dict[str, Any]:
-    """Return the record of a line; raises ValueError or RecursionError if it is none."""
+    """Return a line's record; raises ValueError or RecursionError if it has none."""
     record: Any = json.loads(line)
     if not isinstance(record, dict) or not isinstance(record.get("names"), list):
         raise ValueError("a line is no record with names")
@@ -207,10 +202,8 @@ def parse_record(line: bytes) -> dict[str, Any]:
 
 
 def find_records(folder: Path, name: str, report: Report) -> Iterator[dict[str, Any]]:
-    """Yield the records with this id or ref, the oldest first, and each text once.
-
-    A run that was killed may have archived a row that it did not delete; the next one does again.
-    """
+    """Yield the records with this id or ref, oldest first, each text once."""
+    # A killed run may have archived a row that it did not delete; the next run archives it again.
     seen: set[bytes] = set()
     for path in list_files(folder):
         for line, record in read_records(path, report, name=name):
@@ -223,7 +216,7 @@ def find_records(folder: Path, name: str, report: Report) -> Iterator[dict[str, 
 
 
 def delete_project(folder: Path, project_id: UUID) -> None:
-    """Delete a project's records, after the runs that may still write some."""
+    # Wait for the runs that may still write some of its records.
     if not folder.is_dir():
         return
     with lock_part(folder, ROWS), lock_part(folder, JOURNAL):
@@ -236,10 +229,9 @@ def delete_project(folder: Path, project_id: UUID) -> None:
 
 
 def delete_from_shared_file(path: Path, project: str, sessions: set[str]) -> None:
-    """Rewrite a file of an earlier version without a project's records.
-
-    A session stands before its messages, which do not name the project: `sessions` collects them.
-    """
+    """Rewrite a file of an earlier version without a project's records."""
+    # A session stands before its messages, which do not name the project, so `sessions` collects
+    # them.
     draft, changed = path.with_name(f"{path.name}.part"), False
     with open_private(draft) as out:
         out.truncate()
@@ -258,7 +250,7 @@ def delete_from_shared_file(path: Path, project: str, sessions: set[str]) -> Non
 
 
 def keep_others(batch: bytes, project: str, sessions: set[str]) -> bytes:
-    """Return a batch without a project's lines; lines that can't be read stay."""
+    # Lines that can't be read stay.
     try:
         lines = gzip.decompress(batch).splitlines(keepends=True)
     except (OSError, EOFError, zlib.error):

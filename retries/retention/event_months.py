@@ -20,7 +20,7 @@ from retries.retention.row_kind import build_records, select_records
 from retries.retention.running import open_archive
 
 EVENTS_READ = 1000
-# A run ends after about so long.
+# A run ends after about this long.
 SLICE_SECONDS = 60.0
 REST_SHARE = 1.0  # of `pace`
 ENTRY = "journal"  # of the clock
@@ -30,7 +30,7 @@ def archive_and_drop(month: JournalPartition, *, now: datetime) -> bool:
     """Archive a month for a while, if archives are on; drop it once the archive has all its events.
 
     Return whether it is gone. Raises Busy if it has to wait, and OSError if the archive can't be
-    written. A batch whose run was killed may be in the archive twice.
+    written.
     """
     # A month that an earlier run began to drop is in the archive already. An administrator may have
     # begun to detach another one.
@@ -43,13 +43,14 @@ def archive_and_drop(month: JournalPartition, *, now: datetime) -> bool:
 
 
 def archive_month(month: JournalPartition, *, now: datetime) -> bool:
-    """Archive the next events of a month; return whether the archive has all of them, or is off."""
+    """Archive a month's next events; return whether all are archived, or archives are off."""
     ends_at, pace = time.monotonic() + SLICE_SECONDS, Pace(REST_SHARE)
     try:
         with open_archive(now, JOURNAL) as archive:
             if archive is None:
                 return True
             for records, last in read_events(month, after=fetch_position(month)):
+                # A batch whose run was killed here may be in the archive twice.
                 archive.append(records)
                 store_resume_after({month.name: str(last)}, now=now)
                 if time.monotonic() >= ends_at:
@@ -61,7 +62,7 @@ def archive_month(month: JournalPartition, *, now: datetime) -> bool:
 
 
 def read_events(month: JournalPartition, *, after: UUID) -> Iterator[tuple[list[Record], UUID]]:
-    """Yield the events of a month after one, oldest first, some at a time, with the last id."""
+    """Yield a month's events after an id in batches, oldest first, each with its last id."""
     statement = select_records(
         "event",
         "jsonb_build_object('event', to_jsonb(e))",
@@ -79,14 +80,13 @@ def read_events(month: JournalPartition, *, after: UUID) -> Iterator[tuple[list[
 
 
 def fetch_resume_after() -> dict[str, str]:
-    """Return the month that is not archived to its end, with the last id that the archive has."""
+    """Return the month that is not archived to its end, with the last id in the archive."""
     last = ClockRun.objects.filter(name=ENTRY).values_list("did", flat=True).first() or {}
     resume_after: dict[str, str] = last.get("resume_after", {})
     return resume_after
 
 
 def fetch_position(month: JournalPartition) -> UUID:
-    """Return the id after which the events of a month are archived next."""
     return UUID(fetch_resume_after().get(month.name, str(FIRST_ID)))
 
 

@@ -11,12 +11,12 @@ from ledger.people import browsers
 from retries.notifications.rules import threads
 from retries.operations import expiry
 
-# The rows of one kind are deleted for so long in each run; the next one continues.
+# Each run deletes the rows of one kind for this long; the next run continues.
 SLICE_SECONDS = 10.0
 
 
 def delete_operation(now: datetime) -> int:
-    """Delete the oldest operation whose events are past their time, too; return how many went."""
+    """Delete the oldest operation whose events are past their time, too; return how many."""
     days = settings.TENFOUR["EVENT_DAYS"]
     return expiry.delete_oldest(before=now - timedelta(days=days)) if days else 0
 
@@ -37,7 +37,6 @@ EXPIRIES: Mapping[str, Callable[[datetime], int]] = {
 
 
 def delete_expired(*, now: datetime) -> dict[str, int]:
-    """Delete expired rows of each kind for a while; return how many."""
     return {name: delete_for_a_while(delete, now) for name, delete in EXPIRIES.items()}
 
 

@@ -8,7 +8,7 @@ from retries.retention.row_kind import RowKind, list_json, run_all, select_recor
 
 
 def is_over(instruction: str) -> str:
-    """Return the SQL condition that nothing can happen to it: a plain one ends at its delivery."""
+    # A plain instruction ends at its delivery.
     return f"""({instruction}.state <> '{InstructionState.QUEUED}'
         and not ({instruction}.state = '{InstructionState.DELIVERED}' and {instruction}.tracked))"""
 

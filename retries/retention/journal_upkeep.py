@@ -22,11 +22,11 @@ SIGN_INS_A_RUN = 10_000
 
 
 def keep_months(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
-    """Make and drop months, and delete what has expired; return how many of each.
+    """Create and drop months, and delete what has expired; return how many of each.
 
-    A long transaction can put off a change of months.
     `resume_after` has the month that the next run continues to archive.
     """
+    # A long transaction can put off a change of months.
     counts: dict[str, Any] = {"made": 0, "dropped": 0, "analyzed": 0, "put_off": 0, "sign_ins": 0}
     if project is not None:  # a partition has the events of all projects
         return counts
@@ -49,7 +49,6 @@ def keep_months(*, now: datetime, project: Project | None = None) -> dict[str, A
 
 
 def delete_old_sign_ins(now: datetime) -> int:
-    """Delete records of sign-ins that are past the journal's time; return how many."""
     days = settings.TENFOUR["EVENT_DAYS"]
     if not days:
         return 0
@@ -62,10 +61,8 @@ def make_months(now: datetime) -> int:
 
 
 def drop_past_month(now: datetime) -> int:
-    """Archive the oldest month that is past its time, and drop it; return how many are gone.
-
-    At most one a run: after the clock was set wrong, someone can notice before all are gone.
-    """
+    """Archive the oldest month that is past its time, and drop it; return how many are gone."""
+    # At most one a run: after the clock was set wrong, a person can notice before all are gone.
     dropped = journal_months.drop_detached()
     if days := settings.TENFOUR["EVENT_DAYS"]:
         for month in journal_months.list_months_past(before=now - timedelta(days=days))[:1]:

@@ -25,7 +25,7 @@ PLANS = """(select * from ledger_plan where id = any(%(ids)s) order by id) l
 
 
 def delete_plans(ids: Sequence[UUID]) -> None:
-    """Delete locked plans with their tasks; raises Held if one of those is locked."""
+    """Delete locked plans with their tasks; raises Held if one of the tasks is locked."""
     tasks = [row["id"] for row in sql.run(TASKS, ids=list(ids))]
     if len(hold("ledger_task", tasks)) < len(tasks):
         raise Held

@@ -72,7 +72,6 @@ def count_in(table: str, project: Project) -> int:
 
 
 def refuse_in_use(project: Project) -> None:
-    """Raise ProjectInUse if it is the default project, or if something runs in it."""
     if project.name == DEFAULT:
         raise ProjectInUse(f"The project '{DEFAULT}' always exists; it can't be deleted.")
     for what, statement in RUNNING.items():
@@ -118,7 +117,7 @@ def delete_batch(delete: Callable[[Sequence[UUID]], None], ids: Sequence[UUID]) 
 
 
 def delete_rest(table: str, project: Project) -> None:
-    """Delete the project's rows of a table, some at a time; first those that refer to others."""
+    # Rows that refer to others go first.
     link = SELF_LINKS.get(table)
     for first in [f"and {link} is not null", ""] if link else [""]:
         statement = f"""delete from {table} where ctid = any(array(
@@ -137,11 +136,10 @@ def delete_events(project: Project) -> None:
 
 @transaction.atomic
 def delete_last(project: Project) -> None:
-    """Delete the project, and what the clock has written about it in the meantime.
-
-    The counts of a batch of events that is under way commit before the readers' cursors are locked.
-    The events are gone, and the last one goes here, so the next batches count none of them.
-    """
+    """Delete the project, and what the clock has written about it in the meantime."""
+    # The counts of a batch of events that is under way commit before the readers' cursors are
+    # locked. The events are gone, and the last one goes here, so the next batches count none of
+    # them.
     sql.run("select name from retries_streamcursor order by name for update")
     sql.run("select id from ledger_project where id = %(project)s for update", project=project.pk)
     for table in reversed(list(TABLES)):

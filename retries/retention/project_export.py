@@ -36,7 +36,7 @@ def export_project(project: Project, *, now: datetime) -> Iterator[str]:
 
 
 def fetch_rows(table: str, project: Project) -> Iterator[str]:
-    """Yield a table's rows as lines, some of them in memory at a time."""
+    # Only some of the rows are in memory at a time.
     hidden = sql.quoted(SECRETS.get(table, ()))
     sql.run(
         f"""declare exported no scroll cursor for

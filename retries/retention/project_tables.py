@@ -16,7 +16,7 @@ OF_FAILURE = f"""failure_id in (select f.id from ledger_failure f
 # Operations of people can span projects; those of this one alone go with it.
 ALONE = "project_ids = array[%(project)s::uuid]"
 
-# table -> the condition for its rows; a table stands after those that it refers to
+# table -> the condition for its rows; a table stands after the tables that it refers to
 TABLES: Mapping[str, str] = {
     "ledger_project": "id = %(project)s",
     "ledger_membership": IN_PROJECT,

@@ -12,7 +12,7 @@ from ledger.values.ids import first_id
 from retries.retention.archives import Record
 
 FIRST_ID = UUID(int=0)
-# We wait for no one's lock, so that no one waits behind us.
+# We never wait for a lock, so that nothing waits behind us.
 LOCK_TIMEOUT = "100ms"
 
 
@@ -56,7 +56,6 @@ class RowKind:
     shrink: Callable[[Sequence[UUID], Scope], None] | None = None
 
     def find(self, after: UUID, scope: Scope) -> Found | None:
-        """Search the next rows; return None at the end."""
         # an id begins with the time of its row's creation
         rows = sql.run(
             f"""select id from {self.table} where id > %(after)s and id < %(bound)s
@@ -80,7 +79,7 @@ class RowKind:
             yield from self.more_records(ids)
 
     def delete(self, ids: Sequence[UUID], scope: Scope) -> int:
-        """Delete the rows that may still be deleted; return their number."""
+        """Delete the rows that may still be deleted; return how many."""
         if self.shrink:
             self.shrink(ids, scope)
         try:
@@ -101,7 +100,6 @@ class RowKind:
 
 
 def hold(table: str, ids: Sequence[UUID]) -> list[UUID]:
-    """Lock the rows that no one else has locked; return their ids."""
     sql.run(f"select set_config('lock_timeout', '{LOCK_TIMEOUT}', true)")
     rows = sql.run(
         f"select id from {table} where id = any(%(ids)s) order by id for update skip locked",

@@ -40,7 +40,7 @@ KINDS: Sequence[RowKind] = (
     escalation_rows.PERMISSIONS,
 )
 OFF = "off"
-# A run ends after about so long; the next one continues.
+# A run ends after about this long; the next one continues.
 SLICE_SECONDS = 60.0
 # Deleting also makes work for autovacuum. Without rests, a claim beside a run took 1.8 times as
 # long at the 95th percentile, on two processors.
@@ -49,7 +49,7 @@ FIRST = str(FIRST_ID)
 
 
 def archive_folder() -> Path | None:
-    """Return the folder of the archives, or None if rows are deleted without one."""
+    """Return the archives' folder, or None if rows are deleted without an archive."""
     named: str = settings.TENFOUR["ARCHIVE"]
     if named == OFF:
         return None
@@ -61,7 +61,7 @@ def is_on() -> bool:
 
 
 def delete_old(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
-    """Archive and delete rows of all kinds for a while; return how many of each kind went.
+    """Archive and delete rows of all kinds for a while; return how many of each kind.
 
     `resume_after` has the kinds that were not searched to the end, with the last id of the search:
     the next run continues there. If the archive can't be written, nothing more is deleted.
@@ -83,7 +83,7 @@ def delete_old(*, now: datetime, project: Project | None = None) -> dict[str, An
 
 
 def list_bounds(now: datetime, project: Project | None) -> dict[str, Scope]:
-    """Return what is old enough, by the names of the kinds that are ever deleted."""
+    """Return the scope of old rows for each kind that is ever deleted."""
     return {
         kind.name: Scope(now - timedelta(days=days), project.pk if project else None)
         for kind in KINDS
@@ -92,7 +92,7 @@ def list_bounds(now: datetime, project: Project | None) -> dict[str, Scope]:
 
 
 def fetch_positions(names: Collection[str]) -> dict[str, str]:
-    """Return where the last run stopped in those of these kinds that it did not finish."""
+    """Return where the last run stopped in each of these kinds that it did not finish."""
     last = ClockRun.objects.filter(name="retention").values_list("did", flat=True).first() or {}
     stored: dict[str, str] = last.get("resume_after", {})
     return {name: id for name, id in stored.items() if name in names}
@@ -113,11 +113,8 @@ class Run:
     resume_after: dict[str, str]
 
     def delete_all(self) -> None:
-        """Delete old rows of all kinds for a while.
-
-        Each kind gets its share of the time, and at least one search. The time that one does not
-        need goes to the others.
-        """
+        # Each kind gets its share of the time, and at least one search. The time that one does not
+        # need goes to the others.
         ends_at = time.monotonic() + SLICE_SECONDS
         left = [kind for kind in KINDS if kind.name in self.bounds]
         while left:
@@ -130,11 +127,9 @@ class Run:
             left = unfinished if time.monotonic() < ends_at else []
 
     def delete_kind(self, kind: RowKind, *, ends_at: float) -> bool:
-        """Delete old rows of a kind; return whether it was searched to the end.
-
-        The search continues where the last one stopped, so that rows that must stay do not keep it
-        from those after them. After the end it begins with the oldest row again.
-        """
+        """Delete old rows of a kind; return whether it was searched to the end."""
+        # The search continues where the last one stopped, so that rows that must stay do not block
+        # the rows after them. After the end, it begins with the oldest row again.
         scope, pace = self.bounds[kind.name], Pace(REST_SHARE)
         while found := kind.find(UUID(self.resume_after.get(kind.name, FIRST)), scope):
             if found.ids:
@@ -148,7 +143,7 @@ class Run:
 
 
 def delete_batch(kind: RowKind, ids: Sequence[UUID], scope: Scope, archive: Writer | None) -> int:
-    """Archive rows, then delete those that may still be deleted; return their number."""
+    """Archive rows, then delete the rows that may still be deleted; return how many."""
     if archive:
         for records in kind.read(ids):
             archive.append(records)

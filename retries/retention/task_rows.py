@@ -132,7 +132,7 @@ UNTIE = (
 
 
 def delete_tasks(ids: Sequence[UUID]) -> None:
-    """Delete locked tasks, and keep the counts of their failures and fixes."""
+    # The counts of their failures and fixes stay.
     keep_counts(ids)
     delete_rows(ids)
 
@@ -169,7 +169,6 @@ CLEAR = (
 
 
 def clear_payloads(ids: Sequence[UUID]) -> None:
-    """Delete what locked tasks were given and returned, and what programs printed."""
     run_all(CLEAR, ids=list(ids))
 
 

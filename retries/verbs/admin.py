@@ -58,7 +58,7 @@ def build_form(verbs: tuple[Verb, ...]) -> type[ActionForm]:
 
 
 def build_action(verb: Verb) -> Action:
-    """Return the admin's action that asks about the verb's effects and carries it out."""
+    """Return the admin action that asks about the verb's effects and carries it out."""
 
     def run(page: VerbAdmin, request: HttpRequest, chosen: QuerySet[Any]) -> None:
         ids = list(chosen.order_by("pk").values_list("pk", flat=True))

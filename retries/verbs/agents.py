@@ -39,7 +39,7 @@ def explain_not_kept(id: UUID) -> str:
 
 
 def read_limit(text: str) -> int | None:
-    """Return the most concurrent attempts, None without a limit; 0, which is refused, for words."""
+    # None is no limit; words become 0, which is refused.
     asked = text.strip()
     return None if not asked else int(asked) if asked.isdecimal() and len(asked) < 9 else 0
 
@@ -52,7 +52,6 @@ def trip(ids: list[UUID], options: Options, stamp: Stamp) -> list[UUID]:
 
 
 def reset(ids: list[UUID], options: Options, stamp: Stamp) -> list[UUID]:
-    """Cancel the agents' instructions; return the agent of each."""
     chosen = Agent.objects.filter(pk__in=ids).select_related("project").order_by("pk")
     return [agent.pk for agent in chosen for _ in range(agents.reset(agent, stamp=stamp))]
 

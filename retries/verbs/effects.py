@@ -41,7 +41,6 @@ def describe_abort(chosen: QuerySet[Task], *, answered: int = 0) -> list[str]:
 
 
 def describe_dependents(tasks: Any, choice: str) -> list[str]:
-    """Return what happens to the tasks that depend on some that are skipped or dismissed."""
     rows = Task.objects.filter(needs__need__in=tasks).exclude(state__in=FINAL)
     number = rows.exclude(pk__in=tasks).values("pk").distinct().count()
     one = number == 1

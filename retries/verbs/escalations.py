@@ -29,7 +29,7 @@ FIELD_PREFIX = "response."  # of the fields that a question asks for
 
 
 def check_choice(options: Mapping[str, Any], action: Answer | None = None) -> Options:
-    """Return the answer in a form, or this one with what it takes; raise Invalid."""
+    """Return the answer in a form, or `action` with its fields; raise Invalid."""
     if action is None and options.get("action") not in Answer.values:
         raise Invalid("/action", f"Set action to one of: {', '.join(Answer.values)}.")
     takes_text = action is None or action in TEXT_ANSWERS
@@ -62,7 +62,6 @@ def check_answer(options: Mapping[str, Any]) -> Options:
 
 
 def answer(escalation_id: UUID, options: Options, stamp: Stamp) -> Left | None:
-    """Answer an escalation; what refuses it is its error."""
     values, schema = options.get("response"), None
     if values is not None:
         schema = Escalation.objects.get(pk=escalation_id).response_schema
@@ -83,7 +82,7 @@ def answer(escalation_id: UUID, options: Options, stamp: Stamp) -> Left | None:
 
 
 def fit_answer(rows: Rows, options: Options) -> Rows:
-    """Return the rows that take an answer: only permission requests are allowed or denied."""
+    # Only permission requests are allowed or denied.
     if options["action"] in PERMISSION_ANSWERS:
         rows = rows.exclude(permission=None)
         # what a call asks for must be read and answered individually
@@ -176,7 +175,7 @@ def describe_skip(rows: Rows, options: Options) -> list[str] | None:
 
 
 def describe_abort_answer(rows: Rows, options: Options) -> list[str] | None:
-    """Describe an abort, which stops the whole plan of an escalated task."""
+    # An abort stops the whole plan of an escalated task.
     plans = rows.exclude(task__plan=None).values("task__plan")
     number = plans.distinct().count()
     agents = rows.exclude(instruction=None).values("agent")

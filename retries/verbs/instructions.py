@@ -36,7 +36,7 @@ def describe_instructions(ids: list[UUID]) -> dict[UUID, Left]:
 
 
 def send_again(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, UUID]:
-    """Send instructions again; return the id of what is queued by the id of each."""
+    """Send instructions again; return the new id by each old id."""
     note, channel = note_of(options), options.get("channel", "page")
     sent = {row["id"]: row["id"] for row in reminders.send_again(ids, note=note, stamp=stamp)}
     return sent | answering.send_failed_again(ids, channel=channel, note=note, stamp=stamp)
@@ -64,7 +64,7 @@ def explain_settled(id: UUID) -> str:
 
 
 def group_by_project(ids: list[UUID]) -> dict[UUID, list[UUID]]:
-    """Group the ids by project, because a function acts within one project."""
+    # The functions that take these ids act within one project.
     found = defaultdict(list)
     rows = Instruction.objects.filter(pk__in=ids).order_by("id")
     for id, project_id in rows.values_list("pk", "project_id"):
@@ -96,7 +96,6 @@ def fit_to_agent(rows: Rows, options: Options) -> Rows:
 
 
 def hand_over(id: UUID, options: Options, stamp: Stamp) -> Left | None:
-    """Cancel an instruction that its agent has not received, and send it to another agent."""
     row = Instruction.objects.select_for_update().filter(UNRECEIVED, pk=id).first()
     if row is None:
         return Left("It was delivered meanwhile")

@@ -15,7 +15,7 @@ LOOKUPS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def matches(row: Any, where: Q) -> bool:
-    """Return whether a row matches, as `filter(where)` finds it."""
+    """Return whether `filter(where)` would find a row."""
     found = (
         matches(row, each) if isinstance(each, Q) else matches_lookup(row, *each)  # type: ignore[misc]
         for each in where.children
@@ -24,7 +24,6 @@ def matches(row: Any, where: Q) -> bool:
 
 
 def matches_lookup(row: Any, path: str, wanted: Any) -> bool:
-    """Return whether a row has a value, such as `task__plan__aborted_at` None."""
     names = path.split("__")
     lookup = names.pop() if names[-1] in LOOKUPS else "exact"
     if isinstance(wanted, F):
@@ -33,7 +32,6 @@ def matches_lookup(row: Any, path: str, wanted: Any) -> bool:
 
 
 def read_value(row: Any, names: list[str]) -> Any:
-    """Return the value at a path; None if a row on the way is missing."""
     for name in names:
         try:
             row = getattr(row, name, None)

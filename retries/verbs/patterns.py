@@ -31,7 +31,7 @@ def can_become(state: PatternState) -> Q:
 
 
 def read_seconds(text: str) -> int | None:
-    """Return for how long a pattern is ignored, None for ever."""
+    # None ignores the pattern forever.
     return int(text) if text.isdecimal() and int(text) in IGNORE_TIMES else None
 
 
@@ -48,7 +48,6 @@ def tell_ignored(changed: Collection[UUID], ids: list[UUID], options: Options) -
 
 
 def retry(ids: list[UUID], options: Options, stamp: Stamp) -> list[UUID]:
-    """Retry what is stuck because of patterns; return the ids of what was retried."""
     again = patterns.retry(ids, stamp=stamp, channel=options.get("channel", "page"))
     rows = (*again.replayed, *again.answered)
     return [*again.made_due, *(row.pk for row in rows)]

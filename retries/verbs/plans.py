@@ -20,7 +20,7 @@ from retries.verbs.verb import Left, Options, Rows, Verb, call, note_of
 
 
 def abort(ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, tuple[int, int]]:
-    """Abort plans; return how many tasks of each were aborted and how many are told to stop."""
+    """Abort plans; return for each how many tasks were aborted, and how many told to stop."""
     done = aborting.abort(ids, reason=note_of(options), stamp=stamp)
     return {plan.pk: aborting.count_stopped([plan], at=stamp.at) for plan in done}
 
@@ -48,7 +48,6 @@ def check_restart(options: Mapping[str, Any]) -> Options:
 
 
 def restart(id: UUID, options: Options, stamp: Stamp) -> Left | None:
-    """Restart a plan; what refuses it is its error."""
     restarting.restart(id, carry_over=options["carry_over"], stamp=stamp)
     return None
 

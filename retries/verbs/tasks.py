@@ -48,7 +48,7 @@ def describe_tasks(ids: list[UUID]) -> dict[UUID, Left]:
 
 
 def narrow_to_stuck(rows: Rows) -> Rows:
-    """Keep tasks that wait for a retry, that failed, or whose question “retry” can answer."""
+    """Keep tasks that wait for a retry, failed, or have a question that a retry can answer."""
     letters = DeadLetter.objects.replayable().filter(task=OuterRef("pk"))
     asked = retryable_escalations().filter(task=OuterRef("pk"))
     return rows.filter(
@@ -102,7 +102,7 @@ def retry_one(task_id: UUID, options: Options, stamp: Stamp) -> UUID:
 def answer_one(
     task_id: UUID, choice: Choice, stamp: Stamp, *, channel: str = "page"
 ) -> Left | None:
-    """Answer the question about a task; return why if a person has to read it first."""
+    """Answer a task's question; return why if a person has to read it first."""
     asked = retryable_escalations().filter(task=task_id).order_by("id").first()
     if asked is None:
         return Left("A person has to read its question")
@@ -114,7 +114,7 @@ def answer_one(
 
 
 def narrow_to_asked(rows: Rows) -> Rows:
-    """Keep tasks that wait for an answer which can be an instruction, unread."""
+    """Keep tasks whose question an instruction can answer unread."""
     asked = retryable_escalations().filter(task=OuterRef("pk"))
     return rows.filter(Exists(asked), state__in=(TaskState.ESCALATED, TaskState.BLOCKED))
 
@@ -124,7 +124,6 @@ def check_fix(text: str) -> str:
 
 
 def fix(task_id: UUID, options: Options, stamp: Stamp) -> Left | None:
-    """Grant a task one attempt that is told the instruction; return why if that is impossible."""
     row = fetch_task(task_id)
     if row["state"] == TaskState.ESCALATED or row["blocked_reason"] == BlockedReason.REPORTED:
         choice = Choice(Answer.FIX, fix=options["fix"], note=note_of(options))
@@ -164,7 +163,6 @@ def reassign(task_id: UUID, options: Options, stamp: Stamp) -> Left | None:
 def change(
     task_id: UUID, asked: Change, version: int, options: Options, stamp: Stamp
 ) -> Left | None:
-    """Change a task; return why if that is impossible."""
     try:
         task_actions.change(task_id, asked, version=version, note=note_of(options), stamp=stamp)
     except Refusal as refusal:
@@ -176,10 +174,8 @@ def change(
 
 
 def fit_to_parts(rows: Rows, options: Options) -> Rows:
-    """Keep the running tasks if they are aborted, and the others if an agent gets them.
-
-    With both, a task that a claim takes meanwhile is among them, whatever its state.
-    """
+    """Keep the running tasks if they are aborted, and the others if an agent gets them."""
+    # With both, a task that a claim takes meanwhile is among them, whatever its state.
     own, runs = rows.filter(agent=options["of"] or None), Q(state=TaskState.RUNNING)
     if options["abort"]:
         return own if options["agent"] else own.filter(runs)
@@ -187,7 +183,7 @@ def fit_to_parts(rows: Rows, options: Options) -> Rows:
 
 
 def hand_over(task_id: UUID, options: Options, stamp: Stamp) -> Left | None:
-    """Abort a task that runs, or give one that waits to the new agent."""
+    """Abort a running task, or give a waiting one to the new agent."""
     lock_with_questions([task_id])  # its state is the one after a claim in progress
     row = fetch_task(task_id)
     if str(row["agent_id"]) != options["of"]:

@@ -36,7 +36,7 @@ DERIVED = cast("Apply", None)  # from `run` or `each`
 
 
 def note_of(options: Options) -> str:
-    """Return the reason that the person gave, to journal with each row."""
+    # The reason is journaled with each row.
     return str(options.get("note") or options.get("reason") or "")
 
 
@@ -148,12 +148,11 @@ class Verb:
 
     @property
     def row(self) -> str:
-        """The noun of its rows, as people read it."""
         return self.noun.replace("_", " ")
 
     @property
     def button(self) -> str:
-        """The label of its button, which names no rows."""
+        # A button names no rows.
         return self.label or self.do.removesuffix(" of")
 
     @property
@@ -169,7 +168,6 @@ class Verb:
         return matches(row, self.where)
 
     def check(self, options: Mapping[str, Any]) -> Options:
-        """Return its options, cleaned; raise Invalid."""
         if self.check_all:
             return self.check_all(options)
         return {
@@ -178,18 +176,16 @@ class Verb:
         }
 
     def read_form(self, posted: Mapping[str, Any]) -> Options:
-        """Return its options and the reason from a form; raise Invalid."""
         return self.check(posted) | {"reason": clean_note(str(posted.get("reason", "")))}
 
     def change(self, ids: list[UUID], options: Options, stamp: Stamp) -> Collection[UUID]:
-        """Change rows; return the ids of those that changed."""
         if self.run:
             return self.run(ids, options, stamp)
         left = self.apply(ids, options, stamp)
         return [id for id in ids if id not in left]
 
     def apply_to_all(self, ids: list[UUID], options: Options, stamp: Stamp) -> dict[UUID, Left]:
-        """Change rows; return those that were left, with the reason."""
+        """Change rows; return the unchanged rows' ids, with the reason."""
         if self.each:
             return {id: left for id in ids if (left := self.each(id, options, stamp))}
         changed = self.run(ids, options, stamp) if self.run else ()

@@ -27,7 +27,7 @@ group by command order by min(distance), count(*) desc, command limit 1"""
 
 
 def propose_check(task: Task) -> str:
-    """Return the check that tasks of this plan, type or set of files have passed, or ""."""
+    """Return the check that tasks of this plan, type, or set of files have passed, or ""."""
     files = task.payload.get("files") if isinstance(task.payload, dict) else None
     rows = sql.run(
         NEAR,
@@ -44,6 +44,5 @@ LEVEL = f"select {LEVEL_SQL} as level from ledger_task t where t.id = %(id)s"
 
 
 def read_level(task: Task) -> str | None:
-    """Return the level of evidence for a task; None where it is not set."""
     level: str | None = sql.run(LEVEL, id=task.pk)[0]["level"]
     return level

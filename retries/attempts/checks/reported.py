@@ -52,7 +52,7 @@ def make_check(
 
 
 def clean_checks(checks: Iterable[Check]) -> list[Check]:
-    """Return the last checks as they are stored: their texts without secrets, cut to the limits."""
+    """Return the last checks as they are stored: without secrets, cut to the limits."""
     return [
         check
         | {
@@ -70,10 +70,10 @@ def clean_line(text: str, limit: int) -> str:
 
 
 def judge_checks(checks: Sequence[Check], tree: Tree | None) -> dict[str, str]:
-    """Return the proof that a task has whose check is the command, by exit code and command.
+    """Return, by exit code and command, the proof for a task whose check is that command.
 
     Only the last run of a command counts, and only if a program saw it end. The proof is stale if
-    the tree that was left is another one than the command ran on.
+    the command ran on another tree than the one that was left.
 
     >>> seen = {"command": "make test", "exit_code": 0, "seen_by": "client", "tree": None}
     >>> judge_checks([seen], None)
@@ -99,10 +99,10 @@ def is_same_tree(tree: Tree, other: Tree) -> bool:
 
 
 def find_proof(verify: Mapping[str, Any], checks: Sequence[Check], tree: Tree | None) -> Proof:
-    """Return the proof of a success of a task that declares this check.
+    """Return the proof for a successful task that declares this check.
 
-    A report may leave out the command: then the check is the one that the task declares. Where it
-    declares none, the one counts that Tenfour has proposed.
+    A report may leave out the command: the check is then the one that the task declares or, if it
+    declares none, the one that Tenfour has proposed.
     """
     command, code = " ".join(str(verify.get("command") or "").split()), verify.get("expect_exit", 0)
     proofs = judge_checks(checks, tree)

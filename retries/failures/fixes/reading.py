@@ -43,7 +43,7 @@ class FixState(StrEnum):
     ADVICE = "advice"
     # it is offered to people, with its counts
     TRIED = "tried"
-    # a person retired it, or its last tries failed: it is neither offered nor told
+    # a person retired it, or its last tries failed: it is not offered or told
     RETIRED = "retired"
 
 
@@ -102,24 +102,23 @@ class LearnedFix:
 
     @property
     def done(self) -> Tries:
-        """The tries after which the task was done: a cured error may be followed by another."""
+        # A cured error may be followed by another, so only tasks that were done count.
         return Tries(sum(each.is_done for each in self.tries), len(self.tries))
 
     @property
     def evidence(self) -> str:
-        """Its counts beside the tasks that were done, where they differ, and plain retries."""
         done = f", task done {self.done}" if self.done != self.counts else ""
         plain = f", plain retries {self.plain}" if self.plain.tried else ""
         return f"{self}{done}{plain}"
 
     @property
     def is_identified(self) -> bool:
-        """Whether its failures name their cause; else other failures' causes may differ."""
+        # Failures that do not name their cause may have different causes.
         return bool(self.entities) and self.signature.startswith(VERSION)
 
     @property
     def has_stopped_working(self) -> bool:
-        """Whether its last tries failed, of those since a person promoted it."""
+        # After a promotion, only later tries count.
         since = self.verdict.at if self.verdict else None
         last = [each for each in self.tries if since is None or each.at > since][-MOST_MISSES:]
         return len(last) == MOST_MISSES and not any(each.has_worked for each in last)
@@ -148,18 +147,16 @@ def normalize_fix(fix: str) -> str:
 
 
 def key_of(fix: str) -> str:
-    """Return the hash that fixes share if they differ only in case or spacing."""
     return sha256(normalize_fix(fix).encode()).hexdigest()[:KEY_LENGTH]
 
 
 def fetch_outcomes(pattern_ids: Iterable[UUID]) -> list[Row]:
-    """Return the fixes of patterns with the outcome of the next attempt, oldest first."""
     ids = list(pattern_ids)
     return list_learnable(sql.run(OF_PATTERNS, patterns=ids)) if ids else []
 
 
 def list_learnable(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows of the fixes that other tasks may be told: of those without a secret."""
+    # Other tasks may be told only fixes without a secret.
     return [row for row in rows if not had_secret(row["fix"])]
 
 
@@ -172,16 +169,16 @@ Key = tuple[UUID, str, str]  # with the key of a fix
 def list_learned_fixes(
     pattern_id: UUID, *, outcomes: Iterable[Row] | None = None
 ) -> list[LearnedFix]:
-    """Return the fixes that people gave for a pattern, by signature, the most reliable first.
+    """Return people's fixes for a pattern by signature, the most reliable first.
 
-    Pass their `outcomes` if they are read.
+    Pass their `outcomes` if they are already read.
     """
     rows = fetch_outcomes([pattern_id]) if outcomes is None else outcomes
     return sorted(learn(rows).values(), key=reliability, reverse=True)
 
 
 def find_learned_fixes(failure_ids: Iterable[UUID]) -> dict[Signed, list[LearnedFix]]:
-    """Return the fixes for the signatures of failures, the most reliable first."""
+    """Return the fixes for the failures' signatures, the most reliable first."""
     ids = list(failure_ids)
     found: dict[Signed, list[LearnedFix]] = {}
     for each in learn(list_learnable(sql.run(OF_FAILURES, failures=ids)) if ids else []).values():
@@ -190,16 +187,14 @@ def find_learned_fixes(failure_ids: Iterable[UUID]) -> dict[Signed, list[Learned
 
 
 def pick_learned(failure: Failure, learned: Mapping[Signed, list[LearnedFix]]) -> list[LearnedFix]:
-    """Return the fixes that were learned for a failure, which is read with `grouped`."""
+    # The failure is read with `grouped`.
     grouped = getattr(failure, "grouped", None)
     return learned.get((grouped.pattern_id, grouped.signature), []) if grouped else []
 
 
 def find_advice(failure_ids: Iterable[UUID]) -> dict[UUID, LearnedFix]:
-    """Return the fix for the next attempt's context, by the failure that it would follow.
-
-    One query where no fix was given for these failures' signatures.
-    """
+    """Return the fix for the next attempt's context, by the failure that it would follow."""
+    # This takes one query if no fix was given for these failures' signatures.
     ids = list(failure_ids)
     advice = {key: fixes[0] for key, fixes in find_learned_fixes(ids).items() if fixes[0].is_advice}
     if not advice:
@@ -210,7 +205,7 @@ def find_advice(failure_ids: Iterable[UUID]) -> dict[UUID, LearnedFix]:
 
 
 def learn(rows: Iterable[Row]) -> dict[Key, LearnedFix]:
-    """Return the fixes of these results, with verdicts and with how retries without a fix went."""
+    """Return the fixes of these results, with verdicts and the success of retries without a fix."""
     given: dict[Key, list[Row]] = {}
     for row in rows:
         if row["signature"]:
@@ -266,7 +261,7 @@ def has_worked(result: str) -> bool:
 
 
 def reliability(fix: LearnedFix) -> tuple[bool, bool, bool, float, datetime]:
-    """Return the sort key of a fix: advice first, and 5 of 6 ranks above 1 of 1."""
+    # Advice comes first, and 5 of 6 ranks above 1 of 1.
     return (
         fix.is_advice,
         fix.state == FixState.PROMOTED,

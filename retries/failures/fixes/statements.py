@@ -26,7 +26,6 @@ def select_result(attempt: str, signature: str) -> str:
 
 
 def select_outcomes(rows: str, task: str) -> str:
-    """Return the SQL that selects the signature of each fix in `rows` and the next outcome."""
     return f"""select last.pattern_id, last.signature, last.entities,
     e.fix, e.closed_at, e.answered_by_name, result.outcome, next.ended_at
 from {rows}
@@ -56,11 +55,12 @@ def select_answers(where: str) -> str:
 def outcomes_statement(answers: str, condition: str, *, before: str = "", past: str = "") -> str:
     """Return the statement that selects the results of fixes, oldest first.
 
-    If a task continues in the row of another run, the attempts and failures of all its rows count.
-    The many other tasks are queried separately, because a search by one task is three times as
-    fast. `answers` selects the answers, `condition` the failures, and `before` has CTEs for both.
-    `past` limits the results of deleted tasks; without it there are none.
+    `answers` selects the answers, `condition` the failures, and `before` has CTEs for both. `past`
+    limits the results of deleted tasks; without it there are none.
     """
+    # If a task continues in the row of another run, the attempts and failures of all its rows
+    # count. The many other tasks are queried separately, because a search by one task is three
+    # times as fast.
     kept = f"""union all
 select pattern_id, signature, entities, fix, closed_at, answered_by_name, outcome, ended_at
 from retries_pastfixtry where fix <> '' and {past}"""

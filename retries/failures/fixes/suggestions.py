@@ -61,7 +61,6 @@ class WorkedFix:
 
     @property
     def named(self) -> str:
-        """What the fix worked for, such as "worked for polars, not for fastapi"."""
         never = [name for name in self.failed_for if name not in self.worked_for]
         text = f"worked for {', '.join(self.worked_for)}" if self.worked_for else ELSEWHERE
         return f"{text}, not for {', '.join(never)}" if never else text
@@ -78,7 +77,7 @@ class FixOffer:
 def suggest(failure: Failure, *, offered: str = "") -> Suggestion:
     """Return a cause and a fix; a known error fills in what the agent left out.
 
-    A fix that is `offered` first because it worked before takes the place of theirs.
+    A fix that is `offered` first, because it worked before, replaces theirs.
     """
     known = grouping.find_known_error(failure)
     cause, fix, for_person = (known.cause, known.fix, known.for_person) if known else ("", "", "")
@@ -97,7 +96,6 @@ def suggest(failure: Failure, *, offered: str = "") -> Suggestion:
 
 
 def source_of(agents: str, ours: str) -> str:
-    """Return who a text is from: `agent`, `tenfour` or empty."""
     return "agent" if agents else "tenfour" if ours else ""
 
 
@@ -106,7 +104,8 @@ def list_worked_fixes(
 ) -> list[WorkedFix]:
     """Return the fixes that worked for a pattern, the most reliable first.
 
-    Fixes that differ only in case or spacing count as one. Pass their `outcomes` if they are read.
+    Fixes that differ only in case or spacing count as one. Pass their `outcomes` if they are
+    already read.
     """
     return find_worked_fixes([pattern_id], outcomes=outcomes)[pattern_id][:most]
 
@@ -141,16 +140,16 @@ def add_outcome(fixes: dict[str, WorkedFix], row: Row) -> None:
 
 
 def confidence(fix: WorkedFix) -> tuple[float, datetime]:
-    """Return the sort key of a fix: 5 of 6 ranks above 1 of 1."""
+    # 5 of 6 ranks above 1 of 1.
     return (fix.worked + 1) / (fix.tried + 2), fix.last_at
 
 
 def list_offers(
     failure: Failure, learned: list[LearnedFix] | None = None, *, most: int = MOST_FIXES
 ) -> list[FixOffer]:
-    """Return the fixes to offer for a failure; those that worked before come first.
+    """Return the fixes to offer for a failure, first the fixes that worked before.
 
-    Pass what is `learned` for its signature if it is loaded.
+    Pass what is `learned` for its signature if it is already loaded.
     """
     if learned is None:
         learned = pick_learned(failure, find_learned_fixes([failure.pk]))
@@ -162,9 +161,10 @@ def find_offers(
 ) -> dict[UUID, list[FixOffer]]:
     """Return the fixes to offer for each of a project's failures, by failure id.
 
-    A fix that worked is offered only where the signature is the same: what helped with one module
-    does not help with another. A retired one is not offered. The failures are read with `grouped`.
+    The failures are read with `grouped`.
     """
+    # A fix that worked is offered only where the signature is the same: a fix for one module does
+    # not help with another. A retired one is not offered.
     rows = {failure.pk: failure for failure in failures}
     learned = find_learned_fixes(rows)
     return {
@@ -189,7 +189,7 @@ def offer_fixes(failure: Failure, known: list[LearnedFix], *, most: int) -> list
 
 
 def find_last_failures(task_ids: Iterable[UUID]) -> dict[UUID, Failure]:
-    """Return the last failure of each task, including those of the runs that it continues."""
+    """Return each task's last failure, including failures of the runs that it continues."""
     owners = fetch_lineages(task_ids)
     rows = Failure.objects.filter(task__in=owners).select_related("grouped")
     rows = rows.order_by("task", "-id").distinct("task")

@@ -20,7 +20,6 @@ KINDS = {
 
 
 def find_fix(pattern: FailurePattern, *, signature: str, key: str) -> LearnedFix:
-    """Return a fix of a pattern; raises NotFound."""
     for each in fixes.list_learned_fixes(pattern.pk):
         if (each.signature, each.key) == (signature, key):
             return each
@@ -37,7 +36,7 @@ def judge(
     note: str = "",
     stamp: Stamp,
 ) -> LearnedFix:
-    """Promote or retire a fix for the failures of a signature, or leave it to its counts again.
+    """Promote or retire a fix for a signature's failures, or clear its verdict.
 
     A promoted fix is advice at once, until its next tries fail; a retired one is neither offered
     nor told. Raises NotFound if no person gave such a fix.
@@ -73,7 +72,7 @@ def judge(
 
 
 def list_moves(fix: LearnedFix) -> list[Verdict | None]:
-    """Return the verdicts that a person can give a fix; None takes the last one back."""
+    # None takes the last verdict back.
     now = Verdict(fix.verdict.verdict) if fix.verdict else None
     is_lasting = not (now == Verdict.PROMOTED and fix.has_stopped_working)
     moves: list[Verdict | None] = [each for each in Verdict if each != now or not is_lasting]

@@ -48,7 +48,7 @@ CHAINS = (
             r"|could not resolve (?:all|depend)|requirements could not be|because \S+ was not found"
         ),
     ),
-    # versions that do not go together
+    # incompatible versions
     Chain(
         lower_alternatives(
             r"conflicts with your|does not satisfy that|missing from your system|conflicting depend"
@@ -124,7 +124,7 @@ CHAINS = (
 
 
 def find_chains(texts: dict[int, str], best: list[int]) -> tuple[set[int], set[int]]:
-    """Return the lines of causes and those of their consequences, by number.
+    """Return the numbers of the lines that name causes, and of their consequences' lines.
 
     `texts` are the scored lines, and `best` the numbers of the best ones.
     """

@@ -23,7 +23,7 @@ AROUND = (3, 8)
 # the start of the text, and for the names of failing tests
 FIRST, TELLING, NEAR, START = 0.9, 0.4, 0.65, 0.15
 TESTS = 0.35
-# Runners list the failing tests at the end: so many characters, and so many lines, are searched.
+# Runners list the failing tests at the end: this many characters and lines are searched.
 TESTS_WITHIN, MOST_MARKED = 1024 * 1024, 10_000
 # A longer line than an eighth of the room is cut, between these two lengths.
 SHORT_LINE, LONG_LINE = 400, 4_000
@@ -47,8 +47,8 @@ KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{1,60}-----")
 KEY_END = "-----END "
 # the pieces of long lines that are kept, since each is redacted with what is around it
 MOST_PIECES, ROOM_OF_A_PIECE = 3, 4_000
-MASKED_AROUND = 2_000  # so much more is read around a piece that is near a secret
-SHORTEST_LINE = 120  # so much is kept of the start and the end of a line with such a piece
+MASKED_AROUND = 2_000  # characters read around a piece near a secret
+SHORTEST_LINE = 120  # kept of the start and the end of a line with such a piece
 MOST_KEY_LINES = 400
 MOST_NAMES = 3
 
@@ -65,14 +65,15 @@ def shorten(
 ) -> str:
     """Return the text in at most `most` characters, with a mark at each cut.
 
-    What the telling lines leave is filled from the start and the end of the text; `edges` says how
-    many lines of each there are at most, without noise, and shortens a text that would fit, too;
-    `around` is how many lines before and after a telling one are kept; `ranked` is what
-    `rank_lines` returns, if it is known. With `has_pasted` every error line among the last
-    PASTED_LENGTH characters is kept, with the code right after it; with `has_tests` a line for
-    each failing test. It cuts between lines and never within a key's block, so that a secret stays
-    whole and can be found; of a very long line it keeps whole words.
+    The room that the telling lines leave is filled from the start and the end of the text; `edges`
+    is the most lines of each, without noise, and shortens a text that would fit, too. `around` is
+    the number of lines kept before and after a telling one, and `ranked` the result of
+    `rank_lines`, if it is known. With `has_pasted`, every error line among the last PASTED_LENGTH
+    characters is kept, with the code right after it; with `has_tests`, a line for each failing
+    test.
     """
+    # Cuts are between lines and never within a key's block, so that a secret stays whole and can be
+    # found. A very long line keeps whole words.
     if len(text) <= most and not edges:
         return text
     selection = Selection(text, most)
@@ -118,7 +119,7 @@ class Selection:
         self.pieces: dict[int, list[list[int]]] = {}
 
     def find_telling(self, ranked: Sequence[Line] | None) -> list[int]:
-        """Return the numbers of the telling lines, the best first, and note their pieces."""
+        """Return the telling lines' numbers, the best first, and store their pieces."""
         text = self.lines.text
         broken = break_long_lines(text)
         pieces = self.lines if broken is text else TextLines(broken)
@@ -139,7 +140,6 @@ class Selection:
         return list(dict.fromkeys(found))
 
     def find_pasted(self) -> Sequence[int]:
-        """Return the last lines that tell an error, each with the code after it."""
         count, cut = len(self.lines), len(self.lines.text) - PASTED_LENGTH
         first = self.lines.number_at(max(cut, 0))
         first += self.lines.start_of(first) < cut
@@ -155,7 +155,6 @@ class Selection:
         return range(first, count) if 2 * len(found) > count - first else list(found)
 
     def find_tests(self) -> Iterator[int]:
-        """Yield the numbers of the lines that name a failing test, once for each function."""
         text = self.lines.text
         first = self.lines.number_at(max(len(text) - TESTS_WITHIN, 0))
         marked = list_marked(text[self.lines.start_of(first) :])[-MOST_MARKED:]
@@ -214,7 +213,7 @@ class Selection:
         return found
 
     def drop_noise(self, numbers: Iterable[int]) -> Iterator[int]:
-        """Yield the lines that may tell something: progress and lines that repeat do not."""
+        # Progress and repeated lines tell nothing.
         alike: Counter[str] = Counter()
         for number in numbers:
             start = self.lines[number][:LINE_LENGTH].strip()
@@ -227,7 +226,7 @@ class Selection:
         return self.lines.start_of(number + 1) - 1 - self.lines.start_of(number)
 
     def bound_piece(self, number: int, piece: int, pieces: TextLines) -> list[int]:
-        """Return where a piece begins and ends, and with enough room the pieces beside it, too."""
+        """Return where a piece begins and ends, with the pieces beside it if there is room."""
         first, last = self.lines.start_of(number), self.lines.start_of(number + 1) - 1
         begins, ends = pieces.start_of(piece), min(pieces.start_of(piece + 1), last)
         next_begins = ends
@@ -244,7 +243,6 @@ class Selection:
         ]
 
     def shorten_line(self, number: int) -> str:
-        """Return a line as it is kept: a long one with its telling pieces on lines of their own."""
         line = self.lines[number]
         if number not in self.pieces:
             return shorten_line(line, self.most)
@@ -260,7 +258,7 @@ class Selection:
         return "\n".join([*parts, left_out(last - at), end]).strip()
 
     def add(self, numbers: Iterable[int], *, share: float) -> bool:
-        """Keep these lines in order; return False where their share of the room is used."""
+        """Keep these lines in order; return False once their share of the room is used."""
         for number in numbers:
             if number in self.kept or not 0 <= number < len(self.lines):
                 continue
@@ -276,12 +274,11 @@ class Selection:
         return True
 
     def find_block(self, number: int) -> range | None:
-        """Return the lines of the key that a line is part of, if it is part of one."""
         at = bisect_right(self.blocks, number, key=lambda block: block[0]) - 1
         return self.blocks[at] if at >= 0 and number in self.blocks[at] else None
 
     def find_start(self, number: int) -> int:
-        """Return the number of the line that a line continues, which may name it as a secret."""
+        # The line that this one continues may name it as a secret.
         start, text = number, self.lines.text
         while start > max(0, number - MOST_NAMES):
             end = self.lines.start_of(start) - 1
@@ -291,7 +288,6 @@ class Selection:
         return start
 
     def render(self) -> str:
-        """Return the kept lines, with how many are left out at each cut."""
         parts, last = [], -1
         for number in [*sorted(self.kept), len(self.lines)]:
             if left := number - last - 1:
@@ -317,17 +313,15 @@ def find_key_blocks(lines: TextLines) -> list[range]:
 
 
 def shorten_line(line: str, most: int) -> str:
-    """Return a line that leaves room for others: if it is too long, its start and its end."""
+    # A long line must leave room for others.
     start, end = cut_line(line, most)
     left = len(line) - len(start) - len(end)
     return f"{start} {left_out(left)} {end}".strip() if left else line
 
 
 def cut_line(line: str, most: int, *, least: int = SHORT_LINE) -> tuple[str, str]:
-    """Return the start and the end of a line that is too long, or else the line and nothing.
-
-    At each cut a few words go, too: they may be a secret without the name that gives it away.
-    """
+    """Return the start and the end of a line that is too long, or else the line and nothing."""
+    # At each cut a few words go, too: they may be a secret without the name that identifies it.
     limit = min(LONG_LINE, max(most // 8, least))
     if len(line) <= limit:
         return line, ""
@@ -341,11 +335,9 @@ def left_out(count: int) -> str:
 
 
 def cut_safely(text: str, bounds: list[int]) -> list[str]:
-    """Return the parts of a text between these positions, without the secrets that reach into them.
-
-    They are redacted with as much around them as the longest secret has: half a secret, or one
-    without its name, would not be recognized.
-    """
+    """Return the parts of a text between these positions, without secrets that reach into them."""
+    # Each part is redacted with as much around it as the longest secret has: half a secret, or one
+    # without its name, would not be recognized.
     whole = text[max(0, bounds[0] - LONGEST_SECRET) : bounds[-1] + LONGEST_SECRET]
     if redacted(whole) == whole:
         return [part for a, b in pairwise(bounds) if (part := text[a:b].strip())]

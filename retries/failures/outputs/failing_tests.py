@@ -101,7 +101,6 @@ class FailingTest(NamedTuple):
 
     @property
     def function(self) -> str:
-        """Its name without parameters."""
         return self.name.partition("[")[0]
 
 

@@ -50,7 +50,6 @@ def rank(line: Line) -> tuple[int, int]:
 
 
 def score_context(lines: Sequence[str], found: dict[int, Line]) -> None:
-    """Change the scores of lines by what stands around them; add the lines that this finds."""
     for number in find_trace_ends(lines, found):
         found[number] = found[number]._replace(score=max(FINAL, found[number].score))
     demote_chained(lines, found)
@@ -61,7 +60,7 @@ def score_context(lines: Sequence[str], found: dict[int, Line]) -> None:
 
 
 def find_trace_ends(lines: Sequence[str], found: dict[int, Line]) -> list[int]:
-    """Return the numbers of the lines that end Python's traces; they name the exception."""
+    # The line that ends a trace names the exception.
     ends = []
     for number in [n for n, line in found.items() if TRACEBACK in line.text]:
         indent = len(lines[number]) - len(lines[number].lstrip())
@@ -86,7 +85,7 @@ def demote_chained(lines: Sequence[str], found: dict[int, Line]) -> None:
 
 
 def demote_announcing(lines: Sequence[str], found: dict[int, Line]) -> None:
-    """Lower a line such as `Unable to compile:` that a diagnostic follows."""
+    # A line such as `Unable to compile:` only announces the diagnostic that follows it.
     for number in [n for n, line in found.items() if line.score >= WORDED]:
         if found[number].text.endswith(":"):
             after = next(next_lines(lines, number), None)
@@ -95,7 +94,7 @@ def demote_announcing(lines: Sequence[str], found: dict[int, Line]) -> None:
 
 
 def promote_announced(lines: Sequence[str], found: dict[int, Line]) -> None:
-    """Raise the lines that a header such as `error during build:` announces."""
+    # A header such as `error during build:` announces the lines that tell the cause.
     for number in [n for n, line in found.items() if line.score == HEADING]:
         always, promoted = is_cause_header(found[number].text), False
         for after in next_lines(lines, number):
@@ -113,7 +112,6 @@ def promote_announced(lines: Sequence[str], found: dict[int, Line]) -> None:
 
 
 def rank_causes(found: dict[int, Line]) -> None:
-    """Raise the causes of a chain, and lower its consequences."""
     telling = sorted((line for line in found.values() if line.score >= WEAK), key=rank)
     best = [line.number for line in telling[:MOST_SEARCHED]]
     causes, consequences = find_chains({n: line.text for n, line in found.items()}, best)
@@ -124,7 +122,7 @@ def rank_causes(found: dict[int, Line]) -> None:
 
 
 def join_messages(lines: Sequence[str], found: dict[int, Line]) -> None:
-    """Add the message to an exception whose class, or to an error whose code, stands alone."""
+    # An exception's class or an error's code may stand alone, with the message in the next line.
     for number in [n for n, line in found.items() if line.score >= RAISED or line.text[-1:] == "]"]:
         said = found[number].text.removeprefix("# ")
         has_code = BARE_CODE.match(said)
@@ -141,7 +139,7 @@ def join_messages(lines: Sequence[str], found: dict[int, Line]) -> None:
 
 
 def next_lines(lines: Sequence[str], number: int) -> Iterator[int]:
-    """Yield the numbers of the lines right after a header: of nested ones the innermost."""
+    # Of nested headers, the innermost one counts.
     after = number + 1
     for _ in range(3):
         while after < len(lines) and not lines[after].strip():
@@ -155,7 +153,6 @@ def next_lines(lines: Sequence[str], number: int) -> Iterator[int]:
 
 
 def is_nested(line: str, after: str) -> bool:
-    """Return whether both lines start with `>`, the second one deeper."""
     outer, inner = line[:LINE_LENGTH].lstrip(), after[:LINE_LENGTH].lstrip()
     deeper = len(after) - len(after.lstrip()) > len(line) - len(line.lstrip())
     return inner.startswith("> ") and (deeper or not outer.startswith("> "))

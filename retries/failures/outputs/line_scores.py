@@ -52,7 +52,7 @@ from retries.failures.outputs.salience_rules import (
 def read_rules(
     *rules: tuple[int, re.Pattern[str]],
 ) -> tuple[tuple[int, Callable[[str], Any], bool], ...]:
-    """Return the rules as they are applied: score, match, and whether to the text in lower case."""
+    """Return the rules to apply: score, match, and whether the match reads text in lower case."""
     return tuple((score, pattern.match, pattern in LOWER) for score, pattern in rules)
 
 
@@ -62,7 +62,7 @@ MATCHED = read_rules(*FORMS)
 
 
 def read_line(line: str) -> str:
-    """Return what of a line is read: its start, without the margins that tools write."""
+    # Only a line's start is read, without the margins that tools write.
     line = line[:LINE_LENGTH]
     prefix = PREFIX.match(line)
     return line[prefix.end() if prefix else 0 :].strip()
@@ -119,7 +119,7 @@ def score_text(text: str) -> int:
 
 
 def score_margin(text: str) -> int:
-    """Return the score of a line that pytest marks with an E, given without the mark."""
+    # pytest marks the line with an E, which `text` does not have.
     if RAISED_IN_TEST.match(text):
         return ASSERTED
     return STATED if WEAKLY.search(text.lower()) else VALUES
@@ -142,7 +142,7 @@ def is_passed(text: str) -> bool:
 
 
 def is_summary(lower: str) -> bool:
-    """Return whether a line in lower case sums up; only one with such a word is searched."""
+    # Only a line with a summary's word is searched.
     if SUMMARIES.match(lower):
         return True
     for word in SUMMARY_WORDS:

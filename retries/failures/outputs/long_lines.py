@@ -52,7 +52,7 @@ def break_long_lines(text: str) -> str:
 
 
 def break_line(line: str) -> str:
-    """Return a long line with a newline at each separator, and in what is left still too long."""
+    """Return a long line with a newline at each separator, and in each part still too long."""
     for separator, replacement in SEPARATORS:
         line = line.replace(separator, replacement)
     cuts = sorted(find_starts(line))
@@ -64,7 +64,6 @@ def break_line(line: str) -> str:
 
 
 def find_starts(line: str) -> set[int]:
-    """Return the positions of the spaces before what looks like the start of a message."""
     found: set[int] = set()
     for start in STARTS:
         at, tries = line.find(start), 0
@@ -80,7 +79,7 @@ def find_starts(line: str) -> set[int]:
 
 
 def find_space(line: str, at: int) -> int:
-    """Return where the space is before a word, or before the place that the word follows."""
+    """Return the position of the space before a word, or before the place that it follows."""
     first = max(0, at - PLACE_LENGTH)
     space = line.rfind(" ", first, at)
     if space > first and line[space - 1] == ":":
@@ -101,7 +100,7 @@ def cut_pieces(line: str) -> str:
 
 
 def find_cut(line: str, at: int) -> int:
-    """Return where a piece that begins here ends: at a space or a mark in its second half."""
+    # A piece ends at a space or a mark in its second half.
     middle, end = at + LINE_LENGTH // 2, at + LINE_LENGTH
     for mark in MARKS:
         cut = line.rfind(mark, middle, end)

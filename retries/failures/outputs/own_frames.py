@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 # The text around the error that is searched.
 BEFORE, AFTER = 6_000, 6_000
-# A test runner names the line that raised so soon after the error.
+# A test runner names the line that raised within this many characters after the error.
 SOON = 400
 LIBRARY = re.compile(
     r"site-packages|dist-packages|[/\\]lib[/\\]python\d|node_modules|^node:|^internal/|^<|/rustc/"
@@ -24,7 +24,6 @@ FOREIGN = re.compile(
 )
 UNSTEADY = re.compile(r"::h[0-9a-f]{16}$|::\{\{closure\}\}|\$\d+|<anonymous>|\.func\d+(?:\.\d+)*")
 FILE = r"[\w@./\\:+~-]{1,300}"
-# Each form is searched only in a text that holds its mark, which is much faster.
 # Python lists the innermost frame last; the others list it first, after the error.
 # Each form is searched only in a text that holds its mark, which is much faster.
 LAST = {
@@ -115,7 +114,6 @@ def list_frames(pattern: re.Pattern[str], text: str) -> Iterator[str]:
 
 
 def find_place(cause: str, *texts: str) -> str:
-    """Return the file that a compiler names after an error, or an empty string."""
     for text in texts:
         at = text.find(cause) if cause else -1
         if at >= 0 and (match := PLACES.search(text[at : at + AFTER])):
@@ -132,7 +130,7 @@ HOMES = frozenset(("home", "Users"))
 
 
 def shorten_path(path: str) -> str:
-    """Return the last two parts of a path, without those that differ between runs.
+    """Return the last two parts of a path, without the parts that differ between runs.
 
     >>> shorten_path("/srv/app/config/settings.yml"), shorten_path("/tmp/tmp8a3c/settings.yml")
     ('config/settings.yml', 'settings.yml')

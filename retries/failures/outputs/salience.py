@@ -62,9 +62,10 @@ NO_DIGITS = str.maketrans("", "", "0123456789")
 def rank_lines(text: str, lines: Sequence[str] | None = None) -> list[Line]:
     """Return the lines that may tell the cause, the best first.
 
-    Of equal lines the first counts, since later errors often follow from it; of the exceptions of a
-    chain the last one does. The pieces of a very long line count as lines.
+    The pieces of a very long line count as lines.
     """
+    # Of equal lines the first counts, since later errors often follow from it; of the exceptions of
+    # a chain the last one does.
     if len(text) <= CACHED_TEXT:
         return list(rank_stored(text))
     broken = break_long_lines(text)
@@ -72,11 +73,12 @@ def rank_lines(text: str, lines: Sequence[str] | None = None) -> list[Line]:
 
 
 def rank_texts(texts: Sequence[str]) -> list[Line]:
-    """Return the lines that may tell the cause, the best first, of texts that are joined.
+    """Return the lines of joined texts that may tell the cause, the best first.
 
-    An empty line separates them, and counts. Each text is ranked by itself, because its ranked
-    lines may be cached; a line that is often enough in an earlier text is left out of a later one.
+    An empty line separates the texts, and counts.
     """
+    # Each text is ranked by itself, because its ranked lines may be cached. A line that is often
+    # enough in an earlier text is left out of a later one.
     if len(texts) == 1:
         return rank_lines(texts[0])
     alike: Counter[str] = Counter()
@@ -97,7 +99,7 @@ def rank_texts(texts: Sequence[str]) -> list[Line]:
 
 @lru_cache(maxsize=16)
 def rank_stored(text: str) -> tuple[Line, ...]:
-    """Return the ranked lines of a text that is stored: each of its readers needs them."""
+    # Each reader of a stored text needs its ranked lines.
     broken = break_long_lines(text)
     return tuple(rank_all(broken, split_lines(broken)))
 
@@ -109,12 +111,11 @@ def rank_all(text: str, lines: Sequence[str]) -> list[Line]:
 
 
 def split_lines(text: str) -> Sequence[str]:
-    """Return the lines of a text: of a long one as TextLines."""
     return text.split("\n") if len(text) <= MEDIUM_TEXT else TextLines(text)
 
 
 def score_lines(text: str, lines: Sequence[str]) -> dict[int, Line]:
-    """Return the scored lines by number; a line like earlier ones has a low score."""
+    # A line like earlier ones has a low score.
     alike: Counter[str] = Counter()
     found = {}
     echoed = find_echoed(text, lines)
@@ -131,7 +132,7 @@ def score_lines(text: str, lines: Sequence[str]) -> dict[int, Line]:
 
 
 def find_echoed(text: str, lines: Sequence[str]) -> set[int]:
-    """Return the lines of retry contexts that an agent printed: they tell of earlier failures."""
+    # Retry contexts that an agent printed tell of earlier failures.
     found: set[int] = set()
     if ECHO_START not in text:
         return found
@@ -150,10 +151,8 @@ def clean_margin(line: str) -> str:
 
 
 def select_lines(text: str, lines: Sequence[str]) -> list[int]:
-    """Return the numbers of the lines to score: all of a short text, else those with a stem.
-
-    Of the lines of a text up to MEDIUM_TEXT that differ in digits alone, the first ones are read.
-    """
+    """Return the numbers of the lines to score: all of a short text, else those with a stem."""
+    # In a text up to MEDIUM_TEXT, only the first of the lines that differ in digits alone are read.
     if len(text) <= SHORT_TEXT:
         return list(range(len(lines)))
     # one byte per character, so that positions stay; letters beyond ASCII are in no stem
@@ -171,7 +170,6 @@ def select_lines(text: str, lines: Sequence[str]) -> list[int]:
 
 
 def select_different(lower: bytes) -> list[int]:
-    """Return the numbers of the first lines of those that differ in digits alone."""
     shapes: list[bytes | None] = [*lower.translate(None, b"0123456789").split(b"\n")]
     found: list[int] = []
     for _ in range(MOST_ALIKE):
@@ -185,7 +183,7 @@ def select_different(lower: bytes) -> list[int]:
 
 
 def find_stems(lower: bytes, lines: TextLines) -> set[int]:
-    """Return the numbers of the lines that hold a stem, of each at most twice MOST_OF_A_STEM."""
+    """Return the numbers of the lines that hold a stem, at most 2 * MOST_OF_A_STEM for each."""
     whole = [(0, len(lower))]
     ends = whole
     if len(lower) > LONG_TEXT:
@@ -228,7 +226,6 @@ def find_stem(lower: bytes, stem: bytes, lines: TextLines, first: int, last: int
 def is_name(
     lower: bytes, at: int, length: int, before: Container[int], after: Container[int]
 ) -> bool:
-    """Return whether a stem at this place is a part of a name or of a count."""
     end = at + length
     return (at > 0 and lower[at - 1] in before) or (end < len(lower) and lower[end] in after)
 
@@ -288,7 +285,7 @@ def find_last_line(texts: Iterable[str]) -> str:
 
 
 def find_values(ranked: list[Line]) -> tuple[str, ...]:
-    """Return the lines after the best one that say what was expected and what was found."""
+    # These lines say what was expected and what was found.
     first = ranked[0].number
     near = (line for line in ranked if first < line.number <= first + VALUES_WITHIN)
     rows = sorted((line for line in near if line.score == VALUES), key=lambda line: line.number)

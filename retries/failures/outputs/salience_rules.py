@@ -42,7 +42,7 @@ LOWER: set[re.Pattern[str]] = set()
 
 
 def lower_alternatives(*patterns: str) -> re.Pattern[str]:
-    """Return a pattern for text in lower case, which is much faster than to ignore the case."""
+    # Matching text in lower case is much faster than ignoring the case.
     pattern = re.compile(re.sub(r"\\.|[A-Z]+", lower_letters, "|".join(patterns)))
     LOWER.add(pattern)
     return pattern

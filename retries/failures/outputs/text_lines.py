@@ -53,7 +53,7 @@ class TextLines(Sequence[str]):
         return self.counts[part] + self.text.count("\n", part * PART, position)
 
     def start_of(self, number: int) -> int:
-        """Return where a line begins; the line after the last one begins after the text."""
+        # The line after the last one begins after the text.
         if number <= 0:
             return 0
         if number > self.counts[-1]:
@@ -64,7 +64,6 @@ class TextLines(Sequence[str]):
         return self.part_starts[number - self.counts[part] - 1]
 
     def find_starts(self, at: int) -> "array[int]":
-        """Return where lines begin after the line ends of the part at this position."""
         *ended, _ = self.text[at : at + PART].split("\n")
         starts = array("I", accumulate(map(add_newline, map(len, ended)), initial=at))
         return starts[1:]

@@ -113,7 +113,7 @@ def find_wait_s(text: str, *, now: datetime) -> float | None:
 
 
 def read_amount(match: re.Match[str]) -> float:
-    """Return the seconds of an amount; its units stand in it or in the field's name."""
+    # The units stand in the amount or in the field's name.
     groups = match.groupdict()
     if duration := groups.get("duration"):
         parts = PART.findall(duration)
@@ -128,7 +128,6 @@ def short_unit(unit: str) -> str:
 
 
 def read_header(match: re.Match[str], *, now: datetime) -> float | None:
-    """Return the seconds until the reset that a header or a field names, in any of its forms."""
     groups = match.groupdict()
     if stamp := groups.get("stamp"):
         return seconds_until(read_iso(stamp), now)
@@ -145,7 +144,6 @@ def seconds_until(at: datetime | None, now: datetime) -> float | None:
 
 
 def read_stamp(match: re.Match[str], *, now: datetime) -> datetime | None:
-    """Return the time that a match names; None if there is no such time."""
     groups = match.groupdict()
     try:
         if text := groups["iso"]:
@@ -162,7 +160,7 @@ def read_stamp(match: re.Match[str], *, now: datetime) -> datetime | None:
 
 
 def read_iso(text: str) -> datetime | None:
-    """Return the time of an ISO text, in UTC if it names no zone."""
+    # A time without a zone is in UTC.
     try:
         at = datetime.fromisoformat(re.sub(r" ?UTC\Z", "+00:00", text, flags=re.I))
     except ValueError:
@@ -171,12 +169,12 @@ def read_iso(text: str) -> datetime | None:
 
 
 def read_epoch(text: str) -> datetime:
-    """Return the time of an epoch in seconds or, with 13 digits, milliseconds."""
+    # An epoch with 13 digits is in milliseconds.
     return datetime.fromtimestamp(int(text) / (1_000 if len(text) == 13 else 1), UTC)
 
 
 def read_clock(groups: dict[str, str | None], *, now: datetime) -> datetime | None:
-    """Return the next time that a clock in the named zone shows this; None if it is no time."""
+    """Return the next time that the zone's clock shows this; None if it is no time."""
     has_day = groups["weekday"] or groups["tomorrow"] or groups["month"]
     has_time = groups["hour"] and (groups["minute"] or groups["half"])
     zone = read_zone(groups["zone"])
@@ -201,7 +199,7 @@ def read_clock(groups: dict[str, str | None], *, now: datetime) -> datetime | No
 
 
 def of_month(today: datetime, groups: dict[str, str | None]) -> datetime:
-    """Return the time on a day of a month, in the nearest year unless it names one."""
+    # A date without a year is in the nearest one.
     month = MONTHS.index((groups["month"] or "").lower()) + 1
     year = int(groups["year"] or today.year)
     at = today.replace(year=year, month=month, day=int(groups["day"] or 0))
@@ -211,7 +209,7 @@ def of_month(today: datetime, groups: dict[str, str | None]) -> datetime:
 
 
 def read_zone(name: str | None) -> tzinfo | None:
-    """Return the time zone of this name, UTC without one; None if there is no such zone."""
+    # Without a name, the zone is UTC.
     if not name:
         return UTC
     if offset := re.fullmatch(r"(?:utc|gmt)([+-])(\d\d?):?(\d\d)?", name, re.I):

@@ -98,10 +98,7 @@ def allowed() -> Allowed:
 
 
 def is_public(address: Address) -> bool:
-    """Return whether an address is on the public internet.
-
-    `is_global` alone lets multicast and the networks that carry IPv4 addresses through.
-    """
+    # `is_global` alone allows multicast and the networks that carry IPv4 addresses.
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return is_public(address.ipv4_mapped)
@@ -113,14 +110,14 @@ def is_public(address: Address) -> bool:
 
 
 def parse_address(text: str) -> Address:
-    """Return an address as the resolver writes it, without its zone; mapped ones become IPv4."""
+    """Return a resolver's address without its zone; an IPv4-mapped one becomes IPv4."""
     address = ipaddress.ip_address(text.partition("%")[0])
     mapped = getattr(address, "ipv4_mapped", None)
     return mapped or address
 
 
 def check_address(text: str, *, host: str, port: int) -> None:
-    """Raise ForbiddenAddress unless Tenfour may connect to an address, reached by a host name."""
+    """Raise ForbiddenAddress unless Tenfour may connect to this address of a host."""
     address, known = parse_address(text), allowed()
     if known.has_host(host, port) or known.has_address(address, port):
         return
@@ -132,7 +129,6 @@ def check_address(text: str, *, host: str, port: int) -> None:
 
 
 def check_port(host: str, port: int) -> None:
-    """Raise ForbiddenAddress for a port that webhooks do not use."""
     known = allowed()
     try:
         named = known.has_address(parse_address(host), port)
@@ -160,10 +156,8 @@ def resolve(host: str, port: int) -> list[str]:
 
 
 def resolve_checked(host: str, port: int, *, any_port: bool = False) -> list[str]:
-    """Return a host's addresses if all of them are allowed; raise ForbiddenAddress or OSError.
-
-    A service for people may have any port: its own server chooses it.
-    """
+    """Return a host's addresses if all of them are allowed; raise ForbiddenAddress or OSError."""
+    # A service for people may have any port: its own server chooses it.
     if not any_port:
         check_port(host, port)
     found = resolve(host, port)
@@ -201,7 +195,7 @@ def check_url(url: str, *, pointer: str = "/url") -> str:
 
 
 def may_be_plain(host: str, port: int) -> bool:
-    """Return whether http:// is allowed: for what TENFOUR_WEBHOOK_ALLOW names."""
+    """Return whether http:// is allowed: only for what TENFOUR_WEBHOOK_ALLOW names."""
     known = allowed()
     if known.has_host(host, port):
         return True

@@ -43,7 +43,7 @@ class Connections:
     host: str = ""
 
     def cut(self) -> None:
-        """End the connections, so that a thread which waits for them ends too."""
+        # A thread that waits for one of them ends, too.
         for each in list(self.sockets):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
@@ -59,7 +59,6 @@ guarded = Guarded()
 
 @contextmanager
 def guard_connections(connections: Connections) -> Iterator[None]:
-    """Refuse connections of this thread to addresses that are not allowed."""
     install()
     guarded.connections = connections
     try:
@@ -70,7 +69,7 @@ def guard_connections(connections: Connections) -> Iterator[None]:
 
 @contextmanager
 def refuse_files() -> Iterator[None]:
-    """Refuse to open files and to start programs in this thread: it may read code and its data."""
+    """Refuse to open files or start programs in this thread; it may read code and its data."""
     install()
     list_folders()
     guarded.depth += 1
@@ -82,12 +81,12 @@ def refuse_files() -> Iterator[None]:
 
 @cache
 def install() -> None:
-    """Install the hook once; Python can't remove one, and outside guarded threads it is idle."""
+    # Python can't remove a hook, so it is installed once; outside guarded threads it is idle.
     sys.addaudithook(check_event)
 
 
 def check_event(event: str, args: Any) -> None:
-    """Raise ForbiddenAddress or ForbiddenFile for what a guarded thread must not do."""
+    """Raise ForbiddenAddress or ForbiddenFile for an action that a guarded thread may not take."""
     if guarded.connections is not None:
         check_socket(event, args, guarded.connections)
     if not guarded.depth:
@@ -125,7 +124,7 @@ def as_text(value: Any) -> str:
 
 
 def is_readable(path: Any, mode: str | None, flags: int) -> bool:
-    """Return whether a file is opened only to be read, and belongs to Python or a package."""
+    """Return whether a file is opened only for reading, and belongs to Python or a package."""
     if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
         return False
     real = os.path.realpath(os.fsdecode(path))
@@ -134,7 +133,6 @@ def is_readable(path: Any, mode: str | None, flags: int) -> bool:
 
 @cache
 def list_folders() -> tuple[str, ...]:
-    """Return the folders of Python, its packages and the time zones."""
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     found = {*map(sysconfig.get_path, names), *zoneinfo.TZPATH}
     return tuple(f"{Path(each).resolve()}{os.sep}" for each in found)

@@ -65,7 +65,7 @@ class PinnedConnection(http.client.HTTPConnection):
 
 
 def post(url: str, body: bytes, headers: dict[str, str], *, any_port: bool = False) -> Answer:
-    """Post a body and return how it ended; never raises for what a receiver does."""
+    """Post a body and return how it ended; never raises for a receiver's errors."""
     started = time.monotonic()
     try:
         deadline = started + DEADLINE_SECONDS
@@ -122,7 +122,7 @@ def connect_first(
 
 
 def read_beginning(response: http.client.HTTPResponse) -> str:
-    """Return the beginning of the body; a body that breaks off does not change the status."""
+    # A body that breaks off does not change the status.
     try:
         return readable(response.read(RESPONSE_BYTES))
     except (OSError, http.client.HTTPException):
@@ -130,12 +130,11 @@ def read_beginning(response: http.client.HTTPResponse) -> str:
 
 
 def readable(raw: bytes) -> str:
-    """Return bytes as text that PostgreSQL stores: what is not text becomes a mark."""
+    # PostgreSQL can't store a NUL character.
     return raw.decode(errors="replace").replace("\x00", "�")
 
 
 def describe_status(status: int) -> str:
-    """Return why a status is a failure, or nothing for 2xx."""
     if 200 <= status < 300:
         return ""
     return f"HTTP {status}: redirects are not followed" if 300 <= status < 400 else f"HTTP {status}"

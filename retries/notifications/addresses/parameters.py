@@ -24,10 +24,8 @@ OWN_LABEL = re.compile(r"\bID$|^Template( Name)?$")
 
 
 def check_parameters(plugin: Any, given: Iterable[str], *, pointer: str) -> None:
-    """Raise Invalid for a parameter that names a file or that a service does not declare.
-
-    `given` has the names as apprise itself reads them, so no notation gets past this check.
-    """
+    """Raise Invalid for a parameter that names a file or that a service does not declare."""
+    # `given` has the names as apprise itself reads them, so no notation gets past this check.
     labels = label_parameters(plugin)
     prefixes = {each["prefix"] for each in plugin.template_kwargs.values()}
     for key in given:
@@ -44,7 +42,6 @@ def check_parameters(plugin: Any, given: Iterable[str], *, pointer: str) -> None
 
 
 def label_parameters(plugin: Any) -> dict[str, str]:
-    """Return the label of each parameter that a service, or every service, declares."""
     labels = dict.fromkeys(UNDECLARED, "")
     for each in reversed(plugin.__mro__):
         tokens = getattr(each, "template_tokens", {})

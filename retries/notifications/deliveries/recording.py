@@ -38,11 +38,9 @@ returning tries"""
 
 @transaction.atomic
 def record_try(delivery: Delivery, channel: Channel, answer: Answer, *, now: datetime) -> None:
-    """Store a try and move its delivery and its channel on.
-
-    The channel's row is locked first, as it is when a channel is disabled: in another order, the
-    two would wait for each other.
-    """
+    """Store a try, and update its delivery and its channel."""
+    # The channel's row is locked first, as it is when a channel is disabled: in another order, the
+    # two would wait for each other.
     locked = Channel.objects.select_for_update(no_key=True).filter(pk=channel.pk)
     if not locked.values_list("pk", flat=True):
         return  # the channel was deleted, with its deliveries
@@ -77,7 +75,7 @@ def record_try(delivery: Delivery, channel: Channel, answer: Answer, *, now: dat
 def find_next_try(
     delivery: Delivery, answer: Answer, *, number: int, now: datetime
 ) -> datetime | None:
-    """Return when to try again after try `number`, or None to give up or if it succeeded."""
+    """Return when to try again after try `number`; None after a success or the last try."""
     # A person waits for the answer of a test.
     if is_final(answer) or delivery.role == DeliveryRole.TEST:
         return None
@@ -95,7 +93,7 @@ def state_after(answer: Answer, again: datetime | None) -> DeliveryState:
 
 
 def record_health(channel: Channel, answer: Answer, *, now: datetime) -> None:
-    """Note a channel's success or failure; after several failures it is left alone for a while."""
+    # After several failures, a channel is left alone for a while.
     row = Channel.objects.on().filter(pk=channel.pk)
     if answer.succeeded:
         row.update(

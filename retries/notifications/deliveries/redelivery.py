@@ -24,21 +24,19 @@ def redeliver(delivery: Delivery, *, now: datetime) -> int:
 def in_range(
     channel: Channel, *, since: datetime, until: datetime, undelivered_only: bool = True
 ) -> DeliveryQuerySet:
-    """Return the deliveries of a channel from a time on and before another that can be resent."""
     rows = Delivery.objects.filter(channel=channel, created_at__gte=since, created_at__lt=until)
     rows = rows.filter(state__in=SETTLED).exclude(role="test")
     return rows.filter(~Q(state=DeliveryState.DELIVERED)) if undelivered_only else rows
 
 
 def redeliver_range(channel: Channel, rows: DeliveryQuerySet, *, now: datetime) -> int:
-    """Make deliveries due again, oldest first; return how many."""
     require_on(channel)
     return make_due(rows, now=now)
 
 
 @transaction.atomic
 def make_due(rows: DeliveryQuerySet, *, now: datetime) -> int:
-    """Start a new round of tries for settled deliveries; those under way are tried at once."""
+    """Start a new round of tries for settled deliveries, and try unsettled ones at once."""
     ids: list[UUID] = list(
         rows.exclude(state__in=(DeliveryState.HELD, DeliveryState.SUMMARIZED))
         .order_by("id")
@@ -50,7 +48,7 @@ def make_due(rows: DeliveryQuerySet, *, now: datetime) -> int:
         next_try_at=now,
         tries=0,
         delivered_at=None,
-        # what is not delivered goes on where its last try ended
+        # an undelivered one continues where its last try ended
         receipt=Case(When(state=DeliveryState.DELIVERED, then=Value("")), default=F("receipt")),
         redelivered_at=now,
     )

@@ -28,7 +28,7 @@ LONGEST_PAUSE = MINUTE
 def next_try_at(tries: int, *, now: datetime, retry_after_s: int | None = None) -> datetime | None:
     """Return when the try after `tries` tries is due, or None after the last.
 
-    It is never earlier than the receiver asks for, up to a day.
+    It is never earlier than the receiver's Retry-After, up to a day.
     """
     if tries >= MOST_TRIES:
         return None

@@ -69,7 +69,7 @@ def take_turn(channel_id: UUID) -> UUID | None:
 
 
 def renew_turn(channel_id: UUID, run: UUID) -> bool:
-    """Prolong a turn before a try; return False if it was lost to another process."""
+    """Extend a turn before a try; return False if it was lost to another process."""
     own = Channel.objects.filter(pk=channel_id, sender=run)
     return bool(own.update(sending_until=timezone.now() + TURN))
 
@@ -79,7 +79,7 @@ def end_turn(channel_id: UUID, run: UUID) -> None:
 
 
 def send_for(channel_id: UUID, run: UUID) -> bool:
-    """Send until nothing is due, a try fails or the run has lasted long; return whether more is."""
+    """Send until nothing is due, a try fails, or time is up; return whether more is due."""
     ends = timezone.now() + RUN
     while True:
         found = (
@@ -128,7 +128,7 @@ def find_root(delivery: Delivery) -> str:
 
 
 def post_webhook(channel: Channel, delivery: Delivery, url: str) -> Answer:
-    """Post a delivery, signed at the time of this try with every secret that is valid."""
+    # Each try is signed with its own time, by every secret that is valid.
     now = timezone.now()
     body = json.dumps(delivery.body, separators=(",", ":")).encode()
     signed = signatures.headers_of(

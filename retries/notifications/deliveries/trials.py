@@ -26,7 +26,7 @@ NO_PAUSE = timedelta(0)
 def send_test(
     channel: Channel, *, pause: timedelta = NO_PAUSE, stamp: Stamp
 ) -> tuple[Delivery, Answer]:
-    """Send a test now and return its delivery and the answer; it is tried once.
+    """Send a test now, with one try; return its delivery and the answer.
 
     Raises RateLimited if the channel got a test or an example within `pause`.
     """
@@ -46,7 +46,7 @@ def send_test(
 def send_example(
     channel: Channel, message: Message, *, pause: timedelta = NO_PAUSE, stamp: Stamp
 ) -> tuple[Delivery, Answer]:
-    """Send what a message of a rule looks like, marked as an example; it is tried once.
+    """Send an example of a rule's message, marked as one, with one try.
 
     Raises RateLimited if the channel got a test or an example within `pause`.
     """
@@ -69,7 +69,6 @@ def send_once(
 
 
 def refuse_repeated(channel: Channel, pause: timedelta, stamp: Stamp) -> None:
-    """Raise RateLimited if the channel got a test or an example within `pause`."""
     # One after the other, so that of two clicks at once only one sends.
     channels.lock_channel(channel.pk)
     rows = Delivery.objects.filter(channel=channel, role=DeliveryRole.TEST)

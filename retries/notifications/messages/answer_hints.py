@@ -49,11 +49,9 @@ def facts_with_hints(event: Row, about: Subjects, *, with_details: bool) -> Fact
 
 
 def find_hints(escalation: Escalation, *, url: str, with_details: bool) -> AnswerHints:
-    """Return the hints for one escalation that is open.
-
-    Three queries for a task that failed, and three more if people have given fixes for such
-    failures; none for an instruction or a question.
-    """
+    """Return the hints for one open escalation."""
+    # Three queries for a task that failed, and three more if people have given fixes for such
+    # failures; none for an instruction or a question.
     answers = tuple(
         (title, url + (TEXT_FORM if name in TEXT_ANSWERS else OTHER_ANSWERS))
         for name, title in name_answers(escalation)
@@ -73,7 +71,7 @@ def find_hints(escalation: Escalation, *, url: str, with_details: bool) -> Answe
 
 
 def word_cause(failure: Failure, *, with_details: bool) -> str:
-    """Return the likely cause with who names it: the agent, or the table of known errors."""
+    # The agent or the table of known errors names the cause.
     if not with_details:
         known = grouping.find_known_error(failure)
         return f"{known.error.title} (known error)" if known else ""
@@ -93,7 +91,6 @@ def word_remedy(failure: Failure, *, with_details: bool) -> str:
 
 
 def word_worked(learned: list[LearnedFix], *, with_details: bool) -> str:
-    """Return the most reliable fix that worked, with its counts; empty if none did."""
     best = next((each for each in learned if is_proven(each)), None)
     if best is None:
         return ""

@@ -39,7 +39,6 @@ class Subjects:
     instructions: dict[UUID, Instruction] = field(default_factory=dict)
 
     def plan_of(self, event: Row) -> UUID | None:
-        """Return the id of the plan that an event is about, directly or by its task."""
         if event["subject_type"] == "plan":
             return UUID(str(event["subject_id"]))
         task = self.task_of(event)
@@ -57,7 +56,7 @@ class Subjects:
 
 
 def fetch_subjects(events: Iterable[Row]) -> Subjects:
-    """Return the rows that these events are about, with one query for each noun."""
+    # This takes one query for each noun.
     ids: dict[str, set[UUID]] = {}
     for event in events:
         ids.setdefault(event["subject_type"], set()).add(event["subject_id"])
@@ -85,7 +84,7 @@ def fetch_subjects(events: Iterable[Row]) -> Subjects:
 
 
 def facts_of(event: Row, about: Subjects, *, with_details: bool) -> Facts:
-    """Return what a message says about an event; error text only with details."""
+    """Return an event's facts for a message; error text only with details."""
     project = about.projects.get(event["project_id"])
     agent = about.agents.get(event["agent_id"])
     task, data = about.task_of(event), event["data"]
@@ -119,7 +118,7 @@ def count_silent_tasks(event: Row) -> int:
 
 
 def title_of(event: Row, about: Subjects) -> str:
-    """Return the title of an event's subject; it may hold anything that an agent wrote."""
+    # A title may hold anything that an agent wrote.
     if task := about.task_of(event):
         return task.title or task.ref or task.type
     if escalation := about.escalations.get(event["subject_id"]):
@@ -135,7 +134,6 @@ def title_of(event: Row, about: Subjects) -> str:
 
 
 def attempts_of(escalation: Escalation | None) -> str:
-    """Return how often the task failed, where that is why a person is asked."""
     if escalation is None or escalation.reason != Reason.MAX_RETRIES_EXCEEDED:
         return ""
     return f"failed {escalation.attempts} of {escalation.attempt_limit}"
@@ -148,7 +146,6 @@ def detail_of(escalation: Escalation | None, task: Task | None) -> str:
 
 
 def url_of(noun: str, id: UUID) -> str:
-    """Return the address of a subject's page, or of the first page."""
     if noun not in PAGES:
         return f"{settings.LINK_URL}/"
     page = f"{settings.LINK_URL}/{PAGES[noun]}/"

@@ -40,7 +40,6 @@ TEXT_LENGTH = 200
 
 
 def build_body(event: Row, about: Subjects, *, include_details: bool) -> dict[str, Any]:
-    """Return the body about an event: `type`, `timestamp` and `data`."""
     project, agent = about.projects.get(event["project_id"]), about.agents.get(event["agent_id"])
     data: dict[str, Any] = {
         "event_id": str(event["id"]),
@@ -74,7 +73,6 @@ def thin_values(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def details_of(event: Row, about: Subjects) -> dict[str, Any]:
-    """Return the title, the error text and all that an event records, cut to a size."""
     facts = facts_of(event, about, with_details=True)
     details: dict[str, Any] = {
         "title": truncate(facts.title, TEXT_LENGTH),

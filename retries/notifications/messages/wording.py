@@ -65,7 +65,7 @@ class Message:
 
 
 def read_message(stored: Mapping[str, Any]) -> Message:
-    """Return a message that a delivery stores; earlier versions also stored parts of its text."""
+    # Earlier versions also stored parts of its text.
     return Message(**{name: stored[name] for name in Message.__slots__ if name in stored})
 
 
@@ -98,7 +98,6 @@ def word_event(facts: Facts, *, footer: str = "") -> Message:
 
 
 def build_message(facts: Facts, *, lede: str, detail: str = "", footer: str = "") -> Message:
-    """Return a message about a subject: what happened, why, and what a person can do about it."""
     head, command = head_of(facts), command_of(facts)
     return Message(
         subject=f"[{facts.project}] {head}{tail_of(facts)}",
@@ -118,7 +117,6 @@ def build_message(facts: Facts, *, lede: str, detail: str = "", footer: str = ""
 
 
 def word_reminder(facts: Facts, *, footer: str = "") -> Message:
-    """Return the reminder that an escalation is still open or a condition still holds."""
     since = f"Still open after {facts.age}." if facts.age else "Still open."
     return build_message(facts, lede=f"{since} {sentence_of(facts)}", footer=footer)
 
@@ -126,7 +124,7 @@ def word_reminder(facts: Facts, *, footer: str = "") -> Message:
 def word_summary(
     many: Sequence[Facts], *, total: int, closed: int, because: str, url: str, footer: str = ""
 ) -> Message:
-    """Return one message about everything that was held back; `many` are the first of them."""
+    # `many` has the first facts; `total` counts all of them.
     projects = sorted({facts.project for facts in many if facts.project})
     where = f"[{', '.join(projects[:3])}] " if projects else ""
     kinds = Counter(label_of(facts.kind) for facts in many)
@@ -147,7 +145,6 @@ def word_test(*, project: str, sent_by: str, url: str) -> Message:
 
 
 def head_of(facts: Facts) -> str:
-    """Return the first words: the state, and what it is about."""
     head = HEADS.get(facts.kind, "{kind}: {title}")
     if is_question(facts) and facts.reason == MAY_I:
         head = "May I? {title}"
@@ -156,14 +153,12 @@ def head_of(facts: Facts) -> str:
 
 
 def tail_of(facts: Facts) -> str:
-    """Return who failed and how often, in parentheses."""
     of_agent = facts.kind.startswith("agent.")
     parts = [part for part in ("" if of_agent else facts.agent, facts.attempts) if part]
     return f" ({', '.join(parts)})" if parts else ""
 
 
 def sentence_of(facts: Facts) -> str:
-    """Return the sentence with what happened and how many tasks wait for it."""
     waits = counted(facts.waiting, "task waits", "tasks wait") + "." if facts.waiting else ""
     match facts.kind:
         case "escalation.opened" | "escalation.reopened" if facts.is_question:
@@ -205,12 +200,11 @@ def is_question(facts: Facts) -> bool:
 
 
 def link_of(facts: Facts) -> str:
-    """Return what the link to the page says; the page changes nothing by being opened."""
+    # Opening the page changes nothing.
     return "Open and answer" if is_question(facts) else "Open"
 
 
 def command_of(facts: Facts) -> str:
-    """Return the command to paste that answers an open escalation, or nothing."""
     if not (is_question(facts) and facts.short_id):
         return ""
     answer = "answer" if facts.is_question else "fix: …"
@@ -220,7 +214,6 @@ def command_of(facts: Facts) -> str:
 
 
 def facts_of(facts: Facts) -> list[tuple[str, str]]:
-    """Return the rows of a question's message: since when, why, what may help, and where."""
     if not is_question(facts):
         return []
     where = f"Plan {facts.plan}" if facts.plan else f"Project {facts.project}"
@@ -238,14 +231,13 @@ def facts_of(facts: Facts) -> list[tuple[str, str]]:
 
 
 def list_answers(facts: Facts) -> str:
-    """Return the answers to a question, each with the address of the form that gives it."""
     if not (facts.answers and is_question(facts)):
         return ""
     return "\n".join(["Your answers:", *(f"- {name}: {url}" for name, url in facts.answers)])
 
 
 def label_of(kind: str) -> str:
-    """Return what a summary counts.
+    """Return the name of what a summary counts.
 
     >>> label_of("escalation.opened"), label_of("plan.stuck")
     ('new escalations', 'plan stuck')

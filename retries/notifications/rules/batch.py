@@ -34,7 +34,6 @@ class Match:
 
 
 def rules_for(event: Row, rules: Iterable[NotificationRule]) -> list[Match]:
-    """Return the rules whose condition, project and agent an event meets."""
     return [
         Match(event, rule, *found)
         for rule in rules
@@ -63,11 +62,9 @@ class RuleBatch:
         self.deliveries: dict[tuple[UUID, str], Delivery] = {}
 
     def process(self, events: list[Row]) -> list[Delivery]:
-        """Return the deliveries of these events, in their order.
-
-        A channel gets one message of an event: that of the rule that sends it soonest, or that of
-        the first of several such rules.
-        """
+        """Return the deliveries of these events, in their order."""
+        # A channel gets one message about an event: from the rule that sends it soonest, or from
+        # the first of several such rules.
         matches = [
             match
             for event in events
@@ -118,7 +115,7 @@ class RuleBatch:
         )
 
     def open_thread(self, match: Match) -> NotificationThread | None:
-        """Return the thread of a condition that begins, or None if it holds already."""
+        """Return the thread of a condition that begins, or None if it already holds."""
         rule, event = match.rule, match.event
         thread = self.threads.get((rule.pk, match.topic))
         if thread is not None and thread.is_open and rule.only_on_change:
@@ -146,7 +143,7 @@ class RuleBatch:
         self.changed[thread.pk] = thread
 
     def note_reaction(self, thread: NotificationThread, match: Match) -> None:
-        """A person has reacted: the second channel is not needed."""
+        # A person has reacted, so the second channel is not needed.
         thread.second_at = None
         if match.rule.repeat_until == RepeatUntil.TAKEN:
             thread.repeat_at = None
@@ -173,10 +170,8 @@ class RuleBatch:
             self.update_followers(match, thread)
 
     def update_followers(self, match: Match, thread: NotificationThread) -> None:
-        """Send what happened to the channels that have a message of the thread.
-
-        A service without threads shows each reply as one more message, so it gets only the end.
-        """
+        """Send an update to the channels that have a message of the thread."""
+        # A service without threads shows each reply as one more message, so it gets only the end.
         told = [match.rule.channel] if thread.messages else []
         if thread.second_told_at and match.rule.second_channel:
             told.append(match.rule.second_channel)
@@ -192,10 +187,8 @@ class RuleBatch:
         channel: Channel,
         thread: NotificationThread | None,
     ) -> None:
-        """Add a delivery: due now, held back, or not sent because the channel is off.
-
-        It takes the place of another rule's that goes out later, or is left out.
-        """
+        """Add a delivery: due now, held back, or not sent because the channel is off."""
+        # It replaces another rule's delivery that goes out later, or is left out.
         rule, event = match.rule, match.event
         key = channel.pk, f"evt-{event['id']}"
         other = self.deliveries.get(key)
@@ -260,12 +253,10 @@ def count_message(thread: NotificationThread | None, subject: str) -> None:
 
 
 def ends_before(held_until: datetime | None, other: datetime | None) -> bool:
-    """Return whether a message is held back for a shorter time than another one."""
     return held_until is not None and other is not None and held_until < other
 
 
 def footer_of(rule: NotificationRule, facts: Facts) -> str:
-    """Return the last lines of a message: the rule that sent it, and where to change it."""
     labels = [CONDITIONS[name].label if name in CONDITIONS else name for name in rule.conditions]
     where = f"in {facts.project}" if rule.project_id else "in any project"
     repeats = f" Repeats every {rule.repeat_s // 60} min." if rule.repeat_s else ""
@@ -278,7 +269,7 @@ def later(now: datetime, seconds: int | None) -> datetime | None:
 
 
 def uuid7_of(event_id: UUID, rule_id: UUID) -> UUID:
-    """Return an id that sorts with an event's and differs by rule, so a repeat makes the same."""
+    # The id sorts with the event's and differs by rule, so a repeat makes the same id.
     head, tail = UUID(str(event_id)).hex[:16], UUID(str(rule_id)).hex[16:]
     mixed = int(tail, 16) ^ (int(UUID(str(event_id)).hex[16:], 16) & 0x3FFFFFFFFFFFFFFF)
     return UUID(f"{head}{mixed:016x}")

@@ -61,12 +61,11 @@ DEFAULTS = ("escalation", "agent_silent", "breaker", "plan")
 
 
 def condition_of(name: str) -> Condition:
-    """Return the condition with this name; an event's kind is a condition of its own."""
+    # An event's kind is a condition of its own.
     return CONDITIONS.get(name) or Condition(name, frozenset({name}))
 
 
 def matching(names: list[str], kind: str) -> tuple[str, Condition] | None:
-    """Return the first of these conditions that an event's kind belongs to."""
     for name in names:
         condition = condition_of(name)
         if kind in condition.kinds:

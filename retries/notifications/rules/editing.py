@@ -98,9 +98,9 @@ def create_default_rules(channel: Channel, *, stamp: Stamp) -> None:
 def update_rule(
     rule_id: UUID, *, version: int | None, stamp: Stamp, **changes: Any
 ) -> NotificationRule:
-    """Change what a rule says; the values that are not named stay.
+    """Change a rule's values; keep the values that are not named.
 
-    `version` is the one that the caller has read; None changes whatever is there.
+    `version` is the version that the caller has read; None changes any version.
     """
     with transaction.atomic():
         rule = NotificationRule.objects.select_for_update(of=("self",)).filter(pk=rule_id).first()
@@ -134,7 +134,7 @@ def update_rule(
 
 @transaction.atomic
 def delete_rule(rule_id: UUID, *, stamp: Stamp) -> None:
-    """Delete a rule; the deliveries that it caused stay."""
+    # The deliveries that it caused stay.
     found = NotificationRule.objects.select_for_update(of=("self",)).filter(pk=rule_id)
     if rule := found.select_related("channel").first():
         journaling.record_rule(Kind.NOTIFICATION_RULE_DELETED, rule, stamp=stamp)
@@ -144,7 +144,7 @@ def delete_rule(rule_id: UUID, *, stamp: Stamp) -> None:
 def set_quiet_hours(
     user: User, *, starts: time | None, ends: time | None, timezone: str = "UTC"
 ) -> QuietHours | None:
-    """Set when a person's channels stay quiet, or never with None."""
+    """Set when a person's channels stay quiet; None ends the quiet hours."""
     if starts is None or ends is None:
         QuietHours.objects.filter(user=user).delete()
         return None
@@ -159,7 +159,6 @@ def set_quiet_hours(
 
 
 def check_rule(spec: NotificationRuleSpec, project: Project | None) -> None:
-    """Raise Invalid for the first value that can't be stored."""
     check_conditions(spec.conditions)
     check_channel(spec.channel, project, "/channel")
     if spec.second_channel:

@@ -37,7 +37,7 @@ class Holding:
     def held_until(
         self, rule: NotificationRule, channel: Channel, *, severity: str, is_new: bool
     ) -> datetime | None:
-        """Return when a message may go out, or None for now; count one that may."""
+        """Return when a message may go out; count it and return None if that is now."""
         breaks = severity == SEVERE and rule.severe_breaks_quiet
         quiet = None if breaks else self.quiet_until(rule, channel)
         capped = self.capped_until(rule) if is_new else None
@@ -47,7 +47,6 @@ class Holding:
         return held
 
     def quiet_until(self, rule: NotificationRule, channel: Channel) -> datetime | None:
-        """Return when the quiet hours of a rule and of a channel's person end, or None."""
         person = self.people.get(channel.person_id) if channel.person_id else None
         ends = [quiet_end_of(rule, self.now)]
         if person:
@@ -60,11 +59,9 @@ class Holding:
 
 
 def quiet_end_of(rule: NotificationRule, at: datetime) -> datetime | None:
-    """Return when the quiet hours of a rule that a time lies in end, or None."""
     return quiet_end(at, starts=rule.quiet_from, ends=rule.quiet_until, timezone=rule.timezone)
 
 
 def cap_end(rule: NotificationRule, sent: Sequence[datetime]) -> datetime | None:
-    """Return when a rule may send another message after those of the last hour, or None for now."""
     cap = rule.cap_per_hour
     return sent[-cap] + HOUR if cap and len(sent) >= cap else None

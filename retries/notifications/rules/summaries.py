@@ -17,7 +17,6 @@ MOST_READ = 200
 
 
 def send_summaries(*, now: datetime) -> int:
-    """Write a summary for each rule and channel whose held deliveries are due; return how many."""
     due = Delivery.objects.filter(state=DeliveryState.HELD, held_until__lte=now)
     pairs = due.order_by().values_list("rule", "channel").distinct()[:100]
     return sum(send_summary(rule, channel, now=now) for rule, channel in pairs)
@@ -25,7 +24,6 @@ def send_summaries(*, now: datetime) -> int:
 
 @transaction.atomic
 def send_summary(rule_id: UUID | None, channel_id: UUID, *, now: datetime) -> bool:
-    """Write the summary of what a rule has held back for a channel; return whether it did."""
     channel = Channel.objects.select_for_update(of=("self",)).get(pk=channel_id)
     held = Delivery.objects.filter(state=DeliveryState.HELD, rule=rule_id, channel=channel)
     rule = NotificationRule.objects.filter(pk=rule_id).first() if rule_id else None
@@ -59,7 +57,7 @@ def send_summary(rule_id: UUID | None, channel_id: UUID, *, now: datetime) -> bo
 
 
 def word(rule: NotificationRule, held: list[Delivery], *, total: int, closed: int) -> Message:
-    """Return the summary of these deliveries; all of their subjects are looked up at once."""
+    # All subjects are looked up at once.
     agents = dict(
         Agent.objects.filter(pk__in={each.agent_id for each in held}).values_list("pk", "name")
     )

@@ -36,7 +36,6 @@ returning 1 as one"""
 
 
 def send_due(*, now: datetime) -> int:
-    """Write the reminders and second messages that are due; return how many."""
     found = NotificationThread.objects.filter(is_open=True)
     due = [
         (id, step)
@@ -47,13 +46,12 @@ def send_due(*, now: datetime) -> int:
 
 
 def delete_closed(*, before: datetime) -> int:
-    """Delete some threads that closed before a time and have no delivery left; return how many."""
     return len(sql.run(DELETE_CLOSED, bound=first_id(before), before=before, most=THREADS_DELETED))
 
 
 @transaction.atomic
 def send_step(thread_id: UUID, step: str, *, now: datetime) -> bool:
-    """Repeat the message of an open thread, or notify its second channel; return whether it did."""
+    """Repeat an open thread's message, or notify its second channel; return whether it did."""
     thread = lock_thread(thread_id)
     due = getattr(thread, step) if thread and thread.is_open else None
     if thread is None or due is None or due > now:
@@ -76,7 +74,6 @@ def send_step(thread_id: UUID, step: str, *, now: datetime) -> bool:
 
 
 def find_snooze(thread: NotificationThread, now: datetime) -> datetime | None:
-    """Return until when a person has snoozed the escalation of a thread, or None."""
     if thread.subject_type != "escalation":
         return None
     rows = Escalation.objects.snoozed(now).filter(pk=thread.subject_id)
@@ -95,7 +92,7 @@ def lock_thread(thread_id: UUID) -> NotificationThread | None:
 def write(
     thread: NotificationThread, channel: Channel, role: DeliveryRole, *, now: datetime
 ) -> bool:
-    """Write a delivery about a thread, or move it behind the quiet hours or the cap."""
+    """Write a delivery about a thread, or postpone it to the end of quiet hours or of a cap."""
     event = newest_event(thread)
     if event is None:
         return False

@@ -28,7 +28,7 @@ OPEN = f"t.replaced_by_id is null and t.state not in ({FINAL_STATES})"
 
 
 def is_live(task: str) -> str:
-    """Return the condition that a task can start, runs, or waits for a person who was asked."""
+    """Return the SQL condition that a task can start, runs, or waits for a person's answer."""
     asked = f"""(select true from retries_escalation e
                     where e.task_id = {task}.id and e.state = '{EscalationState.OPEN}')"""
     return f"""({task}.state in ({LIVE_STATES}) or {task}.state = '{TaskState.BLOCKED}'
@@ -42,10 +42,10 @@ def is_waiting(task: str) -> str:
             and {task}.blocked_reason = '{BlockedReason.DEPENDENCY}')"""
 
 
-# The active plans whose open tasks are all halted: such a task is not live and waits for no others,
-# or one of those that it waits for is halted, in its own plan or another one. A task that waits for
-# a plan that is not imported yet is not halted, because the import can queue it.
-# A subquery per row, where a join would do, keeps to the indexes, however many tasks there are.
+# The active plans whose open tasks are all halted. A task is halted if it is not live and waits for
+# no others, or if a task that it waits for is halted, in its own plan or another one. A task that
+# waits for a plan that is not imported yet is not halted, because the import can queue it.
+# A subquery per row uses the indexes, however many tasks there are; a join might not.
 STUCK_PLANS = f"""with recursive idle as materialized (
     select p.id, p.project_id from ledger_plan p
     where p.completed_at is null and p.aborted_at is null and p.paused_at is null
@@ -75,14 +75,13 @@ group by 1, 2 having bool_and(x.id is not null)"""
 
 
 def watch_conditions(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
-    """Journal the agents that became silent or called again, and the plans that got stuck."""
     silent, heard = watch_silence(now, project)
     return {"silent": silent, "heard": heard, "stuck": watch_plans(now, project)}
 
 
 @transaction.atomic
 def watch_silence(now: datetime, project: Project | None) -> tuple[int, int]:
-    # An agent stays silent until it calls, also if nothing waits for it any more.
+    # An agent stays silent until it calls, even if nothing waits for it any more.
     silent = {
         agent: owner
         for rows in (agents.find_silent(now), find_unheard())
@@ -101,14 +100,12 @@ def in_project(rows: QuerySet[Agent], project: Project | None) -> QuerySet[Agent
 
 
 def find_unheard() -> QuerySet[Agent]:
-    """Return the agents whose silence is journaled, and that have not called since then."""
     ongoing = OngoingCondition.objects.filter(condition=SILENT, subject_id=OuterRef("pk"))
     unheard = Q(last_seen_at=None) | Q(last_seen_at__lt=Subquery(ongoing.values("since")))
     return Agent.objects.filter(Exists(ongoing), unheard)
 
 
 def count_waiting(agent_id: UUID) -> dict[str, Any]:
-    """Return the number of instructions and of tasks that wait for an agent, up to a limit."""
     instructions = Instruction.objects.filter(agent=agent_id, state=InstructionState.QUEUED)
     tasks = Task.objects.filter(agent=agent_id)
     found = [tasks.filter(state=state) for state in (TaskState.QUEUED, TaskState.RETRY)]
@@ -151,9 +148,10 @@ def update_ongoing(
 ) -> tuple[list[UUID], list[UUID]]:
     """Store all subjects for which a condition holds; return some that begin and some that end.
 
-    Call it in the transaction that journals them: without its event, a condition that is stored
-    would never be told. Of more than MOST, the next run finds the others.
+    Call it in the transaction that journals them.
     """
+    # Without its event, a stored condition would never be told. Of more than MOST, the next run
+    # finds the others.
     sql.run(LOCK)  # two clocks may run at once
     stored = OngoingCondition.objects.filter(condition=condition)
     stored = stored.filter(project=project) if project else stored

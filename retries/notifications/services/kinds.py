@@ -48,7 +48,7 @@ class Field:
         return text in self.choices if self.choices else bool(re.fullmatch(self.shape, text))
 
     def read(self, text: str) -> dict[str, str]:
-        """Return what a text puts into the holes; raise Invalid if it has another shape."""
+        """Return the values that a text puts into the holes; raise Invalid if it does not fit."""
         found = re.fullmatch(self.shape, text)
         if not found or not self.fits(text):
             raise Invalid(f"/{self.name}", f"This is not valid. {self.hint}".strip())
@@ -85,7 +85,7 @@ class Kind:
         return "?".join(filter(None, (f"{scheme}://{path}", "&".join(pairs))))
 
     def read_url(self, url: str) -> dict[str, str] | None:
-        """Return what a URL has in the holes; None if it has anything else."""
+        """Return a URL's values for the holes; None if it has anything else."""
         if not self.schemes:
             return {"url": url}
         scheme, _, rest = url.replace("/#", "/%23").partition("://")
@@ -102,7 +102,7 @@ class Kind:
         return values if all(each.fits(values[each.name]) for each in shown) else None
 
     def read_fields(self, typed: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
-        """Return what the holes hold; a secret that is left empty stays as it is stored."""
+        """Return the holes' values; a secret that is left empty keeps its stored value."""
         values: dict[str, str] = {}
         for each in self.fields:
             if text := typed.get(each.name, "").strip():
@@ -123,7 +123,6 @@ class Kind:
         return fill(self.recipient, values) or "" if values else ""
 
     def advise(self, error: str) -> str:
-        """Return which fields to look at after a failure; empty if its text says nothing."""
         for pattern, names in ADVICE.items():
             labels = [each.label for each in self.fields if each.name in names]
             if labels and re.search(pattern, error, re.IGNORECASE):
@@ -146,7 +145,6 @@ def fill(pattern: str, values: Mapping[str, str]) -> str | None:
 
 
 def match(pattern: str, path: str) -> dict[str, str] | None:
-    """Return what a path has in the holes of a pattern, or None if it is another path."""
     regex = HOLE.sub(
         lambda hole: f"(?P<{hole[1]}>{hole[2] or FILLED})", OPTIONAL.sub(r"(?:\1)?", pattern)
     )
@@ -271,5 +269,4 @@ def find_kind(name: str) -> Kind:
 
 
 def kind_of(channel: Channel) -> Kind:
-    """Return the kind of a channel's service, without reading its address."""
     return next((each for each in KINDS if channel.service in each.services), OTHER)

@@ -36,7 +36,7 @@ def send(plugin: Any, message: Message) -> bool:
 
 
 def leave_out(plugin: Any, taken: Collection[str]) -> None:
-    """Drop the addresses that accepted the mail at an earlier try, so that none gets it twice."""
+    # These addresses accepted the mail at an earlier try; no one gets it twice.
     plugin.targets = [each for each in plugin.targets if each[1] not in taken]
 
 
@@ -67,7 +67,7 @@ def list_headers(message: Message) -> dict[str, str]:
 
 
 def render_html(text: str) -> str:
-    """Return a page that fetches nothing, in which only Tenfour's own addresses are links."""
+    # The page fetches nothing, and links only to Tenfour's own addresses.
     return PAGE.format(text=WORD.sub(lambda found: link_own(found[0]), escape(text)))
 
 

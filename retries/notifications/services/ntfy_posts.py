@@ -18,7 +18,7 @@ def is_ntfy(plugin: Any) -> bool:
 
 
 def send(plugin: Any, url: str, message: Message) -> Answer:
-    """Post a message to each topic of an address; a server before 2.16 shows it as a new one."""
+    # A server before 2.16 shows an update as a new message.
     answer = Answer(None, error="The address names no topic.")
     for topic in plugin.topics:
         body = {"topic": topic, "title": message.subject, "message": message.text}
@@ -42,7 +42,6 @@ def server_of(plugin: Any) -> str:
 
 
 def headers_of(plugin: Any, url: str) -> dict[str, str]:
-    """Return the headers of a request: who sends it, and what the address asks for."""
     headers = {"Content-Type": "application/json", "User-Agent": "Tenfour"}
     if plugin.auth == "token" and plugin.token:
         headers["Authorization"] = f"Bearer {plugin.token}"

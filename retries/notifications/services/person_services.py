@@ -84,10 +84,8 @@ def described(schemes: Any) -> str:
 
 
 def check_host(plugin: Any, *, pointer: str) -> None:
-    """Raise Invalid if the service's own host has an address that is not allowed.
-
-    A host that can't be resolved now may be resolved later; each connection is checked anyway.
-    """
+    """Raise Invalid if the service's own host has an address that is not allowed."""
+    # A host that can't be resolved now may be resolved later; each connection is checked anyway.
     host = getattr(plugin, "smtp_host", None)
     if not host and "host" in plugin.template_tokens:
         host = plugin.host
@@ -111,10 +109,10 @@ def name_of(plugin: Any) -> str:
 
 
 def send(url: str, message: Message, *, root: str = "", taken: str = "") -> Answer:
-    """Send a message and return how it ended; never raises for what a service does.
+    """Send a message and return how it ended; never raises for a service's errors.
 
-    `root` is the receipt of the message that it replies to, where the service gave one, and
-    `taken` that of an earlier try: what the service has already.
+    `root` is the receipt of the message that this one replies to, if the service gave one. `taken`
+    is the receipt of an earlier try: what the service already has.
     """
     try:
         plugin = make_plugin(url)

@@ -20,10 +20,8 @@ STRING = re.compile(r'"([a-z0-9]+)"')
 
 @cache
 def index_schemes() -> Mapping[str, str]:
-    """Return the name of the plugin of each scheme, read from the plugins' text.
-
-    A plugin says more exactly which schemes it has once it is loaded; see `find_plugin`.
-    """
+    """Return the name of each scheme's plugin, read from the plugins' text."""
+    # A loaded plugin says more exactly which schemes it has; see `find_plugin`.
     spec = find_spec("apprise.plugins")
     assert spec and spec.origin
     folder = Path(spec.origin).parent
@@ -37,7 +35,6 @@ def index_schemes() -> Mapping[str, str]:
 
 @cache
 def find_plugin(scheme: str) -> Any:
-    """Return the class of apprise that has a scheme, or None if there is none."""
     name = index_schemes().get(scheme)
     if name is None:
         return None
@@ -46,17 +43,14 @@ def find_plugin(scheme: str) -> Any:
 
 
 def schemes_of(found: Any) -> set[str]:
-    """Return the schemes of a plugin's class; none for anything else in its module."""
+    # Anything else in a plugin's module has no schemes.
     is_plugin = isinstance(found, type) and hasattr(found, "app_id") and hasattr(found, "schemas")
     return set(found.schemas(found)) if is_plugin else set()
 
 
 def make_plugin(url: str, *, pointer: str = "/url") -> Any:
-    """Return apprise's plugin for a URL, or None if it can't be one.
-
-    It raises Invalid for a parameter that is not allowed. `Apprise.instantiate` makes plugins too,
-    after it has loaded all of them.
-    """
+    """Return apprise's plugin for a URL, or None; raise Invalid for a forbidden parameter."""
+    # `Apprise.instantiate` makes plugins too, after it has loaded all of them.
     plugin = find_plugin(url.partition("://")[0].strip().lower())
     # a plugin is off where a library or a program is missing that it needs
     if plugin is None or not plugin.enabled:
@@ -75,7 +69,7 @@ def make_plugin(url: str, *, pointer: str = "/url") -> Any:
 
 
 def make_asset() -> Any:
-    """Return what plugins share: no redirects, no images or logos, and no files of plugins."""
+    # Plugins get no redirects, no images or logos, and no files of plugins.
     import apprise
 
     return apprise.AppriseAsset(

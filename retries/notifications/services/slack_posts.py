@@ -36,9 +36,9 @@ def is_mail(target: str | None) -> bool:
 
 
 def send(plugin: Any, message: Message, *, root: str, taken: str = "") -> Answer:
-    """Post a message to each channel, or reply below the messages that `root` names.
+    """Post a message to each channel, or reply to the messages that `root` names.
 
-    The first places have it already if an earlier try has a receipt of them, `taken`.
+    `taken` is an earlier try's receipt: its places already have the message.
     """
     receipts = taken.split()
     answer = Answer(None, error="The address names no channel.")
@@ -52,14 +52,14 @@ def send(plugin: Any, message: Message, *, root: str, taken: str = "") -> Answer
 
 
 def address_of(target: str) -> str:
-    """Return how Slack's API names a target of an address: an id after a plus, or a name."""
+    # An id is written after a plus.
     if target.startswith("+"):
         return target[1:].partition(":")[0]
     return target if target.startswith(("#", "@")) else f"#{target}"
 
 
 def post_to(plugin: Any, place: str, message: Message) -> Answer:
-    """Post to a place: a channel, or `CHANNEL/TIMESTAMP` for the thread of a message there."""
+    """Post to a channel, or to the thread of a message as `CHANNEL/TIMESTAMP`."""
     channel, _, first = place.partition("/")
     if not first:
         return call(plugin, "chat.postMessage", {"channel": channel, **body_of(message)})
@@ -75,7 +75,7 @@ def post_to(plugin: Any, place: str, message: Message) -> Answer:
 
 
 def call(plugin: Any, method: str, body: dict[str, Any]) -> Answer:
-    """Call a method of Slack's API; it refuses with the status 200 and the name of an error."""
+    # Slack refuses a call with the status 200 and the name of an error.
     headers = {
         "Authorization": f"Bearer {plugin.access_token}",
         "Content-Type": "application/json; charset=utf-8",
@@ -100,7 +100,7 @@ SETTINGS = {"mrkdwn": False, "link_names": False, "unfurl_links": False, "unfurl
 
 
 def body_of(message: Message) -> dict[str, Any]:
-    """Return a message as plain text, in which no markup, mention or link of an agent works."""
+    # In plain text, no markup, mention, or link of an agent works.
     text = {"type": "plain_text", "text": message.text[:TEXT_LENGTH], "emoji": False}
     blocks: list[dict[str, Any]] = [{"type": "section", "text": text}]
     if message.url:
