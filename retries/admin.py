@@ -216,7 +216,7 @@ from retries.notifications import admin as notifications_admin  # noqa: E402, F4
 
 
 def breaker_of(agent: Agent) -> Breaker | None:
-    """Return an agent's breaker, which exists from its first failure or trip on."""
+    # An agent has a breaker only from its first failure or trip on.
     found: Breaker | None = getattr(agent, "breaker", None)
     return found
 

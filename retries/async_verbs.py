@@ -14,8 +14,7 @@ T = TypeVar("T")
 
 
 def awaited(verb: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Return a verb as a coroutine function: it runs in a thread, where it may use the database."""
-
+    # The verb runs in a thread, where it may use the database.
     @wraps(verb)
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:
         return await run_in_thread(verb, *args, **kwargs)

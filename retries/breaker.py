@@ -37,7 +37,7 @@ KINDS = {
 }
 COLUMNS = "agent_id, state, failures, successes, opened_at, kept_open_at, probe_attempt, updated_at"
 PROBE_WAIT_S = 1
-SUCCESSES = 2  # that close a half-open breaker
+SUCCESSES = 2  # a half-open breaker closes after so many
 BATCH = 100
 
 # SQL for a breaker `b`: whether a claim has to ask it, and whether a success changes it. Few agents
@@ -99,12 +99,10 @@ def check_gate(
     config: CircuitBreakerConfig | None = None,
     request_id: str = "",
 ) -> Gate:
-    """Return whether an agent's claim may start work; call it in the claim's transaction.
-
-    A breaker that has been open long enough becomes half open. A breaker that is not closed stays
-    locked, so that one of several simultaneous claims gets the probe. A closed one is not locked.
-    A breaker that a person keeps open has no time left; its `retry_after_s` is the usual one.
-    """
+    """Return whether an agent's claim may start work; call it in the claim's transaction."""
+    # A breaker that has been open long enough becomes half open. A breaker that is not closed stays
+    # locked, so that one of several simultaneous claims gets the probe; a closed one is not locked.
+    # A breaker that a person keeps open has no time left, so its `retry_after_s` is the usual one.
     config = config or read_config()
     breaker = lock(agent_id, HOLDS_BACK)
     if breaker is None:
@@ -139,10 +137,7 @@ def take_probe(agent_id: UUID, attempt_id: UUID, *, now: datetime) -> None:
 
 
 def half_open_due(*, stamp: Stamp) -> list[UUID]:
-    """Half-open breakers that were open long enough, and return their agents' ids.
-
-    A breaker that a person keeps open stays open.
-    """
+    # A breaker that a person keeps open stays open.
     due: list[UUID] = []
     # in batches, so that each transaction is short
     while batch := half_open_batch(before=stamp.at - read_config().open_for, stamp=stamp):
@@ -173,11 +168,9 @@ def record_outcome(
     stamp: Stamp,
     config: CircuitBreakerConfig | None = None,
 ) -> None:
-    """Count an attempt's outcome, in the transaction that ends the attempt.
-
-    A half-open breaker counts only its probe, and an open one counts nothing: late outcomes belong
-    to the time before. Failures whose type does not count are ignored.
-    """
+    """Count an attempt's outcome, in the transaction that ends the attempt."""
+    # A half-open breaker counts only its probe, and an open one counts nothing: late outcomes
+    # belong to the time before. Failures whose type does not count are ignored.
     breaker = (
         lock(agent_id, CHANGES_ON_SUCCESS)
         if ok
@@ -252,10 +245,7 @@ def insert_missing(agent_ids: Iterable[UUID], *, now: datetime) -> None:
 def move(
     breaker: Breaker, to: BreakerState, opening: dict[str, Any] | None = None, *, stamp: Stamp
 ) -> UUID:
-    """Move a locked breaker to another state and journal it; return the agent's id.
-
-    `opening` has the reason and the number of failures of a breaker that opens.
-    """
+    """Move a locked breaker and journal it; `opening` has the reason and failures if it opens."""
     opening = opening or {}
     columns: dict[BreakerState, dict[str, Any]] = {
         BreakerState.OPEN: {**opening, "opened_at": stamp.at, "trips": F("trips") + 1},
@@ -269,7 +259,6 @@ def move(
 
 
 def keep(breaker: Breaker, *, reason: str, stamp: Stamp) -> None:
-    """Keep a locked, open breaker open until a person moves it, and journal it."""
     kept = {"kept_open_at": stamp.at, "updated_at": stamp.at}
     Breaker.objects.filter(pk=breaker.pk).update(**kept)
     kind = Kind.AGENT_BREAKER_KEPT_OPEN
@@ -311,7 +300,6 @@ class CircuitBreaker:
 
     @cached_property
     def agent(self) -> Agent:
-        """The agent, registered on first use."""
         project = Project.objects.get(name=DEFAULT)
         return register(self.name, project=project, stamp=Stamp(SYSTEM, self.clock()))
 
@@ -383,7 +371,7 @@ class CircuitBreaker:
             )
 
     def record_error(self, ticket: UUID, error: BaseException, *, probe: bool) -> None:
-        """Count a failed call and free the probe; an interrupted call has no outcome."""
+        # An interrupt is no `Exception`: it has no outcome, but it frees the probe as well.
         if isinstance(error, Exception):
             late = isinstance(error, TimeoutError)
             self.record(ticket, FailureType.TIMEOUT if late else FailureType.EXECUTION_ERROR)

@@ -30,11 +30,8 @@ def trip(agents: Iterable[Agent], *, reason: str = "", stamp: Stamp) -> list[Age
 
 @transaction.atomic
 def keep_open(agents: Iterable[Agent], *, reason: str = "", stamp: Stamp) -> list[Agent]:
-    """Keep the breakers of these agents open until a person closes or probes them.
-
-    A half-open breaker opens again, because the person saw it open. A closed one stays closed.
-    Return the agents whose breaker was not kept open before and is now.
-    """
+    """Keep the agents' breakers open until a person moves them; return the agents that changed."""
+    # A half-open breaker opens again, because the person saw it open. A closed one stays closed.
     asked = {agent.pk: agent for agent in agents}
     found = list(lock_chosen(asked).exclude(state=BreakerState.CLOSED).filter(kept_open_at=None))
     for each in found:
@@ -58,10 +55,7 @@ def reset(agents: Iterable[Agent], *, stamp: Stamp) -> list[Agent]:
 
 @transaction.atomic
 def probe(agents: Iterable[Agent], *, stamp: Stamp) -> list[Agent]:
-    """Half-open the open breakers of these agents, so that the next task is the probe.
-
-    Return the agents whose breaker was open.
-    """
+    """Half-open the agents' open breakers for a probe; return the agents that changed."""
     asked = {agent.pk: agent for agent in agents}
     found = list(lock_chosen(asked).filter(state=BreakerState.OPEN))
     for each in found:

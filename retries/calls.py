@@ -13,12 +13,11 @@ T = TypeVar("T")
 
 
 def must_await(fn: Callable[..., Any]) -> bool:
-    """Return whether the caller awaits the call: the function is async, or the caller is."""
     return is_async(fn) or is_in_coroutine()
 
 
 def is_async(fn: Callable[..., Any]) -> bool:
-    """Return whether a call of the function returns a coroutine, as far as that can be seen."""
+    # A lambda that returns a coroutine is not recognized here.
     call = getattr(fn, "__call__", None)  # noqa: B004 - an object can have an async __call__
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(call)
 
@@ -36,11 +35,10 @@ async def resolve(result: Any) -> Any:
 
 
 async def run_in_thread(fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run a function that uses the database, which Django does not allow in a coroutine.
+    """Run a function that uses the database in a thread, and return its result."""
 
-    It can't be stopped: a caller that is cancelled meanwhile is told so when it has ended.
-    """
-
+    # Django does not allow the database in a coroutine. The thread can't be stopped, so a caller
+    # that is cancelled meanwhile learns of it when the thread has ended.
     def run() -> T:
         try:
             return fn(*args, **kwargs)

@@ -150,14 +150,13 @@ def count_as(result: ClaimResult) -> str:
 
 
 def claim_past_gates(caller: Caller, request: dict[str, Any], rows: list[Row]) -> ClaimResult:
-    """Return the result of a claim, after asking the limit of attempts and the breaker."""
     if rows[0]["id"] is None and rows[0]["concurrency"] and not is_stopped(rows[0]):
         return claim_within_limit(caller, request, rows[0])
     return resolve_claim(caller, request, rows)
 
 
 def claim_with_rules(caller: Caller, request: dict[str, Any]) -> ClaimResult:
-    """Claim for an agent that has rules for claims: what they send is in the same transaction."""
+    # What the agent's rules for claims send belongs to the claim's transaction.
     with transaction.atomic():
         request = request | {"ruled": True}
         rows = take_tasks(caller, request, probe=False)
@@ -182,13 +181,12 @@ def take_tasks(caller: Caller, request: dict[str, Any], *, probe: bool) -> list[
 def pick_of(request: dict[str, Any]) -> Pick:
     if request["task"]:
         return Pick.NAMED
-    if request["limit"] == 1:  # as most claims
+    if request["limit"] == 1:  # the usual claim
         return Pick.NEXT_OR_OFFERED if request["worker"] else Pick.NEXT
     return Pick.SEVERAL_OR_OFFERED if request["worker"] else Pick.SEVERAL
 
 
 def add_skipped_needs(rows: list[Row]) -> None:
-    """Add to each claimed task the needs that it continues without."""
     ids = [row["id"] for row in rows if row.get("need_ids")]
     # most tasks need no others, and the claim's own statement is faster without this
     skipped = fetch_skipped_needs(ids) if ids else {}
@@ -201,7 +199,7 @@ def urgency(row: Row) -> tuple[int, UUID]:
 
 
 def resolve_claim(caller: Caller, request: dict[str, Any], rows: list[Row]) -> ClaimResult:
-    """Return the result of a claim, after asking a breaker that is not closed."""
+    # The breaker is asked only if it is not closed.
     task, is_empty = request["task"], rows[0]["id"] is None and not is_stopped(rows[0])
     if is_empty and rows[0]["gate"]:
         return claim_past_breaker(caller, request, rows[0])
@@ -211,7 +209,7 @@ def resolve_claim(caller: Caller, request: dict[str, Any], rows: list[Row]) -> C
 
 
 def claim_within_limit(caller: Caller, request: dict[str, Any], why: Row) -> ClaimResult:
-    """Claim for an agent with a limit of attempts: its claims run one after the other."""
+    # The lock on the agent's row makes the agent's claims run one after the other.
     with transaction.atomic():
         room = lock_room(why["caller_agent"])
         if not room:
@@ -222,7 +220,7 @@ def claim_within_limit(caller: Caller, request: dict[str, Any], why: Row) -> Cla
 
 
 def lock_room(agent_id: UUID) -> int:
-    """Lock the agent's row and return how many attempts it may start now."""
+    """Lock the agent's row and return how many more attempts it may start now."""
     limits = Agent.objects.select_for_update(no_key=True).values_list("concurrency", flat=True)
     limit = limits.get(pk=agent_id)
     # The count is a statement of its own: the locking one would see the attempts as they were
@@ -235,7 +233,7 @@ def count_live(agent_id: UUID) -> int:
 
 
 def claim_past_breaker(caller: Caller, request: dict[str, Any], why: Row) -> ClaimResult:
-    """Claim while the breaker is not closed: only the claim that gets the probe may start."""
+    # Only the claim that gets the probe may start a task.
     now, task, agent_id = request["now"], request["task"], why["caller_agent"]
     with transaction.atomic():
         gate = breaker.check_gate(agent_id, now=now)
@@ -287,22 +285,19 @@ def empty_reason(why: Row) -> str:
 
 
 def is_stopped(why: Row) -> bool:
-    """Whether the agent itself gets no task: a person has paused it, or it waits for a limit."""
+    # A person has paused the agent, or it waits for a limit.
     return bool(why["paused"] or why["waits_until"])
 
 
 def count_pending(agent: Agent) -> int:
-    """Return the number of instructions queued for the agent, at most 100."""
     count: int = sql.run(PENDING, agent=agent.pk)[0]["pending_instructions"]
     return count
 
 
 def locked_result(why: Row, task: UUID, *, now: datetime) -> ClaimResult:
-    """Return the empty result for a task that its agent may start, but whose row was locked.
-
-    Raises the reason where the agent can't start it. A claim does not wait for the row: whatever
-    holds it, such as an import of its plan, could wait for rows that the claim holds.
-    """
+    """Return the empty result for a startable task whose row is locked; else raise the reason."""
+    # A claim does not wait for the row: whatever holds it, such as an import of its plan, could
+    # wait for rows that the claim holds.
     row = fetch_task(task)
     if row["agent_id"] != why["caller_agent"]:
         raise NotFound(f"There is no task {task}.")
@@ -336,12 +331,10 @@ def check_lease(lease_s: int | None) -> int | None:
 
 
 def block_tasks(ids: Iterable[UUID], *, agent_id: UUID, caller: Caller, now: datetime) -> None:
-    """Block these tasks until the agent's breaker is no longer open."""
     sql.run(BLOCK[type(caller)], ids=list(ids), for_agent=agent_id, now=now, **caller.params)
 
 
 def unblock_tasks(*, stamp: Stamp) -> int:
-    """Queue the tasks whose breakers are no longer open; return how many."""
     return len(sql.run(UNBLOCK, now=stamp.at, **TrustedCaller(stamp.actor).params))
 
 
@@ -369,7 +362,7 @@ def start(
 
 
 def require_attempt(result: ClaimResult, agent_name: str, task_id: UUID) -> UUID:
-    """Return the attempt that a claim of this task opened; raises the reason for an empty one."""
+    """Return the attempt that a claim of this task opened; raise the reason if there is none."""
     if result.reason == BREAKER_OPEN:
         raise CircuitBreakerOpen(agent_name, retry_after_s=result.retry_after_s)
     if result.reason == CONCURRENCY_LIMIT:

@@ -36,13 +36,10 @@ def replay(
     payload: Any = None,
     stamp: Stamp,
 ) -> list[DeadLetter]:
-    """Enqueue failed tasks again; return the dead letters that were open, with `replayed_as`.
-
-    `payload` replaces that of the tasks; the journal stores what differs.
-
-    Dependents of the old task wait for the new one, and a checkpoint asks again. Dead letters of
-    an aborted plan stay open: its tasks may not start before the plan is restarted.
-    """
+    """Enqueue failed tasks again; return the dead letters that were open, with `replayed_as`."""
+    # `payload` replaces that of the tasks, and the journal stores the difference. Dependents of the
+    # old task wait for the new one, and a checkpoint asks again. Dead letters of an aborted plan
+    # stay open, because its tasks may not start before the plan is restarted.
     ids = list(ids)
     lock_plans_of(ids, among)
     asking, replaced = [], {}
@@ -71,7 +68,7 @@ def replay(
 
 
 def lock_plans_of(ids: list[UUID], among: DeadLetterQuerySet) -> None:
-    """Lock the plans of these dead letters, so that none is aborted or restarted meanwhile."""
+    # While its row is locked, a plan can't be aborted or restarted.
     letters = among.filter(pk__in=ids).exclude(task__plan=None)
     list(Plan.objects.lock(letters.values_list("task__plan", flat=True)))
 
@@ -103,10 +100,8 @@ def dismiss(
 
 
 def insert_for_tasks(source: str, *, reason: str, error: str) -> str:
-    """Return the SQL that inserts a dead letter for each task of the CTE `source`.
-
-    For tasks that have just failed. `reason` and `error` are SQL too.
-    """
+    """Return the SQL that inserts a dead letter for each task of the CTE `source`."""
+    # The tasks have just failed. `reason` and `error` are SQL too.
     return f"""insert into ledger_deadletter (project_id, agent_id, task_id, type, payload, error,
         reason, retry_count, failed_at)
     select m.project_id, m.agent_id, m.id, m.type, m.payload, {error}, {reason}, m.retry_count,

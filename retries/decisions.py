@@ -92,24 +92,22 @@ class Case:
 
     @property
     def needs(self) -> str:
-        """The reason to ask a person at once for what is missing, by policy; else empty."""
+        """Return the policy's reason to ask a person at once for what is missing; else empty."""
         if not self.policy.asks_at_once or self.is_back_soon:
             return ""
         return NEEDS.get(self.evidence.known_error, "")
 
     @property
     def is_back_soon(self) -> bool:
-        """Whether a used-up quota names a reset that can be waited for, by policy."""
+        # Only a quota that names its reset can be waited for.
         wait_s = self.evidence.wait_s
         is_named = self.evidence.known_error == "quota" and wait_s is not None
         return self.policy.obeys_waits and is_named and (wait_s or 0) <= MOST_LIMIT_S
 
     @property
     def is_limit(self) -> bool:
-        """Whether the agent's account is at a limit, by policy.
-
-        In the output of a verification, or after a timeout, a limit may be of any service.
-        """
+        # In a verification's output, or after a timeout, the limit may be another service's, not
+        # the agent's account's.
         says = self.evidence.known_error in LIMITS and self.policy.obeys_waits
         is_own = self.exit_code is None and self.failure_type == FailureType.EXECUTION_ERROR
         return is_own and (says or self.is_back_soon)
@@ -120,10 +118,8 @@ class Case:
 
     @property
     def named_wait_s(self) -> float | None:
-        """The wait that the error asks for, by policy and up to the most; None if it asks for none.
-
-        Without a stated time it is a minute, and doubles with each retry of the task.
-        """
+        """Return the wait that the error asks for, up to the maximum; None if it asks for none."""
+        # Without a stated time the wait is a minute, and doubles with each retry of the task.
         if not self.policy.obeys_waits:
             return None
         if self.evidence.wait_s is not None:
@@ -139,7 +135,6 @@ class Case:
 
     @property
     def lacks_proof(self) -> bool:
-        """Whether it is a success without the proof that is required."""
         is_success = self.status == "success" and not self.is_unverified
         return is_success and self.requires_proof and self.proof != Proof.PROVEN
 
@@ -153,14 +148,14 @@ class Case:
 
     @property
     def is_about_agent(self) -> bool:
-        """Whether its end says something about the agent, and not only about the task."""
+        # A missing proof, these codes, and a verification's timeout say something about the task
+        # alone.
         if self.lacks_proof:
             return False
         return self.code not in (*HOPELESS, MALFORMED) and not self.is_verification_timeout
 
     @property
     def failure_type(self) -> FailureType | None:
-        """The reported type, or the one that the exit code shows; None without a failure."""
         if not self.has_failed:
             return None
         if self.is_verification_timeout:
@@ -279,7 +274,7 @@ def decide(case: Case) -> Decision:
 
 
 def next_delay_s(case: Case) -> float:
-    """Return the seconds until the next attempt: as the agent or the error asks, or the backoff."""
+    # The agent's own wait comes first, then the error's, and then the backoff.
     if case.retry_after_s is not None:
         return float(case.retry_after_s)
     if case.named_wait_s is not None:

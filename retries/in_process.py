@@ -108,7 +108,6 @@ def report_on_task(task_id: UUID | str, to: TaskState, report: Report, *, stamp:
 
 
 def parse_id(task_id: UUID | str) -> UUID:
-    """Return a task's id; raises NotFound for a text that is none."""
     try:
         return UUID(str(task_id))
     except ValueError:
@@ -153,7 +152,6 @@ def report_success(attempt_id: UUID, result: Any = None, *, stamp: Stamp) -> Rep
 def report_failure(
     attempt_id: UUID, error: str | BaseException, *, final: bool = False, stamp: Stamp
 ) -> Reply:
-    """Report the failure of an attempt; `final` where no further attempt can fix it."""
     report = Report(status="failure", message=describe_error(error), non_retryable=final)
     return finish_attempt(attempt_id, report, caller=TrustedCaller(stamp.actor), now=stamp.at)
 
@@ -196,7 +194,6 @@ def execute_agent_task_with_resilience(
 
 
 async def execute_async(begin: Callable[[], UUID], call: Callable[[], Any], *, actor: Actor) -> Any:
-    """Run a task for an async caller: see `execute_agent_task_with_resilience`."""
     begun: list[UUID] = []  # also where the caller is cancelled while it begins
     try:
         await run_in_thread(lambda: begun.append(begin()))
@@ -210,14 +207,13 @@ async def execute_async(begin: Callable[[], UUID], call: Callable[[], Any], *, a
 
 
 def begin_attempt(agent_name: str, task_type: str, payload: Any, *, actor: Actor) -> UUID:
-    """Enqueue a task and start it; return the attempt."""
     project = Project.objects.get(name=DEFAULT)
     agent = register(agent_name, project=project, stamp=Stamp(actor))
     return claims.start(tasks.enqueue(agent, task_type, payload, actor=actor), stamp=Stamp(actor))
 
 
 def report_error(attempt_id: UUID, error: BaseException, *, actor: Actor) -> None:
-    """Report what the function raised; an interrupt releases the attempt, which does not count."""
+    # An interrupt releases the attempt, which then does not count.
     if isinstance(error, Exception):
         # An open circuit inside the function does not mean that the task itself can't succeed.
         final = not isinstance(error, CircuitBreakerOpen)

@@ -19,7 +19,7 @@ REQUEST_SECONDS = 30
 
 @shared_task
 def run_entry(name: str, every: float) -> None:
-    """Run one entry of the clock, unless another beat has just run it."""
+    # `run_due` does not run an entry that another beat has just run.
     did = sweeps.run_due(name, every=timedelta(seconds=every))
     if name == "notifications" and did is not None:
         for channel_id in sending.due_channels(timezone.now()):
@@ -31,35 +31,33 @@ def run_entry(name: str, every: float) -> None:
 
 @shared_task
 def run_operation(operation_id: str) -> None:
-    """Carry out an operation; queue another run if this one was too short for everything."""
+    # If this run was too short for everything, queue another one.
     if running.run_operation(UUID(operation_id)):
         request_run(UUID(operation_id))
 
 
 def request_run(operation_id: UUID) -> None:
-    """Queue a job that runs an operation; if Redis is down, the clock's next run queues it."""
+    # If Redis is down, the clock's next run queues the job.
     run_operation.apply_async(kwargs={"operation_id": str(operation_id)}, expires=REQUEST_SECONDS)
 
 
 @shared_task
 def send_to_channel(channel_id: str) -> None:
-    """Send what is due to a channel; queue another run if this one was too short for everything."""
+    # If this run was too short for everything, queue another one.
     if sending.send_to_channel(UUID(channel_id)):
         request_sending(UUID(channel_id))
 
 
 def request_sending(channel_id: UUID) -> None:
-    """Queue a job that sends to a channel; if Redis is down, the clock's next run queues it."""
+    # If Redis is down, the clock's next run queues the job.
     send_to_channel.apply_async(kwargs={"channel_id": str(channel_id)}, expires=REQUEST_SECONDS)
 
 
 @shared_task
 def insert_new_message(event: dict[str, Any]) -> None:
-    """Buffer or process the messages of an event that came back from a held lock."""
     buffering.insert_new_message(InsertNewMessage.from_json(event))
 
 
 @shared_task
 def buffer_new_message(event: dict[str, Any]) -> None:
-    """Process the buffer of a session."""
     processing.buffer_new_message(InsertNewMessage.from_json(event))

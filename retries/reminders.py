@@ -79,7 +79,7 @@ select (select count(*) from requeued) as requeued, f.id, f.max_retries,
 from (select) as one left join failed f on true"""
 
 
-# By hand: the queue and the age do not matter, but the number of retries does.
+# When a person sends again, the queue and the age do not matter, but the number of retries does.
 SEND_AGAIN = f"""with {TrustedCaller.cte}, moved as ({
     instruction_to(
         InstructionState.QUEUED,
@@ -91,10 +91,8 @@ select * from moved"""
 
 
 def send_again(ids: Iterable[UUID], *, note: str = "", stamp: Stamp) -> list[Row]:
-    """Queue these instructions again at the head of the queue; return the rows that changed.
-
-    Only instructions that are delivered, unacknowledged and have a retry left change.
-    """
+    """Queue these instructions again at the head of the queue; return the rows that changed."""
+    # Only instructions that are delivered, unacknowledged, and have a retry left change.
     return sql.run(
         SEND_AGAIN,
         ids=list(ids),
@@ -111,10 +109,8 @@ def retry_unacknowledged(
     project: Project | None = None,
     actor: Actor | None = None,
 ) -> ReminderCounts:
-    """Run the idle check for all agents, or for those of one project.
-
-    Age only delays a reminder. An instruction is given up when it has no retries left.
-    """
+    """Run the idle check for all agents, or for those of one project."""
+    # Age only delays a reminder. An instruction is given up when it has no retries left.
     now = now or timezone.now()
     if min_age is None:
         min_age = timedelta(seconds=settings.TENFOUR["INSTRUCTION_MIN_AGE"])
@@ -132,7 +128,6 @@ def find_idle_agents(before: datetime, *, project_id: UUID | None) -> Iterator[l
 
 
 def remind(agents: list[UUID], *, before: datetime, stamp: Stamp) -> ReminderCounts:
-    """Queue again or give up these agents' unacknowledged instructions, in one statement."""
     rows = sql.run(
         REMIND, agents=agents, before=before, now=stamp.at, **TrustedCaller(stamp.actor).params
     )

@@ -111,8 +111,8 @@ TROUBLING = (PatternState.OPEN, PatternState.REGRESSED)
 
 P = PatternState
 
-# which state a pattern may leave for which, and who may make it do so: a person by choice, or an
-# agent by a new failure (an ignored pattern opens only after its time is over)
+# the moves of a pattern between states, and who may make them: a person by choice, or an agent by
+# a new failure (an ignored pattern opens only after its time is over)
 PATTERN_MOVES: dict[PatternState, dict[PatternState, tuple[Who, ...]]] = {
     P.OPEN: {P.IGNORED: (Who.PERSON,), P.RESOLVED: (Who.PERSON,)},
     P.IGNORED: {
@@ -135,7 +135,6 @@ def allowed_pattern_moves(state: str, who: Who) -> list[PatternState]:
 
 
 def pattern_sources(to: PatternState, who: Who) -> list[PatternState]:
-    """Return the states from which `who` may move a pattern to a state."""
     return [state for state in PATTERN_MOVES if to in allowed_pattern_moves(state, who)]
 
 

@@ -84,11 +84,9 @@ ENTRIES: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def run_due(name: str, *, every: timedelta, now: datetime | None = None) -> dict[str, Any] | None:
-    """Run an entry if it is due; return its counts, or None if it ran just now.
-
-    While processes are updated, a newer clock may ask for an entry that is not known here; a
-    worker of its version runs it next time.
-    """
+    """Run an entry if it is due; return its counts, or None if it ran just now."""
+    # While processes are updated, a newer clock may ask for an entry that is not known here; a
+    # worker of its version runs it next time.
     now = now or timezone.now()
     if name not in ENTRIES:
         logger.warning("The clock of another version asks for the entry '%s'. It was left.", name)
@@ -98,10 +96,8 @@ def run_due(name: str, *, every: timedelta, now: datetime | None = None) -> dict
 
 
 def take_turn(name: str, *, before: datetime, now: datetime) -> bool:
-    """Record this run of an entry, unless its last one was after `before`; return whether.
-
-    The clocks of two beats may differ by as much as `before` lies back.
-    """
+    """Record this run of an entry unless its last one was after `before`; return whether it did."""
+    # The clocks of two beats may differ by as much as `before` lies back.
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("select pg_try_advisory_xact_lock(hashtext(%s))", [f"tenfour.clock.{name}"])
         if not cursor.fetchone()[0]:
@@ -117,7 +113,6 @@ def take_turn(name: str, *, before: datetime, now: datetime) -> bool:
 def run(
     name: str, *, now: datetime | None = None, project: Project | None = None
 ) -> dict[str, Any]:
-    """Run an entry now, due or not; return its counts."""
     if name not in ENTRIES:
         raise UnknownEntry(f"The clock has no entry '{name}'; it has: {', '.join(ENTRIES)}.")
     now = now or timezone.now()

@@ -184,7 +184,7 @@ def store_check(check: CheckIn, *, now: datetime) -> Check:
 
 
 def dump_verification(ran: VerificationIn) -> dict[str, Any]:
-    """Return a verification; without suspects it has none, as reports of older clients."""
+    # Without suspects, leave the key out, as in the reports of older clients.
     return ran.model_dump(exclude=None if ran.suspects else {"suspects"})
 
 
@@ -208,7 +208,6 @@ def decision_body(
 
 
 def retry_fields(claimed: ClaimResult, decision: dict[str, Any]) -> dict[str, Any]:
-    """Return the decision's fields about the next attempt, which is open."""
     row = claimed.rows[0]
     history = load_histories([row["id"]], typed=True)[row["id"]]
     body = claimed_out(row, history, system=claimed.system_text)
@@ -243,7 +242,7 @@ def claim_next_attempt(
 
 
 def find_opened_attempt(attempt_id: str) -> ClaimResult | None:
-    """Return the attempt that the first of repeated reports opened, unless it is over."""
+    # Repeated reports get the attempt that the first report opened, unless it is over.
     rows = Attempt.objects.select_related("agent").filter(outcome=None)
     attempt = rows.filter(pk=attempt_id).first() if attempt_id else None
     if attempt is None:

@@ -43,7 +43,6 @@ def agents_keep_breaker_open(
 
 
 def check_kept_open(agent: Agent) -> None:
-    """Refuse to keep a breaker open that is not open."""
     if not Breaker.objects.filter(pk=agent.pk, kept_open_at__isnull=False).exists():
         raise InvalidTransition(
             "The breaker is closed. Trip it to open it.",

@@ -64,7 +64,6 @@ def claim_body(claimed: ClaimResult) -> dict[str, Any]:
 
 
 def fetch_own_task(request: BearerRequest, id: UUID) -> Row:
-    """Return a task of the calling agent; raise NotFound for any other task."""
     row = fetch_task(id)
     if not Token.objects.filter(digest=request.auth.digest, agent=row["agent_id"]).exists():
         # The same text as `fetch_task`: it must not reveal that the task exists.

@@ -49,7 +49,6 @@ def visible_letters(request: PrincipalRequest) -> DeadLetterQuerySet:
 
 
 def find_letter(request: PrincipalRequest, id: UUID) -> DeadLetter:
-    """Return a dead letter that the caller may see; raise NotFound."""
     letter = visible_letters(request).filter(pk=id).first()
     if letter is None:
         raise not_visible("dead letter", id)
@@ -107,7 +106,6 @@ def dead_letters_dismiss(
 
 
 def closed_body(closed: list[DeadLetter], request: PrincipalRequest, id: UUID) -> dict[str, Any]:
-    """Return the dead letter that was closed; raise InvalidTransition if none was."""
     if closed:
         return DeadLetterOut.write(closed[0])
     letter = find_letter(request, id)
@@ -158,7 +156,6 @@ def dead_letters_close_many(request: PrincipalRequest, body: schemas.BulkIn) -> 
 
 
 def check_selection(body: schemas.BulkIn) -> None:
-    """Raise Invalid unless the request says which dead letters it means."""
     has_filter = bool(body.agent or body.type)
     if body.all_ and (body.ids is not None or has_filter):
         raise Invalid("/all", "'all' can't be combined with ids, agent, or type.")
@@ -170,7 +167,7 @@ def check_selection(body: schemas.BulkIn) -> None:
 
 
 def select_letters(request: PrincipalRequest, body: schemas.BulkIn) -> DeadLetterQuerySet:
-    """Return the dead letters with the requested ids or, without ids, the open ones."""
+    # Without ids, the request means the open ones.
     rows = visible_letters(request)
     rows = rows.open() if body.ids is None else rows.filter(pk__in=body.ids)
     if body.agent:
@@ -181,10 +178,7 @@ def select_letters(request: PrincipalRequest, body: schemas.BulkIn) -> DeadLette
 def explain_rest(
     rows: DeadLetterQuerySet, able: DeadLetterQuerySet, done: set[UUID], body: schemas.BulkIn
 ) -> list[dict[str, Any]]:
-    """Return each requested dead letter that can't be closed, with the reason.
-
-    Without ids, these are the oldest that match and that the action is not `able` to close.
-    """
+    # Without ids, explain the oldest matches that the action is not `able` to close.
     is_filter = body.ids is None
     left = rows.exclude(pk__in=able.values("pk")) if is_filter else rows.exclude(pk__in=done)
     found = {letter.pk: letter for letter in left.order_by("id")[:MOST_ROWS]}

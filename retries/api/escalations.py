@@ -71,7 +71,6 @@ def visible_escalations(principal: Principal) -> EscalationQuerySet:
 
 
 def find_escalation(request: PrincipalRequest, id: UUID) -> Escalation:
-    """Return an escalation that the caller may see; raise NotFound."""
     escalation = visible_escalations(request.auth).filter(pk=id).first()
     if escalation is None:
         raise not_visible("escalation", id)
@@ -79,7 +78,7 @@ def find_escalation(request: PrincipalRequest, id: UUID) -> Escalation:
 
 
 def revealed(request: PrincipalRequest, rows: list[Escalation]) -> list[Escalation]:
-    """Return the escalations with answers as people typed them, if the caller is their agent."""
+    # An agent sees only its own escalations, so it may read the answers as people typed them.
     return [typed_answers.reveal(each) for each in rows] if request.auth.is_agent else rows
 
 
@@ -88,7 +87,6 @@ def escalation_body(request: PrincipalRequest, escalation: Escalation) -> dict[s
 
 
 def escalation_response(request: PrincipalRequest, escalation: Escalation) -> HttpResponse:
-    """Return an escalation with its ETag."""
     return json_response(escalation_body(request, escalation), version=escalation.version)
 
 
@@ -132,7 +130,7 @@ def escalations_resolve(
 
 
 def choice_of(body: schemas.ResolveIn) -> Choice:
-    """Return the answer in either form; raise Invalid for a mixture of both."""
+    # The answer comes in one of two forms; a mixture of both is refused.
     if body.action and not body.text:
         return Choice(
             Answer(body.action),
@@ -152,7 +150,6 @@ def choice_of(body: schemas.ResolveIn) -> Choice:
 
 
 def reload_task(escalation: Escalation) -> dict[str, Any] | None:
-    """Return the task's state after the answer."""
     task = escalation.task
     if task is None:
         return None

@@ -34,7 +34,6 @@ def standing_instructions_hold(
 
 
 def hold_out(hold: Hold) -> dict[str, Any]:
-    """Return the JSON object for the answer to an agent that wants to stop."""
     return {
         "hold": bool(hold.held),
         "text": hold.text,

@@ -64,7 +64,6 @@ def permissions_create(request: PrincipalRequest, body: schemas.PermissionIn) ->
 
 
 def require_agent(request: PrincipalRequest) -> UUID:
-    """Return the token's agent; raise ScopeMissing for a token of people or producers."""
     if request.auth.agent_id is None:
         raise ScopeMissing("Only an agent asks for permission: send an agent's token.")
     return request.auth.agent_id
@@ -191,7 +190,7 @@ def permission_rules_create(request: PrincipalRequest, body: schemas.RuleIn) -> 
 
 
 def find_agent(request: PrincipalRequest, id_or_name: str) -> Agent | None:
-    """Return the agent that a rule is for; None for all. Raises UnknownAgent."""
+    """Return the agent that a rule is for; None if it is for all. Raises UnknownAgent."""
     if not id_or_name:
         return None
     return Agent.objects.get(pk=find_agent_id(request.auth, id_or_name))

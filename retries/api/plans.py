@@ -101,7 +101,6 @@ def plans_create(request: PrincipalRequest, query: Query[schemas.ImportQuery]) -
 def import_parsed(
     request: PrincipalRequest, query: schemas.ImportQuery, parsed: planfile.ParsedPlan
 ) -> tuple[int, dict[str, Any]]:
-    """Import a parsed plan; return the response's status and body."""
     result = importing.import_plan(
         Project.objects.get(pk=request.auth.project_id),
         parsed.plan,
@@ -271,7 +270,7 @@ def move_plan(
     to: PlanState,
     body: schemas.PlanReasonIn | None,
 ) -> HttpResponse:
-    """Move a plan to a state; a plan that is already in it stays unchanged."""
+    # A plan that is already in the state stays unchanged.
     plan = find_plan(request.auth, id)
     reason = body.reason if body else ""
     move([plan.pk], reason=reason, stamp=stamp_of(request))

@@ -39,7 +39,7 @@ def attempts_escalate(request: PrincipalRequest, id: UUID, body: AskIn) -> HttpR
 
 
 def agent_caller(request: PrincipalRequest, attempt_id: UUID) -> TrustedCaller:
-    """Return the attempt's agent as a caller; raise NotFound if it is not the token's agent."""
+    # Another agent's attempt gives the same answer as one that does not exist.
     agent = Agent.objects.filter(attempt__pk=attempt_id).first()
     if agent is None or agent.pk != request.auth.agent_id:
         raise NotFound(f"This agent has no attempt with id {attempt_id}.")

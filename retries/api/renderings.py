@@ -27,7 +27,6 @@ JSON, TEXT, LINES, MARKDOWN, YAML = (
 
 
 def text_content(media: str, example: str) -> dict[str, Any]:
-    """Return the OpenAPI description of a 200 response that is text of this type."""
     # YAML is no string to its reader: it is any number of documents, also none.
     schema = {} if media == YAML else {"type": "string"}
     content = {media: {"schema": schema, "example": example}}
@@ -43,7 +42,7 @@ RECORDS = text_content(YAML, schemas.RECORDS)
 
 
 def stream(pieces: Iterable[str], media: str) -> StreamingHttpResponse:
-    """Return a response of any length, read from the database while it is sent."""
+    # The response can have any length, so it is read from the database while it is sent.
     content_type = media if media == JSON else f"{media}; charset=utf-8"
     return StreamingHttpResponse(pieces, content_type=content_type)
 
@@ -63,7 +62,6 @@ def send_log(
     render: Callable[..., Iterator[str]],
     follow: Callable[..., documents.Piece],
 ) -> HttpResponseBase:
-    """Return a log, or what was added to it after a position."""
     now = timezone.now()
     if query.after is None:
         return stream(render(scope, now=now, tail=query.tail), media)

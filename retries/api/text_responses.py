@@ -17,17 +17,14 @@ EXAMPLES = {TEXT_XML: RETRY_CONTEXT, XML: RETRY_CONTEXT, TEXT: PROMPT}
 
 
 def text_content(*types: str) -> dict[str, Any]:
-    """Return the OpenAPI description of a 200 response that can be text of these types."""
     content = {media: {"schema": {"type": "string"}, "example": EXAMPLES[media]} for media in types}
     return {"responses": {200: {"content": content}}}
 
 
 def claim_response(request: Request, claim: dict[str, Any]) -> HttpResponse:
-    """Return a claim as JSON, its prompts as text, or its retry contexts as XML.
-
-    Text has the attempts' ids in the header Tenfour-Attempt; of an empty claim, Tenfour-Reason
-    says why.
-    """
+    """Return a claim as JSON, its prompts as text, or its retry contexts as XML."""
+    # Text has the attempts' ids in the header Tenfour-Attempt; for an empty claim, Tenfour-Reason
+    # says why.
     media = preferred_type(request, JSON, TEXT, XML)
     if media == JSON:
         return json_response(claim)
@@ -42,10 +39,8 @@ def claim_response(request: Request, claim: dict[str, Any]) -> HttpResponse:
 
 
 def decision_response(request: Request, decision: dict[str, Any]) -> HttpResponse:
-    """Return a decision as JSON, or what it tells the next attempt as text or XML.
-
-    Text is empty if no attempt follows.
-    """
+    """Return a decision as JSON, or what it tells the next attempt as text or XML."""
+    # Text is empty if no attempt follows.
     media = preferred_type(request, JSON, TEXT, XML)
     if media == JSON:
         return json_response(decision)
@@ -60,7 +55,6 @@ def decision_response(request: Request, decision: dict[str, Any]) -> HttpRespons
 
 
 def preferred_type(request: Request, default: str, *others: str) -> str:
-    """Return the media type that the caller prefers among these."""
     accept = request.META.get("HTTP_ACCEPT", "")
     # Most calls accept anything, and parsing the header costs more than this search.
     if not any(media in accept for media in others):

@@ -54,10 +54,8 @@ returning a.waits_until,
 
 
 def store_wait(agent_id: UUID, decision: Decision, *, now: datetime) -> Decision:
-    """Let the agent wait as long as the decision says; return the decision with the whole wait.
-
-    Where the waits in a row seem to have no end, the decision is to ask a person, once.
-    """
+    """Let the agent wait as long as the decision says; return the decision with the whole wait."""
+    # If the waits in a row seem to have no end, the decision is to ask a person, once.
     line = decision.evidence.line if decision.evidence else ""
     params: dict[str, Any] = {"agent": agent_id, "line": line, "wait_s": decision.delay_s}
     most = timedelta(seconds=MOST_LIMIT_S)

@@ -20,10 +20,8 @@ where id = any(%(ids)s)"""
 
 
 def trace_claim(span: Span, rows: Sequence[Row]) -> None:
-    """Store whose trace the claimed attempts belong to, and describe the claim.
-
-    It is the caller's, or Tenfour's own if the caller has none. Without either, this does nothing.
-    """
+    # The trace is the caller's, or Tenfour's own if the caller has none. Without either, do
+    # nothing.
     opened = [row for row in rows if row["id"] is not None and not row["resumed"]]
     if opened and (context := received.get() or span.context):
         ids = [row["attempt_id"] for row in opened]
@@ -58,7 +56,6 @@ def trace_report(span: Span, attempt_id: UUID, decision: dict[str, Any]) -> None
 
 
 def describe_attempt(attempt: Attempt) -> dict[str, Value]:
-    """Return a span's attributes about an attempt whose agent is loaded."""
     worker = attempt.worker_id
     return {
         "tenfour.task.id": str(attempt.task_id),
@@ -77,7 +74,7 @@ def find_attempts(ids: Iterable[UUID]) -> list[Attempt]:
 
 
 def find_former(rows: Iterable[Row]) -> list[TraceContext]:
-    """Return the traces of the attempts before these; a retry is a trace of its own."""
+    # A retry is a trace of its own, so it needs links to the traces of the earlier attempts.
     former = {(row["id"], row["attempt_number"] - 1) for row in rows}
     found = (
         Attempt.objects.filter(task__in=[task for task, _ in former])
@@ -89,5 +86,4 @@ def find_former(rows: Iterable[Row]) -> list[TraceContext]:
 
 
 def link_to_trace(attempt: Attempt) -> str:
-    """Return the address of an attempt's trace, as TENFOUR_TRACE_URL says, or nothing."""
     return build_trace_link(settings.TENFOUR["TRACE_URL"], attempt.trace_id, attempt.span_id)

@@ -14,7 +14,6 @@ order by id desc limit 1"""
 
 
 def name_session(session: str) -> str:
-    """Return a session's id as it is stored."""
     return mask_key(stripped(session), limit=SESSION_LENGTH)[:SESSION_LENGTH]
 
 

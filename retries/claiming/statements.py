@@ -14,12 +14,12 @@ CALLERS: tuple[type[Caller], ...] = (Bearer, TrustedCaller)
 
 
 def lease_s(row: str) -> str:
-    """Return the SQL of a lease's length: as the claim asks, or as the task or attempt has it."""
+    # The claim's own value comes before that of the task or attempt.
     return f"coalesce(%(lease)s, {row}.lease_s)"
 
 
 def pending_instructions(agent_id: str) -> str:
-    """Return the SQL that counts an agent's queued instructions, up to 100."""
+    # The count stops at 100, however long the queue is.
     return f"""(select count(*) from (select from ledger_instruction i
             where i.agent_id = {agent_id} and i.state = 'queued' limit 100) i)"""
 
@@ -104,11 +104,9 @@ def pick_named(caller: type[Caller]) -> str:
 
 
 def pick_next(caller: type[Caller]) -> str:
-    """Return the SQL of the task at the head of the queue, or of the retry that is longest due.
-
-    The retry goes first where its priority is at least as high. Two short index walks, however deep
-    the queue is.
-    """
+    """Return the SQL of the next task: the queue's head, or the retry that is longest due."""
+    # The retry goes first if its priority is at least as high. Two short index walks find both,
+    # however deep the queue is.
     agent = agent_of(caller)
     head = f"""from ledger_task where agent_id = {agent} and state = '{TaskState.QUEUED}'
                 and {PLAN_RUNS}
@@ -123,11 +121,8 @@ def pick_next(caller: type[Caller]) -> str:
 
 
 def pick_next_or_offered(caller: type[Caller]) -> str:
-    """Return the SQL of the next task, where the worker's own answered tasks go first.
-
-    An answered task goes first to the worker that had it last, if that worker asks: while no other
-    attempt has begun since, and through the same gates. Other workers are not kept from it.
-    """
+    # An answered task goes first to the worker that had it last: while no other attempt has begun
+    # since, and through the same gates. Other workers are not kept from it.
     return f"coalesce(({select_offered(agent_of(caller), limit='1')}), {pick_next(caller)})"
 
 
@@ -146,10 +141,8 @@ LIMIT = "(select %(limit)s::int)"
 
 
 def pick_several(*, limit: str = LIMIT, but_for: str = "", prefix: str = "") -> str:
-    """Return the CTEs that pick tasks as `pick_next` does, best first.
-
-    `but_for` is a further condition, `prefix` a query whose rows go first.
-    """
+    """Return the CTEs that pick tasks as `pick_next` does, best first."""
+    # `but_for` is a further condition, and the rows of the query `prefix` go first.
     best = f"""select id from (
             select id, priority, due_at from due union all select id, priority, null from queued
         ) found order by priority desc, due_at nulls last, id limit {limit}"""
@@ -169,7 +162,6 @@ def pick_several(*, limit: str = LIMIT, but_for: str = "", prefix: str = "") -> 
 
 
 def pick_several_or_offered() -> str:
-    """Return the CTEs that pick tasks as `pick_next_or_offered` does, best first."""
     return f"""offered as materialized (
         {select_offered("(select id from free)", limit=LIMIT)}
     ), """ + pick_several(
@@ -201,13 +193,11 @@ SYSTEM_TEXT = "(select a.system_text from ledger_agent a where a.id = c.agent_id
 
 
 def claim_one(caller: type[Caller], task: str, *, resume: bool) -> str:
-    """Return the statement that claims the task with this id; `task` is SQL."""
     where = f"{gates(caller, resume=resume)} and t.id = {task}"
     return claim_statement(caller, start(caller, where, "ledger_agent a"), resume=resume)
 
 
 def claim_several(caller: type[Caller], picked: str, *, resume: bool) -> str:
-    """Return the statement that claims the tasks of the CTE `picked`."""
     free = f"""free as (
         select a.id from ledger_agent a where {gates(caller, resume=resume)}
     ), {picked}, """
@@ -216,7 +206,6 @@ def claim_several(caller: type[Caller], picked: str, *, resume: bool) -> str:
 
 
 def start(caller: type[Caller], where: str, source: str) -> str:
-    """Return the UPDATE that starts tasks, with the times at which their attempts begin."""
     return (
         task_to(
             TaskState.RUNNING,
@@ -230,11 +219,9 @@ def start(caller: type[Caller], where: str, source: str) -> str:
 
 
 def claim_statement(caller: type[Caller], moved: str, *, resume: bool, before: str = "") -> str:
-    """Return the statement that gives a worker its live attempts again, or else new ones.
-
-    It has no row where there is nothing. `moved` starts the tasks, `before` are the CTEs that it
-    reads. Rows that another claim has locked are skipped.
-    """
+    """Return the statement that gives a worker its live attempts again, or else new ones."""
+    # The statement returns no row if there is nothing to give. `moved` starts the tasks, and
+    # `before` has the CTEs that it reads. Rows that another claim has locked are skipped.
     is_bearer = caller is Bearer
     agent = f"""c.agent_name, c.unseen,
         {pending_instructions("c.agent_id") if is_bearer else "0"} as pending_instructions,

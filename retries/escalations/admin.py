@@ -66,10 +66,9 @@ class EscalationAdmin(WithErrors, VerbAdmin):
     page = "/escalations/{}/"
 
     def is_about_one(self, request: HttpRequest) -> bool:
-        """Return whether the list shows a search, the escalations of one row, or chosen ones.
-
-        A chosen one that was answered meanwhile is still chosen, so that the action tells by whom.
-        """
+        """Return whether the list shows a search, the escalations of one row, or chosen ones."""
+        # A chosen row that was answered meanwhile is still chosen, so that the action tells who
+        # answered.
         if request.method == "POST" and request.POST.get("select_across") != "1":
             return True
         return bool({"q", "task__id__exact", "instruction__id__exact"} & request.GET.keys())
@@ -83,7 +82,7 @@ class EscalationAdmin(WithErrors, VerbAdmin):
 
     @admin.display(description="State", ordering="closed_at")
     def outcome_of(self, row: Escalation) -> str:
-        """Return the state, and the answer and by whom; the row's page has the time."""
+        # The time is on the row's page.
         by = f" by {row.answered_by_name}" if row.answered_by_name else ""
         return f"{row.state}: {row.action}{by}" if row.action else row.state
 
@@ -112,7 +111,6 @@ class EscalationAdmin(WithErrors, VerbAdmin):
     # ---- the fields of a question
 
     def list_verb_fields(self, row: Escalation, verbs: Sequence[str]) -> list[BoundField]:
-        """Return the inputs of the verbs, and those that a question asks for."""
         found = super().list_verb_fields(row, verbs)
         if "answer_question" not in verbs or not row.response_schema:
             return found

@@ -107,7 +107,6 @@ DEPENDENTS_TEXTS = {
 
 
 def describe_consequence(escalation: Escalation) -> str:
-    """Describe what a skip did to the dependents, or an abort to the rest of the plan."""
     task = escalation.task
     match escalation.action:
         case Answer.SKIP if task:
@@ -118,7 +117,6 @@ def describe_consequence(escalation: Escalation) -> str:
 
 
 def describe_skip(escalation: Escalation) -> str:
-    """Describe what a skip did to the task's dependents, as long as the journal tells it."""
     dependents = Need.objects.filter(need=escalation.task_id).count()
     if not dependents:
         return ""
@@ -142,10 +140,7 @@ def describe_abort(escalation: Escalation, plan_id: UUID) -> str:
 
 
 def fetch_event_data(subject_id: UUID, kind: Kind, escalation: Escalation) -> dict[str, Any]:
-    """Return the data of the event that the answer caused.
-
-    An empty dict if there is none, or none anymore: the journal may be kept for a shorter time.
-    """
+    # The event may be gone, because the journal can be kept for a shorter time.
     assert escalation.closed_at is not None
     rows = Event.objects.about(subject_id).since(escalation.closed_at)
     rows = rows.filter(kind=kind, at=escalation.closed_at)

@@ -150,7 +150,6 @@ def require_version(escalation: Escalation, version: int | None) -> None:
 
 
 def complete_response(escalation: Escalation, choice: Choice) -> Choice:
-    """Return the answer to an agent's question, checked against the question's schema."""
     if not escalation.is_question:
         raise Invalid(
             "/action", "This escalation asks no question: answer 'retry', 'fix', 'skip' or 'abort'."
@@ -186,10 +185,7 @@ def act(
 def act_on_task(
     escalation: Escalation, choice: Choice, *, due_at: datetime | None, stamp: Stamp
 ) -> None:
-    """Move the task as the answer says.
-
-    A retry grants a new round of attempts; a fix keeps the count and grants one guided attempt.
-    """
+    # A retry grants a new round of attempts; a fix keeps the count and grants one guided attempt.
     assert escalation.task_id is not None
     needs.hold([escalation.task_id])
     if choice.action in task_effects.GRANTS:
@@ -201,11 +197,9 @@ def act_on_task(
 
 @transaction.atomic
 def undo(escalation_id: UUID, *, among: EscalationQuerySet, stamp: Stamp) -> Escalation:
-    """Undo an answer: reopen the escalation and return its task to its earlier state.
-
-    Raises NotFound, and UndoTooLate if the time is over or the task has moved on. The journal
-    keeps both the answer and the undo.
-    """
+    """Undo an answer; raises NotFound, and UndoTooLate if time is up or the task has moved on."""
+    # The escalation is open again, its task returns to its earlier state, and the journal keeps
+    # both the answer and the undo.
     escalation = lifecycle.lock(escalation_id, among)
     can_undo = escalation.state == EscalationState.RESOLVED and escalation.undo_until is not None
     if can_undo and escalation.permission:
@@ -226,7 +220,6 @@ def undo(escalation_id: UUID, *, among: EscalationQuerySet, stamp: Stamp) -> Esc
 
 
 def resend(old: Instruction, content: str, *, stamp: Stamp) -> Row:
-    """Send an instruction's text, or another one in its place, first in the queue."""
     return instructions.send(
         old.agent,
         content,
@@ -243,11 +236,9 @@ def resend(old: Instruction, content: str, *, stamp: Stamp) -> Row:
 def send_failed_again(
     ids: Iterable[UUID], *, channel: str, note: str = "", stamp: Stamp
 ) -> dict[UUID, UUID]:
-    """Send given-up instructions again; return the new instruction's id by the old one's.
-
-    An open escalation is answered with it. An instruction that is not given up, whose escalation
-    another person has just answered, or whose text is pending already is left out.
-    """
+    """Send given-up instructions again; return the new instruction's id by the old one's."""
+    # The new instruction answers an open escalation. An instruction is left out if it is not given
+    # up, if its text is already pending, or if another person has just answered its escalation.
     rows = Instruction.objects.filter(pk__in=list(ids), state=InstructionState.FAILED)
     asked = dict(
         Escalation.objects.open().filter(instruction__in=rows).values_list("instruction", "id")

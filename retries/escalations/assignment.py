@@ -20,7 +20,7 @@ ANSWER = "retries.change_escalation"
 def assign(
     escalation_id: UUID, user: str | None, *, among: EscalationQuerySet, stamp: Stamp
 ) -> Escalation:
-    """Assign the escalation to the operator with this username, or to no one if None."""
+    """Assign the escalation to the operator with this username; None assigns it to no one."""
     escalation = lifecycle.lock(escalation_id, among)
     lifecycle.require_open(escalation)
     found = User.objects.filter(username=user).first() if user else None
@@ -45,7 +45,7 @@ def assign(
 def comment(
     escalation_id: UUID, text: str, *, among: EscalationQuerySet, stamp: Stamp
 ) -> Escalation:
-    """Store a comment on the escalation, without secrets; its state does not change."""
+    # Only the text without its secrets is stored, and the escalation's state does not change.
     text = text.strip()
     if not 1 <= len(text) <= NOTE_LENGTH:
         raise Invalid("/text", f"A comment has 1 to {NOTE_LENGTH} characters.")

@@ -49,7 +49,6 @@ def parse(text: str) -> Choice:
 
 
 def check(choice: Choice) -> Choice:
-    """Return the choice; raise Invalid if a part of it is missing, too long or not allowed."""
     if choice.action in TEXT_ANSWERS:
         if choice.action == Answer.FIX:
             require_text(choice)
@@ -82,10 +81,8 @@ def check_dependents(choice: str) -> str:
 
 
 def complete(choice: Choice, schema: dict[str, Any] | None) -> Choice:
-    """Check the values of an answer to a question and append them to its text.
-
-    The text is also the value of the property `instruction`, if the question asks for that one.
-    """
+    """Check the values of an answer to a question and append them to its text."""
+    # The text is also the value of the property `instruction`, if the question has it.
     text, values = choice.fix.strip(), dict(choice.response or {})
     if schema is None:
         if values:
@@ -99,7 +96,6 @@ def complete(choice: Choice, schema: dict[str, Any] | None) -> Choice:
 
 
 def check_response(choice: Choice, schema: dict[str, Any] | None) -> None:
-    """Raise Invalid unless the values of an allowed call are what its question asks for."""
     if schema is not None:
         response_schema.check(schema, choice.response or {})
     elif choice.response:
@@ -107,14 +103,12 @@ def check_response(choice: Choice, schema: dict[str, Any] | None) -> None:
 
 
 def compose_text(text: str, values: dict[str, Any]) -> str:
-    """Return an answer's text followed by its values, as the next attempt reads them."""
     others = {name: value for name, value in values.items() if name != INSTRUCTION}
     instruction = text or str(values.get(INSTRUCTION, "")).strip()
     return "\n".join(part for part in (instruction, response_schema.format_values(others)) if part)
 
 
 def require_text(choice: Choice) -> Choice:
-    """Return the choice; raise Invalid if its text has no visible character."""
     if not stripped(choice.fix).strip():
         raise Invalid(
             "/instruction",
@@ -124,7 +118,6 @@ def require_text(choice: Choice) -> Choice:
 
 
 def check_text(text: str, pointer: str) -> None:
-    """Raise Invalid if the text has a control character."""
     if found := CONTROL.search(text):
         raise Invalid(
             pointer,

@@ -64,7 +64,6 @@ WITHDRAW_OFFERS = f"""update retries_escalation e set offered_to = null
 
 
 def process_due(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
-    """Expire escalations, send reminders, and withdraw offers that have ended."""
     of = project.id if project else None
     expired = expire_due(now=now, of=of)
     returned = snoozing.return_due(now=now, of=of)
@@ -80,14 +79,14 @@ def process_due(*, now: datetime, project: Project | None = None) -> dict[str, A
 
 
 def expire_due(*, now: datetime, of: UUID | None) -> int:
-    """Close every escalation whose time is over; return how many."""
     rows = Escalation.objects.open().filter(expires_at__lte=now)
     rows = rows.filter(project=of) if of else rows
     return sum(expire_one(id, now=now) for id in rows.values_list("pk", flat=True)[:BATCH_SIZE])
 
 
 def expire_one(escalation_id: UUID, *, now: datetime) -> bool:
-    """Close one escalation and return whether this call did it; log an error and continue."""
+    """Close one escalation; return whether this call did it."""
+    # An error goes to the log, so that the other escalations still expire.
     try:
         with transaction.atomic():
             rows = Escalation.objects.open().filter(pk=escalation_id, expires_at__lte=now)
@@ -108,7 +107,6 @@ def expire_one(escalation_id: UUID, *, now: datetime) -> bool:
 
 
 def apply_expiry(escalation: Escalation, then: OnExpiry, *, now: datetime) -> None:
-    """Move the task as the escalation's `on_expiry` says."""
     match then:
         case OnExpiry.TERMINAL:
             permission_effects.end(escalation, PermissionState.EXPIRED, stamp=Stamp(CLOCK, now))

@@ -84,10 +84,9 @@ class Question:
 
 
 def insert_for_instructions(source: str, *, where: str = "m.on_failed = 'escalate'") -> str:
-    """Return the SQL that opens an escalation for each failed instruction of the CTE `source`.
-
-    By default it covers only those sent with on_failed 'escalate'; the caller is the CTE `caller`.
-    """
+    """Return the SQL that opens an escalation for each failed instruction of the CTE `source`."""
+    # By default it covers only those sent with on_failed 'escalate'; the caller is the CTE
+    # `caller`.
     return insert_open(
         {"instruction_id": "m.id", "reason": f"'{Reason.INSTRUCTION_IGNORED}'"},
         source=f"{source} m, caller c where {where}",
@@ -95,10 +94,8 @@ def insert_for_instructions(source: str, *, where: str = "m.on_failed = 'escalat
 
 
 def insert_for_tasks(source: str, *, reason: str) -> str:
-    """Return the SQL that opens an escalation for each task of the CTE `source`.
-
-    For tasks that were just escalated or reported blocked. `reason` is SQL too.
-    """
+    """Return the SQL that opens an escalation for each task of the CTE `source`."""
+    # The tasks were just escalated or reported blocked. `reason` is SQL too.
     stand = {name: f"m.{name}" for name in ("attempts", "attempt_limit", "retry_count")}
     return insert_open(
         {"task_id": "m.id", "reason": reason, **stand}, source=f"{source} m, caller c"
@@ -123,7 +120,6 @@ def insert_open(columns: dict[str, str], *, source: str) -> str:
 
 
 def insert_opened_events(source: str) -> str:
-    """Return the SQL that journals the escalations opened in the CTE `source`."""
     return journal.insert(
         source,
         kind=f"'{Kind.ESCALATION_OPENED}'",
@@ -135,7 +131,7 @@ def insert_opened_events(source: str) -> str:
 
 
 def first_reminder_at(now: datetime) -> datetime | None:
-    """Return when to send the first reminder, or None if reminders are off."""
+    # A wait of 0 turns reminders off.
     wait: int = settings.TENFOUR["ESCALATION_REMIND_SECONDS"]
     return now + timedelta(seconds=wait) if wait else None
 
@@ -148,10 +144,8 @@ def open_for_task(
     asked_in: UUID | None = None,
     stamp: Stamp,
 ) -> Escalation:
-    """Open an escalation for a task that was just escalated or reported blocked.
-
-    `asked_in` is the attempt in which the agent asks it.
-    """
+    """Open an escalation for a task; `asked_in` is the attempt in which the agent asks it."""
+    # The task was just escalated or reported blocked.
     return create_open(
         reason,
         project_id=task["project_id"],
@@ -170,7 +164,7 @@ def open_for_task(
 def open_for_permission(
     request: PermissionRequest, question: Question, *, stamp: Stamp
 ) -> Escalation:
-    """Open an escalation for a permission request; it ends before a reminder is due."""
+    # A permission request ends before a reminder is due.
     return create_open(
         Reason.PERMISSION_REQUEST,
         project_id=request.project_id,
@@ -216,7 +210,7 @@ def close(
     data: dict[str, Any] | None = None,
     **columns: Any,
 ) -> None:
-    """Close an open escalation that the caller has locked, and journal it."""
+    # The caller has locked the escalation.
     Escalation.objects.filter(pk=escalation.pk).update(
         state=to,
         closed_at=stamp.at,
@@ -237,7 +231,7 @@ def close(
 
 
 def reopen(escalation: Escalation, *, stamp: Stamp) -> None:
-    """Clear the answer of an escalation that the caller has locked, and journal it."""
+    # The caller has locked the escalation.
     Escalation.objects.filter(pk=escalation.pk).update(
         state=EscalationState.OPEN,
         closed_at=None,
@@ -257,7 +251,7 @@ def reopen(escalation: Escalation, *, stamp: Stamp) -> None:
 
 
 def hand_over(task_id: UUID, *, to: Agent, stamp: Stamp) -> None:
-    """Make a task's open question, or one whose answer can be undone, that of another agent."""
+    # A question whose answer can be undone may open again, so it changes hands too.
     asked = Escalation.objects.filter(
         Q(state=EscalationState.OPEN) | Q(undo_until__gt=stamp.at), task_id=task_id
     )
@@ -292,7 +286,6 @@ def record_event(
 
 
 def lock(escalation_id: UUID, among: EscalationQuerySet) -> Escalation:
-    """Return the escalation with its row locked; raise NotFound if it is not among these."""
     found = among.select_for_update(of=("self",)).select_related(
         "agent", "instruction", "permission", "project", "task"
     )
@@ -303,11 +296,8 @@ def lock(escalation_id: UUID, among: EscalationQuerySet) -> Escalation:
 
 
 def lock_plan(escalation_id: UUID, among: EscalationQuerySet) -> None:
-    """Lock all open escalations of the plan that this one belongs to, in id order.
-
-    Otherwise two aborts of one plan would each hold their own escalation and wait for the
-    other's.
-    """
+    # Lock all open escalations of the plan, in id order: otherwise two aborts of one plan would
+    # each hold their own escalation and wait for the other's.
     plan = among.filter(pk=escalation_id).values("task__plan")[:1]
     rows = Escalation.objects.open().filter(task__plan=plan).order_by("id")
     list(rows.select_for_update(of=("self",)).values_list("pk"))
@@ -322,7 +312,6 @@ def require_open(escalation: Escalation) -> None:
 
 
 def describe_closing(escalation: Escalation) -> str:
-    """Return a sentence that says how and when the escalation was closed."""
     if escalation.state != EscalationState.RESOLVED:
         return f"The escalation has been {escalation.state} since {escalation.closed_at:%F %T}Z."
     return (
@@ -355,5 +344,5 @@ where id = %(id)s and seen_at is null and state = 'open'"""
 
 
 def note_view(escalation_id: UUID, *, now: datetime) -> None:
-    """Store that the page of an open escalation was opened, the first time."""
+    # Only the first view counts.
     sql.run(SEE, id=escalation_id, now=now)

@@ -112,10 +112,8 @@ class Facts:
 
 
 def render_message(facts: Facts) -> str:
-    """Render the message (S1.38 to S1.43).
-
-    A question about a task tells of failures only if there were any, and suggests nothing else.
-    """
+    """Render the message (S1.38 to S1.43)."""
+    # A question about a task tells of failures only if there were any, and suggests nothing else.
     asks = facts.answers is not None
     parts = [
         "## Task Escalation Required",
@@ -140,7 +138,6 @@ def render_message(facts: Facts) -> str:
 
 
 def render_summary(facts: Facts) -> str:
-    """Return how often the task failed, why it was escalated, and the question if there is one."""
     times = "1 time" if facts.failed == 1 else f"{facts.failed} times"
     failed = f"This task has failed {times}." if facts.failed else "This task has not failed."
     why = (
@@ -152,7 +149,6 @@ def render_summary(facts: Facts) -> str:
 
 
 def describe_evidence(evidence: Evidence) -> str:
-    """Return the sentence that names the evidence of a policy's decision, or nothing."""
     if not evidence.line:
         return ""
     known = f"known error “{evidence.title}”" if evidence.title else ""
@@ -185,13 +181,12 @@ def render_files(files: Sequence[FileStatus]) -> str:
 
 
 def describe_status(status: str) -> str:
-    """Return the note on a file: `tests_added` reads as "Tests added"."""
+    # `tests_added` reads as "Tests added".
     text = inert_line(status).replace("_", " ")
     return NOTES.get(status) or text[:1].upper() + text[1:] or "Modified"
 
 
 def list_answers(answers: Sequence[OfferedAnswer] | None) -> str:
-    """Render the answers to a question, for the options: those offered, and any other."""
     if answers is None:
         return ""
     lines = [
@@ -202,7 +197,6 @@ def list_answers(answers: Sequence[OfferedAnswer] | None) -> str:
 
 
 def describe_dependents(names: Sequence[str]) -> str:
-    """Return the names of the dependents, for the description of `skip`."""
     if not names:
         return ""
     count = "1 task depends" if len(names) == 1 else f"{len(names)} tasks depend"
@@ -236,14 +230,14 @@ def escape_markup(text: str) -> str:
 
 
 def table_cell(text: str) -> str:
-    """Return the first line of an error so that it cannot end its cell or row."""
+    # Program output must not end its cell or row.
     line = one_line(next((each for each in text.splitlines() if each.strip()), ""))
     line = truncate(line, CELL_LENGTH)
     return MARKUP.sub(r"\1\\\2", line.replace("\\", "\\\\").replace("|", "\\|"))
 
 
 def code_block(text: str) -> str:
-    """Return a code block whose fence is longer than any run of backticks in it."""
+    # The fence is longer than any run of backticks in the text, which therefore can't close it.
     text = text.strip("\n")
     if len(text) > DETAILS_LENGTH:
         text = f"{text[:DETAILS_LENGTH]}\n… {len(text) - DETAILS_LENGTH} more characters"

@@ -64,7 +64,6 @@ ACCEPT = Option(
 
 
 def list_options(escalation: Escalation, record: Record | None = None) -> list[Option]:
-    """Return the answers to an open escalation; pass its task's `record` if it is loaded."""
     if escalation.permission_id:
         return permission_options(escalation)
     record = record or load_record(escalation)
@@ -180,7 +179,6 @@ def name_answers(escalation: Escalation) -> list[tuple[Answer, str]]:
 
 
 def count_downstream(record: Record) -> int:
-    """Count the tasks that a skip would skip too, including indirect dependents."""
     # Most dependents have none of their own, so the recursive query is rarely needed.
     if any(task.needed_by for task in record.waiting):
         return dependents.count_downstream(record.task.pk)
@@ -188,7 +186,6 @@ def count_downstream(record: Record) -> int:
 
 
 def join_names(tasks: Sequence[Task]) -> str:
-    """Return the names of the first tasks, and how many more there are."""
     names = ", ".join(
         truncate(" ".join(str(each).split()), NAME_LENGTH) for each in tasks[:MOST_NAMES]
     )
@@ -196,7 +193,6 @@ def join_names(tasks: Sequence[Task]) -> str:
 
 
 def abort_plan_option(task: Task) -> Option:
-    """Return the answer that aborts the task's plan, with the number of tasks it affects."""
     others = Task.objects.filter(plan=task.plan_id).exclude(pk=task.pk).exclude(state__in=FINAL)
     counts = others.aggregate(
         running=Count("pk", filter=Q(state=TaskState.RUNNING)),

@@ -16,11 +16,9 @@ TOO_LATE = "The agent no longer waits for an answer: its own program has decided
 def decide(
     escalation: Escalation, choice: Choice, *, undo_for: timedelta, stamp: Stamp
 ) -> dict[str, Any]:
-    """Allow or deny the call; return the columns that record the effects.
-
-    The answer can be undone until the agent takes it. Raises EscalationExpired after the deadline,
-    since nothing may be allowed that the agent no longer asks about.
-    """
+    """Allow or deny the call; return the columns that record the effects."""
+    # The answer can be undone until the agent takes it. Raises EscalationExpired after the
+    # deadline, because nothing may be allowed that the agent no longer asks about.
     request = PermissionRequest.objects.waiting().filter(
         escalation=escalation, expires_at__gt=stamp.at
     )
@@ -43,6 +41,5 @@ def undo(escalation: Escalation, *, stamp: Stamp) -> None:
 
 
 def end(escalation: Escalation, to: PermissionState, *, stamp: Stamp) -> None:
-    """End a request that waits, without an answer."""
     waiting = PermissionRequest.objects.waiting().filter(escalation=escalation)
     waiting.update(state=to, closed_at=stamp.at)

@@ -35,49 +35,43 @@ class Record:
 
     @cached_property
     def line(self) -> list[UUID]:
-        """The ids of its rows of all runs."""
+        """Return the ids of the task's rows in all runs."""
         return fetch_lineage(self.task)
 
     @cached_property
     def attempts(self) -> list[Attempt]:
-        """Its attempts with their failures and patterns, oldest first."""
         rows = Attempt.objects.filter(task__in=self.line).select_related("failure__grouped")
         return list(rows.defer("report_digest").annotate(**MARKS).order_by("number"))
 
     @cached_property
     def dependents(self) -> list[Task]:
-        """The tasks that depend on it."""
         return dependents.list_dependents(self.task.pk)
 
     @property
     def waiting(self) -> list[Task]:
-        """The dependents that are not final."""
         return [task for task in self.dependents if task.state not in FINAL]
 
     @property
     def failures(self) -> list[Failure]:
-        """Its failures, newest first."""
         return [failure for each in reversed(self.attempts) if (failure := failure_of(each))]
 
     @cached_property
     def learned_fixes(self) -> list[LearnedFix]:
-        """The fixes learned for its last failure's signature, the most reliable first."""
         last = self.failures[0] if self.failures else None
         return pick_learned(last, find_learned_fixes([last.pk])) if last else []
 
     @cached_property
     def escalations(self) -> list[dict[str, Any]]:
-        """The questions and answers of its escalations, oldest first."""
         return read_escalations(self.line)
 
     @property
     def blockers(self) -> dict[int, str]:
-        """What its attempts reported themselves blocked by, by their numbers."""
+        """Return what its attempts reported themselves blocked by, by the attempt's number."""
         return {row["attempts"]: row["blocker"] for row in self.escalations if row["blocker"]}
 
     @property
     def advice(self) -> dict[UUID, LearnedFix]:
-        """The fix for the next attempt's context, by the failure that it follows."""
+        """Return the fix for the next attempt's context, by the failure that it follows."""
         if not self.learned_fixes or not self.learned_fixes[0].is_advice:
             return {}
         return {self.failures[0].pk: self.learned_fixes[0]}
@@ -87,12 +81,10 @@ class Record:
 
 
 def load_record(escalation: Escalation) -> Record | None:
-    """Return the record of the escalation's task, or None if it is about something else."""
     return Record(escalation.task) if escalation.task else None
 
 
 def render_escalation(escalation: Escalation, record: Record | None = None) -> str:
-    """Return the message of an escalation; pass its task's `record` if it is loaded."""
     if escalation.permission:
         return escalation.question
     if escalation.instruction:
@@ -102,7 +94,7 @@ def render_escalation(escalation: Escalation, record: Record | None = None) -> s
 
 
 def build_facts(escalation: Escalation, record: Record) -> Facts:
-    """Return the facts of the message: the task as it was at the time of the escalation."""
+    # The message shows the task as it was at the time of the escalation.
     task = record.task
     attempts = record.until(escalation)[-MOST_ATTEMPTS:]
     if escalation.is_question:
@@ -127,7 +119,6 @@ def build_facts(escalation: Escalation, record: Record) -> Facts:
 
 
 def read_evidence(escalation: Escalation, attempts: list[Attempt]) -> dict[str, Any]:
-    """Return the evidence of a policy's decision as the API names its fields; empty for others."""
     decision = (attempts[-1].decision if attempts else None) or {}
     if decision.get("reason") != escalation.reason:
         return {}
@@ -135,7 +126,7 @@ def read_evidence(escalation: Escalation, attempts: list[Attempt]) -> dict[str, 
 
 
 def find_evidence(escalation: Escalation, attempts: list[Attempt]) -> Evidence:
-    """Return what the decision to ask rests on, as it was stored with the last attempt."""
+    # The decision's evidence was stored with the last attempt.
     found = read_evidence(escalation, attempts)
     if not found:
         return NO_EVIDENCE
@@ -153,7 +144,6 @@ def list_answers(escalation: Escalation) -> list[OfferedAnswer]:
 
 
 def name_of(task: Task) -> str:
-    """Return the task's name as in the renderings: Task 3: Create the class."""
     return TaskName(task.pk, task.ref, task.title, task.type).name
 
 
@@ -162,7 +152,6 @@ def failure_of(attempt: Attempt) -> Failure | None:
 
 
 def build_row(attempt: Attempt, blockers: Mapping[int, str]) -> AttemptRow:
-    """Return the row of an attempt in the history: its failure, or what blocked it."""
     failure, at = failure_of(attempt), attempt.ended_at or attempt.started_at
     if failure is None:
         blocker = blockers.get(attempt.number, "") if attempt.outcome == Outcome.BLOCKED else ""
@@ -171,7 +160,7 @@ def build_row(attempt: Attempt, blockers: Mapping[int, str]) -> AttemptRow:
 
 
 def find_details(failures: list[Failure], task: Task) -> str:
-    """Return the last failure's details, or else its verification's output or its message."""
+    # Without details the verification's output is shown, and without that the message.
     if not failures:
         return task.error or ""
     last = failures[-1]
@@ -179,7 +168,7 @@ def find_details(failures: list[Failure], task: Task) -> str:
 
 
 def collect_files(failures: list[Failure]) -> list[FileStatus]:
-    """Return every file that an attempt changed, with its last status."""
+    # A later attempt's status of a file replaces an earlier one.
     statuses = {
         str(each.get("path", "")): str(each.get("status", ""))
         for failure in failures

@@ -70,7 +70,6 @@ class Field:
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:
-    """Raise Invalid, with a pointer, if this is not a schema of a flat object."""
     check_keywords(schema, (*SCHEMA_KEYS, "additionalProperties"), SCHEMA_POINTER)
     if schema.get("type") != "object":
         raise Invalid(
@@ -98,7 +97,6 @@ def check_schema(schema: Mapping[str, Any]) -> None:
 
 
 def check_property(name: str, rules: Any) -> None:
-    """Raise Invalid, with a pointer, if a property\'s rules are not valid."""
     pointer = f"{SCHEMA_POINTER}/properties/{escape_pointer(name)}"
     if not NAME.fullmatch(name):
         raise Invalid(pointer, "A property name has at most 64 letters, digits, '_' and '-'.")
@@ -129,7 +127,7 @@ def check_property(name: str, rules: Any) -> None:
 
 
 def check_keywords(rules: Mapping[str, Any], keywords: tuple[str, ...], pointer: str) -> None:
-    """Raise Invalid for a keyword that would not be enforced."""
+    # A keyword that would not be enforced is refused.
     for keyword in rules:
         if keyword not in keywords:
             raise Invalid(
@@ -146,7 +144,6 @@ def escape_pointer(name: str) -> str:
 
 
 def check(schema: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    """Raise Invalid, with a pointer, if the values of an answer do not match the schema."""
     properties = schema.get("properties", {})
     for name in values:
         if name not in properties:
@@ -251,10 +248,7 @@ def list_choices(rules: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def parse_values(schema: Mapping[str, Any], typed: Mapping[str, str]) -> dict[str, Any]:
-    """Return the values of the typed texts, without the empty ones.
-
-    A text that is not of its type stays a string, so that `check` refuses it.
-    """
+    # A text that is not of its type stays a string, so that `check` refuses it.
     properties = schema.get("properties", {})
     return {
         name: parse_value(rules["type"], typed[name])
@@ -276,7 +270,6 @@ def parse_value(type: str, text: str) -> Any:
 
 
 def parse_finite(text: str) -> float:
-    """Return a finite number; raise ValueError for any other text."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(text)

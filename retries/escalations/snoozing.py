@@ -46,10 +46,8 @@ RETURN = f"""with {TrustedCaller.cte}, due as materialized (
 def snooze(
     escalation_id: UUID, until: datetime | None, *, among: EscalationQuerySet, stamp: Stamp
 ) -> Escalation:
-    """Snooze an open escalation until a time, or end its snooze with None.
-
-    Its task keeps waiting, and no reminder is sent before it is back.
-    """
+    """Snooze an open escalation until a time; None ends its snooze."""
+    # Its task keeps waiting, and no reminder is sent before it is back.
     if until and not stamp.at < until <= stamp.at + timedelta(days=LONGEST_DAYS):
         raise Invalid(
             "/until", f"Choose a time in the future, at most {LONGEST_DAYS} days from now."
@@ -78,7 +76,7 @@ def snooze(
 def change_reminder(
     escalation: Escalation, until: datetime | None, now: datetime
 ) -> dict[str, Any]:
-    """Return the column of the next reminder, which waits for the end of the snooze."""
+    # The next reminder waits for the end of the snooze.
     at = escalation.notify_again_at
     if until is None:
         return {"notify_again_at": lifecycle.first_reminder_at(now)}
@@ -86,5 +84,4 @@ def change_reminder(
 
 
 def return_due(*, now: datetime, of: UUID | None) -> int:
-    """Bring back every escalation whose snooze is over; return how many."""
     return len(sql.run(RETURN, now=now, of=of, **TrustedCaller(CLOCK).params))

@@ -72,10 +72,8 @@ FAIL = move_statement(TaskState.FAILED, Kind.TASK_FAILED)
 def requeue(
     escalation: Escalation, action: Answer, *, due_at: datetime | None = None, stamp: Stamp
 ) -> Row:
-    """Queue the task again with the granted attempts, or at `due_at` to leave time for an undo.
-
-    The worker of the last attempt has precedence if it claims before another does: see `claims`.
-    """
+    """Queue the task again with the granted attempts, or at `due_at` to leave time for an undo."""
+    # The worker of the last attempt has precedence if it claims before another does: see `claims`.
     table = REQUEUE_NOW if due_at is None else REQUEUE_LATER
     row = move(escalation, table[action], action, due_at=due_at, stamp=stamp)
     last = Attempt.objects.filter(task_id=row["id"], number=row["attempts"]).exclude(worker_id="")
@@ -85,7 +83,7 @@ def requeue(
 
 
 def end(escalation: Escalation, action: Answer, *, choice: str, stamp: Stamp) -> list[UUID]:
-    """Skip, abort or accept the task; return the dependents' ids that were skipped with it."""
+    """Skip, abort or accept the task; return the ids of the dependents skipped with it."""
     row = move(escalation, END[action], action, stamp=stamp)
     if action == Answer.ACCEPT:
         caller = TrustedCaller(stamp.actor, request_id=stamp.request_id)
@@ -96,7 +94,7 @@ def end(escalation: Escalation, action: Answer, *, choice: str, stamp: Stamp) ->
 
 
 def fail(escalation: Escalation, *, stamp: Stamp) -> Row:
-    """Fail the task; the caller inserts its dead letter."""
+    # The caller inserts the dead letter.
     return move(escalation, FAIL, "fail", stamp=Stamp(stamp.actor, stamp.at, ""))
 
 
@@ -108,7 +106,6 @@ def move(
     due_at: datetime | None = None,
     stamp: Stamp,
 ) -> Row:
-    """Run a move of the task; raise InvalidTransition if it waits for no answer."""
     assert escalation.task_id is not None
     rows = sql.run(
         statement,
@@ -153,7 +150,7 @@ UNDO = {
 
 
 def undo(escalation: Escalation, *, stamp: Stamp) -> bool:
-    """Return the task to its state before the answer; return False if it has moved on."""
+    """Return the task to its state before the answer; False if it has moved on."""
     was = TaskState.BLOCKED if escalation.reason == Reason.BLOCKED else TaskState.ESCALATED
     rows = sql.run(
         UNDO[was],

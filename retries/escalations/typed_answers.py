@@ -10,7 +10,7 @@ from ledger.secrets.sealing import seal, unseal
 from retries.escalations.choices import Choice
 from retries.models import Escalation
 
-# what Tenfour does with a secret in a text, by what the text is for
+# how Tenfour treats a secret in a text, by the subject of the text
 WARNINGS = {
     "task": (
         "This looks like it contains a secret. Only this task's agent will see it; it will not be "
@@ -32,23 +32,20 @@ WARNINGS = {
 
 
 def find_warning(typed: Any, *, about: str = "task") -> str:
-    """Return the warning for what a person types; empty without a secret in it."""
     return WARNINGS[about] if holds_secret(typed) else ""
 
 
 def list_warnings(choice: Choice, escalation: Escalation) -> list[str]:
-    """Return the warnings about an answer: its text or its values hold a secret."""
     found = find_warning([choice.fix, choice.response], about=name_subject(escalation))
     return [found] if found else []
 
 
 def name_subject(escalation: Escalation) -> str:
-    """Return what an answer's text is for."""
     return "call" if escalation.permission_id else "task" if escalation.task_id else "instruction"
 
 
 def build_columns(fix: str, response: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the columns for an answer's text and values: masked, and as typed, encrypted."""
+    # Both are stored masked; as typed, they are encrypted.
     masked, sealed = seal({"fix": fix, "response": response})
     return {**masked, "sealed": sealed}
 

@@ -18,7 +18,6 @@ from retries.insight.figures.targets import compute_targets
 
 
 def compute_figures(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
-    """Compute the figures of every project, or of one; return how much they rest on."""
     projects = [project] if project else list(Project.objects.order_by("id"))
     experiments = tasks = 0
     for each in projects:

@@ -55,7 +55,6 @@ def start_experiment(
 
 @sql.atomic
 def end_experiment(id: UUID, *, reason: str, stamp: Stamp) -> ContextExperiment:
-    """End an experiment; every task gets whole contexts again."""
     reason = check_reason(reason)
     experiment = ContextExperiment.objects.select_for_update().get(pk=id)
     if experiment.ended_at:
@@ -75,16 +74,13 @@ def check_share(share: int) -> None:
 
 
 def list_needed(share: int) -> dict[int, int]:
-    """Return how many attempts show each difference in points, if `share` percent do without.
-
-    There are at least so many that both sides are shown.
-    """
+    """Return the attempts that each difference in points takes if `share` percent do without."""
+    # There are at least so many that both sides are shown.
     least = -(-LEAST_ATTEMPTS * 100 // share)
     return {points: max(least, count_needed(points / 100, share / 100)) for points in POINTS}
 
 
 def check_reason(reason: str) -> str:
-    """Return the reason for storage, or raise Invalid."""
     text = clean_note(reason, limit=REASON_LENGTH)
     if not text or len(reason.strip()) > REASON_LENGTH:
         raise Invalid("/reason", f"Give a reason of 1 to {REASON_LENGTH} characters.")

@@ -19,7 +19,6 @@ class Difference:
 
     @property
     def is_conclusive(self) -> bool:
-        """Whether the interval leaves out 0."""
         return self.low > 0 or self.high < 0
 
 

@@ -35,26 +35,26 @@ class Group:
 
     @property
     def shares(self) -> list[int]:
-        """The share of tasks done after 1, 2, 3 and 4 attempts at most, in percent."""
+        """Return the percentages of tasks done after at most 1, 2, 3 and 4 attempts."""
         return [
             round(100 * sum(self.done_after[: n + 1]) / self.tasks) for n in range(MOST_ATTEMPTS)
         ]
 
     @property
     def most_useful(self) -> int:
-        """The last attempt that adds five points or more; the first where none does."""
+        """Return the last attempt that adds five points or more; the first if none does."""
         gains = [100 * count / self.tasks for count in self.done_after]
         useful = [n for n, gain in enumerate(gains, 1) if gain >= USEFUL_POINTS]
         return max(useful, default=1)
 
     @property
     def proven_share(self) -> int | None:
-        """The share of done tasks that are proven, in percent; None without any."""
+        """Return the percentage of done tasks that are proven; None without done tasks."""
         return round(100 * self.proven / self.done) if self.done else None
 
     @property
     def done_by_slot(self) -> list[int | None]:
-        """The share of tasks done over time, in percent; None without tasks."""
+        """Return the percentage of tasks done in each slot of time; None for an empty slot."""
         return [round(100 * done / tasks) if tasks else None for tasks, done in self.slots]
 
     def to_data(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class Group:
 def count_endings(
     endings: Iterable[Ending], *, since: datetime, now: datetime, slots: int
 ) -> dict[tuple[str, str], Group]:
-    """Return the groups of all tasks, by kind and key, with so many slots of time."""
+    """Return the groups of all tasks by kind and key, each with `slots` slots of time."""
     groups: dict[tuple[str, str], Group] = defaultdict(
         lambda: Group([[0, 0] for _ in range(slots)])
     )

@@ -23,11 +23,9 @@ class AnsweredCase:
 
     @property
     def phases(self) -> tuple[float, float, float, float]:
-        """The seconds in which it was unseen, thought about, waiting, and running again.
-
-        An escalation that was answered without its page, for example by mail, was unseen until
-        then.
-        """
+        """Return the seconds in which it was unseen, thought about, waiting, and running again."""
+        # An escalation that was answered without its page, for example by mail, was unseen until
+        # then.
         seen = max(self.opened_at, min(self.seen_at or self.answered_at, self.answered_at))
         started = max(self.answered_at, self.started_at or self.answered_at)
         ended = max(started, self.ended_at or started)
@@ -40,10 +38,8 @@ class AnsweredCase:
 
 
 def describe_cases(cases: Sequence[AnsweredCase]) -> dict[str, Any]:
-    """Return the number of cases, and with enough of them the median case and the 90th percentile.
-
-    The phases are those of the median case: the means of the middle fifth by their sum.
-    """
+    """Return the number of cases and, with enough of them, the median and the 90th percentile."""
+    # The phases are those of the median case: the means of the middle fifth by their sum.
     if len(cases) < LEAST_ANSWERS:
         return {"n": len(cases)}
     ordered = sorted((each.phases for each in cases), key=sum)

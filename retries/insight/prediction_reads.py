@@ -53,23 +53,22 @@ READ_PATTERNS = read_rates(OF_PATTERNS)
 
 
 def find_task_predictions(ids: Iterable[UUID]) -> dict[UUID, Prediction]:
-    """Return the chance of each task to be done within the attempts that it has left."""
+    # The chance is that of success within the attempts that the task has left.
     return collect(sql.run(READ_TASKS, ids=list(ids)))
 
 
 def find_attempt_predictions(ids: Iterable[UUID]) -> dict[UUID, Prediction]:
-    """Return the chance of each attempt's task: after its failure, or before its end."""
+    # A failed attempt has the chance after its failure, and others the one before their end.
     wanted = list(ids)
     return collect(sql.run(READ_ATTEMPTS, ids=wanted)) if wanted else {}
 
 
 def find_pattern_predictions(ids: Iterable[UUID]) -> dict[UUID, Prediction]:
-    """Return the chance of a task whose first attempt failed with each pattern."""
+    # The chance is that of a task whose first attempt failed with the pattern.
     return collect(sql.run(READ_PATTERNS, ids=list(ids)))
 
 
 def collect(rows: Iterable[Row]) -> dict[UUID, Prediction]:
-    """Return the predictions by subject; each row has one of its rates, or none."""
     rates: dict[UUID, dict[tuple[int, str, str], Rate]] = {}
     features: dict[UUID, Features] = {}
     brier: dict[UUID, float | None] = {}

@@ -47,7 +47,7 @@ class Features:
 
     @property
     def keys(self) -> list[tuple[int, str, str]]:
-        """The keys of its rates, from the most general level on."""
+        """Return the keys of its rates, the most general level first."""
         failures = min(self.failures, MOST_FAILURES)
         found = [
             (Level.ALL, ""),
@@ -143,10 +143,8 @@ class Quality:
 
 
 def measure_quality(cases: Sequence[Case]) -> Quality:
-    """Score the predictions of the newest fifth of the cases by the rates of those before them.
-
-    The cases come oldest first. A prediction that would be hidden is not scored.
-    """
+    """Score the predictions of the newest fifth of the cases by the rates of those before them."""
+    # The cases come oldest first. A prediction that would be hidden is not scored.
     split = len(cases) - len(cases) // 5
     rates = count_rates(cases[:split])
     scored = [
@@ -168,7 +166,6 @@ def base_chance(rates: Rates, features: Features) -> float:
 
 
 def fill_bins(scored: Sequence[tuple[float, bool]]) -> list[Bin]:
-    """Return the tenths of the scale that have cases, lowest first."""
     bins: dict[int, list[tuple[float, bool]]] = defaultdict(list)
     for chance, done in scored:
         bins[min(int(chance * BINS), BINS - 1)].append((chance, done))

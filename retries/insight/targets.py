@@ -31,7 +31,6 @@ def set_target(agent: Agent, *, percent: int, within_s: int, stamp: Stamp) -> No
 
 
 def remove_target(agent: Agent, *, stamp: Stamp) -> bool:
-    """Remove an agent's target; return whether it had one."""
     with transaction.atomic():
         count, _ = AckTarget.objects.filter(agent=agent).delete()
         if count:

@@ -37,7 +37,7 @@ SUMS = {
     "attempts": "count(a.id)",
     "attempts_failed": f"count(a.id) filter (where a.outcome = '{Outcome.FAILURE}')",
     "busy_s": "coalesce(sum(extract(epoch from a.ended_at - a.started_at)), 0)",
-    # not those that a plan's file has ticked: no agent did them
+    # without the tasks that a plan's file marks as done, because no agent did them
     "tasks_done": f"count(*) filter (where e.kind = '{Kind.TASK_COMPLETED}'"
     " and not e.data ? 'ticked')",
     "tasks_done_first": f"count(*) filter (where e.kind = '{Kind.TASK_COMPLETED}'"
@@ -64,7 +64,7 @@ IS_COUNTED = f"""e.agent_id is not null and (a.id is not null or i.id is not nul
 
 
 def build_statements(among: str) -> tuple[str, str]:
-    """Return the statements that count the events `e` which meet a condition."""
+    """Return the statements that count the events `e` that meet a condition."""
     activity = f"""insert into retries_activitycount as c
     (minutes, at, agent_id, project_id, {", ".join(SUMS)})
 select slot.minutes, {SLOT_START}, e.agent_id, e.project_id, {", ".join(SUMS.values())}
@@ -97,7 +97,6 @@ COUNT_BATCH = build_statements(IN_BATCH)
 
 
 def count_activity(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
-    """Count all settled events that are new; return how many batches were counted."""
     ensure_cursor(READER, start=Cursor(), now=now)
     batches = read_batches(READER, count_batch, most=MOST_BATCHES, now=now)
     ActivityCount.objects.filter(minutes=HALF_HOUR, at__lt=now - KEEP_HALF_HOURS).delete()

@@ -194,7 +194,6 @@ READERS: Mapping[str, Sequence[Total]] = {
 
 
 def count_events(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
-    """Count all settled events that are new; return how many batches were counted."""
     batches = 0
     for name, totals in READERS.items():
         ensure_cursor(name, start=Cursor(), now=now)

@@ -37,7 +37,6 @@ from unnest(%(ids)s::uuid[], %(lines)s::text[]) new (id, lines) where f.id = new
 
 
 def write_words(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
-    """Write the words of new tasks and instructions; return how many batches were read."""
     ensure_cursor(READER, start=Cursor(), now=now)
     batches = read_batches(READER, write_batch, most=MOST_BATCHES, now=now)
     read = write_old_failures()
@@ -50,7 +49,7 @@ def write_batch(between: dict[str, str]) -> None:
 
 
 def write_old_failures() -> int:
-    """Store the telling lines of failures that have none yet; return of how many."""
+    """Store the telling lines of failures that have none yet; return how many failures."""
     total = 0
     for _ in range(MOST_FAILURE_BATCHES):
         read = write_old_batch()

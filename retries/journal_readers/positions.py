@@ -24,10 +24,8 @@ LAST = f"""select tx::text as tx, id::text as id from (
 
 
 def is_stream_ahead() -> bool:
-    """Return whether an event has a greater transaction number than the server's next one.
-
-    This is so after a dump was loaded into a new server. Readers then find no new events.
-    """
+    """Return whether an event has a greater transaction number than the server's next one."""
+    # This happens when a dump is loaded into a new server. Readers then find no new events.
     (row,) = sql.run(
         "select max(tx) >= pg_snapshot_xmax(pg_current_snapshot()) as is_ahead from ledger_event"
     )
@@ -35,18 +33,16 @@ def is_stream_ahead() -> bool:
 
 
 def ensure_cursor(name: str, *, start: Cursor, now: datetime) -> None:
-    """Create the cursor of a new reader, which begins after `start`."""
     values = {"tx": start.tx, "event_id": start.id, "moved_at": now}
     StreamCursor.objects.get_or_create(name=name, defaults=values)
 
 
 def lock_cursor(name: str) -> StreamCursor:
-    """Return a reader's cursor with its row locked, so that one process reads at a time."""
+    # The lock lets one process read at a time.
     return StreamCursor.objects.select_for_update().get(name=name)
 
 
 def move_cursor(cursor: StreamCursor, to: Cursor, now: datetime) -> None:
-    """Move a locked cursor to the last event that was read."""
     if (cursor.tx, str(cursor.event_id)) != (to.tx, to.id):
         StreamCursor.objects.filter(pk=cursor.pk).update(tx=to.tx, event_id=to.id, moved_at=now)
 
@@ -59,10 +55,7 @@ def read_batches(
     now: datetime,
     size: int | None = None,
 ) -> int:
-    """Count batch after batch of settled events, `most` at most; return how many there were.
-
-    A batch has `size` events, by default BATCH_SIZE.
-    """
+    """Count settled events in at most `most` batches; return how many batches there were."""
     batches = 0
     while batches < most and read_batch(name, count, now, size or BATCH_SIZE):
         batches += 1
@@ -73,7 +66,7 @@ def read_batches(
 def read_batch(
     name: str, count: Callable[[dict[str, str]], None], now: datetime, size: int
 ) -> bool:
-    """Count the next events, and move the cursor behind them; return whether there were any."""
+    """Count the next events and move the cursor behind them; return whether there were any."""
     cursor = lock_cursor(name)
     after = Cursor(cursor.tx, str(cursor.event_id))
     last = sql.run(LAST, tx=str(after.tx), id=after.id, size=size)

@@ -75,10 +75,8 @@ class RebuildResult:
 
 
 def rebuild_activity(*, now: datetime) -> RebuildResult:
-    """Count the journal again, as far back as all its rows exist.
-
-    The clock counts what is written meanwhile. Raises RebuildReplaced.
-    """
+    """Count the journal again, as far back as all its rows exist; raises RebuildReplaced."""
+    # The clock counts what is written meanwhile.
     since = find_first_whole_day(now=now)
     if since > BEGINNING:
         count_backlog(now=now)
@@ -91,7 +89,7 @@ def rebuild_activity(*, now: datetime) -> RebuildResult:
 
 
 def count_backlog(*, now: datetime) -> None:
-    """Count the backlog first, to keep `begin_rebuild` short."""
+    # Count the backlog first, to keep `begin_rebuild` short.
     ensure_cursor(READER, start=Cursor(), now=now)
     most = MOST_BATCHES
     while read_batches(READER, count_large_batch, most=most, now=now, size=RUN_LENGTH) == most:
@@ -105,10 +103,9 @@ def count_large_batch(between: dict[str, str]) -> None:
 
 @transaction.atomic
 def begin_rebuild(*, since: datetime, now: datetime) -> Rebuild:
-    """Delete the counts from a day on, and let the clock continue at the end of the journal.
-
-    The days before get what the clock has not counted yet: no later rebuild would find it.
-    """
+    """Delete the counts from a day on, and let the clock continue at the end of the journal."""
+    # The days before get what the clock has not counted yet, because no later rebuild would find
+    # it.
     for name in (NEWEST, READER):
         ensure_cursor(name, start=Cursor(), now=now)
     newest, cursor = lock_cursor(NEWEST), lock_cursor(READER)

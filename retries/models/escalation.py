@@ -17,7 +17,7 @@ from retries.states import QUESTIONS, Answer, EscalationState, OnExpiry
 
 class EscalationQuerySet(models.QuerySet["Escalation"]):
     def visible_to(self, principal: Principal) -> Self:
-        """Filter by the caller's project; an agent sees only its own escalations."""
+        # An agent sees only its own escalations.
         if principal.is_agent:
             return self.filter(agent_id=principal.agent_id)
         return self.filter(project_id=principal.project_id)
@@ -26,7 +26,6 @@ class EscalationQuerySet(models.QuerySet["Escalation"]):
         return self.filter(state=EscalationState.OPEN)
 
     def in_inbox(self, now: datetime | Now) -> Self:
-        """Filter by those that are open and not snoozed."""
         return self.open().filter(Q(snoozed_until=None) | Q(snoozed_until__lte=now))
 
     def snoozed(self, now: datetime) -> Self:
@@ -234,12 +233,12 @@ class Escalation(models.Model):
 
     @property
     def is_of_agent(self) -> bool:
-        """Whether its agent asked it, in an attempt that ended with it."""
+        # The agent's question ended the attempt in which it was asked.
         return self.asked_in_id is not None
 
     @property
     def is_of_checkpoint(self) -> bool:
-        """Whether a checkpoint of a plan asked it; its task may have attempts of an earlier run."""
+        # A checkpoint's task may have attempts of an earlier run.
         return self.is_question and not self.is_of_agent
 
     @property

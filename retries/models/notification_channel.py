@@ -43,7 +43,7 @@ THREADED = ("Email", "ntfy", "Slack app")
 
 class ChannelQuerySet(models.QuerySet["Channel"]):
     def visible_to(self, principal: Principal) -> Self:
-        """Filter by the caller's project; channels of all projects belong to people only."""
+        # Channels of all projects belong to people only.
         if principal.is_agent:
             return self.none()
         return self.filter(project_id=principal.project_id)
@@ -137,7 +137,7 @@ class Channel(models.Model):
 
     @property
     def has_threads(self) -> bool:
-        """Return whether replies stay with the first message, rather than following it."""
+        # Replies stay with the first message instead of following it.
         return self.service in THREADED
 
     @property

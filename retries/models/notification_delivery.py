@@ -52,7 +52,7 @@ class DeliveryRole(models.TextChoices):
 
 class DeliveryQuerySet(models.QuerySet["Delivery"]):
     def visible_to(self, principal: Principal) -> Self:
-        """Filter by the project of their channel, as channels are filtered."""
+        # A delivery belongs to its channel's project.
         if principal.is_agent:
             return self.none()
         return self.filter(channel__project_id=principal.project_id)

@@ -21,7 +21,7 @@ class RepeatUntil(models.TextChoices):
 
 class NotificationRuleQuerySet(models.QuerySet["NotificationRule"]):
     def visible_to(self, principal: Principal) -> Self:
-        """Filter by the caller's project; rules for all projects belong to people only."""
+        # Rules for all projects belong to people only.
         if principal.is_agent:
             return self.none()
         return self.filter(project_id=principal.project_id)

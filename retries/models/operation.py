@@ -34,7 +34,7 @@ UNDER_WAY = (OperationState.WAITING, OperationState.RUNNING)
 
 class OperationQuerySet(models.QuerySet["Operation"]):
     def visible_to(self, principal: Principal) -> Self:
-        """Filter by the caller's project; operations belong to people, so agents see none."""
+        # Operations belong to people, so agents see none.
         if principal.is_agent:
             return self.none()
         return self.filter(project_ids__contains=[principal.project_id])

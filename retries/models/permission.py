@@ -16,7 +16,7 @@ from retries.states import PermissionState, RuleState, WhenSilent
 
 class PermissionRequestQuerySet(models.QuerySet["PermissionRequest"]):
     def visible_to(self, principal: Principal) -> Self:
-        """Filter by the caller's project; an agent sees only its own requests."""
+        # An agent sees only its own requests.
         if principal.is_agent:
             return self.filter(agent_id=principal.agent_id)
         return self.filter(project_id=principal.project_id)
@@ -103,7 +103,7 @@ class PermissionRequest(models.Model):
 
 class PermissionRuleQuerySet(models.QuerySet["PermissionRule"]):
     def visible_to(self, principal: Principal) -> Self:
-        """Filter by the caller's project; an agent sees those for it and for all agents."""
+        # An agent sees the rules for it and for all agents.
         rows = self.exclude(state=RuleState.DISMISSED).filter(project_id=principal.project_id)
         if principal.is_agent:
             return rows.filter(Q(agent=None) | Q(agent_id=principal.agent_id))

@@ -60,7 +60,7 @@ class OperationAdmin(ReadOnly):
     }
 
     def match_projects(self, projects: frozenset[UUID]) -> Q:
-        """Return the condition that a person sees each project of a row."""
+        # A person must see each project of a row.
         return Q(project_ids__contained_by=list(projects))
 
     @admin.action(description="Undo: start none of it")
@@ -79,7 +79,6 @@ class OperationAdmin(ReadOnly):
         end_one: Callable[..., Operation],
         done: str,
     ) -> None:
-        """End each operation, or show the reason why it can't be ended."""
         changed = 0
         for row in chosen.order_by("id"):
             try:

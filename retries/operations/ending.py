@@ -28,7 +28,8 @@ def undo_operation(operation_id: UUID, *, among: OperationQuerySet, stamp: Stamp
 
 @sql.atomic
 def stop_operation(operation_id: UUID, *, among: OperationQuerySet, stamp: Stamp) -> Operation:
-    """Stop an operation; rows that are done stay done. Raises NotFound and InvalidTransition."""
+    """Stop an operation; raises NotFound and InvalidTransition."""
+    # Rows that are done stay done.
     operation = lock_one(operation_id, among)
     if not operation.is_under_way:
         raise InvalidTransition(
@@ -42,7 +43,8 @@ def stop_operation(operation_id: UUID, *, among: OperationQuerySet, stamp: Stamp
 
 
 def lock_one(operation_id: UUID, among: OperationQuerySet) -> Operation:
-    """Lock and return an operation, after a batch that is under way; raises NotFound."""
+    """Lock and return an operation; raises NotFound."""
+    # The lock waits for a batch that is under way.
     rows = among.filter(pk=operation_id).order_by("id").select_for_update()
     found = rows.first()
     if found is None:

@@ -47,15 +47,12 @@ def list_due(now: datetime) -> list[UUID]:
 
 
 def count_due(*, now: datetime, project: Project | None = None) -> dict[str, int]:
-    """Return how many operations wait for a worker, for the clock's record."""
     return {"due": len(list_due(now))}
 
 
 def run_operation(operation_id: UUID, *, now: datetime | None = None) -> bool:
-    """Run an operation for a while; return whether it has to continue.
-
-    Return False at once if another worker holds it.
-    """
+    """Run an operation for a while; return whether it has to continue."""
+    # Return False at once if another worker holds it: that worker continues it.
     if not take(operation_id, now=now or timezone.now()):
         return False
     ends_at = time.monotonic() + SLICE_SECONDS
@@ -97,13 +94,13 @@ def take(operation_id: UUID, *, now: datetime) -> bool:
 
 
 def lock(operation_id: UUID) -> Operation | None:
-    """Lock and return an operation; None if another worker's batch is under way."""
+    # Another worker's batch holds the lock while it is under way.
     rows = Operation.objects.filter(pk=operation_id).order_by("id")
     return rows.select_for_update(skip_locked=True).first()
 
 
 def find_missing_right(operation: Operation) -> str:
-    """Return why the person who started it may no longer do so, or an empty text."""
+    """Return why the person who started it may no longer do so; empty if they may."""
     if operation.actor_type != "user":
         return ""
     user = User.objects.filter(pk=operation.actor_id).first()
@@ -139,10 +136,8 @@ def run_batch(operation_id: UUID, *, now: datetime) -> bool:
 def apply_to(
     verb: Verb, ids: list[UUID], options: dict[str, object], stamp: Stamp
 ) -> dict[UUID, Left]:
-    """Apply the verb to these rows; return those that it left, with the reason.
-
-    If one of several rows fails, each is tried by itself.
-    """
+    """Apply the verb to these rows; return those that it left, with the reason."""
+    # If one of several rows fails, each is tried by itself.
     for try_number in range(1, SLOW_TRIES + 1):
         try:
             with transaction.atomic():
@@ -165,14 +160,14 @@ def apply_to(
 
 
 def is_too_slow(error: OperationalError | InterfaceError) -> bool:
-    """Return whether PostgreSQL ended a statement at its time limit, or a person did."""
+    # PostgreSQL ended the statement at its time limit, or a person did.
     return isinstance(error.__cause__, QueryCanceled)
 
 
 def describe_error(error: Exception, verb: Verb, subject_id: UUID) -> Left:
-    """Return why a row was left after an error; unexpected errors go to the log."""
     if isinstance(error, Refusal):
         return Left(error.title(), error.detail)
+    # The details of an unexpected error go to the log; the result only refers to it.
     logger.error("%s failed for %s", verb.name, subject_id, exc_info=error)
     return Left("Internal error", "The server's log has the details. Nothing was changed.")
 
@@ -221,5 +216,4 @@ def end(
 
 
 def counts(operation: Operation) -> dict[str, int]:
-    """Return the operation's result so far, for its events."""
     return {"changed": operation.changed, "refused": operation.refused, "left": operation.left}

@@ -18,11 +18,9 @@ from retries.tasks import checkpoints
 
 @sql.atomic
 def abort(plan_ids: Iterable[UUID], *, reason: str = "", stamp: Stamp) -> list[Plan]:
-    """Stop these plans permanently; return those that changed.
-
-    Running tasks are asked to stop, all others that are not over are aborted, and the open
-    questions about them are withdrawn. Tasks that are done stay done.
-    """
+    """Stop these plans permanently; return those that changed."""
+    # Running tasks are asked to stop, all others that are not over are aborted, and the open
+    # questions about them are withdrawn. Tasks that are done stay done.
     plan_ids = list(plan_ids)
     # Lock in the order of an answer: the questions, then their plans, then the tasks.
     questions = Escalation.objects.open().filter(task__plan__in=plan_ids)
@@ -60,10 +58,8 @@ def count_stopped(plans: Iterable[Plan], *, at: datetime) -> tuple[int, int]:
 
 
 def follow_answer(task: Task, action: str, *, stamp: Stamp) -> None:
-    """Do to the plan what an answer about one of its tasks means, after the task has moved.
-
-    `abort` stops the whole plan; `skip` and `accept` may have met the last need of a checkpoint.
-    """
+    # The task has moved already. `abort` stops the whole plan; `skip` and `accept` may have met the
+    # last need of a checkpoint.
     if action == Answer.ABORT and task.plan_id:
         abort([task.plan_id], stamp=stamp)
     if action in (Answer.SKIP, Answer.ACCEPT):

@@ -60,7 +60,7 @@ REOPENED = f"""with {TrustedCaller.cte}, again as materialized (
 
 
 def complete_plans(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
-    """Note which plans are over, and which are not any more because a task was replayed."""
+    # A plan is no longer over once one of its tasks is replayed.
     caller = TrustedCaller(clock("plans"))
     of = project.pk if project else None
     return {

@@ -19,11 +19,9 @@ TICKED = "The plan's file marks it as done."
 def import_plan(
     project: Project, planfile: PlanFile, *, options: ImportOptions = DEFAULT_OPTIONS, stamp: Stamp
 ) -> ImportResult:
-    """Import a plan with `ledger.plans.import_writer`, and do what follows from it.
-
-    Checkpoints without needs ask at once. A waiting task that the file marks as done is done: no
-    agent does it again, and nothing claims that an attempt has proven it.
-    """
+    """Import a plan with `ledger.plans.import_writer`, and do what follows from it."""
+    # Checkpoints without needs ask at once. A waiting task that the file marks as done is done: no
+    # agent does it again, and nothing claims that an attempt has proven it.
     done = import_writer.import_plan(project, planfile, options=options, stamp=stamp)
     if not options.dry_run and not done.unchanged:
         new = {*done.diff.added, *done.diff.changed}

@@ -80,7 +80,7 @@ def require_over(plan: Plan, rest: Sequence[Task]) -> None:
 
 
 def enqueue_again(plan: Plan, old: Sequence[Task], *, run: int, stamp: Stamp) -> dict[UUID, Row]:
-    """Enqueue the old tasks again, with the same needs; return the new rows by the old ids."""
+    """Enqueue the old tasks again with the same needs; return the new rows by the old ids."""
     places = {task.pk: n for n, task in enumerate(old)}
     needed: dict[UUID, list[UUID]] = {}
     for each in Need.objects.filter(task__in=places).order_by("need_id"):
@@ -122,10 +122,8 @@ def replace_tasks(old: Sequence[Task], new: Mapping[UUID, Row], *, stamp: Stamp)
 def carry_over_attempts(
     old: Sequence[Task], new: Mapping[UUID, Row], *, since: datetime | None
 ) -> int:
-    """Let tasks that were started since then keep their attempts; return how many do.
-
-    A task without attempts left gets one more.
-    """
+    """Let tasks that were started since then keep their attempts; return how many do."""
+    # A task without attempts left gets one more.
     started = [task for task in old if since and task.started_at and task.started_at >= since]
     for task in started:
         row = new[task.pk]

@@ -24,10 +24,8 @@ class Ticks:
 
 
 def find_ticks(lines: Iterable[FileLine], rows: Iterable[Row], *, only_proven: bool) -> Ticks:
-    """Return the open boxes of tasks that are done, and of the steps that they had when they ran.
-
-    A step that was added to the file since then was not a part of the work, so it stays open.
-    """
+    """Return the open boxes of done tasks, and of the steps that they had when they ran."""
+    # A step that was added to the file since then was not a part of the work, so it stays open.
     done = {row["ref"]: row for row in rows if row["state"] == TaskState.DONE}
     if only_proven:
         proven = find_proven(row["id"] for row in done.values())
@@ -50,20 +48,20 @@ def find_ticks(lines: Iterable[FileLine], rows: Iterable[Row], *, only_proven: b
 
 
 def find_proven(task_ids: Iterable[UUID]) -> set[UUID]:
-    """Return the tasks whose check passed on the final files, or that a person accepted."""
+    # A task is proven if its check passed on the final files, or if a person accepted it.
     rows = Task.objects.filter(id__in=list(task_ids), proof__in=(Proof.PROVEN, Proof.PERSON))
     return set(rows.values_list("id", flat=True))
 
 
 def read_steps(row: Row) -> Counter[str]:
-    """Return the steps in the action that a task's agent got, as text to compare."""
+    # The agent got its steps in the payload's action.
     payload = row["payload"] if isinstance(row["payload"], dict) else {}
     items = map(read_item, str(payload.get("action", "")).splitlines())
     return Counter(normalize(item.text) for item in items if item)
 
 
 def take_step(text: str, steps: Counter[str]) -> bool:
-    """Remove a step of the file from those that the agent got; return whether it was there."""
+    # Each step that the agent got accounts for one step of the file.
     words = normalize(redacted(text))
     steps[words] -= 1
     return steps[words] >= 0

@@ -21,7 +21,7 @@ REASON_BYTES = 2000
 
 
 def read_policies(project_id: UUID) -> RetryPolicy:
-    """Return a project's policies; without a row the defaults, as its first version."""
+    # Without a row, a project has the defaults as its first version.
     found = RetryPolicy.objects.filter(project=project_id).first()
     return found or RetryPolicy(project_id=project_id)
 
@@ -35,11 +35,8 @@ def change_policies(
     reason: str = "",
     stamp: Stamp,
 ) -> RetryPolicy:
-    """Switch policies on, off or to plans; the journal says which, who and why.
-
-    Raises VersionMismatch if they are no longer at this version, and Invalid for an unknown policy
-    or scope. Nothing is written where nothing changes.
-    """
+    """Switch policies on, off, or to plans; raises VersionMismatch and Invalid."""
+    # The journal says which, who, and why. Nothing is written if nothing changes.
     for name, scope in scopes.items():
         if name not in VALUES:
             raise Invalid(f"/{name}", f"The policies are: {', '.join(VALUES)}.")

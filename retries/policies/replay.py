@@ -30,7 +30,7 @@ MOST_UNREAD = 1_000  # failures without a stored known error whose texts a page 
 TEXTS_AT_ONCE = 200
 
 WAITS = tuple(name for name, error in BY_NAME.items() if error.action == Action.WAIT)
-# which known errors each policy is about; the policy on repeated failures needs none
+# the known errors that each policy is about; the policy on repeated failures needs none
 ABOUT = {
     "ask_at_once": tuple(NEEDS),
     "obey_waits": tuple({*WAITS, *NEEDS}),
@@ -82,8 +82,8 @@ class Replay:
     policy: str
     scope: str
     since: datetime
-    tasks: int  # that had an attempt
-    done: int  # of those
+    tasks: int  # with at least one attempt
+    done: int  # the number of `tasks` that are done
     changed: list[ReplayedTask] = field(default_factory=list)
 
     @property
@@ -96,7 +96,7 @@ class Replay:
 
     @property
     def lost(self) -> list[ReplayedTask]:
-        """The tasks that were done without a person, and would have asked one."""
+        """Return the tasks that were done without a person, and would have asked one."""
         return [each for each in self.changed if each.loses_success]
 
     @property
@@ -152,10 +152,8 @@ def replay_policy(
 def read_evidence(
     policy: str, rows: Iterable[Row], *, most_unread: int | None = None
 ) -> dict[UUID, Evidence]:
-    """Return what the failures tell that a policy may be about, by failure.
-
-    Of the failures that were stored before known errors were, the newest are read.
-    """
+    """Return what the failures tell that a policy may be about, by failure."""
+    # Of the failures that were stored before known errors existed, only the newest are read.
     found: dict[UUID, Evidence] = {}
     candidates: dict[UUID, tuple[datetime, int | None]] = {}
     unread: dict[UUID, tuple[datetime, int | None]] = {}
@@ -202,7 +200,7 @@ def is_same_without_change(before: Row, row: Row) -> bool:
 
 
 def read_texts(ids: Iterable[UUID]) -> Iterator[tuple[UUID, tuple[str, str, str]]]:
-    """Yield the texts of failures, some at a time, because an output may be long."""
+    # Read some at a time, because an output may be long.
     wanted = list(ids)
     for start in range(0, len(wanted), TEXTS_AT_ONCE):
         for row in sql.run(TEXTS, ids=wanted[start : start + TEXTS_AT_ONCE]):
@@ -252,7 +250,7 @@ def take_until_person(attempts: list[Row]) -> list[Row]:
 
 
 def replay_question(row: Row, skipped: list[Row]) -> ReplayedTask:
-    """Return what changes for a task that asks a person instead of being retried."""
+    # The task asks a person instead of being retried.
     succeeds = any(each["outcome"] == Outcome.SUCCESS for each in skipped)
     wasted = [] if succeeds else skipped
     return ReplayedTask(
@@ -265,7 +263,7 @@ def replay_question(row: Row, skipped: list[Row]) -> ReplayedTask:
 
 
 def replay_wait(row: Row, rest: list[Row], evidence: Evidence) -> ReplayedTask | None:
-    """Return what changes for a task that waits first; None if it waited as long anyway."""
+    # Nothing changes if the task waited as long anyway.
     case = Case(status="failure", evidence=evidence, policy=Policy(obeys_waits=True))
     if case.named_wait_s is None:
         return None

@@ -61,10 +61,8 @@ def find_last_two(
 
 
 def compare_failures(failures: Sequence[FailureRecord]) -> str:
-    """Return the sentence that compares the last failure with the earlier ones.
-
-    It is empty where there are not two failures, or where one of them does not tell its cause.
-    """
+    """Return the sentence that compares the last failure with the earlier ones, or nothing."""
+    # Without two failures that tell their causes there is nothing to compare.
     pair = find_last_two(failures)
     if pair is None:
         return ""
@@ -109,17 +107,14 @@ def compare_failures(failures: Sequence[FailureRecord]) -> str:
 
 
 def count_errors(keys: Iterable[str]) -> str:
-    """Return `error`, or `3 errors`."""
     count = len(list(keys))
     return "error" if count == 1 else f"{count} errors"
 
 
 def list_changes(failures: Sequence[FailureRecord], fixes: Mapping[int, str]) -> list[str]:
-    """Return lines that name the errors that are gone, remain, and are new, and what was tried.
-
-    `fixes` are what people told earlier attempts to do, by the number of the attempt. An error is
-    not named where the last failure has the same ones, and its details tell them.
-    """
+    """Return lines that name the errors that are gone, remain, and are new, and what was tried."""
+    # `fixes` has what people told earlier attempts to do, by the attempt's number. An error is not
+    # named if the last failure has the same ones and its details tell them.
     pair = find_last_two(failures)
     if pair is None:
         return []
@@ -144,14 +139,14 @@ def list_changes(failures: Sequence[FailureRecord], fixes: Mapping[int, str]) ->
 
 
 def list_errors(title: str, texts: Iterable[str]) -> list[str]:
-    """Return a title and a line for each error, without the last ones of a long list."""
+    # The last errors of a long list are left out.
     lines = [f"- {one_line(text, ERROR_LENGTH)}" for text in texts]
     more = [f"- and {len(lines) - MOST_LISTED} more"] if len(lines) > MOST_LISTED else []
     return [title, *lines[:MOST_LISTED], *more] if lines else []
 
 
 def describe_new(error: PlacedError, earlier: Sequence[FailureRecord]) -> str:
-    """Return an error, and in which attempt it was before, if it was gone in between."""
+    # An error that was gone in between names the attempt that had it before.
     for each in reversed(earlier):
         if error.key in each.errors.errors:
             return f"{one_line(str(error), ERROR_LENGTH - 30)} (as in attempt {each.attempt})"
@@ -161,7 +156,7 @@ def describe_new(error: PlacedError, earlier: Sequence[FailureRecord]) -> str:
 def describe_tried(
     before: FailureRecord, last: FailureRecord, changes: ErrorChanges, fixes: Mapping[int, str]
 ) -> list[str]:
-    """Return what the last attempt was told to try, where errors remain in spite of it."""
+    # What was tried matters only if errors remain in spite of it.
     if changes.are_all_gone:
         return []
     count = len(before.errors.keys)
@@ -182,7 +177,7 @@ def describe_tried(
 
 
 def describe_changes(failure: FailureRecord) -> str:
-    """Return which files the attempt changed without effect, if it said so."""
+    # An agent need not say which files it changed.
     paths = [one_line(str(each.get("path") or "?"), PATH_LENGTH) for each in failure.files]
     if not paths:
         return ""

@@ -12,15 +12,13 @@ NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def dump_json(value: Any) -> str:
-    """Return the value as JSON with sorted keys, so that equal values give equal bytes."""
+    # Sorted keys make equal values give equal bytes.
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 def element(name: str, text: str, most: int | None, *, trust: str = "", more: str = "") -> str:
-    """Render an element on its own line, with the number of characters cut.
-
-    `more` are rendered attributes. An empty element has none and costs little.
-    """
+    """Render an element on its own line, with the number of characters cut."""
+    # `more` has rendered attributes. An empty element has none and costs little.
     clipped = text if most is None else truncate(text, most)
     attributes = more + (f' trust="{trust}"' if trust else "")
     if clipped != text:
@@ -30,15 +28,13 @@ def element(name: str, text: str, most: int | None, *, trust: str = "", more: st
 
 
 def one_line(text: str, most: int) -> str:
-    """Return the text on one line, in at most `most` characters."""
     return truncate(" ".join(stripped(text).split()), most)
 
 
 def escaped(text: str) -> str:
-    """Return the text with the characters that XML reserves as entities."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def clean_text(text: str) -> str:
-    """Return a person's text without the characters that XML cannot contain."""
+    # A person's text may have characters that XML cannot contain.
     return NOT_XML.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).strip()

@@ -58,20 +58,18 @@ class FailureRecord:
 
     @property
     def suspects(self) -> Sequence[Mapping[str, Any]]:
-        """The lines that the coverage of each test makes suspicious."""
+        """Return the lines that the coverage of each test makes suspicious."""
         return (self.verification or {}).get("suspects") or ()
 
     @property
     def texts(self) -> tuple[str, str, str]:
-        """The texts that may state the cause; a verification's output comes first."""
+        # Each of these may state the cause; a verification's output comes first.
         return self.output, self.details, self.message
 
     @cached_property
     def told(self) -> tuple[str, ...]:
-        """The agent's details and the output of its verification, each once.
-
-        Without either it is the message, if that is too long for the summary.
-        """
+        """Return the agent's details and the output of its verification, each once."""
+        # Without either it is the message, if that is too long for the summary.
         output = self.output
         texts = [self.details] if self.details.strip() else []
         if output.strip() and output not in self.details:
@@ -82,7 +80,7 @@ class FailureRecord:
 
     @cached_property
     def ranked(self) -> list[Line]:
-        """The lines of `told` that may tell the cause, the best first."""
+        """Return the lines of `told` that may tell the cause, the best first."""
         return rank_texts(self.told)
 
     @cached_property
@@ -96,13 +94,13 @@ class FailureRecord:
 
     @cached_property
     def headline(self) -> str:
-        """The line that tells the cause, or nothing if none clearly does."""
+        """Return the line that tells the cause, or nothing if none clearly does."""
         found = find_headline(*self.texts)
         return str(found) if found.score >= WEAK else ""
 
     @cached_property
     def errors(self) -> ErrorSet:
-        """The errors that the failure tells, which are compared with those of other failures."""
+        # These are compared with the errors of other failures.
         return read_errors(self.texts, self.headline, self.signature.key if self.headline else "")
 
 
@@ -130,7 +128,7 @@ def has_come_back(failures: Sequence[FailureRecord]) -> bool:
 
 
 def failures_element(failures: str) -> str:
-    """Render all failures, if there are any; what an agent wrote in them says so."""
+    # Agents wrote parts of it, so all of it is marked as untrusted.
     if not failures:
         return ""
     return f'<previous_failures trust="untrusted">\n{failures}</previous_failures>\n'
@@ -141,16 +139,14 @@ def omitted_element(count: int) -> str:
 
 
 def fit_failures(failures: Sequence[FailureRecord], room: int) -> str | None:
-    """Render the failures in at most `room` characters; return None if the newest does not fit.
-
-    The older ones shrink to type and summary, oldest first; then the oldest are omitted. The newest
-    gets what the older ones leave.
-    """
+    """Render the failures in at most `room` characters; None if the newest does not fit."""
+    # The older ones shrink to type and summary, oldest first; then the oldest are omitted. The
+    # newest gets what the older ones leave.
     if room < 0 or not failures:
         return None if room < 0 else ""
     *older, newest = failures
     repeats = find_repeats(failures)
-    # What tells a repeated error is told once, where it appeared last.
+    # A repeated error is told once, where it appeared last.
     rest = sum(len(render_failure(each, OLDER_DETAILS_LENGTH, repeats)) for each in older)
     for last in shrink_newest(newest, repeats, room, max(room - rest, room // 2)):
         if len(omitted_element(len(older))) + len(last) <= room:
@@ -159,10 +155,9 @@ def fit_failures(failures: Sequence[FailureRecord], room: int) -> str | None:
 
 
 def shrink_newest(newest: FailureRecord, repeats: Repeats, most: int, room: int) -> Iterator[str]:
-    """Yield the newest failure in full, then in ever shorter forms.
-
-    Details that are told whole may take all of the room, `most`, and others their part of it.
-    """
+    """Yield the newest failure in full, then in ever shorter forms."""
+    # Details that are told whole may take all of the room, `most`, and others only their part of
+    # it.
     length = len(BETWEEN_TEXTS.join(newest.told))
     if length <= min(WHOLE_LENGTH, most):
         yield render_failure(newest, most, repeats, is_newest=True)
@@ -174,7 +169,6 @@ def shrink_newest(newest: FailureRecord, repeats: Repeats, most: int, room: int)
 
 
 def fit_older(older: Sequence[FailureRecord], repeats: Repeats, room: int) -> str:
-    """Render the older failures, shortened or omitted as far as the room requires."""
     full = [render_failure(each, OLDER_DETAILS_LENGTH, repeats) for each in older]
     size = sum(map(len, full))
     if size <= room:
@@ -244,10 +238,7 @@ def failure_element(attempt: int, *parts: str) -> str:
 
 
 def summarize(failure: FailureRecord, repeats: Repeats = MappingProxyType({})) -> str:
-    """Return how the verification ended, the headline, and what the agent said about it.
-
-    The headline of a repeated error is told where it appeared last.
-    """
+    # The headline of a repeated error is told where it appeared last.
     ran = failure.verification or {}
     lines = []
     message = failure.message.strip()
@@ -273,7 +264,6 @@ def is_part_of(message: str, output: str) -> bool:
 
 
 def render_details(failure: FailureRecord, most: int, repeats: Repeats, *, is_newest: bool) -> str:
-    """Render the telling lines of a failure with what is around them."""
     text = BETWEEN_TEXTS.join(failure.told)
     if failure.attempt in repeats and not is_newest:
         return element(
@@ -296,10 +286,7 @@ def render_details(failure: FailureRecord, most: int, repeats: Repeats, *, is_ne
 
 
 def render_failing_tests(failure: FailureRecord, most: int) -> str:
-    """Render the names of several failing tests by file, as far as they fit.
-
-    A shortened output has the messages of some of them alone.
-    """
+    # A shortened output has the messages of only some of the failing tests.
     by_file: dict[str, dict[str, None]] = {}
     for each in failure.errors.errors.values():
         if each.is_test:
@@ -313,7 +300,6 @@ def render_failing_tests(failure: FailureRecord, most: int) -> str:
 
 
 def render_suspects(failure: FailureRecord, most: int) -> str:
-    """Render the lines that a coverage file makes suspicious, the most suspicious first."""
     lines = [
         f"- {one_line(str(each.get('path') or '?'), PATH_LENGTH)}:{each.get('line')}"
         f" {one_line(str(each.get('function') or ''), WORD_LENGTH)}".rstrip()
@@ -324,7 +310,7 @@ def render_suspects(failure: FailureRecord, most: int) -> str:
 
 
 def cut_middle(text: str, most: int) -> str:
-    """Return the start and the end of a text, in about `most` characters, and what is left out."""
+    # The note about the characters that are left out is not counted in `most`.
     half = most // 2
     left = len(text) - 2 * half
     return (
@@ -333,7 +319,6 @@ def cut_middle(text: str, most: int) -> str:
 
 
 def render_files(files: Sequence[Mapping[str, Any]], most: int) -> str:
-    """Render a line for each file, and how many more there are."""
     lines = [
         f"- {one_line(str(each.get('path') or '?'), PATH_LENGTH)} "
         f"({one_line(str(each.get('status') or 'modified'), WORD_LENGTH).replace('_', ' ')})"

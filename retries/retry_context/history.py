@@ -72,12 +72,10 @@ class Answers:
 
 
 def load_histories(task_ids: Iterable[UUID], *, typed: bool = False) -> dict[UUID, History]:
-    """Return the history of each task, in eight queries for any number of tasks.
-
-    With `typed`, for the tasks' own agent, answers are as people typed them; else without secrets.
-    Where a fix worked for the newest failures before, some more read its counts; where an attempt
-    was blocked, one more reads by what.
-    """
+    """Return the history of each task, in eight queries for any number of tasks."""
+    # With `typed`, for the tasks' own agent, answers are as people typed them, and otherwise
+    # without secrets. If a fix worked for the newest failures before, some more queries read its
+    # counts; if an attempt was blocked, one more reads by what.
     ids = list(task_ids)
     if not ids:
         return {}
@@ -139,10 +137,9 @@ def load_history(
 
 
 def find_payload_changes(task_ids: Collection[UUID]) -> dict[UUID, list[Mapping[str, Any]]]:
-    """Return the changes of each task's payload as they were journaled, oldest first.
-
-    Those of a row that a task carries on are not among them: the task has a payload of its own.
-    """
+    """Return the changes of each task's payload as they were journaled, oldest first."""
+    # Changes of a row that a task carries on are left out, because the task has a payload of its
+    # own.
     events = select_payload_changes(Event.objects.about_any(task_ids))
     found: dict[UUID, list[Mapping[str, Any]]] = {}
     for task_id, data in events.values_list("subject_id", "data"):
@@ -151,7 +148,7 @@ def find_payload_changes(task_ids: Collection[UUID]) -> dict[UUID, list[Mapping[
 
 
 def select_payload_changes(events: EventQuerySet) -> EventQuerySet:
-    """Return those that changed a task's payload and say for which attempt, oldest first."""
+    # Only changes that say for which attempt they are can be told to it.
     keys = ["payload", "attempt"]
     return events.filter(kind=Kind.TASK_CHANGED, data__has_keys=keys).order_by("id")
 
@@ -159,7 +156,6 @@ def select_payload_changes(events: EventQuerySet) -> EventQuerySet:
 def tell_payload(
     history: History, ended: list[Mapping[str, Any]], changes: Iterable[Mapping[str, Any]]
 ) -> History:
-    """Return the history with the sentence about a payload that was changed for this attempt."""
     attempt = ended[-1]["number"] + 1 if ended else None
     changed = [each for each in changes if each["attempt"] == attempt]
     if not changed:
@@ -169,7 +165,6 @@ def tell_payload(
 
 
 def find_known_fixes(histories: Iterable[list[Mapping[str, Any]]]) -> dict[UUID, KnownFix]:
-    """Return the fixes that worked for the last failures of some attempts, by failure."""
     last = [id for ended in histories if ended and (id := ended[-1]["id"])]
     advice = fixes.find_advice(last) if last else {}
     return {id: describe_known_fix(fix) for id, fix in advice.items()}
@@ -194,7 +189,7 @@ def build_history(
     sources: Mapping[UUID, Source],
     flaky: Mapping[UUID, FlakyCheck],
 ) -> History:
-    """Return the history of these attempts, which have ended, oldest first."""
+    # The attempts have ended, and the oldest comes first.
     answers = answers or Answers()
     *earlier, last = answers.guidance or [NO_GUIDANCE]
     return History(
@@ -259,7 +254,7 @@ where t.id = any(%(ids)s) and (a.started_at is null or a.started_at >= e.started
 
 
 def find_trials(ids: list[UUID]) -> dict[UUID, Trial]:
-    """Return the side that each task is on in its project's running experiment, if there is one."""
+    # A task has a side only while its project runs an experiment.
     return {
         row["task_id"]: Trial(
             row["element"], is_without(row["id"], row["task_id"], share=row["share"])
@@ -297,10 +292,7 @@ def build_failure(row: Mapping[str, Any]) -> FailureRecord:
 
 
 def read_escalations(task_ids: Iterable[UUID], *, typed: bool = False) -> list[dict[str, Any]]:
-    """Return what the escalations of tasks asked and were answered, oldest first.
-
-    That of a blocked attempt has what blocked it as `blocker`.
-    """
+    # The escalation of a blocked attempt has what blocked it as `blocker`.
     rows = Escalation.objects.filter(task_id__in=task_ids).order_by("id")
     columns = ("task_id", "attempts", "state", "reason", "action", "fix", "question", "sealed")
     found = list(rows.values(*columns))
@@ -315,7 +307,7 @@ def read_escalations(task_ids: Iterable[UUID], *, typed: bool = False) -> list[d
 
 
 def find_blockers(task_ids: Collection[UUID]) -> dict[tuple[UUID, int], str]:
-    """Return what attempts of tasks reported themselves blocked by, by task and number."""
+    """Return what blocked attempts reported themselves blocked by, by task and attempt number."""
     events = Event.objects.about_any(task_ids).filter(
         kind=Kind.TASK_BLOCKED, data__has_keys=["attempt", "error"]
     )
@@ -328,13 +320,11 @@ def find_blockers(task_ids: Collection[UUID]) -> dict[tuple[UUID, int], str]:
 def find_answers(
     owners: Mapping[UUID, UUID], rows: Iterable[Mapping[str, Any]]
 ) -> dict[UUID, Answers]:
-    """Return the valid answers by task, and how its escalations were closed.
-
-    `owners` are the rows of tasks, each with the task that continues it, and `rows` are their
-    escalations. A fix or a retry ends
-    the earlier answers, and so does an escalation by Tenfour, because they have been tried. The
-    answer to a question from an agent or a plan is added to them.
-    """
+    """Return the valid answers by task, and how its escalations were closed."""
+    # `owners` maps the rows of tasks to the task that continues each, and `rows` has their
+    # escalations. A fix or a retry ends the earlier answers, and so does an escalation by Tenfour,
+    # because they have been tried. The answer to a question from an agent or a plan is added to
+    # them.
     by_task: dict[UUID, Answers] = {}
     for row in rows:
         answers = by_task.setdefault(owners[row["task_id"]], Answers())
@@ -358,13 +348,13 @@ def find_answers(
 
 
 def next_attempt(row: Row, *, fix: str | None = None) -> tuple[int, int]:
-    """Return number and limit of the task's next attempt; a fix grants one more."""
+    """Return the number and limit of the task's next attempt; a fix grants one more."""
     number: int = row["attempts"] + 1
     return number, number if fix else max(row["attempt_limit"], number)
 
 
 def may_have_history(type: str, attempt: int) -> bool:
-    """Return whether an attempt can have a history: a checkpoint's first one has an answer."""
+    # A checkpoint's first attempt has an answer.
     return attempt > 1 or type.startswith(CHECKPOINT)
 
 
@@ -376,11 +366,8 @@ def render_next_context(
     typed: bool = False,
     budget: int = BUDGET,
 ) -> str:
-    """Return the retry context of the task's next attempt.
-
-    `fix` is the text that a person is about to send; it replaces the earlier answers. With `typed`,
-    for the task's own agent, answers are as people typed them.
-    """
+    # `fix` is the text that a person is about to send; it replaces the earlier answers. With
+    # `typed`, for the task's own agent, answers are as people typed them.
     if not may_have_history(row["type"], row["attempts"] + 1):
         return ""
     history = history or load_histories([row["id"]], typed=typed)[row["id"]]
@@ -391,7 +378,6 @@ def render_next_context(
 
 
 def render_prompt(row: Row, context: str, *, system: str) -> str:
-    """Return the prompt of an attempt: the agent's system text, `context`, and the task."""
     xml = render_task(
         title=row["title"],
         type=row["type"],

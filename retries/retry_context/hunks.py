@@ -22,7 +22,7 @@ class FileDiff:
     shown: set[int] = field(default_factory=set)
 
     def render(self) -> str:
-        """Return the file's diff, with a note for each run of hunks that is left out."""
+        # A note stands for each run of hunks that is left out.
         parts, lines = [self.header], 0
         for number, hunk in enumerate([*self.hunks, ""]):
             if hunk and number not in self.shown:
@@ -72,6 +72,6 @@ def clip_hunks(diff: str, most: int, *, measure: Callable[[str], int] = len) -> 
 
 
 def read_file(text: str) -> FileDiff:
-    """Return a file's diff with its hunks, each ending with a line break."""
+    # Each hunk ends with a line break.
     header, *hunks = HUNK.split(text if text.endswith("\n") else f"{text}\n")
     return FileDiff(header, hunks)

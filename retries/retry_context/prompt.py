@@ -30,10 +30,8 @@ def render_task(
     ref: str = "",
     skipped_needs: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """Render the task as XML: known keys of its payload as elements, the others as JSON.
-
-    `skipped_needs` are the tasks before it whose results may be missing.
-    """
+    # Known keys of the payload become elements, and the others JSON. `skipped_needs` has the tasks
+    # before it whose results may be missing.
     named = payload if isinstance(payload, Mapping) else {}
     lines = [
         f"<task{attribute('ref', ref)}{attribute('type', type)}>",
@@ -51,7 +49,6 @@ def render_task(
 
 
 def skipped_element(needs: Sequence[Mapping[str, Any]]) -> str:
-    """Render the warning about needs that were skipped, or nothing without any."""
     if not needs:
         return ""
     names = [
@@ -61,7 +58,6 @@ def skipped_element(needs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def verify_element(verify: Any) -> str:
-    """Render the task's verification, with an element for each key."""
     if not isinstance(verify, Mapping):
         return element("verify", verify)
     parts = [part for name in VERIFY_KEYS if (part := element(name, verify.get(name)))]
@@ -86,19 +82,16 @@ def other_keys(payload: Any) -> Any:
 
 
 def element(name: str, value: Any) -> str:
-    """Render an element on its own line, or nothing for an empty value."""
     text = to_text(value)
     return f"  <{name}>{escaped(text)}</{name}>" if text else ""
 
 
 def to_text(value: Any) -> str:
-    """Return a string as it is and other values as JSON, without invisible characters."""
     if value is None:
         return ""
     return titled(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def attribute(name: str, value: str) -> str:
-    """Render an attribute, or nothing for an empty value."""
     text = escaped(titled(value)).replace('"', "&quot;").replace("\n", " ")
     return f' {name}="{text}"' if text else ""

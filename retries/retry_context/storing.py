@@ -34,11 +34,9 @@ set text = excluded.text, signature = excluded.signature, fix_key = excluded.fix
 
 
 def store_contexts(told: Iterable[tuple[Row, History, str]], *, budget: int = BUDGET) -> None:
-    """Store the blocks handed out, with version, variant, elements, size and hash.
-
-    Each comes with the claimed row and the history that it was rendered from. An empty block is
-    not stored: a first attempt costs no write.
-    """
+    """Store the blocks handed out, with version, variant, elements, size and hash."""
+    # Each comes with the claimed row and the history that it was rendered from. An empty block is
+    # not stored, so that a first attempt costs no write.
     rows = [
         {
             "id": str(row["attempt_id"]),

@@ -17,15 +17,12 @@ class Trial:
 
     @property
     def variant(self) -> str:
-        """The variant that is stored with an attempt, such as `without:known`."""
+        """Return the variant that is stored with an attempt, such as `without:known`."""
         return f"{'without' if self.is_without else 'with'}:{self.element}"
 
 
 def is_without(experiment_id: UUID, task_id: UUID, *, share: int) -> bool:
-    """Return whether a task is one of the `share` percent that get no element from an experiment.
-
-    The same task is always on the same side.
-    """
+    # `share` is a percentage. The same task is always on the same side.
     digest = hashlib.sha256(experiment_id.bytes + task_id.bytes).digest()
     tens, ones = divmod(int.from_bytes(digest[:8]) % 100, 10)
     # Backwards, so that experiments that began when all had a tenth keep their sides.

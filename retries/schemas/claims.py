@@ -130,7 +130,6 @@ RETRY_CONTEXT = render_retry_context(History(failures=[EXAMPLE_FAILURE]), attemp
 def claim_out(
     found: ClaimResult, *, histories: Mapping[UUID, History], now: datetime
 ) -> dict[str, Any]:
-    """Return the JSON object for a claim; `histories` has those of retried tasks."""
     due = found.next_due_at
     return {
         "data": [

@@ -96,7 +96,7 @@ def find_grouped(failure: Failure) -> Grouped | None:
 
 
 def find_signed(failure: Failure) -> Grouped | None:
-    """Return what groups a failure; None for one that was stored before there were signatures."""
+    # A failure that was stored before there were signatures has no group.
     grouped = find_grouped(failure)
     return grouped if grouped and grouped.signature else None
 
@@ -138,7 +138,6 @@ class DiagnosedAttemptOut(AttemptOut):
 
 
 def diagnosed_attempt_out(attempt: Attempt, prediction: Prediction | None) -> dict[str, Any]:
-    """Return the JSON object for an attempt whose failure is loaded with its pattern."""
     failure: Failure | None = getattr(attempt, "failure", None)
     return DiagnosedAttemptOut.write(
         attempt,
@@ -154,10 +153,8 @@ def diagnosed_failure_out(failure: Failure, prediction: Prediction | None) -> di
 def diagnosis_out(
     failure: Failure | None, prediction: Prediction | None, *, offered: str = ""
 ) -> dict[str, Any]:
-    """Return what a failure tells, which is loaded with its pattern; nulls without one.
-
-    `offered` is the first fix that a person is offered, if one is asked.
-    """
+    # `offered` is the first fix that a person is offered, if one is asked. The failure is loaded
+    # with its pattern; without one, all fields are null.
     if failure is None:
         return dict.fromkeys(DiagnosisOut.model_fields)
     return DiagnosisOut.write(failure, **explain(failure, prediction, offered=offered))
@@ -166,7 +163,6 @@ def diagnosis_out(
 def explain(
     failure: Failure, prediction: Prediction | None, *, offered: str = ""
 ) -> dict[str, Any]:
-    """Return the fields of a diagnosis that it does not read from the failure itself."""
     suggestion = suggestions.suggest(failure, offered=offered)
     return {
         "suggestion": SuggestionOut.write(suggestion) if suggestion else None,

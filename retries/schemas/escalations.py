@@ -107,7 +107,6 @@ class OutcomeOut(Part):
 
 
 def title(escalation: Escalation) -> str:
-    """Return one line that says what happened."""
     if task := escalation.task:
         if escalation.reason == Reason.MAX_RETRIES_EXCEEDED:
             return f"{task} failed {escalation.attempts} of {escalation.attempt_limit} attempts"
@@ -206,7 +205,6 @@ class ResolveOut(Shape):
 
 
 def escalation_out(escalation: Escalation) -> dict[str, Any]:
-    """Return the JSON object for an escalation whose agent and subject are loaded."""
     return escalations_out([escalation])[0]
 
 
@@ -227,7 +225,6 @@ def escalations_out(escalations: Sequence[Escalation]) -> list[dict[str, Any]]:
 
 
 def evidence_of(escalation: Escalation, record: Record | None) -> dict[str, Any] | None:
-    """Return what the policy's decision to ask rests on, with all its fields; None for others."""
     found = read_evidence(escalation, record.until(escalation)) if record else {}
     return dict.fromkeys(EvidenceOut.model_fields) | found if found else None
 
@@ -235,7 +232,7 @@ def evidence_of(escalation: Escalation, record: Record | None) -> dict[str, Any]
 def base_out(
     escalation: Escalation, record: Record | None, since: TaskOutcome | None, *, fix: str
 ) -> dict[str, Any]:
-    """Return the JSON object without its diagnosis; `fix` is the suggested text of a fix."""
+    # `fix` is the suggested text of a fix.
     offered = list_options(escalation, record) if escalation.is_open else []
     return EscalationFields.write(
         escalation,
@@ -250,7 +247,7 @@ def base_out(
 
 
 def last_failure(escalation: Escalation, record: Record | None) -> Failure | None:
-    """Return the last failure of the task until it was escalated."""
+    # Failures after the escalation do not count.
     attempts = record.until(escalation) if record else []
     found = (failure_of(attempt) for attempt in reversed(attempts))
     return next((failure for failure in found if failure), None)

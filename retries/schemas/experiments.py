@@ -84,6 +84,5 @@ class EndIn(In, example={"reason": "enough attempts"}):
 
 
 def needed_out(share: int) -> dict[str, Any]:
-    """Return how many tasks show each difference, as the API shows it."""
     needed = [{"points": points, "tasks": tasks} for points, tasks in list_needed(share).items()]
     return {"share": share, "needed": needed}

@@ -120,7 +120,6 @@ class RetryPatternOut(Shape):
 
 
 def patterns_out(rows: Sequence[FailurePattern]) -> list[dict[str, Any]]:
-    """Return the JSON objects for patterns, with the figures of their failures."""
     ids = [row.pk for row in rows]
     totals, names = figures.count_failures(ids), figures.list_agent_names(ids)
     return [
@@ -134,7 +133,6 @@ def patterns_out(rows: Sequence[FailurePattern]) -> list[dict[str, Any]]:
 
 
 def newest_out(pattern: FailurePattern) -> dict[str, Any]:
-    """Return what the newest failure of a pattern tells."""
     row = pattern.grouped.select_related("failure").order_by("-at", "-pk").first()
     prediction = find_pattern_predictions([pattern.pk]).get(pattern.pk)
     found = diagnosis_out(row.failure if row else None, prediction)
@@ -142,5 +140,4 @@ def newest_out(pattern: FailurePattern) -> dict[str, Any]:
 
 
 def grouped_out(row: Grouped, prediction: Prediction | None) -> dict[str, Any]:
-    """Return the JSON object for a pattern's failure, whose agent is loaded."""
     return PatternFailureOut.write(row.failure, **explain(row.failure, prediction))

@@ -104,7 +104,7 @@ class PermissionOut(Shape):
 
 
 def permission_out(request: PermissionRequest, *, revealed: bool) -> dict[str, Any]:
-    """Return the JSON object of a request; `revealed` shows an answer as a person typed it."""
+    # `revealed` shows an answer as a person typed it.
     asked = next((each.pk for each in request.escalation_set.all()), None)
     return PermissionOut.write(
         request,
@@ -116,7 +116,6 @@ def permission_out(request: PermissionRequest, *, revealed: bool) -> dict[str, A
 
 
 def answer_out(request: PermissionRequest, *, revealed: bool) -> dict[str, Any] | None:
-    """Return the decision as the agent reads it; None without one."""
     if request.state not in (PermissionState.ALLOWED, PermissionState.DENIED):
         return None
     answered = find_answer(request)

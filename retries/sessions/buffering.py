@@ -46,7 +46,7 @@ class InsertNewMessage:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "InsertNewMessage":
-        """Return the event in a job's body; bodies of older versions lack the flag."""
+        # Bodies of older versions lack the flag.
         return cls(
             body["project_id"],
             body["session_id"],
@@ -63,7 +63,7 @@ class InsertNewMessage:
 
 @cache
 def connect_redis() -> redis.Redis:
-    """Return the connection for timers, which gives up soon: no request waits for Redis."""
+    # Give up soon, because no request may wait for Redis.
     return redis.Redis.from_url(
         settings.REDIS_URL,
         socket_timeout=GIVE_UP_S,
@@ -74,7 +74,7 @@ def connect_redis() -> redis.Redis:
 
 @cache
 def queue() -> Celery:
-    """Return the application that sends jobs; a web server has no worker's application."""
+    # A web server has no worker's application.
     app = Celery("tenfour", set_as_current=False)
     app.config_from_object("django.conf:settings", namespace="CELERY")
     return app
@@ -102,7 +102,7 @@ def announce(stored: Stored) -> None:
 
 
 def announce_retry(session: Session) -> None:
-    """Have messages that came back to the buffer processed at once; never fails."""
+    # Errors only go to the log: the sweep will find the messages.
     event = InsertNewMessage(str(session.project_id), str(session.pk), "", skip_latest_check=True)
 
     def send() -> None:
@@ -116,10 +116,8 @@ def announce_retry(session: Session) -> None:
 
 
 def start_processing(event: InsertNewMessage, pending: int) -> bool:
-    """Have a full buffer processed, or else set its timer; return whether a job was sent.
-
-    Only the first message of a window sets the timer, and later ones do not extend it.
-    """
+    """Have a full buffer processed, or else set its timer; return whether a job was sent."""
+    # Only the first message of a window sets the timer, and later ones do not extend it.
     limits = settings.TENFOUR
     ttl = limits["SESSION_MESSAGE_BUFFER_TTL_SECONDS"]
     try:
@@ -144,10 +142,8 @@ def send_job(name: str, event: InsertNewMessage, *, countdown: float = 0) -> boo
 
 
 def read_buffer(event: InsertNewMessage) -> tuple[int, bool]:
-    """Return how many messages of the event's session are pending, and whether to continue.
-
-    A normal event is over if a newer message is pending, because that one has its own event.
-    """
+    """Return how many messages of the event's session are pending, and whether to continue."""
+    # A normal event is over if a newer message is pending, because that one has its own event.
     pending = (
         Session.objects.filter(pk=event.session_id, project_id=event.project_id)
         .values_list("pending_count", flat=True)
@@ -167,7 +163,6 @@ def read_buffer(event: InsertNewMessage) -> tuple[int, bool]:
 
 
 def insert_new_message(event: InsertNewMessage) -> None:
-    """Buffer or process the messages of an event that came back from a held lock."""
     pending, goes_on = read_buffer(event)
     if not goes_on:
         return

@@ -23,11 +23,8 @@ class FlushExhausted(Refusal):
 
 
 def flush_session_message_blocking(session_id: UUID) -> int:
-    """Process all pending messages of a session; return their number.
-
-    Raises FlushExhausted if the session's lock could not be had in the number of tries that the
-    settings allow.
-    """
+    """Process all pending messages and return their number; raises FlushExhausted."""
+    # Another worker may hold the session's lock for longer than the tries that the settings allow.
     tries: int = settings.TENFOUR["SESSION_MESSAGE_FLUSH_MAX_RETRIES"]
     wait_s = settings.TENFOUR["SESSION_MESSAGE_SESSION_LOCK_WAIT_SECONDS"]
     for number in range(tries):

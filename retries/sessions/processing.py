@@ -81,16 +81,14 @@ class BatchToolBox:
 
 
 def process_session(session_id: UUID | str) -> int | None:
-    """Process what is pending now; return the number of messages, or None if it is locked.
-
-    Messages that come meanwhile have events of their own.
-    """
+    """Process what is pending now; return the number of messages, or None if it is locked."""
+    # Messages that come meanwhile have events of their own.
     lock = batches.take_lock(UUID(str(session_id)))
     return None if lock is None else process_locked(lock)
 
 
 def process_locked(lock: Lock) -> int:
-    """Process the buffer of a locked session, the oldest messages first, and release the lock."""
+    # The oldest messages come first, and the lock is released at the end.
     turns = settings.TENFOUR["SESSION_MESSAGE_BUFFER_MAX_TURNS"]
     most = turns + MAX_OVERFLOW
     processed = 0
@@ -113,7 +111,7 @@ def process_locked(lock: Lock) -> int:
 
 
 def release(lock: Lock) -> None:
-    """Release the lock, also if the database connection was what failed."""
+    # Release the lock also if the database connection was what failed.
     try:
         batches.release_lock(lock)
     except AWAY:
@@ -124,7 +122,7 @@ def release(lock: Lock) -> None:
 
 
 def process_batch(lock: Lock, taken: TakenBatch) -> None:
-    """Run the tracker on a batch; an error of the tracker makes the batch fail with its text."""
+    # An error of the tracker makes the batch fail with the error's text.
     preferences = lock.preferences
     sheet = batches.load_worksheet(
         lock.session_id, messages=len(taken.messages), preferences=preferences
@@ -182,7 +180,7 @@ def known_tasks(sheet: Worksheet, links: dict[UUID, list[int]]) -> tuple[KnownTa
 
 @contextmanager
 def renewed(lock: Lock) -> Iterator[None]:
-    """Renew the lock at a third of its lifetime, from a thread with its own connection."""
+    # The thread has its own connection, and renews the lock at a third of its lifetime.
     ended = threading.Event()
 
     def renew() -> None:
@@ -205,10 +203,7 @@ def renewed(lock: Lock) -> Iterator[None]:
 
 
 def buffer_new_message(event: InsertNewMessage) -> int:
-    """Process the session of an event; return the number of messages.
-
-    A held lock is tried again after a second, with the flag that the event has.
-    """
+    # A held lock is tried again after a second, with the flag that the event has.
     _, goes_on = buffering.read_buffer(event)
     if not goes_on:
         return 0

@@ -31,10 +31,8 @@ UNPROCESSED = """select s.id, s.project_id, s.running_count,
 
 
 def sweep_sessions(*, now: datetime, project: Project | None = None) -> dict[str, Any]:
-    """Have every session processed whose buffer is overdue; return the counts.
-
-    That is one whose timer was lost with Redis, or whose worker was lost in the middle of a batch.
-    """
+    # A buffer is overdue if its timer was lost with Redis, or if its worker was lost in the middle
+    # of a batch.
     ttl = settings.TENFOUR["SESSION_MESSAGE_BUFFER_TTL_SECONDS"]
     rows = sql.run(
         UNPROCESSED,
@@ -52,7 +50,7 @@ def sweep_sessions(*, now: datetime, project: Project | None = None) -> dict[str
 
 
 def recover_session(session_id: UUID) -> int:
-    """Clear up what a lost worker left; return 1, or 0 if another worker has the lock by now."""
+    """Clean up after a lost worker; return 1, or 0 if another worker has the lock by now."""
     lock = batches.take_lock(session_id)
     if lock is None:
         return 0
@@ -63,7 +61,7 @@ def recover_session(session_id: UUID) -> int:
 def announce_overdue(
     project_id: UUID, session_id: UUID, message_id: UUID | None, ttl_seconds: int
 ) -> int:
-    """Send the job of a timer that is overdue, at most once in its window; return how many."""
+    # The timer allows at most one job in its window.
     event = InsertNewMessage(str(project_id), str(session_id), str(message_id or ""), True)
     try:
         if not buffering.check_buffer_timer_or_set(project_id, session_id, ttl_seconds):

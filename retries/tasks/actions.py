@@ -68,11 +68,9 @@ UNBLOCK = f"""with {TrustedCaller.cte}, freed as ({resume_skipped()}), journaled
 
 @sql.atomic
 def unblock(ids: Iterable[UUID], *, note: str = "", stamp: Stamp) -> list[UUID]:
-    """Unblock tasks that stayed blocked by a skipped need; return the ids of those that were.
-
-    A task with other open needs waits for those, a checkpoint asks its question, and the others
-    are queued.
-    """
+    """Unblock tasks that stayed blocked by a skipped need; return the ids of those that were."""
+    # A task with other open needs waits for those, a checkpoint asks its question, and the others
+    # are queued.
     asked = list(ids)
     blocked = Task.objects.filter(pk__in=asked, blocked_reason=BlockedReason.DEPENDENCY_SKIPPED)
     needed = Need.objects.filter(task__in=blocked).values_list("need_id", flat=True)
@@ -125,10 +123,8 @@ select id from moved"""
 
 @sql.atomic
 def complete_ticked(ids: Iterable[UUID], *, note: str, stamp: Stamp) -> list[UUID]:
-    """Complete waiting tasks that their plan's file marks as done; return the ids of those.
-
-    No attempt has done them, so no agent is credited with them.
-    """
+    """Complete waiting tasks that their plan's file marks as done; return the ids of those."""
+    # No attempt has done them, so no agent is credited with them.
     known = TrustedCaller(stamp.actor, request_id=stamp.request_id)
     data = Jsonb({"ticked": True} | noted(note))
     rows = sql.run(COMPLETE, ids=lock_with_questions(ids), data=data, now=stamp.at, **known.params)
@@ -173,10 +169,8 @@ def count_abort(chosen: QuerySet[Task]) -> AbortCounts:
 def abort(
     ids: Iterable[UUID], *, spare_asked: bool = False, reason: str = "", stamp: Stamp
 ) -> dict[UUID, bool]:
-    """Abort tasks and withdraw the questions about them: see `ledger.tasks.abort`.
-
-    With `spare_asked`, tasks that a person is asked about are left as they are.
-    """
+    """Abort tasks and withdraw the questions about them: see `ledger.tasks.abort`."""
+    # With `spare_asked`, tasks that a person is asked about are left as they are.
     held = lock_with_questions(ids)
     if spare_asked:
         asked = Task.objects.filter(pk__in=held).filter(ASKED).values_list("pk", flat=True)
@@ -188,11 +182,9 @@ def abort(
 
 @transaction.atomic
 def change(task_id: UUID, asked: Change, *, version: int, note: str = "", stamp: Stamp) -> Row:
-    """Change a task that is not over, and hand its open question to its new agent.
-
-    Otherwise the previous agent would see the question and could withdraw it. Raises what
-    `tasks.change` raises.
-    """
+    """Change a task that is not over; raises what `tasks.change` raises."""
+    # Its open question goes to its new agent: otherwise the previous agent would see the question
+    # and could withdraw it.
     if asked.agent is None:
         return tasks.change(task_id, asked, version=version, note=note, stamp=stamp)
     lock_with_questions([task_id])

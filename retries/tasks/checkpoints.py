@@ -48,7 +48,6 @@ def open_questions_after(ids: Iterable[UUID], *, stamp: Stamp) -> list[UUID]:
 
 
 def open_questions(rows: Iterable[Row], *, stamp: Stamp) -> list[UUID]:
-    """Open the questions of these tasks, which were just escalated; return their ids."""
     opened = []
     for row in rows:
         lifecycle.open_for_task(row, Reason.AGENT_QUESTION, question=question_of(row), stamp=stamp)

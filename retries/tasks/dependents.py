@@ -13,7 +13,7 @@ from ledger.tokens import TrustedCaller
 from retries.models import Escalation
 from retries.states import Dependents
 
-# which of the tasks %(ids)s a dependent `m` needed: the journal warns that they are missing
+# the tasks among %(ids)s that a dependent `m` needed: the journal warns that they are missing
 WITHOUT = """jsonb_build_object('without', (select jsonb_agg(d.need_id order by d.need_id)
     from ledger_need d where d.task_id = m.id and d.need_id = any(%(ids)s)))"""
 GO_ON = f"""with {TrustedCaller.cte}, gone as (select id from unnest(%(ids)s::uuid[]) id), {
@@ -85,7 +85,7 @@ def settle_dependents(task_ids: Iterable[UUID], choice: str, *, stamp: Stamp) ->
 
 
 def lock_with_questions(ids: Iterable[UUID]) -> list[UUID]:
-    """Lock the open questions about these tasks, then the tasks, as an answer does."""
+    # Lock the questions before the tasks, as an answer does.
     ids, questions = list(ids), Escalation.objects.open()
     list(questions.filter(task_id__in=ids).order_by("id").select_for_update())
     return list(needs.hold(ids))
@@ -95,7 +95,7 @@ FIND = f"with recursive {DOWNSTREAM} select id from downstream"
 
 
 def lock_downstream(ids: list[UUID]) -> None:
-    """Lock all tasks that would be skipped with these, so that they get no new dependents."""
+    # Locked tasks get no new dependents.
     locked: set[UUID] = set()
     while new := {row["id"] for row in sql.run(FIND, ids=ids)} - locked:
         locked |= set(lock_with_questions(new)) | new

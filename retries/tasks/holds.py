@@ -32,12 +32,11 @@ class Hold:
 
     @property
     def text(self) -> str:
-        """The text for the agent: each instruction at its urgency, and what releases it."""
         return "\n\n".join(describe_hold(row) for row in self.held)
 
 
 def describe_hold(row: Row) -> str:
-    """Return an instruction that holds the stop; holds make it as urgent as reminders do."""
+    # Holds make an instruction as urgent as reminders do.
     text = prefixed(row["content"], count_reminders(row["retry_count"], row["holds"]))
     return f"{text}\n(Tenfour lets you stop {describe_release(row)}.)"
 
@@ -113,11 +112,9 @@ order by f.id"""
 
 @sql.atomic
 def hold_stop(agent: Agent, *, session: str = "", call: int | None = None, stamp: Stamp) -> Hold:
-    """Return what keeps the agent from stopping, and count that it was kept.
-
-    An instruction does so at most seven times. After that it fails, and a person is asked. `call`
-    is the number of the session's last tool call.
-    """
+    """Return what keeps the agent from stopping, and count that it was kept."""
+    # An instruction does so at most seven times. After that it fails, and a person is asked. `call`
+    # is the number of the session's last tool call.
     rows = sql.run(OPEN, agent=agent.id)
     if not rows:
         return Hold()

@@ -22,7 +22,7 @@ class TaskName:
 
     @property
     def task_id(self) -> str:
-        """Its ref, such as `03-01:task-3`, or else its id, because a title is not unique."""
+        # A title is not unique, so a task without a ref has its id.
         return self.ref or str(self.id)
 
     @property
@@ -52,15 +52,15 @@ class TaskName:
 
 
 def format_timestamp(at: datetime) -> str:
-    """Format a time in UTC to the second: 2026-01-26T14:30:00Z."""
+    """Format a time in UTC to the second, such as 2026-01-26T14:30:00Z."""
     return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def quote(text: str) -> str:
-    """Return the text in double quotes, which YAML and JSON both read."""
+    # YAML and JSON both read a text in double quotes.
     return json.dumps(text, ensure_ascii=False).translate(NOT_PLAIN)
 
 
 def one_line(text: str, most: int | None = None) -> str:
-    """Return the text on one line, because program output must not start a line of its own."""
+    # Program output must not start a line of its own.
     return " ".join(text.split())[:most]

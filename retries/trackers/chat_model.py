@@ -44,7 +44,7 @@ class ModelAnswer:
 
     @property
     def message(self) -> dict[str, Any]:
-        """Return the response as the next request repeats it."""
+        # The next request repeats the response in this form.
         made = [
             {
                 "id": call.id,
@@ -124,7 +124,7 @@ class ChatModel:
             raise Nonsense(f"the response has no message: {self._excerpt(body)}") from error
 
     def _read_body(self, chunks: Iterator[bytes]) -> str:
-        """Return a response's body; the client's timeout is for each piece of it alone."""
+        # The client's timeout is for each piece alone, not for the whole body.
         until = time.monotonic() + self._timeout_s
         received = bytearray()
         for chunk in chunks:
@@ -139,7 +139,7 @@ class ChatModel:
         self._client.close()
 
     def _excerpt(self, text: str) -> str:
-        """Return the start of what an endpoint said, without secrets."""
+        # What an endpoint said may hold secrets.
         text = text.replace(self._key, "[redacted]") if self._key else text
         text = redacted(stripped(text))
         return truncate(" ".join(text.split()), REASON_LENGTH) or "nothing"
@@ -158,7 +158,6 @@ def configured_model() -> ChatModel:
 
 
 def read_calls(given: Any) -> Iterator[ToolCall]:
-    """Yield the calls of a response; raises Nonsense for one that can't be read."""
     if given is None:
         return
     if not isinstance(given, list) or len(given) > MOST_CALLS:
@@ -187,7 +186,7 @@ def read_arguments(place: int, name: str, function: Mapping[str, Any]) -> dict[s
 
 
 def read_text(content: Any) -> str:
-    """Return a message's text; some endpoints answer with a list of parts."""
+    # Some endpoints answer with a list of parts.
     if isinstance(content, list):
         return "".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
     return content if isinstance(content, str) else ""

@@ -25,11 +25,9 @@ class LlmTracker:
         self.connect = connect
 
     def respond(self, batch: Batch, ledger: ToolBox) -> None:
-        """Ask the model until it finishes.
-
-        A response that can't be read is answered with the reason; if none of six can be, or if
-        the ledger refuses a call, the batch fails. Raises ModelFailed, or ToolRefused.
-        """
+        """Ask the model until it finishes; raises ModelFailed or ToolRefused."""
+        # A response that can't be read is answered with the reason. If none of six can be read, or
+        # if the ledger refuses a call, the batch fails.
         model = self.connect()
         try:
             Conversation(model, batch, ledger).run()
@@ -79,7 +77,8 @@ class Conversation:
         return False
 
     def act(self, answer: ModelAnswer) -> bool:
-        """Run a response's calls in one transaction, and tell the model what came of each."""
+        """Run a response's calls and tell the model the results; return whether it has finished."""
+        # All calls run in one transaction.
         answers = self.ledger.call_all(answer.calls)
         self.has_acted = True
         if any(call.name == FINISH for call in answer.calls):

@@ -87,7 +87,7 @@ def describe_earlier(messages: Iterable[BatchMessage]) -> str:
 
 
 def describe_messages(messages: Iterable[BatchMessage]) -> Iterator[str]:
-    """Yield each message as a line of JSON, so that no text in it can end the message."""
+    # One line of JSON for each message: no text in it can end the message.
     for index, message in enumerate(messages):
         fields = {
             "index": index,
@@ -98,7 +98,7 @@ def describe_messages(messages: Iterable[BatchMessage]) -> Iterator[str]:
 
 
 def describe_parts(parts: Iterable[Part]) -> Iterator[dict[str, str]]:
-    """Yield the parts in the length that tells what happened; thoughts are left out."""
+    # Each part has the length that tells what happened, and thoughts are left out.
     for part in parts:
         match part:
             case Text(text):

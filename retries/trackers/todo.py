@@ -18,7 +18,7 @@ from ledger.values.text import truncate
 from retries.trackers.tracker import Batch, BatchMessage, KnownTask, ToolBox
 
 PENDING, RUNNING, SUCCESS, FAILED, DROPPED = "pending", "running", "success", "failed", "dropped"
-# What the programs call the states, and have called them.
+# The programs' names of the states, including earlier ones.
 STATES: Mapping[str, str] = {
     "pending": PENDING,
     "todo": PENDING,
@@ -45,18 +45,14 @@ class TodoTracker:
     """The tracker `todo`: one response for a batch, unless it has very many calls."""
 
     def respond(self, batch: Batch, ledger: ToolBox) -> None:
-        """Make the calls that the batch's messages ask for.
-
-        The last response ends the batch in its own transaction, so that a worker that is killed
-        leaves nothing to be done twice.
-        """
+        # The last response ends the batch in its own transaction, so that a worker that is killed
+        # leaves nothing to be done twice.
         calls = list_calls(batch)
         for start in range(0, len(calls), MOST_CALLS):
             ledger.call_all(calls[start : start + MOST_CALLS])
 
 
 def list_calls(batch: Batch) -> list[ToolCall]:
-    """Return the calls of ledger tools that the messages of a batch ask for, and `finish`."""
     reader = TodoReader(batch)
     for index, message in enumerate(batch.messages):
         reader.read_message(index, message)
@@ -129,7 +125,6 @@ class TodoReader:
     # ---- messages
 
     def read_message(self, index: int, message: BatchMessage) -> None:
-        """Apply a message's calls, and note which task it belongs to."""
         before = self.current
         owner: Todo | None = None
         is_known = False
@@ -152,7 +147,7 @@ class TodoReader:
             self.planning.append(index)
 
     def read_result(self, result: Result) -> None:
-        """Read the number that Claude Code gave a new task."""
+        # Claude Code tells the number of a new task in the call's result.
         call = self.calls[result.id]
         number = NUMBER.search(result.text)
         if call.name != "TaskCreate" or result.is_error or number is None:
@@ -266,7 +261,7 @@ class TodoReader:
         return todo
 
     def move(self, todo: Todo, state: str) -> None:
-        """Note a task's new state, in an agent's word; an unknown word changes nothing."""
+        # An unknown word changes nothing.
         todo.status = STATES.get(state, todo.status)
         if todo.status == RUNNING:
             self.current = todo
@@ -278,7 +273,7 @@ class TodoReader:
         return next(same, None)
 
     def find_counted(self, number: str) -> Todo | None:
-        """Return the to-do at the place that its number says, if it never got the number."""
+        # A to-do that never got its number is found by its place in the list.
         ours = [todo for todo in self.todos if todo.origin == TODO]
         place = int(number) if number.isdecimal() and len(number) < 6 else 0
         if 1 <= place <= len(ours) and not ours[place - 1].number:
@@ -289,14 +284,14 @@ class TodoReader:
         return next((t for t in self.todos[::-1] if t.origin == GOAL and t.is_open), None)
 
     def has_failed(self, call: Call) -> bool:
-        """Return whether the agent's program refused a call, or its tool failed."""
+        # The agent's program refused the call, or its tool failed.
         result = self.results.get(call.id)
         return result is not None and result.is_error
 
     # ---- calls
 
     def list_calls(self) -> list[ToolCall]:
-        """Return the calls: new tasks, the planning section, and then each task's changes."""
+        # New tasks come first, then the planning section, and then each task's changes.
         calls = [*self.inserts]
         if self.planning:
             arguments = {"message_ids": self.planning}
@@ -339,7 +334,7 @@ TOOLS: Mapping[str, Callable[[TodoReader, Call], None]] = {
 
 
 def todo_of(task: KnownTask) -> Todo:
-    """Return a stored task with the origin that its first note names."""
+    # The task's first note names its origin.
     found = ORIGIN.match(task.progress[0]) if task.progress else None
     todo = Todo(
         task.description,
@@ -357,16 +352,14 @@ def todo_of(task: KnownTask) -> Todo:
 
 
 def text_in(given: Mapping[str, Any], name: str) -> str:
-    """Return a text in an agent's arguments on one line; nothing for another type."""
+    # A value of another type counts as empty.
     value = given.get(name)
     return truncate(" ".join(value.split()), DESCRIPTION_LENGTH) if isinstance(value, str) else ""
 
 
 def items_in(given: Any, name: str) -> list[tuple[str, str]] | None:
-    """Return the text and the state of each item of a list that an agent wrote.
-
-    Return None for anything else: a call that was cut has not replaced the list.
-    """
+    """Return the text and the state of each item of an agent's list; None for anything else."""
+    # A call that was cut has not replaced the list.
     if not isinstance(given, list):
         return None
     rows = [row for row in given[:MOST_ITEMS] if isinstance(row, Mapping) and text_in(row, name)]

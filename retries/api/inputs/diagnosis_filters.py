@@ -13,13 +13,11 @@ COLUMNS = {"pattern": "pattern_id", "signature": "signature", "known_error": "kn
 
 
 def read_conditions(query: DiagnosisQuery) -> dict[str, Any]:
-    """Return the values to filter the grouped failures by, by column."""
     values = {column: getattr(query, name) for name, column in COLUMNS.items()}
     return {column: value for column, value in values.items() if value}
 
 
 def filter_attempts(rows: Q, query: DiagnosisQuery) -> Q:
-    """Filter attempts by the diagnosis of their failures."""
     conditions = read_conditions(query)
     return rows.filter(
         **{f"failure__grouped__{column}": value for column, value in conditions.items()}
@@ -27,7 +25,7 @@ def filter_attempts(rows: Q, query: DiagnosisQuery) -> Q:
 
 
 def filter_escalations(rows: Q, query: DiagnosisQuery) -> Q:
-    """Filter escalations by the diagnosis that their rows show: of the last failure before."""
+    # The rows show the diagnosis of the last failure before the escalation.
     conditions = read_conditions(query)
     if not conditions:
         return rows
@@ -41,7 +39,7 @@ def filter_escalations(rows: Q, query: DiagnosisQuery) -> Q:
 
 
 def filter_patterns(rows: Q, query: DiagnosisQuery) -> Q:
-    """Filter patterns by the diagnosis of any of their failures."""
+    # A pattern matches if any of its failures does.
     conditions = read_conditions(query)
     if id := conditions.pop("pattern_id", None):
         rows = rows.filter(pk=id)

@@ -19,7 +19,6 @@ ASKED = (TaskState.ESCALATED, TaskState.BLOCKED)
 
 
 def task_bodies(rows: Iterable[Row], *, who: Who | None) -> list[dict[str, Any]]:
-    """Return the JSON objects for the rows of tasks, as `who` sees them."""
     rows = list(rows)
     asked = [row["id"] for row in rows if row["state"] in ASKED]
     found = Escalation.objects.open().filter(task__in=asked).values_list("task", "pk")
@@ -28,11 +27,9 @@ def task_bodies(rows: Iterable[Row], *, who: Who | None) -> list[dict[str, Any]]
 
 
 def task_response(row: Row, *, who: Who | None) -> HttpResponse:
-    """Return a task with its ETag."""
     return json_response(task_bodies([row], who=who)[0], version=row["version"])
 
 
 def read_task(id: UUID) -> Row:
-    """Return the row of a task that the caller has just changed."""
     row: Row = as_rows(Task.objects.filter(pk=id)).get()
     return row

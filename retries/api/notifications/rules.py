@@ -118,7 +118,6 @@ def rule_response(rule: NotificationRule) -> HttpResponse:
 
 
 def read_values(request: PrincipalRequest, sent: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a rule with the rows that its names and ids stand for."""
     values = dict(sent)
     if "conditions" in values:
         values["conditions"] = tuple(values["conditions"])

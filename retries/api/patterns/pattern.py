@@ -66,7 +66,7 @@ def patterns_list_failures(
 
 
 def find_pattern(request: PrincipalRequest, id: UUID) -> FailurePattern:
-    """Return a pattern that the caller may see, or what it was merged into; raise NotFound."""
+    # The id of a merged pattern finds the pattern that it was merged into.
     rows = FailurePattern.objects.visible_to(request.auth).select_related("merged_into")
     pattern = rows.filter(pk=id).first()
     if pattern is None:
@@ -129,7 +129,6 @@ def patterns_reopen(request: PrincipalRequest, id: UUID) -> HttpResponse:
 def moved_response(
     request: PrincipalRequest, pattern: FailurePattern, moved: list[UUID], to: PatternState
 ) -> HttpResponse:
-    """Return the pattern after a move; raise InvalidTransition if it did not move."""
     if not moved:
         pattern.refresh_from_db()
         raise InvalidTransition(

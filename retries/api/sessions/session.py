@@ -70,7 +70,7 @@ def sessions_create(request: PrincipalRequest, body: schemas.SessionIn) -> HttpR
 
 
 def find_agent(request: PrincipalRequest, name: str | None) -> Agent:
-    """Return the agent of a new session: the caller, or the one that a producer names."""
+    # An agent opens its own sessions; a producer names the agent.
     principal = request.auth
     if principal.agent_id:
         if name not in (None, principal.agent_name):
@@ -148,7 +148,7 @@ def sessions_store_messages(
 
 
 def read_messages(body: Any) -> tuple[list[NewMessage], UUID | None]:
-    """Return the messages of a body and the attempt that it names; raise Invalid."""
+    """Return a body's messages and the attempt that it names; raise Invalid."""
     attempt_id = None
     where, given = "", body
     if isinstance(body, dict) and "messages" in body:

@@ -35,7 +35,6 @@ left join ledger_task t on n.id is null and t.id = e.task_id
 
 
 def compute_answers(project: Project, *, now: datetime) -> None:
-    """Store the phases of the answered escalations of each range, of all and by reason."""
     since = now - timedelta(days=LONGEST_RANGE)
     rows = sql.run(ANSWERED, project=project.pk, since=since, now=now)
     for days in RANGES:

@@ -60,7 +60,7 @@ group by g.id, g.name order by g.name"""
 
 
 def compute_cost(project: Project, *, now: datetime) -> None:
-    """Store the usage of the project's attempts in each range, as far as agents reported it."""
+    # The figures cover only the usage that agents reported.
     for days in RANGES:
         since = now - timedelta(days=days)
         floor = first_id(since - LONGEST_ATTEMPT - SLACK)
@@ -74,7 +74,6 @@ def compute_cost(project: Project, *, now: datetime) -> None:
 
 
 def describe_reports(agents: list[Row]) -> dict[str, Any]:
-    """Return how many agents report their usage, and how many done tasks the figures lack."""
     silent = [row["name"] for row in agents if not row["reported"]]
     return {
         "agents": len(agents),
@@ -86,10 +85,7 @@ def describe_reports(agents: list[Row]) -> dict[str, Any]:
 
 
 def describe_costs(rows: list[Row], *, slots: int) -> dict[str, Any]:
-    """Return the groups with the highest cost of each kind, and the sum of the others.
-
-    A sum is no estimate: groups of few tasks are shown, too, so the rows add up to the whole.
-    """
+    # A sum is no estimate, so groups of few tasks are shown too, and the rows add up to the whole.
     wholes = [row for row in rows if row["slot"] is None]
     by_slot: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
@@ -130,7 +126,7 @@ def describe_group(row: Row) -> dict[str, Any]:
 
 
 def add_groups(groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the usage of several groups as one; its cost is None where none is known."""
+    # The sum's cost is None if no group's cost is known.
     costs = [each["cost"] for each in groups if each["cost"] is not None]
     sums = ("tokens", "cost_failed", "tokens_failed", "n", "done")
     added = {name: sum(each[name] for each in groups) for name in sums}
@@ -138,7 +134,7 @@ def add_groups(groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def fill_slots(rows: list[Row], *, slots: int) -> list[float]:
-    """Return the cost by slot, oldest first; the tokens where no cost is known."""
+    # Where no cost is known, the tokens stand in for it.
     has_cost = any(row["cost"] for row in rows)
     found = {row["slot"]: (row["cost"] or 0.0) if has_cost else row["tokens"] for row in rows}
     return [found.get(slot, 0) for slot in range(slots)]

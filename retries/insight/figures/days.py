@@ -43,7 +43,7 @@ from (
 
 
 def compute_days(project: Project, *, now: datetime) -> None:
-    """Store the figures of the days since the last ones that are stored, by ISO date in UTC."""
+    # Days are ISO dates in UTC.
     earlier = InsightFigure.objects.filter(project=project, panel=PANEL).first()
     stored: dict[str, Any] = earlier.data if earlier else {"until": "", "days": {}}
     today = datetime.combine(now.astimezone(UTC).date(), time(), UTC)

@@ -21,7 +21,7 @@ DUTY = timedelta(minutes=30)
 # the hours on duty from which the number of agents per person is shown
 LEAST_HOURS = 20
 
-# A first view does not say whose it is: its person is ''.
+# A first view does not name its person, who is '' here.
 ACTS = """select x.answered_by_id as person, x.closed_at as at from retries_escalation x
     where x.project_id = %(project)s and x.answered_by_type = 'user' and x.state <> 'open'
         and x.closed_at >= %(since)s::timestamptz - %(duty)s::interval
@@ -31,7 +31,7 @@ union all select '', x.seen_at from retries_escalation x
 DUTY_TIMES = """range_agg(tstzrange(at, at + %(duty)s::interval))
     * tstzmultirange(tstzrange(%(since)s, %(now)s))"""
 
-# what lasts from one kind of event to another; a breaker that closes is half-open before
+# the periods from one kind of event to another; a breaker is half-open before it closes
 LASTING = (
     ("breaker", Kind.AGENT_BREAKER_OPENED, Kind.AGENT_BREAKER_HALF_OPEN),
     ("paused", Kind.AGENT_PAUSED, Kind.AGENT_RESUMED),
@@ -113,13 +113,10 @@ cross join lateral unnest(d.times) r order by 1, 2"""
 
 
 def compute_idle(project: Project, *, now: datetime) -> None:
-    """Store how the project's agents spent their time, in each range.
-
-    Time in which an agent was paused or switched off counts only while it worked. It was switched
-    off from its last call on if that is long ago, and from `agent.silent` to `agent.heard`. A
-    person is on duty for 30 minutes after each answer; an unnamed one is after each first view.
-    `attended` is the time that agents worked while a person was on duty.
-    """
+    # Time in which an agent was paused or switched off counts only while it worked. It was switched
+    # off from its last call on if that is long ago, and from `agent.silent` to `agent.heard`. A
+    # person is on duty for 30 minutes after each answer, and an unnamed person after each first
+    # view. `attended` is the time that agents worked while a person was on duty.
     for days in RANGES:
         since = now - timedelta(days=days)
         scope = {"project": project.pk, "since": since, "now": now, "duty": DUTY}

@@ -53,7 +53,6 @@ order by c.n desc, r.id limit 200"""
 
 
 def compute_outcomes(project: Project, *, now: datetime) -> None:
-    """Store how the project's tasks ended, and how well its rules are followed."""
     rows = sql.run(CLOSED, project=project.pk, since=now - timedelta(days=LONGEST_RANGE))
     endings = [read_ending(row) for row in rows]
     for days in RANGES:
@@ -73,7 +72,6 @@ def read_ending(row: Row) -> Ending:
 
 
 def choose_groups(groups: dict[tuple[str, str], Group]) -> dict[str, Any]:
-    """Return the largest groups of each kind with their names, and how many are hidden."""
     data: dict[str, Any] = {"least": LEAST_TASKS}
     chosen: dict[str, list[str]] = {}
     for kind in ("agent", "plan", "pattern"):
@@ -90,7 +88,7 @@ def choose_groups(groups: dict[tuple[str, str], Group]) -> dict[str, Any]:
 
 
 def choose_rules(rules: Iterable[Row]) -> dict[str, Any]:
-    """Return the rules with enough settled instructions, least followed first."""
+    # The rules that are followed least come first.
     rows = [describe_rule(row) for row in rules]
     rows.sort(key=lambda each: (each["followed"], each["at_once"], each["id"]))
     shown, others = choose(rows, lambda each: each["n"] >= LEAST_INSTRUCTIONS)

@@ -13,7 +13,6 @@ MOST_CALLS = 20
 
 
 def compute_permission_waits(project: Project, *, now: datetime) -> None:
-    """Store the waits of each range, of all calls and of those with the longest ones."""
     for days in RANGES:
         found = read_waits(project, since=now - timedelta(days=days), most=MOST_CALLS)
         rows = [

@@ -24,7 +24,7 @@ group by reason"""
 
 
 def compute_policies(project: Project, *, now: datetime) -> None:
-    """Store the changes that each policy would have made if it had been on for all tasks."""
+    # Each policy is counted as if it had been on for all tasks.
     asked = count_asked(project, since=now - timedelta(days=DAYS))
     scopes = read_policies(project.pk)
     data: dict[str, Any] = {"least": LEAST_TASKS, "days": DAYS}
@@ -40,7 +40,6 @@ def compute_policies(project: Project, *, now: datetime) -> None:
 
 
 def count_asked(project: Project, *, since: datetime) -> dict[str, int]:
-    """Return how often the policies that are on have asked a person, by reason."""
     reasons = [str(reason) for each in REASONS.values() for reason in each]
     rows = sql.run(ASKED, project=project.pk, since=since, reasons=reasons)
     return {row["reason"]: row["asked"] for row in rows}

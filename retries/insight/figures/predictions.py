@@ -78,7 +78,7 @@ def compute_predictions(project: Project, *, now: datetime) -> int:
 
 
 def build_cases(closed: Sequence[Row]) -> list[Case]:
-    """Return the cases of tasks that have ended: before their first attempt, and per failure."""
+    # Each task gives a case before its first attempt, and one for each failure.
     failures: dict[Any, list[Row]] = {}
     for row in sql.run(FAILED, ids=[each["id"] for each in closed]):
         failures.setdefault(row["task_id"], []).append(row)
@@ -96,7 +96,7 @@ def build_cases(closed: Sequence[Row]) -> list[Case]:
 
 
 def choose_rates(cases: Sequence[Case]) -> list[tuple[tuple[int, str, str], Rate]]:
-    """Return the rates to store; those of a pattern or a signature once they are shown."""
+    # The rates of patterns and signatures are stored once they are shown.
     by_level: dict[tuple[int, str], list[tuple[tuple[int, str, str], Rate]]] = {}
     for key, rate in count_rates(cases).items():
         if key[1] not in (Level.PATTERN, Level.SIGNATURE) or rate.tasks >= LEAST_TASKS:
@@ -109,7 +109,6 @@ def choose_rates(cases: Sequence[Case]) -> list[tuple[tuple[int, str, str], Rate
 
 
 def find_likely(project: Project) -> dict[str, Any]:
-    """Return the tasks under way that will most likely need a person, and how many others."""
     ids = [row["id"] for row in sql.run(UNDER_WAY, project=project.pk)]
     found = find_task_predictions(ids)
     shown = [(each.chance, id, each) for id, each in found.items() if each.chance is not None]

@@ -16,7 +16,6 @@ TIMES = ("delivery_p50_s", "delivery_p95_s", "read_p50_s", "read_p95_s", "ack_p5
 
 
 def compute_reach(project: Project, *, now: datetime) -> None:
-    """Store the times of the project's instructions and of each agent's, in each range."""
     for days in RANGES:
         whole, by_agent = fetch_stats(project.pk, since=now - timedelta(days=days))
         busiest = sorted(by_agent.items(), key=lambda item: (-item[1].sent, item[1].name))

@@ -33,7 +33,6 @@ where a.project_id = %(project)s order by a.name"""
 
 
 def compute_targets(project: Project, *, now: datetime) -> None:
-    """Store the acknowledgments of each range of each agent that has a target."""
     for days in RANGES:
         rows: list[dict[str, Any]] = sql.run(
             MET,

@@ -64,5 +64,5 @@ class Command(BaseCommand):
 
 
 def as_text(text: str) -> str:
-    """Return a text without lone surrogates, which can't be printed."""
+    # Lone surrogates can't be printed.
     return text.encode(errors="replace").decode()

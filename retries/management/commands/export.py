@@ -57,14 +57,14 @@ class Command(BaseCommand):
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder that other users can't enter, with its parents."""
+    # Other users can't enter the new folders.
     for each in (*reversed(folder.parents), folder):
         if not each.exists():
             each.mkdir(mode=FOLDER_MODE, exist_ok=True)
 
 
 def replace(path: Path, pieces: Iterable[str]) -> None:
-    """Write a file through a draft beside it, so that readers never see a part of it."""
+    # Write a draft beside the file first, so that readers never see a part of it.
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with draft.open("w", encoding="utf-8", newline="\n") as file:

@@ -62,7 +62,6 @@ def render_json(replay: Replay) -> str:
 
 
 def describe(replay: Replay) -> list[str]:
-    """Return the figures of a replay as lines, then the tasks that it changes."""
     return [
         f"{replay.policy}, for {PolicyScope(replay.scope).label}, since {replay.since:%Y-%m-%d}",
         f"tasks: {replay.tasks}, done: {replay.done}",
