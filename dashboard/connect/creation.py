@@ -22,7 +22,7 @@ REPLACEABLE_FOR = timedelta(days=1)
 
 
 def new_id(now: datetime) -> UUID:
-    """Return an id for a token that a form will create, so that sending it twice makes one."""
+    # The form carries the id, so that sending the form twice creates one token.
     return UUID(int=first_id(now).int | secrets.randbits(62))
 
 

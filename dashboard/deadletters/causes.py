@@ -126,6 +126,7 @@ class CauseGroup:
         """The number of tasks that wait for one of these."""
         if self.counts:
             return self.counts.waiting
+        # Without counts, only the page's own dead letters are known.
         return sum(letter.waiting for letter in self.letters)
 
     def number_of(self, count: int) -> str:
@@ -146,7 +147,7 @@ def group_by_cause(letters: Iterable[Any]) -> list[CauseGroup]:
 def add_counts(
     groups: Iterable[CauseGroup], counts: Mapping[UUID, CauseCounts]
 ) -> list[CauseGroup]:
-    """Return the groups with their counts, the largest first, then the one that failed last."""
+    # The largest group comes first; among equals, the one that failed last.
     counted = [
         replace(group, counts=counts.get(group.pattern_id) if group.pattern_id else None)
         for group in groups

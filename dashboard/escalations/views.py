@@ -88,14 +88,12 @@ class InboxPage(PageContext):
 
 @live_page(TEMPLATE, PART, current="escalations", read_key=read_key)
 def index(visit: Visit) -> InboxPage | HttpResponse:
-    """Show the first escalation of the list."""
     query = filters.parse(visit.request.GET.get("q", ""))
     return open_dates(visit.request, query, "opened") or build_page(visit)
 
 
 @live_page(TEMPLATE, PART, current="escalations", read_key=read_key)
 def detail(visit: Visit, escalation_id: UUID) -> InboxPage:
-    """Show one escalation beside the list."""
     escalation = queries.find_escalation(escalation_id, visit.scope.project, now=visit.now)
     # a script would treat a 404 as a lost connection
     status = 200 if escalation or wants_part(visit.request) else 404
@@ -192,7 +190,7 @@ def list_bulk_verbs(visit: Visit) -> tuple[Verb, ...]:
 
 
 def read_inbox_views(visit: Visit, inbox: Inbox, escalation: Any) -> ViewStrip:
-    """Return the views of the inbox; the escalation's statement has read the saved ones."""
+    # The escalation's statement has read the saved views.
     saved = parse_saved(escalation.saved_views) if escalation else None
     return read_views(visit, "escalations", inbox.query.text, inbox.address.shown_sort, saved=saved)
 
@@ -214,11 +212,8 @@ def escalation_url(escalation_id: UUID, query: str) -> str:
 
 
 def poll_url(shown: UUID | None, query: str, *, is_list: bool = False) -> str:
-    """Return the address that the page polls: always the escalation that it shows.
-
-    The first one of the list may be answered elsewhere; another one must not replace it on the
-    screen while a person reads.
-    """
+    # The page polls for the escalation that it shows. The first one of the list may be answered
+    # elsewhere, and another one must not replace it on the screen while a person reads.
     if not shown:
         return reverse("dashboard:escalations") + query
     more = f"{'&' if query else '?'}list=yes" if is_list else ""

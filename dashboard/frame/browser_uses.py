@@ -14,7 +14,7 @@ MOST = 10_000
 
 
 def note_use(request: HttpRequest) -> None:
-    """Note that a browser is in use, about once a minute in each process."""
+    # Each process notes a browser about once a minute, not at each request.
     session: Any = request.session
     key, now = session.session_key or "", time.monotonic()
     if key not in NOTED:

@@ -53,11 +53,9 @@ NEW_ROWS = {"connect_token"}
 
 
 def set_project(request: HttpRequest, verb: str) -> None:
-    """Set `page_project` and `page_projects` on the person, for a request that needs a verb.
-
-    `page_projects` is None for a person who may do this in every project. Raise Http404 for what is
-    in no project of the person, and PermissionDenied where the role is too weak.
-    """
+    """Set `page_project` and `page_projects` on the person, for a request that needs a verb."""
+    # `page_projects` is None for a person who may do this in every project. Raises Http404 for what
+    # is in none of the person's projects, and PermissionDenied if the role is too weak.
     person: Any = request.user
     person.page_project = person.page_projects = None
     allowed = projects_where(person, verb)
@@ -84,7 +82,7 @@ def as_project(id: UUID, name: str) -> Project:
 
 
 def projects_named(names: Iterable[str], known: dict[UUID, str]) -> list[UUID | None]:
-    """Return the projects with these names; None stands for one that the person has no role in."""
+    """Return the projects with these names; None stands for one without a role of the person."""
     ids = {name: id for id, name in known.items()}
     return [ids.get(name) for name in names if name]
 
@@ -101,11 +99,9 @@ def name_of_next(request: HttpRequest) -> str:
 
 
 def find_projects(request: HttpRequest) -> list[UUID | None]:
-    """Return the projects of everything that a request names by id, that of the path first.
-
-    An id in the path must be somewhere; other ids that are nowhere are ignored, as views do. None
-    stands for what belongs to every project.
-    """
+    """Return the projects of everything that a request names by id, the path's first."""
+    # An id in the path must exist; other unknown ids are ignored, as views do. None stands for what
+    # belongs to every project.
     match = request.resolver_match
     assert match is not None
     path = list(ids_in(str(value) for value in match.kwargs.values()))
@@ -125,7 +121,6 @@ def ids_in(texts: Iterable[str]) -> Iterator[UUID]:
 
 
 def texts_of(request: HttpRequest) -> Iterator[str]:
-    """Return the values of the address and of the form, but for what people write."""
     for data in (request.GET, request.POST):
         for field, values in data.lists():
             if field not in TEXT_FIELDS:
@@ -134,7 +129,6 @@ def texts_of(request: HttpRequest) -> Iterator[str]:
 
 @cache
 def find_sql() -> str:
-    """Return the SQL that finds rows of projects by id, in every table that has both."""
     selects = [
         "select a.id, t.project_id from ledger_attempt a"
         " join ledger_task t on t.id = a.task_id where a.id = any(%(ids)s)"

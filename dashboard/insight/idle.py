@@ -87,7 +87,6 @@ def seconds_of(data: Mapping[str, Any], name: str) -> float:
 
 
 def combine_idle(figures: Sequence[Mapping[str, Any]], *, most: int = LISTED) -> IdleFigures:
-    """Return the time of the agents of these projects, with the rows of `most` agents."""
     rows = sorted(
         (IdleRow(row) for each in figures for row in each["rows"]),
         key=lambda row: (-row.data["person"], row.data["name"]),
@@ -111,15 +110,13 @@ def combine_idle(figures: Sequence[Mapping[str, Any]], *, most: int = LISTED) ->
 
 
 def measure_duty(projects: Sequence[Mapping[str, Sequence[Sequence[int]]]]) -> float:
-    """Return the seconds that people were on duty: each person's time once, in all projects.
-
-    Views without a name count as one person, while no named person is on duty.
-    """
+    """Return the seconds that people were on duty: each person's time once, in all projects."""
     by_person: dict[str, list[Sequence[int]]] = defaultdict(list)
     for duty in projects:
         for person, times in duty.items():
             by_person[person] += times
     named = [times for person, times in by_person.items() if person]
+    # Views without a name count as one person, while no named person is on duty.
     anyone = measure(chain(*by_person.values()))
     return sum(map(measure, named)) + anyone - measure(chain(*named))
 

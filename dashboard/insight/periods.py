@@ -32,7 +32,6 @@ class Period:
 
     @property
     def attempts(self) -> str:
-        """The number of attempts for each done task."""
         done = self.data["done"]
         return f"{self.data['attempts'] / done:.2f}" if done else "–"
 
@@ -46,7 +45,6 @@ class Period:
 
 
 def list_periods(figures: Sequence[Mapping[str, Any]], *, unit: str, today: date) -> list[Period]:
-    """Return the last weeks or months of all projects, oldest first, from the first with work."""
     sums: dict[date, dict[str, Any]] = defaultdict(NOTHING.copy)
     for figure in figures:
         for day, data in figure["days"].items():
@@ -56,6 +54,7 @@ def list_periods(figures: Sequence[Mapping[str, Any]], *, unit: str, today: date
             if data["cost"] is not None:
                 period["cost"] = (period["cost"] or 0) + data["cost"]
     starts = list_starts(unit, today)
+    # The list begins with the first period that has work.
     oldest = min(sums, default=today)
     return [describe_period(start, unit, sums[start], today) for start in starts if start >= oldest]
 

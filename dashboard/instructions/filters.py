@@ -39,7 +39,7 @@ class InstructionQuery(StateQuery):
 
 
 def read_ack(value: str) -> dict[str, float]:
-    """Return a bound on the time to the acknowledgment: in the fields ack_over and ack_under."""
+    """Return a bound on the seconds to the acknowledgment, as ack_over or ack_under."""
     match = ACK.fullmatch(value)
     if match is None:
         raise ValueError(f"“ack:{value}” is not a duration. Try ack:>30s or ack:<2m.")
@@ -64,5 +64,4 @@ KEYS: Keys = {
 
 
 def parse(text: str) -> InstructionQuery:
-    """Return the query in `text`; never fails."""
     return InstructionQuery.read(text, KEYS)

@@ -162,7 +162,7 @@ class InstructionList(Listing[InstructionQuery]):
         }
 
     def load(self, rows: QuerySet[Any], opened: UUID | None) -> QuerySet[Any]:
-        """Return the rows with extra columns, the opened one with its whole content."""
+        # Only the opened row needs its whole content.
         whole = rows.annotate(whole=Case(When(id=opened, then="content"))) if opened else rows
         return queries.with_extras(whole)
 
@@ -194,8 +194,8 @@ INSTRUCTIONS = InstructionList()
 
 
 def read_send_fields(request: HtmxRequest, scope: Scope) -> SendFields | None:
-    """Return the form of the dialog, which a poll does not render."""
     if rendering.wants_part(request):
+        # A poll does not render the dialog.
         return None
     form = action_views.SendForm(initial=action_views.initial_values(request, scope))
     return action_views.list_send_fields(form, scope)

@@ -134,7 +134,7 @@ def list_kinds(project: Project | None) -> Iterable[str]:
 
 
 def find_kinds(names: Collection[str], project: Project | None) -> Collection[str]:
-    """Return the names that are a kind of event, or the beginning of one before an asterisk."""
+    # A name such as `task.*` stands for all kinds that begin with it.
     kinds = tuple(list_kinds(project))
     return {
         name
@@ -148,8 +148,6 @@ def find_kinds(names: Collection[str], project: Project | None) -> Collection[st
 
 
 def newest(rows: Callable[[], QuerySet[Any]], column: str) -> Lister:
-    """Return the lister of a column's values in the newest rows of a table."""
-
     def list_values(project: Project | None) -> Iterable[str]:
         found = of_project(rows(), project).order_by("-id")
         values: Iterable[str] = found.values_list(column, flat=True)[:NEWEST]
@@ -163,17 +161,14 @@ def list_senders(project: Project | None) -> Iterable[str]:
 
 
 def list_actors(project: Project | None) -> Iterable[str]:
-    """Return who caused the newest events, and the people.
-
-    Tokens that caused none of them are left out: viewers may not see tokens.
-    """
+    """Return who caused the newest events, and the people."""
+    # A token that caused none of these events is left out: viewers may not see tokens.
     rows = Event.objects.order_by("-id").values_list("actor_name", "project_id")[:NEWEST_EVENTS]
     recent = dict.fromkeys(name for name, id in rows if project is None or id == project.pk)
     return [*recent, *list_people(project)]
 
 
 def list_starters(project: Project | None) -> Iterable[str]:
-    """Return who started the newest operations."""
     rows = Operation.objects.order_by("-id")
     if project:
         rows = rows.filter(project_ids__contains=[project.pk])
@@ -189,7 +184,7 @@ def list_errors(project: Project | None) -> Iterable[str]:
 
 
 def find_errors(names: Collection[str], project: Project | None) -> Collection[str]:
-    """Return the failure types, and the words that are not similar to one."""
+    """Return the names that are failure types, and the words that are not similar to one."""
     types = FailureType.values
     return {
         name

@@ -78,16 +78,14 @@ class BoxQuery:
     problems: tuple[str, ...] = field(default=(), compare=False)
 
     def having(self, key: str, term: str) -> str:
-        """Return the query's text with another term for `key`, or with none if it is empty."""
+        """Return the query's text with `term` for `key`, or without the key if it is empty."""
         return " ".join(filter(None, [self.without(key), term]))
 
     def with_word(self, old: str, new: str) -> str:
-        """Return the query's text with a word without a key replaced."""
         words = ((match["words"] or match[0], match[0]) for match in TOKEN.finditer(self.text))
         return " ".join(quote_word(new) if word == old else token for word, token in words)
 
     def without(self, *keys: str) -> str:
-        """Return the query's text without the terms of these keys."""
         kept = (token for token in tokens(self.text) if not has_key(token, keys))
         return " ".join(kept)
 
@@ -151,6 +149,7 @@ def parse(text: str, keys: Keys) -> Parsed:
             name = kind.field or key
             before = parsed.names.get(name, ANY)
             parsed.names[name] = merge(before, names, unwanted=bool(match["minus"]))
+        # Only names can be excluded.
         elif match["minus"]:
             parsed.problems.append(f"“{key}:” can’t be excluded. Remove the minus before it.")
         else:
@@ -169,6 +168,7 @@ def describe_unknown_key(key: str, value: str, keys: Collection[str]) -> str:
 
 def find_nearest(name: str, known: Collection[str]) -> str:
     """Return the known name that is most like another, or an empty string."""
+    # A name that begins with the text is nearer than any other.
     begun = [each for each in known if name and each.startswith(name)]
     return next(iter(begun or get_close_matches(name, known, n=1)), "")
 
@@ -232,21 +232,18 @@ def clean(text: str) -> str:
 
 
 def term(key: str, value: str) -> str:
-    """Return the term that asks for `value` under `key`."""
     return f"{key}:{quote(value)}"
 
 
 def quote(value: str) -> str:
-    """Return a value as a term takes it; it can't contain quotes itself."""
+    # A quoted value can't contain quotes itself.
     plain = value.replace('"', "")
     return f'"{plain}"' if re.search(r"[\s,]", plain) else plain
 
 
 def as_id(word: str) -> uuid.UUID | None:
-    """Return the id that a word is, or None.
-
-    `uuid.UUID` accepts more notations, in which `project_access` would not find the id.
-    """
+    """Return the id that a word is, or None."""
+    # `uuid.UUID` accepts more notations, in which `project_access` would not find the id.
     match = ID.fullmatch(word)
     return uuid.UUID(match["id"]) if match else None
 

@@ -12,13 +12,12 @@ QUESTION_PARAMS = ("ask", "id")
 
 
 def read_selection(data: QueryDict) -> list[UUID]:
-    """Return the ids of the selected rows in a form, without anything that is not an id."""
+    # Anything that is not an id is ignored.
     ids = [id for id in map(as_id, data.getlist("id")) if id]
     return list(dict.fromkeys(ids))[:MOST]
 
 
 def list_url(target: str) -> str:
-    """Return the address of the list without a question."""
     path, _, query = target.partition("?")
     params = QueryDict(query, mutable=True)
     for name in QUESTION_PARAMS:

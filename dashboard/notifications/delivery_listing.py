@@ -75,7 +75,6 @@ def has_code(range: tuple[int, int]) -> Q:
 
 
 def is_of_kind(name: str) -> Q:
-    """Return the condition for a kind of event, such as `task.failed` or `task.*`."""
     return Q(kind__startswith=name[:-1]) if name.endswith("*") else Q(kind=name)
 
 
@@ -216,13 +215,13 @@ def build_entry(row: Delivery, visit: Visit, *, is_open: bool) -> Entry:
 
 
 def describe_tries(row: Delivery) -> str:
-    """Return the number of tries, of all while there may be more."""
+    # While there may be more tries, the text also has their maximum.
     unfinished = row.state in (DeliveryState.RETRYING, DeliveryState.GAVE_UP)
     return f"{row.tries}/{MOST_TRIES}" if unfinished else str(row.tries)
 
 
 def describe_answer(row: Delivery) -> str:
-    """Return what came back at the last try, in a word."""
+    """Return in a word what came back at the last try."""
     if row.code:
         return str(row.code)
     if row.tries == 0:

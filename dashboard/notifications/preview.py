@@ -44,7 +44,6 @@ class Preview:
 
     @property
     def parts(self) -> str:
-        """The messages by kind, in words."""
         said = [
             f"{self.new:,} new" if self.new else "",
             counted(self.reminders, "reminder") if self.reminders else "",
@@ -92,6 +91,7 @@ def simulate(rule: NotificationRule, events: Sequence[JournalEvent], *, now: dat
             if course.is_told:  # else the summary says that it needs nothing any more
                 sending.send("updates", event.at, event.severity)
             del going[topic]
+    # What has not ended goes on until now.
     for course in going.values():
         sending.follow(course, now)
     return sending.finish()
@@ -107,11 +107,9 @@ class Sending:
         self.summarized: set[datetime] = set()
 
     def send(self, what: str, at: datetime, severity: str) -> bool:
-        """Count a message unless it is held back, and return whether it goes out at once.
-
-        As in sending, severe ones come through quiet hours, a cap never holds an update, and a
-        reminder that may not go out comes later instead of in a summary.
-        """
+        """Count a message unless it is held back, and return whether it goes out at once."""
+        # As in sending, severe messages break quiet hours, a cap never holds an update, and a
+        # reminder that may not go out comes later instead of in a summary.
         is_counted = what != "updates"
         breaks = severity == SEVERE and self.rule.severe_breaks_quiet
         quiet = None if breaks else quiet_end_of(self.rule, at)
@@ -135,6 +133,7 @@ class Sending:
         """Count the reminders and the second channel of a condition that went on until a time."""
         rule = self.rule
         end = until
+        # Reminders may end with the first reaction.
         if rule.repeat_until == RepeatUntil.TAKEN and course.reacted_at:
             end = min(until, course.reacted_at)
         if rule.repeat_s and course.is_told:

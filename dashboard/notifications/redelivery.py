@@ -33,7 +33,6 @@ class Range:
 
 
 def read_range(given: QueryDict, project: Project | None, *, now: datetime) -> Range | None:
-    """Return the range in an address or a form, with the number of its deliveries."""
     if "range" not in given:
         return None
     channels = list_channels(project)
@@ -112,12 +111,12 @@ class RedeliveryProgress:
 
     @property
     def is_over(self) -> bool:
-        """Return whether all deliveries have ended, so that the page need not poll."""
+        # Once all deliveries have ended, the page need not poll.
         return self.delivered + self.failed == self.total
 
 
 def read_progress(given: QueryDict, project: Project | None) -> RedeliveryProgress | None:
-    """Return what became of the range that an address names, or of the newest one under way."""
+    """Return the progress of the range in the address, or of the newest one under way."""
     rows = Delivery.objects.filter(concerning(project))
     at = read_moment(given.get("again", ""))
     if at is None:

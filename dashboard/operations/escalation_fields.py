@@ -96,7 +96,7 @@ def read_answer(rows: QuerySet[Any], given: str) -> EscalationFields:
 
 
 def list_people(verb: Verb, rows: QuerySet[Any]) -> tuple[str, ...]:
-    """Return the people to whom the rows of every project can be assigned."""
+    # Each person can act in every project of the rows.
     projects = verb.narrow(rows).order_by().values_list("project", flat=True).distinct()
     each = [
         set(people_who_may(verb.permission, project).values_list("username", flat=True))

@@ -129,7 +129,7 @@ class OperationList(Listing[OperationQuery]):
     }
 
     def rows(self, project: Project | None) -> OperationQuerySet:
-        """Return the operations that changed rows of a project, maybe beside others' rows."""
+        # An operation may have changed rows of other projects, too.
         rows = Operation.objects.all()
         return rows.filter(project_ids__contains=[project.id]) if project else rows
 

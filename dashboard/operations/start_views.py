@@ -156,7 +156,6 @@ def build_question(
 
 
 def start(request: HtmxRequest, verb: Verb, chosen: ChosenRows, *, back: str) -> HttpResponse:
-    """Start the operation; open its page if it has many rows."""
     scope = read_scope(request)
     try:
         operation = start_operation(
@@ -187,7 +186,7 @@ def start(request: HtmxRequest, verb: Verb, chosen: ChosenRows, *, back: str) ->
 
 
 def read_options(posted: QueryDict) -> dict[str, Any]:
-    """Return the fields of the form: the typed text, or else the choice, of an answer."""
+    # A typed text replaces the chosen one.
     texts = [text for text in posted.getlist("fix") if text.strip()]
     return posted.dict() | {"fix": texts[-1] if texts else ""}
 

@@ -70,7 +70,6 @@ class StopPage(PageContext):
 
 
 def stop(request: HtmxRequest, agent_id: UUID) -> HttpResponse:
-    """Show what stopping an agent does, or do it."""
     agent = get_object_or_404(Agent.objects.select_related("project"), pk=agent_id)
     if missing := find_missing(request, agent):
         return refuse(request, missing, by_script=False)
@@ -83,7 +82,7 @@ def stop(request: HtmxRequest, agent_id: UUID) -> HttpResponse:
 
 
 def find_missing(request: HtmxRequest, agent: Agent) -> str:
-    """Return the first permission that the person lacks to stop an agent, or an empty text."""
+    """Return the first permission that the person lacks to stop an agent, or an empty string."""
     missing = (each for each in PERMISSIONS if not may(request.user, each, agent.project_id))
     return next(missing, "")
 
@@ -161,7 +160,6 @@ def carry_out(request: HtmxRequest, agent: Agent) -> HttpResponse:
 
 
 def describe_part(operation: Operation, running: int) -> str:
-    """Return what an operation of a stop will do, in the words for what there is to do."""
     if operation.verb != tasks.HAND_OVER.name:
         return describe_start(operation)
     running = running if operation.options["abort"] else 0
@@ -185,6 +183,7 @@ def start_parts(
     for verb, options in wanted:
         rows = verb.model._default_manager.filter(agent=agent)
         query = term("agent", agent.name)
+        # A part that would change nothing starts no operation.
         with suppress(NothingToChange):
             started.append(
                 start_operation(
@@ -195,13 +194,13 @@ def start_parts(
 
 
 def undo(request: HtmxRequest, agent_id: UUID) -> HttpResponse:
-    """Undo the operations and the pause of a stop, all or nothing."""
     agent = get_object_or_404(Agent, pk=agent_id)
     if missing := find_missing(request, agent):
         return refuse(request, missing, by_script=False)
     own, stamp = Operation.objects.filter(options__of=str(agent.pk)), stamp_of(request)
     resumes = "resume" in request.GET
     try:
+        # All parts are undone, or none.
         with transaction.atomic():
             for id in read_selection(request.GET):
                 undo_operation(id, among=own, stamp=stamp)

@@ -67,7 +67,7 @@ class OperationPage(PageContext):
 
 
 def detail(request: HtmxRequest, operation_id: UUID) -> HttpResponse:
-    """Show one operation; its part polls itself until the operation is over."""
+    # The part polls itself until the operation is over.
     scope, now = read_scope(request), timezone.now()
     row = queries.find_operation(scope, operation_id)
     if row is None:

@@ -33,12 +33,11 @@ class Tile:
 
     @property
     def tone(self) -> str:
-        """Return the color of the line: amber if the number got worse, else none."""
+        # A number that got worse is amber.
         return "amber" if self.change and self.change.tone == "bad" else ""
 
 
 def build_tiles(trend: Trend, *, waiting: int) -> list[Tile]:
-    """Return the tiles of a range, compared with the one before; `waiting` need an answer."""
     # the current bar is not over and would bend every line down
     slots = trend.slots[:-1]
     return [

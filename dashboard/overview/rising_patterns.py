@@ -38,7 +38,6 @@ class RisingPattern:
 def list_rising(
     project: Project | None, open_by_pattern: Mapping[UUID, int], *, now: datetime
 ) -> list[RisingPattern]:
-    """Return the rising patterns with the most failures in the last day."""
     day = timedelta(hours=HOURS)
     rows = of_project(FailurePattern.objects.current().filter(state__in=TROUBLING), project)
     recent = list(

@@ -44,7 +44,6 @@ class StoppedAgents:
 
     @property
     def held_text(self) -> str:
-        """Return how much work waits for the agents."""
         if not self.held:
             return "nothing waits for them"
         if self.are_some:

@@ -91,7 +91,6 @@ class Slot:
 
     @property
     def settled(self) -> int:
-        """Return the instructions that were acknowledged or given up."""
         return self.acknowledged + self.given_up
 
 

@@ -99,7 +99,6 @@ class OverviewPage(PageContext):
 
 @live_page("overview/index.html", "overview/_overview.html", current="home")
 def index(visit: Visit) -> OverviewPage:
-    """Show what needs an answer and how the chosen range went."""
     project, now = visit.scope.project, visit.now
     range = RANGES.get(visit.request.GET.get("range", ""), LAST_DAY)
     new = list_new_causes(project, now=now)
@@ -183,7 +182,7 @@ def read_history(
 
 
 def is_new(trend: Trend) -> bool:
-    """Return whether there are so few events that they may be only the first instructions."""
+    # So few events may be only the first instructions.
     return trend.whole.sent <= queries.FEW and not trend.whole.attempts
 
 

@@ -61,7 +61,6 @@ class PeoplePage(PageContext):
 
 
 def index(request: HtmxRequest) -> HttpResponse:
-    """Show the members of a project; removing one asks first."""
     return show(begin_visit(request, current="settings"))
 
 
@@ -127,7 +126,8 @@ def show(
 
 
 def find_asked(project: Project | None, text: str, you: int) -> ListedPerson | None:
-    """Return the member that the address asks to remove, unless it can't be removed."""
+    """Return the member that the address asks to remove, or None."""
+    # The last admin can't be removed.
     member_id = as_id(text)
     if project is None or member_id is None:
         return None

@@ -125,7 +125,7 @@ class PermissionRuleList(Listing[PermissionRuleQuery]):
     }
 
     def rows(self, project: Project | None) -> QuerySet[Any]:
-        """Return the rules, without the proposals that a person put aside."""
+        # A proposal that a person put aside is not listed.
         return super().rows(project).exclude(state=RuleState.DISMISSED)
 
     def narrow(

@@ -158,7 +158,6 @@ class PlanRow:
 
 
 def count_tasks(plan_ids: Iterable[UUID]) -> dict[UUID, TaskCounts]:
-    """Return the numbers of current tasks by plan, read with one statement."""
     ids = tuple(plan_ids)
     counts: dict[UUID, TaskCounts] = {}
     for row in fetch_task_counts(ids) if ids else []:

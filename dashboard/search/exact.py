@@ -101,10 +101,8 @@ def is_short_id(text: str) -> bool:
 
 
 def find_old_url(text: str, project: Project | None) -> str:
-    """Return the URL of the row whose id ends with these digits, or an empty string.
-
-    It reads all rows, which takes seconds with millions of them.
-    """
+    """Return the URL of the row whose id ends with these digits, or an empty string."""
+    # This reads all rows, which takes seconds with millions of them.
     if not is_short_id(text):
         return ""
     digits = text.strip(QUOTES).strip()[-8:]

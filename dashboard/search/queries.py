@@ -218,7 +218,6 @@ def find_escalations(search: WordSearch, project: UUID | None) -> Hits:
 
 
 def sql_like(text: str) -> str:
-    """Return a text escaped for LIKE, which then matches it literally."""
     return text.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
 
 

@@ -102,7 +102,7 @@ class Turn:
 
     @property
     def version(self) -> str:
-        """Changes when the turn grows or is processed, for the flash of a changed row."""
+        """A value that changes when the turn grows or is processed, so that its row flashes."""
         answered = sum(line.is_answered for line in self.lines)
         parts = (len(self.blocks), len(self.lines), answered, len(self.todos), self.state)
         return ".".join(map(str, parts))
@@ -180,7 +180,6 @@ class Fold:
 
     @property
     def summary(self) -> str:
-        """The messages, calls, errors and batches inside."""
         calls = sum(len(turn.lines) for turn in self.turns)
         batches = [item.batch.number for item in self.items if isinstance(item, Cut)]
         last = self.turns[-1]
@@ -206,7 +205,6 @@ class Delivery:
 
     @property
     def took(self) -> timedelta | None:
-        """The time from the delivery to the acknowledgment."""
         return self.acknowledged_at - self.at if self.acknowledged_at else None
 
 
@@ -228,7 +226,6 @@ def place_lines(lines: tuple[CallLine, ...], found: set[int]) -> tuple[CallLine,
 
 
 def fold_calls(lines: tuple[CallLine, ...]) -> list[Box]:
-    """Return the calls of a turn in boxes; the middle one of many is folded."""
     if not lines:
         return []
     if len(lines) <= BOX_LENGTH:

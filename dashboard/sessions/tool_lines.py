@@ -136,7 +136,7 @@ def describe_result(
 
 
 def find_last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """Return the last match near the end of a text, where test runners write their sum."""
+    # Test runners write their summary near the end.
     found = None
     for match in pattern.finditer(text[-2_000:]):
         found = match
@@ -168,7 +168,6 @@ def count_lines(text: str) -> int:
 
 
 def first_line(text: str) -> str:
-    """Return the first line that says more than the exit code."""
     for line in text.splitlines():
         rest = EXITED.sub("", line).strip()
         if rest:

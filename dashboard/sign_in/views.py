@@ -43,13 +43,13 @@ class SignInForm(AuthenticationForm):
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponse:
-    """Show the sign-in form, or sign in and redirect to the requested page."""
     target = target_of(request)
     if request.method != "POST":
         if may_enter(request.user):
             return redirect(target)
         return render_form(request, SignInForm(request), target)
     address, username = request.META.get("REMOTE_ADDR", ""), request.POST.get("username", "")
+    # Both limits come before the check of the password.
     if not count_attempt(address, username):
         return refuse_for(WINDOW_SECONDS, request, target)
     if not count_stranger(username, lambda: is_known(request, username)):

@@ -55,7 +55,7 @@ class RuleForm:
         return list(self.list_rows("expect", self.expect_rows))
 
     def list_rows(self, prefix: str, least: int) -> Iterator[ConditionRow]:
-        """Yield the rows that hold something, and at least `least` of them, up to the limit."""
+        """Yield the rows that hold something, and at least `least` rows, up to the limit."""
         used = [at for at in range(MATCH_SCALARS) if self.values.get(f"{prefix}_field_{at}")]
         last = max([least - 1, *used, 0])
         for at in range(min(last + 1, MATCH_SCALARS)):

@@ -40,7 +40,6 @@ class ComparedAttempt:
 
     @property
     def ended(self) -> str:
-        """How it ended, if it did not fail."""
         return outcome_label(self.attempt.outcome)
 
     @property
@@ -51,13 +50,11 @@ class ComparedAttempt:
 
     @property
     def check_text(self) -> str:
-        """The sentence about the check of an attempt without a failure."""
         reason = (self.attempt.decision or {}).get("reason")
         return "Passed" if reason == VERIFIED else "Not run"
 
     @property
     def check_shown(self) -> object:
-        """What the comparison shows of the check."""
         if self.check:
             return self.check.get("command"), self.check.get("exit_code")
         if self.is_live:
@@ -66,7 +63,6 @@ class ComparedAttempt:
 
     @property
     def used(self) -> list[str]:
-        """Its tokens and its cost, as far as they were reported."""
         usage = self.attempt.usage or {}
         counts = [usage[name] for name in ("input_tokens", "output_tokens") if name in usage]
         found = [f"{count_tokens(sum(counts))} tokens"] if counts else []
@@ -105,8 +101,8 @@ ROWS: Mapping[str, Callable[[ComparedAttempt], object]] = {
 
 
 def list_rows(columns: Sequence[ComparedAttempt], *, only_differences: bool) -> ComparedRows:
-    """Return the rows that have something to show; one attempt has no equal rows."""
     shown = [name for name in ROWS if has_row(columns, name)]
+    # A single attempt has no equal rows.
     if not only_differences or len(columns) < 2:
         return ComparedRows(shown, [], only_differences)
     equal = [name for name in shown if is_equal(columns, ROWS[name])]

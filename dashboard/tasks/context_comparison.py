@@ -23,7 +23,7 @@ class ComparedLine:
 
     @property
     def who(self) -> str:
-        """The attempt that got the lines from here on, for screen readers; else empty."""
+        # Screen readers hear the attempt where its lines begin.
         return WHO.get(self.sign, "") if self.is_start else ""
 
 
@@ -64,7 +64,6 @@ class ComparedElement:
 def compare_elements(
     first: Mapping[str, int] | None, second: Mapping[str, int] | None
 ) -> list[ComparedElement]:
-    """Return the elements of two blocks by name, with their numbers."""
     one, two = first or {}, second or {}
     return [
         ComparedElement(name, one.get(name, 0), two.get(name, 0)) for name in sorted({*one, *two})

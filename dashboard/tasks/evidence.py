@@ -66,7 +66,7 @@ class EvidenceCard:
 def build_evidence(
     task: Task, attempts: Sequence[Attempt], *, accepted: Any
 ) -> EvidenceCard | None:
-    """Return the card of a task that is done; `accepted` is the answer by which a person did."""
+    # `accepted` is the answer by which a person accepted the task as done.
     found = proof_of(task.state, task.proof)
     if found is None:
         return None

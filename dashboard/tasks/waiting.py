@@ -60,7 +60,7 @@ def find_hold(row: Any, *, now: datetime) -> Hold | None:
 
 
 def describe_status(row: Any, *, now: datetime) -> StatusText:
-    """Return the status of a task; `row` has the extras of `dashboard.tasks.queries`."""
+    # `row` has the extras of `dashboard.tasks.queries`.
     match row.state:
         case TaskState.QUEUED:
             return describe_queued(row, now=now)

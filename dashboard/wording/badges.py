@@ -214,7 +214,7 @@ def failure_icon(type: str) -> str:
 
 
 def escalation_icon(reason: str, failure_type: str | None) -> str:
-    """Return the icon of an escalation's reason, or of its last failure if that says more."""
+    # The icon of the last failure may say more than that of the reason.
     _, icon = REASON_LABELS[Reason(reason)]
     return failure_icon(failure_type) if failure_type and icon == "s-escalated" else icon
 
@@ -229,6 +229,6 @@ def tool_icon(tool: str) -> str:
 
 
 def urgency_badge(retry_count: int, *, gave_up: bool = False) -> Badge:
-    """Return the urgency of the last delivery, with three bars if Tenfour gave up."""
+    # Three bars mean that Tenfour gave up.
     badge = URGENCIES[urgency_of(retry_count)]
     return Badge(badge.label, GAVE_UP.icon, GAVE_UP.css) if gave_up else badge

@@ -84,7 +84,6 @@ def log_time(at: datetime, *, now: datetime) -> str:
 
 
 def monogram(name: str) -> str:
-    """Return the two characters in an agent's square."""
     return "".join(char for char in name if char.isalnum())[:2].lower() or "·"
 
 

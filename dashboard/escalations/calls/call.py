@@ -175,7 +175,7 @@ def name_call(call: ToolCall, title: str) -> tuple[str, str]:
 
 
 def take_apart(command: str) -> tuple[list[str], str]:
-    """Return the commands of a line with several, or why no rule can read the line."""
+    """Return the commands of a compound line, or why no rule can read the line."""
     try:
         found = read_line(command)
     except UnreadableLine as error:
@@ -265,7 +265,7 @@ def list_changes(call: ToolCall) -> list[FileChange]:
 
 
 def list_pairs(call: ToolCall) -> Iterator[tuple[str, str]]:
-    """Yield the texts that a file tool replaces, each with the text in its place."""
+    """Yield each text that a file tool replaces, with the text in its place."""
     match call.tool:
         case "Write":
             yield "", as_text(call.input.get("content", ""))
@@ -279,8 +279,8 @@ def list_pairs(call: ToolCall) -> Iterator[tuple[str, str]]:
 
 
 def compare(before: str, after: str) -> Iterator[ChangedLine]:
-    """Yield the lines of a change, the same ones around it too."""
     old, new = before.splitlines(), after.splitlines()
+    # A long text is not compared: all of it is replaced.
     if max(len(old), len(new)) > DIFFED or not old or not new:
         yield from (ChangedLine(GONE, write_out(line)) for line in old)
         yield from (ChangedLine(NEW, write_out(line)) for line in new)

@@ -114,7 +114,7 @@ FILTERS = ("reason", "severity", "agent", "plan", "pattern", "assignee", "older"
 
 
 def all_but(*names: str) -> str:
-    """Return the condition that every filter holds but those named."""
+    """Return the condition that every filter holds except the named ones."""
     return " and ".join(f"is_{name}" for name in FILTERS if name not in names)
 
 
@@ -144,16 +144,13 @@ CHIPS = {
 
 
 def count_others(condition: str) -> str:
-    """Return the SQL that counts the escalations of another list, up to a limit."""
     return f"""(select count(*) from (select from retries_escalation where {condition}
         and (%(project)s::uuid is null or project_id = %(project)s) limit {COUNT_CAP}) others)"""
 
 
 def inbox_statement(matching: str, group: str, sort: str) -> str:
-    """Return the statement over the rows of the query `matching`.
-
-    `order` is the list of all lines: their ids of 16 bytes each, group after group.
-    """
+    """Return the statement over the rows of the query `matching`."""
+    # `order` has the ids of all lines, 16 bytes each, group after group.
     single = f"when s.n = 1 and raw <> '{MAY_I}' then '{SINGLES}'"
     singles = single if group == "pattern" else ""
     template = SORT_TEMPLATE if sort == "pattern" else "select null::text as template"
@@ -233,7 +230,7 @@ select
 
 
 def narrow_to_words(rows: QuerySet[Any], query: InboxQuery) -> QuerySet[Any]:
-    """Return the escalations that match the parts of a query without a count."""
+    """Apply the parts of a query that have no count."""
     if query.ids:
         rows = rows.filter(id__in=query.ids)
     rows = rows.filter(match_period(query.opened, "opened_at"))
@@ -255,7 +252,7 @@ def narrow_to_words(rows: QuerySet[Any], query: InboxQuery) -> QuerySet[Any]:
 
 
 def list_conditions(query: InboxQuery, *, now: datetime, viewer: User) -> dict[str, Q]:
-    """Return the condition of each filter that the columns of an escalation decide."""
+    """Return the condition of each filter that an escalation's own columns decide."""
     return {
         "is_reason": match_any(query.reason, lambda name: Q(reason__in=REASONS[name])),
         "is_severity": match_values(query.severity, "severity"),
@@ -275,7 +272,6 @@ def select_inbox(
 def narrow(
     rows: QuerySet[Any], query: InboxQuery, project: Project | None, *, now: datetime, viewer: User
 ) -> QuerySet[Any]:
-    """Return those of a project's escalations that match a query with all of its filters."""
     conditions = list_conditions(query, now=now, viewer=viewer).values()
     rows = narrow_to_words(rows, query).filter(*conditions)
     rows = rows.filter(match_values(query.plan, "task__plan__ref"))
@@ -385,13 +381,11 @@ FAILED_AS = Coalesce(Subquery(LAST_FAILURE.values("type")[:1]), V(""))
 
 
 def contains(word: str) -> Q:
-    """Return the condition that an escalation, its task, instruction or last error has a word."""
     texts = ("question", *SEARCHED)
     return match_any(Values(texts), lambda text: Q(**{f"{text}__icontains": word}))
 
 
 def failed_with(text: str) -> Q:
-    """Return the condition that the last failure has this type, or that its error has words."""
     return Q(failed_as=text) if text in FailureType else Q(error__icontains=text)
 
 
@@ -408,7 +402,7 @@ def as_column(condition: Q) -> Any:
 
 
 def list_patterns(texts: Sequence[str], project: Project | None) -> list[UUID]:
-    """Return the patterns of a project with these fingerprints, or with these words."""
+    """Return up to MOST_PATTERNS patterns with these fingerprints or these words."""
     rows = select_patterns(texts, project).distinct().order_by("id")
     return list(rows.values_list("pk", flat=True)[:MOST_PATTERNS])
 
@@ -438,7 +432,6 @@ class Request:
 
 
 def fetch_groups(wanted: Request, *, now: datetime) -> dict[str, Any]:
-    """Return the groups, the order of all lines, and the counts of the filters."""
     query = wanted.query
     rows = select_matching(query, wanted.project, now=now, viewer=wanted.viewer)
     matching, params = rows.query.sql_with_params()
@@ -455,6 +448,7 @@ def fetch_groups(wanted: Request, *, now: datetime) -> dict[str, Any]:
         "blocks": None if query.blocks == ANY else bool(query.blocks.wanted),
         "skip": (wanted.page - 1) * PAGE,
     }
+    # The query has positional parameters, and the statement has named ones.
     named = {f"p{number}": value for number, value in enumerate(params)}
     parts = matching.split("%s")
     matching = parts[0] + "".join(

@@ -44,7 +44,7 @@ class WorkScale:
         return 100.0
 
     def span(self, start: datetime, end: datetime) -> tuple[float, float]:
-        """Return x and width; a bar at the far end moves left to stay visible."""
+        # A bar at the far end moves left to stay visible.
         x = self.x(start)
         width = max(self.x(end) - x, self.narrowest)
         return round(min(x, 100 - width), 2), round(width, 2)
