@@ -4,8 +4,8 @@ from datetime import UTC, datetime, time
 
 from ledger.values.text import truncate
 
-MAX_DIGITS = 9  # such numbers fit every integer column
-LARGEST = 999_999  # number that a form takes
+MAX_DIGITS = 9  # numbers up to this length fit every integer column
+LARGEST = 999_999  # the largest number that a form accepts
 TYPED_SHOWN = 2_000
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 

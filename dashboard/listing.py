@@ -80,7 +80,7 @@ class Column:
     css: str = ""
     name: str = ""
     order: SortColumn | None = None
-    template: str = ""  # of a heading that is more than its label
+    template: str = ""  # for a heading that is more than its label
     heading: Heading | None = None
 
 
@@ -100,27 +100,27 @@ class ListPage(PageContext):
     columns: list[Column]
     page: Page[Any]
     entries: list[Any]
-    may_act: bool  # on selected rows
+    may_act: bool  # whether the person may act on selected rows
     hints: NameHints
 
 
 class Listing(Generic[B]):
     """The declaration of a list; a list that differs in one point overrides that method."""
 
-    name: ClassVar[str]  # of the page's URL, its saved views, and its completion
+    name: ClassVar[str]  # names the page's URL, its saved views, and its completion
     row_page: ClassVar[str] = ""  # the name of the URL of a row's own page
     current: ClassVar[str]  # the page's place in the sidebar
     heading: ClassVar[str]
-    label: ClassVar[str] = ""  # of the table, if it is not the heading
+    label: ClassVar[str] = ""  # the table's label, if it is not the heading
     nouns: ClassVar[str]
-    file_name: ClassVar[str] = ""  # of the export, if it is not `nouns`
+    file_name: ClassVar[str] = ""  # the export's name, if it is not `nouns`
     crumbs: ClassVar[Sequence[Crumb]] = ()
 
     # ---- the query
     model: ClassVar[type[Model]]
     query: type[B]
     keys: ClassVar[Keys]
-    conditions: ClassVar[Mapping[str, Condition]] = {}  # by the fields of the query
+    conditions: ClassVar[Mapping[str, Condition]] = {}  # keyed by the query's fields
     searched: ClassVar[Sequence[str]] = ()  # the columns in which words are searched
     states: ClassVar[Mapping[str, State]] = {}
     default_state: ClassVar[str] = "all"  # what a query without a state shows
@@ -131,16 +131,16 @@ class Listing(Generic[B]):
     part: ClassVar[str]
     row: ClassVar[str]  # the template of a row
     empty: ClassVar[str]  # the template of a list without rows
-    example: ClassVar[str]  # of a query
+    example: ClassVar[str]  # an example of a query
     columns: ClassVar[Sequence[Column]]
     default_sort: ClassVar[str] = ""
     verbs: ClassVar[Sequence[str]] = ()  # the URLs that a person needs to act on selected rows
     bar: ClassVar[str] = "listing__bar"  # the CSS classes of the filter bar and the table
     table: ClassVar[str] = "tbl rows"
-    # where a poll leaves the order of the rows as it is: "pointer" under one, "" always
+    # when a poll keeps the rows' order: "pointer" while it is over a row, "" always
     holds: ClassVar[str | None] = None
     is_live: ClassVar[bool] = True
-    # Whether the SQL of the newest rows is built once, as `compiled` demands it.
+    # Whether the SQL of the newest rows is built once; see the limits of `compiled`.
     is_compiled: ClassVar[bool] = True
 
     export_columns: ClassVar[Mapping[str, str]]

@@ -90,7 +90,7 @@ left join lateral ({LAST_FAILURE}) f on true
 cross join lateral (
     select count(*) as n from (select 1 {waiting_for("x.task_id")} limit {WAITING_COUNTED}) d
 ) w"""
-# the first of each age; the ages begin at the given times
+# the first questions of each age; the ages begin at the given times
 OLDEST = f"""with aged as (
     select x.*, width_bucket(x.opened_at, %(ages)s::timestamptz[]) as age
     from retries_escalation x
@@ -196,7 +196,7 @@ class SameCause:
     template: str
     project: str
     count: int
-    answerable: int  # those that one answer can be for
+    answerable: int  # the escalations that one answer can resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class Causes:
     waiting: int
 
 
-# where one answer for several makes no sense
+# reasons without a single answer for several escalations
 SINGLE = (
     *QUESTIONS,
     Reason.NEEDS_CONFIRMATION,

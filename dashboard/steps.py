@@ -15,7 +15,7 @@ from dashboard.lists.sorting import Columns, beyond, slice_sorted, sort_rows
 from dashboard.wording.formatting import COUNT_CAP, capped
 from ledger.models import Project
 
-# parameters of a page that its neighbors' pages don't repeat
+# a page's parameters that its neighbors' pages don't repeat
 OWN = (
     *("ask", "open", "id", "timeline", "differences", "before", "after"),
     *("show", "state", "find", "at", "start", "batches", "make", "order", "page"),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-WIDTH, TALL = 84, 22.0  # of a line, within 88 by 28
+WIDTH, TALL = 84, 22.0  # the size of a line, within 88 by 28
 LEFT, TOP, FLOOR = 1.0, 3.0, 28
 HEADROOM = 1.3
 
@@ -60,7 +60,7 @@ def fill_gaps(values: Sequence[float | None]) -> list[float]:
     return found
 
 
-STEP, THICK = 10, 8  # of a bar; the picture is stretched to its place
+STEP, THICK = 10, 8  # the step and width of a bar; the picture is stretched to fit
 
 
 @dataclass(frozen=True, slots=True)

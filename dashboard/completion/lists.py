@@ -120,7 +120,7 @@ LISTS = {
             "agent": agents(),
             "plan": plans(),
             "pattern": list_patterns,
-            "same": lambda typed: [],  # the key of a group, which no one types
+            "same": lambda typed: [],  # the key of a group, which people don't type
         },
     ),
     "patterns": CompletedList(

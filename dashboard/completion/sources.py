@@ -14,7 +14,7 @@ from ledger.models import Agent, Plan, Project
 from ledger.values.text import truncate
 
 SHOWN = 8
-# of keys whose values are not names
+# for keys whose values are not names
 AGES = ("30m", "2h", "1d", "7d")
 PERIODS = ("1h", "24h", "7d", "2026-01-01..2026-01-31")
 EXAMPLES = {

@@ -17,7 +17,7 @@ from ledger.states import UNSETTLED
 from ledger.values.ids import first_id
 
 EXPECTED = Expect("fs_command", {"command": "git"})
-# A token that was never used and whose name or secret is no longer wanted.
+# A token that was never used can be replaced for this long.
 REPLACEABLE_FOR = timedelta(days=1)
 
 

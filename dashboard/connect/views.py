@@ -43,7 +43,7 @@ WAYS = (
     ("prompt", "Prompt"),
 )
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-# Stands for the secret in lines that are shown again, or to people who may not create tokens.
+# Replaces the secret in lines shown again, or shown to people who may not create tokens.
 VARIABLE = "$TENFOUR_TOKEN"
 # The hooks that `tenfour init` writes for each program, as the client has them.
 HOOK_EVENTS = {

@@ -138,7 +138,7 @@ def group_by_cause(letters: Iterable[Any]) -> list[CauseGroup]:
     for letter in letters:
         pattern = letter.cause_pattern
         cause = pattern["template"] if pattern else find_cause(letter.error)
-        # the end of an id, as ids of the same time begin alike
+        # the end of an id, because ids of the same time begin alike
         id = pattern["id"][-8:] if pattern else compute_fingerprint(cause)[:8]
         found.setdefault(id, CauseGroup(id, cause, [], pattern)).letters.append(letter)
     return list(found.values())

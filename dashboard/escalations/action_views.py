@@ -91,7 +91,7 @@ def snooze(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     url = escalation_url(escalation_id, address.build())
     following = find_next(visit, address, escalation_id)
     try:
-        # the button of a message has only an address
+        # the button in a message has only a URL
         given = request.POST if "until" in request.POST else request.GET
         until = read_snooze_time(given, visit.now)
         snoozing.snooze(

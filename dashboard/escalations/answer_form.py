@@ -49,7 +49,7 @@ NO_REPLY = Reply()
 def submit_answer(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Reply:
     """Submit the posted answer unless it is invalid, is late, or needs a confirmation."""
     message = read_message(request)
-    # a known fix that was filled in and not changed was not typed by a person
+    # a known fix that was filled in and not changed does not count as typed
     typed = "" if message == read_message(request, "filled") else message
     if request.POST.get("action") not in Answer.values:
         return Reply(422, message, warning="Choose an answer. Nothing was changed.")

@@ -40,7 +40,7 @@ from retries.retry_context.block import History
 from retries.retry_context.trials import Trial, is_without
 from retries.states import Answer
 
-COMPARED = 4  # pairs of failures, the newest
+COMPARED = 4  # the newest pairs of failures
 MOST_DOTS = 12
 FILES_SHOWN = 50
 FAILURES_WITH_FIXES = 3

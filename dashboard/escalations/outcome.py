@@ -23,7 +23,7 @@ class AnswerOutcome:
 
 
 NO_ANSWER = "No answer"
-# the results of an answer about an instruction, by the state of what was sent
+# the result of an answer about an instruction, by the state of the sent instruction
 INSTRUCTION_RESULTS = {
     InstructionState.QUEUED: "Queued",
     InstructionState.DELIVERED: "Delivered, no answer yet",

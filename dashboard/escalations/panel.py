@@ -50,8 +50,8 @@ class AnswerForm:
     suggestions: list[FixOffer]
     for_person: str  # what a person has to do before a retry
     fields: list[Field]
-    text: str  # as typed, or the known fix
-    filled: LearnedFix | None  # the known fix, where it is filled in
+    text: str  # the typed text, or the known fix
+    filled: LearnedFix | None  # the known fix, if it is filled in
     secret_warning: str  # about a secret in the text
     max_length: int = FIX_LENGTH
 

@@ -63,7 +63,7 @@ class ListCounts:
 
     snoozed: int = 0
     closed: int = 0
-    found: int | None = None  # by a filter
+    found: int | None = None  # the number that a filter finds
 
 
 def count_lists(

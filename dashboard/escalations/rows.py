@@ -24,7 +24,7 @@ from retries.models import Escalation
 
 ANSWERED, SNOOZED = "answered", "snoozed"
 ORDERS = {ANSWERED: ("Newest", "Oldest"), SNOOZED: ("Next due", "Last due")}
-# of the links further up and further down, in the first order of a list
+# the labels of the links further up and further down, in a list's first order
 PAGE_LABELS = {ANSWERED: ("Newer", "Older"), SNOOZED: ("Earlier", "Later")}
 
 
@@ -33,7 +33,7 @@ class EscalationRow:
     row: Escalation
     current: bool
     key: str  # J opens the row after the current one, K the row before
-    outcome: AnswerOutcome | None  # of a closed one
+    outcome: AnswerOutcome | None  # the outcome of a closed escalation
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Listing:
     order: TimeOrder
     counts: ListCounts
     params: QueryDict
-    query: str  # of a link to a row
+    query: str  # the query string of a link to a row
 
     @property
     def dates(self) -> DateRange:

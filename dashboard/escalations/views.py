@@ -59,10 +59,10 @@ def read_key(now: datetime) -> str:
 class InboxPage(PageContext):
     scope: Scope
     tabs: list[Tab]
-    inbox: Inbox | None  # where the open ones are listed
-    views: ViewStrip | None  # of the inbox, where it can be filtered
-    listing: Listing  # where the snoozed or the answered ones are
-    is_list: bool  # whether a phone shows the list, and not the escalation
+    inbox: Inbox | None  # set if the list shows the open escalations
+    views: ViewStrip | None  # the inbox's views, if it can be filtered
+    listing: Listing  # the list of snoozed or answered escalations
+    is_list: bool  # whether a phone shows the list instead of the escalation
     is_hidden: bool  # whether the filter hides the shown escalation
     poll: str  # the address that the page polls
     is_missing: bool  # whether the escalation in the address does not exist
@@ -73,17 +73,17 @@ class InboxPage(PageContext):
     task: Task | None
     answer_form: AnswerForm | None
     decision: Decision | None  # the form of a permission request
-    answering: Answering | None  # another person who types an answer
+    answering: Answering | None  # another person who is typing an answer
     answer: GivenAnswer | None
     last_answer: LastAnswer | None  # the one given just before, while it can be undone
-    last_closed: Escalation | None  # where nothing is open
+    last_closed: Escalation | None  # set if no escalation is open
     next_open: Escalation | None
     snooze_times: list[SnoozeTime]
     evidence: TaskEvidence | InstructionEvidence | CallEvidence | None
     preview: ContextPreview | None
-    query: str  # of the address, which forms keep
+    query: str  # the address's query string, which forms keep
     hints: NameHints
-    bulk_verbs: tuple[Verb, ...]  # that the person may start on selected ones
+    bulk_verbs: tuple[Verb, ...]  # the bulk actions that the person may start
 
 
 @live_page(TEMPLATE, PART, current="escalations", read_key=read_key)

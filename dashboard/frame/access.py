@@ -138,7 +138,7 @@ class Page:
     may_read_replica: bool
 
 
-# by the names of the URL patterns
+# keyed by the name of the URL pattern
 PAGES: dict[str, Page] = {}
 
 

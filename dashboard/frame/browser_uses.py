@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from ledger.people.browsers import SEEN_EVERY, note_seen
 
-# by the keys of sessions, when this process last noted that they were used
+# when this process last noted a use, by session key
 NOTED: dict[str, float] = {}
 MOST = 10_000
 

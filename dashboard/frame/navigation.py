@@ -36,7 +36,7 @@ class Counter:
 class Place:
     """A page that the sidebar, the tab bar and the keys G … open."""
 
-    name: str  # of its URL pattern
+    name: str  # the name of its URL pattern
     label: str
     icon: str
     key: str
@@ -66,10 +66,10 @@ RUNNING = Counter(
 )
 DEAD = Counter(lambda project, _: shared_queries.open_deadletters(project), "open", "open", "plain")
 
-# Each page counts for the sidebar, and 10,000 rows of a table take as long as all else it reads.
+# Each page counts for the sidebar; 10,000 rows take as long as everything else that it reads.
 MOST_COUNTED = 1_000
 
-# by the groups of the sidebar
+# the sidebar's groups
 PLACES = (
     (
         Place("home", "Overview", "n-overview", "o"),
@@ -109,7 +109,7 @@ class Scope:
 
     project: Project | None
     projects: list[Project]
-    is_limited: bool = False  # to one project at a time, because others are not the person's
+    is_limited: bool = False  # one project at a time, because the person has no access to others
 
     @property
     def label(self) -> str:

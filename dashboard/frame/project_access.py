@@ -25,7 +25,7 @@ from ledger.models import Project
 ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}(?![0-9a-f])", re.I)
 # parameters and fields with a project's name
 PROJECT_FIELDS = ("project", "in")
-# what people write may contain anything, and a live key contains the id of the newest event
+# user text may contain any id, and a live key contains the newest event's id
 TEXT_FIELDS = {
     "q",
     "content",
@@ -46,7 +46,7 @@ COLUMNS = {
     "project_id": "project_id",
     "project_ids": "unnest(project_ids) as project_id",
 }
-# rows of a person, not of a project; their views compare the person
+# rows that belong to a person, not a project; their views check the person
 OWN_ROWS = {"browser_end"}
 # addresses with the id that a new row will have
 NEW_ROWS = {"connect_token"}
@@ -65,7 +65,7 @@ def set_project(request: HttpRequest, verb: str) -> None:
         raise PermissionDenied
     known = {each.project_id: each.project_name for each in roles_of(person)}
     asked = [*find_projects(request), *projects_named(names_of(request), known)]
-    if allowed is not None:  # or else by a permission in every project, with roles beside it
+    if allowed is not None:  # otherwise a permission covers every project, besides the roles
         if not set(asked) <= known.keys():
             raise Http404("There is no such thing in your projects.")
         person.page_projects = [as_project(id, known[id]) for id in known if id in allowed]

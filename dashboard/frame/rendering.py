@@ -54,7 +54,7 @@ class Steps:
     list: str
     previous: str
     next: str
-    with_shift: bool = False  # because J and K move over the rows of the page itself
+    with_shift: bool = False  # set if J and K move over the page's own rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

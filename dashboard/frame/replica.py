@@ -32,8 +32,8 @@ MARGIN_S = 5
 LAG_S = 10
 
 CHECK_S = 1.0
-STALE_S = 5.0  # a check that takes longer says that the replica hangs
-IDLE_S = 60.0  # without pages nothing is checked
+STALE_S = 5.0  # after this time without an answer, the replica counts as hanging
+IDLE_S = 60.0  # checks stop after this time without a page
 SAMPLES = 900
 PRIMARY_SQL = "select pg_current_wal_lsn() - '0/0', system_identifier from pg_control_system()"
 REPLICA_SQL = """select pg_is_in_recovery(), pg_last_wal_replay_lsn() - '0/0', system_identifier

@@ -24,7 +24,7 @@ class ToastLinks:
 def add_message(
     request: HttpRequest, text: str, *, undo: str = "", follow: str = "", shown_s: int = SHOWN_S
 ) -> None:
-    # addresses have no spaces
+    # URLs have no spaces, so they separate the values
     messages.success(request, text, extra_tags=f"{undo} {follow} {shown_s}")
 
 

@@ -9,7 +9,7 @@ from dashboard.insight.combined import LISTED, RowGroup
 from dashboard.wording.formatting import count_tokens, dollars
 from retries.insight.figures.costs import LEAST_TASKS, add_groups
 
-NAMED = 3  # of the agents that report no usage
+NAMED = 3  # agents named among those that report no usage
 KINDS = (("plan", "Plan"), ("agent", "Agent"), ("model", "Model"))
 NAMELESS = {"plan": "Tasks without a plan", "model": "Not reported"}
 # A share of a third or more that was spent on failed attempts is highlighted.

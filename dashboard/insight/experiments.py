@@ -6,7 +6,7 @@ from typing import Any
 
 from retries.insight.intervals import Difference
 
-# the scale ends here at least, in points
+# the smallest end of the scale, in points
 LEAST_SCALE = 20
 
 

@@ -61,7 +61,7 @@ class IdleFigures:
     more: int
     agents: int
     for_person: str
-    share: int  # of all their time, in percent
+    share: int  # the share of all their time, in percent
     for_work: str
     attended: float  # the seconds that agents worked while a person was on duty
     on_duty: float  # the seconds that people were on duty

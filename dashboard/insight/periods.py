@@ -8,7 +8,7 @@ from typing import Any
 
 from dashboard.wording.formatting import counted, dollars
 
-SHOWN = 7  # of them the last one is not over
+SHOWN = 7  # the last one is not over
 COUNTS = ("done", "first", "proven", "attempts", "tokens")
 NOTHING = dict.fromkeys(COUNTS, 0) | {"cost": None}
 

@@ -25,7 +25,7 @@ SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionQuery(StateQuery):
     agent: Values = ANY
-    # of the task that it names
+    # for the task that it names
     type: Values = ANY
     plan: Values = ANY
     pattern: Values = ANY
@@ -34,7 +34,7 @@ class InstructionQuery(StateQuery):
     urgency: Values = ANY
     ack_over: float | None = None
     ack_under: float | None = None
-    older: timedelta | None = None  # since it was sent
+    older: timedelta | None = None  # the time since it was sent
     sent: Period | None = None
 
 

@@ -131,7 +131,7 @@ class InstructionList(Listing[InstructionQuery]):
         if query.type != ANY:
             rows = rows.alias(type=TASK_TYPE).filter(match_values(query.type, "type"))
         if query.type.wanted:
-            rows = rows.filter(task__isnull=False)  # an index has the few with a task
+            rows = rows.filter(task__isnull=False)  # an index finds the few with a task
         if query.ack_over is not None or query.ack_under is not None:
             rows = rows.filter(state=InstructionState.ACKNOWLEDGED)
             rows = rows.annotate(took=F("acknowledged_at") - F("queued_at"))

@@ -69,7 +69,7 @@ class ListedInstruction:
     """An instruction as a list shows it, without its heavy columns."""
 
     row: Instruction
-    start: str  # of its content
+    start: str  # the start of its content
     ahead: int  # instructions ahead of it in its queue, up to AHEAD_CAP
     queue_busy: bool  # whether its agent's queue holds anything
 

@@ -24,7 +24,7 @@ from ledger.models import Plan
 P = ParamSpec("P")
 M = TypeVar("M")
 
-SHAPES = 64  # of one query
+SHAPES = 64  # the limit for one query
 
 Key = tuple[str, int]  # an argument's name, and the place in it if it is a tuple of ids
 
@@ -33,7 +33,7 @@ class Shape(NamedTuple):
     """A kind of query with one SQL text: its fixed values, and the types of its parameters."""
 
     constant: tuple[tuple[str, Any], ...]
-    variable: tuple[tuple[str, type, int], ...]  # with the length of a tuple of ids
+    variable: tuple[tuple[str, type, int], ...]  # with the length of each tuple of ids
 
 
 class FromArgument(NamedTuple):
@@ -53,7 +53,7 @@ class Compiled(NamedTuple):
     prepare: bool
 
 
-# of each compiled query, so that tests which replace a limit can clear them
+# the shapes of each compiled query, so that tests that replace a limit can clear them
 stored_shapes: list[dict[Shape, Compiled | None]] = []
 
 

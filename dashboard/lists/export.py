@@ -78,8 +78,8 @@ def export_records(
     write = write_csv if is_csv else write_json_lines
     chunks: Iterator[bytes] = (text.encode() for text in write(names, records))
     if source.get() == REPLICA:
-        # An error here goes to `replica.read_page`. An open cursor on the primary would be in the
-        # way of what else this request still does there.
+        # An error here goes to `replica.read_page`. An open cursor on the primary would block
+        # other statements of this request there.
         chunks = read_ahead(chunks)
     last_line = f"{INCOMPLETE}\r\n" if is_csv else json.dumps({"error": INCOMPLETE}) + "\n"
     response = StreamingHttpResponse(

@@ -21,7 +21,7 @@ class Facet:
     icon: str = ""
     css: str = ""
     are_some: bool = False  # whether only some of the rows were counted
-    title: str = ""  # the whole label, where that may be cut
+    title: str = ""  # the whole label, in case it is cut
 
     @property
     def number(self) -> str:

@@ -27,11 +27,11 @@ from ledger.states import FailureType
 from retries.models import Channel, Escalation, FailurePattern, Operation, PermissionRule
 from retries.notifications.messages.attempt_names import ATTEMPT_NAMES
 
-NEWEST = 1_000  # rows whose values are known where no index finds a value
-NEWEST_EVENTS = 5_000  # of all projects
-NEWEST_PATTERNS = 200  # whose words are suggested
+NEWEST = 1_000  # the newest rows whose values are known if no index finds a value
+NEWEST_EVENTS = 5_000  # the newest events of all projects
+NEWEST_PATTERNS = 200  # the newest patterns whose words are suggested
 WORD = re.compile(r"[\w-]{3,40}")
-TYPO = 0.8  # how similar to a failure type a word is that was probably meant as one
+TYPO = 0.8  # a word this similar to a failure type was probably meant as one
 
 Lister = Callable[[Project | None], Iterable[str]]
 Finder = Callable[[Collection[str], Project | None], Collection[str]]
@@ -54,7 +54,7 @@ class NameSource:
     text: str = UNKNOWN
 
 
-# ---- names that an index finds, or that are few
+# ---- names that an index finds, or few names
 
 
 def list_agents(project: Project | None) -> Iterable[str]:
@@ -199,7 +199,7 @@ def recent(key: str, known: Lister) -> NameSource:
 
 # ---- the keys
 
-# by the fields of queries
+# keyed by the field of the query
 SOURCES: Mapping[str, NameSource] = {
     "agent": NameSource("agent", list_agents, find_agents),
     "plan": NameSource("plan", newest(Plan.objects.all, "ref"), find_plans),
@@ -214,7 +214,7 @@ SOURCES: Mapping[str, NameSource] = {
     "channel": NameSource("channel", list_channels, find_channels),
     "event": NameSource("event", list_kinds, find_kinds),
 }
-# those of some lists that know other names, by the names of their URLs
+# lists with other names, keyed by the name of the list's URL
 OWN: Mapping[str, Mapping[str, NameSource]] = {
     "deadletters": {
         "type": recent("type", newest(DeadLetter.objects.all, "type")),

@@ -39,7 +39,7 @@ class Values:
 
 
 ANY = Values()
-ME, NO_ONE = "me", "none"  # instead of a person's name
+ME, NO_ONE = "me", "none"  # stand in for a person's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Parsed:
     """The terms of a query box before a page makes its query of them."""
 
     text: str
-    # the fields of the page's query: values of names, and what the readers returned
+    # the page's query fields: values of names, and the readers' results
     names: dict[str, Values] = field(default_factory=dict)
     read: dict[str, Any] = field(default_factory=dict)
     rest: list[str] = field(default_factory=list)  # words without a key

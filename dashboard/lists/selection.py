@@ -6,8 +6,8 @@ from django.http import QueryDict
 
 from dashboard.lists.query_box import as_id
 
-MOST = 500  # selected rows of one form
-# parameters of a question that a list's links must not repeat
+MOST = 500  # the most selected rows in one form
+# a question's parameters, which a list's links must not repeat
 QUESTION_PARAMS = ("ask", "id")
 
 

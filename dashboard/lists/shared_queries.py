@@ -26,7 +26,7 @@ from ledger.values.ids import SLACK, first_id
 from retries.models import Escalation, FailurePattern, Grouped
 
 WINDOW = timedelta(hours=24)
-OLDEST = timedelta(days=10_000)  # of an age that bounds ids: none was created before 1970
+OLDEST = timedelta(days=10_000)  # the greatest age that bounds ids: no row was created before 1970
 EVENTS_SHOWN = 200
 PROJECTS_SHOWN = 20
 PLANS_IN_SIDEBAR = 4
@@ -56,7 +56,7 @@ class CountOf(Subquery):
     """The number of rows a query finds; slice the query to limit how far it counts."""
 
     template = "(select count(*) from (%(subquery)s) counted)"
-    empty_result_set_value = 0  # of a query that Django knows to find nothing
+    empty_result_set_value = 0  # the count if Django knows that the query finds nothing
     output_field = IntegerField()
 
 
@@ -117,7 +117,7 @@ def id_at(end: timedelta | datetime | None, slack: timedelta) -> Any:
         return first_id(end + slack)
     if end is None or end > OLDEST:
         return None
-    # a subselect is computed once; an id has random digits after its time
+    # a subselect runs once; an id has random digits after its time
     return RawSQL("(select uuidv7(%s))", (slack - end,), output_field=UUIDField())
 
 
@@ -130,9 +130,9 @@ def named_pattern(text: str) -> Q:
 
 
 # A pattern has many signatures, such as one for each missing module, so its failures are searched.
-# Of words that more failures have, those that the index lists first are read, and the newest. Of
-# words that MANY_FAILURES have, to judge by the SAMPLED newest ones, only the newest are read: the
-# index takes as long to list so many as the rest of the page.
+# If more failures have the words, the first ones in the index and the newest are read. If
+# MANY_FAILURES have them, judging by the SAMPLED newest ones, only the newest are read: the
+# index takes as long to list that many as the rest of the page.
 MOST_FAILURES, NEWEST_FAILURES, SAMPLED, MANY_FAILURES = 5_000, 500, 40, 50_000
 HAS_WORDS = f"{FAILURE_TEXT('f')} @@ to_tsquery('simple', %s)"
 NEWEST = f"(select * from ledger_failure order by id desc limit {{}}) f where {HAS_WORDS}".format

@@ -24,7 +24,7 @@ class SortColumn:
 
     value: Any
     largest_first: bool = False
-    is_indexed: bool = False  # sorts a list of any length
+    is_indexed: bool = False  # can sort a list of any length
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Heading:
     label: str
     css: str = ""
     sort: str = ""
-    direction: str = ""  # ascending or descending, where the list has this order
+    direction: str = ""  # ascending or descending, if the list has this order
 
     @property
     def icon(self) -> str:
@@ -48,7 +48,7 @@ class TimeOrder:
     is_reversed: bool
     first: str
     second: str
-    second_sort: str = REVERSED  # the value in an address that asks for it
+    second_sort: str = REVERSED  # the value in an address for the second order
 
     @property
     def sort(self) -> str:

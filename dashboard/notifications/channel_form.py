@@ -28,7 +28,7 @@ class FilledField:
     field: Field
     value: str
     error: str
-    is_kept: bool  # left empty, it stays as it is stored
+    is_kept: bool  # an empty field keeps the stored value
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ from retries.notifications.services import kinds
 
 REDELIVER = "deliveries_redeliver"
 CODE = re.compile(r"(?P<class>[1-5])xx|\d{3}|none")
-# the pages of what an event is about, by the name of its subject
+# the page of an event's subject, by the subject's name
 SUBJECTS = {
     "escalation": ("escalation", "Open the escalation"),
     "task": ("task", "Open the task"),
@@ -50,7 +50,7 @@ SUBJECTS = {
 class DeliveryQuery(StateQuery):
     channel: Values = ANY
     event: Values = ANY
-    code: tuple[int, int] | None = None  # from and to; (0, 0) for no answer
+    code: tuple[int, int] | None = None  # lowest and highest; (0, 0) for no answer
     older: timedelta | None = None
     sent: Period | None = None
 
@@ -193,7 +193,7 @@ class Entry:
     is_bad: bool
     opened: OpenedDelivery | None
     toggle: str  # the query string that opens or closes it
-    subject_url: str  # of the page of what it is about
+    subject_url: str  # the URL of its subject's page
     subject_label: str
 
 

@@ -42,7 +42,7 @@ class OpenedDelivery:
 
     row: Delivery
     tries: list[DeliveryTry]
-    size: int  # of the body, in bytes
+    size: int  # the body's size, in bytes
 
 
 def find_opened(delivery_id: UUID) -> OpenedDelivery | None:

@@ -20,7 +20,7 @@ from retries.notifications.rules.conditions import condition_of
 
 NOTIFICATIONS = Crumb("Notifications", reverse_lazy("dashboard:notifications"))
 THREADED = "in the same thread"
-# services that can change what they have shown
+# services that can edit a shown message
 EDITING = ("Slack app", "ntfy")
 UNTHREADED = "as a message of its own: this service has no threads for Tenfour"
 EDITED = "in the same thread, and the first message is edited"

@@ -12,7 +12,7 @@ from retries.models.notification_rule import RepeatUntil
 from retries.notifications.rules.conditions import matching
 from retries.notifications.rules.holding import HOUR, SEVERE, cap_end, quiet_end_of
 
-# reminders of one subject that are counted
+# the most reminders counted for one subject
 MOST_REMINDERS = 500
 
 
@@ -23,7 +23,7 @@ class JournalEvent:
     at: datetime
     kind: str
     subject_id: UUID
-    severity: str = ""  # of an escalation
+    severity: str = ""  # an escalation's severity
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ def simulate(rule: NotificationRule, events: Sequence[JournalEvent], *, now: dat
                 sending.send("updates", event.at, event.severity)
         elif course and event.kind in condition.ends:
             sending.follow(course, event.at)
-            if course.is_told:  # else the summary says that it needs nothing any more
+            if course.is_told:  # otherwise the summary says that nothing is needed anymore
                 sending.send("updates", event.at, event.severity)
             del going[topic]
     # What has not ended goes on until now.
@@ -103,7 +103,7 @@ class Sending:
     def __init__(self, rule: NotificationRule) -> None:
         self.rule = rule
         self.preview = Preview()
-        self.sent: list[datetime] = []  # what the cap counts, in order of time
+        self.sent: list[datetime] = []  # the messages that the cap counts, oldest first
         self.summarized: set[datetime] = set()
 
     def send(self, what: str, at: datetime, severity: str) -> bool:

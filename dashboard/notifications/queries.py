@@ -149,7 +149,7 @@ def preview_rule(rule: NotificationRule, *, now: datetime) -> Preview:
     # Only the newest events are read; `is_partial` says if there are more.
     newest = list(rows.order_by("-at").values_list("at", "kind", "subject_id")[: EVENTS_READ + 1])
     severities: dict[UUID, str] = {}
-    if rule.quiet_from is not None:  # only quiet hours ask for it
+    if rule.quiet_from is not None:  # only quiet hours depend on it
         severities = fetch_severities({subject_id for _, _, subject_id in newest})
     events = [JournalEvent(*row, severities.get(row[2], "")) for row in newest]
     preview = simulate(rule, events[:EVENTS_READ][::-1], now=now)

@@ -88,7 +88,7 @@ def send_again(rows: DeliveryQuerySet, *, now: datetime) -> int:
     return redelivery.make_due(rows, now=now)
 
 
-# ---- what became of it
+# ---- progress
 
 
 @dataclass(frozen=True, slots=True)

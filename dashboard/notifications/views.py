@@ -68,7 +68,7 @@ class RuleEditor:
 
     form: RuleForm
     row: NotificationRule | None
-    rule: NotificationRule | None  # what the form says, unless that is wrong
+    rule: NotificationRule | None  # the form's rule, unless the form is invalid
     project: Project | None
     parts: list[Part]
     preview: Preview | None
@@ -252,7 +252,7 @@ def people_channels(project: Project | None) -> list[Channel]:
 
 def read_project(visit: Visit, name: str) -> Project | None:
     """Return the project that the form names, or None for every project."""
-    # Every project is not open to everyone.
+    # Not everyone may act in every project.
     named = visit.scope.find_named(name)
     return visit.scope.project if named is None and visit.scope.is_limited else named
 

@@ -33,9 +33,9 @@ class EscalationFields:
 
     actions: list[tuple[str, str, bool]]
     text: str = ""  # the question, the instruction or the call, if all have the same
-    calls: int = 0  # permission requests among them, which take other answers than the others
+    calls: int = 0  # permission requests among them, which take different answers
     others: int = 0
-    choices: tuple[str, ...] = ()  # that their question offers
+    choices: tuple[str, ...] = ()  # the choices that their question offers
     times: tuple[SnoozeTime, ...] = ()
     people: tuple[str, ...] = ()
 

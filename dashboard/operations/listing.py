@@ -32,7 +32,7 @@ STATES = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationQuery(StateQuery):
     by: Values = ANY
-    older: timedelta | None = None  # since its rows were counted
+    older: timedelta | None = None  # the time since its rows were counted
     started: Period | None = None
 
 

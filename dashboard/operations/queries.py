@@ -161,7 +161,7 @@ def count_dependents(verb: Verb, chosen: QuerySet[Any]) -> int:
     rows = verb.narrow(chosen).order_by()
     tasks = rows.exclude(task=None).values("task") if verb.model is not Task else rows.values("pk")
     waiting = Task.objects.filter(needs__need__in=tasks).exclude(state__in=FINAL)
-    # Tasks that the verb ends don't wait for each other.
+    # A task that the verb ends, too, does not count as waiting.
     return waiting.exclude(pk__in=tasks).order_by().values("pk").distinct().count()
 
 

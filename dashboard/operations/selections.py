@@ -85,7 +85,7 @@ class ChosenRows:
     query: str
     counted_at: datetime
     of_patterns: bool = False
-    viewer: Any = None  # whom `me` means in the query
+    viewer: Any = None  # the person whom `me` means in the query
 
     def __bool__(self) -> bool:
         return bool(self.ids) or self.matching

@@ -136,7 +136,7 @@ def carry_out(request: HtmxRequest, agent: Agent) -> HttpResponse:
         raise Invalid("/agent", "Choose the agent that gets the work. Nothing changed.")
     reason, stamp = request.POST.get("reason", ""), stamp_of(request)
     with transaction.atomic():  # all of it, or nothing
-        # first, so that what is counted does not grow by its claims
+        # pause first, so that the agent's claims can't change the counts
         paused = "pause" in ticked and agents.PAUSE.change([agent.pk], {"reason": reason}, stamp)
         held = count_held(agent)
         started = start_parts(agent, ticked, target=target or "", reason=reason, stamp=stamp)

@@ -23,7 +23,7 @@ from ledger.models import Event
 from retries.models import Operation
 from retries.models.operation import OperationState
 
-# the place in the sidebar of nouns without a list in it
+# the sidebar's place for nouns without a list there
 PLACES = {noun: listed.place for noun, listed in NOUNS.items()} | {"escalation": "escalations"}
 LABELS = {
     "task": "Tasks",

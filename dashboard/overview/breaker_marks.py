@@ -14,12 +14,12 @@ from ledger.states import BreakerState
 from ledger.values.ids import SLACK, first_id
 
 MOST_MARKS = 12
-MOST_EVENTS = 60  # of one agent
+MOST_EVENTS = 60  # the limit for one agent
 LEAST_PERCENT = 0.4  # narrower marks can't be seen
-LABELED_PERCENT = 14  # from one label to the next
+LABELED_PERCENT = 14  # the least distance between two labels
 NAME = 20
 
-# Few agents have a breaker, and few of an agent's own events are about anything else.
+# Few agents have a breaker, and most of an agent's own events are about it.
 MOVES = f"""select b.agent_id, a.name, b.state, b.opened_at, e.kind, e.at, e.from_state
 from ledger_breaker b join ledger_agent a on a.id = b.agent_id
 left join lateral (

@@ -8,7 +8,7 @@ from django.utils.safestring import SafeString
 
 from dashboard.overview.trends import Slot, Trend
 
-GAP = 0.18  # of a bar's step, on each side
+GAP = 0.18  # the share of a bar's step on each side
 TOP = 20.0  # pixels from the top: the end of the highest bar
 TICK_HOURS, TICK_DAYS = 4, 5
 

@@ -10,7 +10,7 @@ from ledger.database.optional_cache import get_or_compute
 from ledger.models import Instruction, Project, Task, Token
 from retries.models import InsightFigure
 
-# With fewer instructions in a day, it is worth a query whether they are all first instructions.
+# With fewer instructions in a day, a query checks whether all are first instructions.
 FEW = 2
 # The clock computes the figures of Insight once an hour.
 IDLE_SECONDS = 60

@@ -14,7 +14,7 @@ from ledger.models import Project
 from retries.models import FailurePattern
 from retries.states import TROUBLING
 
-CONSIDERED = 60  # of those seen last
+CONSIDERED = 60  # patterns considered, the last seen first
 SHOWN = 4
 BARS = 12
 COUNTED_EVERY_S = 60  # a poll needs no newer hours

@@ -7,7 +7,7 @@ from uuid import UUID
 from dashboard.agents.rates import DAY, Rates, Sums
 
 LEAST = 10  # attempts or tasks on either side
-WORSE = 0.10  # of a share
+WORSE = 0.10  # the least change of a share
 SLOWER = 2.0
 FEWER = 0.5
 

@@ -45,13 +45,13 @@ class PeoplePage(PageContext):
     invitations: list[Invitation]
     browsers: list[ListedBrowser]
     browser_pages: NumberedPage[SignIn]
-    others: int  # browsers of the person's own beside this one
+    others: int  # the person's own other browsers
     may_manage: bool
-    admins: list[str]  # some who can act, for those who can't
-    asked: ListedPerson | None  # who is to be removed
-    asks_whom: bool  # whose browsers to end
+    admins: list[str]  # some admins, for people who can't act
+    asked: ListedPerson | None  # the member to remove
+    asks_whom: bool  # whether the page asks whose browsers to end
     signed_in: list[tuple[ListedPerson, int]]  # other members with their numbers of browsers
-    link: str  # of a new invitation, shown once
+    link: str  # a new invitation's link, shown once
     invited: Invitation | None
     is_again: bool  # the link replaces an older one
     form: InvitationForm

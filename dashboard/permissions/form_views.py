@@ -65,7 +65,7 @@ class PermissionRuleFormPage(PageContext):
     trial: Trial | None
     with_trial: list[Any]  # the first requests that it would have decided
     against: PermissionState  # the state of a request that a person decided the other way
-    escalation: Escalation | None  # whose call is allowed with the rule
+    escalation: Escalation | None  # the escalation whose call the rule allows
     back: str
 
 
@@ -91,7 +91,7 @@ def read_form(given: dict[str, str], escalation: Escalation | None) -> RuleForm:
     request = escalation.permission if escalation else None
     if request and "tool" not in given:
         values |= {"tool": request.tool, "matcher": request.proposed or ""}
-    # a call is allowed together with a rule that allows such calls
+    # the call is allowed together with the rule
     return RuleForm(values | ({"verdict": "allow"} if request else {}))
 
 

@@ -49,7 +49,7 @@ HISTORY_SHOWN = 20
 TASKS_SEARCHED = 30  # the recently changed tasks whose events may be among the newest
 MESSAGE_LENGTH = 400
 
-# what the row of a task reads: a plan may have 100 rows, and each column takes its time
+# the columns that a task's row reads: a plan may have 100 rows, and each column costs time
 TASK_COLUMNS = (
     "ref",
     "title",

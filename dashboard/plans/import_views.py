@@ -80,11 +80,11 @@ class ImportForm(forms.Form):
     agent = forms.CharField(required=False, max_length=NAME_LENGTH)
     # checklists and files of other tools don't name a plan
     ref = forms.CharField(required=False, max_length=2 * PART_LENGTH + 1)
-    # a file of Task Master has several
+    # a Task Master file has several
     tag = forms.CharField(required=False, max_length=200)
-    # which task of the file is which stored one, where a merge can't tell
+    # pairs of file tasks and stored tasks that a merge can't match
     pairs = forms.CharField(required=False, max_length=20_000)
-    # the answer to one question about them
+    # the answer to one question about the pairs
     pair = forms.CharField(required=False, max_length=20_000)
     mode = forms.ChoiceField(choices=MODES, required=False)
     register = forms.BooleanField(required=False)
@@ -142,7 +142,7 @@ class Preview:
     imported: ImportResult
     tasks: tuple[PlanTask, ...]
     parts: list[DiffPart]
-    warnings: list[str]  # that name no line
+    warnings: list[str]  # warnings without a line
     rows: list[PreviewLine]
     lanes: int
     arrows_width: int
@@ -183,7 +183,7 @@ class ImportProblem:
 class ImportPage(PageContext):
     form: ImportForm
     text: str
-    pairs: str  # with the answer that was just given
+    pairs: str  # the answers, with the one just given
     mode: str
     modes: Sequence[tuple[str, str]]
     example: str

@@ -113,7 +113,7 @@ def change_password(request: HtmxRequest) -> HttpResponse:
     with transaction.atomic():
         form.save()
         before = request.session.session_key
-        update_session_auth_hash(request, form.user)  # also gives the session another key
+        update_session_auth_hash(request, form.user)  # also changes the session's key
         SignIn.objects.filter(session_key=before).update(session_key=request.session.session_key)
         rows = SignIn.objects.filter(user=user.pk)
         ended = end_browsers(rows.exclude(session_key=request.session.session_key))

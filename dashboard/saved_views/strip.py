@@ -16,7 +16,7 @@ from dashboard.lists.shared_queries import CountOf, hash_of
 from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Project, SavedView
 
-COUNTED = 1_000  # the number beside a view stops here
+COUNTED = 1_000  # counting for a view stops here
 BUILT_IN: dict[str, tuple[tuple[str, str], ...]] = {
     "tasks": (
         ("Failed in 24 h", "state:failed changed:24h"),

@@ -20,7 +20,7 @@ from retries.verbs.agents import PAUSE, RESUME
 
 LENGTH = 160
 AGENT_ACTIONS = 4
-# what a page is of, by the name of its URL
+# the noun of a page, by the name of its URL
 NOUNS = {
     "instruction": "Instruction",
     "escalation": "Escalation",

@@ -23,7 +23,7 @@ class SearchPage(PageContext):
     actions: list[Result]
     words: list[str]
     nearest: Result | None
-    every_url: str  # which searches all rows for a short id; empty for another text
+    every_url: str  # searches all rows for a short id; empty for other text
     is_command: bool  # such as `pause coder`, which needs no results
     kind: str = ""
 

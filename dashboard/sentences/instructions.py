@@ -35,7 +35,7 @@ class Received:
 
     prefix: str
     content: str
-    before: bool  # not delivered yet
+    before: bool  # set before the first delivery
     way: str = ""
 
 

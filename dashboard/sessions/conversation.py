@@ -33,11 +33,11 @@ from dashboard.sessions.tool_lines import (
 )
 from ledger.sessions.message_parts import Call, Media, Result, Text, Thinking
 
-# a run of the agent's turns that is longer keeps its ends and folds the rest
+# a longer run of the agent's turns keeps its ends and folds the rest
 RUN_LENGTH, RUN_HEAD, RUN_TAIL = 12, 4, 4
 # longer texts are fetched when they are opened
 INLINE = 4_000
-# how records begin that a program wrote in the person's name; PostgreSQL reads the same pattern
+# the beginning of a record that a program wrote in the person's name; also used in PostgreSQL
 RECORD_PATTERN = (
     r"^\s*(<(system-reminder|environment_context|user_instructions|permissions|"
     r"local-command-stdout|local-command-caveat|command-name|command-message|task-notification)"
@@ -53,7 +53,7 @@ class Layout:
     results: dict[str, tuple[Said, Result, int]]
     called: set[str]
     batches: Mapping[int, BatchLine]
-    contents: set[str] = field(default_factory=set)  # of delivered instructions
+    contents: set[str] = field(default_factory=set)  # the contents of delivered instructions
     items: list[Item] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
     batch: int | None = None

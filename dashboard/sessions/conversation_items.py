@@ -9,7 +9,7 @@ from uuid import UUID
 from dashboard.wording.formatting import counted
 from ledger.sessions.message_parts import Part
 
-# a box of calls that is longer keeps its ends and folds the rest
+# a longer box of calls keeps its ends and folds the rest
 BOX_LENGTH, BOX_HEAD, BOX_TAIL = 14, 5, 5
 
 
@@ -85,7 +85,7 @@ class Turn:
     blocks: tuple[Block, ...] = ()
     lines: tuple[CallLine, ...] = ()
     media: tuple[str, ...] = ()
-    todos: frozenset[int] = frozenset()  # that its messages belong to
+    todos: frozenset[int] = frozenset()  # the to-dos that its messages belong to
 
     @property
     def todo_numbers(self) -> list[int]:
@@ -196,8 +196,8 @@ class Delivery:
     """An instruction that was delivered to the agent between two messages."""
 
     id: UUID
-    text: str  # as the agent got it
-    content: str  # as it was sent
+    text: str  # the text that the agent got
+    content: str  # the text that was sent
     state: str
     at: datetime
     acknowledged_at: datetime | None = None

@@ -23,7 +23,7 @@ SHOWN = 100
 MOST = 400
 # the messages above the target of a link
 ABOVE = 10
-# how far above its result a failed call is looked for
+# how far above its result a failed call is searched
 CALL_WITHIN = 12
 PLANNING_SHOWN = 8
 DELIVERIES_SHOWN = 50
@@ -87,7 +87,7 @@ class Window:
     before: int | None = None
     after: int | None = None
     at: int | None = None
-    start: int | None = None  # of a page that grows at its end
+    start: int | None = None  # the first message of a page that grows at its end
 
     @property
     def is_whole(self) -> bool:

@@ -43,7 +43,7 @@ LINKS = {"linked": ("Linked", "link"), "none": ("Not linked", "person")}
 TRACKERS = {"todo": "To-do calls", "llm": "A model", "none": "Nothing: store only"}
 FACETS_SHOWN = 8
 STORED = Q(disable_task_tracking=True) | Q(tracker=TrackerName.NONE)
-# the derived state, as `rows.derive_state` has it
+# the derived state, as in `rows.derive_state`
 STATE = Case(
     When(last_outcome__in=(BatchOutcome.FAILED, BatchOutcome.LOST), then=Value("failed")),
     When(Q(running_count__gt=0) | Q(lock_until__gt=Now()), then=Value("processing")),

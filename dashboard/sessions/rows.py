@@ -11,7 +11,7 @@ from ledger.models import Session
 from ledger.states import BatchOutcome
 
 BAR = 40  # width of the bar of to-dos
-BARS = 16  # of a buffer
+BARS = 16  # the bars of a buffer
 
 
 @dataclass(frozen=True, slots=True)

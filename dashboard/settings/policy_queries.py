@@ -23,7 +23,7 @@ from retries.policies.replay import (
 from retries.states import PolicyScope
 
 CHANGES_READ = 100
-FIGURES_SECONDS = 300  # for which computed figures are shown
+FIGURES_SECONDS = 300  # computed figures are shown this long
 LOST_SHOWN = 50
 
 

@@ -14,7 +14,7 @@ from django.conf import settings
 
 from dashboard.sign_in.provider_addresses import is_protected
 
-# A key of the provider's signs a token; a password that both sides know does not.
+# Only the provider's key signs a token, never a password that both sides know.
 ALGORITHMS = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
 )  # fmt: skip

@@ -34,7 +34,7 @@ from ledger.people.invitations import find_invitation
 
 logger = logging.getLogger(__name__)
 PROVIDER = "sso"
-# what allauth raises where a provider's answer is not as it must be, or does not come
+# what allauth raises if a provider's answer is invalid or missing
 UNEXPECTED = (
     OAuth2Error, RequestException, LookupError, TypeError, ValueError, AttributeError, OverflowError
 )  # fmt: skip

@@ -16,7 +16,7 @@ from ledger.database.process_counters import RATE_LIMITED
 WINDOW_SECONDS = 60
 # Several people may share an address, so all of its usernames together have a larger limit.
 PER_ADDRESS = 3
-# of one name by strangers, from all addresses together
+# attempts by strangers on one name, from all addresses together
 STRANGERS_SECONDS = 3600
 STRANGERS = 5
 

@@ -88,7 +88,7 @@ def render_form(
 def target_of(request: HttpRequest) -> str:
     """Return the requested path if it is a path of this site, or else the first page."""
     target = request.POST.get("next") or request.GET.get("next") or ""
-    # without the slash it could be taken for the name of a URL
+    # without the slash, Django could take it for the name of a URL
     ours = target.startswith("/") and url_has_allowed_host_and_scheme(target, allowed_hosts=None)
     return target if ours else resolve_url(settings.LOGIN_REDIRECT_URL)
 

@@ -43,7 +43,7 @@ class RuleForm:
 
     values: dict[str, str]
     errors: dict[str, str] = field(default_factory=dict)
-    rows: int = 0  # of conditions that the person has asked for
+    rows: int = 0  # the rows of conditions that the person added
     expect_rows: int = 0
 
     @property
@@ -108,7 +108,7 @@ class RuleForm:
             case Trigger.EVERY:
                 minutes = read_number(value("minutes", ""), "/on/interval_s")
                 return On(event=event, interval_s=minutes * 60)
-        return On(event=event)  # which the ledger refuses
+        return On(event=event)  # the ledger refuses it
 
     def build_expect(self) -> Expect | None:
         if self.values.get("expect") != "signal":

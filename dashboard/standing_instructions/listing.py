@@ -56,7 +56,7 @@ class FoundRules:
     """The rules that a query finds, in the list's order."""
 
     every: list[ListedRule]
-    in_any_state: list[ListedRule]  # apart from the query's state
+    in_any_state: list[ListedRule]  # matches the query except for its state
     shown: list[ListedRule]
 
     @property

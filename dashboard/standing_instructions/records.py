@@ -9,7 +9,7 @@ from ledger.states import LEVELS
 # below this share of followed instructions a figure turns amber
 LOW = 0.7
 HEIGHT, BASE = 110, 130
-GAP = 0.2  # of a day's width
+GAP = 0.2  # the share of a day's width
 LABELS = 5
 STEPS = ("First sending", "Again", "IMPORTANT", "URGENT", "Gave up")
 SHORT = {"First sending": "First", "IMPORTANT": "Import.", "URGENT": "Urgent"}

@@ -16,7 +16,7 @@ from retries.failures.grouping import headline_of
 SHOWN = 6  # the last ones
 FILES_SHOWN = 6
 HEADLINE = 400
-# not a part of a name, of a version or of an address
+# not part of a name, a version, or an address
 NUMBER = re.compile(r"(?<![\w.])\d{1,9}(?![\w.]*\w)")
 
 

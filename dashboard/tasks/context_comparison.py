@@ -15,7 +15,7 @@ class ComparedLine:
 
     sign: str
     text: str
-    is_start: bool = False  # of lines that one block alone has
+    is_start: bool = False  # set on the first of several lines that only one block has
 
     @property
     def css(self) -> str:

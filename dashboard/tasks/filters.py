@@ -28,10 +28,10 @@ class TaskQuery(StateQuery):
     proof: Values = ANY
     error: Values = ANY
     pattern: Values = ANY
-    older: timedelta | None = None  # since the last change
+    older: timedelta | None = None  # the time since the last change
     changed: Period | None = None
     created: Period | None = None
-    failed: Period | None = None  # of a dead letter
+    failed: Period | None = None  # the failure time of a dead letter
     attempts_over: int | None = None
     attempts_under: int | None = None
 

@@ -67,7 +67,7 @@ def filter_tasks(
         match_values(query.type, "type"),
         match_values(query.plan, "plan__ref"),
         match_any(query.state, lambda name: Q(state__in=STATES[name])),
-        # only blocked tasks have a reason: with the state, an index finds them
+        # only blocked tasks have a reason; with the state, an index finds them
         match_any(query.reason, lambda name: Q(state=TaskState.BLOCKED, blocked_reason=name)),
         match_any(query.proof, has_proof),
         match_any(query.error, lambda text: Q(id__in=failed_with(text))),
@@ -168,7 +168,7 @@ def add_outcomes(rows: Iterable[Any]) -> list[Any]:
     return made
 
 
-# the states in which the last failure says what to do next
+# states in which the last failure tells what to do next
 TOLD_ERROR = (TaskState.FAILED, TaskState.ESCALATED, TaskState.RETRY)
 HEADLINES = f"""select t.id, {FAILURE_TEXTS} from unnest(%(ids)s::uuid[]) t (id)
 cross join lateral (

@@ -15,7 +15,7 @@ from ledger.states import FINAL, BlockedReason, Outcome, TaskState
 NARROWEST = 0.35  # percent, so that a short bar stays visible
 MOST_TICKS = 6
 PAD = 0.02
-LETTER, MARGIN = 1.25, 2.0  # percent of a chart of 520 pixels
+LETTER, MARGIN = 1.25, 2.0  # percent of a chart 520 pixels wide
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 STEPS = (
     *(1, 2, 5, 10, 15, 30),

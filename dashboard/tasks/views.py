@@ -67,7 +67,7 @@ LABELS = {
     "changed": "Changed",
 }
 TRACES_SHOWN = 10
-# the values of `state:` with which the list shows the errors without being asked
+# values of `state:` that make the list show errors by default
 TROUBLE = {"needs-you", "escalated", "failed"}
 # the states in which a task has attempts left
 UNDER_WAY = (TaskState.QUEUED, TaskState.RUNNING, TaskState.RETRY)
@@ -137,7 +137,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
     allowed = list_allowed(tasks.PAGE, row)
     actions = [verb for verb in allowed if verb is not tasks.RETRY_NOW or not is_due]
     attempts = detail_queries.list_attempts(row)
-    # the attempts of an earlier run that this task continues lie before its timeline
+    # attempts of an earlier run that this task continues come before its timeline
     own_attempts = [attempt for attempt in attempts if attempt.task_id == row.pk]
     row.outcomes = [attempt.outcome for attempt in attempts][-OUTCOMES_SHOWN:]
     events = list(list_history(row.pk))

@@ -13,7 +13,7 @@ from ledger.values.text import truncate
 from retries.states import Reason
 
 TITLE_LENGTH = 17
-# why a task needs a person; of the other reasons, how many attempts failed says more
+# why a task needs a person; for other reasons, the number of failed attempts says more
 ASKED = {
     Reason.AGENT_QUESTION: "question",
     Reason.QUESTIONS_EXHAUSTED: "question",

@@ -84,18 +84,18 @@ class TokensPage(PageContext):
     projects: list[Project]
     tokens: list[ListedToken]
     numbered: NumberedPage[Token]
-    text: str  # that a name has to contain
+    text: str  # the text that a name must contain
     counts: dict[str, int]
     kind: str
     may_manage: bool
-    rotated: ListedToken | None  # whose rotation the page asks about
+    rotated: ListedToken | None  # the token whose rotation the page asks about
     revoked: ListedToken | None
     form: NewToken | None
     known_agents: list[str]
     error: str
     secret: str
-    token: Token | None  # the secret's
-    old: Token | None  # that the secret's token replaces
+    token: Token | None  # the token with the shown secret
+    old: Token | None  # the token that the new one replaces
     use_key: str
     kinds: type[TokenKind] = TokenKind
     overlaps: tuple[tuple[str, str], ...] = OVERLAPS

@@ -84,7 +84,7 @@ PATTERN_STATES = {
     PatternState.IGNORED: Badge("Ignored", "s-skipped", "st--skipped"),
     PatternState.RESOLVED: Badge("Resolved", "s-done", "st--done"),
 }
-# derived from a session's row, most urgent first; good is gray
+# derived from a session's row, most urgent first; a good state is gray
 SESSION_STATES = {
     "failed": Badge("Batch failed", "s-failed", "st--failed"),
     "processing": Badge("Processing", "s-running", "st--running"),
@@ -150,7 +150,7 @@ URGENCIES = {
     Urgency.IMPORTANT: Badge("IMPORTANT", "u-1", "urg--1"),
     Urgency.URGENT: Badge("URGENT", "u-2", "urg--2"),
 }
-# of coding agents' tools
+# icons of coding agents' tools
 TOOL_ICONS = {
     **dict.fromkeys(
         ("Bash", "shell", "exec_command", "local_shell", "shell_command", "KillShell"), "f-exec"

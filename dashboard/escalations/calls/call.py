@@ -15,8 +15,8 @@ from retries.permissions.calls import PATCH_KEYS, PATH_KEYS, ToolCall
 from retries.permissions.command_lines import UnreadableLine, read_line
 from retries.permissions.forms import questions_of
 
-DIFFED = 400  # lines of a text that are compared; a longer one is replaced as a whole
-LINES_SHOWN = 80  # of a change of a file; the rest is folded
+DIFFED = 400  # lines compared in a text; a longer text is replaced as a whole
+LINES_SHOWN = 80  # lines shown of a file's change; the rest is folded
 CHANGES_SHOWN = 30
 VALUE_LENGTH = 20_000
 PARTS_SHOWN = 20
@@ -106,7 +106,7 @@ class ShownCall:
     does: str
     what: str
     command: list[Segment]
-    parts: list[str] = field(default_factory=list)  # the commands of a line that has several
+    parts: list[str] = field(default_factory=list)  # the commands of a compound line
     unreadable: str = ""  # why the line was not taken apart
     questions: list[AskedQuestion] = field(default_factory=list)
     changes: list[FileChange] = field(default_factory=list)
@@ -285,7 +285,7 @@ def compare(before: str, after: str) -> Iterator[ChangedLine]:
         yield from (ChangedLine(GONE, write_out(line)) for line in old)
         yield from (ChangedLine(NEW, write_out(line)) for line in new)
         return
-    # without its heading and the place of the first change
+    # skip the heading and the first change's position
     for line in list(difflib.unified_diff(old, new, lineterm="", n=3))[3:]:
         yield read_diff_line(line)
 

@@ -61,7 +61,7 @@ class Ending:
     seconds: int
     percent: int
     then: str  # what happens without an answer
-    head: str  # of one that has ended
+    head: str  # the heading of a request that has ended
     text: str
     icon: str
     css: str

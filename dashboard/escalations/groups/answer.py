@@ -65,7 +65,7 @@ class GroupRow:
 
     row: Any
     picked: bool
-    ticked: bool  # picked, if its error is
+    ticked: bool  # picked if its error is picked
 
     @property
     def key(self) -> str:
@@ -83,7 +83,7 @@ class GroupAnswer:
     pattern: FailurePattern
     address: Address
     rows: list[GroupRow]
-    count: int  # of the whole group; the form answers the first MOST
+    count: int  # the size of the whole group; the form answers the first MOST
     waiting: int
     variants: list[Variant]
     icon: str
@@ -93,11 +93,11 @@ class GroupAnswer:
     assigned: list[tuple[str, int]]
     action: str
     fix: str
-    known: LearnedFix | None  # the best fix for the signature of most of them
+    known: LearnedFix | None  # the best fix for the most frequent signature
     known_count: int  # how many have that signature
     suggestions: list[FixOffer]
     for_person: str  # what a person has to do before a retry
-    gone: tuple[UUID, ...] = ()  # selected ones that were answered or changed since
+    gone: tuple[UUID, ...] = ()  # selected escalations that were answered or changed since
     error: str = ""
     is_review: bool = False
 
@@ -168,7 +168,7 @@ def build_group_answer(
     visit: Visit, pattern: FailurePattern, rows: Any, posted: QueryDict | None = None
 ) -> GroupAnswer:
     shown, picked = read_ids(posted, "shown"), read_ids(posted, "id")
-    # the form answers the ones that it showed, however the order has changed since
+    # the form answers the escalations that it showed, even if the order has changed since
     listed = group_queries.list_group(rows if posted is None else rows.filter(pk__in=shown))
     count = len(listed) if posted is None and len(listed) < MOST else rows.count()
     action = posted.get("action", "") if posted else Answer.FIX

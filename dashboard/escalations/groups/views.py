@@ -75,7 +75,7 @@ def find_problem(answer: GroupAnswer) -> str:
 
 def send(visit: Visit, answer: GroupAnswer) -> Operation:
     text = answer.fix if answer.action == Answer.FIX else ""
-    # the result tells of those that were answered meanwhile
+    # the result includes the ones that were answered in the meantime
     answered = Q(pk__in=answer.gone) & ~Q(state=EscalationState.OPEN)
     return start_operation(
         VERB,

@@ -21,7 +21,7 @@ class Address:
     q: str = ""
     group: str = "pattern"
     sort: str = SORTS[0]
-    page: int = 0  # 0 for the one with the shown escalation
+    page: int = 0  # 0: the page with the shown escalation
     whole: str = ""
 
     @property

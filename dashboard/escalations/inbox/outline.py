@@ -14,9 +14,9 @@ from dashboard.lists.query_box import ME
 from dashboard.lists.shared_queries import hash_of
 from ledger.database.optional_cache import get_or_compute_slow
 
-LINES = 20  # of an open group
-FIRST_LINES = 3  # of a closed one
-MOST_LINES = 200  # of a group that is shown whole
+LINES = 20  # lines shown in an open group
+FIRST_LINES = 3  # lines shown in a closed group
+MOST_LINES = 200  # lines shown in a whole group
 ID_BYTES = 16
 
 
@@ -28,7 +28,7 @@ class Place:
     key: str
     before: UUID | None
     after: UUID | None
-    next: UUID | None  # to open after this one: of the same group, if there is another
+    next: UUID | None  # the line to open next: in the same group, if there is another
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Window:
     ids: list[UUID]
     before: int = 0
     after: int = 0
-    previous: UUID | None = None  # the neighbors of the same group that it leaves out
+    previous: UUID | None = None  # the hidden neighbors in the same group
     following: UUID | None = None
 
 
@@ -47,15 +47,15 @@ class Outline:
     """The groups of a page, and the order of the lines of all pages."""
 
     groups: list[dict[str, Any]]
-    sizes: list[tuple[str, int]]  # of all groups, by their keys
+    sizes: list[tuple[str, int]]  # the size of each group, by its key
     order: bytes  # the ids of all lines
-    all: int  # without the filter
+    all: int  # the count without the filter
     counts: dict[str, int]
     assigned: dict[str, int]  # by the id of the assignee
     agents: list[tuple[str, int]]
     plans: list[tuple[str, int]]
     assignees: list[tuple[str, int]]
-    snoozed: int  # in the other lists
+    snoozed: int  # the counts of the other lists
     closed: int
 
     @property

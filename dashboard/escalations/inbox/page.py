@@ -58,7 +58,7 @@ class Line:
     title: str
     icon: str
     label: str
-    text: str  # the headline of its last failure, or what it asks
+    text: str  # the headline of its last failure, or its question
     is_error: bool
     key: str
     agent: str
@@ -68,9 +68,9 @@ class Line:
     tone: str
     assignee: str
     current: bool
-    # of a permission request
+    # for a permission request
     is_call: bool = False
-    more_lines: int = 0  # of its command, beside the one that is shown
+    more_lines: int = 0  # lines of its command that are not shown
     seconds_left: int = 0
 
     @property
@@ -93,18 +93,18 @@ class Group:
     oldest: datetime
     tone: str
     is_severe: bool
-    growth: int  # in the last hour
-    heading: str  # of the part of the list that begins with it
-    part: str  # of the list: "ends", "new" or "old"
+    growth: int  # new in the last hour
+    heading: str  # the heading of the list's part that begins here
+    part: str  # the part of the list: "ends", "new" or "old"
     is_calls: bool  # whether they are permission requests
-    seconds_left: int  # until the first of those ends
+    seconds_left: int  # until the first of these requests ends
     lines: list[Line]
-    before: int  # lines that are not shown, before and after the others
+    before: int  # hidden lines before and after the shown ones
     after: int
     is_open: bool
-    answer_url: str  # of one answer for all of a pattern
-    answer_query: str  # finds equal ones, which one operation answers
-    why_not: str  # one answer for all makes no sense
+    answer_url: str  # the page for one answer to the whole pattern
+    answer_query: str  # finds identical escalations, which one operation answers
+    why_not: str  # why there is no single answer for all
 
     @property
     def is_answerable(self) -> bool:
@@ -134,7 +134,7 @@ class Inbox:
     group_choices: list[Choice]
     sort_choices: list[Choice]
     first: UUID | None
-    place: int  # of the current one; 0 if it is not in the list
+    place: int  # the current line's place; 0 if it is not in the list
     before: str
     after: str
     next: UUID | None

@@ -46,11 +46,11 @@ from ledger.states import FINAL, FailureType
 from retries.models import Escalation, FailurePattern, Grouped, PermissionRequest
 from retries.states import Reason
 
-LONG_WAIT = timedelta(hours=1)  # what was opened since is new
+LONG_WAIT = timedelta(hours=1)  # an escalation younger than this is new
 PAGE = 25  # groups, or lines without groups
 FACETS_SHOWN = 8
 TEMPLATE_SHOWN = 300  # characters
-MOST_PATTERNS = 1000  # that a term names
+MOST_PATTERNS = 1000  # the limit for one term
 SAME_CHARACTERS = 20
 
 GROUPS = ("pattern", "reason", "agent", "plan", "none")
@@ -59,7 +59,7 @@ SINGLES, NO_PLAN = "one-of-a-kind", "no-plan"
 MAY_I, ASKS, NO_ANSWER, CONFLICT = "may-i", "asks", "no-answer", "conflict"
 OF_PERMISSION = f"reason = '{Reason.PERMISSION_REQUEST}'"
 
-# Lookups with a limit are made row by row: the planner never reads a whole table for them.
+# A lookup with a limit runs row by row: the planner never reads a whole table for it.
 TASK_OF = """select plan_id, needed_by from ledger_task where id = m.task_id limit 1"""
 PATTERN_OF = """select g.pattern_id from (
             select id from ledger_failure where task_id = m.task_id order by id desc limit 1
@@ -95,7 +95,7 @@ GROUP_ORDERS = {
     "pattern": f"{SINGLES_LAST}, g.first_template, key",
 }
 LINE_ORDERS = {
-    # in a group of different ones, the new ones are first; an agent waits only for a while
+    # new escalations come first in a mixed group; an agent waits only for a while
     "severity": """k.ends_at, k.is_new and key is distinct from k.pattern_id::text
         and key is distinct from k.same desc, k.severity desc, k.waiting desc, k.id""",
     "growth": "k.id desc",
@@ -106,7 +106,7 @@ LINE_ORDERS = {
     "newest": "k.id desc",
     "pattern": "k.template, k.waiting desc, k.id",
 }
-# the pattern that each line is sorted by, where lines are sorted by it
+# the pattern of each line, for the order by pattern
 SORT_TEMPLATE = f"""select left(template, {TEMPLATE_SHOWN}) as template
         from retries_failurepattern where id = c.pattern_id limit 1"""
 # the filters whose counts are shown; each is a column `is_…` of the rows
@@ -343,17 +343,17 @@ LAST_SEEN = Coalesce(
 
 
 def hashed(prefix: str, *texts: Any) -> Concat:
-    # null is nothing to `concat`
+    # `concat` skips null
     parts = (Cast(text, TextField()) for text in texts)
     return Concat(V(f"{prefix}-"), Left(MD5(Concat(V(""), *parts)), SAME_CHARACTERS))
 
 
-# Equal for questions with the same text and options, for the same call of an agent, and for the
-# same instruction that an agent ignored again: one answer is for all of them.
+# Equal for questions with the same text and options, for an agent's identical calls, and for an
+# instruction that the agent ignored again: one answer covers all of them.
 SAME = Case(
     When(
         reason=Reason.PERMISSION_REQUEST,
-        # by the whole call: a title has only the first line of a command
+        # the whole call counts: a title has only a command's first line
         then=hashed(MAY_I, "agent_id", Subquery(CALL.values(call=CALL_TEXT)[:1])),
     ),
     When(

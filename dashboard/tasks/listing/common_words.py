@@ -18,7 +18,7 @@ from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Project, Task
 from ledger.values.ids import FIRST_ID
 
-# tasks that are walked for a page, of which one in a hundred fills it, and for a count
+# the tasks walked for a page (one match in a hundred fills it), and for a count
 MOST_WALKED, MOST_COUNTED = 4_000, 1_000
 
 

@@ -110,7 +110,7 @@ def fetch_patterns(query: TaskQuery, project: Project | None) -> QuerySet[Any, d
 def fetch_patterns_of_newest(
     query: TaskQuery, project: Project | None, most: int
 ) -> QuerySet[Any, dict[str, Any]]:
-    # the limit, which ends nothing, tells PostgreSQL that these are few
+    # the limit changes nothing; it tells PostgreSQL that these rows are few
     return group_by_pattern(common_words.list_newest(query, project, most)[:most])
 
 

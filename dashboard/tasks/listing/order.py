@@ -224,7 +224,7 @@ def find_beside_task(query: TaskQuery, project: Project | None, sort: str, row: 
     rank = RANKS[TaskState(row.state)]
     if is_common and is_by_id(sort):
         find = partial(list_by_id, query, project, sort)
-        beside = NOWHERE  # to find the task's place among all with common words takes seconds
+        beside = NOWHERE  # finding the task's place among all tasks with common words takes seconds
     elif sort:
         return find_beside(rows, row.pk, sort, COLUMNS)
     else:

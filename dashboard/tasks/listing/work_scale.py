@@ -6,7 +6,7 @@ from datetime import datetime
 
 Interval = tuple[datetime, datetime]
 
-# Waits longer than this share of all work are cut to the next one.
+# A wait longer than the first share of all work is cut to the second.
 LONGEST, SHOWN = 0.25, 0.16
 
 
