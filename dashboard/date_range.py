@@ -33,7 +33,7 @@ class DateRange:
 
     @property
     def label(self) -> str:
-        """The days in words.
+        """The days as text.
 
         >>> DateRange("sent", "2026-11-01", "2026-11-20").label
         '2026-11-01 to 2026-11-20'

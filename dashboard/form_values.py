@@ -37,7 +37,7 @@ def quote_typed(text: str) -> str:
 
 
 def read_clock_time(text: str) -> time | None:
-    """Return the time of day in a text, or None if it is empty; raise ValueError in words."""
+    """Return the time of day in a text, or None if it is empty; raise ValueError for a bad one."""
     text = text.strip()
     try:
         at = time.fromisoformat(text) if text else None

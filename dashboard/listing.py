@@ -194,7 +194,7 @@ class Listing(Generic[B]):
         return {each.name: each.order for each in self.columns if each.order}
 
     def order_of(self, sort: str) -> str:
-        """Return the sort that an address asks for, or an empty string for the newest first."""
+        """Return the order in an address, or an empty string for the newest first."""
         by = sort or self.default_sort
         column = self.sorts.get(by.removeprefix("-"))
         is_newest = column is None or (by.startswith("-") and column.value == F("id"))

@@ -23,7 +23,7 @@ from retries.verbs import dead_letters
 
 
 def failed_with(text: str) -> Q:
-    """Return the condition that an error contains the text, or a failure has the type or words."""
+    """Return the condition that an error contains the text, or a failure matches it."""
     found = Q(task__in=shared_queries.failed_with(text))
     return found if text in ERRORS else found | Q(error__icontains=text)
 

@@ -95,7 +95,7 @@ def build_query(params: QueryDict, **more: str) -> str:
 
 
 def read_state(visit: Visit) -> str:
-    """Return the list that the address asks for: snoozed, answered, or empty for the inbox."""
+    """Return the list in the address: snoozed, answered, or empty for the inbox."""
     # An unknown state means the inbox.
     state = visit.request.GET.get("state", "")
     return state if state in (ANSWERED, SNOOZED) else ""

@@ -205,7 +205,7 @@ class Shell:
 
 
 def read_scope(request: HttpRequest) -> Scope:
-    """Return the scope that the request asks for; raise Http404 for an unknown project."""
+    """Return the request's scope; raise Http404 for an unknown project."""
     person: Any = request.user
     if person.page_projects is not None:
         return Scope(person.page_project, person.page_projects, is_limited=True)

@@ -122,7 +122,7 @@ def measure_duty(projects: Sequence[Mapping[str, Sequence[Sequence[int]]]]) -> f
 
 
 def measure(times: Iterable[Sequence[int]]) -> float:
-    """Return the length of all times together, which may overlap.
+    """Return the total length of times that may overlap.
 
     >>> measure([(50, 60), (0, 10), (5, 20), (7, 9)])
     30.0

@@ -68,5 +68,5 @@ def list_kind(kind: str, label: str, figures: Sequence[Mapping[str, Any]]) -> Ro
 
 
 def list_rules(figures: Sequence[Mapping[str, Any]]) -> RowGroup:
-    """Return the rules of all projects, least followed first."""
+    """Return all projects' rules, least followed first."""
     return combine_rows(figures, key=lambda row: (row["followed"], row["at_once"]))

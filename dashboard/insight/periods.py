@@ -86,7 +86,7 @@ def describe_period(start: date, unit: str, data: Mapping[str, Any], today: date
 
 
 def compare_last(periods: Sequence[Period]) -> str:
-    """Return a sentence about the last period that is over, compared with the one before."""
+    """Return a sentence that compares the last complete period with the one before it."""
     over = [each for each in periods if each.is_over]
     if not over or not over[-1].data["done"]:
         return ""

@@ -100,7 +100,7 @@ def list_projects(project: Project | None) -> Iterable[str]:
 
 
 def list_people(project: Project | None) -> Iterable[str]:
-    """Return the accounts that can act in a project: its members, and those of all projects."""
+    """Return the accounts that can act in a project: members, and accounts for all projects."""
     rows = User.objects.order_by("username")
     if project:
         members = Membership.objects.filter(project=project).values("user")
@@ -184,7 +184,7 @@ def list_errors(project: Project | None) -> Iterable[str]:
 
 
 def find_errors(names: Collection[str], project: Project | None) -> Collection[str]:
-    """Return the names that are failure types, and the words that are not similar to one."""
+    """Return the names that are failure types, and the words that don't resemble one."""
     types = FailureType.values
     return {
         name

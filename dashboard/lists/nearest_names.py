@@ -66,7 +66,7 @@ def list_problems(query: BoxQuery, place: str, project: Project | None) -> list[
 
 
 def list_unknown_names(query: BoxQuery, place: str, project: Project | None) -> list[UnknownName]:
-    """Return the unknown names among several of a key, and those that the query excludes."""
+    """Return the unknown names of keys with several names or with excluded ones."""
     # A single wanted name that is unknown finds nothing: then `list_near_names` suggests others.
     found = []
     for field, source in sources_of(place).items():

@@ -59,7 +59,7 @@ class NumberedPage(Generic[T]):
 
 
 def read_numbered(rows: QuerySet[M], given: QueryDict, name: str, *, size: int) -> NumberedPage[M]:
-    """Return the page of a query that an address asks for, or else the first."""
+    """Return the query's page in an address, or else the first page."""
     number = min(max(1, read_whole_number(given.get(name, "")) or 1), MOST_PAGES)
     found = list(rows[(number - 1) * size : number * size + 1])
     return NumberedPage(found[:size], number, len(found) > size, given, name)

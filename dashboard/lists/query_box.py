@@ -113,7 +113,7 @@ class ListQuery(BoxQuery):
 
     @property
     def sought(self) -> tuple[str, ...]:
-        """The words that are marked in a row."""
+        """The words to highlight in a row."""
         error: Values = getattr(self, "error", ANY)
         return (*self.words, *error.wanted)
 
@@ -126,7 +126,7 @@ class StateQuery(ListQuery):
 
     @property
     def one_state(self) -> str:
-        """The state if exactly one is asked for, "all" if none is, else an empty string."""
+        """The state if the query has exactly one, "all" if it has none, else an empty string."""
         return "all" if self.state == ANY else only_value(self.state)
 
     def stateless(self) -> Self:
@@ -213,7 +213,7 @@ def has_value(values: Values, name: str) -> bool:
 
 
 def only_value(values: Values) -> str:
-    """Return the value if exactly one is asked for, else an empty string."""
+    """Return the value if exactly one is wanted, else an empty string."""
     return values.wanted[0] if len(values.wanted) == 1 and not values.unwanted else ""
 
 
@@ -249,7 +249,7 @@ def as_id(word: str) -> uuid.UUID | None:
 
 
 def quote_words(text: str) -> str:
-    """Return the text as a query that searches each of its words, also those that look like terms.
+    """Return the text as a query for each of its words, even if a word looks like a term.
 
     >>> quote_words("KeyError:'EUR' in main")
     '"KeyError:\\'EUR\\'" in main'

@@ -60,7 +60,7 @@ Columns = Mapping[str, SortColumn]
 
 
 def read_sort(name: str, columns: Columns, total: int | None) -> str:
-    """Return the order that an address asks for if a list of this length can have it, or none."""
+    """Return the order in an address if a list of this length can have it, or an empty string."""
     column = columns.get(name.removeprefix("-"))
     if column is None or not (column.is_indexed or (total or 0) <= SORTABLE):
         return ""
@@ -68,7 +68,7 @@ def read_sort(name: str, columns: Columns, total: int | None) -> str:
 
 
 def read_sort_of(name: str, columns: Columns, rows: QuerySet[Any]) -> str:
-    """Return the order that an address asks for if the list of these rows can have it, or none."""
+    """Return the order in an address if the list of these rows can have it, or an empty string."""
     # An order that no list can have needs no count.
     if not read_sort(name, columns, 0):
         return ""

@@ -15,7 +15,7 @@ from ledger.errors import Refusal
 
 
 def redeliver(request: HtmxRequest) -> HttpResponse:
-    """Send the selected deliveries, or those of a range, once more."""
+    """Send the selected deliveries, or a range of deliveries, again."""
     scope = read_scope(request)
     page = back_to(request, otherwise=reverse("dashboard:deliveries") + scope.query)
     try:

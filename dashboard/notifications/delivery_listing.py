@@ -221,7 +221,7 @@ def describe_tries(row: Delivery) -> str:
 
 
 def describe_answer(row: Delivery) -> str:
-    """Return in a word what came back at the last try."""
+    """Return the result of the last try as a short text."""
     if row.code:
         return str(row.code)
     if row.tries == 0:

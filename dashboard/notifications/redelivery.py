@@ -51,7 +51,7 @@ def read_range(given: QueryDict, project: Project | None, *, now: datetime) -> R
 
 
 def find_range(channel: Channel, which: str, start: str, end: str) -> DeliveryQuerySet:
-    """Return the deliveries to a channel between two times; raise ValueError in words."""
+    """Return the deliveries to a channel between two times; raise ValueError for a bad one."""
     since, until = read_time(start), read_time(end)
     if since >= until:
         raise ValueError("The first time must be before the second.")
@@ -68,7 +68,7 @@ def read_time(text: str) -> datetime:
 
 
 def find_wanted(given: QueryDict, ids: list[UUID], project: Project | None) -> DeliveryQuerySet:
-    """Return the deliveries that a form means: a selection, or a range to one channel."""
+    """Return a form's deliveries: a selection, or a range to one channel."""
     if "to" not in given:
         return Delivery.objects.filter(concerning(project), pk__in=ids)
     wanted = as_id(given.get("to", ""))

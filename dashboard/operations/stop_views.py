@@ -122,7 +122,7 @@ def count_held(agent: Agent) -> Held:
 
 
 def carry_out(request: HtmxRequest, agent: Agent) -> HttpResponse:
-    """Do the ticked parts, and offer one undo of all; raises Invalid without a part or target."""
+    """Do the ticked parts and offer one undo for all; raise Invalid without a part or target."""
     ticked, scope = {part for part in PARTS if part in request.POST}, read_scope(request)
     if not ticked:
         raise Invalid("/pause", "Tick at least one part. Nothing changed.")

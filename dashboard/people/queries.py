@@ -99,7 +99,7 @@ def name_admins(project: Project) -> list[str]:
 
 
 def list_invitations(project: Project, *, now: datetime) -> list[Invitation]:
-    """Return a project's open invitations, and those that expired lately."""
+    """Return a project's open invitations, and the recently expired ones."""
     rows = Invitation.objects.pending().filter(project=project)
     return list(rows.filter(expires_at__gt=now - EXPIRED_SHOWN).order_by("-id")[:LISTED])
 

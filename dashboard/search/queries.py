@@ -254,7 +254,7 @@ VOCABULARY = """(select title as text from ledger_task
 
 
 def list_known_words(project: UUID | None) -> list[str]:
-    """Return the words of the newest titles and errors, and the names, each once."""
+    """Return the words of the newest titles and errors, and the names, without duplicates."""
     rows = sql.run(VOCABULARY, project=project)
     return list_words(row["text"] or "" for row in rows)
 

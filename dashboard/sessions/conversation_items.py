@@ -216,7 +216,7 @@ def last_of(line: CallLine) -> int:
 
 
 def place_lines(lines: tuple[CallLine, ...], found: set[int]) -> tuple[CallLine, ...]:
-    """Return the lines with their places; a message that is in `found` has its anchor elsewhere."""
+    """Return the lines with their places; a message in `found` has its anchor elsewhere."""
     placed = []
     for position, line in enumerate(lines, 1):
         anchors = {line.number, line.result_number} - {0} - found

@@ -109,7 +109,7 @@ def describe_todos(todos: Sequence[Any]) -> str:
 def describe_result(
     arguments: Mapping[str, Any], text: str, *, is_error: bool, length: int | None = None
 ) -> str:
-    """Return the result of a call in a few words; `length` is that of the uncut text.
+    """Return a short text about a call's result; `length` is the length of the uncut text.
 
     >>> describe_result({}, "Exit code 2\\nls: no such file", is_error=True)
     'exit 2 · ls: no such file'

@@ -217,7 +217,7 @@ def label_of(sample: dict[str, Any]) -> str:
 
 
 def pick_sample(visit: Visit, project: Project, recipe: str) -> str:
-    """Return the sample that was chosen, unless the person has edited the one that was shown."""
+    """Return the chosen sample, or the typed text if the person has edited it."""
     posted = visit.request.POST
     typed, shown = (normalize_newlines(posted.get(name, "")) for name in ("sample", "shown"))
     chosen = {each.value: each.text for each in list_samples(project, recipe)}

@@ -153,7 +153,7 @@ def path_of(file: Any) -> str:
 
 
 def describe_error_change(headline: str, before: str) -> str:
-    """Return how an error differs from the one before, or an empty string."""
+    """Return how an error differs from the previous one, or an empty string."""
     if not headline or not before:
         return ""
     if headline == before:
@@ -164,7 +164,7 @@ def describe_error_change(headline: str, before: str) -> str:
 
 
 def describe_progress(headline: str, before: str) -> str:
-    """Return that the one number that differs has become smaller, or an empty string.
+    """Return a text if the only number that differs became smaller, else an empty string.
 
     >>> describe_progress("3 of 9318 differ", "41 of 9318 differ")
     'closer: 3, not 41'
@@ -191,7 +191,7 @@ def describe_files_change(files: Sequence[str], before: ComparedAttempt | None) 
 
 
 def describe_told(attempt: Attempt) -> str:
-    """Return in a few words what the attempt's context held; empty without one."""
+    """Return a short text about the attempt's context, or an empty string without one."""
     if not attempt.context_chars:
         return ""
     found = attempt.context_elements or {}

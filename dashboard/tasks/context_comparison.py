@@ -28,7 +28,7 @@ class ComparedLine:
 
 
 def compare_lines(first: str, second: str) -> list[ComparedLine]:
-    """Return all lines of two blocks in order, each with the block that has it.
+    """Return all lines of two blocks in order, each marked with its block.
 
     >>> [line.sign + line.text for line in compare_lines("a\\nb", "a\\nc")]
     ['a', '−b', '+c']

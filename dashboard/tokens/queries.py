@@ -55,7 +55,7 @@ class ListedToken:
 
 
 def select_tokens(project: Project | None, *, now: datetime) -> QuerySet[Token]:
-    """Return the tokens that still work, and those that ended lately."""
+    """Return the tokens that still work, and the recently ended ones."""
     since = now - ENDED_SHOWN
     rows: QuerySet[Token] = of_project(Token.objects.all(), project)
     return rows.exclude(revoked_at__lt=since).exclude(expires_at__lt=since)

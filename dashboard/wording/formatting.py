@@ -161,7 +161,7 @@ def count_tokens(number: float) -> str:
 
 
 def dollars(amount: float | None) -> str:
-    """Return an amount as it is read best: without cents where they do not matter.
+    """Format an amount, without cents where they don't matter.
 
     >>> [dollars(each) for each in (None, 0, 0.004, 0.21, 14.98, 1317.6)]
     ['–', '$0', '<$0.01', '$0.21', '$14.98', '$1,318']

@@ -151,7 +151,7 @@ def show_call(call: ToolCall, marks: Sequence[Mapping[str, Any]], title: str) ->
 
 
 def name_call(call: ToolCall, title: str) -> tuple[str, str]:
-    """Return what an agent wants to do, in words and as code.
+    """Return what an agent wants to do, as text and as code.
 
     >>> name_call(ToolCall("Bash", {"command": "npm test"}, "/app"), "npm test")
     ('run', 'npm test')
@@ -209,7 +209,7 @@ def mark_spans(text: str, marks: Iterable[Mapping[str, Any]]) -> list[Segment]:
 def write_out(text: str, css: str = "") -> list[Segment]:
     """Return a text as segments in which invisible characters are written out.
 
-    They can make a command read otherwise than it runs.
+    They can make a command look different from the one that runs.
 
     >>> [each.text for each in write_out("a\\u202eb")]
     ['a', '[U+202E]', 'b']

@@ -67,7 +67,7 @@ def count_tasks(query: TaskQuery, project: Project | None) -> TaskCounts:
 def count_by_state(
     query: TaskQuery, project: Project | None, common: bool
 ) -> tuple[dict[str, int], frozenset[str]]:
-    """Return the number of tasks by state, and the states of which only the newest were counted."""
+    """Return the number of tasks by state, and the states with only the newest tasks counted."""
     if common:
         row = next(iter(count_newest_by_state(query, project, common_words.MOST_COUNTED)), {})
         cut = frozenset(state for state in TaskState if row.pop(f"more_{state}", 0))
@@ -118,7 +118,7 @@ def group_newest_by_agent(
 def count_newest_by_state(
     query: TaskQuery, project: Project | None, most: int
 ) -> QuerySet[Any, dict[str, Any]]:
-    """Return one row: of each state's newest tasks, how many have the words, and if it has more."""
+    """Return one row: by state, how many of its newest tasks have the words, and if it has more."""
     counts: dict[str, Any] = {}
     for state in TaskState:
         of_state = replace(query, state=Values((state.value,)))
