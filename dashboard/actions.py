@@ -18,7 +18,7 @@ from retries.verbs.verb import Verb
 
 
 def find_verb(verbs: Mapping[str, Verb], slug: str) -> Verb:
-    """Return the verb of an address, or raise Http404."""
+    """Return the verb with this slug, or raise Http404."""
     if slug not in verbs:
         raise Http404(f"There is no action “{slug}”.")
     return verbs[slug]
@@ -41,11 +41,9 @@ def find_asked(request: HtmxRequest, actions: Iterable[Verb]) -> Verb | None:
 def build_action_view(
     room: str, verbs: Mapping[str, Verb], *, page: str, returns: bool = False
 ) -> Callable[..., HttpResponseBase]:
-    """Return the view of a room that carries out a verb on one row, after its question.
+    """Return the view that carries out a verb on one row, after its question."""
 
-    Then it shows the row's page or, with `returns`, the page of the form.
-    """
-
+    # With `returns`, the view ends on the page that the form names, or else on the row's page.
     def act(request: HtmxRequest, /, verb: str, **ids: UUID) -> HttpResponse:
         (row_id,) = ids.values()
         found, scope = find_verb(verbs, verb), read_scope(request)

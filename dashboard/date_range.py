@@ -33,7 +33,7 @@ class DateRange:
 
     @property
     def label(self) -> str:
-        """The days in words.
+        """The days as text.
 
         >>> DateRange("sent", "2026-11-01", "2026-11-20").label
         '2026-11-01 to 2026-11-20'
@@ -46,7 +46,7 @@ class DateRange:
 
 
 def find_dates(key: str, period: Period | None) -> DateRange:
-    """Return the days of a period of whole days, or none for another one."""
+    """Return the days of a period; a period that is not of whole days has none."""
     start, end = (period.start, period.end) if period else (None, None)
     if not all(each is None or is_midnight(each) for each in (start, end)):
         return DateRange(key)
@@ -57,7 +57,7 @@ def find_dates(key: str, period: Period | None) -> DateRange:
 
 
 def is_midnight(end: timedelta | datetime) -> bool:
-    """Return whether the end of a period is where a day of UTC begins."""
+    # A day begins at midnight in UTC.
     return isinstance(end, datetime) and end.astimezone(UTC).time() == time()
 
 
@@ -66,7 +66,7 @@ def names_of(key: str) -> tuple[str, str]:
 
 
 def read_dates(query: BoxQuery, key: str, typed: Mapping[str, Any]) -> str:
-    """Return the query's text with the days that a form names; without any, with no period."""
+    """Return the query's text with the form's days, or without a period if the form has none."""
     start, end = (typed.get(name, "").strip() for name in names_of(key))
     days = [day if is_a_day(day) and parse_date(day) else "" for day in (start, end)]
     if all(days):

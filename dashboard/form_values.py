@@ -4,8 +4,8 @@ from datetime import UTC, datetime, time
 
 from ledger.values.text import truncate
 
-MAX_DIGITS = 9  # such numbers fit every integer column
-LARGEST = 999_999  # number that a form takes
+MAX_DIGITS = 9  # numbers up to this length fit every integer column
+LARGEST = 999_999  # the largest number that a form accepts
 TYPED_SHOWN = 2_000
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -21,7 +21,7 @@ def read_whole_number(text: str) -> int | None:
 
 
 def read_form_number(text: str) -> int | None:
-    """Return the number that a form's field has, or None for a text or a number above LARGEST."""
+    """Return the number in a form's field, or None for other text or above LARGEST."""
     number = read_whole_number(text)
     return None if number is None or number > LARGEST else number
 
@@ -37,27 +37,23 @@ def quote_typed(text: str) -> str:
 
 
 def read_clock_time(text: str) -> time | None:
-    """Return the time of day that a text is, or None for an empty one; raise ValueError in words.
-
-    A time with a zone is none: it could not be compared with others.
-    """
+    """Return the time of day in a text, or None if it is empty; raise ValueError for a bad one."""
     text = text.strip()
     try:
         at = time.fromisoformat(text) if text else None
     except ValueError:
         at = time(tzinfo=UTC)
+    # A time with a zone could not be compared with others.
     if at and at.tzinfo:
         raise ValueError(f"“{text[:20]}” is not a time such as 22:00.")
     return at
 
 
 def read_past_time(text: str, *, now: datetime) -> datetime | None:
-    """Return the time with a zone in a text, if it is neither before 1970 nor after `now`.
-
-    PostgreSQL stores times that Python can't read again.
-    """
+    """Return the time with a zone in a text, if it is neither before 1970 nor after `now`."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
         return None
+    # PostgreSQL stores times that Python can't read again.
     return at if at.tzinfo and EARLIEST <= at <= now else None

@@ -80,7 +80,7 @@ class Column:
     css: str = ""
     name: str = ""
     order: SortColumn | None = None
-    template: str = ""  # of a heading that is more than its label
+    template: str = ""  # for a heading that is more than its label
     heading: Heading | None = None
 
 
@@ -100,27 +100,27 @@ class ListPage(PageContext):
     columns: list[Column]
     page: Page[Any]
     entries: list[Any]
-    may_act: bool  # on selected rows
+    may_act: bool  # whether the person may act on selected rows
     hints: NameHints
 
 
 class Listing(Generic[B]):
     """The declaration of a list; a list that differs in one point overrides that method."""
 
-    name: ClassVar[str]  # of the page's URL, its saved views, and its completion
+    name: ClassVar[str]  # names the page's URL, its saved views, and its completion
     row_page: ClassVar[str] = ""  # the name of the URL of a row's own page
     current: ClassVar[str]  # the page's place in the sidebar
     heading: ClassVar[str]
-    label: ClassVar[str] = ""  # of the table, if it is not the heading
+    label: ClassVar[str] = ""  # the table's label, if it is not the heading
     nouns: ClassVar[str]
-    file_name: ClassVar[str] = ""  # of the export, if it is not `nouns`
+    file_name: ClassVar[str] = ""  # the export's name, if it is not `nouns`
     crumbs: ClassVar[Sequence[Crumb]] = ()
 
     # ---- the query
     model: ClassVar[type[Model]]
     query: type[B]
     keys: ClassVar[Keys]
-    conditions: ClassVar[Mapping[str, Condition]] = {}  # by the fields of the query
+    conditions: ClassVar[Mapping[str, Condition]] = {}  # keyed by the query's fields
     searched: ClassVar[Sequence[str]] = ()  # the columns in which words are searched
     states: ClassVar[Mapping[str, State]] = {}
     default_state: ClassVar[str] = "all"  # what a query without a state shows
@@ -131,16 +131,16 @@ class Listing(Generic[B]):
     part: ClassVar[str]
     row: ClassVar[str]  # the template of a row
     empty: ClassVar[str]  # the template of a list without rows
-    example: ClassVar[str]  # of a query
+    example: ClassVar[str]  # an example of a query
     columns: ClassVar[Sequence[Column]]
     default_sort: ClassVar[str] = ""
     verbs: ClassVar[Sequence[str]] = ()  # the URLs that a person needs to act on selected rows
     bar: ClassVar[str] = "listing__bar"  # the CSS classes of the filter bar and the table
     table: ClassVar[str] = "tbl rows"
-    # where a poll leaves the order of the rows as it is: "pointer" under one, "" always
+    # when a poll keeps the rows' order: "pointer" while it is over a row, "" always
     holds: ClassVar[str | None] = None
     is_live: ClassVar[bool] = True
-    # Whether the SQL of the newest rows is built once, as `compiled` demands it.
+    # Whether the SQL of the newest rows is built once; see the limits of `compiled`.
     is_compiled: ClassVar[bool] = True
 
     export_columns: ClassVar[Mapping[str, str]]
@@ -148,7 +148,6 @@ class Listing(Generic[B]):
     # ---- rows
 
     def parse(self, text: str) -> B:
-        """Return the query in `text`; never fails."""
         return self.query.read(text, self.keys)
 
     def rows(self, project: Project | None) -> QuerySet[Any]:
@@ -195,7 +194,7 @@ class Listing(Generic[B]):
         return {each.name: each.order for each in self.columns if each.order}
 
     def order_of(self, sort: str) -> str:
-        """Return the order of the rows for one in an address; empty for the newest first."""
+        """Return the order in an address, or an empty string for the newest first."""
         by = sort or self.default_sort
         column = self.sorts.get(by.removeprefix("-"))
         is_newest = column is None or (by.startswith("-") and column.value == F("id"))
@@ -213,7 +212,6 @@ class Listing(Generic[B]):
         after: UUID | None = None,
         opened: UUID | None = None,
     ) -> Page[Any]:
-        """Return the page of rows further down than `before`, or further up than `after`."""
         by = self.order_of(sort)
 
         def fetch(*, before: UUID | None, after: UUID | None) -> list[Any]:
@@ -239,7 +237,7 @@ class Listing(Generic[B]):
         return compiled(build) if self.is_compiled else lambda *given: list(build(*given))
 
     def count_states(self, query: B, project: Project | None) -> Any:
-        """Count the rows of a query for each button above the list, whatever state it asks for."""
+        # Each button has a count, whatever state the query asks for.
         anything = self.stateless(query)
         where = project.id if project else "all"
         return get_or_compute_slow(
@@ -268,7 +266,6 @@ class Listing(Generic[B]):
         return self.default_state if query.one_state == "all" else query.one_state
 
     def build_page(self, visit: Visit) -> ListPage | HttpResponse:
-        """Return the page that an address asks for, or the redirect of the form of dates."""
         project = visit.scope.project
         query = self.parse(visit.request.GET.get("q", ""))
         dated = open_dates(visit.request, query, self.dates) if self.dates else None
@@ -299,10 +296,10 @@ class Listing(Generic[B]):
         return replace(shown, entries=self.build_entries(shown, visit))
 
     def read_rows(self, query: B, visit: Visit) -> tuple[Any, str, Page[Any]]:
-        """Return the counts, the order that a list of this length can have, and the page."""
         given, project = visit.request.GET, visit.scope.project
         counts = self.count_states(query, project)
         total = self.find_total(counts, query)
+        # The length of the list decides which orders it can have.
         length = counts.get("all", sum(counts.values())) if total is None else total
         sort = read_sort(self.asked_sort(visit), self.sorts, length)
         page = self.list_page(
@@ -343,12 +340,11 @@ class Listing(Generic[B]):
 
     @property
     def read_key(self) -> Callable[[datetime], str] | None:
-        """The function of the page's live key, if this is more than the key of the model."""
+        """The function of the page's live key, if the model's own key is not enough."""
         return None
 
     @cached_property
     def index(self) -> View:
-        """The view of the page."""
         if self.is_live:
             live = live_page(
                 self.template,
@@ -376,8 +372,7 @@ class Listing(Generic[B]):
 
     @cached_property
     def export(self) -> View:
-        """The view that streams exactly the list, in its order, as CSV or JSON lines."""
-
+        # The export has exactly the rows of the list, in its order.
         def export(request: HtmxRequest, form: str) -> HttpResponseBase:
             query, project = self.parse(request.GET.get("q", "")), requested_project(request)
             sort = read_sort(request.GET.get("sort", ""), self.sorts, 0)
@@ -444,10 +439,8 @@ def older_than(column: str) -> Condition:
 
 
 def within(column: str, *, is_creation: bool = False) -> Condition:
-    """Return the condition that a column's time lies in a period.
-
-    The time of a row's creation is that of its id, too, which has an index.
-    """
+    """Return the condition that a column's time lies in a period."""
+    # A row's id has the time of its creation, and an index.
     if is_creation:
         return lambda period: match_period(period, column) & bound_ids(period)
     return lambda period: match_period(period, column)

@@ -31,7 +31,7 @@ KINDS = {
 
 
 def clip(text: str) -> str:
-    """Return the SQL of a text's ends, as much as a list needs of it."""
+    """Return the SQL of a text's two ends, which is as much as a list needs."""
     return f"""case when length({text}) > {2 * TEXT_END}
         then left({text}, {TEXT_END}) || E'\\n' || right({text}, {TEXT_END}) else {text} end"""
 
@@ -68,10 +68,8 @@ LAST_FAILURE = """select f.* from ledger_failure f where f.task_id = x.task_id
 
 
 def waiting_for(task: str) -> str:
-    """Return the SQL of the tasks that wait for a task: those that need it and are not final.
-
-    Lookups with a limit are made row by row: no plan reads a whole table for them.
-    """
+    """Return the SQL of the tasks that need a task and are not final."""
+    # Lookups with a limit are made row by row: no plan reads a whole table for them.
     return f"""from (select task_id from ledger_need where need_id = {task} offset 0) n
     cross join lateral (select state from ledger_task where id = n.task_id limit 1) d
     where d.state not in ({sql.quoted(FINAL)})"""
@@ -92,7 +90,7 @@ left join lateral ({LAST_FAILURE}) f on true
 cross join lateral (
     select count(*) as n from (select 1 {waiting_for("x.task_id")} limit {WAITING_COUNTED}) d
 ) w"""
-# the first of each age; the ages begin at the given times
+# the first questions of each age; the ages begin at the given times
 OLDEST = f"""with aged as (
     select x.*, width_bucket(x.opened_at, %(ages)s::timestamptz[]) as age
     from retries_escalation x
@@ -136,7 +134,7 @@ def list_oldest_questions(
     ages: Sequence[datetime] = (),
     before: datetime | None = None,
 ) -> OpenQuestions:
-    """Return the oldest of each age; `ages` are the times that separate them, the oldest first."""
+    """Return the oldest questions of each age; the times `ages` separate them, oldest first."""
     params = {"project": project.id if project else None, "agent": agent_id, "now": now}
     rows = sql.run_custom_plan(OLDEST, **params, most=most, ages=list(ages), before=before)
     found: dict[int, Age] = {}
@@ -198,7 +196,7 @@ class SameCause:
     template: str
     project: str
     count: int
-    answerable: int  # those that one answer can be for
+    answerable: int  # the escalations that one answer can resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +208,7 @@ class Causes:
     waiting: int
 
 
-# where one answer for several makes no sense
+# reasons without a single answer for several escalations
 SINGLE = (
     *QUESTIONS,
     Reason.NEEDS_CONFIRMATION,

@@ -60,7 +60,6 @@ class ColumnGroup:
 
 
 def list_groups(request: HttpRequest, scope: Scope, *, now: datetime) -> list[ColumnGroup]:
-    """Return the groups of the pages that a person may open."""
     counts: dict[str, int] = next(iter(count_entries(project_of(scope), scope.project, now)), {})
     groups = (
         ColumnGroup(
@@ -102,7 +101,6 @@ def find_current(path: str, url: str) -> str:
 def count_entries(
     project: Project | None, scope: Project | None, now: datetime
 ) -> QuerySet[Any, dict[str, Any]]:
-    """Count people, tokens and the deliveries that gave up, by the names of their pages."""
     wanted = {
         "people": select_people(members_of(project)) if project else None,
         "tokens": select_tokens(scope, now=now),

@@ -15,7 +15,7 @@ from dashboard.lists.sorting import Columns, beyond, slice_sorted, sort_rows
 from dashboard.wording.formatting import COUNT_CAP, capped
 from ledger.models import Project
 
-# parameters of a page that its neighbors' pages don't repeat
+# a page's parameters that its neighbors' pages don't repeat
 OWN = (
     *("ask", "open", "id", "timeline", "differences", "before", "after"),
     *("show", "state", "find", "at", "start", "batches", "make", "order", "page"),
@@ -54,10 +54,8 @@ def read_beside(
     previous: QuerySet[Any] | None = None,
     following: QuerySet[Any] | None = None,
 ) -> Beside:
-    """Read the place of a row after the `earlier` ones, and its neighbors, with one statement.
-
-    Places are counted up to a cap.
-    """
+    """Read the place of a row after the `earlier` ones, and its neighbors, in one statement."""
+    # Places are counted up to a cap.
     wanted = {
         "here": Exists(rows.filter(pk=id)),
         "place": CountOf(earlier.order_by().values("pk")[:COUNT_CAP]),
@@ -76,7 +74,6 @@ def read_beside(
 
 
 def place_in(ids: Sequence[UUID], id: UUID) -> Beside:
-    """Return the neighbors of a row in a list that was read whole."""
     if id not in ids:
         return Beside(None, None, 0, len(ids))
     place = ids.index(id)
@@ -87,10 +84,8 @@ def place_in(ids: Sequence[UUID], id: UUID) -> Beside:
 def build_steps(
     visit: Visit, beside: Beside | None, *, place: str, page: str, with_shift: bool = False
 ) -> Steps | None:
-    """Return the links to the neighbors, which keep the filter of the list `place`.
-
-    Their keys are J and K, or with Shift on a page whose own rows J and K move over.
-    """
+    """Return the links to the neighbors, which keep the filter of the list `place`."""
+    # `with_shift` is for a page whose own rows J and K move over.
     if beside is None:
         return None
     params = here_of(visit.request)
@@ -112,5 +107,5 @@ def build_steps(
 
 
 def are_shown(visit: Visit) -> bool:
-    """Return whether the answer has the head of the page; a poll leaves it as it is."""
+    # A poll leaves the head of the page as it is.
     return not wants_part(visit.request)

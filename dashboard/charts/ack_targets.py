@@ -41,12 +41,11 @@ class TargetRow:
 
     @property
     def spent_percent(self) -> int:
-        """The spent share of the budget, for a bar."""
         return min(100, 100 * self.spent // self.budget if self.budget else 100 * bool(self.spent))
 
     @property
     def burn(self) -> float | None:
-        """The speed at which the last week spent the budget: at 1 it lasts exactly 30 days."""
+        """The burn rate of the last week: at 1 the budget lasts exactly 30 days."""
         if not self.data["week_n"]:
             return None
         late = 1 - self.data["week_met"] / self.data["week_n"]
@@ -54,12 +53,11 @@ class TargetRow:
 
     @property
     def left(self) -> int:
-        """The number of acknowledgments that may still be late or missing."""
         return max(0, self.budget - self.spent)
 
     @property
     def days_left(self) -> int | None:
-        """The days until the budget is used up at the last week's speed."""
+        """The days until the budget ends at the last week's rate; None if it can't or has ended."""
         late = self.data["week_n"] - self.data["week_met"]
         if not late or not self.left:
             return None
@@ -81,7 +79,7 @@ class TargetRow:
 
 
 def list_targets(figures: Sequence[Mapping[str, Any]]) -> list[TargetRow]:
-    """Return the agents with targets of all projects, those that miss theirs first."""
+    # Agents that miss their target come first, then the names decide.
     rows = [TargetRow(row, each["least"]) for each in figures for row in each["rows"]]
     order = ("Budget spent", "Burning fast", "On target")
     return sorted(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-WIDTH, TALL = 84, 22.0  # of a line, within 88 by 28
+WIDTH, TALL = 84, 22.0  # the size of a line, within 88 by 28
 LEFT, TOP, FLOOR = 1.0, 3.0, 28
 HEADROOM = 1.3
 
@@ -21,11 +21,9 @@ class Spark:
 def spark(
     values: Sequence[float | None], *, floor: float | None = None, steps: bool = False
 ) -> Spark | None:
-    """Return the line through `values`, or None if there are fewer than two.
-
-    The line fills the height from the least to the greatest value. Above a `floor` it keeps some
-    headroom, so that a calm day looks calm. `steps` draws counts as steps.
-    """
+    """Return the line through `values`, or None if there are fewer than two."""
+    # The line fills the height from the least to the greatest value. A `floor` adds headroom, so
+    # that a calm day looks calm. `steps` draws counts as steps.
     known = fill_gaps(values)
     if len(known) < 2:
         return None
@@ -47,12 +45,12 @@ def stairs(points: Sequence[tuple[float, float]]) -> str:
 
 
 def part(value: float, span: float) -> float:
-    """Return the height of a value as a share of the span, or 0 for a flat line."""
+    # A flat line has no span.
     return value / span if span else 0.0
 
 
 def fill_gaps(values: Sequence[float | None]) -> list[float]:
-    """Return the values without leading gaps; a later gap repeats the value before it."""
+    # Leading gaps are dropped; a later gap repeats the value before it.
     found: list[float] = []
     for value in values:
         if value is not None:
@@ -62,7 +60,7 @@ def fill_gaps(values: Sequence[float | None]) -> list[float]:
     return found
 
 
-STEP, THICK = 10, 8  # of a bar; the picture is stretched to its place
+STEP, THICK = 10, 8  # the step and width of a bar; the picture is stretched to fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +74,12 @@ class Bars:
 
 
 def bars(counts: Sequence[int], bad: Sequence[int], *, tall: int) -> Bars:
-    """Return the bars; a count that is not 0 stays visible."""
     most = max(counts, default=0)
     drawn, worse = [], []
     for n, (count, ill) in enumerate(zip(counts, bad, strict=True)):
         if not count:
             continue
+        # A count above 0 stays visible.
         high = max(1.5, tall * count / most)
         drawn.append(box(n, tall - high, high))
         if ill:

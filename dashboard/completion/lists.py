@@ -73,8 +73,6 @@ def count_task_states(typed: Typed) -> Mapping[str, int | None]:
 
 
 def states_of(listing: Listing[Any]) -> Source:
-    """Return the source of a list's states with their counts."""
-
     def count(typed: Typed) -> Mapping[str, int]:
         counts = listing.count_states(listing.parse(typed.text), typed.project)
         return {name: counts[name] for name in listing.states}
@@ -122,7 +120,7 @@ LISTS = {
             "agent": agents(),
             "plan": plans(),
             "pattern": list_patterns,
-            "same": lambda typed: [],  # the key of a group, which no one types
+            "same": lambda typed: [],  # the key of a group, which people don't type
         },
     ),
     "patterns": CompletedList(
@@ -162,7 +160,7 @@ LISTS = {
 
 
 def find_source(listed: CompletedList, key: str) -> Source | None:
-    """Return the source of a key's values, or None where its values are not names."""
+    """Return the source of a key's values, or None if its values are not names."""
     kind = listed.keys.get(key)
     if key in listed.sources or not isinstance(kind, Names):
         return listed.sources.get(key)

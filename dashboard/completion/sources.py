@@ -14,7 +14,7 @@ from ledger.models import Agent, Plan, Project
 from ledger.values.text import truncate
 
 SHOWN = 8
-# of keys whose values are not names
+# for keys whose values are not names
 AGES = ("30m", "2h", "1d", "7d")
 PERIODS = ("1h", "24h", "7d", "2026-01-01..2026-01-31")
 EXAMPLES = {
@@ -70,8 +70,6 @@ def list_examples(typed: Typed) -> list[Option]:
 
 
 def states(count: Callable[[Typed], Mapping[str, int | None]]) -> Source:
-    """Return the source of states with their counts in the list."""
-
     def list_states(typed: Typed) -> list[Option]:
         counts = count(typed)
         begun = (each for each in counts if each.startswith(typed.prefix.lower()))
@@ -81,8 +79,7 @@ def states(count: Callable[[Typed], Mapping[str, int | None]]) -> Source:
 
 
 def agents(rows: Rows | None = None) -> Source:
-    """Return the source of agents, with the number of their rows in the list."""
-
+    # Each agent comes with the number of its rows, if the list counts them.
     def list_agents(typed: Typed) -> list[Option]:
         found = Agent.objects.filter(name__istartswith=typed.prefix)
         of_list = of_project(found, typed.project).order_by("name", "id")
@@ -96,8 +93,7 @@ def agents(rows: Rows | None = None) -> Source:
 
 
 def plans(rows: Rows | None = None) -> Source:
-    """Return the source of plans, with the number of their rows in the list."""
-
+    # Each plan comes with the number of its rows, if the list counts them.
     def list_plans(typed: Typed) -> list[Option]:
         named = Q(ref__istartswith=typed.prefix) | Q(title__icontains=typed.prefix)
         of_list = of_project(Plan.objects.filter(named), typed.project).order_by("-id")

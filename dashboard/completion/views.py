@@ -11,7 +11,7 @@ from dashboard.lists import query_box
 
 
 def complete(request: HtmxRequest, noun: str) -> JsonResponse:
-    """Return up to eight values of a key, with their number of rows where the list counts them."""
+    """Return up to eight values of a key, each with its number of rows if the list counts them."""
     listed = LISTS.get(noun)
     if listed is None or not may_open(request.user, listed.place):
         raise Http404(f"There is no list “{noun[:20]}”.")

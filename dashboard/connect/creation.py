@@ -17,12 +17,12 @@ from ledger.states import UNSETTLED
 from ledger.values.ids import first_id
 
 EXPECTED = Expect("fs_command", {"command": "git"})
-# A token that was never used and whose name or secret is no longer wanted.
+# A token that was never used can be replaced for this long.
 REPLACEABLE_FOR = timedelta(days=1)
 
 
 def new_id(now: datetime) -> UUID:
-    """Return an id for a token that a form will create, so that sending it twice makes one."""
+    # The form carries the id, so that sending the form twice creates one token.
     return UUID(int=first_id(now).int | secrets.randbits(62))
 
 

@@ -157,7 +157,7 @@ def connected(arrival: Arrival, way: str) -> Light:
 
 
 def failed(failure: Mapping[str, Any]) -> Light:
-    """Return the light for a refused call; only the call's time connects it with this page."""
+    # Only the call's time connects it with this page.
     kind = KINDS.get(failure["prefix"].split("_")[1]) if failure["prefix"] else None
     origin = describe_origin(failure, name_program(failure))
     if failure["code"] == WRONG_KIND and kind:

@@ -59,6 +59,5 @@ def suggest_name(known: list[str]) -> str:
 
 
 def list_people(project: Project) -> list[str]:
-    """Return some of the people who may create tokens of a project."""
     people = people_who_may(PAGES["connect_token"].permission, project.pk)
     return list(people.values_list("username", flat=True)[:PEOPLE_NAMED])

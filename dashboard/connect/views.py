@@ -43,7 +43,7 @@ WAYS = (
     ("prompt", "Prompt"),
 )
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-# Stands for the secret in lines that are shown again, or to people who may not create tokens.
+# Replaces the secret in lines shown again, or shown to people who may not create tokens.
 VARIABLE = "$TENFOUR_TOKEN"
 # The hooks that `tenfour init` writes for each program, as the client has them.
 HOOK_EVENTS = {
@@ -101,7 +101,6 @@ class ConnectPage(PageContext):
 
 
 def index(request: HtmxRequest) -> HttpResponse:
-    """Show the form that creates a token, and the lines that use one."""
     visit = begin_visit(request, current="agents")
     return show(visit, creation.new_id(visit.now), read_project(visit, request.GET))
 
@@ -142,12 +141,11 @@ def create(visit: Visit, token_id: UUID) -> HttpResponse:
 
 
 def read_project(visit: Visit, given: QueryDict) -> Project:
-    """Return the project that the form names, or the one that the page shows."""
     return visit.scope.find_named(given.get("project", "")) or choose_project(visit)
 
 
 def choose_project(visit: Visit) -> Project:
-    """Return the project that the page shows, or the one that an agent is connected to first."""
+    # Agents are connected to the default project first.
     scope = visit.scope
     return scope.project or scope.find_named(DEFAULT) or scope.first
 

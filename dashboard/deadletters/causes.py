@@ -126,6 +126,7 @@ class CauseGroup:
         """The number of tasks that wait for one of these."""
         if self.counts:
             return self.counts.waiting
+        # Without counts, only the page's own dead letters are known.
         return sum(letter.waiting for letter in self.letters)
 
     def number_of(self, count: int) -> str:
@@ -137,7 +138,7 @@ def group_by_cause(letters: Iterable[Any]) -> list[CauseGroup]:
     for letter in letters:
         pattern = letter.cause_pattern
         cause = pattern["template"] if pattern else find_cause(letter.error)
-        # the end of an id, as ids of the same time begin alike
+        # the end of an id, because ids of the same time begin alike
         id = pattern["id"][-8:] if pattern else compute_fingerprint(cause)[:8]
         found.setdefault(id, CauseGroup(id, cause, [], pattern)).letters.append(letter)
     return list(found.values())
@@ -146,7 +147,7 @@ def group_by_cause(letters: Iterable[Any]) -> list[CauseGroup]:
 def add_counts(
     groups: Iterable[CauseGroup], counts: Mapping[UUID, CauseCounts]
 ) -> list[CauseGroup]:
-    """Return the groups with their counts, the largest first, then the one that failed last."""
+    # The largest group comes first; among equals, the one that failed last.
     counted = [
         replace(group, counts=counts.get(group.pattern_id) if group.pattern_id else None)
         for group in groups

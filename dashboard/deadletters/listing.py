@@ -23,7 +23,7 @@ from retries.verbs import dead_letters
 
 
 def failed_with(text: str) -> Q:
-    """Return the condition that an error contains the text, or a failure has the type or words."""
+    """Return the condition that an error contains the text, or a failure matches it."""
     found = Q(task__in=shared_queries.failed_with(text))
     return found if text in ERRORS else found | Q(error__icontains=text)
 
@@ -147,13 +147,11 @@ class DeadLetterList(Listing[TaskQuery]):
     def read_groups(
         self, letters: list[Any], query: TaskQuery, project: Project | None
     ) -> list[CauseGroup]:
-        """Return the groups of a page with the counts of the whole list.
-
-        A query for patterns finds dead letters whose other failures are of them; those are counted
-        on the page alone.
-        """
+        """Return the groups of a page with the counts of the whole list."""
         groups = group_by_cause(letters)
         ids = [group.pattern_id for group in groups if group.pattern_id]
+        # A query for patterns also finds dead letters by their other failures; those are counted on
+        # the page alone.
         if query.pattern != ANY or not ids:
             return add_counts(groups, {})
         found = self.find(query, project).order_by("-id")

@@ -64,7 +64,6 @@ def with_extras(rows: QuerySet[DeadLetter]) -> QuerySet[Any]:
 
 
 def add_task_outcomes(letters: Sequence[Any]) -> None:
-    """Set `outcomes` of each task: those of its last attempts."""
     for letter in letters:
         letter.task.last_outcomes = letter.last_outcomes
     add_outcomes(letter.task for letter in letters)
@@ -72,7 +71,6 @@ def add_task_outcomes(letters: Sequence[Any]) -> None:
 
 @compiled
 def list_recently_closed(project: Project | None) -> QuerySet[Any]:
-    """Return the dead letters that were replayed or dismissed last."""
     rows = of_project(DeadLetter.objects.exclude(closed_at=None), project)
     found = rows.select_related("task", "replayed_as").only(*RECENT_COLUMNS)
     return found.order_by("-closed_at", "-id")[:RECENT]
@@ -103,11 +101,10 @@ group by 1"""
 def count_causes(
     rows: QuerySet[DeadLetter], ids: list[UUID], *, of: tuple[BoxQuery, Project | None]
 ) -> dict[UUID, CauseCounts]:
-    """Count the dead letters that failed in each of these patterns.
+    """Count the dead letters that failed in each of these patterns."""
 
-    Of a long list, the first are counted. The counts are cached for the query and project in `of`.
-    """
-
+    # Of a long list, only the first ones are counted. The counts are cached for the query and
+    # project in `of`.
     def count() -> dict[UUID, CauseCounts]:
         names = {"agent_name": F("agent__name"), "attempts": F("task__attempts")}
         columns = ("id", "task_id", "closed_at", "failed_at")

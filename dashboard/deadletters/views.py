@@ -40,7 +40,6 @@ class DeadLetterPage(PageContext):
     row="letter_id",
 )
 def detail(visit: Visit, letter_id: UUID) -> DeadLetterPage:
-    """Show one dead letter with the failures of its attempts."""
     letter = queries.find_deadletter(letter_id)
     if letter is None:
         raise Http404(f"There is no dead letter {letter_id}.")

@@ -52,15 +52,14 @@ def answer(request: HtmxRequest, escalation_id: UUID) -> HttpResponseBase:
 
 
 def undo(request: HtmxRequest, escalation_id: UUID) -> HttpResponseBase:
-    """Undo an answer while its task has not continued."""
+    # An answer can be undone only while its task has not continued.
     return change(request, escalation_id, undo_answer)
 
 
 def preview(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
-    """Return the next attempt's context with the message as typed so far.
-
-    The response also has the warning about a secret in the message; an instruction has only that.
-    """
+    """Return the next attempt's context with the message as typed so far."""
+    # The answer also has the warning about a secret in the message. Without a task, it has nothing
+    # else.
     escalation = queries.find_escalation(escalation_id, None, now=timezone.now())
     if escalation is None or not escalation.is_open:
         return HttpResponse(status=204)
@@ -80,7 +79,7 @@ def comment(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
 
 
 def assign(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
-    """Assign an escalation to a person, or to no one; without a name to the signed-in person."""
+    # A form without a name assigns to the signed-in person, and an empty name to no one.
     name = request.POST.get("user", request.user.get_username()).replace("\0", "")
     return annotate(request, escalation_id, partial(assignment.assign, escalation_id, name or None))
 
@@ -92,7 +91,7 @@ def snooze(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     url = escalation_url(escalation_id, address.build())
     following = find_next(visit, address, escalation_id)
     try:
-        # the button of a message has only an address
+        # the button in a message has only a URL
         given = request.POST if "until" in request.POST else request.GET
         until = read_snooze_time(given, visit.now)
         snoozing.snooze(
@@ -140,6 +139,7 @@ def change(
     before = queries.find_escalation(escalation_id, visit.scope.project, now=visit.now)
     following = find_next(visit, address, escalation_id) if before else None
     reply = submit(request, before, now=visit.now) if before else Reply(404, read_message(request))
+    # The form has changed the escalation.
     escalation = queries.find_escalation(escalation_id, visit.scope.project, now=visit.now)
     if reply.is_done and escalation and following and not reply.message:
         return open_next(request, escalation, escalation_url(following, query))
@@ -156,7 +156,7 @@ def change(
 
 
 def open_next(request: HtmxRequest, answered: Escalation, url: str) -> HttpResponse:
-    """Return the redirect to the next escalation; it offers to undo the answer just given."""
+    # The next page offers to undo this answer.
     if answered.undo_until:
         url += f"{'&' if '?' in url else '?'}answered={answered.pk}"
     else:
@@ -169,7 +169,6 @@ def open_next(request: HtmxRequest, answered: Escalation, url: str) -> HttpRespo
 def render_panel(
     visit: Visit, escalation: Escalation | None, reply: Reply, following: UUID | None
 ) -> HttpResponse:
-    """Return the panel alone; its header makes the rest of the page poll."""
     context = {"scope": visit.scope, "now": visit.now, "reply": reply, "escalation": escalation}
     template = "escalations/_vanished.html"
     if escalation:
@@ -186,5 +185,6 @@ def render_panel(
     context["query"] = read_address(visit).build()
     response = render(visit.request, template, context, status=reply.status)
     patch_vary_headers(response, ["HX-Request"])
+    # The header makes the rest of the page poll.
     response["HX-Trigger"] = "ledger-changed"
     return response

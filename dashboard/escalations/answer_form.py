@@ -47,9 +47,9 @@ NO_REPLY = Reply()
 
 
 def submit_answer(request: HttpRequest, escalation: Escalation, *, now: datetime) -> Reply:
-    """Submit the posted answer unless it is invalid, late or has to be confirmed."""
+    """Submit the posted answer unless it is invalid, is late, or needs a confirmation."""
     message = read_message(request)
-    # a known fix that was filled in and not changed was not typed by a person
+    # a known fix that was filled in and not changed does not count as typed
     typed = "" if message == read_message(request, "filled") else message
     if request.POST.get("action") not in Answer.values:
         return Reply(422, message, warning="Choose an answer. Nothing was changed.")
@@ -78,6 +78,7 @@ def submit_answer(request: HttpRequest, escalation: Escalation, *, now: datetime
         warning = (
             "The escalation changed while you were answering. Review it and send your answer again."
         )
+        # The form keeps what the person typed.
         return Reply(412, message, values=values, warning=warning)
     except InvalidTransition as refusal:
         return Reply(409, message, warning=f"{refusal.detail} Nothing was changed.")
@@ -108,7 +109,7 @@ def read_choice(
     *,
     schema: dict[str, Any] | None,
 ) -> Choice:
-    """Return the posted choice; the dependents of a skipped task continue by default."""
+    # The dependents of a skipped task continue by default.
     wanted = request.POST.get("dependents", "") if action == Answer.SKIP else ""
     return Choice(
         action,
@@ -124,7 +125,6 @@ def read_message(request: HttpRequest, name: str = "fix") -> str:
 
 
 def read_values(request: HttpRequest) -> dict[str, str]:
-    """Return the values typed into the fields of a response schema, by field name."""
     names = (name for name in request.POST if name.startswith(FIELD_PREFIX))
     return {name.removeprefix(FIELD_PREFIX): request.POST[name] for name in names}
 
@@ -148,8 +148,8 @@ def find_question(escalation: Escalation, action: Answer) -> Option | None:
 
 
 def read_version(request: HttpRequest) -> int:
-    """Return the version that the form was opened with; a form without one is out of date."""
     try:
         return int(request.POST.get("version", ""))
     except ValueError:
+        # A form without a version is out of date.
         return -1

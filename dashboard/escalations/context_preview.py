@@ -42,7 +42,6 @@ def highlight(context: str) -> list[PreviewLine]:
 
 
 def split_parts(text: str) -> list[Part]:
-    """Split a line into tags, attributes and text."""
     parts: list[Part] = []
     end = 0
     for tag in TAG.finditer(text):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from retries.failures.error_sets import ErrorSet, PlacedError
 from retries.retry_context.comparison import compare_errors
 
-MOST_ERRORS = 50  # of each kind
+MOST_ERRORS = 50  # the limit for each kind
 LINE_LENGTH = 300
 
 SAME, GONE, NEW, OMITTED = " ", "−", "+", "…"

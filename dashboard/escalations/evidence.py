@@ -40,7 +40,7 @@ from retries.retry_context.block import History
 from retries.retry_context.trials import Trial, is_without
 from retries.states import Answer
 
-COMPARED = 4  # pairs of failures, the newest
+COMPARED = 4  # the newest pairs of failures
 MOST_DOTS = 12
 FILES_SHOWN = 50
 FAILURES_WITH_FIXES = 3
@@ -99,7 +99,7 @@ class AttemptStep:
 
     @property
     def obeyed_wait(self) -> str:
-        """The wait after the attempt that its error named, with the evidence; empty for others."""
+        """The wait that the attempt's error named, with the evidence; empty if it named none."""
         decision = self.attempt.decision or {}
         return evidence_suffix(decision).lstrip("; ") if decision.get("delay_s") else ""
 
@@ -138,7 +138,6 @@ class TaskEvidence:
 
     @property
     def waiting_count(self) -> int:
-        """The number of dependents that are not final."""
         return sum(task.state not in FINAL for task in self.dependents)
 
     @property
@@ -151,7 +150,7 @@ class TaskEvidence:
 
     @property
     def last_message(self) -> str:
-        """The last error's message, unless the headline or the output is the same."""
+        # The headline or the output may already show the message.
         message = self.last_failure.message if self.last_failure else ""
         return "" if message in (self.last_headline, self.last_output) else message
 
@@ -161,14 +160,14 @@ class TaskEvidence:
 
     @property
     def likely_cause(self) -> LikelyCause | None:
-        """The last failure's: the cause of an earlier one may have been fixed since."""
+        # Only the last failure counts: the cause of an earlier one may have been fixed since.
         failure = self.last_failure
         suggestion = suggestions.suggest(failure) if failure else None
         return LikelyCause(failure, suggestion) if failure and suggestion else None
 
     @property
     def files(self) -> list[dict[str, Any]]:
-        """The modified files, each as the last attempt left it."""
+        # Each file appears once, as the last attempt left it.
         found: dict[str, dict[str, Any]] = {}
         for failure in reversed(self.failures):
             for each in failure.files_modified:
@@ -178,7 +177,7 @@ class TaskEvidence:
 
     @property
     def duration(self) -> timedelta:
-        """The time in attempts, without the waits between them."""
+        # The waits between the attempts don't count.
         attempts = (step.attempt for step in self.steps)
         return sum(((a.ended_at or a.started_at) - a.started_at for a in attempts), timedelta())
 
@@ -189,7 +188,7 @@ class TaskEvidence:
 
 
 def collect_task(escalation: Escalation, record: Record) -> TaskEvidence:
-    """Return a task's history until its escalation, without the results of the answer."""
+    """Return a task's history until its escalation, without what followed the answer."""
     attempts = record.until(escalation)[-detail_queries.ATTEMPTS_SHOWN :]
     failures = detail_queries.failures_of(attempts)
     return TaskEvidence(
@@ -207,7 +206,7 @@ def collect_task(escalation: Escalation, record: Record) -> TaskEvidence:
 
 
 def find_prediction(escalation: Escalation, failures: list[Failure]) -> Prediction | None:
-    """Return how often tasks that failed like this were done, while a person may retry it."""
+    """Return how often tasks that failed like this one succeeded, or None if no retry is due."""
     if not (escalation.is_open and failures):
         return None
     attempt_id = failures[0].attempt_id
@@ -226,10 +225,8 @@ def list_steps(attempts: list[Attempt]) -> list[AttemptStep]:
 
 
 def compare_failures(failures: list[Failure]) -> list[ErrorChange]:
-    """Compare each of the last failures with the one before it, oldest first.
-
-    The errors are those that the next attempt's context compares.
-    """
+    """Compare each of the last failures with the one before it, oldest first."""
+    # The next attempt's context compares the same errors.
     compared = failures[-COMPARED - 1 :]
     errors = [read_errors(each) for each in compared]
     return [
@@ -239,14 +236,13 @@ def compare_failures(failures: list[Failure]) -> list[ErrorChange]:
 
 
 def read_errors(failure: Failure) -> ErrorSet:
-    """Return the errors that a failure tells; where none clearly is one, its message."""
+    """Return the errors in a failure, or its message if nothing is clearly an error."""
     found = history.read_failure(failure).errors
     text = failure.message or headline_of(failure)
     return found if found.errors else ErrorSet({text: PlacedError("", text, text)})
 
 
 def output_of(failure: Failure) -> str:
-    """Return a failure's details, or its verification's output, or its message."""
     output = (failure.verification or {}).get("output")
     return failure.details or output or failure.message
 
@@ -263,12 +259,10 @@ def collect_evidence(
 
 
 def suggest_fixes(record: Record) -> list[FixOffer]:
-    """Return fixes for the last failure, then the agent's fixes for earlier ones, each once.
-
-    A fix for an earlier failure names its attempt: it may answer an error that is solved.
-    """
+    """Return fixes for the last failure, then the agent's fixes for earlier ones, each once."""
     failures = record.failures[:FAILURES_WITH_FIXES]
     found = suggestions.list_offers(failures[0], record.learned_fixes) if failures else []
+    # The text names the attempt: an earlier fix may answer an error that is solved.
     found += [
         FixOffer(each.suggested_fix, f"suggested after attempt {each.attempt.number}")
         for each in failures[1:]
@@ -279,7 +273,7 @@ def suggest_fixes(record: Record) -> list[FixOffer]:
 
 
 def find_known_fix(record: Record) -> LearnedFix | None:
-    """Return the best fix for exactly the task's last error, unless it was given to the task."""
+    """Return the best fix for exactly the task's last error, unless the task already got it."""
     best = next(iter(record.learned_fixes), None)
     if best is None or best.state == FixState.RETIRED:
         return None
@@ -312,7 +306,6 @@ class ContextPreview:
 
 
 def preview_context(escalation: Escalation, record: Record, message: str) -> ContextPreview:
-    """Return the next attempt's context with a message from the user, or after a retry."""
     context = render_context(escalation, record, message[:FIX_LENGTH].strip())
     return ContextPreview(highlight(context), len(context), bool(message.strip()))
 
@@ -342,7 +335,8 @@ def render_context(escalation: Any, record: Record, message: str) -> str:
 
 
 def find_trial(escalation: Any) -> Trial | None:
-    """Return the task's side of the running experiment, which `find_escalation` has read."""
+    """Return the task's side of the running experiment, or None without one."""
+    # `find_escalation` has read the experiment with the escalation.
     if escalation.experiment_id is None:
         return None
     share = escalation.experiment_share

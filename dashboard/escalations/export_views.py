@@ -53,7 +53,6 @@ COLUMNS = {
 
 
 def export(request: HtmxRequest, form: str) -> HttpResponseBase:
-    """Stream the list as CSV or JSON lines, in its order."""
     project, now, state = requested_project(request), timezone.now(), request.GET.get("state", "")
     query = filters.parse(request.GET.get("q", ""))
     problems = list_problems(query, "escalations", project)
@@ -82,7 +81,7 @@ def read_request(request: HtmxRequest, query: InboxQuery, project: Project | Non
 
 
 def list_inbox(wanted: Request, *, now: datetime) -> Iterator[Sequence[Any]]:
-    """Yield the values of the inbox's lines in the order of the page, some lines at a time."""
+    # Reads CHUNK rows at a time, in the order of the page.
     changes = escalations_in(read_inbox_live_key(now=now))
     outline = read_outline(wanted, changes=changes, now=now)
     for start in range(0, outline.total, CHUNK):
@@ -93,7 +92,6 @@ def list_inbox(wanted: Request, *, now: datetime) -> Iterator[Sequence[Any]]:
 
 
 def with_error(rows: QuerySet[Any]) -> QuerySet[Any]:
-    """Return rows with the message of their tasks' last failure."""
     error = Subquery(inbox_queries.LAST_FAILURE.values("message")[:1])
     found: QuerySet[Any] = rows.annotate(error=error)
     return found

@@ -23,7 +23,7 @@ class AnswerOutcome:
 
 
 NO_ANSWER = "No answer"
-# the results of an answer about an instruction, by the state of what was sent
+# the result of an answer about an instruction, by the state of the sent instruction
 INSTRUCTION_RESULTS = {
     InstructionState.QUEUED: "Queued",
     InstructionState.DELIVERED: "Delivered, no answer yet",
@@ -62,10 +62,8 @@ PLAN_ABORTED = "The whole plan is aborted. Running tasks are told to stop."
 
 
 def describe_outcome(escalation: Escalation, aftermath: TaskOutcome | None = None) -> AnswerOutcome:
-    """Describe the answer to a closed escalation.
-
-    Pass the aftermath if another row has taken the task's place.
-    """
+    """Describe the answer to a closed escalation."""
+    # `aftermath` is given if another row has taken the task's place.
     if escalation.action is None:
         return describe_unanswered(escalation)
     action, sent = Answer(escalation.action), escalation.resent_as
@@ -91,7 +89,6 @@ def describe_outcome(escalation: Escalation, aftermath: TaskOutcome | None = Non
 
 
 def describe_unanswered(escalation: Escalation) -> AnswerOutcome:
-    """Describe how an escalation was closed without an answer."""
     match escalation.state:
         case EscalationState.EXPIRED:
             then = EXPIRED[OnExpiry(escalation.on_expiry or "")]
@@ -163,6 +160,6 @@ def confirm_answer(escalation: Escalation) -> str:
 
 
 def was_sent_for(escalation: Escalation) -> bool:
-    """Return whether the instruction was sent for this answer, not found in the queue."""
+    # An identical instruction may have been in the queue already; it was not sent for this answer.
     sent = escalation.resent_as
     return sent is not None and sent.resend_of_id == escalation.instruction_id

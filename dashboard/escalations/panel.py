@@ -50,8 +50,8 @@ class AnswerForm:
     suggestions: list[FixOffer]
     for_person: str  # what a person has to do before a retry
     fields: list[Field]
-    text: str  # as typed, or the known fix
-    filled: LearnedFix | None  # the known fix, where it is filled in
+    text: str  # the typed text, or the known fix
+    filled: LearnedFix | None  # the known fix, if it is filled in
     secret_warning: str  # about a secret in the text
     max_length: int = FIX_LENGTH
 
@@ -116,13 +116,13 @@ def find_last_answer(visit: Visit) -> LastAnswer | None:
 
 
 def find_undo_time(escalation: Escalation) -> datetime | None:
-    """Return until when the answer can be undone; None once an agent has taken it."""
+    """Return until when the answer can be undone, or None."""
     request = escalation.permission
+    # Once an agent has taken the answer, it can't be undone.
     return None if request and request.taken_at else escalation.undo_until
 
 
 def describe_answer(escalation: Escalation, reply: Reply, *, now: datetime) -> GivenAnswer:
-    """Return the answer to a closed escalation with its results so far."""
     until = find_undo_time(escalation)
     left = (until - now).total_seconds() if until else 0
     aftermath = read_aftermaths([escalation]).get(escalation.pk)

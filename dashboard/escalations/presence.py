@@ -23,7 +23,7 @@ class Answering:
 
 
 def note_typing(escalation_id: UUID, name: str, text: str, *, now: datetime) -> None:
-    """Record that a person changed an answer; an empty text ends it."""
+    """Record that a person is typing an answer; an empty text ends it."""
     key = f"answering:{escalation_id}"
     found = optional_cache.read(key)
     if found and found[0] != name and text.strip():
@@ -38,7 +38,7 @@ def note_typing(escalation_id: UUID, name: str, text: str, *, now: datetime) -> 
 
 
 def find_answering(escalation_id: UUID, viewer: str) -> Answering | None:
-    """Return the other person who is typing an answer to an escalation, or None."""
+    # A person does not see their own typing.
     found = optional_cache.read(f"answering:{escalation_id}")
     return Answering(*found) if found and found[0] != viewer else None
 

@@ -63,13 +63,13 @@ class ListCounts:
 
     snoozed: int = 0
     closed: int = 0
-    found: int | None = None  # by a filter
+    found: int | None = None  # the number that a filter finds
 
 
 def count_lists(
     project: Project | None, *, now: datetime, found: QuerySet[Escalation] | None = None
 ) -> ListCounts:
-    """Count the lists beside the inbox, and the escalations that the filter of one finds."""
+    """Count the lists beside the inbox, and the rows that one list's filter finds."""
     if found is None:
         rows: Iterable[dict[str, int]] = fetch_counts(project, now, COUNT_CAP)
     else:
@@ -122,15 +122,13 @@ def asked_again() -> Subquery:
 
 
 def read_aftermaths(rows: Iterable[Escalation]) -> dict[UUID, TaskOutcome]:
-    """Return the results of the answers whose tasks were restarted or replayed.
-
-    Without such a task there is no query.
-    """
+    """Return the results of answers whose tasks were restarted or replayed."""
+    # Without such a task there is no query.
     return answer_outcome.find_outcomes(row for row in rows if row.task and row.task.replaced_by_id)
 
 
 def first_words() -> Coalesce:
-    """Return the expression for the start of an instruction's text, for a call, or for a title."""
+    """Return the start of an instruction's text, of a call's title, or of a task's title."""
     texts = ("instruction__content", "permission__title")
     return Coalesce(*(Left(text, SNIPPET) for text in texts), title_of("task__"))
 
@@ -143,8 +141,7 @@ def list_closed(
     before: UUID | None,
     after: UUID | None,
 ) -> Page[Escalation]:
-    """Return a page of the closed escalations, the last closed first; `narrow` filters them."""
-
+    # The escalation that was closed last comes first.
     def fetch(place: UUID | None, downwards: bool) -> Iterable[Escalation]:
         is_rising = downwards == is_reversed
         if narrow is None:
@@ -161,7 +158,7 @@ def read_list(
     before: UUID | None,
     after: UUID | None,
 ) -> Page[Escalation]:
-    """Return the page beside an escalation; `fetch` returns one row more, the next one first."""
+    """Return the page beside an escalation; `fetch` reads one row more, the nearest first."""
     place = before or after
     downwards = not after or bool(before)
     found = list(fetch(place, downwards))
@@ -180,7 +177,6 @@ def read_list(
 def fetch_closed(
     project: Project | None, place: UUID | None, is_rising: bool, most: int
 ) -> QuerySet[Any]:
-    """Return the closed escalations next to one, the next one first."""
     rows = with_extras(closed(), project)
     return next_to(rows, "closed_at", place, is_rising=is_rising)[:most]
 
@@ -188,7 +184,7 @@ def fetch_closed(
 def next_to(
     rows: QuerySet[Any], column: str, place: UUID | None, *, is_rising: bool
 ) -> QuerySet[Any]:
-    """Return the rows on one side of another, in the order of a time, the next one first."""
+    """Return the rows before or after `place` in the order of a time, the nearest first."""
     if place:
         rows = rows.filter(beyond(place, column, "gt" if is_rising else "lt"))
     sign = "" if is_rising else "-"
@@ -196,7 +192,6 @@ def next_to(
 
 
 def beyond(place: UUID, column: str, side: str) -> Q:
-    """Return the condition that a row's time is before or after that of the one with an id."""
     at = Escalation.objects.filter(pk=place).values(column)[:1]
     nearer = Q(**{column: at, f"id__{side}": place})
     # the index serves the first condition only; the second one is exact
@@ -216,8 +211,7 @@ def list_snoozed(
     before: UUID | None,
     after: UUID | None,
 ) -> Page[Escalation]:
-    """Return a page of the snoozed escalations, the next one due first; `narrow` filters them."""
-
+    # The escalation that is due next comes first.
     def fetch(place: UUID | None, downwards: bool) -> Iterable[Escalation]:
         rows = narrow(with_extras(Escalation.objects.snoozed(now), project))
         is_rising = downwards != is_reversed
@@ -241,13 +235,11 @@ def fetch_listed(ids: Iterable[UUID]) -> dict[UUID, Escalation]:
 def find_escalation(
     escalation_id: UUID, project: Project | None, *, now: datetime
 ) -> Escalation | None:
-    """Return an escalation with all its columns, or None.
-
-    Annotated with the number of instructions `waiting` for its agent, whether the agent is
-    `silent`, the escalation `following` what was sent for its answer, the `people` to whom it can
-    be assigned, the changes of its task's payload, the id, element and share of its project's
-    running experiment, and the inbox's `saved_views` of the page's project.
-    """
+    """Return an escalation with all its columns, or None."""
+    # The statement also reads the number of instructions `waiting` for the agent, whether the agent
+    # is `silent`, the escalation `following` what was sent for the answer, the `people` to whom it
+    # can be assigned, the changes of the task's payload, the project's running experiment, and the
+    # inbox's `saved_views` in the page's project.
     waiting = Instruction.objects.awaiting_ack().filter(agent=OuterRef("agent"))
     silent = find_silent(now).filter(pk=OuterRef("agent"))
     following = Escalation.objects.filter(instruction=OuterRef("resent_as"))

@@ -24,7 +24,7 @@ from retries.models import Escalation
 
 ANSWERED, SNOOZED = "answered", "snoozed"
 ORDERS = {ANSWERED: ("Newest", "Oldest"), SNOOZED: ("Next due", "Last due")}
-# of the links further up and further down, in the first order of a list
+# the labels of the links further up and further down, in a list's first order
 PAGE_LABELS = {ANSWERED: ("Newer", "Older"), SNOOZED: ("Earlier", "Later")}
 
 
@@ -33,7 +33,7 @@ class EscalationRow:
     row: Escalation
     current: bool
     key: str  # J opens the row after the current one, K the row before
-    outcome: AnswerOutcome | None  # of a closed one
+    outcome: AnswerOutcome | None  # the outcome of a closed escalation
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +66,14 @@ class Listing:
     order: TimeOrder
     counts: ListCounts
     params: QueryDict
-    query: str  # of a link to a row
+    query: str  # the query string of a link to a row
 
     @property
     def dates(self) -> DateRange:
-        """The days between which the escalations were opened."""
         return find_dates("opened", self.box.opened)
 
     @property
     def links(self) -> tuple[PageLink, PageLink]:
-        """Links to the pages further up and further down."""
         labels = PAGE_LABELS[self.state]
         up, down = labels[::-1] if self.order.is_reversed else labels
         return (
@@ -84,7 +82,6 @@ class Listing:
         )
 
     def neighbor_query(self, side: str, place: UUID | None) -> str:
-        """Return the query of the page before or after, or an empty string without one."""
         if not place:
             return ""
         sort = {"sort": self.order.sort} if self.order.sort else {}
@@ -98,13 +95,13 @@ def build_query(params: QueryDict, **more: str) -> str:
 
 
 def read_state(visit: Visit) -> str:
-    """Return which list the address asks for: snoozed, answered, or empty for the inbox."""
+    """Return the list in the address: snoozed, answered, or empty for the inbox."""
+    # An unknown state means the inbox.
     state = visit.request.GET.get("state", "")
     return state if state in (ANSWERED, SNOOZED) else ""
 
 
 def read_listing(visit: Visit, state: str, current: UUID | None) -> Listing:
-    """Return the list of a state, with its current row: the first one if none is given."""
     given = visit.request.GET
     box = filters.parse(given.get("q", "") if state else "")
     order = read_time_order(given, *ORDERS[state or ANSWERED])
@@ -119,6 +116,7 @@ def read_listing(visit: Visit, state: str, current: UUID | None) -> Listing:
     for name in ("state", "sort", "before", "after"):
         if state and given.get(name):
             query[name] = given[name]
+    # Without a current row, the first one is shown.
     shown = build_rows(page.rows, current or next((row.pk for row in page.rows), None))
     link = f"?{query.urlencode()}" if query else ""
     return Listing(state, box, shown, page, order, counts, params, link)

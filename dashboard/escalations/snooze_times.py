@@ -42,10 +42,7 @@ def list_snooze_times(now: datetime) -> list[SnoozeTime]:
 
 
 def read_snooze_time(given: QueryDict, now: datetime) -> datetime | None:
-    """Return the chosen time, or None to bring the escalation back; raises Invalid.
-
-    The browser says in which zone a time without one is meant.
-    """
+    """Return the chosen time, or None to bring the escalation back; raise Invalid."""
     text = given.get("own", "") if given.get("until") == "own" else given.get("until", "")
     if text == "now":
         return None
@@ -54,6 +51,7 @@ def read_snooze_time(given: QueryDict, now: datetime) -> datetime | None:
             return each.at
     try:
         at = datetime.fromisoformat(text)
+        # A time without a zone is meant in the zone that the browser sends.
         return at if at.tzinfo else at.replace(tzinfo=read_zone(given)).astimezone(UTC)
     except (ValueError, OverflowError):
         raise Invalid("/until", "Choose a date and a time.") from None

@@ -59,10 +59,10 @@ def read_key(now: datetime) -> str:
 class InboxPage(PageContext):
     scope: Scope
     tabs: list[Tab]
-    inbox: Inbox | None  # where the open ones are listed
-    views: ViewStrip | None  # of the inbox, where it can be filtered
-    listing: Listing  # where the snoozed or the answered ones are
-    is_list: bool  # whether a phone shows the list, and not the escalation
+    inbox: Inbox | None  # set if the list shows the open escalations
+    views: ViewStrip | None  # the inbox's views, if it can be filtered
+    listing: Listing  # the list of snoozed or answered escalations
+    is_list: bool  # whether a phone shows the list instead of the escalation
     is_hidden: bool  # whether the filter hides the shown escalation
     poll: str  # the address that the page polls
     is_missing: bool  # whether the escalation in the address does not exist
@@ -73,29 +73,27 @@ class InboxPage(PageContext):
     task: Task | None
     answer_form: AnswerForm | None
     decision: Decision | None  # the form of a permission request
-    answering: Answering | None  # another person who types an answer
+    answering: Answering | None  # another person who is typing an answer
     answer: GivenAnswer | None
     last_answer: LastAnswer | None  # the one given just before, while it can be undone
-    last_closed: Escalation | None  # where nothing is open
+    last_closed: Escalation | None  # set if no escalation is open
     next_open: Escalation | None
     snooze_times: list[SnoozeTime]
     evidence: TaskEvidence | InstructionEvidence | CallEvidence | None
     preview: ContextPreview | None
-    query: str  # of the address, which forms keep
+    query: str  # the address's query string, which forms keep
     hints: NameHints
-    bulk_verbs: tuple[Verb, ...]  # that the person may start on selected ones
+    bulk_verbs: tuple[Verb, ...]  # the bulk actions that the person may start
 
 
 @live_page(TEMPLATE, PART, current="escalations", read_key=read_key)
 def index(visit: Visit) -> InboxPage | HttpResponse:
-    """Show the first escalation of the list."""
     query = filters.parse(visit.request.GET.get("q", ""))
     return open_dates(visit.request, query, "opened") or build_page(visit)
 
 
 @live_page(TEMPLATE, PART, current="escalations", read_key=read_key)
 def detail(visit: Visit, escalation_id: UUID) -> InboxPage:
-    """Show one escalation beside the list."""
     escalation = queries.find_escalation(escalation_id, visit.scope.project, now=visit.now)
     # a script would treat a 404 as a lost connection
     status = 200 if escalation or wants_part(visit.request) else 404
@@ -192,7 +190,7 @@ def list_bulk_verbs(visit: Visit) -> tuple[Verb, ...]:
 
 
 def read_inbox_views(visit: Visit, inbox: Inbox, escalation: Any) -> ViewStrip:
-    """Return the views of the inbox; the escalation's statement has read the saved ones."""
+    # The escalation's statement has read the saved views.
     saved = parse_saved(escalation.saved_views) if escalation else None
     return read_views(visit, "escalations", inbox.query.text, inbox.address.shown_sort, saved=saved)
 
@@ -214,11 +212,8 @@ def escalation_url(escalation_id: UUID, query: str) -> str:
 
 
 def poll_url(shown: UUID | None, query: str, *, is_list: bool = False) -> str:
-    """Return the address that the page polls: always the escalation that it shows.
-
-    The first one of the list may be answered elsewhere; another one must not replace it on the
-    screen while a person reads.
-    """
+    # The page polls for the escalation that it shows. The first one of the list may be answered
+    # elsewhere, and another one must not replace it on the screen while a person reads.
     if not shown:
         return reverse("dashboard:escalations") + query
     more = f"{'&' if query else '?'}list=yes" if is_list else ""

@@ -88,7 +88,7 @@ def may_open(user: AbstractBaseUser | AnonymousUser, name: str) -> bool:
 
 
 def may_use(request: HttpRequest, name: str) -> bool:
-    """Return what `may_open` does for the person of a request, which may ask it for each row."""
+    # A page may ask for each of its rows, so the request keeps the answers.
     known: dict[str, bool] = vars(request).setdefault("known_permissions", {})
     if name not in known:
         known[name] = may_open(request.user, name)
@@ -102,10 +102,7 @@ def describe_missing(user: AbstractBaseUser | AnonymousUser, names: Collection[s
 
 
 def explain_missing(user: Any, verbs: Collection[str]) -> str:
-    """Return in one sentence what an account lacks, and who can change it.
-
-    Only accounts without a role were given permissions by their names.
-    """
+    """Return in one sentence what an account lacks, and who can change it."""
     project = getattr(user, "page_project", None)
     roles = {
         each.role for each in roles_of(user) if project is None or each.project_id == project.pk
@@ -114,6 +111,7 @@ def explain_missing(user: Any, verbs: Collection[str]) -> str:
         reads = roles == {Role.VIEWER} and not any(".view_" in verb for verb in verbs)
         can = "can only read" if reads else "does not include this"
         return f"Your role in this project {can}; an admin of the project can change it."
+    # Only accounts without a role were given permissions by their names.
     names = " and ".join(f"“{describe_permission(verb)}”" for verb in verbs)
     return (
         f"Your account does not have the permission {names}; "
@@ -140,7 +138,7 @@ class Page:
     may_read_replica: bool
 
 
-# by the names of the URL patterns
+# keyed by the name of the URL pattern
 PAGES: dict[str, Page] = {}
 
 
@@ -153,7 +151,7 @@ def declare(
     *,
     replica: bool = False,
 ) -> URLPattern:
-    """Return the URL pattern of a page or an action that asks for its permission."""
+    """Return the URL pattern of a page or an action, guarded by its permission."""
     PAGES[name] = Page(permission, replica)
     return path(address, require_http_methods(methods)(guard(view, PAGES[name])), name=name)
 
@@ -174,10 +172,7 @@ def list_pages(
 
 
 def guard(view: View, page: Page) -> View:
-    """Refuse users without the page's permission, and redirect strangers to sign in.
-
-    A script gets a line of text instead, so that no form lands in a page.
-    """
+    """Refuse users without the page's permission, and redirect strangers to sign in."""
 
     @wraps(view)
     def guarded(request: Any, /, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -191,8 +186,10 @@ def guard(view: View, page: Page) -> View:
             else:
                 browser_uses.note_use(request)
                 answer = partial(view, request, *args, **kwargs)
+                # The page shows times in the person's zone.
                 with timezone.override(zone_of(request.user)):
                     response = read_page(request, answer) if page.may_read_replica else answer()
+        # A script gets a line of text, so that no sign-in form lands in a page.
         elif by_script:
             response = HttpResponse("You are signed out.", status=401, content_type=TEXT)
         else:
@@ -204,12 +201,10 @@ def guard(view: View, page: Page) -> View:
 
 
 def takes_form(page: str, *arguments: str) -> Callable[[FormView[P]], FormView[P]]:
-    """Make a view of a form that may answer with a page instead of a redirect.
+    """Make a view of a form that may answer with a page instead of a redirect."""
 
-    The links and polls of such an answer lead to the form's own address, and people reload it:
-    a person who opens it gets `page`, a URL's name with these arguments of the form's URL.
-    """
-
+    # Links and polls of such an answer go to the form's own address, and people reload it. Opening
+    # that address redirects to `page`, a URL's name with these arguments of the form's URL.
     def decorate(view: FormView[P]) -> FormView[P]:
         @wraps(view)
         def answer(request: Any, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
@@ -226,9 +221,9 @@ def takes_form(page: str, *arguments: str) -> Callable[[FormView[P]], FormView[P
 
 
 def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
-    """Send a stranger to sign in and back, and those whose form was not sent to its page."""
     target = request.get_full_path()
     if request.method not in SAFE:
+        # The form was not sent: the person returns to its page.
         messages.warning(request, UNSENT)
         page = request.headers.get("Referer", "")
         if url_has_allowed_host_and_scheme(page, allowed_hosts={request.get_host()}):
@@ -245,7 +240,6 @@ def zone_of(user: Any) -> ZoneInfo | None:
 
 
 def refuse(request: HttpRequest, verb: str, *, by_script: bool) -> HttpResponse:
-    """Return the page that says what is missing and who can change it."""
     why = f"{explain_missing(request.user, [verb])} Nothing was changed."
     if by_script:
         return HttpResponse(why, status=403, content_type=TEXT)

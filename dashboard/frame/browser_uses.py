@@ -8,13 +8,13 @@ from django.utils import timezone
 
 from ledger.people.browsers import SEEN_EVERY, note_seen
 
-# by the keys of sessions, when this process last noted that they were used
+# when this process last noted a use, by session key
 NOTED: dict[str, float] = {}
 MOST = 10_000
 
 
 def note_use(request: HttpRequest) -> None:
-    """Note that a browser is in use, about once a minute in each process."""
+    # Each process notes a browser about once a minute, not at each request.
     session: Any = request.session
     key, now = session.session_key or "", time.monotonic()
     if key not in NOTED:

@@ -30,7 +30,7 @@ VOLATILE = re.compile(
     """,
     re.VERBOSE,
 )
-# reads no text from outside: text in a page is escaped, and has no quotation mark
+# can't match user text: text in a page is escaped and has no quotation mark
 COUNTDOWN = re.compile(
     rb'data-countdown="(?P<text>\d+)"[^<]*|data-cool="(?P<ring>\d+)".*?</(?:g|svg)>', re.DOTALL
 )
@@ -83,7 +83,7 @@ from (
     from retries_escalation where state = '{EscalationState.OPEN}'
 ) open left join ({journal.HEAD}) head on true"""
 
-# any session may be the most recently active one; a message is no event of the journal
+# any session may be the most recently active one, and messages are not in the journal
 SESSIONS_LIVE_KEY = f"""select head.tx, head.id,
     (select max(last_message_at) from ledger_session) as active,
     (select max(updated_at) from (
@@ -99,36 +99,34 @@ def read_live_key(
     row: UUID | None = None,
     of: type[Model] = Instruction,
 ) -> str:
-    """Return the live key of a page; ask for it before reading what the page shows."""
+    """Return a page's live key; read it before what the page shows."""
     text = OWN_LIVE_KEYS.get(of, LIVE_KEYS[of]) if row else LIVE_KEYS[of]
-    # planned with its values: a generic plan would walk the whole table to find one row
+    # planned with its values: a generic plan would scan the whole table to find one row
     found = sql.run_custom_plan(text, project=project.id if project else None, row=row)[0]
     newest = f"{found['newest'].timestamp():.6f}" if found["newest"] else "0"
     return stamp_key(now, f"{found['tx'] or 0}.{found['id'] or 0}.{newest}")
 
 
 def read_inbox_live_key(*, now: datetime) -> str:
-    """Return the live key of the inbox; ask for it before reading what the page shows."""
+    # The key is read before what the page shows.
     parts = [str(part or 0) for part in sql.run(INBOX_LIVE_KEY)[0].values()]
     return stamp_key(now, ".".join(parts[:2]), ".".join(parts[2:]))
 
 
 def escalations_in(key: str) -> str:
-    """Return the part of the inbox's live key that only changes of escalations change."""
+    """Return the part of the inbox's live key that changes only with escalations."""
     return split_key(key)[1].split(".")[1]
 
 
 def read_session_list_key(*, now: datetime) -> str:
-    """Return the live key of the list of sessions; ask for it before reading what it shows."""
+    # The key is read before what the page shows.
     parts = ".".join(str(part or 0) for part in sql.run(SESSIONS_LIVE_KEY)[0].values())
     return stamp_key(now, parts)
 
 
 def stamp_key(now: datetime, *position: str) -> str:
-    """Return the live key of a page that is rendered now and shows the state of a position.
-
-    The parts of the position are hashed: they may name and count rows of other projects.
-    """
+    """Return the live key of a page that is rendered now and shows this position."""
+    # The parts of the position are hashed: they may name and count rows of other projects.
     return f"{int(now.timestamp())}~{'.'.join(map(hash_part, position))}"
 
 
@@ -140,6 +138,7 @@ def hash_part(part: str) -> str:
 def is_current(since: str, key: str, *, max_age: int | None = None) -> bool:
     """Return whether a page with the live key `since` shows what a page with `key` would show."""
     (at, position, _), (now, newest) = split_key(since), key.split("~")
+    # `since` comes from the address, so it may hold anything.
     age = int(now) - int(at) if at.isascii() and at.isdigit() and len(at) < 12 else -1
     return position == newest and 0 <= age < (MAX_AGE_SECONDS if max_age is None else max_age)
 
@@ -151,7 +150,7 @@ def split_key(since: str) -> tuple[str, str, str]:
 
 
 def hash_content(content: bytes, now: datetime) -> str:
-    """Hash the live part of a page without what the browser keeps current by itself."""
+    # What the browser keeps current by itself must not change the hash.
     epoch = int(now.timestamp())
 
     def round_end(found: re.Match[bytes]) -> bytes:

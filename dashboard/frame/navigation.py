@@ -36,7 +36,7 @@ class Counter:
 class Place:
     """A page that the sidebar, the tab bar and the keys G … open."""
 
-    name: str  # of its URL pattern
+    name: str  # the name of its URL pattern
     label: str
     icon: str
     key: str
@@ -66,10 +66,10 @@ RUNNING = Counter(
 )
 DEAD = Counter(lambda project, _: shared_queries.open_deadletters(project), "open", "open", "plain")
 
-# Each page counts for the sidebar, and 10,000 rows of a table take as long as all else it reads.
+# Each page counts for the sidebar; 10,000 rows take as long as everything else that it reads.
 MOST_COUNTED = 1_000
 
-# by the groups of the sidebar
+# the sidebar's groups
 PLACES = (
     (
         Place("home", "Overview", "n-overview", "o"),
@@ -91,10 +91,8 @@ PLACES = (
 
 
 def querystring(context: Mapping[str, Any], params: QueryDict | None = None, **changes: Any) -> str:
-    """Return what Django's tag of this name does, without its deep copy of the parameters.
-
-    A list of agents has hundreds of such links.
-    """
+    # Django's tag of this name copies the parameters deeply. A list of agents has hundreds of such
+    # links.
     given: QueryDict = context["request"].GET if params is None else params
     changed = dict(given.lists()) | changes
     kept = {name: value for name, value in changed.items() if value is not None}
@@ -111,7 +109,7 @@ class Scope:
 
     project: Project | None
     projects: list[Project]
-    is_limited: bool = False  # to one project at a time, because others are not the person's
+    is_limited: bool = False  # one project at a time, because the person has no access to others
 
     @property
     def label(self) -> str:
@@ -125,7 +123,7 @@ class Scope:
 
     @property
     def first(self) -> Project:
-        """The project that is shown, or else the first; raises Http404 if there is none."""
+        """The project that is shown, or else the first one; raises Http404 without any."""
         found = self.project or next(iter(self.projects), None)
         if found is None:
             raise Http404("No project exists. Add one in the admin, under Projects.")
@@ -136,20 +134,18 @@ class Scope:
         offered = next((each for each in self.projects if each.name == name), None)
         if offered or self.is_limited or not name:
             return offered
+        # The lists offer only the first projects.
         return shared_queries.find_project(name)
 
     @cached_property
     def query(self) -> str:
-        """The query string that keeps the project on a link to another page."""
         return f"?{self.params.urlencode()}" if self.params else ""
 
     @cached_property
     def params(self) -> QueryDict:
-        """The parameters that keep the project, for links that add their own."""
         return self.params_of(self.project.name if self.project else "")
 
     def params_of(self, project: str) -> QueryDict:
-        """Return the parameters of a link to what is in one project, such as a pattern's rows."""
         return QueryDict(urlencode({"project": project}) if project and self.is_choice else "")
 
 
@@ -200,18 +196,16 @@ class Shell:
 
     @property
     def needs_you_number(self) -> str:
-        """The number of open escalations as text, such as `1,000+`."""
         return capped(self.needs_you, MOST_COUNTED)
 
     @property
     def needs_you(self) -> int:
-        """The number of open escalations, up to MOST_COUNTED."""
         counts = (entry.count for entry in self.entries if entry.place.counter is OPEN)
         return next(counts, 0)
 
 
 def read_scope(request: HttpRequest) -> Scope:
-    """Return the project that the request asks for; raise Http404 if it does not exist."""
+    """Return the request's scope; raise Http404 for an unknown project."""
     person: Any = request.user
     if person.page_projects is not None:
         return Scope(person.page_project, person.page_projects, is_limited=True)
@@ -225,11 +219,9 @@ def read_scope(request: HttpRequest) -> Scope:
 
 
 def requested_project(request: HttpRequest) -> Project | None:
-    """Return the project in the address, or None for all projects; raise Http404 if unknown.
-
-    A person who may not see every project always looks at one of theirs.
-    """
+    """Return the project in the address, or None for all projects; raise Http404 if unknown."""
     person: Any = request.user
+    # A person who may not see every project always looks at one of theirs.
     if person.page_projects is not None:
         return cast(Project, person.page_project)
     name = request.GET.get("project", "")
@@ -242,7 +234,7 @@ def requested_project(request: HttpRequest) -> Project | None:
 
 
 def here_of(request: HttpRequest) -> QueryDict:
-    """Return the page's parameters, without those that a poll adds."""
+    # A poll adds its own parameters.
     here = request.GET.copy()
     for name in ("since", "held"):
         here.pop(name, None)
@@ -269,7 +261,7 @@ def build_shell(request: HttpRequest, scope: Scope, *, current: str) -> Shell:
 
 @compiled
 def read_counts(project: Project | None, now: datetime) -> QuerySet[Any, dict[str, Any]]:
-    """Read the counters by their places' names, and the active plans, in one statement."""
+    # One statement reads all counters and the active plans.
     wanted: dict[str, Any] = {
         place.name: shared_queries.CountOf(
             place.counter.of(project, now).order_by().values("pk")[:MOST_COUNTED]

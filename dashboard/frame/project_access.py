@@ -25,7 +25,7 @@ from ledger.models import Project
 ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}(?![0-9a-f])", re.I)
 # parameters and fields with a project's name
 PROJECT_FIELDS = ("project", "in")
-# what people write may contain anything, and a live key contains the id of the newest event
+# user text may contain any id, and a live key contains the newest event's id
 TEXT_FIELDS = {
     "q",
     "content",
@@ -46,18 +46,16 @@ COLUMNS = {
     "project_id": "project_id",
     "project_ids": "unnest(project_ids) as project_id",
 }
-# rows of a person, not of a project; their views compare the person
+# rows that belong to a person, not a project; their views check the person
 OWN_ROWS = {"browser_end"}
 # addresses with the id that a new row will have
 NEW_ROWS = {"connect_token"}
 
 
 def set_project(request: HttpRequest, verb: str) -> None:
-    """Set `page_project` and `page_projects` on the person, for a request that needs a verb.
-
-    `page_projects` is None for a person who may do this in every project. Raise Http404 for what is
-    in no project of the person, and PermissionDenied where the role is too weak.
-    """
+    """Set `page_project` and `page_projects` on the person, for a request that needs a verb."""
+    # `page_projects` is None for a person who may do this in every project. Raises Http404 for what
+    # is in none of the person's projects, and PermissionDenied if the role is too weak.
     person: Any = request.user
     person.page_project = person.page_projects = None
     allowed = projects_where(person, verb)
@@ -67,7 +65,7 @@ def set_project(request: HttpRequest, verb: str) -> None:
         raise PermissionDenied
     known = {each.project_id: each.project_name for each in roles_of(person)}
     asked = [*find_projects(request), *projects_named(names_of(request), known)]
-    if allowed is not None:  # or else by a permission in every project, with roles beside it
+    if allowed is not None:  # otherwise a permission covers every project, besides the roles
         if not set(asked) <= known.keys():
             raise Http404("There is no such thing in your projects.")
         person.page_projects = [as_project(id, known[id]) for id in known if id in allowed]
@@ -84,7 +82,7 @@ def as_project(id: UUID, name: str) -> Project:
 
 
 def projects_named(names: Iterable[str], known: dict[UUID, str]) -> list[UUID | None]:
-    """Return the projects with these names; None stands for one that the person has no role in."""
+    """Return the projects with these names; None stands for one without a role of the person."""
     ids = {name: id for id, name in known.items()}
     return [ids.get(name) for name in names if name]
 
@@ -101,11 +99,9 @@ def name_of_next(request: HttpRequest) -> str:
 
 
 def find_projects(request: HttpRequest) -> list[UUID | None]:
-    """Return the projects of everything that a request names by id, that of the path first.
-
-    An id in the path must be somewhere; other ids that are nowhere are ignored, as views do. None
-    stands for what belongs to every project.
-    """
+    """Return the projects of everything that a request names by id, the path's first."""
+    # An id in the path must exist; other unknown ids are ignored, as views do. None stands for what
+    # belongs to every project.
     match = request.resolver_match
     assert match is not None
     path = list(ids_in(str(value) for value in match.kwargs.values()))
@@ -125,7 +121,6 @@ def ids_in(texts: Iterable[str]) -> Iterator[UUID]:
 
 
 def texts_of(request: HttpRequest) -> Iterator[str]:
-    """Return the values of the address and of the form, but for what people write."""
     for data in (request.GET, request.POST):
         for field, values in data.lists():
             if field not in TEXT_FIELDS:
@@ -134,7 +129,6 @@ def texts_of(request: HttpRequest) -> Iterator[str]:
 
 @cache
 def find_sql() -> str:
-    """Return the SQL that finds rows of projects by id, in every table that has both."""
     selects = [
         "select a.id, t.project_id from ledger_attempt a"
         " join ledger_task t on t.id = a.task_id where a.id = any(%(ids)s)"

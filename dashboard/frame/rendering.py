@@ -54,7 +54,7 @@ class Steps:
     list: str
     previous: str
     next: str
-    with_shift: bool = False  # because J and K move over the rows of the page itself
+    with_shift: bool = False  # set if J and K move over the page's own rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,14 +101,10 @@ def live_page(
     [Callable[Concatenate[Visit, P], PageContext | HttpResponse]],
     Callable[Concatenate[Any, P], HttpResponseBase],
 ]:
-    """Make a view of a function that returns the context of a page that polls itself.
+    """Make a polling page's view from a function that returns its context or a redirect."""
 
-    The function can return a redirect instead.
-
-    The live key covers the rows of a model, or the one whose id is the URL argument `row`;
-    `read_key` replaces it. After `max_age` seconds the page is rendered again in any case.
-    """
-
+    # The live key covers the rows of a model, or the one whose id is the URL argument `row`;
+    # `read_key` replaces it. After `max_age` seconds the page is rendered again in any case.
     def decorate(
         view: Callable[Concatenate[Visit, P], PageContext | HttpResponse],
     ) -> Callable[Concatenate[Any, P], HttpResponseBase]:
@@ -137,7 +133,7 @@ def live_page(
 
 
 def respond(visit: Visit, template: str, part: str, page: PageContext) -> HttpResponse:
-    """Render the page, or for a script its live part with the sidebar's counts beside it."""
+    """Render the page, or for a script its live part and the sidebar's counts."""
     context = {field.name: getattr(page, field.name) for field in fields(page)}
     context |= {
         **page.extra,
@@ -156,10 +152,10 @@ def respond(visit: Visit, template: str, part: str, page: PageContext) -> HttpRe
 
 
 def leave_out_shown(visit: Visit, response: HttpResponse) -> HttpResponse:
-    """Answer 204 with the new live key if the page already shows this content."""
     content = hash_content(response.content, visit.now)
     key = f"{visit.live_key}~{content}"
     if split_key(visit.request.GET.get("since", ""))[2] == content:
+        # The page already shows this content; only its live key is new.
         response = unchanged()
         response[LIVE_KEY_HEADER] = key
     else:
@@ -175,7 +171,6 @@ def wants_part(request: HtmxRequest) -> bool:
 
 
 def is_unchanged(request: HtmxRequest, key: str, *, max_age: int | None = None) -> bool:
-    """Return whether a poll already shows the newest state."""
     since = request.GET.get("since", "")
     return wants_part(request) and is_current(since, key, max_age=max_age)
 
@@ -187,7 +182,7 @@ def unchanged() -> HttpResponse:
 
 
 def back_to(request: HttpRequest, *, otherwise: str) -> str:
-    """Return the path that a form names as its page, if it is a path of this site."""
+    """Return the page that a form names if it is a path of this site, else `otherwise`."""
     target = request.POST.get("next", "")
     ours = target.startswith("/") and url_has_allowed_host_and_scheme(target, allowed_hosts=None)
     return target if ours else otherwise

@@ -32,8 +32,8 @@ MARGIN_S = 5
 LAG_S = 10
 
 CHECK_S = 1.0
-STALE_S = 5.0  # a check that takes longer says that the replica hangs
-IDLE_S = 60.0  # without pages nothing is checked
+STALE_S = 5.0  # after this time without an answer, the replica counts as hanging
+IDLE_S = 60.0  # checks stop after this time without a page
 SAMPLES = 900
 PRIMARY_SQL = "select pg_current_wal_lsn() - '0/0', system_identifier from pg_control_system()"
 REPLICA_SQL = """select pg_is_in_recovery(), pg_last_wal_replay_lsn() - '0/0', system_identifier
@@ -71,7 +71,7 @@ class Monitor:
         self.links: dict[str, psycopg.Connection[Any]] = {}
 
     def read(self) -> Standing:
-        """Return the last check's result, at once."""
+        # Never waits for the replica: a thread checks it.
         self.read_at = time.monotonic()
         with self.checked:
             if self.thread is None or not self.thread.is_alive():
@@ -176,12 +176,7 @@ def is_configured() -> bool:
 
 
 def read_page(request: HttpRequest, answer: Callable[[], HttpResponseBase]) -> HttpResponseBase:
-    """Answer a request for a page that may read the replica.
-
-    Requests that fail on the replica are answered from the primary, too: for a row that has not
-    arrived there, or a statement that it cancels or refuses. Exports read ahead, so that this is
-    true of them as long as no byte was sent.
-    """
+    """Answer a request for a page that may read the replica."""
     if not is_configured() or request.method not in SAFE:
         return answer()
     standing = monitor.read()
@@ -194,6 +189,9 @@ def read_page(request: HttpRequest, answer: Callable[[], HttpResponseBase]) -> H
         with reading_from(REPLICA):
             response = answer()
     except (DatabaseError, InterfaceError, Http404) as error:
+        # The primary answers what fails on the replica: a row has not arrived there, or it cancels
+        # or refuses a statement. Exports read ahead, so this covers them until the first byte is
+        # sent.
         if not isinstance(error, Http404):
             logger.warning("a page is read from the primary: the replica failed: %s", error)
         if isinstance(error, OperationalError | InterfaceError):
@@ -208,7 +206,7 @@ def read_page(request: HttpRequest, answer: Callable[[], HttpResponseBase]) -> H
 
 
 def read_chunks(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the chunks of an export, most of whose rows are read while it is sent."""
+    # Most rows of an export are read while it is sent, so each chunk chooses the replica again.
     rest = iter(chunks)
     while True:
         with reading_from(REPLICA):

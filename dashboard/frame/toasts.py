@@ -24,13 +24,11 @@ class ToastLinks:
 def add_message(
     request: HttpRequest, text: str, *, undo: str = "", follow: str = "", shown_s: int = SHOWN_S
 ) -> None:
-    """Add a message about a success that can be undone or followed."""
-    # addresses have no spaces
+    # URLs have no spaces, so they separate the values
     messages.success(request, text, extra_tags=f"{undo} {follow} {shown_s}")
 
 
 def read_links(message: Message) -> ToastLinks:
-    """Return the addresses of a message; of one without any they are empty."""
     undo, _, rest = (message.extra_tags or "").partition(" ")
     follow, _, shown_s = rest.partition(" ")
     return ToastLinks(undo, follow, int(shown_s or SHOWN_S))

@@ -39,7 +39,7 @@ def set_ack_target(request: HtmxRequest) -> HttpResponse:
 
 
 def read_number(request: HtmxRequest, name: str) -> int:
-    """Return a number of the form, or 0 for anything else, which is always refused."""
+    # 0 is always refused, so it can stand for anything that is not a number.
     return read_whole_number(request.POST.get(name, "")) or 0
 
 

@@ -54,7 +54,6 @@ class AnswerRow:
 
     @property
     def finding(self) -> str:
-        """The sentence about the split, if one phase is most of it."""
         names = [label for label, _, _ in PHASES]
         phases = dict(zip(names, self.data["phases"], strict=True))
         if self.total and phases["Unseen"] >= self.total / 2:
@@ -75,9 +74,9 @@ class AnswerRow:
 
 
 def list_answers(figures: Sequence[tuple[str, Mapping[str, Any]]]) -> list[AnswerRow]:
-    """Return a row for each reason of each project; their bars have one scale."""
     rows = [(project, data["least"], each) for project, data in figures for each in data["reasons"]]
     totals = [sum(each["phases"]) for _, _, each in rows if "phases" in each]
+    # The bars of all rows have one scale.
     longest = max(totals, default=0.0)
     return [
         AnswerRow(project, each["reason"], each, least, longest) for project, least, each in rows

@@ -9,7 +9,7 @@ from dashboard.insight.combined import LISTED, RowGroup
 from dashboard.wording.formatting import count_tokens, dollars
 from retries.insight.figures.costs import LEAST_TASKS, add_groups
 
-NAMED = 3  # of the agents that report no usage
+NAMED = 3  # agents named among those that report no usage
 KINDS = (("plan", "Plan"), ("agent", "Agent"), ("model", "Model"))
 NAMELESS = {"plan": "Tasks without a plan", "model": "Not reported"}
 # A share of a third or more that was spent on failed attempts is highlighted.
@@ -42,14 +42,13 @@ class CostRow:
 
     @property
     def per_task(self) -> str:
-        """The cost of a task that was done, with all that failed on the way: an estimate."""
+        # An estimate: the cost includes all that failed on the way.
         if self.data["cost"] is None or self.data["done"] < LEAST_TASKS:
             return "–"
         return dollars(self.data["cost"] / self.data["done"])
 
     @property
     def failed_percent(self) -> int:
-        """The share that went into attempts that did not succeed: of the cost, or of the tokens."""
         whole, failed = weigh(self.data)
         return round(100 * failed / whole) if whole else 0
 
@@ -72,7 +71,6 @@ class CostRow:
 
     @property
     def trend_spoken(self) -> str:
-        """The last value and the highest one in words."""
         words = count_tokens if self.data["cost"] is None else dollars
         slots = self.data["slots"]
         return f"Over time: at most {words(max(slots))}, last {words(slots[-1])}" if slots else ""
@@ -110,7 +108,7 @@ class CostFigures:
 
 
 def combine_costs(figures: Sequence[Mapping[str, Any]]) -> CostFigures | None:
-    """Return the figures of all projects as one; None where no agent has reported any."""
+    """Return the figures of all projects as one, or None if no agent has reported any."""
     wholes = [each["all"] for each in figures if each["all"]]
     if not wholes:
         return None
@@ -139,7 +137,6 @@ def combine_reports(figures: Sequence[Mapping[str, Any]]) -> Reports:
 def combine_group(
     kind: str, label: str, figures: Sequence[Mapping[str, Any]], whole: Mapping[str, Any]
 ) -> RowGroup:
-    """Return the groups with the highest cost, the sum of the others, and the whole."""
     # The figures of an older release have no `model` and no `rest`.
     parts = [each[kind] for each in figures if kind in each]
     rows = sorted(
@@ -162,15 +159,12 @@ def combine_group(
 
 
 def sum_row(name: str, data: Mapping[str, Any]) -> CostRow:
-    """Return the row of a sum, whose bar has no scale to compare it by."""
+    # A sum has no scale to compare its bar by.
     return CostRow("sum", {**data, "id": "", "name": name, "slots": []}, most=0)
 
 
 def weigh(data: Mapping[str, Any]) -> tuple[float, float]:
-    """Return the usage, and the part of it in attempts that did not succeed.
-
-    It is the cost where one is known, else the tokens.
-    """
+    """Return the cost, or else the tokens, and the part of it in attempts that failed."""
     if data["cost"] is not None:
         return float(data["cost"]), float(data["cost_failed"])
     return float(data["tokens"]), float(data["tokens_failed"])

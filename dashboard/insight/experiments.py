@@ -6,7 +6,7 @@ from typing import Any
 
 from retries.insight.intervals import Difference
 
-# the scale ends here at least, in points
+# the smallest end of the scale, in points
 LEAST_SCALE = 20
 
 
@@ -37,7 +37,7 @@ class ExperimentRow:
 
     @property
     def progress(self) -> int:
-        """The share of the attempts that are needed on the smaller side, in percent."""
+        """The share of the needed attempts on the smaller side, in percent."""
         return min(100, 100 * self.fewest // self.least)
 
     @property
@@ -90,6 +90,6 @@ def sign(value: float) -> str:
 
 
 def find_scale(differences: list[Difference]) -> int:
-    """Return the end of the axis in points: a multiple of ten that holds all intervals."""
+    # The scale ends at a multiple of ten that holds all intervals.
     ends = [abs(end) for each in differences for end in (each.low, each.high)]
     return max(LEAST_SCALE, *(10 * ceil(10 * end) for end in ends)) if ends else LEAST_SCALE

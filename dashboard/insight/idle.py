@@ -61,7 +61,7 @@ class IdleFigures:
     more: int
     agents: int
     for_person: str
-    share: int  # of all their time, in percent
+    share: int  # the share of all their time, in percent
     for_work: str
     attended: float  # the seconds that agents worked while a person was on duty
     on_duty: float  # the seconds that people were on duty
@@ -87,7 +87,6 @@ def seconds_of(data: Mapping[str, Any], name: str) -> float:
 
 
 def combine_idle(figures: Sequence[Mapping[str, Any]], *, most: int = LISTED) -> IdleFigures:
-    """Return the time of the agents of these projects, with the rows of `most` agents."""
     rows = sorted(
         (IdleRow(row) for each in figures for row in each["rows"]),
         key=lambda row: (-row.data["person"], row.data["name"]),
@@ -111,21 +110,19 @@ def combine_idle(figures: Sequence[Mapping[str, Any]], *, most: int = LISTED) ->
 
 
 def measure_duty(projects: Sequence[Mapping[str, Sequence[Sequence[int]]]]) -> float:
-    """Return the seconds that people were on duty: each person's time once, in all projects.
-
-    Views without a name count as one person, while no named person is on duty.
-    """
+    """Return the seconds that people were on duty: each person's time once, in all projects."""
     by_person: dict[str, list[Sequence[int]]] = defaultdict(list)
     for duty in projects:
         for person, times in duty.items():
             by_person[person] += times
     named = [times for person, times in by_person.items() if person]
+    # Views without a name count as one person, while no named person is on duty.
     anyone = measure(chain(*by_person.values()))
     return sum(map(measure, named)) + anyone - measure(chain(*named))
 
 
 def measure(times: Iterable[Sequence[int]]) -> float:
-    """Return the length of all times together, which may overlap.
+    """Return the total length of times that may overlap.
 
     >>> measure([(50, 60), (0, 10), (5, 20), (7, 9)])
     30.0

@@ -49,7 +49,6 @@ class OutcomeRow:
 
     @property
     def trend(self) -> Spark | None:
-        """The share of done tasks over time."""
         return spark(self.data["slots"], floor=0)
 
     @property
@@ -59,7 +58,6 @@ class OutcomeRow:
 
 
 def list_outcomes(figures: Sequence[Mapping[str, Any]]) -> list[RowGroup]:
-    """Return the groups of all projects, by kind, the largest first."""
     return [list_kind(kind, label, figures) for kind, label in KINDS]
 
 
@@ -70,5 +68,5 @@ def list_kind(kind: str, label: str, figures: Sequence[Mapping[str, Any]]) -> Ro
 
 
 def list_rules(figures: Sequence[Mapping[str, Any]]) -> RowGroup:
-    """Return the rules of all projects, least followed first."""
+    """Return all projects' rules, least followed first."""
     return combine_rows(figures, key=lambda row: (row["followed"], row["at_once"]))

@@ -8,7 +8,7 @@ from typing import Any
 
 from dashboard.wording.formatting import counted, dollars
 
-SHOWN = 7  # of them the last one is not over
+SHOWN = 7  # the last one is not over
 COUNTS = ("done", "first", "proven", "attempts", "tokens")
 NOTHING = dict.fromkeys(COUNTS, 0) | {"cost": None}
 
@@ -32,7 +32,6 @@ class Period:
 
     @property
     def attempts(self) -> str:
-        """The number of attempts for each done task."""
         done = self.data["done"]
         return f"{self.data['attempts'] / done:.2f}" if done else "–"
 
@@ -46,7 +45,6 @@ class Period:
 
 
 def list_periods(figures: Sequence[Mapping[str, Any]], *, unit: str, today: date) -> list[Period]:
-    """Return the last weeks or months of all projects, oldest first, from the first with work."""
     sums: dict[date, dict[str, Any]] = defaultdict(NOTHING.copy)
     for figure in figures:
         for day, data in figure["days"].items():
@@ -56,6 +54,7 @@ def list_periods(figures: Sequence[Mapping[str, Any]], *, unit: str, today: date
             if data["cost"] is not None:
                 period["cost"] = (period["cost"] or 0) + data["cost"]
     starts = list_starts(unit, today)
+    # The list begins with the first period that has work.
     oldest = min(sums, default=today)
     return [describe_period(start, unit, sums[start], today) for start in starts if start >= oldest]
 
@@ -87,7 +86,7 @@ def describe_period(start: date, unit: str, data: Mapping[str, Any], today: date
 
 
 def compare_last(periods: Sequence[Period]) -> str:
-    """Return a sentence about the last period that is over, compared with the one before."""
+    """Return a sentence that compares the last complete period with the one before it."""
     over = [each for each in periods if each.is_over]
     if not over or not over[-1].data["done"]:
         return ""

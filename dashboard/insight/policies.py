@@ -47,7 +47,6 @@ class PolicyRow:
 
 
 def list_policies(figures: Sequence[tuple[str, Mapping[str, Any]]]) -> list[PolicyRow]:
-    """Return the policies of each project, by the project's name and its stored figures."""
     return [
         PolicyRow(project, each, data["least"])
         for project, data in figures

@@ -63,7 +63,6 @@ class PredictionFigures:
 
     @property
     def spoken(self) -> str:
-        """The plot in words."""
         told = (
             f"{each.predicted} percent predicted, {each.observed} observed" for each in self.points
         )
@@ -77,7 +76,7 @@ def list_ids(figures: Sequence[Mapping[str, Any]]) -> list[UUID]:
 def combine_figures(
     figures: Sequence[Mapping[str, Any]], tasks: Mapping[UUID, Any]
 ) -> PredictionFigures:
-    """Return the figures of several projects as one; `tasks` are those that are still under way."""
+    # `tasks` has only those that are still under way.
     likely = [
         LikelyTask(tasks[id], each["chance"], each["n"], each["level"])
         for figure in figures
@@ -109,7 +108,7 @@ def average(figures: Sequence[Mapping[str, Any]], name: str) -> float:
 
 
 def draw_point(bins: Sequence[Mapping[str, Any]], cases: int) -> Point:
-    """Return the point of a tenth, as shares that needed a person."""
+    # The stored shares are of tasks that needed no person; the plot shows the others.
     predicted, observed = 1 - average(bins, "predicted"), 1 - average(bins, "observed")
     size = sqrt(sum(each["cases"] for each in bins) / cases)
     return Point(

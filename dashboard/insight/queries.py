@@ -17,11 +17,11 @@ AGENTS_SHOWN = 200
 
 
 def list_experiments(project: Project | None) -> list[ContextExperiment]:
-    """Return the running experiments, then the newest ones that have ended."""
     rows = ContextExperiment.objects.select_related("project")
     if project:
         rows = rows.filter(project=project)
     newest = list(rows.order_by("-started_at", "-pk")[:EXPERIMENTS_SHOWN])
+    # Running experiments come first, then the newest ones that have ended.
     return sorted(newest, key=lambda each: each.ended_at is not None)
 
 
@@ -38,6 +38,6 @@ def list_figures(project: Project | None, *, days: int) -> list[InsightFigure]:
 
 
 def find_tasks(ids: Sequence[UUID]) -> dict[UUID, Any]:
-    """Return the tasks of these that still have attempts left, by id."""
+    """Return the tasks that still have attempts left, by id."""
     rows = Task.objects.filter(pk__in=ids, state__in=UNDER_WAY).select_related("agent")
     return {row.pk: row for row in rows.defer("payload", "result", "error")}

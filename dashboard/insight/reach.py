@@ -26,7 +26,7 @@ class ReachRow:
 
 
 def list_reach(figures: Sequence[tuple[str, Mapping[str, Any]]]) -> list[ReachRow]:
-    """Return a row for each project that sent instructions, and one for each of its agents."""
+    # A project's own row comes before the rows of its agents.
     return [
         row
         for name, data in figures

@@ -120,7 +120,6 @@ def index(request: HtmxRequest) -> HttpResponse:
 
 
 def export(request: HtmxRequest, form: str) -> HttpResponseBase:
-    """Send all figures of the range, one value a line."""
     days, _ = RANGES.get(request.GET.get("range", ""), RANGES[DEFAULT])
     records = (
         (each.project.name, each.panel, each.days, each.computed_at, *value)

@@ -78,7 +78,6 @@ class NewInstructionPage(PageContext):
 
 
 def new(request: HtmxRequest) -> HttpResponse:
-    """Show the form for a new instruction, or send what it holds."""
     visit = begin_visit(request, current="instructions")
     if request.method != "POST":
         initial = initial_values(request, visit.scope)
@@ -100,7 +99,6 @@ def new(request: HtmxRequest) -> HttpResponse:
 
 
 def initial_values(request: HtmxRequest, scope: Scope) -> dict[str, Any]:
-    """Return the values that an empty form starts with."""
     project = scope.project or (scope.projects[0] if scope.projects else None)
     return {
         "project": project.name if project else "",
@@ -131,7 +129,6 @@ def list_send_fields(form: SendForm, scope: Scope) -> SendFields:
 
 @compiled
 def list_known_agents(project: Project | None) -> QuerySet[Agent, str]:
-    """Return agent names to choose from, of all projects if none is selected."""
     rows = of_project(Agent.objects.all(), project).order_by("name")
     return rows.values_list("name", flat=True).distinct()[:AGENTS_LISTED]
 

@@ -42,7 +42,6 @@ class EditPage(PageContext):
 
 
 def edit(request: HtmxRequest, instruction_id: UUID) -> HttpResponse:
-    """Show the text of a given-up instruction in a form, or send what the form holds."""
     visit = begin_visit(request, current="instructions")
     row = Instruction.objects.select_related("agent").filter(pk=instruction_id).first()
     if row is None:

@@ -25,7 +25,7 @@ SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionQuery(StateQuery):
     agent: Values = ANY
-    # of the task that it names
+    # for the task that it names
     type: Values = ANY
     plan: Values = ANY
     pattern: Values = ANY
@@ -34,12 +34,12 @@ class InstructionQuery(StateQuery):
     urgency: Values = ANY
     ack_over: float | None = None
     ack_under: float | None = None
-    older: timedelta | None = None  # since it was sent
+    older: timedelta | None = None  # the time since it was sent
     sent: Period | None = None
 
 
 def read_ack(value: str) -> dict[str, float]:
-    """Return a bound on the time to the acknowledgment: in the fields ack_over and ack_under."""
+    """Return a bound on the seconds to the acknowledgment, as ack_over or ack_under."""
     match = ACK.fullmatch(value)
     if match is None:
         raise ValueError(f"“ack:{value}” is not a duration. Try ack:>30s or ack:<2m.")
@@ -64,5 +64,4 @@ KEYS: Keys = {
 
 
 def parse(text: str) -> InstructionQuery:
-    """Return the query in `text`; never fails."""
     return InstructionQuery.read(text, KEYS)

@@ -20,7 +20,7 @@ class Clock:
     last_run_at: datetime | None
 
     def is_late(self, now: datetime) -> bool:
-        """Return whether the clock missed two ticks, so that the next one is unknown."""
+        # After two missed ticks the next one is unknown.
         return self.last_run_at is None or now - self.last_run_at > 2 * self.every
 
     def next_check(self, delivered_at: datetime, *, now: datetime) -> datetime | None:

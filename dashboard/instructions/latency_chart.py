@@ -74,7 +74,6 @@ class PercentileLine:
 
 
 def latency_bars(counts: Mapping[tuple[int, bool], int]) -> list[Bar]:
-    """Return the bars for counts by (class, was reminded)."""
     classes = range(len(LATENCY_EDGES) + 1)
     step = 100 / len(classes)
     most = max((counts.get((n, False), 0) + counts.get((n, True), 0) for n in classes), default=0)
@@ -98,7 +97,7 @@ def latency_bars(counts: Mapping[tuple[int, bool], int]) -> list[Bar]:
 
 
 def height(count: int, most: int) -> float:
-    """Return a bar's height in pixels; a count that is not 0 stays visible."""
+    # A count above 0 stays visible.
     return max(1.5, TALLEST * count / most) if count else 0.0
 
 
@@ -128,10 +127,10 @@ def latency_x(seconds: float) -> float:
 def percentile_lines(
     p50: float | None, p95: float | None, *, labels: tuple[str, str]
 ) -> list[PercentileLine]:
-    """Return the lines of p50 and p95, with each label inside the chart and apart."""
     if p50 is None or p95 is None:
         return []
     low, high = latency_x(p50), latency_x(p95)
+    # Labels that would overlap are placed on two lines.
     apart = (low > 30 and high <= 70) or high - low > 45
     return [
         PercentileLine(low, labels[0], before=low > 30),

@@ -131,7 +131,7 @@ class InstructionList(Listing[InstructionQuery]):
         if query.type != ANY:
             rows = rows.alias(type=TASK_TYPE).filter(match_values(query.type, "type"))
         if query.type.wanted:
-            rows = rows.filter(task__isnull=False)  # an index has the few with a task
+            rows = rows.filter(task__isnull=False)  # an index finds the few with a task
         if query.ack_over is not None or query.ack_under is not None:
             rows = rows.filter(state=InstructionState.ACKNOWLEDGED)
             rows = rows.annotate(took=F("acknowledged_at") - F("queued_at"))
@@ -162,7 +162,7 @@ class InstructionList(Listing[InstructionQuery]):
         }
 
     def load(self, rows: QuerySet[Any], opened: UUID | None) -> QuerySet[Any]:
-        """Return the rows with extra columns, the opened one with its whole content."""
+        # Only the opened row needs its whole content.
         whole = rows.annotate(whole=Case(When(id=opened, then="content"))) if opened else rows
         return queries.with_extras(whole)
 
@@ -194,8 +194,8 @@ INSTRUCTIONS = InstructionList()
 
 
 def read_send_fields(request: HtmxRequest, scope: Scope) -> SendFields | None:
-    """Return the form of the dialog, which a poll does not render."""
     if rendering.wants_part(request):
+        # A poll does not render the dialog.
         return None
     form = action_views.SendForm(initial=action_views.initial_values(request, scope))
     return action_views.list_send_fields(form, scope)

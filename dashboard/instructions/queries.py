@@ -69,7 +69,7 @@ class ListedInstruction:
     """An instruction as a list shows it, without its heavy columns."""
 
     row: Instruction
-    start: str  # of its content
+    start: str  # the start of its content
     ahead: int  # instructions ahead of it in its queue, up to AHEAD_CAP
     queue_busy: bool  # whether its agent's queue holds anything
 
@@ -81,7 +81,7 @@ def build_listed_instruction(row: Any) -> ListedInstruction:
 
 
 def with_extras(rows: QuerySet[Instruction]) -> QuerySet[Any]:
-    """Annotate what a list shows beside the columns, for the page's rows only."""
+    # For the page's rows only: each of them runs the subqueries.
     queue = Instruction.objects.filter(
         agent=OuterRef("agent"), state=InstructionState.QUEUED
     ).order_by()
@@ -103,7 +103,6 @@ def fetch_last_run() -> QuerySet[ClockRun]:
 
 
 def read_clock() -> Clock:
-    """Return the idle check's interval and its last run."""
     run = next(iter(fetch_last_run()), None)
     return Clock(
         every=timedelta(seconds=settings.TENFOUR["IDLE_CHECK_SECONDS"]),
@@ -114,6 +113,7 @@ def read_clock() -> Clock:
 
 def forecast_of(listed: ListedInstruction, clock: Clock, *, now: datetime) -> Forecast | None:
     """Return what the idle check will do with an instruction, or None for nothing."""
+    # The idle check looks only at delivered, tracked instructions.
     row = listed.row
     if row.state != InstructionState.DELIVERED or not row.tracked or row.delivered_at is None:
         return None
@@ -128,7 +128,6 @@ def forecast_of(listed: ListedInstruction, clock: Clock, *, now: datetime) -> Fo
 
 
 def find_instruction(instruction_id: UUID) -> ListedInstruction | None:
-    """Return an instruction with all its columns, or None."""
     found = next(iter(fetch_instruction(instruction_id)), None)
     return build_listed_instruction(found) if found else None
 

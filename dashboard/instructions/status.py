@@ -17,7 +17,6 @@ PIXELS_PER_E = 12.3  # the bar is logarithmic: 1 s is 8 pixels, 1 m is 50
 def describe_status(
     row: Instruction, *, ahead: int, forecast: Forecast | None, now: datetime
 ) -> StatusText:
-    """Return how an instruction ended, or what happens to it next."""
     match row.state:
         case InstructionState.ACKNOWLEDGED if row.acknowledged_at:
             return describe_acknowledgment(
@@ -52,7 +51,7 @@ def describe_forecast(forecast: Forecast, now: datetime) -> StatusText:
 
 
 def describe_last_try(row: Instruction) -> str:
-    """Return after what an instruction was given up: the holds of a stop, or the retries."""
+    """Return what was tried before giving up: the holds of a stop, or the retries."""
     if row.holds and row.holds >= MOST_HOLDS:
         return counted(row.holds, "hold")
     return counted(row.retry_count, "retry", "retries")

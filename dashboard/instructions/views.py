@@ -35,7 +35,6 @@ class InstructionPage(PageContext):
     row="instruction_id",
 )
 def detail(visit: Visit, instruction_id: UUID) -> InstructionPage:
-    """Show one instruction."""
     listed = queries.find_instruction(instruction_id)
     if listed is None:
         raise Http404(f"There is no instruction {instruction_id}.")

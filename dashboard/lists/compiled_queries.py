@@ -24,7 +24,7 @@ from ledger.models import Plan
 P = ParamSpec("P")
 M = TypeVar("M")
 
-SHAPES = 64  # of one query
+SHAPES = 64  # the limit for one query
 
 Key = tuple[str, int]  # an argument's name, and the place in it if it is a tuple of ids
 
@@ -33,7 +33,7 @@ class Shape(NamedTuple):
     """A kind of query with one SQL text: its fixed values, and the types of its parameters."""
 
     constant: tuple[tuple[str, Any], ...]
-    variable: tuple[tuple[str, type, int], ...]  # with the length of a tuple of ids
+    variable: tuple[tuple[str, type, int], ...]  # with the length of each tuple of ids
 
 
 class FromArgument(NamedTuple):
@@ -53,18 +53,17 @@ class Compiled(NamedTuple):
     prepare: bool
 
 
-# of each compiled query, so that tests which replace a limit can clear them
+# the shapes of each compiled query, so that tests that replace a limit can clear them
 stored_shapes: list[dict[Shape, Compiled | None]] = []
 
 
 def compiled(build: Callable[P, QuerySet[Any, M]]) -> Callable[P, list[M]]:
-    """Turn a function that builds a query into one that returns its rows.
-
-    Arguments that are ids, tuples of ids, times, or saved model instances become parameters of the
-    SQL. Others must be hashable: each combination of their values has its own SQL, built when the
-    combination comes for the second time. The function may read neither the database nor the clock,
-    nor anything else that can change between two calls, such as a limit that a test replaces.
-    """
+    """Turn a function that builds a query into one that returns its rows."""
+    # Arguments that are ids, tuples of ids, times, or saved model instances become parameters of
+    # the SQL. Others must be hashable: each combination of their values has its own SQL, built when
+    # the combination comes for the second time. The function may read neither the database nor the
+    # clock, nor anything else that can change between two calls, such as a limit that a test
+    # replaces.
     arguments = signature(build)
     shapes: dict[Shape, Compiled | None] = {}
     stored_shapes.append(shapes)
@@ -75,6 +74,7 @@ def compiled(build: Callable[P, QuerySet[Any, M]]) -> Callable[P, list[M]]:
         bound.apply_defaults()
         shape = shape_of(bound.arguments)
         if shape not in shapes:
+            # A query with too many shapes starts over.
             if len(shapes) >= SHAPES:
                 shapes.clear()
             shapes[shape] = None
@@ -104,11 +104,9 @@ def shape_of(arguments: dict[str, Any]) -> Shape:
 
 
 def compile_query(build: Callable[..., QuerySet[Any]], shape: Shape) -> Compiled:
-    """Build the query with two sets of samples.
-
-    What differs between the two sets comes from an argument. Raise TypeError where the argument is
-    ambiguous: the SQL would keep a value of this call.
-    """
+    """Build the query with two sets of samples; raise TypeError if an argument is ambiguous."""
+    # What differs between the two sets comes from an argument. An ambiguous argument would leave a
+    # value of this call in the SQL.
     samples = [make_samples(shape, first=1 + number * 10_000) for number in range(2)]
     with connection.execute_wrapper(refuse):
         (rows, compiler, text, params), (_, _, other_text, other) = (
@@ -137,7 +135,7 @@ def compile_query(build: Callable[..., QuerySet[Any]], shape: Shape) -> Compiled
 
 
 def make_samples(shape: Shape, *, first: int) -> dict[str, Any]:
-    """Return a value for each variable argument that no query contains by itself."""
+    # No query contains these values by itself, so each one identifies its argument.
     numbers = count(first)
 
     def make(kind: Any) -> Any:
@@ -171,7 +169,7 @@ def compile_rows(rows: QuerySet[Any]) -> tuple[QuerySet[Any], SQLCompiler, str, 
 
 
 def find_argument(a: Any, b: Any, one: dict[Key, Any], two: dict[Key, Any]) -> FromArgument | None:
-    """Return the argument that is `a` in the first samples and `b` in the second."""
+    """Return the argument that is `a` in the first samples and `b` in the second, or None."""
     for key, first in one.items():
         if (a, b) == (first, two[key]):
             return FromArgument(key)

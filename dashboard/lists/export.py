@@ -52,10 +52,8 @@ def export_list(
     name: str,
     problems: Sequence[str] = (),
 ) -> HttpResponseBase:
-    """Answer with a file of the rows; `columns` maps the names in the file to the model's.
-
-    A filter that is not understood exports nothing. Raise Http404 for an unknown form.
-    """
+    """Answer with a file of the rows; raise Http404 for an unknown form."""
+    # `columns` maps the names in the file to the model's.
     return export_records(
         read_values(rows, columns.values()), list(columns), form=form, name=name, problems=problems
     )
@@ -72,6 +70,7 @@ def export_records(
     """Answer with a file of records, whose values are in the order of `names`."""
     if form not in MEDIA:
         raise Http404(f"There is no export as “{form[:20]}”. Use csv or jsonl.")
+    # A filter that is not understood exports nothing.
     if problems:
         text = f"Nothing was exported. {' '.join(problems)}"
         return HttpResponse(text, status=400, content_type="text/plain; charset=utf-8")
@@ -79,8 +78,8 @@ def export_records(
     write = write_csv if is_csv else write_json_lines
     chunks: Iterator[bytes] = (text.encode() for text in write(names, records))
     if source.get() == REPLICA:
-        # An error here goes to `replica.read_page`. An open cursor on the primary would be in the
-        # way of what else this request still does there.
+        # An error here goes to `replica.read_page`. An open cursor on the primary would block
+        # other statements of this request there.
         chunks = read_ahead(chunks)
     last_line = f"{INCOMPLETE}\r\n" if is_csv else json.dumps({"error": INCOMPLETE}) + "\n"
     response = StreamingHttpResponse(
@@ -91,7 +90,7 @@ def export_records(
 
 
 def read_ahead(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Read what precedes the first byte that is sent; return an iterator over all chunks."""
+    """Read what precedes the first sent byte, and return an iterator over all chunks."""
     unsent, size = [], 0
     for chunk in chunks:
         unsent.append(chunk)
@@ -102,10 +101,7 @@ def read_ahead(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def mark_incomplete(chunks: Iterator[bytes], last_line: bytes) -> Iterator[bytes]:
-    """Yield the chunks, and the last line if an error ends them after the first bytes were sent.
-
-    The web server can only end the response then, as it ends a whole one.
-    """
+    """Yield the chunks, and the last line if an error ends them after the first bytes were sent."""
     size = 0
     try:
         for chunk in chunks:
@@ -115,6 +111,7 @@ def mark_incomplete(chunks: Iterator[bytes], last_line: bytes) -> Iterator[bytes
         if size <= UNSENT:
             raise
         logger.exception("an export ended in its middle")
+        # The web server can only end the response now, as it ends a complete one.
         yield last_line
 
 

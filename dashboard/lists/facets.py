@@ -21,7 +21,7 @@ class Facet:
     icon: str = ""
     css: str = ""
     are_some: bool = False  # whether only some of the rows were counted
-    title: str = ""  # the whole label, where that may be cut
+    title: str = ""  # the whole label, in case it is cut
 
     @property
     def number(self) -> str:
@@ -45,10 +45,8 @@ def build_value_facets(
     are_some: bool = False,
     total: int = 0,
 ) -> list[Facet]:
-    """Return the most frequent values of a key, and the chosen one.
-
-    `total` is the number of the query's rows, which all have the value that is asked for.
-    """
+    """Return the facets of a key: its most frequent values, and the chosen one."""
+    # All of the query's rows have the chosen value, so `total` is its count.
     known = dict(counted)
     names = list(known) + ([one] if one and one not in known else [])
     return [
@@ -71,7 +69,7 @@ def build_state_facets(
     *,
     default: str = "all",
 ) -> list[Facet]:
-    """Return the states above a list; the `default` is what a query without a state shows."""
+    # `default` is what a query without a state shows.
     return [
         Facet(
             label,

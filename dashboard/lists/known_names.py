@@ -27,11 +27,11 @@ from ledger.states import FailureType
 from retries.models import Channel, Escalation, FailurePattern, Operation, PermissionRule
 from retries.notifications.messages.attempt_names import ATTEMPT_NAMES
 
-NEWEST = 1_000  # rows whose values are known where no index finds a value
-NEWEST_EVENTS = 5_000  # of all projects
-NEWEST_PATTERNS = 200  # whose words are suggested
+NEWEST = 1_000  # the newest rows whose values are known if no index finds a value
+NEWEST_EVENTS = 5_000  # the newest events of all projects
+NEWEST_PATTERNS = 200  # the newest patterns whose words are suggested
 WORD = re.compile(r"[\w-]{3,40}")
-TYPO = 0.8  # how similar to a failure type a word is that was probably meant as one
+TYPO = 0.8  # a word this similar to a failure type was probably meant as one
 
 Lister = Callable[[Project | None], Iterable[str]]
 Finder = Callable[[Collection[str], Project | None], Collection[str]]
@@ -54,7 +54,7 @@ class NameSource:
     text: str = UNKNOWN
 
 
-# ---- names that an index finds, or that are few
+# ---- names that an index finds, or few names
 
 
 def list_agents(project: Project | None) -> Iterable[str]:
@@ -100,7 +100,7 @@ def list_projects(project: Project | None) -> Iterable[str]:
 
 
 def list_people(project: Project | None) -> Iterable[str]:
-    """Return the accounts that can act in a project: its members, and those of all projects."""
+    """Return the accounts that can act in a project: members, and accounts for all projects."""
     rows = User.objects.order_by("username")
     if project:
         members = Membership.objects.filter(project=project).values("user")
@@ -134,7 +134,7 @@ def list_kinds(project: Project | None) -> Iterable[str]:
 
 
 def find_kinds(names: Collection[str], project: Project | None) -> Collection[str]:
-    """Return the names that are a kind of event, or the beginning of one before an asterisk."""
+    # A name such as `task.*` stands for all kinds that begin with it.
     kinds = tuple(list_kinds(project))
     return {
         name
@@ -148,8 +148,6 @@ def find_kinds(names: Collection[str], project: Project | None) -> Collection[st
 
 
 def newest(rows: Callable[[], QuerySet[Any]], column: str) -> Lister:
-    """Return the lister of a column's values in the newest rows of a table."""
-
     def list_values(project: Project | None) -> Iterable[str]:
         found = of_project(rows(), project).order_by("-id")
         values: Iterable[str] = found.values_list(column, flat=True)[:NEWEST]
@@ -163,17 +161,14 @@ def list_senders(project: Project | None) -> Iterable[str]:
 
 
 def list_actors(project: Project | None) -> Iterable[str]:
-    """Return who caused the newest events, and the people.
-
-    Tokens that caused none of them are left out: viewers may not see tokens.
-    """
+    """Return who caused the newest events, and the people."""
+    # A token that caused none of these events is left out: viewers may not see tokens.
     rows = Event.objects.order_by("-id").values_list("actor_name", "project_id")[:NEWEST_EVENTS]
     recent = dict.fromkeys(name for name, id in rows if project is None or id == project.pk)
     return [*recent, *list_people(project)]
 
 
 def list_starters(project: Project | None) -> Iterable[str]:
-    """Return who started the newest operations."""
     rows = Operation.objects.order_by("-id")
     if project:
         rows = rows.filter(project_ids__contains=[project.pk])
@@ -189,7 +184,7 @@ def list_errors(project: Project | None) -> Iterable[str]:
 
 
 def find_errors(names: Collection[str], project: Project | None) -> Collection[str]:
-    """Return the failure types, and the words that are not similar to one."""
+    """Return the names that are failure types, and the words that don't resemble one."""
     types = FailureType.values
     return {
         name
@@ -204,7 +199,7 @@ def recent(key: str, known: Lister) -> NameSource:
 
 # ---- the keys
 
-# by the fields of queries
+# keyed by the field of the query
 SOURCES: Mapping[str, NameSource] = {
     "agent": NameSource("agent", list_agents, find_agents),
     "plan": NameSource("plan", newest(Plan.objects.all, "ref"), find_plans),
@@ -219,7 +214,7 @@ SOURCES: Mapping[str, NameSource] = {
     "channel": NameSource("channel", list_channels, find_channels),
     "event": NameSource("event", list_kinds, find_kinds),
 }
-# those of some lists that know other names, by the names of their URLs
+# lists with other names, keyed by the name of the list's URL
 OWN: Mapping[str, Mapping[str, NameSource]] = {
     "deadletters": {
         "type": recent("type", newest(DeadLetter.objects.all, "type")),

@@ -60,16 +60,14 @@ def suggest_agents(query: ListQuery, project: Project | None, *, found: bool) ->
 
 
 def list_problems(query: BoxQuery, place: str, project: Project | None) -> list[str]:
-    """Return why nothing may be done with all rows of a query: it means other ones."""
+    """Return the problems that forbid an action on all rows of a query."""
     unknown = list_unknown_names(query, place, project)
     return [*query.problems, *(each.problem for each in unknown if each.is_certain)]
 
 
 def list_unknown_names(query: BoxQuery, place: str, project: Project | None) -> list[UnknownName]:
-    """Return the unknown names among several of a key, and those that the query excludes.
-
-    A single one that it asks for finds nothing: then `list_near_names` suggests others.
-    """
+    """Return the unknown names of keys with several names or with excluded ones."""
+    # A single wanted name that is unknown finds nothing: then `list_near_names` suggests others.
     found = []
     for field, source in sources_of(place).items():
         values: Values = getattr(query, field, ANY)
@@ -82,7 +80,7 @@ def list_unknown_names(query: BoxQuery, place: str, project: Project | None) -> 
 def find_unknown(
     values: Values, source: NameSource, project: Project | None
 ) -> tuple[list[str], list[str]]:
-    """Return the names of a key that do not exist, and the known ones to suggest for them."""
+    """Return a key's names that do not exist, and the known names to suggest for them."""
     names = list(dict.fromkeys((*values.wanted, *values.unwanted)))
     existing = source.find(names, project) if names else ()
     unknown = [name for name in names if name not in existing]

@@ -46,7 +46,6 @@ class NumberedPage(Generic[T]):
 
     @property
     def previous(self) -> str:
-        """The query string of the page before this one; empty on the first."""
         return self.build_query(self.number - 1) if self.number > 1 else ""
 
     @property
@@ -60,7 +59,7 @@ class NumberedPage(Generic[T]):
 
 
 def read_numbered(rows: QuerySet[M], given: QueryDict, name: str, *, size: int) -> NumberedPage[M]:
-    """Return the page of a query that an address asks for, or else the first."""
+    """Return the query's page in an address, or else the first page."""
     number = min(max(1, read_whole_number(given.get(name, "")) or 1), MOST_PAGES)
     found = list(rows[(number - 1) * size : number * size + 1])
     return NumberedPage(found[:size], number, len(found) > size, given, name)
@@ -73,10 +72,7 @@ class Fetch(Protocol):
 
 
 def read_page(fetch: Fetch, *, before: UUID | None, after: UUID | None) -> Page[Any]:
-    """Return the page of rows further down than `before`, or further up than `after`.
-
-    The newest rows come first.
-    """
+    """Return the rows further down than `before`, or further up than `after`, newest first."""
     found = fetch(before=before, after=after)
     if after and len(found) <= PAGE:  # fewer rows than a page are further up: show the first page
         after, found = None, fetch(before=None, after=None)
@@ -90,12 +86,9 @@ def read_page(fetch: Fetch, *, before: UUID | None, after: UUID | None) -> Page[
 
 
 def read_oldest_page(fetch: Fetch, *, before: UUID | None, after: UUID | None) -> Page[Any]:
-    """Return the page of a list whose oldest rows come first.
+    """Return a page of a list whose oldest rows come first."""
 
-    `before`, `after`, and the ids of the page say which rows come further down or further up, as
-    `read_page` has it.
-    """
-
+    # `before`, `after`, and the page's ids mean further down or further up, as in `read_page`.
     def fetch_reversed(*, before: UUID | None, after: UUID | None) -> list[Any]:
         return fetch(before=after, after=None if after else before or FIRST)
 
@@ -103,7 +96,7 @@ def read_oldest_page(fetch: Fetch, *, before: UUID | None, after: UUID | None) -
 
 
 def slice_rows(rows: QuerySet[Any], *, before: UUID | None, after: UUID | None) -> QuerySet[Any]:
-    """Return the rows next to one, the next one first, and one more than a page holds."""
+    """Return the rows next to one, the nearest first, and one more than a page holds."""
     if after:
         return rows.filter(id__gt=after).order_by("id")[: PAGE + 1]
     rows = rows.filter(id__lt=before) if before else rows

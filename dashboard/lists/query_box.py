@@ -39,7 +39,7 @@ class Values:
 
 
 ANY = Values()
-ME, NO_ONE = "me", "none"  # instead of a person's name
+ME, NO_ONE = "me", "none"  # stand in for a person's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Parsed:
     """The terms of a query box before a page makes its query of them."""
 
     text: str
-    # the fields of the page's query: values of names, and what the readers returned
+    # the page's query fields: values of names, and the readers' results
     names: dict[str, Values] = field(default_factory=dict)
     read: dict[str, Any] = field(default_factory=dict)
     rest: list[str] = field(default_factory=list)  # words without a key
@@ -78,16 +78,14 @@ class BoxQuery:
     problems: tuple[str, ...] = field(default=(), compare=False)
 
     def having(self, key: str, term: str) -> str:
-        """Return the query's text with another term for `key`, or with none if it is empty."""
+        """Return the query's text with `term` for `key`, or without the key if it is empty."""
         return " ".join(filter(None, [self.without(key), term]))
 
     def with_word(self, old: str, new: str) -> str:
-        """Return the query's text with a word without a key replaced."""
         words = ((match["words"] or match[0], match[0]) for match in TOKEN.finditer(self.text))
         return " ".join(quote_word(new) if word == old else token for word, token in words)
 
     def without(self, *keys: str) -> str:
-        """Return the query's text without the terms of these keys."""
         kept = (token for token in tokens(self.text) if not has_key(token, keys))
         return " ".join(kept)
 
@@ -115,7 +113,7 @@ class ListQuery(BoxQuery):
 
     @property
     def sought(self) -> tuple[str, ...]:
-        """The words that are marked in a row."""
+        """The words to highlight in a row."""
         error: Values = getattr(self, "error", ANY)
         return (*self.words, *error.wanted)
 
@@ -128,7 +126,7 @@ class StateQuery(ListQuery):
 
     @property
     def one_state(self) -> str:
-        """The state if exactly one is asked for, "all" if none is, else an empty string."""
+        """The state if the query has exactly one, "all" if it has none, else an empty string."""
         return "all" if self.state == ANY else only_value(self.state)
 
     def stateless(self) -> Self:
@@ -151,6 +149,7 @@ def parse(text: str, keys: Keys) -> Parsed:
             name = kind.field or key
             before = parsed.names.get(name, ANY)
             parsed.names[name] = merge(before, names, unwanted=bool(match["minus"]))
+        # Only names can be excluded.
         elif match["minus"]:
             parsed.problems.append(f"“{key}:” can’t be excluded. Remove the minus before it.")
         else:
@@ -169,6 +168,7 @@ def describe_unknown_key(key: str, value: str, keys: Collection[str]) -> str:
 
 def find_nearest(name: str, known: Collection[str]) -> str:
     """Return the known name that is most like another, or an empty string."""
+    # A name that begins with the text is nearer than any other.
     begun = [each for each in known if name and each.startswith(name)]
     return next(iter(begun or get_close_matches(name, known, n=1)), "")
 
@@ -213,7 +213,7 @@ def has_value(values: Values, name: str) -> bool:
 
 
 def only_value(values: Values) -> str:
-    """Return the value if exactly one is asked for, else an empty string."""
+    """Return the value if exactly one is wanted, else an empty string."""
     return values.wanted[0] if len(values.wanted) == 1 and not values.unwanted else ""
 
 
@@ -232,27 +232,24 @@ def clean(text: str) -> str:
 
 
 def term(key: str, value: str) -> str:
-    """Return the term that asks for `value` under `key`."""
     return f"{key}:{quote(value)}"
 
 
 def quote(value: str) -> str:
-    """Return a value as a term takes it; it can't contain quotes itself."""
+    # A quoted value can't contain quotes itself.
     plain = value.replace('"', "")
     return f'"{plain}"' if re.search(r"[\s,]", plain) else plain
 
 
 def as_id(word: str) -> uuid.UUID | None:
-    """Return the id that a word is, or None.
-
-    `uuid.UUID` accepts more notations, in which `project_access` would not find the id.
-    """
+    """Return the id that a word is, or None."""
+    # `uuid.UUID` accepts more notations, in which `project_access` would not find the id.
     match = ID.fullmatch(word)
     return uuid.UUID(match["id"]) if match else None
 
 
 def quote_words(text: str) -> str:
-    """Return the text as a query that searches each of its words, also those that look like terms.
+    """Return the text as a query for each of its words, even if a word looks like a term.
 
     >>> quote_words("KeyError:'EUR' in main")
     '"KeyError:\\'EUR\\'" in main'

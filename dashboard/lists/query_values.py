@@ -38,8 +38,6 @@ def parse_age(value: str) -> timedelta | None:
 
 
 def read_age(key: str) -> Reader:
-    """Return the reader of an age: {key: timedelta}."""
-
     def read(value: str) -> dict[str, timedelta]:
         age = parse_age(value)
         if age is None:
@@ -52,11 +50,9 @@ def read_age(key: str) -> Reader:
 
 
 def read_period(key: str, field: str = "") -> Reader:
-    """Return the reader of a time range: 7d, 2026-11-20 or 2026-11-01..2026-11-20, in UTC.
+    """Return the reader of a time range: 7d, 2026-11-20 or 2026-11-01..2026-11-20, in UTC."""
 
-    Its field has the name of the key, unless the key is a second name for another one.
-    """
-
+    # `field` is given if the key is a second name for another one.
     def read(value: str) -> dict[str, Period]:
         first, dots, last = value.partition("..")
         start, end = parse_end(first), parse_end(last)
@@ -72,7 +68,7 @@ def read_period(key: str, field: str = "") -> Reader:
 
 
 def is_in_period(at: datetime | None, period: Period, *, now: datetime) -> bool:
-    """Return whether an instant lies in a period; none lies in no period."""
+    # A missing instant lies in no period.
     start, end = (
         now - each if isinstance(each, timedelta) else each for each in (period.start, period.end)
     )
@@ -85,7 +81,7 @@ def parse_end(value: str) -> timedelta | datetime | None:
 
 
 def end_of_day(value: str) -> datetime | None:
-    """Return when the day that a value names ends, or None if it names no day."""
+    """Return when the day that a value names is over, or None if it names no day."""
     at = parse_date(value) if is_a_day(value) else None
     return at + timedelta(days=1) if at else None
 
@@ -102,7 +98,7 @@ def parse_date(value: str) -> datetime | None:
 
 
 def parse_instant(value: str, *, now: datetime) -> datetime | None:
-    """Return the instant that an age, a time of day or a date means."""
+    """Return the instant that an age, a time of day, or a date means, or None."""
     if (age := parse_age(value)) is not None:
         return now - age
     if match := CLOCK.fullmatch(value):
@@ -112,6 +108,7 @@ def parse_instant(value: str, *, now: datetime) -> datetime | None:
             second=int(match["second"] or 0),
             microsecond=0,
         )
+        # A time of day after now means yesterday's.
         return at if at <= now else at - timedelta(days=1)
     return parse_date(value)
 

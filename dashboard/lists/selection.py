@@ -6,19 +6,18 @@ from django.http import QueryDict
 
 from dashboard.lists.query_box import as_id
 
-MOST = 500  # selected rows of one form
-# parameters of a question that a list's links must not repeat
+MOST = 500  # the most selected rows in one form
+# a question's parameters, which a list's links must not repeat
 QUESTION_PARAMS = ("ask", "id")
 
 
 def read_selection(data: QueryDict) -> list[UUID]:
-    """Return the ids of the selected rows in a form, without anything that is not an id."""
+    # Anything that is not an id is ignored.
     ids = [id for id in map(as_id, data.getlist("id")) if id]
     return list(dict.fromkeys(ids))[:MOST]
 
 
 def list_url(target: str) -> str:
-    """Return the address of the list without a question."""
     path, _, query = target.partition("?")
     params = QueryDict(query, mutable=True)
     for name in QUESTION_PARAMS:

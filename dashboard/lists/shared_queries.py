@@ -26,7 +26,7 @@ from ledger.values.ids import SLACK, first_id
 from retries.models import Escalation, FailurePattern, Grouped
 
 WINDOW = timedelta(hours=24)
-OLDEST = timedelta(days=10_000)  # of an age that bounds ids: none was created before 1970
+OLDEST = timedelta(days=10_000)  # the greatest age that bounds ids: no row was created before 1970
 EVENTS_SHOWN = 200
 PROJECTS_SHOWN = 20
 PLANS_IN_SIDEBAR = 4
@@ -56,7 +56,7 @@ class CountOf(Subquery):
     """The number of rows a query finds; slice the query to limit how far it counts."""
 
     template = "(select count(*) from (%(subquery)s) counted)"
-    empty_result_set_value = 0  # of a query that Django knows to find nothing
+    empty_result_set_value = 0  # the count if Django knows that the query finds nothing
     output_field = IntegerField()
 
 
@@ -102,11 +102,9 @@ def match_period(period: Period | None, column: str) -> Q:
 
 
 def bound_ids(period: Period | None, *, is_creation: bool = True) -> Q:
-    """Return the condition that ids, which begin with their time, can belong to a period.
-
-    An index of ids then serves a period in which rows were created. Those that changed in a period
-    may have been created long before it; only a date ends one early enough to save much.
-    """
+    """Return the condition that ids, which begin with their time, can belong to a period."""
+    # For a period of creation, the index of ids then finds the rows. Rows that changed in a period
+    # may have been created long before it; only a date ends one early enough to save much.
     start, end = (period.start, period.end) if period else (None, None)
     since = id_at(start, -SLACK) if is_creation else None
     until = id_at(end, SLACK) if is_creation or isinstance(end, datetime) else None
@@ -114,29 +112,27 @@ def bound_ids(period: Period | None, *, is_creation: bool = True) -> Q:
 
 
 def id_at(end: timedelta | datetime | None, slack: timedelta) -> Any:
-    """Return the lowest id of a time or of an age, or an expression for it, or None for no end."""
+    """Return the lowest id of a time or an age, as a value or an expression; None for no end."""
     if isinstance(end, datetime):
         return first_id(end + slack)
     if end is None or end > OLDEST:
         return None
-    # a subselect is computed once; an id has random digits after its time
+    # a subselect runs once; an id has random digits after its time
     return RawSQL("(select uuidv7(%s))", (slack - end,), output_field=UUIDField())
 
 
 def named_pattern(text: str) -> Q:
-    """Return the condition that a pattern has a fingerprint or words of its text or failures.
-
-    It also has the fingerprints of the patterns that were merged into it.
-    """
+    """Return the condition that a pattern has a fingerprint or words of its text or failures."""
     begins = Q(fingerprint__startswith=text.lower())
+    # A pattern also has the fingerprints of those that were merged into it.
     merged = FailurePattern.objects.filter(begins, merged_into__isnull=False)
     return begins | pattern_has_words(text) | Q(pk__in=merged.values("merged_into"))
 
 
 # A pattern has many signatures, such as one for each missing module, so its failures are searched.
-# Of words that more failures have, those that the index lists first are read, and the newest. Of
-# words that MANY_FAILURES have, to judge by the SAMPLED newest ones, only the newest are read: the
-# index takes as long to list so many as the rest of the page.
+# If more failures have the words, the first ones in the index and the newest are read. If
+# MANY_FAILURES have them, judging by the SAMPLED newest ones, only the newest are read: the
+# index takes as long to list that many as the rest of the page.
 MOST_FAILURES, NEWEST_FAILURES, SAMPLED, MANY_FAILURES = 5_000, 500, 40, 50_000
 HAS_WORDS = f"{FAILURE_TEXT('f')} @@ to_tsquery('simple', %s)"
 NEWEST = f"(select * from ledger_failure order by id desc limit {{}}) f where {HAS_WORDS}".format
@@ -154,7 +150,6 @@ select distinct pattern_id from retries_grouped where failure_id = any(array(
 
 
 def pattern_has_words(text: str) -> Q:
-    """Return the condition that a pattern's text has words, or that a failure in it has them."""
     words = Q(template__icontains=text) | Q(example__icontains=text)
     if query := search_words.build_query(text):
         failed = RawSQL(WITH_WORDS, (query,) * 3, output_field=UUIDField())  # noqa: S611
@@ -183,6 +178,7 @@ def name_params(rows: QuerySet[Any, Any]) -> tuple[str, dict[str, Any]]:
     """Return a query's SQL for use in a larger statement, with names for its parameters."""
     text, values = rows.query.sql_with_params()
     params = {f"p{number}": value for number, value in enumerate(values)}
+    # Positional parameters become named ones.
     first, *rest = text.split("%s")
     named = (f"%({name})s{part}" for name, part in zip(params, rest, strict=True))
     return first + "".join(named), params
@@ -200,7 +196,6 @@ def open_escalations(project: Project | None, now: datetime) -> QuerySet[Escalat
 
 
 def waiting_instructions(project: Project | None) -> QuerySet[Instruction]:
-    """Return the tracked instructions without an acknowledgment."""
     return of_project(Instruction.objects.awaiting_ack(), project)
 
 
@@ -209,7 +204,6 @@ TRIPPED = Q(breaker__state__in=[BreakerState.OPEN, BreakerState.HALF_OPEN])
 
 
 def tripped_agents(project: Project | None) -> QuerySet[Agent]:
-    """Return the agents whose breaker is open or half open."""
     return of_project(Agent.objects.filter(TRIPPED), project)
 
 
@@ -227,7 +221,8 @@ PLAN_ESCALATIONS = Escalation.objects.in_inbox(Now()).filter(task__plan=OuterRef
 
 
 def plans_under_way(project: Project | None) -> QuerySet[Any]:
-    """Return the newest plans that have not ended, as JSON objects for the sidebar."""
+    """Return the newest plans that have not ended."""
+    # The sidebar's statement takes them as JSON objects.
     rows = of_project(Plan.objects.filter(UNDER_WAY), project).order_by("-id")
     return rows.values(
         drawn=JSONObject(

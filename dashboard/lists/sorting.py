@@ -24,7 +24,7 @@ class SortColumn:
 
     value: Any
     largest_first: bool = False
-    is_indexed: bool = False  # sorts a list of any length
+    is_indexed: bool = False  # can sort a list of any length
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Heading:
     label: str
     css: str = ""
     sort: str = ""
-    direction: str = ""  # ascending or descending, where the list has this order
+    direction: str = ""  # ascending or descending, if the list has this order
 
     @property
     def icon(self) -> str:
@@ -48,11 +48,11 @@ class TimeOrder:
     is_reversed: bool
     first: str
     second: str
-    second_sort: str = REVERSED  # the value in an address that asks for it
+    second_sort: str = REVERSED  # the value in an address for the second order
 
     @property
     def sort(self) -> str:
-        """The value in an address, which is empty for the first direction."""
+        # The first direction needs no name in the address.
         return self.second_sort if self.is_reversed else ""
 
 
@@ -60,7 +60,7 @@ Columns = Mapping[str, SortColumn]
 
 
 def read_sort(name: str, columns: Columns, total: int | None) -> str:
-    """Return the order that an address asks for if a list of this length can have it, or none."""
+    """Return the order in an address if a list of this length can have it, or an empty string."""
     column = columns.get(name.removeprefix("-"))
     if column is None or not (column.is_indexed or (total or 0) <= SORTABLE):
         return ""
@@ -68,7 +68,8 @@ def read_sort(name: str, columns: Columns, total: int | None) -> str:
 
 
 def read_sort_of(name: str, columns: Columns, rows: QuerySet[Any]) -> str:
-    """Return the order that an address asks for if the list of these rows can have it, or none."""
+    """Return the order in an address if the list of these rows can have it, or an empty string."""
+    # An order that no list can have needs no count.
     if not read_sort(name, columns, 0):
         return ""
     return read_sort(name, columns, rows.order_by()[: SORTABLE + 1].count())
@@ -83,7 +84,7 @@ def read_time_order(
 def build_headings(
     columns: Columns, labels: Mapping[str, str], sort: str, default: str = ""
 ) -> dict[str, Heading]:
-    """Return the headings of the columns; `default` is the order of a list without one."""
+    # `default` is the order of a list without one.
     by = sort or default
     headings = {}
     for name, column in columns.items():
@@ -115,10 +116,8 @@ def slice_sorted(
     after: UUID | None,
     most: int | None = None,
 ) -> QuerySet[Any]:
-    """Return the rows next to one in an order, the next one first.
-
-    `before` and `after` are as in a list of ids: the page of rows older than one, or newer.
-    """
+    """Return the rows next to one in an order, the nearest first."""
+    # `before` and `after` are as in a list of ids: the page of rows older than one, or newer.
     most = most or pagination.PAGE + 1
     backward = bool(after)
     descending = sort.startswith("-")
@@ -134,10 +133,8 @@ def slice_sorted(
 def beyond(
     rows: QuerySet[Any], sort: str, columns: Columns, place: UUID | None, *, backward: bool
 ) -> Q:
-    """Return the condition that a row comes after the row `place`, or before it if backward.
-
-    It needs the column as `sorted`, as `sort_rows` gives it.
-    """
+    """Return the condition that a row comes after the row `place`, or before it if backward."""
+    # `sort_rows` has annotated the column as `sorted`.
     newer = Q(id__gt=place) if backward else Q(id__lt=place)
     if not sort:
         return newer

@@ -35,7 +35,6 @@ CHANGED_MEANWHILE = "Someone has changed it meanwhile. Look at it again, then sa
 
 @takes_form("notifications")
 def save_rule(request: HtmxRequest) -> HttpResponse:
-    """Create a rule, or change the one that the form names."""
     visit = begin_visit(request, current="settings")
     form = posted_form(request.POST.dict())
     text = request.POST.get("rule", "")
@@ -93,7 +92,6 @@ def act_on_rule(request: HtmxRequest, rule_id: UUID, verb: str) -> HttpResponse:
 
 
 def confirm_deletion(visit: Visit, noun: str, id: UUID) -> HttpResponse:
-    """Show the page's question before something is deleted."""
     query = visit.scope.params.copy()
     query["delete"] = f"{noun}:{id}"
     return redirect(f"{reverse('dashboard:notifications')}?{query.urlencode()}")
@@ -104,7 +102,6 @@ def confirm_deletion(visit: Visit, noun: str, id: UUID) -> HttpResponse:
 
 @takes_form("notifications")
 def save_channel(request: HtmxRequest) -> HttpResponse:
-    """Create a channel, or change the one that the form names."""
     visit = begin_visit(request, current="settings")
     text = request.POST.get("channel", "")
     row = queries.find_channel(as_id(text)) if text else None
@@ -127,7 +124,7 @@ def save_channel(request: HtmxRequest) -> HttpResponse:
 
 
 def write_channel(form: channel_form.ChannelForm, row: Channel | None, visit: Visit) -> str:
-    """Store a channel and return its signing secret if it is a new webhook."""
+    """Store a channel; return the signing secret of a new webhook, else an empty string."""
     stamp = stamp_of(visit.request)
     if row is None:
         return channels.create_channel(form.read_new(), project=form.project, stamp=stamp).secret
@@ -139,7 +136,6 @@ def write_channel(form: channel_form.ChannelForm, row: Channel | None, visit: Vi
 
 @takes_form("notifications")
 def act_on_channel(request: HtmxRequest, channel_id: UUID, verb: str) -> HttpResponse:
-    """Test a channel, switch it on or off, or delete it."""
     visit = begin_visit(request, current="settings")
     channel = queries.find_channel(channel_id)
     if channel is None:
@@ -155,6 +151,7 @@ def act_on_channel(request: HtmxRequest, channel_id: UUID, verb: str) -> HttpRes
             messages.success(request, f"{channel.name} is off. Nothing is sent to it.")
         elif verb == "rotate":
             _, secret = channels.rotate_secret(channel_id, stamp=stamp)
+            # A webhook's new secret is shown once, on this answer only.
             return views.show(visit, secret=secret)
         elif verb == "delete" and "confirmed" in request.POST:
             channels.delete_channel(channel_id, stamp=stamp)
@@ -194,7 +191,7 @@ def turn_on(visit: Visit, channel: Channel) -> None:
 
 @takes_form("notifications")
 def save_quiet_hours(request: HtmxRequest) -> HttpResponse:
-    """Set when the person's own channels stay quiet; empty times mean never."""
+    # Empty times mean that the person's channels are never quiet.
     visit = begin_visit(request, current="settings")
     assert isinstance(request.user, User)
     starts_at, ends_at, zone = (request.POST.get(name, "").strip() for name in QUIET_FIELDS)

@@ -28,7 +28,7 @@ class FilledField:
     field: Field
     value: str
     error: str
-    is_kept: bool  # left empty, it stays as it is stored
+    is_kept: bool  # an empty field keeps the stored value
 
 
 @dataclass(slots=True)
@@ -63,7 +63,6 @@ class ChannelForm:
         return [user.username for user in users if self.project or may_enter(user)]
 
     def read(self) -> dict[str, Any]:
-        """Return what the form says of a channel; the address only where one was typed."""
         value = self.values.get
         said: dict[str, Any] = {
             "name": value("name", "").strip(),
@@ -73,6 +72,7 @@ class ChannelForm:
         if self.is_webhook:
             said["events"] = tuple(value("events", "").replace(",", " ").split())
         holes = self.kind.read_fields(self.values, self.stored)
+        # Without a typed address, the stored one stays.
         if holes != self.stored:
             said["url"] = self.kind.write_url(holes)
         return said
@@ -89,18 +89,18 @@ class ChannelForm:
 
 
 def list_people(project: Project | None) -> QuerySet[User]:
-    """Return the people who see a project; its admins may not know of others."""
+    # A project's admins may not know of other people.
     if project:
         return people_who_may("retries.view_escalation", project.pk)
     return User.objects.filter(is_active=True).order_by("username")
 
 
 def form_of(channel: Channel | None, project: Project | None, kind_name: str = "") -> ChannelForm:
-    """Return the form of a stored channel, whose secrets stay secret, or of a new one."""
     if channel is None:
         kind = kinds.find_kind(kind_name)
         return ChannelForm({each.name: each.default for each in kind.fields}, kind, project)
     kind, stored = channels.open_channel(channel)
+    # Stored secrets stay out of the form.
     values = {
         **{each.name: stored.get(each.name, "") for each in kind.fields if not each.is_secret},
         "name": channel.name,

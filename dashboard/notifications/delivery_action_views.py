@@ -15,7 +15,7 @@ from ledger.errors import Refusal
 
 
 def redeliver(request: HtmxRequest) -> HttpResponse:
-    """Send the selected deliveries, or those of a range, once more."""
+    """Send the selected deliveries, or a range of deliveries, again."""
     scope = read_scope(request)
     page = back_to(request, otherwise=reverse("dashboard:deliveries") + scope.query)
     try:
@@ -26,7 +26,7 @@ def redeliver(request: HtmxRequest) -> HttpResponse:
         said = problem.detail if isinstance(problem, Refusal) else str(problem)
         messages.warning(request, f"{said} Nothing was changed.")
         return redirect(page)
-    if done and "to" in request.POST:  # the page shows what becomes of a range
+    if done and "to" in request.POST:  # the page shows the progress of a range
         query = scope.params.copy()
         query["again"] = now.isoformat()
         return redirect(f"{reverse('dashboard:deliveries')}?{query.urlencode()}")

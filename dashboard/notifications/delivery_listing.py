@@ -36,7 +36,7 @@ from retries.notifications.services import kinds
 
 REDELIVER = "deliveries_redeliver"
 CODE = re.compile(r"(?P<class>[1-5])xx|\d{3}|none")
-# the pages of what an event is about, by the name of its subject
+# the page of an event's subject, by the subject's name
 SUBJECTS = {
     "escalation": ("escalation", "Open the escalation"),
     "task": ("task", "Open the task"),
@@ -50,7 +50,7 @@ SUBJECTS = {
 class DeliveryQuery(StateQuery):
     channel: Values = ANY
     event: Values = ANY
-    code: tuple[int, int] | None = None  # from and to; (0, 0) for no answer
+    code: tuple[int, int] | None = None  # lowest and highest; (0, 0) for no answer
     older: timedelta | None = None
     sent: Period | None = None
 
@@ -75,7 +75,6 @@ def has_code(range: tuple[int, int]) -> Q:
 
 
 def is_of_kind(name: str) -> Q:
-    """Return the condition for a kind of event, such as `task.failed` or `task.*`."""
     return Q(kind__startswith=name[:-1]) if name.endswith("*") else Q(kind=name)
 
 
@@ -194,7 +193,7 @@ class Entry:
     is_bad: bool
     opened: OpenedDelivery | None
     toggle: str  # the query string that opens or closes it
-    subject_url: str  # of the page of what it is about
+    subject_url: str  # the URL of its subject's page
     subject_label: str
 
 
@@ -216,13 +215,13 @@ def build_entry(row: Delivery, visit: Visit, *, is_open: bool) -> Entry:
 
 
 def describe_tries(row: Delivery) -> str:
-    """Return the number of tries, of all while there may be more."""
+    # While there may be more tries, the text also has their maximum.
     unfinished = row.state in (DeliveryState.RETRYING, DeliveryState.GAVE_UP)
     return f"{row.tries}/{MOST_TRIES}" if unfinished else str(row.tries)
 
 
 def describe_answer(row: Delivery) -> str:
-    """Return what came back at the last try, in a word."""
+    """Return the result of the last try as a short text."""
     if row.code:
         return str(row.code)
     if row.tries == 0:

@@ -28,7 +28,7 @@ def read_key(now: datetime) -> str:
 
 
 def concerning(project: Project | None) -> Q:
-    """Return the condition for what belongs to a project or to all of them, such as tests."""
+    # A row without a project, such as a test, belongs to all of them.
     return Q(project=None) | Q(project=project) if project else Q()
 
 
@@ -42,7 +42,7 @@ class OpenedDelivery:
 
     row: Delivery
     tries: list[DeliveryTry]
-    size: int  # of the body, in bytes
+    size: int  # the body's size, in bytes
 
 
 def find_opened(delivery_id: UUID) -> OpenedDelivery | None:

@@ -20,7 +20,7 @@ from retries.notifications.deliveries import trials
 
 @takes_form("notifications")
 def of_form(request: HtmxRequest) -> HttpResponse:
-    """Send an example of the rule in the form, which stays open and is not saved."""
+    # The form stays open, and the rule is not saved.
     visit = begin_visit(request, current="settings")
     editor = views.read_editor(visit)
     if editor.rule:
@@ -36,7 +36,6 @@ def of_rule(request: HtmxRequest, rule_id: UUID) -> HttpResponse:
 
 
 def send(visit: Visit, rule: NotificationRule) -> None:
-    """Send the first message of a rule to its channel, and say what came back."""
     channel, request = rule.channel, visit.request
     if not channel.is_on:
         messages.warning(request, f"{channel.name} is off. Turn it on first. Nothing was sent.")

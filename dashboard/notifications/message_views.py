@@ -20,7 +20,7 @@ from retries.notifications.rules.conditions import condition_of
 
 NOTIFICATIONS = Crumb("Notifications", reverse_lazy("dashboard:notifications"))
 THREADED = "in the same thread"
-# services that can change what they have shown
+# services that can edit a shown message
 EDITING = ("Slack app", "ntfy")
 UNTHREADED = "as a message of its own: this service has no threads for Tenfour"
 EDITED = "in the same thread, and the first message is edited"
@@ -66,7 +66,6 @@ class MessagesPage(PageContext):
     read_key=delivery_queries.read_key,
 )
 def index(visit: Visit, rule_id: UUID) -> MessagesPage:
-    """Show the messages that a rule sends, in the words that it sends them in."""
     rule = queries.find_rule(rule_id)
     if rule is None:
         raise Http404(f"There is no notification rule {rule_id}.")
@@ -81,7 +80,7 @@ def index(visit: Visit, rule_id: UUID) -> MessagesPage:
 
 
 def list_examples(rule: NotificationRule) -> list[MessageExample]:
-    """Return the messages about a sample subject of the rule's first condition."""
+    # The examples are about the rule's first condition.
     name = rule.conditions[0]
     condition = condition_of(name)
     facts = sample_facts(rule, min(condition.begins), name)
@@ -130,7 +129,7 @@ def sample_facts(rule: NotificationRule, kind: str, name: str) -> Facts:
 
 
 def sample_hints(rule: NotificationRule, url: str) -> dict[str, Any]:
-    """Return what helps to answer the sample, as far as the channel is sent details."""
+    # A channel without details is not sent the cause and the fix's text.
     has_details = rule.channel.include_details
     return {
         "short_id": "7c21e0f4",

@@ -12,7 +12,7 @@ from retries.models.notification_rule import RepeatUntil
 from retries.notifications.rules.conditions import matching
 from retries.notifications.rules.holding import HOUR, SEVERE, cap_end, quiet_end_of
 
-# reminders of one subject that are counted
+# the most reminders counted for one subject
 MOST_REMINDERS = 500
 
 
@@ -23,7 +23,7 @@ class JournalEvent:
     at: datetime
     kind: str
     subject_id: UUID
-    severity: str = ""  # of an escalation
+    severity: str = ""  # an escalation's severity
 
 
 @dataclass(slots=True)
@@ -44,7 +44,6 @@ class Preview:
 
     @property
     def parts(self) -> str:
-        """The messages by kind, in words."""
         said = [
             f"{self.new:,} new" if self.new else "",
             counted(self.reminders, "reminder") if self.reminders else "",
@@ -89,9 +88,10 @@ def simulate(rule: NotificationRule, events: Sequence[JournalEvent], *, now: dat
                 sending.send("updates", event.at, event.severity)
         elif course and event.kind in condition.ends:
             sending.follow(course, event.at)
-            if course.is_told:  # else the summary says that it needs nothing any more
+            if course.is_told:  # otherwise the summary says that nothing is needed anymore
                 sending.send("updates", event.at, event.severity)
             del going[topic]
+    # What has not ended goes on until now.
     for course in going.values():
         sending.follow(course, now)
     return sending.finish()
@@ -103,15 +103,13 @@ class Sending:
     def __init__(self, rule: NotificationRule) -> None:
         self.rule = rule
         self.preview = Preview()
-        self.sent: list[datetime] = []  # what the cap counts, in order of time
+        self.sent: list[datetime] = []  # the messages that the cap counts, oldest first
         self.summarized: set[datetime] = set()
 
     def send(self, what: str, at: datetime, severity: str) -> bool:
-        """Count a message unless it is held back, and return whether it goes out at once.
-
-        As in sending, severe ones come through quiet hours, a cap never holds an update, and a
-        reminder that may not go out comes later instead of in a summary.
-        """
+        """Count a message unless it is held back, and return whether it goes out at once."""
+        # As in sending, severe messages break quiet hours, a cap never holds an update, and a
+        # reminder that may not go out comes later instead of in a summary.
         is_counted = what != "updates"
         breaks = severity == SEVERE and self.rule.severe_breaks_quiet
         quiet = None if breaks else quiet_end_of(self.rule, at)
@@ -135,6 +133,7 @@ class Sending:
         """Count the reminders and the second channel of a condition that went on until a time."""
         rule = self.rule
         end = until
+        # Reminders may end with the first reaction.
         if rule.repeat_until == RepeatUntil.TAKEN and course.reacted_at:
             end = min(until, course.reacted_at)
         if rule.repeat_s and course.is_told:

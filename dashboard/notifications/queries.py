@@ -131,7 +131,6 @@ def fetch_severities(subject_ids: set[UUID]) -> dict[UUID, str]:
 
 
 def preview_rule(rule: NotificationRule, *, now: datetime) -> Preview:
-    """Return what a rule would have sent in the last week, from the newest events of its kinds."""
     kinds = {kind for name in rule.conditions for kind in condition_of(name).kinds}
     rows = Event.objects.since(now - WEEK).filter(kind__in=kinds)
     if rule.project:
@@ -147,9 +146,10 @@ def preview_rule(rule: NotificationRule, *, now: datetime) -> Preview:
     if rule.severity:
         severe = Escalation.objects.filter(severity=rule.severity).values("pk")
         rows = rows.filter(subject_id__in=severe)
+    # Only the newest events are read; `is_partial` says if there are more.
     newest = list(rows.order_by("-at").values_list("at", "kind", "subject_id")[: EVENTS_READ + 1])
     severities: dict[UUID, str] = {}
-    if rule.quiet_from is not None:  # only quiet hours ask for it
+    if rule.quiet_from is not None:  # only quiet hours depend on it
         severities = fetch_severities({subject_id for _, _, subject_id in newest})
     events = [JournalEvent(*row, severities.get(row[2], "")) for row in newest]
     preview = simulate(rule, events[:EVENTS_READ][::-1], now=now)

@@ -33,7 +33,6 @@ class Range:
 
 
 def read_range(given: QueryDict, project: Project | None, *, now: datetime) -> Range | None:
-    """Return the range in an address or a form, with the number of its deliveries."""
     if "range" not in given:
         return None
     channels = list_channels(project)
@@ -52,7 +51,7 @@ def read_range(given: QueryDict, project: Project | None, *, now: datetime) -> R
 
 
 def find_range(channel: Channel, which: str, start: str, end: str) -> DeliveryQuerySet:
-    """Return the deliveries to a channel between two times; raise ValueError in words."""
+    """Return the deliveries to a channel between two times; raise ValueError for a bad one."""
     since, until = read_time(start), read_time(end)
     if since >= until:
         raise ValueError("The first time must be before the second.")
@@ -69,7 +68,7 @@ def read_time(text: str) -> datetime:
 
 
 def find_wanted(given: QueryDict, ids: list[UUID], project: Project | None) -> DeliveryQuerySet:
-    """Return the deliveries that a form means: a selection, or a range to one channel."""
+    """Return a form's deliveries: a selection, or a range to one channel."""
     if "to" not in given:
         return Delivery.objects.filter(concerning(project), pk__in=ids)
     wanted = as_id(given.get("to", ""))
@@ -89,7 +88,7 @@ def send_again(rows: DeliveryQuerySet, *, now: datetime) -> int:
     return redelivery.make_due(rows, now=now)
 
 
-# ---- what became of it
+# ---- progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +111,12 @@ class RedeliveryProgress:
 
     @property
     def is_over(self) -> bool:
-        """Return whether all deliveries have ended, so that the page need not poll."""
+        # Once all deliveries have ended, the page need not poll.
         return self.delivered + self.failed == self.total
 
 
 def read_progress(given: QueryDict, project: Project | None) -> RedeliveryProgress | None:
-    """Return what became of the range that an address names, or of the newest one under way."""
+    """Return the progress of the range in the address, or of the newest one under way."""
     rows = Delivery.objects.filter(concerning(project))
     at = read_moment(given.get("again", ""))
     if at is None:

@@ -48,7 +48,7 @@ class RuleForm:
 
     @property
     def choices(self) -> list[tuple[str, str]]:
-        """The conditions to choose from, with the rule's own where it has several."""
+        # A rule with several conditions keeps them as one choice.
         found = [(name, each.label) for name, each in CONDITIONS.items()]
         own = self.values.get("conditions", "")
         if own and own not in CONDITIONS:
@@ -121,7 +121,7 @@ class RuleForm:
 
 
 def find_channels(known: Iterable[Channel], *texts: str) -> list[Channel | None]:
-    """Return the channel of each id, or None; those that are known are not read again."""
+    # Known channels are not read again.
     found, ids = {each.pk: each for each in known}, [as_id(text) for text in texts]
     if others := {id for id in ids if id and id not in found}:
         found |= Channel.objects.in_bulk(others)

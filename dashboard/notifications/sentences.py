@@ -107,7 +107,7 @@ def describe_health(channel: Channel) -> Health:
 def describe_test(delivery: Delivery, recipient: str) -> tuple[str, str]:
     took = "" if delivery.latency_ms is None else f" in {latency(delivery.latency_ms)}"
     kind = kind_of(delivery.channel)
-    # a webhook's program responds with a status; a service for people accepts or refuses
+    # a webhook responds with a status; a service for people accepts or refuses
     code = f"Response {delivery.code}. " if delivery.code and kind is WEBHOOK else ""
     service = delivery.channel.service
     if delivery.state == DeliveryState.DELIVERED:

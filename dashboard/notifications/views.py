@@ -68,7 +68,7 @@ class RuleEditor:
 
     form: RuleForm
     row: NotificationRule | None
-    rule: NotificationRule | None  # what the form says, unless that is wrong
+    rule: NotificationRule | None  # the form's rule, unless the form is invalid
     project: Project | None
     parts: list[Part]
     preview: Preview | None
@@ -170,18 +170,17 @@ def read_quiet_hours(visit: Visit) -> QuietForm:
 
 @live_page(TEMPLATE, PART, current="settings", read_key=delivery_queries.read_key)
 def index(visit: Visit) -> NotificationsPage:
-    """Show channels, rules, and the person's own quiet hours."""
     return build_page(visit)
 
 
 def show(visit: Visit, **more: object) -> HttpResponse:
-    """Answer a form with the page, the form still open."""
     page = build_page(visit, **more)  # type: ignore[arg-type]
     return respond(visit, TEMPLATE, PART, page)
 
 
 def read_question(visit: Visit) -> tuple[str, str] | None:
-    """Return what the address asks to delete, which a browser without scripts confirms."""
+    """Return the noun and the id that the address asks to delete, or None."""
+    # A browser without scripts confirms a deletion on the page.
     noun, _, id = visit.request.GET.get("delete", "").partition(":")
     known = as_id(id)
     return (noun, str(known)) if noun in ("rule", "channel") and known else None
@@ -201,7 +200,7 @@ def describe_channel(listed: ListedChannel) -> ChannelEntry:
 
 
 def describe_events(listed: ListedChannel) -> str:
-    """Return what a channel is used by: a webhook by its filter, others by rules."""
+    # A webhook is used by its filter, other channels by rules.
     if listed.row.is_webhook:
         return ", ".join(listed.row.events[:2]) or "all events"
     return f"{listed.rules} rule{'' if listed.rules == 1 else 's'}" if listed.rules else "no rule"
@@ -252,13 +251,13 @@ def people_channels(project: Project | None) -> list[Channel]:
 
 
 def read_project(visit: Visit, name: str) -> Project | None:
-    """Return the project that the form names; None, for every project, is not everyone's."""
+    """Return the project that the form names, or None for every project."""
+    # Not everyone may act in every project.
     named = visit.scope.find_named(name)
     return visit.scope.project if named is None and visit.scope.is_limited else named
 
 
 def read_editor(visit: Visit) -> RuleEditor:
-    """Return the form of a rule as it was sent, with what that rule would say."""
     posted = visit.request.POST
     row = queries.find_rule(as_id(posted.get("rule", "")))
     project = row.project if row else read_project(visit, posted.get("project", ""))
@@ -266,7 +265,6 @@ def read_editor(visit: Visit) -> RuleEditor:
 
 
 def preview(request: HtmxRequest) -> HttpResponse:
-    """Return a rule's sentence, and what it would have sent in the last week."""
     visit = begin_visit(request, current="settings")
     page = {"editor": read_editor(visit), "now": timezone.now(), "scope": visit.scope}
     return render(request, "notifications/_said.html", page)
@@ -274,7 +272,7 @@ def preview(request: HtmxRequest) -> HttpResponse:
 
 @takes_form("notifications")
 def check(request: HtmxRequest) -> HttpResponse:
-    """Show the form with its sentence and preview, as a script does without being asked."""
+    # This is what a script does without being asked.
     visit = begin_visit(request, current="settings")
     return show(visit, editor=read_editor(visit))
 

@@ -22,7 +22,6 @@ from retries.operations.registry import find_verb
 
 
 def act(request: HtmxRequest, operation_id: UUID, verb: str) -> HttpResponse:
-    """Undo or stop an operation, then return to the page of the form."""
     if verb not in ("undo", "stop"):
         raise Http404(f"There is no action “{verb}”.")
     scope = read_scope(request)
@@ -31,6 +30,7 @@ def act(request: HtmxRequest, operation_id: UUID, verb: str) -> HttpResponse:
     if row is None:
         raise Http404(f"There is no operation {operation_id}.")
     permission = find_verb(row.verb).permission
+    # An operation on several projects needs the permission in each of them.
     if not all(may(request.user, permission, project) for project in row.project_ids):
         return refuse(request, permission, by_script=False)
     page = reverse("dashboard:operation", args=[operation_id])

@@ -33,9 +33,9 @@ class EscalationFields:
 
     actions: list[tuple[str, str, bool]]
     text: str = ""  # the question, the instruction or the call, if all have the same
-    calls: int = 0  # permission requests among them, which take other answers than the others
+    calls: int = 0  # permission requests among them, which take different answers
     others: int = 0
-    choices: tuple[str, ...] = ()  # that their question offers
+    choices: tuple[str, ...] = ()  # the choices that their question offers
     times: tuple[SnoozeTime, ...] = ()
     people: tuple[str, ...] = ()
 
@@ -96,7 +96,7 @@ def read_answer(rows: QuerySet[Any], given: str) -> EscalationFields:
 
 
 def list_people(verb: Verb, rows: QuerySet[Any]) -> tuple[str, ...]:
-    """Return the people to whom the rows of every project can be assigned."""
+    # Each person can act in every project of the rows.
     projects = verb.narrow(rows).order_by().values_list("project", flat=True).distinct()
     each = [
         set(people_who_may(verb.permission, project).values_list("username", flat=True))

@@ -32,7 +32,7 @@ STATES = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationQuery(StateQuery):
     by: Values = ANY
-    older: timedelta | None = None  # since its rows were counted
+    older: timedelta | None = None  # the time since its rows were counted
     started: Period | None = None
 
 
@@ -129,7 +129,7 @@ class OperationList(Listing[OperationQuery]):
     }
 
     def rows(self, project: Project | None) -> OperationQuerySet:
-        """Return the operations that changed rows of a project, maybe beside others' rows."""
+        # An operation may have changed rows of other projects, too.
         rows = Operation.objects.all()
         return rows.filter(project_ids__contains=[project.id]) if project else rows
 

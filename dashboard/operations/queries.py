@@ -53,7 +53,7 @@ def list_changed(operation: Operation) -> list[Subject]:
 
 
 def list_refused(operation: Operation) -> list[RefusedGroup]:
-    """Return the rows that were left, by reason, the most frequent one first."""
+    """Return the refused rows by reason, the most frequent reason first."""
     rows = operation.items.filter(state=ItemState.REFUSED)
     counts = rows.order_by().values("refusal").annotate(n=Count("*")).order_by("-n", "refusal")
     by_reason: dict[str, list[Subject]] = defaultdict(list)
@@ -71,7 +71,6 @@ PAGES = {
 
 
 def name_subjects(noun: str, items: list[OperationItem]) -> list[Subject]:
-    """Return these rows with their names and states, in the same order."""
     names = read_names(noun, [item.subject_id for item in items]) if items else {}
     return [
         Subject(item, *names.get(item.subject_id, ("No longer exists", "", "")), PAGES[noun])
@@ -119,7 +118,7 @@ def title_of(asked: Escalation) -> str:
 
 
 def list_steps(operation: Operation) -> list[Event]:
-    """Return the events of an operation, each once although every project has its own."""
+    # Each project has its own copy of an operation's events.
     rows = Event.objects.about(operation.pk).order_by("id")
     steps: dict[tuple[str, datetime], Event] = {}
     for event in rows.defer("tx"):
@@ -145,7 +144,6 @@ class StateCount:
 
 
 def count_by_state(verb: Verb, chosen: QuerySet[Any]) -> list[StateCount]:
-    """Count the chosen rows by state, those that change first."""
     field = "closed_as" if verb.model is DeadLetter else "state"
 
     def count(rows: QuerySet[Any]) -> dict[str, int]:
@@ -154,6 +152,7 @@ def count_by_state(verb: Verb, chosen: QuerySet[Any]) -> list[StateCount]:
 
     total, legal = count(chosen), count(verb.narrow(chosen))
     rows = [StateCount(state, number, legal.get(state, 0)) for state, number in total.items()]
+    # The states whose rows change come first.
     return sorted(rows, key=lambda row: (-row.legal, -row.count, row.state))
 
 
@@ -162,6 +161,7 @@ def count_dependents(verb: Verb, chosen: QuerySet[Any]) -> int:
     rows = verb.narrow(chosen).order_by()
     tasks = rows.exclude(task=None).values("task") if verb.model is not Task else rows.values("pk")
     waiting = Task.objects.filter(needs__need__in=tasks).exclude(state__in=FINAL)
+    # A task that the verb ends, too, does not count as waiting.
     return waiting.exclude(pk__in=tasks).order_by().values("pk").distinct().count()
 
 

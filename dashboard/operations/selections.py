@@ -85,30 +85,29 @@ class ChosenRows:
     query: str
     counted_at: datetime
     of_patterns: bool = False
-    viewer: Any = None  # whom `me` means in the query
+    viewer: Any = None  # the person whom `me` means in the query
 
     def __bool__(self) -> bool:
         return bool(self.ids) or self.matching
 
     @property
     def is_of_one_group(self) -> bool:
-        """Whether the query is the key of a group of the inbox, which says nothing to a person."""
+        # The key of a group says nothing to a person.
         return self.query.startswith("same:") and " " not in self.query
 
     @property
     def source(self) -> str:
-        """The query that finds the rows among others, for the operation's page."""
         return describe_patterns(self.ids) if self.of_patterns else self.query
 
     def list_problems(self, project: Project | None) -> list[str]:
-        """Return what the query's list does not understand, and would not filter by."""
+        """Return the parts of the query that its list does not read and would not filter by."""
         if not self.matching:
             return []
         listed = NOUNS[self.noun]
         return list_problems(listed.parse(self.query), listed.place, project)
 
     def rows(self, project: Project | None) -> QuerySet[Any]:
-        """Return the rows; those that were created after the count are not among them."""
+        # Rows that were created after the count are not part of the selection.
         listed = NOUNS[self.noun]
         if self.of_patterns:
             stuck = of_project(stuck_tasks(self.ids), project)
@@ -128,7 +127,7 @@ def describe_patterns(ids: list[UUID]) -> str:
 
 
 def read_chosen(noun: str, data: QueryDict, *, now: datetime, viewer: Any) -> ChosenRows:
-    """Return the rows that a form chose. No time, or one in the future, counts as now."""
+    # No time, or one in the future, counts as now.
     of_patterns = noun == "task" and data.get("of") == "patterns"
     matching = data.get("matching") == "yes" and not of_patterns
     return ChosenRows(

@@ -38,9 +38,9 @@ from retries.operations.registry import find_verb
 from retries.operations.starting import SelectionCount, count_selection, start_operation, undo_time
 from retries.verbs.verb import Verb
 
-# fewer rows get a message in the list instead of a page of their own
+# fewer rows get a message in the list instead of the operation's page
 PAGE_FROM = 25
-# the fields of the form that stay as they are after a refusal
+# the form's fields that keep their values after a refusal
 TYPED = ("reason", "priority", "agent", "fix", "user")
 
 
@@ -97,7 +97,7 @@ def find_listed_verb(name: str) -> Verb:
         verb = find_verb(name)
     except Refusal as refusal:
         raise Http404(refusal.detail) from None
-    # what an agent hands over starts on its page
+    # handing over an agent's work starts on the agent's page
     if verb.noun not in NOUNS or verb.action == "hand_over":
         raise Http404(f"No list offers “{name}”.")
     return verb
@@ -156,7 +156,6 @@ def build_question(
 
 
 def start(request: HtmxRequest, verb: Verb, chosen: ChosenRows, *, back: str) -> HttpResponse:
-    """Start the operation; open its page if it has many rows."""
     scope = read_scope(request)
     try:
         operation = start_operation(
@@ -169,7 +168,7 @@ def start(request: HtmxRequest, verb: Verb, chosen: ChosenRows, *, back: str) ->
             stamp=stamp_of(request),
         )
     except Refusal as refusal:
-        # the hint of a wrong value is about the API's answer
+        # an invalid value's hint is about the API
         hint = "" if isinstance(refusal, Invalid) else f" {refusal.hint}"
         problem = f"{refusal.detail}{hint}"
         return show_question(request, verb, chosen, back=back, problem=problem)
@@ -187,7 +186,7 @@ def start(request: HtmxRequest, verb: Verb, chosen: ChosenRows, *, back: str) ->
 
 
 def read_options(posted: QueryDict) -> dict[str, Any]:
-    """Return the fields of the form: the typed text, or else the choice, of an answer."""
+    # A typed text replaces the chosen one.
     texts = [text for text in posted.getlist("fix") if text.strip()]
     return posted.dict() | {"fix": texts[-1] if texts else ""}
 

@@ -70,7 +70,6 @@ class StopPage(PageContext):
 
 
 def stop(request: HtmxRequest, agent_id: UUID) -> HttpResponse:
-    """Show what stopping an agent does, or do it."""
     agent = get_object_or_404(Agent.objects.select_related("project"), pk=agent_id)
     if missing := find_missing(request, agent):
         return refuse(request, missing, by_script=False)
@@ -83,7 +82,7 @@ def stop(request: HtmxRequest, agent_id: UUID) -> HttpResponse:
 
 
 def find_missing(request: HtmxRequest, agent: Agent) -> str:
-    """Return the first permission that the person lacks to stop an agent, or an empty text."""
+    """Return the first permission that the person lacks to stop an agent, or an empty string."""
     missing = (each for each in PERMISSIONS if not may(request.user, each, agent.project_id))
     return next(missing, "")
 
@@ -123,7 +122,7 @@ def count_held(agent: Agent) -> Held:
 
 
 def carry_out(request: HtmxRequest, agent: Agent) -> HttpResponse:
-    """Do the ticked parts, and offer one undo of all; raises Invalid without a part or target."""
+    """Do the ticked parts and offer one undo for all; raise Invalid without a part or target."""
     ticked, scope = {part for part in PARTS if part in request.POST}, read_scope(request)
     if not ticked:
         raise Invalid("/pause", "Tick at least one part. Nothing changed.")
@@ -137,7 +136,7 @@ def carry_out(request: HtmxRequest, agent: Agent) -> HttpResponse:
         raise Invalid("/agent", "Choose the agent that gets the work. Nothing changed.")
     reason, stamp = request.POST.get("reason", ""), stamp_of(request)
     with transaction.atomic():  # all of it, or nothing
-        # first, so that what is counted does not grow by its claims
+        # pause first, so that the agent's claims can't change the counts
         paused = "pause" in ticked and agents.PAUSE.change([agent.pk], {"reason": reason}, stamp)
         held = count_held(agent)
         started = start_parts(agent, ticked, target=target or "", reason=reason, stamp=stamp)
@@ -161,7 +160,6 @@ def carry_out(request: HtmxRequest, agent: Agent) -> HttpResponse:
 
 
 def describe_part(operation: Operation, running: int) -> str:
-    """Return what an operation of a stop will do, in the words for what there is to do."""
     if operation.verb != tasks.HAND_OVER.name:
         return describe_start(operation)
     running = running if operation.options["abort"] else 0
@@ -185,6 +183,7 @@ def start_parts(
     for verb, options in wanted:
         rows = verb.model._default_manager.filter(agent=agent)
         query = term("agent", agent.name)
+        # A part that would change nothing starts no operation.
         with suppress(NothingToChange):
             started.append(
                 start_operation(
@@ -195,13 +194,13 @@ def start_parts(
 
 
 def undo(request: HtmxRequest, agent_id: UUID) -> HttpResponse:
-    """Undo the operations and the pause of a stop, all or nothing."""
     agent = get_object_or_404(Agent, pk=agent_id)
     if missing := find_missing(request, agent):
         return refuse(request, missing, by_script=False)
     own, stamp = Operation.objects.filter(options__of=str(agent.pk)), stamp_of(request)
     resumes = "resume" in request.GET
     try:
+        # All parts are undone, or none.
         with transaction.atomic():
             for id in read_selection(request.GET):
                 undo_operation(id, among=own, stamp=stamp)

@@ -23,7 +23,7 @@ from ledger.models import Event
 from retries.models import Operation
 from retries.models.operation import OperationState
 
-# the place in the sidebar of nouns without a list in it
+# the sidebar's place for nouns without a list there
 PLACES = {noun: listed.place for noun, listed in NOUNS.items()} | {"escalation": "escalations"}
 LABELS = {
     "task": "Tasks",
@@ -67,7 +67,7 @@ class OperationPage(PageContext):
 
 
 def detail(request: HtmxRequest, operation_id: UUID) -> HttpResponse:
-    """Show one operation; its part polls itself until the operation is over."""
+    # The part polls itself until the operation is over.
     scope, now = read_scope(request), timezone.now()
     row = queries.find_operation(scope, operation_id)
     if row is None:

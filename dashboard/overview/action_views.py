@@ -13,7 +13,6 @@ from ledger.models import Preference
 
 
 def set_first_steps(request: HtmxRequest) -> HttpResponse:
-    """Store whether the person hides the first steps, then return to Overview."""
     hides = request.POST.get("hidden") == "yes"
     user = cast(User, request.user)
     Preference.objects.update_or_create(user=user, defaults={"hides_first_steps": hides})

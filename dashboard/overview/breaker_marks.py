@@ -14,12 +14,12 @@ from ledger.states import BreakerState
 from ledger.values.ids import SLACK, first_id
 
 MOST_MARKS = 12
-MOST_EVENTS = 60  # of one agent
+MOST_EVENTS = 60  # the limit for one agent
 LEAST_PERCENT = 0.4  # narrower marks can't be seen
-LABELED_PERCENT = 14  # from one label to the next
+LABELED_PERCENT = 14  # the least distance between two labels
 NAME = 20
 
-# Few agents have a breaker, and few of an agent's own events are about anything else.
+# Few agents have a breaker, and most of an agent's own events are about it.
 MOVES = f"""select b.agent_id, a.name, b.state, b.opened_at, e.kind, e.at, e.from_state
 from ledger_breaker b join ledger_agent a on a.id = b.agent_id
 left join lateral (
@@ -39,7 +39,6 @@ Span = tuple[str, datetime, datetime | None]
 def read_breaker_marks(
     project: Project | None, range: TrendRange, start: datetime, *, now: datetime
 ) -> list[BreakerMark]:
-    """Return the longest times in which breakers were open, in order of time."""
     rows = sql.run_custom_plan(
         MOVES, project=project.id if project else None, since=start, floor=first_id(start - SLACK)
     )
@@ -70,7 +69,8 @@ def find_spans(rows: Sequence[Mapping[str, Any]], start: datetime) -> list[Span]
 def place_marks(
     spans: Sequence[Span], start: datetime, length: timedelta, *, now: datetime
 ) -> list[BreakerMark]:
-    """Return the marks of the longest spans, with labels where there is room."""
+    """Return the marks of the longest spans, in order of time."""
+    # A label is shown only if it has room.
     chosen = sorted(spans, key=lambda span: (span[2] or now) - span[1], reverse=True)[:MOST_MARKS]
     marks, last = [], -100.0
     for name, begin, end in sorted(chosen, key=lambda span: (span[1], span[0])):

@@ -7,7 +7,7 @@ from dashboard.charts.sparklines import Spark, spark
 from dashboard.overview.trends import Slot, Trend, find_quantile
 from dashboard.wording.formatting import duration, percent_text
 
-# smaller changes are not shown: of a share in percentage points, of all others relative
+# smaller changes are not shown: in percentage points for shares, relative for others
 MIN_SHARE_CHANGE = 0.001
 MIN_CHANGE = 0.02
 
@@ -33,13 +33,12 @@ class Tile:
 
     @property
     def tone(self) -> str:
-        """Return the color of the line: amber if the number got worse, else none."""
+        # A number that got worse is amber.
         return "amber" if self.change and self.change.tone == "bad" else ""
 
 
 def build_tiles(trend: Trend, *, waiting: int) -> list[Tile]:
-    """Return the tiles of a range, compared with the one before; `waiting` need an answer."""
-    # the current bar is not over and would bend every line down
+    # the current bar is incomplete and would bend every line down
     slots = trend.slots[:-1]
     return [
         done_tile(trend, slots),
@@ -143,7 +142,7 @@ def compare_costs(now: float | None, before: float | None) -> Change | None:
 
 
 def compare_times(now: float | None, before: float | None) -> Change | None:
-    # times are known to five percent
+    # times are accurate to five percent
     if now is None or before is None or abs(now - before) < 0.06 * before:
         return None
     return Change(duration(abs(now - before)), now > before, tone_of(before - now))

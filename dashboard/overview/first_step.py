@@ -52,6 +52,6 @@ def read_first_step(visit: Visit) -> FirstStep:
 
 
 def read_own_light(arrival: Arrival, visit: Visit) -> Light:
-    """Return the light's text for Overview, which links to the lines to copy."""
+    # Overview links to the lines to copy instead of offering them.
     light = read_light(arrival, now=visit.now)
     return replace(light, offer="") if light.offer in ("check", "export") else light

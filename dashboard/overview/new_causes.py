@@ -28,7 +28,7 @@ SHOWN = 5
 NAMED = 5  # agents
 TALL, LEAD_TALL = 24, 52
 
-# the same error, the same words that an agent ignores, the same question; else one alone
+# the same error, the same ignored words, or the same question; else a single escalation
 NEW_CAUSES = f"""with new as (
     select x.id, x.task_id, x.agent_id, x.severity, x.opened_at, g.pattern_id,
         case when x.reason not in ({sql.quoted(SINGLE)}) and g.pattern_id is not null
@@ -77,13 +77,13 @@ class NewCause:
 
     first: QuestionLine
     count: int
-    grown: int  # in the last step
+    grown: int  # growth in the last step
     first_at: datetime
     is_known: bool  # its pattern failed before this hour
     severity: str  # empty for normal
     agents: int
     names: list[str]
-    tasks: int  # that wait
+    tasks: int  # waiting tasks
     pattern_id: UUID | None
     fingerprint: str
     name: str
@@ -100,7 +100,7 @@ class NewCause:
 class NewCauses:
     causes: list[NewCause]
     total: int  # escalations
-    more: int  # causes without a row
+    more: int  # the number of causes without a row
     since: datetime
 
     @property

@@ -8,7 +8,7 @@ from django.utils.safestring import SafeString
 
 from dashboard.overview.trends import Slot, Trend
 
-GAP = 0.18  # of a bar's step, on each side
+GAP = 0.18  # the share of a bar's step on each side
 TOP = 20.0  # pixels from the top: the end of the highest bar
 TICK_HOURS, TICK_DAYS = 4, 5
 
@@ -82,7 +82,6 @@ class OutcomeChart:
 
     @property
     def summary(self) -> str:
-        """Return a description of the chart for screen readers."""
         counts = ", ".join(f"{each.count:,} {each.label.lower()}" for each in self.totals)
         return f"{self.noun} of the last {self.span}: {counts}."
 
@@ -101,7 +100,7 @@ class BreakerMark:
 
     @property
     def anchor(self) -> str:
-        """Return how the label is placed, so that it stays within the chart."""
+        # The label must stay within the chart.
         return "end" if self.middle > 92 else "start" if self.middle < 8 else "middle"
 
 
@@ -164,7 +163,7 @@ def describe_span(start: datetime, bar: timedelta) -> str:
 def draw_parts(
     slot: Slot, parts: Sequence[Part], top: int, base: float, *, x: float, width: float
 ) -> SafeString:
-    """Return the rectangles of a bar from the bottom up, with a pixel between two of them."""
+    """Return a bar's rectangles from the bottom up."""
     # a template would take longer for 96 bars than for the rest of the page; numbers are safe
     rects: list[str] = []
     y = base
@@ -174,6 +173,7 @@ def draw_parts(
             continue
         # even the smallest part stays visible
         height = max(2.0, (base - TOP) * count / top)
+        # One pixel separates two parts.
         y -= height + (1 if rects else 0)
         place = f'x="{x:.2f}%" y="{y:.1f}" width="{width:.2f}%"'
         rects.append(f'<rect class="{part.css}" {place} height="{height:.1f}"/>')
@@ -185,11 +185,11 @@ def draw_parts(
 
 
 def place_ticks(trend: Trend) -> list[Tick]:
-    """Return the times or days under the bars, without those too close to the edges."""
     step, bar = 100 / len(trend.slots), trend.range.bar
     found: list[Tick] = []
     for n in range(len(trend.slots)):
         at = trend.start + n * bar
+        # Labels too close to the edges are left out.
         if not (2 < n * step < 94 and is_tick(at, n, bar)):
             continue
         is_hour = bar < timedelta(hours=1)

@@ -10,14 +10,14 @@ from ledger.database.optional_cache import get_or_compute
 from ledger.models import Instruction, Project, Task, Token
 from retries.models import InsightFigure
 
-# With fewer instructions in a day, it is worth a query whether they are all first instructions.
+# With fewer instructions in a day, a query checks whether all are first instructions.
 FEW = 2
 # The clock computes the figures of Insight once an hour.
 IDLE_SECONDS = 60
 
 
 def has_work(project: Project | None) -> bool:
-    """Return whether there is more than first instructions that nothing has acknowledged yet."""
+    # First instructions that nothing has acknowledged yet are no work.
     first = Q(content_sha256=FIRST_DIGEST, acknowledged_at=None)
     if of_project(Instruction.objects.exclude(first), project).exists():
         return True
@@ -25,7 +25,6 @@ def has_work(project: Project | None) -> bool:
 
 
 def list_idle_figures(project: Project | None, *, days: int) -> list[dict[str, Any]]:
-    """Return how agents spent their time in each project, as the clock computed it last."""
     rows = of_project(InsightFigure.objects.filter(panel="idle", days=days), project)
     return get_or_compute(
         f"overview-idle:{project.id if project else 'all'}:{days}",
@@ -35,7 +34,8 @@ def list_idle_figures(project: Project | None, *, days: int) -> list[dict[str, A
 
 
 def find_waiting_token(project: Project | None) -> Token | None:
-    """Return the newest agent's token that connecting an agent created, if it is valid."""
+    """Return the newest valid token that connecting an agent created, or None."""
+    # Connecting an agent sends a first instruction, by which such a token is found.
     rows = Token.objects.select_related("agent", "project").defer("digest")
     first = Instruction.objects.filter(agent=OuterRef("agent"), content_sha256=FIRST_DIGEST)
     valid = of_project(rows, project).filter(Exists(first), revoked_at=None)

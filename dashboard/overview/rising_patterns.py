@@ -14,7 +14,7 @@ from ledger.models import Project
 from retries.models import FailurePattern
 from retries.states import TROUBLING
 
-CONSIDERED = 60  # of those seen last
+CONSIDERED = 60  # patterns considered, the last seen first
 SHOWN = 4
 BARS = 12
 COUNTED_EVERY_S = 60  # a poll needs no newer hours
@@ -38,7 +38,6 @@ class RisingPattern:
 def list_rising(
     project: Project | None, open_by_pattern: Mapping[UUID, int], *, now: datetime
 ) -> list[RisingPattern]:
-    """Return the rising patterns with the most failures in the last day."""
     day = timedelta(hours=HOURS)
     rows = of_project(FailurePattern.objects.current().filter(state__in=TROUBLING), project)
     recent = list(

@@ -28,7 +28,7 @@ class StoppedAgent:
     css: str
     fact: str
     held: str
-    last_seen_at: datetime | None = None  # of an agent that is silent
+    last_seen_at: datetime | None = None  # set for a silent agent
     next: str = ""  # the condition for closing its breaker
     left: int | None = None  # seconds until its breaker is half open
     is_kept_open: bool = False
@@ -44,7 +44,6 @@ class StoppedAgents:
 
     @property
     def held_text(self) -> str:
-        """Return how much work waits for the agents."""
         if not self.held:
             return "nothing waits for them"
         if self.are_some:

@@ -74,7 +74,7 @@ class Slot:
     acknowledged_first: int = 0
     acknowledged_later: int = 0
     given_up: int = 0
-    ack: Counter[int] = field(default_factory=Counter)  # by steps of time
+    ack: Counter[int] = field(default_factory=Counter)  # counts by step of time
     answer: Counter[int] = field(default_factory=Counter)
 
     @property
@@ -91,7 +91,6 @@ class Slot:
 
     @property
     def settled(self) -> int:
-        """Return the instructions that were acknowledged or given up."""
         return self.acknowledged + self.given_up
 
 
@@ -106,11 +105,11 @@ class Trend:
     before: Slot
 
 
-# `n` counts the bars from the start; -1 is the range before.
+# `n` counts the bars from the start; -1 is the previous range.
 BAR = "greatest(-1, floor(extract(epoch from c.at - %(since)s) / %(bar)s))::int"
 WITHIN = """c.minutes = %(minutes)s and c.at >= %(from)s and c.at < %(until)s
     and (%(project)s::uuid is null or c.project_id = %(project)s)"""
-# the sums of each bar, and then its durations, which alone have a `measure`
+# each bar's sums, then its durations; only durations have a `measure`
 FIGURES = f"""select {BAR} as n, null as measure, null::int as step, null::bigint as count,
     {", ".join(f"sum(c.{name})::bigint as {name}" for name in SUMMED)}
 from retries_activitycount c where {WITHIN} group by 1

@@ -7,7 +7,7 @@ from uuid import UUID
 from dashboard.agents.rates import DAY, Rates, Sums
 
 LEAST = 10  # attempts or tasks on either side
-WORSE = 0.10  # of a share
+WORSE = 0.10  # the least change of a share
 SLOWER = 2.0
 FEWER = 0.5
 
@@ -25,11 +25,8 @@ class UnusualAgent:
 def list_unusual(
     rates: Mapping[UUID, Rates], open_breakers: Mapping[UUID, str]
 ) -> list[UnusualAgent]:
-    """Return the agents whose breaker is open, then those whose last day differs from the day
-    before, the worst first.
-
-    `open_breakers` says why each of them is open.
-    """
+    """Return the agents with an open breaker, then those that got worse in a day, worst first."""
+    # `open_breakers` says why each of them is open.
     found = []
     for id in [*open_breakers, *(id for id in rates if id not in open_breakers)]:
         each = rates.get(id) or Rates(DAY)
@@ -44,7 +41,7 @@ def list_unusual(
 
 
 def find_reason(now: Sums, before: Sums) -> tuple[float, str] | None:
-    """Return the largest difference and how to say it, or None."""
+    """Return the largest change for the worse and its text, or None."""
     reasons = []
     if now.attempts >= LEAST and before.attempts >= LEAST:
         worse = (now.error_rate or 0) - (before.error_rate or 0)

@@ -41,7 +41,7 @@ from ledger.states import BreakerState
 from retries import breaker
 
 EVENTS_SHOWN = 12
-QUESTIONS_SHOWN = 5  # of each age
+QUESTIONS_SHOWN = 5  # the limit for each age
 UNUSUAL_SHOWN = 8
 IDLE_SHOWN = 5
 AGES = (timedelta(days=7), timedelta(days=1))
@@ -77,7 +77,7 @@ class History:
     ticks: list[Tick]
     marks: list[BreakerMark]
     unusual: list[UnusualRow]
-    more_unusual: int  # that have no row
+    more_unusual: int  # unusual agents without a row
     usual: int  # other agents that did something
     idle: IdleFigures | None  # None before the clock has computed any
     rising: list[RisingPattern]
@@ -86,20 +86,19 @@ class History:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverviewPage(PageContext):
     new: NewCauses
-    questions: OpenQuestions  # that wait longer
+    questions: OpenQuestions  # questions that wait longer
     total: int
     causes: Causes | None
     stopped: StoppedAgents
     ranges: list[RangeLink]
     events: list[EventEntry]
     history: History | None  # None before the first task and instruction
-    first_step: FirstStep | None  # only then
+    first_step: FirstStep | None  # None after them
     hides_first_steps: bool
 
 
 @live_page("overview/index.html", "overview/_overview.html", current="home")
 def index(visit: Visit) -> OverviewPage:
-    """Show what needs an answer and how the chosen range went."""
     project, now = visit.scope.project, visit.now
     range = RANGES.get(visit.request.GET.get("range", ""), LAST_DAY)
     new = list_new_causes(project, now=now)
@@ -183,7 +182,7 @@ def read_history(
 
 
 def is_new(trend: Trend) -> bool:
-    """Return whether there are so few events that they may be only the first instructions."""
+    # So few events may be only the first instructions.
     return trend.whole.sent <= queries.FEW and not trend.whole.attempts
 
 

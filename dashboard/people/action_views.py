@@ -36,7 +36,6 @@ def page_url(request: HtmxRequest) -> str:
 
 @takes_form("people")
 def invite(request: HtmxRequest) -> HttpResponse:
-    """Create an invitation and show its link once."""
     visit, form = begin_visit(request, current="settings"), read_form(request.POST)
     project = views.project_of(visit.scope)
     if project is None:
@@ -84,7 +83,6 @@ def invite_again(request: HtmxRequest, invitation_id: UUID) -> HttpResponse:
 
 
 def revoke_invitation(request: HtmxRequest, invitation_id: UUID) -> HttpResponse:
-    """Revoke an invitation, so that its link no longer works."""
     row = Invitation.objects.filter(pk=invitation_id).first()
     if row is None:
         raise Http404(f"There is no invitation {invitation_id}.")
@@ -96,7 +94,6 @@ def revoke_invitation(request: HtmxRequest, invitation_id: UUID) -> HttpResponse
 
 
 def act(request: HtmxRequest, member_id: UUID, verb: str) -> HttpResponse:
-    """Change a member's role, or remove the member."""
     member = Membership.objects.select_related("user", "project").filter(pk=member_id).first()
     verb = request.POST.get("role", "") if verb == "role" else verb
     if member is None or verb not in (*Role.values, "remove"):
@@ -114,6 +111,7 @@ def act(request: HtmxRequest, member_id: UUID, verb: str) -> HttpResponse:
             add_message(request, f"{name} is now {as_noun(verb)}.", undo=undo + query)
     except Refusal as refusal:
         messages.warning(request, refusal.detail)
+    # A change of the person's own role may have closed this page to them.
     return redirect(page if member.user_id != request.user.pk else reverse("dashboard:home"))
 
 
@@ -122,7 +120,7 @@ def as_noun(role: str) -> str:
 
 
 def end_browser(request: HtmxRequest, sign_in_id: UUID) -> HttpResponse:
-    """End one of the person's own browsers, or as an admin one of a member's."""
+    # An admin can end the browsers of the project's members, too.
     rows = SignIn.objects.filter(pk=sign_in_id).select_related("user")
     row = rows.first()
     project = views.project_of(read_scope(request))
@@ -166,7 +164,6 @@ def end_person(request: HtmxRequest) -> HttpResponse:
 
 
 def end_others(request: HtmxRequest) -> HttpResponse:
-    """Sign the person out everywhere but here."""
     rows = SignIn.objects.filter(user=request.user.pk)
     ended = browsers.end_browsers(rows.exclude(session_key=request.session.session_key))
     if ended:

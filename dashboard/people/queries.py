@@ -63,7 +63,7 @@ def members_of(project: Project) -> QuerySet[Any, Any]:
 
 
 def order_members(project: Project) -> QuerySet[Membership]:
-    """Return the members of a project, admins first, then by name."""
+    # Admins come first, then the names decide.
     rows = Membership.objects.filter(project=project).select_related("user")
     rank = Case(*(When(role=role, then=-role.rank) for role in Role), output_field=IntegerField())
     return rows.order_by(rank, "user__username")
@@ -94,13 +94,12 @@ def list_people(
 
 
 def name_admins(project: Project) -> list[str]:
-    """Return the names of some of the people who may change the members of a project."""
     people = people_who_may("ledger.change_membership", project.pk)
     return [each.get_full_name() or each.get_username() for each in people[:ADMINS_NAMED]]
 
 
 def list_invitations(project: Project, *, now: datetime) -> list[Invitation]:
-    """Return the open invitations of a project, and those that expired lately."""
+    """Return a project's open invitations, and the recently expired ones."""
     rows = Invitation.objects.pending().filter(project=project)
     return list(rows.filter(expires_at__gt=now - EXPIRED_SHOWN).order_by("-id")[:LISTED])
 
@@ -120,7 +119,7 @@ def list_signed_in(
 def select_browsers(
     *, you: int | None, project: Project | None = None, now: datetime
 ) -> QuerySet[SignIn]:
-    """Return the browsers of a person, or of a project's members too, last used first."""
+    # Without a project, only the person's own browsers are listed.
     people = Q(user=you)
     if project:
         people |= Q(user__in=members_of(project))

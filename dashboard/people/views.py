@@ -45,13 +45,13 @@ class PeoplePage(PageContext):
     invitations: list[Invitation]
     browsers: list[ListedBrowser]
     browser_pages: NumberedPage[SignIn]
-    others: int  # browsers of the person's own beside this one
+    others: int  # the person's own other browsers
     may_manage: bool
-    admins: list[str]  # some who can act, for those who can't
-    asked: ListedPerson | None  # who is to be removed
-    asks_whom: bool  # whose browsers to end
+    admins: list[str]  # some admins, for people who can't act
+    asked: ListedPerson | None  # the member to remove
+    asks_whom: bool  # whether the page asks whose browsers to end
     signed_in: list[tuple[ListedPerson, int]]  # other members with their numbers of browsers
-    link: str  # of a new invitation, shown once
+    link: str  # a new invitation's link, shown once
     invited: Invitation | None
     is_again: bool  # the link replaces an older one
     form: InvitationForm
@@ -61,7 +61,6 @@ class PeoplePage(PageContext):
 
 
 def index(request: HtmxRequest) -> HttpResponse:
-    """Show the members of a project; removing one asks first."""
     return show(begin_visit(request, current="settings"))
 
 
@@ -127,7 +126,8 @@ def show(
 
 
 def find_asked(project: Project | None, text: str, you: int) -> ListedPerson | None:
-    """Return the member that the address asks to remove, unless it can't be removed."""
+    """Return the member that the address asks to remove, or None."""
+    # The last admin can't be removed.
     member_id = as_id(text)
     if project is None or member_id is None:
         return None

@@ -51,7 +51,7 @@ class RuleForm:
 
     @property
     def fingerprint(self) -> str:
-        """Equal for forms of rules that decide the same."""
+        # The message does not change what a rule decides.
         return "\n".join(self.values.get(name, "").strip() for name in FIELDS if name != "message")
 
 
@@ -65,12 +65,11 @@ class PermissionRuleFormPage(PageContext):
     trial: Trial | None
     with_trial: list[Any]  # the first requests that it would have decided
     against: PermissionState  # the state of a request that a person decided the other way
-    escalation: Escalation | None  # whose call is allowed with the rule
+    escalation: Escalation | None  # the escalation whose call the rule allows
     back: str
 
 
 def new(request: HtmxRequest) -> HttpResponse:
-    """Show the form with its trial; save the rule once its trial was shown."""
     visit = begin_visit(request, current="settings")
     given = request.POST if request.method == "POST" else request.GET
     id = as_id(given.get("escalation", ""))
@@ -79,6 +78,7 @@ def new(request: HtmxRequest) -> HttpResponse:
     project = find_project(given.get("in", ""), escalation, visit)
     trial = attempt_trial(form, project, visit) if form.values["tool"] else None
     if request.method == "POST" and "save" in request.POST and trial:
+        # A rule can be saved only after its trial was shown.
         if normalize_newlines(request.POST.get("tried", "")) != form.fingerprint:
             form.errors["form"] = UNTRIED
         elif rule := save(request, form, project):
@@ -91,7 +91,7 @@ def read_form(given: dict[str, str], escalation: Escalation | None) -> RuleForm:
     request = escalation.permission if escalation else None
     if request and "tool" not in given:
         values |= {"tool": request.tool, "matcher": request.proposed or ""}
-    # a call is allowed together with a rule that allows such calls
+    # the call is allowed together with the rule
     return RuleForm(values | ({"verdict": "allow"} if request else {}))
 
 

@@ -21,7 +21,7 @@ from retries.permissions.waits import read_waits
 from retries.states import RuleState
 
 WAITED = timedelta(days=7)  # the time whose waits are shown
-SOON = timedelta(days=14)  # before a rule that is not used ends
+SOON = timedelta(days=14)  # the time before an unused rule ends
 VERDICTS = ("allow", "deny")
 
 
@@ -38,7 +38,7 @@ class PermissionRuleQuery(StateQuery):
 @dataclass(frozen=True, slots=True)
 class Entry:
     row: PermissionRule
-    ends_in: str  # without a use; empty for one that has ended
+    ends_in: str  # the time left without a use; empty for an ended rule
     ends_soon: bool
 
 
@@ -71,7 +71,7 @@ class PermissionRuleList(Listing[PermissionRuleQuery]):
     conditions = {
         "verdict": any_of(lambda name: Q(allows=name == "allow")),
         "tool": equals("tool"),
-        # a rule for all agents is one for each of them
+        # a rule for all agents counts for each of them
         "agent": any_of(lambda name: Q(agent__name=name) | Q(agent=None)),
         "by": equals("created_by_name"),
         "used": within("last_used_at"),
@@ -125,7 +125,7 @@ class PermissionRuleList(Listing[PermissionRuleQuery]):
     }
 
     def rows(self, project: Project | None) -> QuerySet[Any]:
-        """Return the rules, without the proposals that a person put aside."""
+        # A proposal that a person put aside is not listed.
         return super().rows(project).exclude(state=RuleState.DISMISSED)
 
     def narrow(

@@ -70,13 +70,12 @@ def find_rule(rule_id: UUID) -> PermissionRule | None:
 
 
 def read_decided(rule: PermissionRule, given: QueryDict) -> NumberedPage[PermissionRequest]:
-    """Return a page of the requests that a rule decided, alone or with others, newest first."""
+    # Several rules may have decided a request together.
     rows = PermissionRequest.objects.filter(rule_ids__contains=[rule.pk])
     rows = rows.select_related("agent", "task").defer("input", "said", "marks")
     return read_numbered(rows.order_by("-id"), given, "page", size=REQUESTS_SHOWN)
 
 
 def find_request(escalation_id: UUID, project: Project | None) -> Escalation | None:
-    """Return the escalation whose call a new rule is to allow."""
     rows = of_project(Escalation.objects.exclude(permission=None), project)
     return rows.select_related("agent", "project", "permission").filter(pk=escalation_id).first()

@@ -40,7 +40,6 @@ class PermissionRulePage(PageContext):
 
 
 def detail(request: HtmxRequest, permission_rule_id: UUID) -> HttpResponse:
-    """Show one rule and the requests that it decided."""
     visit = begin_visit(request, current="settings")
     row = queries.find_rule(permission_rule_id)
     if row is None:
@@ -62,7 +61,7 @@ def detail(request: HtmxRequest, permission_rule_id: UUID) -> HttpResponse:
 
 
 def dismiss(request: HtmxRequest) -> HttpResponse:
-    """Put a proposal aside; it is not made again for some time."""
+    # The proposal is not made again for some time.
     scope, posted = read_scope(request), request.POST
     project = scope.find_named(posted.get("in", ""))
     back = reverse("dashboard:permission_rules") + scope.query

@@ -21,8 +21,7 @@ act = build_action_view(__name__, VERBS, page="plan")
 
 
 def confirm(request: HtmxRequest, plan_id: UUID) -> HttpResponse:
-    """Confirm one proposed command or all shown ones, and return to the plan's page."""
-    # each is posted with its task's version: a task that has changed since is not confirmed
+    # each command is posted with its task's version: a task that changed since is not confirmed
     shown = [request.POST["one"]] if "one" in request.POST else request.POST.getlist("all")
     rows = list_proposed_commands(plan_id)
     ids = [row.pk for row in rows if f"{row.pk}:{row.version}" in shown]

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from ledger.planfile.preview import PreviewRow
 
-MOST_LANES = 6  # needs that find no lane stand only in words
-STEP = 10  # from one lane to the next
-MARGIN = 9  # for the heads of the arrows
+MOST_LANES = 6  # needs without a lane are shown only as text
+STEP = 10  # the distance between two lanes
+MARGIN = 9  # room for the arrowheads
 
 
 @dataclass(slots=True)

@@ -45,7 +45,7 @@ class CommonFailure:
 
 
 def group_failures(failures: Sequence[TaskFailure], refs: dict[UUID, str]) -> list[CommonFailure]:
-    """Return the most frequent causes first, each with bars over the time of all failures."""
+    # The bars of all causes cover the time of all failures.
     groups: dict[str, list[TaskFailure]] = {}
     for failure in failures:
         groups.setdefault(failure.cause, []).append(failure)

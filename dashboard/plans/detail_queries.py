@@ -49,7 +49,7 @@ HISTORY_SHOWN = 20
 TASKS_SEARCHED = 30  # the recently changed tasks whose events may be among the newest
 MESSAGE_LENGTH = 400
 
-# what the row of a task reads: a plan may have 100 rows, and each column takes its time
+# the columns that a task's row reads: a plan may have 100 rows, and each column costs time
 TASK_COLUMNS = (
     "ref",
     "title",
@@ -110,16 +110,13 @@ def fetch_task_marks(plan: Plan) -> QuerySet[Task, tuple[Any, ...]]:
 
 
 def list_tasks(plan: Plan, ids: Sequence[UUID], carried: "Sequence[CarriedRow]") -> list[Any]:
-    """Return these tasks of a plan with the columns of their rows, without heavy ones.
-
-    Their outcomes begin with those of the `carried` rows of earlier runs.
-    """
     earlier: dict[UUID, list[CarriedRow]] = {}
     for each in carried:
         earlier.setdefault(each.task, []).append(each)
     tasks = fetch_tasks(tuple(ids))
     for task in tasks:
         task.plan = plan
+        # A task's outcomes begin with those of its earlier runs.
         before = [outcome for row in earlier.get(task.pk, ()) for outcome in row.outcomes]
         task.outcomes = [*before, *task.last_outcomes[::-1]][-OUTCOMES_SHOWN:]
     return tasks
@@ -215,7 +212,6 @@ where t.plan_id = %(plan)s and t.replaced_by_id is null"""
 
 
 def list_failures(plan_id: UUID, carried: Mapping[UUID, UUID]) -> list[TaskFailure]:
-    """Return the failures of a plan's current and carried tasks, oldest first."""
     rows = fetch_failures(plan_id, tuple(carried))
     return [TaskFailure(carried.get(id, id), *more) for id, *more in rows]
 
@@ -237,7 +233,6 @@ def fetch_failures(plan_id: UUID, carried: tuple[UUID, ...]) -> QuerySet[Failure
 
 
 def list_questions(plan_id: UUID, carried: Mapping[UUID, UUID]) -> list[Escalation]:
-    """Return the escalations of a plan's current and carried tasks, oldest first."""
     return fetch_questions(plan_id, tuple(carried))
 
 
@@ -300,7 +295,7 @@ class PreviousRun:
 
 
 def list_previous_runs(plan: Plan) -> list[PreviousRun]:
-    """Return the runs before the current one, newest first."""
+    """Return the earlier runs, newest first."""
     if plan.run == 1:
         return []
     rows = Task.objects.filter(plan=plan, run__lt=plan.run).order_by()

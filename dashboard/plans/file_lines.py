@@ -60,10 +60,8 @@ class FileAccount:
 
 
 def read_file(plan: Any, marks: Iterable[TaskMark]) -> FileAccount | None:
-    """Return what became of the file's lines; None for a plan whose file has no lines.
-
-    `find_plan` has read the plan.
-    """
+    """Return what became of the file's lines, or None for a plan whose file has no lines."""
+    # `find_plan` has read the lines with the plan.
     lines = plan.file_lines
     if not lines:
         return None
@@ -105,6 +103,7 @@ def list_dropped(plan_id: UUID, missing: Iterable[TaskMark]) -> list[DroppedRow]
     for event in events[:VERSIONS_SEARCHED]:
         by = event.actor_name or event.actor_type
         for how, numbers in event.data["file"]["dropped"].items():
+            # The first version that named a task as dropped counts.
             for number in marks.keys() & {*numbers} - rows.keys():
                 rows[number] = DroppedRow(marks[number], by, event.at, how == "aborted")
     unnamed = {number: DroppedRow(mark, "", None, False) for number, mark in marks.items()}

@@ -42,7 +42,7 @@ class FlowBar:
 
     @property
     def text_y(self) -> float:
-        """Return the middle of a bar at the end, and the space above any other."""
+        # The text is in the middle of a bar at the end, and above any other bar.
         return round(self.y + self.height / 2 + 4, 1) if self.x >= END_X else self.y - 9
 
     @property
@@ -73,6 +73,7 @@ def draw_flow(tasks: Iterable[Any], failures: Mapping[UUID, int]) -> FlowChart |
 def count_turns(task: Any, failures: int) -> int:
     """Return how often a task failed and was tried again, up to MAX_FAILURES."""
     if task.state in ENDED_BY_FAILING:
+        # The last failure ended the task: it was not tried again.
         failures -= 1
     return min(max(failures, 0), MAX_FAILURES)
 

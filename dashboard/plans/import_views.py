@@ -80,11 +80,11 @@ class ImportForm(forms.Form):
     agent = forms.CharField(required=False, max_length=NAME_LENGTH)
     # checklists and files of other tools don't name a plan
     ref = forms.CharField(required=False, max_length=2 * PART_LENGTH + 1)
-    # a file of Task Master has several
+    # a Task Master file has several
     tag = forms.CharField(required=False, max_length=200)
-    # which task of the file is which stored one, where a merge can't tell
+    # pairs of file tasks and stored tasks that a merge can't match
     pairs = forms.CharField(required=False, max_length=20_000)
-    # the answer to one question about them
+    # the answer to one question about the pairs
     pair = forms.CharField(required=False, max_length=20_000)
     mode = forms.ChoiceField(choices=MODES, required=False)
     register = forms.BooleanField(required=False)
@@ -92,7 +92,7 @@ class ImportForm(forms.Form):
     confirm_commands = forms.BooleanField(required=False)
 
     def clean(self) -> dict[str, Any]:
-        """Read a chosen file into the text, which the preview passes on."""
+        # The preview passes the plan on as text, so a chosen file becomes text.
         values: dict[str, Any] = super().clean() or {}
         if file := values.get("file"):
             if file.size > MOST_BYTES:
@@ -142,7 +142,7 @@ class Preview:
     imported: ImportResult
     tasks: tuple[PlanTask, ...]
     parts: list[DiffPart]
-    warnings: list[str]  # that name no line
+    warnings: list[str]  # warnings without a line
     rows: list[PreviewLine]
     lanes: int
     arrows_width: int
@@ -153,7 +153,7 @@ class Preview:
 
     @property
     def proposed(self) -> int:
-        """Return the number of commands found in prose, which run only after confirmation."""
+        # These commands run only after a person has confirmed them.
         return sum("proposed_command" in task.payload.get("verify", {}) for task in self.tasks)
 
 
@@ -183,7 +183,7 @@ class ImportProblem:
 class ImportPage(PageContext):
     form: ImportForm
     text: str
-    pairs: str  # with the answer that was just given
+    pairs: str  # the answers, with the one just given
     mode: str
     modes: Sequence[tuple[str, str]]
     example: str
@@ -279,7 +279,7 @@ def describe_refusal(refusal: Refusal, values: Mapping[str, Any]) -> ImportProbl
 
 
 def ask(one: Mapping[str, Any]) -> Question:
-    """Return the question which task of the file a started task is."""
+    """Return the question that asks which task of the file a started task is."""
     stored = key_of(one["ref"])
     places = [(key_of(each["file_ref"]), each["title"]) for each in one["candidates"]]
     return Question(
@@ -291,7 +291,7 @@ def ask(one: Mapping[str, Any]) -> Question:
 
 
 def find_field(refusal: Refusal, places: Sequence[str], values: Mapping[str, Any]) -> str:
-    """Return the field that a refused plan comes from: the default agent, the ref or the plan."""
+    """Return the form's field that a refusal is about."""
     if places and all(place.endswith("/agent") for place in places):
         is_default = values["agent"] and f"'{values['agent']}'" in refusal.detail
         if is_default or not isinstance(refusal, UnknownAgent):

@@ -46,7 +46,7 @@ STATE = Case(
 class PlanQuery(StateQuery):
     agent: Values = ANY
     plan: Values = ANY
-    older: timedelta | None = None  # since the last change
+    older: timedelta | None = None  # the time since the last change
     changed: Period | None = None
     created: Period | None = None
 
@@ -158,7 +158,6 @@ class PlanRow:
 
 
 def count_tasks(plan_ids: Iterable[UUID]) -> dict[UUID, TaskCounts]:
-    """Return the numbers of current tasks by plan, read with one statement."""
     ids = tuple(plan_ids)
     counts: dict[UUID, TaskCounts] = {}
     for row in fetch_task_counts(ids) if ids else []:
@@ -177,7 +176,7 @@ def fetch_task_counts(plan_ids: tuple[UUID, ...]) -> QuerySet[Any, Any]:
 def build_row(plan: Any, counts: TaskCounts) -> PlanRow:
     agents = [name for name, _ in counts.agents.most_common()]
     states = Counter(counts.states)
-    if plan.questions:  # the row links to their questions instead
+    if plan.questions:  # the row links to the questions instead
         del states[TaskState.ESCALATED]
     return PlanRow(
         plan,

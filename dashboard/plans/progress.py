@@ -82,7 +82,6 @@ class ProgressBar:
 
     @property
     def summary(self) -> str:
-        """Return a description of the bar for screen readers."""
         return ", ".join(self.tip.split("|")[1:]) or "no tasks"
 
 
@@ -108,7 +107,6 @@ def build_bar(states: Counter[str]) -> ProgressBar:
 
 
 def list_state_counts(states: Counter[str]) -> list[StateCount]:
-    """Return the number of open tasks by state, and of failed ones."""
     badges = ((task_badge(state), states[state]) for state in LIST_ORDER)
     return [StateCount(badge.label, badge.icon, badge.css, n) for badge, n in badges if n]
 
@@ -166,7 +164,6 @@ def build_figures(
     questions: int,
     open_questions: int,
 ) -> list[Figure]:
-    """Return the metrics of the retry summary for a plan that may still be under way."""
     started = [task for task in tasks if task.attempts]
     retried = [
         task

@@ -36,10 +36,7 @@ REF = re.compile(r"[A-Za-z0-9.]+-[A-Za-z0-9.]+(?P<task>:\S+)?")
 
 
 def find_url(text: str, project: Project | None) -> str:
-    """Return the URL of the plan or current task with this ref, or an empty string.
-
-    If several projects have one, the URL is that of their list.
-    """
+    """Return the URL of the plan or current task with this ref, or an empty string."""
     match = REF.fullmatch(text)
     if match is None:
         return ""
@@ -53,6 +50,7 @@ def find_url(text: str, project: Project | None) -> str:
 def url_of(rows: QuerySet[Any], text: str, page: str) -> str:
     """Return the URL of the only row, or of the list that the text finds if there are more."""
     found = list(rows.values_list("pk", flat=True)[:2])
+    # Several projects have one: the list shows all of them.
     if len(found) > 1:
         return f"{reverse(f'dashboard:{page}s')}?{urlencode({'q': quote_words(text)})}"
     return reverse(f"dashboard:{page}", args=found) if found else ""

@@ -89,7 +89,6 @@ def label_need(link: NeedLink, plan: str) -> NeedLabel:
 def describe_status(
     task: Any, plan: Plan, blockers: list[NeedLink], *, now: datetime
 ) -> StatusText:
-    """Return how long a task has worked, or the reason why it waits."""
     match task.state:
         case TaskState.DONE:
             return StatusText(duration(task.worked) if task.worked is not None else "")
@@ -115,7 +114,7 @@ def describe_queued(task: Any) -> StatusText:
 
 
 def describe_blockers(blockers: list[NeedLink], plan: str) -> StatusText:
-    """Return the tasks that block a task; one that has failed comes first."""
+    # A blocker that has failed comes first.
     for link in blockers:
         if link.state in ENDED:
             text = f"{name_of(link, plan)} {ENDED[TaskState(link.state)]}"

@@ -33,7 +33,6 @@ class PlanSummaryPage(PageContext):
 
 @live_page("plans/summary.html", "plans/_summary.html", current="plans", of=Task)
 def detail(visit: Visit, plan: str) -> PlanSummaryPage:
-    """Show the retry summary of the plan with this id or ref."""
     row = find_plan_by_name(plan, visit.scope.project)
     if row is None:
         raise Http404(f"There is no plan {plan[:REF_LENGTH]}.")
@@ -51,7 +50,7 @@ def detail(visit: Visit, plan: str) -> PlanSummaryPage:
 
 
 def list_metrics(summary: Summary) -> list[Metric]:
-    """Return the metrics under the names of the summary's Markdown, and the proofs."""
+    # The names are those of the summary's Markdown.
     return [
         Metric("Total tasks", summary.total),
         Metric("First-attempt success", summary.first, summary.percent(summary.first)),

@@ -101,7 +101,6 @@ class PlanPage(PageContext):
 
 @live_page("plans/detail.html", "plans/_plan.html", current="plans", of=Plan, row="plan_id")
 def detail(visit: Visit, plan_id: UUID) -> PlanPage:
-    """Show a plan's progress, tasks, failures, events and earlier runs."""
     plan = queries.find_plan(plan_id)
     if plan is None:
         raise Http404(f"There is no plan {plan_id}.")

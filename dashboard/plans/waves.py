@@ -9,13 +9,11 @@ from ledger.states import BlockedReason
 
 
 def assign_waves(ids: Sequence[UUID], links: Iterable[NeedLink]) -> dict[UUID, int]:
-    """Return the wave of each task: one more than the latest wave of its needs, from 1.
-
-    Needs in other plans don't count.
-    """
+    """Return the wave of each task: one more than the latest wave of its needs, from 1."""
     left = dict.fromkeys(ids, 0)  # the number of needs without a wave
     dependents: dict[UUID, list[UUID]] = {}
     for link in links:
+        # Needs in other plans don't count.
         if link.need and link.need in left and link.task in left:
             left[link.task] += 1
             dependents.setdefault(link.need, []).append(link.task)
@@ -35,13 +33,12 @@ def assign_waves(ids: Sequence[UUID], links: Iterable[NeedLink]) -> dict[UUID, i
 
 
 def find_blockers(tasks: Iterable[Any], links: Sequence[NeedLink]) -> dict[UUID, list[NeedLink]]:
-    """Return the root blockers of each task that is blocked by a need.
-
-    A root blocker is not blocked by a need itself, such as the failed task at the head of a chain.
-    """
+    """Return the root blockers of each task that is blocked by a need."""
     blocked = [task.pk for task in tasks if task.blocked_reason == BlockedReason.DEPENDENCY]
     wave_of = assign_waves(blocked, links)
     unmet = [link for link in links if link.state not in MET and link.task in wave_of]
+    # A root blocker is not blocked by a need itself, such as the failed task at the head of a
+    # chain.
     roots = {
         link.need or link.ref: link
         for link in unmet

@@ -43,7 +43,6 @@ class ProfilePage(PageContext):
 
 
 def index(request: HtmxRequest) -> HttpResponse:
-    """Show what a person can choose for the pages, the password form, and the browsers."""
     user: Any = request.user
     return show(request, PasswordChangeForm(user))
 
@@ -79,8 +78,8 @@ def show(
 
 
 def save(request: HtmxRequest) -> HttpResponse:
-    """Store the theme and the time zone; a script sends the theme alone."""
     user, choices = cast(Any, request.user), {"theme": Theme.values}
+    # A script sends the theme alone.
     by_script = "time_zone" not in request.POST
     if not by_script:
         choices["time_zone"] = ["", *available_timezones()]
@@ -101,7 +100,6 @@ def save(request: HtmxRequest) -> HttpResponse:
 @sensitive_post_parameters()
 @takes_form("profile")
 def change_password(request: HtmxRequest) -> HttpResponse:
-    """Change the person's password, and end the other browsers."""
     address, user = request.META.get("REMOTE_ADDR", ""), cast(Any, request.user)
     form = PasswordChangeForm(user, request.POST)
     if not count_attempt(address, user.get_username()):
@@ -110,11 +108,12 @@ def change_password(request: HtmxRequest) -> HttpResponse:
         return response
     if not user.has_usable_password() or not form.is_valid():
         return show(request, form, status_code=422)
+    # The right password clears the count of attempts.
     reset_attempts(address, user.get_username())
     with transaction.atomic():
         form.save()
         before = request.session.session_key
-        update_session_auth_hash(request, form.user)  # also gives the session another key
+        update_session_auth_hash(request, form.user)  # also changes the session's key
         SignIn.objects.filter(session_key=before).update(session_key=request.session.session_key)
         rows = SignIn.objects.filter(user=user.pk)
         ended = end_browsers(rows.exclude(session_key=request.session.session_key))

@@ -21,7 +21,6 @@ from ledger.secrets.redaction import redacted
 
 
 def save(request: HtmxRequest, noun: str) -> HttpResponse:
-    """Save a filter of a list under a name, for everyone in the project."""
     project = read_scope(request).project
     if noun not in BUILT_IN or not may_open(request.user, noun):
         raise Http404(f"There is no list “{noun[:20]}” with views.")
@@ -45,7 +44,6 @@ def save(request: HtmxRequest, noun: str) -> HttpResponse:
 
 
 def delete(request: HtmxRequest, view_id: UUID) -> HttpResponse:
-    """Delete a saved view; the rows that it shows stay."""
     view = SavedView.objects.filter(pk=view_id).first()
     if view is None:
         messages.warning(request, "The view was deleted before.")

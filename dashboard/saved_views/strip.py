@@ -16,7 +16,7 @@ from dashboard.lists.shared_queries import CountOf, hash_of
 from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Project, SavedView
 
-COUNTED = 1_000  # the number beside a view stops here
+COUNTED = 1_000  # counting for a view stops here
 BUILT_IN: dict[str, tuple[tuple[str, str], ...]] = {
     "tasks": (
         ("Failed in 24 h", "state:failed changed:24h"),
@@ -84,7 +84,6 @@ class ViewStrip:
 
     @property
     def is_new(self) -> bool:
-        """Return whether no view has the filter of the list yet."""
         return not self.everything and self.current is None
 
 
@@ -97,10 +96,8 @@ def read_views(
     rows: Callable[[str], QuerySet[Any]] | None = None,
     saved: Sequence[SavedView] | None = None,
 ) -> ViewStrip:
-    """Return the views of a list; `rows` finds the rows of a query, to count them.
-
-    Pass the saved views if another statement has read them.
-    """
+    """Return the views of a list; `rows` finds the rows of a query, to count them."""
+    # `saved` is given if another statement has read the saved views.
     project = visit.scope.project
     known: list[tuple[str, str, str, UUID | None, str]]
     known = [(name, query, "", None, "") for name, query in BUILT_IN.get(noun, ())]
@@ -132,7 +129,6 @@ def saved_as_json(project: Project | None, noun: str) -> ArraySubquery:
 
 
 def parse_saved(rows: Sequence[dict[str, Any]] | None) -> list[SavedView]:
-    """Return the saved views that `saved_as_json` has read."""
     return [SavedView(**row | {"id": UUID(row["id"])}) for row in rows or ()]
 
 
@@ -142,8 +138,6 @@ def count_rows(
     noun: str,
     rows: Callable[[str], QuerySet[Any]],
 ) -> dict[str, int]:
-    """Count the rows of each query with one statement."""
-
     def count() -> dict[str, int]:
         numbers = {
             f"n{at}": CountOf(rows(text).order_by().values("pk")[: COUNTED + 1])

@@ -13,7 +13,7 @@ from ledger.database import sql
 from ledger.models import Project
 
 # The tables whose rows have a page: the page, the column with the id in its URL, and the row's
-# project. A standing instruction without a project holds in each of them.
+# project. A standing instruction without a project applies to each project.
 OWN = "{table}.project_id"
 OF_AGENT = "(select project_id from ledger_agent where id = {table}.agent_id)"
 OF_ONE = "case when cardinality({table}.project_ids) = 1 then {table}.project_ids[1] end"
@@ -32,7 +32,7 @@ PAGES = {
 }
 QUOTES = "\"'`<>()[],;"
 # Pages shorten an id to its last 8 digits. No index serves those, so only new rows are searched.
-# The same digits may begin a pattern's fingerprint, which can also be whole.
+# The same digits may begin a pattern's fingerprint, which can also be given whole.
 SHORT_ID = re.compile(r"(?:…|\.{3})?(?P<digits>[0-9a-f]{8}(?:[0-9a-f]{8})?)")
 FINGERPRINT_LENGTH = 16
 SEVERAL = "patterns"
@@ -54,7 +54,7 @@ BY_ID = f"""{
         f"where id = %(id)s and {IN_PROJECT}"
     )
 } limit 1"""
-# The list of patterns, if several projects have one. A merged pattern stands for the one that it
+# The list of patterns, if several projects have one. A merged pattern points to the one that it
 # was merged into.
 BY_FINGERPRINT = f"""select case when count(*) > 1 then '{SEVERAL}' else 'pattern' end as page,
     min(id::text)::uuid as id
@@ -101,10 +101,8 @@ def is_short_id(text: str) -> bool:
 
 
 def find_old_url(text: str, project: Project | None) -> str:
-    """Return the URL of the row whose id ends with these digits, or an empty string.
-
-    It reads all rows, which takes seconds with millions of them.
-    """
+    """Return the URL of the row whose id ends with these digits, or an empty string."""
+    # This reads all rows, which takes seconds with millions of them.
     if not is_short_id(text):
         return ""
     digits = text.strip(QUOTES).strip()[-8:]

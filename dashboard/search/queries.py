@@ -25,8 +25,8 @@ from retries.states import EscalationState
 
 MOST = 100  # rows that a query counts
 SHOWN = 3
-MANY = 1_000  # rows; words that so many have are common
-WALKED = 250  # open escalations in which common words are looked for
+MANY = 1_000  # words in this many rows are common
+WALKED = 250  # open escalations that are searched for common words
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def prepare_search(words: list[str]) -> WordSearch:
         return Common(**row)
 
     common = get_or_compute_slow(f"common-words:{hash_of(query)}", find_common)
-    if not fresh:  # a cached result is of where the words are common alone
+    if not fresh:  # only the result for common words is cached
         (fresh,) = sql.run_custom_plan(FRESH, words=query)
     return WordSearch(words, query, common, fresh)
 
@@ -218,7 +218,6 @@ def find_escalations(search: WordSearch, project: UUID | None) -> Hits:
 
 
 def sql_like(text: str) -> str:
-    """Return a text escaped for LIKE, which then matches it literally."""
     return text.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
 
 
@@ -255,7 +254,7 @@ VOCABULARY = """(select title as text from ledger_task
 
 
 def list_known_words(project: UUID | None) -> list[str]:
-    """Return the words of the newest titles and errors, and the names, each once."""
+    """Return the words of the newest titles and errors, and the names, without duplicates."""
     rows = sql.run(VOCABULARY, project=project)
     return list_words(row["text"] or "" for row in rows)
 

@@ -20,7 +20,7 @@ from retries.verbs.agents import PAUSE, RESUME
 
 LENGTH = 160
 AGENT_ACTIONS = 4
-# what a page is of, by the name of its URL
+# the noun of a page, by the name of its URL
 NOUNS = {
     "instruction": "Instruction",
     "escalation": "Escalation",
@@ -96,14 +96,12 @@ COMMANDS = (
 
 
 def list_groups(text: str, kind: str, scope: Scope, may: MayOpen) -> list[Group]:
-    """Return the results for a text, exact matches first."""
     url = exact.find_url(text, scope.project)
     groups = [Group("exact", "Exact match", [exact_result(url, text, scope)])] if url else []
     return [*groups, *find_groups(text, kind, scope, may)]
 
 
 def find_groups(text: str, kind: str, scope: Scope, may: MayOpen) -> Iterator[Group]:
-    """Yield the results of each noun that has the words; a query of each is run when needed."""
     project = scope.project
     own = project.pk if project else None
     words = list(filter(None, query_box.clean(text).split()))[: query_box.MAX_WORDS]
@@ -134,6 +132,7 @@ def find_groups(text: str, kind: str, scope: Scope, may: MayOpen) -> Iterator[Gr
             lambda: plan_group(queries.find_plans(words, project), found, scope),
         ),
     }
+    # A noun's query runs only if its group is needed.
     for name, (url_name, build) in finders.items():
         if may(url_name) and kind in ("", name) and (group := build()).results:
             yield group
@@ -153,10 +152,7 @@ def exact_result(url: str, text: str, scope: Scope) -> Result:
 
 
 def list_actions(text: str, scope: Scope, may: MayOpen, found: list[Group]) -> list[Result]:
-    """Return the pages and actions whose label has the text, and those that use it as a filter.
-
-    A filter is offered where it finds something: tasks, which `found` has, with the whole text.
-    """
+    """Return the pages and actions whose label has the text, and filters that use it."""
     lower = text.lower()
     places = [
         Result(reverse(f"dashboard:{each.name}") + scope.query, each.icon, f"Go to {each.label}")
@@ -172,6 +168,7 @@ def list_actions(text: str, scope: Scope, may: MayOpen, found: list[Group]) -> l
     if not text:
         return [*commands, *places]
     filters = []
+    # A filter is offered only if it finds tasks with the whole text.
     has_tasks = any(group.name == "tasks" for group in found)
     if has_tasks and queries.has_failure(text.replace('"', ""), scope.project):
         term = query_box.term("error", text)
@@ -204,10 +201,7 @@ def list_agent_actions(text: str, scope: Scope, may: MayOpen) -> list[Result]:
 
 
 def find_nearest(text: str, scope: Scope, may: MayOpen) -> Result | None:
-    """Return the search for the text with each unknown word replaced by the nearest known one.
-
-    There is none if that search finds nothing either, as no row has all of the words.
-    """
+    """Return the search with each unknown word replaced by the nearest known one, or None."""
     words = query_box.clean(text).lower().split()[: query_box.MAX_WORDS]
     if not words or query_box.as_id(text):
         return None
@@ -215,6 +209,7 @@ def find_nearest(text: str, scope: Scope, may: MayOpen) -> Result | None:
     begun = {word: any(each.startswith(word) for each in known) for word in words}
     near = [word if begun[word] else query_box.find_nearest(word, known) for word in words]
     found = " ".join(filter(None, near))
+    # If no row has all of the words, there is nothing to suggest.
     if found in ("", " ".join(words)) or not any(find_groups(found, "", scope, may)):
         return None
     return Result(list_url("search", found, scope), "search", found)

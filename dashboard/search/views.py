@@ -23,7 +23,7 @@ class SearchPage(PageContext):
     actions: list[Result]
     words: list[str]
     nearest: Result | None
-    every_url: str  # which searches all rows for a short id; empty for another text
+    every_url: str  # searches all rows for a short id; empty for other text
     is_command: bool  # such as `pause coder`, which needs no results
     kind: str = ""
 
@@ -33,11 +33,9 @@ PARTS = ("text", "groups", "actions", "words", "nearest", "every_url", "is_comma
 
 
 def search(request: HtmxRequest) -> HttpResponse:
-    """Show what matches a text; a form that names one page exactly goes to it.
-
-    With `part`, return the results alone, for the palette. With `all`, search all rows for a short
-    id, and not only new ones.
-    """
+    """Show what matches a text, or redirect a form that names one page exactly."""
+    # With `part`, the palette gets the results alone. With `all`, all rows are searched for a short
+    # id, not only new ones.
     visit = begin_visit(request, current="")
     text = query_box.clean(request.GET.get("q", ""))
     is_part = "part" in request.GET

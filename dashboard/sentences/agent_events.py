@@ -47,7 +47,7 @@ BREAKER_TONES = {
 
 
 def agent_of(event: Event, about: EventSubject) -> str:
-    """Return the agent's name, also of an agent that is gone."""
+    # An agent that is gone still has its name in the event.
     return about.agent or str(event.data.get("name", ""))
 
 

@@ -39,7 +39,7 @@ class EventSentence:
 
 
 def plain(icon: str, who: str, does: str, tail: str = "") -> EventSentence:
-    """Return a sentence without a quote, which the log repeats without `who`."""
+    # The log repeats the sentence without `who`.
     return EventSentence(icon, who, does, tail=tail, note=f"{does[:1].upper()}{does[1:]}{tail}")
 
 

@@ -97,7 +97,7 @@ def describe_instruction_event(event: Event, about: EventSubject) -> EventSenten
 
 
 def describe_acknowledgment(event: Event, about: EventSubject) -> EventSentence:
-    """Return the sentence for an ack in time or too late, or a decline; a person may send it."""
+    # A person may acknowledge on an agent's behalf.
     is_person, quote = event.actor_type == "user", about.quote
     who = who_of(event) if is_person else about.agent
     on_behalf = f" for {about.agent}" if is_person else ""
@@ -114,7 +114,6 @@ def describe_acknowledgment(event: Event, about: EventSubject) -> EventSentence:
 
 
 def describe_requeue(event: Event, about: EventSubject) -> EventSentence:
-    """Return the sentence for an instruction that a person or the clock queued again."""
     retries = int(event.data.get("retry_count") or 0)
     icon, urgency, quote = urgency_badge(retries).icon, urgency_word(retries), about.quote
     if event.actor_type == "user":
@@ -127,7 +126,6 @@ def describe_requeue(event: Event, about: EventSubject) -> EventSentence:
 
 
 def describe_giving_up(data: dict[str, Any]) -> str:
-    """Return how many retries, or holds of a stop, Tenfour tried before it gave up."""
     if data.get("holds"):
         return f"Tenfour let it go after {counted(int(data['holds']), 'hold')}"
     return f"Tenfour gave up after {counted(int(data.get('retry_count') or 0), 'retry', 'retries')}"

@@ -35,12 +35,11 @@ class Received:
 
     prefix: str
     content: str
-    before: bool  # not delivered yet
+    before: bool  # set before the first delivery
     way: str = ""
 
 
 def describe_steps(events: Iterable[Event], *, agent: str) -> list[Step]:
-    """Return the steps so far, oldest first."""
     return [step for event in events if (step := describe_step(event, agent))]
 
 
@@ -103,7 +102,6 @@ def describe_call(data: dict[str, Any]) -> str:
 
 
 def describe_trigger(data: dict[str, Any]) -> str:
-    """Return the trigger of a rule after a colon; empty if it is not known."""
     trigger = data.get("trigger")
     return f": {describe_cause(trigger)}" if isinstance(trigger, dict) else ""
 
@@ -140,7 +138,7 @@ def describe_acknowledger(data: dict[str, Any], who: str) -> str:
 
 
 def urgency_word(retry_count: int) -> str:
-    """Return the word for a delivery's urgency, or nothing for the first delivery."""
+    # The first delivery has no urgency.
     level = urgency_of(retry_count)
     if level == Urgency.FIRST:
         return ""
@@ -148,7 +146,7 @@ def urgency_word(retry_count: int) -> str:
 
 
 def describe_received(row: Instruction) -> Received:
-    """Return the delivered text; the prefix is derived, because it is never stored."""
+    # The prefix is derived, because it is never stored.
     level = urgency_of(max(row.deliveries - 1, 0))
     prefix = PREFIXES.get(level, "")
     whole = prefixed(row.content, max(row.deliveries - 1, 0))

@@ -36,7 +36,6 @@ def describe_plan_event(event: Event, about: EventSubject) -> EventSentence:
 
 
 def detail(event: Event) -> str:
-    """Return the number of tasks, the run and the reason that an event records."""
     data = event.data
     found = []
     if event.kind == Kind.PLAN_RESTARTED and data.get("run"):

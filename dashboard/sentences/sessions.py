@@ -46,7 +46,6 @@ def describe_session_event(event: Event, about: EventSubject) -> EventSentence:
 
 
 def describe_todo_change(event: Event, agent: str) -> EventSentence:
-    """Return the sentence for a task of a session that moved on or became a task of the queue."""
     data, quote = event.data, shortened(event.data.get("description"))
     if data.get("task"):
         who, note = event.actor_name or event.actor_type, " · linked to a task"

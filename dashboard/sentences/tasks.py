@@ -178,10 +178,10 @@ def describe_value(change: dict[str, Any]) -> str:
 
 
 def name_changes(data: dict[str, Any]) -> str:
-    """Return the names of the changed fields, without an agent that a sentence names itself."""
     names = [str(name) for name in data.get("changed", [])]
     if data.get("payload"):
         names = [describe_payload(data) if name == "payload" else name for name in names]
+    # The sentence names the agents itself.
     if data.get("to_agent"):
         names = [name for name in names if name != "agent"]
     return ", ".join(
@@ -214,5 +214,4 @@ def describe_cause_briefly(event: Event, *, agent: str) -> str:
 
 
 def breaker_reason(data: dict[str, Any]) -> str:
-    """Return why a breaker opened, as recorded at the time."""
     return str(data.get("reason") or "").replace("_", " ")

@@ -25,7 +25,7 @@ from retries.sessions.flushing import FlushExhausted, flush_from_web
 
 @takes_form("session", "session_id")
 def flush(request: HtmxRequest, session_id: UUID) -> HttpResponse:
-    """Process the buffer of a session, and return to the page; a held lock is waited for."""
+    # The flush waits for a held lock.
     row = find_or_404(session_id)
     before = row.task_count
     page_url = reverse("dashboard:session", args=[session_id]) + read_scope(request).query
@@ -55,7 +55,6 @@ def describe_flush(processed: int, found: int) -> str:
 
 
 def retry(request: HtmxRequest, session_id: UUID) -> HttpResponse:
-    """Process the messages of failed batches again, with the tracker that the form may name."""
     row = find_or_404(session_id)
     tracker = TrackerName.TODO if request.POST.get("tracker") == TrackerName.TODO else None
     returned = retrying.retry_failed(row, tracker=tracker, stamp=stamp_of(request))
@@ -68,7 +67,6 @@ def retry(request: HtmxRequest, session_id: UUID) -> HttpResponse:
 
 @takes_form("session", "session_id")
 def make_task(request: HtmxRequest, session_id: UUID, order: int) -> HttpResponse:
-    """Make a task of a to-do, or link it to the task that the form names."""
     row = find_or_404(session_id)
     try:
         todo = task_links.find_todo(session_id, order)

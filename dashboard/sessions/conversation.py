@@ -33,11 +33,11 @@ from dashboard.sessions.tool_lines import (
 )
 from ledger.sessions.message_parts import Call, Media, Result, Text, Thinking
 
-# a run of the agent's turns that is longer keeps its ends and folds the rest
+# a longer run of the agent's turns keeps its ends and folds the rest
 RUN_LENGTH, RUN_HEAD, RUN_TAIL = 12, 4, 4
 # longer texts are fetched when they are opened
 INLINE = 4_000
-# how records begin that a program wrote in the person's name; PostgreSQL reads the same pattern
+# the beginning of a record that a program wrote in the person's name; also used in PostgreSQL
 RECORD_PATTERN = (
     r"^\s*(<(system-reminder|environment_context|user_instructions|permissions|"
     r"local-command-stdout|local-command-caveat|command-name|command-message|task-notification)"
@@ -53,7 +53,7 @@ class Layout:
     results: dict[str, tuple[Said, Result, int]]
     called: set[str]
     batches: Mapping[int, BatchLine]
-    contents: set[str] = field(default_factory=set)  # of delivered instructions
+    contents: set[str] = field(default_factory=set)  # the contents of delivered instructions
     items: list[Item] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
     batch: int | None = None
@@ -68,7 +68,7 @@ class Layout:
             self.records = []
 
     def agent_turn(self, said: Said, *, is_new: bool = False) -> Turn:
-        """Return the agent's current turn, or begin one; the caller replaces it."""
+        """Return the agent's current turn, or begin one; the caller appends it to the items."""
         last = self.items[-1] if self.items and not self.records else None
         todos = frozenset() if said.todo is None else frozenset((said.todo,))
         if isinstance(last, Turn) and last.kind == "agent" and not (is_new and last.lines):
@@ -84,7 +84,7 @@ class Layout:
 
 
 def worse(turn: Turn, said: Said) -> str:
-    """Return the state to show for messages with different states."""
+    # The first of these states that occurs is shown.
     order = ("failed", "running", "pending", "success", "disabled")
     return min(turn.state, said.state, key=order.index)
 
@@ -166,7 +166,6 @@ def add_prompt(page: Layout, said: Said) -> None:
 
 
 def add_answer(page: Layout, said: Said) -> None:
-    """Add the agent's texts, thoughts and calls, or the result of a call on another page."""
     blocks = tuple(blocks_of(said, (Text, Thinking)))
     if blocks:
         turn = page.agent_turn(said, is_new=True)
@@ -177,6 +176,7 @@ def add_answer(page: Layout, said: Said) -> None:
             line = describe_call(said, part, page.results.get(part.id))
             page.items.append(replace(turn, lines=(*turn.lines, line)))
         elif isinstance(part, Result):
+            # The call may be on another page.
             add_orphan(page, said, part)
         elif isinstance(part, Media):
             turn = page.agent_turn(said)
@@ -257,10 +257,10 @@ def add_orphan(page: Layout, said: Said, part: Result) -> None:
 
 
 def open_first_error(items: list[Item]) -> list[Item]:
-    """Return the items with the first failed call open, unless it would have to be fetched."""
     for n, item in enumerate(items):
         if isinstance(item, Turn) and item.is_error:
             at = next(at for at, line in enumerate(item.lines) if line.is_error)
+            # A long line would have to be fetched, so it stays closed.
             opened = replace(item.lines[at], is_open=not item.lines[at].is_long)
             lines = (*item.lines[:at], opened, *item.lines[at + 1 :])
             return [*items[:n], replace(item, lines=lines), *items[n + 1 :]]
@@ -284,7 +284,7 @@ def fold_runs(items: list[Item]) -> list[Item]:
 
 
 def is_of_run(item: Item) -> bool:
-    """Return whether an item may be folded: messages of the buffer and prompts never are."""
+    # Prompts and messages of the buffer are never folded.
     if isinstance(item, Turn):
         return item.kind == "agent" and item.state == "success"
     return isinstance(item, Cut | Noise)

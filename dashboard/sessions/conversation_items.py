@@ -9,7 +9,7 @@ from uuid import UUID
 from dashboard.wording.formatting import counted
 from ledger.sessions.message_parts import Part
 
-# a box of calls that is longer keeps its ends and folds the rest
+# a longer box of calls keeps its ends and folds the rest
 BOX_LENGTH, BOX_HEAD, BOX_TAIL = 14, 5, 5
 
 
@@ -85,7 +85,7 @@ class Turn:
     blocks: tuple[Block, ...] = ()
     lines: tuple[CallLine, ...] = ()
     media: tuple[str, ...] = ()
-    todos: frozenset[int] = frozenset()  # that its messages belong to
+    todos: frozenset[int] = frozenset()  # the to-dos that its messages belong to
 
     @property
     def todo_numbers(self) -> list[int]:
@@ -102,7 +102,7 @@ class Turn:
 
     @property
     def version(self) -> str:
-        """Changes when the turn grows or is processed, for the flash of a changed row."""
+        """A value that changes when the turn grows or is processed, so that its row flashes."""
         answered = sum(line.is_answered for line in self.lines)
         parts = (len(self.blocks), len(self.lines), answered, len(self.todos), self.state)
         return ".".join(map(str, parts))
@@ -180,7 +180,6 @@ class Fold:
 
     @property
     def summary(self) -> str:
-        """The messages, calls, errors and batches inside."""
         calls = sum(len(turn.lines) for turn in self.turns)
         batches = [item.batch.number for item in self.items if isinstance(item, Cut)]
         last = self.turns[-1]
@@ -197,8 +196,8 @@ class Delivery:
     """An instruction that was delivered to the agent between two messages."""
 
     id: UUID
-    text: str  # as the agent got it
-    content: str  # as it was sent
+    text: str  # the text that the agent got
+    content: str  # the text that was sent
     state: str
     at: datetime
     acknowledged_at: datetime | None = None
@@ -206,7 +205,6 @@ class Delivery:
 
     @property
     def took(self) -> timedelta | None:
-        """The time from the delivery to the acknowledgment."""
         return self.acknowledged_at - self.at if self.acknowledged_at else None
 
 
@@ -218,7 +216,7 @@ def last_of(line: CallLine) -> int:
 
 
 def place_lines(lines: tuple[CallLine, ...], found: set[int]) -> tuple[CallLine, ...]:
-    """Return the lines with their places; a message that is in `found` has its anchor elsewhere."""
+    """Return the lines with their places; a message in `found` has its anchor elsewhere."""
     placed = []
     for position, line in enumerate(lines, 1):
         anchors = {line.number, line.result_number} - {0} - found
@@ -228,7 +226,6 @@ def place_lines(lines: tuple[CallLine, ...], found: set[int]) -> tuple[CallLine,
 
 
 def fold_calls(lines: tuple[CallLine, ...]) -> list[Box]:
-    """Return the calls of a turn in boxes; the middle one of many is folded."""
     if not lines:
         return []
     if len(lines) <= BOX_LENGTH:

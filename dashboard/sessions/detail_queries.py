@@ -23,7 +23,7 @@ SHOWN = 100
 MOST = 400
 # the messages above the target of a link
 ABOVE = 10
-# how far above its result a failed call is looked for
+# how far above its result a failed call is searched
 CALL_WITHIN = 12
 PLANNING_SHOWN = 8
 DELIVERIES_SHOWN = 50
@@ -87,11 +87,10 @@ class Window:
     before: int | None = None
     after: int | None = None
     at: int | None = None
-    start: int | None = None  # of a page that grows at its end
+    start: int | None = None  # the first message of a page that grows at its end
 
     @property
     def is_whole(self) -> bool:
-        """Whether all messages are shown, rather than those of one kind."""
         return not self.tab and not self.find and not self.state
 
 
@@ -105,7 +104,6 @@ class MessagePage:
 
 
 def find_session(session_id: UUID) -> Session | None:
-    """Return a session with the time when its first message was said, or None."""
     first = Message.objects.filter(session=OuterRef("pk"), order=1)
     rows = Session.objects.select_related("agent", "project").filter(pk=session_id)
     return rows.annotate(first_sent_at=Subquery(first.values("sent_at")[:1])).first()
@@ -126,6 +124,7 @@ def list_messages(session: Session, window: Window, numbers: dict[UUID, int]) ->
         (n for n in (window.after, window.at, window.start, window.before) if n is not None), None
     )
     if window.at is not None and window.is_whole:
+        # Some messages above the target of a link are shown, too.
         bound = max(1, window.at - ABOVE)
     if condition := TABS.get(window.tab) or (FOUND if window.find else ""):
         where = f"{where} and {condition}"
@@ -197,7 +196,6 @@ def with_calls(session: Session, said: list[Said], numbers: dict[UUID, int]) -> 
 
 
 def keep_parts(said: Said, ids: set[str]) -> Said:
-    """Return a message with only the calls and results that have these ids."""
     kept = [
         (n, part)
         for n, part in enumerate(said.parts)
@@ -209,7 +207,6 @@ def keep_parts(said: Said, ids: set[str]) -> Said:
 
 
 def find_start(session: Any) -> datetime:
-    """Return when the first message was said, or when the session was created."""
     start: datetime = session.first_sent_at or session.created_at
     return start
 
@@ -229,22 +226,18 @@ def find_result(session: Session, call_ids: set[str], after: int) -> Message | N
 
 
 def count_tabs(session: Session) -> dict[str, int]:
-    """Return the number of messages on each tab; they never change once they are stored."""
-
     def count() -> dict[str, int]:
         counts = ", ".join(f"count(*) filter (where {each}) as {tab}" for tab, each in TABS.items())
         row = sql.run(COUNTS.format(counts=counts), **params(session, Window()))[0]
         return {tab: row[tab] for tab in TABS}
 
+    # Stored messages never change, so their number identifies the counts.
     return get_or_compute_slow(f"session-tabs:{session.pk}:{session.message_count}", count)
 
 
 def list_deliveries(session: Session, messages: list[Said]) -> list[Delivery]:
-    """Return the instructions whose last delivery was to this session during these messages.
-
-    One that was delivered to the agent without a session's name is shown where the agent had no
-    other session at the time.
-    """
+    """Return the instructions whose last delivery was to this session during these messages."""
+    # A delivery without a session's name is shown where the agent had no other session at the time.
     if len(messages) < 2:
         return []
     values = {
@@ -289,7 +282,6 @@ class Planning:
 
 
 def list_planning(session: Session) -> Planning:
-    """Return the newest messages about the plan as a whole, with their texts."""
     text = MESSAGES.format(content=LIGHT, where="m.planning", direction="desc")
     rows = sql.run(text, session=session.pk, limit=SHOWN)
     said = [read_message(row, {}) for row in rows]
@@ -316,7 +308,6 @@ class Linked:
 
 
 def find_attempt(messages: list[Said]) -> Linked | None:
-    """Return the newest attempt that a page's messages belong to."""
     ids = [each.attempt for each in messages if each.attempt]
     if not ids:
         return None

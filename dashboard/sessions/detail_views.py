@@ -122,7 +122,6 @@ class SessionPage(PageContext):
     row="session_id",
 )
 def detail(visit: Visit, session_id: UUID) -> SessionPage:
-    """Show one session."""
     return build_page(visit, find_or_404(session_id))
 
 
@@ -186,8 +185,7 @@ def find_or_404(session_id: UUID) -> Session:
 
 
 def read_window(request: HtmxRequest) -> Window:
-    """Return the messages that an address asks for; anything that is no number counts as absent."""
-
+    # Anything that is not a number counts as absent.
     def bound(name: str) -> int | None:
         return read_whole_number(request.GET.get(name, ""))
 
@@ -214,7 +212,6 @@ def build_tabs(row: Session) -> list[Tab]:
 
 
 def describe_span(row: Session, began: datetime) -> str:
-    """Return how long a session has lasted and how many messages it has."""
     lasted = duration(row.last_message_at - began)
     return f"{lasted}, {counted(row.message_count, 'message')}"
 

@@ -70,7 +70,6 @@ class ImportPage(PageContext):
 
 
 def new(request: HtmxRequest) -> HttpResponse:
-    """Show the form, or import the file and open its session."""
     visit = begin_visit(request, current="sessions")
     if request.method != "POST":
         return show(visit, ImportForm(initial=initial_values(visit.scope)))
@@ -129,7 +128,6 @@ def initial_values(scope: Scope) -> dict[str, Any]:
 
 
 def list_agents(scope: Scope) -> list[tuple[str, str]]:
-    """Return the names of agents with their projects, those of the scope's project."""
     rows = Agent.objects.order_by("project__name", "name")
     if scope.project:
         rows = rows.filter(project=scope.project)

@@ -5,7 +5,7 @@ import re
 from django.utils.html import escape
 from django.utils.safestring import SafeString
 
-# Only these two marks: everything else of Markdown stays text, so that no message draws a page.
+# Only these two marks: all other Markdown stays text, so that no message can format the page.
 MARKS = re.compile(r"`(?P<code>[^`\n]{1,200})`|\*\*(?P<bold>[^*\n]{1,200})\*\*")
 
 

@@ -43,7 +43,7 @@ LINKS = {"linked": ("Linked", "link"), "none": ("Not linked", "person")}
 TRACKERS = {"todo": "To-do calls", "llm": "A model", "none": "Nothing: store only"}
 FACETS_SHOWN = 8
 STORED = Q(disable_task_tracking=True) | Q(tracker=TrackerName.NONE)
-# the derived state, as `rows.derive_state` has it
+# the derived state, as in `rows.derive_state`
 STATE = Case(
     When(last_outcome__in=(BatchOutcome.FAILED, BatchOutcome.LOST), then=Value("failed")),
     When(Q(running_count__gt=0) | Q(lock_until__gt=Now()), then=Value("processing")),
@@ -73,7 +73,7 @@ class SessionQuery(StateQuery):
     changed: Period | None = None
 
     def anything(self) -> "SessionQuery":
-        """Return the query without the keys of the facets, which their counts need."""
+        # The counts of the facets need the query without their keys.
         return replace(self, text="", state=ANY, agent=ANY, attempt=ANY, tracker=ANY)
 
 
@@ -92,7 +92,7 @@ def is_linked(name: str) -> Q:
 
 
 def is_about(ref: str) -> Q:
-    """Return the condition that a session has messages of attempts of the tasks with a ref."""
+    """Return the condition that a session has messages about tasks with this ref."""
     attempts = Attempt.objects.filter(task__ref=ref)
     return Q(pk__in=Message.objects.filter(attempt__in=attempts).values("session"))
 
@@ -187,7 +187,7 @@ class SessionList(Listing[SessionQuery]):
         return found.defer("metadata", "preferences")
 
     def count_states(self, query: SessionQuery, project: Project | None) -> SessionCounts:
-        """Count with one statement, then sum up by state, agent, tracker and link."""
+        # One statement counts all; the sums by state, agent, tracker, and link follow from it.
         wanted = query.anything()
         where = project.id if project else "all"
 

@@ -11,7 +11,7 @@ from ledger.models import Session
 from ledger.states import BatchOutcome
 
 BAR = 40  # width of the bar of to-dos
-BARS = 16  # of a buffer
+BARS = 16  # the bars of a buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class SessionEntry:
 
 
 def derive_state(row: Session, now: datetime) -> str:
-    """Return the state that a list shows, the most urgent one that holds."""
+    # The most urgent state that applies is shown.
     if row.last_outcome in (BatchOutcome.FAILED, BatchOutcome.LOST):
         return "failed"
     if row.running_count or row.is_locked(now):
@@ -100,25 +100,24 @@ def derive_state(row: Session, now: datetime) -> str:
 
 
 def describe_buffer(row: Session, state: str) -> Buffer:
-    """Return the buffer; messages that are being processed count until they are done."""
+    # Messages that are being processed count until they are done.
     count = row.pending_count + row.running_count
     return Buffer(count, read_threshold(), has_failed=state == "failed")
 
 
 def read_threshold() -> int:
-    """Return the number of messages at which a buffer is processed at once."""
     threshold: int = settings.TENFOUR["SESSION_MESSAGE_BUFFER_MAX_TURNS"]
     return threshold
 
 
 def describe_todos(row: Session) -> TodoCounts:
-    """Return how many to-dos a session has; those that the agent dropped are not left to do."""
+    # To-dos that the agent dropped are not left to do.
     wanted = row.task_count - row.task_dropped_count
     return TodoCounts(wanted, row.task_success_count, row.task_failed_count)
 
 
 def describe_row(row: Any, *, now: datetime) -> SessionEntry:
-    """Return the row of a session that `SessionList` has read."""
+    # `SessionList` has read the row with its `linked` attempt.
     state = derive_state(row, now)
     linked = row.linked
     return SessionEntry(

@@ -30,7 +30,7 @@ class TaskForm:
 def asked_form(
     request: HttpRequest, session: Session, todos: Iterable[SessionTask]
 ) -> TaskForm | None:
-    """Return the form that an address asks for, if the person may send it."""
+    """Return the form in an address, if the person may send it."""
     order = read_whole_number(request.GET.get("make", ""))
     if order is None or not may_open(request.user, "session_task"):
         return None

@@ -109,7 +109,7 @@ def describe_todos(todos: Sequence[Any]) -> str:
 def describe_result(
     arguments: Mapping[str, Any], text: str, *, is_error: bool, length: int | None = None
 ) -> str:
-    """Return the result of a call in a few words; `length` is that of the uncut text.
+    """Return a short text about a call's result; `length` is the length of the uncut text.
 
     >>> describe_result({}, "Exit code 2\\nls: no such file", is_error=True)
     'exit 2 · ls: no such file'
@@ -136,7 +136,7 @@ def describe_result(
 
 
 def find_last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """Return the last match near the end of a text, where test runners write their sum."""
+    # Test runners write their summary near the end.
     found = None
     for match in pattern.finditer(text[-2_000:]):
         found = match
@@ -168,7 +168,6 @@ def count_lines(text: str) -> int:
 
 
 def first_line(text: str) -> str:
-    """Return the first line that says more than the exit code."""
     for line in text.splitlines():
         rest = EXITED.sub("", line).strip()
         if rest:

@@ -23,7 +23,7 @@ from retries.policies.replay import (
 from retries.states import PolicyScope
 
 CHANGES_READ = 100
-FIGURES_SECONDS = 300  # for which computed figures are shown
+FIGURES_SECONDS = 300  # computed figures are shown this long
 LOST_SHOWN = 50
 
 
@@ -80,7 +80,6 @@ class ListedPolicy:
 
 
 def list_policies(project: Project, row: RetryPolicy, *, now: datetime) -> list[ListedPolicy]:
-    """Return all policies of a project, each with the figures that help to decide about it."""
     changes = find_changes(project)
     listed = []
     for text in POLICIES:
@@ -94,8 +93,7 @@ def list_policies(project: Project, row: RetryPolicy, *, now: datetime) -> list[
 
 
 def read_proofs(project: Project, *, now: datetime) -> ProofShare:
-    """Return how many tasks of the last days were done without proof, as of some minutes ago."""
-
+    # The share may be some minutes old.
     def compute() -> tuple[int, int]:
         done = Task.objects.filter(
             project=project, state=TaskState.DONE, updated_at__gt=now - timedelta(days=DAYS)
@@ -109,8 +107,7 @@ def read_proofs(project: Project, *, now: datetime) -> ProofShare:
 
 
 def read_figures(project: Project, policy: str, *, scope: str, now: datetime) -> Figures:
-    """Return a policy's figures for a scope, computed at most some minutes ago."""
-
+    # The figures may be some minutes old.
     def compute() -> tuple[Replay, Effects]:
         return (
             replay_policy(policy, project_id=project.pk, now=now),

@@ -64,7 +64,6 @@ class PoliciesPage(PageContext):
 
 
 def index(request: HtmxRequest) -> HttpResponse:
-    """Show a project's policies; a switch asks first, with its figures."""
     visit = begin_visit(request, current="settings")
     project = project_of(visit.scope)
     row = editing.read_policies(project.pk) if project else RetryPolicy()
@@ -86,12 +85,12 @@ def index(request: HtmxRequest) -> HttpResponse:
 
 
 def project_of(scope: Scope) -> Project | None:
-    """Return the project whose policies are shown, or None if the person has to choose one."""
     return scope.project or (scope.projects[0] if len(scope.projects) == 1 else None)
 
 
 def find_question(request: HtmxRequest, listed: list[ListedPolicy]) -> Question | None:
-    """Return the switch that the address asks about, unless it would change nothing."""
+    """Return the switch that the address asks about, or None."""
+    # A switch that would change nothing is no question.
     name, scope = request.GET.get("ask", ""), request.GET.get("scope", "")
     for each in listed:
         if each.text.name == name and scope in each.text.choices and scope != each.scope:

@@ -83,7 +83,7 @@ def describe_minutes(seconds: float) -> str:
 
 
 def describe_lost(lost: int, done: int) -> str:
-    """Return the lost successes as a sentence has them.
+    """Return the lost successes as part of a sentence.
 
     >>> describe_lost(1, 1902)
     '1 success of 1,902'

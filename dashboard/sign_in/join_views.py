@@ -35,7 +35,7 @@ class JoinForm(BaseUserCreationForm):  # type: ignore[type-arg]
 @sensitive_post_parameters("password1", "password2")
 @require_http_methods(["GET", "HEAD", "POST"])
 def join(request: HttpRequest, secret: str) -> HttpResponse:
-    """Show an invitation, or accept it; showing it does not use it up."""
+    # Showing an invitation does not use it up.
     stamp = Stamp(Actor("user"), timezone.now(), getattr(request, "id", ""))
     address = request.META.get("REMOTE_ADDR", "")
     if request.method == "POST" and not count_attempt(address, f"join {secret[:64]}"):
@@ -65,12 +65,12 @@ def join(request: HttpRequest, secret: str) -> HttpResponse:
 
 @transaction.atomic
 def create_account(form: JoinForm, invitation: Invitation, *, stamp: Stamp) -> User | None:
-    """Create the account and make it a member; return None if the invitation no longer works."""
     user: User = form.save(commit=False)
     user.email = invitation.email
     user.save()
     if accept(invitation, user, stamp=Stamp(person(user), stamp.at, stamp.request_id)):
         return user
+    # The invitation no longer works, so the account must not stay.
     transaction.set_rollback(True)
     return None
 

@@ -19,7 +19,7 @@ MOST_SIGN_INS = 200
 
 
 def remember_browser(request: HttpRequest, response: HttpResponse, username: str) -> None:
-    """Mark a browser as one in which a person has signed in; no name can be read from that."""
+    # The mark does not reveal the name.
     mark = mark_of(username)
     marks = [mark, *(each for each in read_marks(request) if each != mark)]
     response.set_signed_cookie(

@@ -14,7 +14,7 @@ from django.conf import settings
 
 from dashboard.sign_in.provider_addresses import is_protected
 
-# A key of the provider's signs a token; a password that both sides know does not.
+# Only the provider's key signs a token, never a password that both sides know.
 ALGORITHMS = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
 )  # fmt: skip
@@ -72,6 +72,7 @@ class Provider(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
             response.raise_for_status()
         keys = jwt.PyJWKSet.from_dict(response.json()).keys
         signing = [each for each in keys if each.public_key_use in (None, "sig")]
+        # Without an id, the provider must have only one key.
         found = [each for each in signing if kid is None or each.key_id == kid]
         if len(found) != 1:
             raise OAuth2Error(f"{len(found)} of the provider's keys could have signed the token.")

@@ -40,7 +40,6 @@ def record_attempt(
     *,
     method: SignInMethod = SignInMethod.PASSWORD,
 ) -> None:
-    """Record for the audit log who signed in or out, or was refused."""
     record_sign_in(
         outcome,
         username.replace("\0", ""),

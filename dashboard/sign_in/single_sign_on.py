@@ -34,7 +34,7 @@ from ledger.people.invitations import find_invitation
 
 logger = logging.getLogger(__name__)
 PROVIDER = "sso"
-# what allauth raises where a provider's answer is not as it must be, or does not come
+# what allauth raises if a provider's answer is invalid or missing
 UNEXPECTED = (
     OAuth2Error, RequestException, LookupError, TypeError, ValueError, AttributeError, OverflowError
 )  # fmt: skip
@@ -49,7 +49,6 @@ def is_configured() -> bool:
 @never_cache
 @require_safe
 def start(request: HttpRequest, provider_id: str) -> HttpResponseBase:
-    """Send a person to the provider."""
     if provider_id != PROVIDER or not is_configured():
         raise Http404("There is no such way to sign in.")
     if not count_attempt(request.META.get("REMOTE_ADDR", ""), "single sign-on"):
@@ -66,14 +65,13 @@ def start(request: HttpRequest, provider_id: str) -> HttpResponseBase:
 @never_cache
 @require_safe
 def callback(request: HttpRequest, provider_id: str) -> HttpResponseBase:
-    """Sign in a person whom the provider sent back."""
     if provider_id != PROVIDER or not is_configured():
         raise Http404("There is no such way to sign in.")
     return run_view(OAuth2CallbackView, request, provider_id)
 
 
 def run_view(view: Any, request: HttpRequest, provider_id: str) -> HttpResponseBase:
-    """Run a view of allauth; what the provider says must never end in an error."""
+    # Nothing that the provider says may end in an error page.
     try:
         answer: HttpResponseBase = view.adapter_view(Provider(request, provider_id))(request)
         return answer
@@ -141,7 +139,6 @@ def claims_of(sociallogin: Any) -> dict[str, Any]:
 
 
 def given_to(sociallogin: Any) -> dict[str, GroupRole]:
-    """Return the roles that an identity's groups have here, by project."""
     groups = claims_of(sociallogin).get(settings.TENFOUR["OIDC_GROUPS_CLAIM"]) or []
     return roles_given(groups, parse_group_roles(settings.TENFOUR["OIDC_GROUPS"]))
 

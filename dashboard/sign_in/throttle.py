@@ -16,13 +16,13 @@ from ledger.database.process_counters import RATE_LIMITED
 WINDOW_SECONDS = 60
 # Several people may share an address, so all of its usernames together have a larger limit.
 PER_ADDRESS = 3
-# of one name by strangers, from all addresses together
+# attempts by strangers on one name, from all addresses together
 STRANGERS_SECONDS = 3600
 STRANGERS = 5
 
 
 def normalize(username: str) -> str:
-    """Return the username as the form looks it up, without differences of case."""
+    # The form looks up usernames without differences of case.
     return unicodedata.normalize("NFKC", username.strip()).strip().casefold()
 
 
@@ -50,10 +50,9 @@ def key_of(*parts: str) -> str:
 
 
 def count_attempt(address: str, username: str) -> bool:
-    """Count an attempt and return whether it is within the limits.
-
-    Call this before the password is checked, so that concurrent attempts cannot exceed the limit.
-    """
+    """Count an attempt and return whether it is within the limits."""
+    # This comes before the password is checked, so that concurrent attempts cannot exceed the
+    # limit.
     limit = auth_failures.PER_MINUTE
     network = network_of(address)
     of_name = optional_cache.increment(key_of(network, normalize(username)), seconds=WINDOW_SECONDS)
@@ -65,10 +64,8 @@ def count_attempt(address: str, username: str) -> bool:
 
 
 def count_stranger(username: str, is_known: Callable[[], bool]) -> bool:
-    """Count an attempt from any address; return whether a stranger may still make it.
-
-    `is_known` is asked only beyond the limit, which never holds for a person's own browsers.
-    """
+    """Count an attempt from any address; return whether a stranger may still make it."""
+    # `is_known` is asked only beyond the limit, which never holds for a person's own browsers.
     limit = STRANGERS * auth_failures.PER_MINUTE
     key = key_of("strangers", normalize(username))
     if optional_cache.increment(key, seconds=STRANGERS_SECONDS) <= limit or is_known():
@@ -78,5 +75,5 @@ def count_stranger(username: str, is_known: Callable[[], bool]) -> bool:
 
 
 def reset_attempts(address: str, username: str) -> None:
-    """Forget a username's attempts; those of its address still count."""
+    # The attempts from its address still count.
     optional_cache.delete(key_of(network_of(address), normalize(username)))

@@ -43,13 +43,13 @@ class SignInForm(AuthenticationForm):
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponse:
-    """Show the sign-in form, or sign in and redirect to the requested page."""
     target = target_of(request)
     if request.method != "POST":
         if may_enter(request.user):
             return redirect(target)
         return render_form(request, SignInForm(request), target)
     address, username = request.META.get("REMOTE_ADDR", ""), request.POST.get("username", "")
+    # Both limits come before the check of the password.
     if not count_attempt(address, username):
         return refuse_for(WINDOW_SECONDS, request, target)
     if not count_stranger(username, lambda: is_known(request, username)):
@@ -88,7 +88,7 @@ def render_form(
 def target_of(request: HttpRequest) -> str:
     """Return the requested path if it is a path of this site, or else the first page."""
     target = request.POST.get("next") or request.GET.get("next") or ""
-    # without the slash it could be taken for the name of a URL
+    # without the slash, Django could take it for the name of a URL
     ours = target.startswith("/") and url_has_allowed_host_and_scheme(target, allowed_hosts=None)
     return target if ours else resolve_url(settings.LOGIN_REDIRECT_URL)
 

@@ -43,7 +43,7 @@ class RuleForm:
 
     values: dict[str, str]
     errors: dict[str, str] = field(default_factory=dict)
-    rows: int = 0  # of conditions that the person has asked for
+    rows: int = 0  # the rows of conditions that the person added
     expect_rows: int = 0
 
     @property
@@ -55,7 +55,7 @@ class RuleForm:
         return list(self.list_rows("expect", self.expect_rows))
 
     def list_rows(self, prefix: str, least: int) -> Iterator[ConditionRow]:
-        """Yield the rows that hold something, and at least `least` of them, up to the limit."""
+        """Yield the rows that hold something, and at least `least` rows, up to the limit."""
         used = [at for at in range(MATCH_SCALARS) if self.values.get(f"{prefix}_field_{at}")]
         last = max([least - 1, *used, 0])
         for at in range(min(last + 1, MATCH_SCALARS)):
@@ -108,7 +108,7 @@ class RuleForm:
             case Trigger.EVERY:
                 minutes = read_number(value("minutes", ""), "/on/interval_s")
                 return On(event=event, interval_s=minutes * 60)
-        return On(event=event)  # which the ledger refuses
+        return On(event=event)  # the ledger refuses it
 
     def build_expect(self) -> Expect | None:
         if self.values.get("expect") != "signal":

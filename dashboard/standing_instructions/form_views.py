@@ -48,7 +48,6 @@ class EarlierTrial:
 
     @property
     def because(self) -> str:
-        """The first condition that fails, if one does."""
         return next((each.text for each in self.trial.conditions if not each.holds), "")
 
 
@@ -69,7 +68,6 @@ class RuleFormPage(PageContext):
 
 
 def new(request: HtmxRequest) -> HttpResponse:
-    """Show the form of a new rule; try it or save it."""
     visit = begin_visit(request, current="instructions")
     project = read_project(request.POST.get("project", ""), visit.scope)
     if request.method != "POST":
@@ -93,7 +91,6 @@ def new(request: HtmxRequest) -> HttpResponse:
 
 
 def edit(request: HtmxRequest, rule_id: UUID) -> HttpResponse:
-    """Show the form of a saved rule; try it or save the change."""
     visit = begin_visit(request, current="instructions")
     row = queries.find_rule(rule_id)
     if row is None or row.retired_at:
@@ -167,7 +164,7 @@ def show_trial(
     row: StandingInstruction | None,
     recipe: str,
 ) -> HttpResponse:
-    """Try the rule on the sample; nothing is sent and nothing is stored."""
+    # Nothing is sent and nothing is stored.
     text = pick_sample(visit, project, recipe)
     spec, sample, problem = form.read(project), None, ""
     try:
@@ -205,7 +202,6 @@ def attempt_trial(form: RuleForm, spec: RuleSpec, sample: Sample, project: Proje
 def try_earlier(
     form: RuleForm, spec: RuleSpec, project: Project, *, besides: Sample | None
 ) -> list[EarlierTrial]:
-    """Try the rule on the last signals that triggered a rule, apart from the one just tried."""
     found = []
     for each in queries.list_samples(project):
         sample = Sample(type=each["type"], data=each["data"])
@@ -216,23 +212,23 @@ def try_earlier(
 
 
 def label_of(sample: dict[str, Any]) -> str:
-    """Return a signal in a few words: its type, and the path or the line."""
     what = sample["data"].get("path") or sample["data"].get("line") or ""
     return truncate(f"{sample['type']} {what}".strip(), LABEL_LENGTH)
 
 
 def pick_sample(visit: Visit, project: Project, recipe: str) -> str:
-    """Return the sample that was chosen, unless the person has edited the one that was shown."""
+    """Return the chosen sample, or the typed text if the person has edited it."""
     posted = visit.request.POST
     typed, shown = (normalize_newlines(posted.get(name, "")) for name in ("sample", "shown"))
     chosen = {each.value: each.text for each in list_samples(project, recipe)}
+    # A sample that the person has edited stays as it is.
     if typed != shown or posted.get("from", "") not in chosen:
         return typed[:SAMPLE_LENGTH]
     return chosen[posted["from"]]
 
 
 def read_sample(text: str) -> Sample:
-    """Return the sample in JSON; raise ValueError with a sentence."""
+    """Return the sample in a JSON text; raise ValueError with a sentence."""
     try:
         value = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
@@ -247,7 +243,6 @@ def read_sample(text: str) -> Sample:
 
 
 def list_samples(project: Project, recipe: str) -> list[SampleChoice]:
-    """Return the samples to choose from: the recipe's, and the last ones that triggered a rule."""
     found = []
     if recipe in BY_NAME:
         found.append(

@@ -56,17 +56,16 @@ class FoundRules:
     """The rules that a query finds, in the list's order."""
 
     every: list[ListedRule]
-    in_any_state: list[ListedRule]  # apart from the query's state
+    in_any_state: list[ListedRule]  # matches the query except for its state
     shown: list[ListedRule]
 
     @property
     def whole(self) -> Record:
-        """The record of all rules, whatever the query."""
+        # The query does not narrow these rules.
         return sum((each.record for each in self.every), Record())
 
     @property
     def counts(self) -> dict[str, int]:
-        """The numbers of rules by the names of the states."""
         found = [state_of(each) for each in self.in_any_state]
         return {name: found.count(name) for name in STATES} | {"all": len(found)}
 
@@ -135,7 +134,6 @@ class RuleList(Listing[RuleQuery]):
     def read_all(
         self, query: RuleQuery, project: Project | None, sort: str, *, now: datetime
     ) -> FoundRules:
-        """Return the rules of a query with their records of the last seven days."""
         every = queries.list_rules(project, now=now)
         in_any_state = [each for each in every if fits(each, query, now=now)]
         shown = [each for each in in_any_state if has_value(query.state, state_of(each))]
@@ -143,10 +141,10 @@ class RuleList(Listing[RuleQuery]):
         return FoundRules(every, in_any_state, self.sort(shown, by))
 
     def sort(self, rules: list[ListedRule], by: str) -> list[ListedRule]:
-        """Return the rules in the order of a column; those without a value come last."""
         value = self.sorts[by.removeprefix("-")].value
         known = [each for each in rules if value(each) is not None]
         known.sort(key=value, reverse=by.startswith("-"))
+        # Rules without a value come last.
         return known + [each for each in rules if value(each) is None]
 
     def read_rows(self, query: RuleQuery, visit: Visit) -> tuple[FoundRules, str, Page[Any]]:

@@ -60,7 +60,6 @@ class ListedRule:
 
     @property
     def toggle_url(self) -> str:
-        """Return the address that pauses the rule, or switches it on."""
         verb = "pause" if self.row.state == RuleState.ACTIVE else "resume"
         return reverse("dashboard:rule_act", args=[self.row.pk, verb])
 
@@ -108,10 +107,8 @@ def record_of(row: sql.Row) -> Record:
 def fetch_records(
     statement: str, rules: list[UUID], *, now: datetime, window: timedelta
 ) -> dict[Any, Record]:
-    """Return the records that a statement groups, by its key.
-
-    They may be as old as other cached figures.
-    """
+    """Return the records that a statement groups, by its key."""
+    # They may be as old as other cached figures.
     rows = get_or_compute_slow(
         f"rule-records:{hash_of((statement, rules, window))}",
         lambda: sql.run_custom_plan(statement, rules=rules, **window_params(now - window)),
@@ -120,7 +117,6 @@ def fetch_records(
 
 
 def list_rules(project: Project | None, *, now: datetime) -> list[ListedRule]:
-    """Return the rules that are not retired with their records, newest first."""
     found = StandingInstruction.objects.current().select_related("agent", "plan", "project")
     found = found.annotate(last_fired_at=Subquery(NEWEST.values("queued_at")[:1]))
     rows: list[Any] = list(of_project(found, project).order_by("-id")[:LISTED])
@@ -140,7 +136,7 @@ def count_open(row: StandingInstruction) -> int:
 
 
 def count_days(row: StandingInstruction, *, now: datetime, days: int) -> list[tuple[str, Record]]:
-    """Return the record of each day, oldest first; days without instructions are empty."""
+    # Days without instructions have an empty record.
     found = fetch_records(BY_DAY, [row.id], now=now, window=timedelta(days=days))
     dates = [(now - timedelta(days=back)).date() for back in reversed(range(days))]
     return [(f"{date:%b} {date.day}", found.get(date, Record())) for date in dates]
@@ -158,7 +154,6 @@ def list_firings(row: StandingInstruction) -> list[Firing]:
 
 
 def list_changes(row: StandingInstruction) -> list[Event]:
-    """Return what people and tokens did to the rule, newest first."""
     found = Event.objects.about(row.id).filter(subject_type="rule").order_by("-id")
     return list(found[:CHANGES_SHOWN])
 

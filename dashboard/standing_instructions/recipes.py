@@ -113,10 +113,8 @@ BY_NAME = {recipe.name: recipe for recipe in RECIPES}
 
 
 def fill(values: dict[str, str], *, before: str, recipe: Recipe) -> dict[str, str]:
-    """Return a form's values with those of a recipe, except where a person typed something.
-
-    A value is untouched if it is empty or what the recipe `before` put there.
-    """
+    """Return a form's values with those of a recipe, except where a person typed something."""
+    # A value is untouched if it is empty or still what the recipe `before` put there.
     old = BY_NAME[before].values if before in BY_NAME else {}
     names = {*old, *recipe.values}
     filled = dict(values)

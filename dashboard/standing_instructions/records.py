@@ -9,7 +9,7 @@ from ledger.states import LEVELS
 # below this share of followed instructions a figure turns amber
 LOW = 0.7
 HEIGHT, BASE = 110, 130
-GAP = 0.2  # of a day's width
+GAP = 0.2  # the share of a day's width
 LABELS = 5
 STEPS = ("First sending", "Again", "IMPORTANT", "URGENT", "Gave up")
 SHORT = {"First sending": "First", "IMPORTANT": "Import.", "URGENT": "Urgent"}
@@ -58,7 +58,7 @@ class Record:
 
     @property
     def bar(self) -> float:
-        """The width of the share's bar, of 48 pixels."""
+        # The bar is 48 pixels wide.
         return round((self.share or 0) * 48, 1)
 
     @property
@@ -136,10 +136,8 @@ class DayChart:
 def draw_days(
     days: list[tuple[str, Record]], changes: Sequence[tuple[float, str]] = ()
 ) -> DayChart:
-    """Return the bars of consecutive days, oldest first, and a mark at each change of the rule.
-
-    A change is given by the days from the beginning of the first day, and a sentence.
-    """
+    """Return the bars of consecutive days, oldest first, and a mark at each change of the rule."""
+    # A change is given by the days from the beginning of the first day, and a sentence.
     top = max((record.settled for _, record in days), default=0)
     if not top:
         return DayChart()

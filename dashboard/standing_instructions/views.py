@@ -79,7 +79,6 @@ class RulePage(PageContext):
     row="rule_id",
 )
 def detail(visit: Visit, rule_id: UUID) -> RulePage:
-    """Show one rule: how often it was followed, when, and by which agents."""
     row = queries.find_rule(rule_id)
     if row is None:
         raise Http404(f"There is no rule {rule_id}.")

@@ -16,7 +16,7 @@ from retries.failures.grouping import headline_of
 SHOWN = 6  # the last ones
 FILES_SHOWN = 6
 HEADLINE = 400
-# not a part of a name, of a version or of an address
+# not part of a name, a version, or an address
 NUMBER = re.compile(r"(?<![\w.])\d{1,9}(?![\w.]*\w)")
 
 
@@ -40,7 +40,6 @@ class ComparedAttempt:
 
     @property
     def ended(self) -> str:
-        """How it ended, if it did not fail."""
         return outcome_label(self.attempt.outcome)
 
     @property
@@ -51,13 +50,11 @@ class ComparedAttempt:
 
     @property
     def check_text(self) -> str:
-        """The sentence about the check of an attempt without a failure."""
         reason = (self.attempt.decision or {}).get("reason")
         return "Passed" if reason == VERIFIED else "Not run"
 
     @property
     def check_shown(self) -> object:
-        """What the comparison shows of the check."""
         if self.check:
             return self.check.get("command"), self.check.get("exit_code")
         if self.is_live:
@@ -66,7 +63,6 @@ class ComparedAttempt:
 
     @property
     def used(self) -> list[str]:
-        """Its tokens and its cost, as far as they were reported."""
         usage = self.attempt.usage or {}
         counts = [usage[name] for name in ("input_tokens", "output_tokens") if name in usage]
         found = [f"{count_tokens(sum(counts))} tokens"] if counts else []
@@ -105,8 +101,8 @@ ROWS: Mapping[str, Callable[[ComparedAttempt], object]] = {
 
 
 def list_rows(columns: Sequence[ComparedAttempt], *, only_differences: bool) -> ComparedRows:
-    """Return the rows that have something to show; one attempt has no equal rows."""
     shown = [name for name in ROWS if has_row(columns, name)]
+    # A single attempt has no equal rows.
     if not only_differences or len(columns) < 2:
         return ComparedRows(shown, [], only_differences)
     equal = [name for name in shown if is_equal(columns, ROWS[name])]
@@ -157,7 +153,7 @@ def path_of(file: Any) -> str:
 
 
 def describe_error_change(headline: str, before: str) -> str:
-    """Return how an error differs from the one before, or an empty string."""
+    """Return how an error differs from the previous one, or an empty string."""
     if not headline or not before:
         return ""
     if headline == before:
@@ -168,7 +164,7 @@ def describe_error_change(headline: str, before: str) -> str:
 
 
 def describe_progress(headline: str, before: str) -> str:
-    """Return that the one number that differs has become smaller, or an empty string.
+    """Return a text if the only number that differs became smaller, else an empty string.
 
     >>> describe_progress("3 of 9318 differ", "41 of 9318 differ")
     'closer: 3, not 41'
@@ -195,7 +191,7 @@ def describe_files_change(files: Sequence[str], before: ComparedAttempt | None) 
 
 
 def describe_told(attempt: Attempt) -> str:
-    """Return in a few words what the attempt's context held; empty without one."""
+    """Return a short text about the attempt's context, or an empty string without one."""
     if not attempt.context_chars:
         return ""
     found = attempt.context_elements or {}

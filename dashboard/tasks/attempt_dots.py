@@ -10,11 +10,9 @@ PUT_BACK = "w"
 
 
 def attempt_dots(task: Any) -> list[str]:
-    """Return a CSS class for each dot; `task` has the `outcomes` of its attempts, oldest first.
-
-    The oldest attempts are left out if there are too many for a row.
-    """
+    """Return a CSS class for each dot; `task.outcomes` has the attempts, oldest first."""
     dots = [MARKS.get(outcome, PUT_BACK) for outcome in task.outcomes]
     left = max(task.attempt_limit - task.attempts, 0)
+    # The oldest attempts are left out if there are too many for a row.
     dots = dots[-max(MOST - left, 1) :]
     return dots + [""] * min(left, MOST - len(dots))

@@ -15,7 +15,7 @@ class ComparedLine:
 
     sign: str
     text: str
-    is_start: bool = False  # of lines that one block alone has
+    is_start: bool = False  # set on the first of several lines that only one block has
 
     @property
     def css(self) -> str:
@@ -23,12 +23,12 @@ class ComparedLine:
 
     @property
     def who(self) -> str:
-        """The attempt that got the lines from here on, for screen readers; else empty."""
+        # Screen readers hear the attempt where its lines begin.
         return WHO.get(self.sign, "") if self.is_start else ""
 
 
 def compare_lines(first: str, second: str) -> list[ComparedLine]:
-    """Return all lines of two blocks in order, each with the block that has it.
+    """Return all lines of two blocks in order, each marked with its block.
 
     >>> [line.sign + line.text for line in compare_lines("a\\nb", "a\\nc")]
     ['a', '−b', '+c']
@@ -64,7 +64,6 @@ class ComparedElement:
 def compare_elements(
     first: Mapping[str, int] | None, second: Mapping[str, int] | None
 ) -> list[ComparedElement]:
-    """Return the elements of two blocks by name, with their numbers."""
     one, two = first or {}, second or {}
     return [
         ComparedElement(name, one.get(name, 0), two.get(name, 0)) for name in sorted({*one, *two})

@@ -31,7 +31,7 @@ class ToldContext:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it got a context before blocks were stored."""
+        # A hash without a text: the attempt is older than the storage of blocks.
         return bool(self.sha256) and not self.text
 
 
@@ -47,7 +47,7 @@ class ContextsPage(PageContext):
 
 
 def index(request: HtmxRequest, task_id: UUID) -> HttpResponse:
-    """Compare what two attempts of a task were told: by default the last two."""
+    # By default, the last two attempts are compared.
     visit = begin_visit(request, current="tasks")
     row = detail_queries.find_task(task_id)
     if row is None:

@@ -43,10 +43,8 @@ def find_task(task_id: UUID) -> Any:
 
 
 def list_attempts(task: Task) -> list[Attempt]:
-    """Return the last attempts, oldest first, also those of earlier runs.
-
-    Each comes with its failure, and with the `pattern_id` of that.
-    """
+    """Return the last attempts, oldest first, also those of earlier runs."""
+    # Each comes with its failure, and with the failure's `pattern_id`.
     rows = Attempt.objects.filter(task__in=select_lineage(task)).select_related("failure")
     rows = rows.annotate(pattern_id=F("failure__grouped__pattern"), **MARKS).defer("report_digest")
     return list(rows.order_by("-number")[:ATTEMPTS_SHOWN])[::-1]
@@ -94,7 +92,7 @@ def find_flaky_check(attempts: list[Attempt]) -> FlakyCheck | None:
 
 
 def build_open_escalation(row: Any) -> Escalation | None:
-    """Return the open escalation of a task that `find_task` has read, without other columns."""
+    # `find_task` has read these columns; the others stay unset.
     if row.question_id is None:
         return None
     return Escalation(
@@ -119,10 +117,8 @@ class Neighbors:
 
 
 def list_neighbors(row: Any) -> Neighbors:
-    """Return the neighbors of a task that `find_task` has read.
-
-    They are looked up by their ids: with the conditions instead, PostgreSQL would read all tasks.
-    """
+    # The neighbors are looked up by ids: with the conditions instead, PostgreSQL would read all
+    # tasks.
     ids = [*row.need_ids, *row.dependent_ids]
     if not ids:
         return Neighbors([], [])
@@ -151,7 +147,6 @@ class Conversation:
 
 
 def list_conversations(attempts: list[Attempt]) -> list[Conversation]:
-    """Return where attempts were talked about, in their order."""
     rows = (
         Message.objects.filter(attempt__in=[attempt.pk for attempt in attempts])
         .values("attempt__number", "session")

@@ -66,7 +66,7 @@ class EvidenceCard:
 def build_evidence(
     task: Task, attempts: Sequence[Attempt], *, accepted: Any
 ) -> EvidenceCard | None:
-    """Return the card of a task that is done; `accepted` is the answer by which a person did."""
+    # `accepted` is the answer by which a person accepted the task as done.
     found = proof_of(task.state, task.proof)
     if found is None:
         return None
@@ -104,7 +104,7 @@ def declared_command(payload: Any) -> str:
 
 
 def find_check(checks: Sequence[dict[str, Any]], declared: str) -> dict[str, Any] | None:
-    """Return the last run of the task's check, or else the last check of all."""
+    """Return the last run of the task's check, or else the last check of any kind."""
     wanted = {"", " ".join(declared.split())}
     own = [each for each in checks if " ".join(each["command"].split()) in wanted]
     return next(reversed(own or checks), None)
@@ -138,7 +138,7 @@ def describe_where(attempt: Attempt | None, check: dict[str, Any] | None) -> tup
 
 
 def describe_tree(tree: dict[str, Any] | None) -> TreeText | None:
-    """Return a tree as people read it.
+    """Return a tree as readable text.
 
     >>> describe_tree({"commit": "9c1f44ab02", "diff": "e07b" + "0" * 60, "files": 2})
     TreeText(commit='9c1f44a', changed='2 changed files', diff='e07b0000')

@@ -33,7 +33,6 @@ COLUMNS = {
 
 
 def export(request: HtmxRequest, form: str) -> HttpResponseBase:
-    """Stream the list as CSV or JSON lines."""
     query = task_filters.parse(request.GET.get("q", ""))
     project = requested_project(request)
     sort = read_sort(request.GET.get("sort", ""), order.COLUMNS, 0)

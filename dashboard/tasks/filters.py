@@ -28,37 +28,34 @@ class TaskQuery(StateQuery):
     proof: Values = ANY
     error: Values = ANY
     pattern: Values = ANY
-    older: timedelta | None = None  # since the last change
+    older: timedelta | None = None  # the time since the last change
     changed: Period | None = None
     created: Period | None = None
-    failed: Period | None = None  # of a dead letter
+    failed: Period | None = None  # the failure time of a dead letter
     attempts_over: int | None = None
     attempts_under: int | None = None
 
     @property
     def one_agent(self) -> str:
-        """The agent's name if exactly one is asked for, else an empty string."""
         return only_value(self.agent)
 
     @property
     def one_pattern(self) -> str:
-        """The pattern's name if exactly one is asked for, else an empty string."""
         return only_value(self.pattern)
 
     def stateless(self, states: tuple[str, ...] = ()) -> "TaskQuery":
-        """Return the query for any state, or for all of `states`."""
         return replace(self, text="", state=Values(states))
 
     def agentless(self) -> "TaskQuery":
-        """Return the query for any agent, which the counts of the agents need."""
+        # The counts of the agents are for any agent.
         return replace(self, text="", agent=ANY)
 
     def patternless(self) -> "TaskQuery":
-        """Return the query for any failure pattern, which the counts of the patterns need."""
+        # The counts of the patterns are for any pattern.
         return replace(self, text="", pattern=ANY)
 
     def changeless(self) -> "TaskQuery":
-        """Return the query for any time of change, which the counts of the periods need."""
+        # The counts of the periods are for any time of change.
         return replace(self, text="", changed=None)
 
 
@@ -92,5 +89,4 @@ LETTER_KEYS: Keys = {
 
 
 def parse(text: str, keys: Keys = KEYS) -> TaskQuery:
-    """Return the query in `text`; never fails."""
     return TaskQuery.read(text, keys)

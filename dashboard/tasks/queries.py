@@ -67,7 +67,7 @@ def filter_tasks(
         match_values(query.type, "type"),
         match_values(query.plan, "plan__ref"),
         match_any(query.state, lambda name: Q(state__in=STATES[name])),
-        # only blocked tasks have a reason: with the state, an index finds them
+        # only blocked tasks have a reason; with the state, an index finds them
         match_any(query.reason, lambda name: Q(state=TaskState.BLOCKED, blocked_reason=name)),
         match_any(query.proof, has_proof),
         match_any(query.error, lambda text: Q(id__in=failed_with(text))),
@@ -90,7 +90,7 @@ def filter_tasks(
 
 
 def is_retried(query: TaskQuery) -> bool:
-    """Return whether the query asks only for tasks of several attempts, which have an index."""
+    # An index has the tasks of several attempts.
     return query.attempts_over is not None and query.attempts_over >= 1
 
 
@@ -104,7 +104,7 @@ UNMET = unmet_needs().filter(task=OuterRef("pk"))
 
 
 def with_extras(rows: QuerySet[Task]) -> QuerySet[Any]:
-    """Annotate what a list shows beside the columns, for the page's rows only."""
+    # For the page's rows only: each of them runs the subqueries.
     attempts = Attempt.objects.filter(task=OuterRef("pk")).order_by("-number")
     queue = Task.objects.filter(agent=OuterRef("agent"), state=TaskState.QUEUED)
     # only the head of the queue, because it may be long
@@ -141,7 +141,6 @@ def read_tasks(ids: list[UUID]) -> list[Any]:
 
 @compiled
 def fetch_tasks(ids: tuple[UUID, ...]) -> QuerySet[Any]:
-    """Return tasks without their heavy columns."""
     heavy = (
         *HEAVY,
         *HEAVY_OF_PLAN,
@@ -157,6 +156,7 @@ def add_outcomes(rows: Iterable[Any]) -> list[Any]:
     made = list(rows)
     for row in made:
         row.outcomes = row.last_outcomes[::-1]
+    # A task that continues an earlier run also shows that run's attempts.
     if going_on := [row.pk for row in made if row.carries_id]:
         belongs = fetch_lineages(going_on)
         found: dict[UUID, list[str | None]] = {}
@@ -168,7 +168,7 @@ def add_outcomes(rows: Iterable[Any]) -> list[Any]:
     return made
 
 
-# the states in which the last failure says what to do next
+# states in which the last failure tells what to do next
 TOLD_ERROR = (TaskState.FAILED, TaskState.ESCALATED, TaskState.RETRY)
 HEADLINES = f"""select t.id, {FAILURE_TEXTS} from unnest(%(ids)s::uuid[]) t (id)
 cross join lateral (
@@ -177,7 +177,6 @@ cross join lateral (
 
 
 def fetch_headlines(rows: Iterable[Any]) -> dict[UUID, str]:
-    """Return the headlines of the tasks that failed or need a person, in one statement."""
     ids = [
         row.pk
         for row in rows
@@ -187,6 +186,5 @@ def fetch_headlines(rows: Iterable[Any]) -> dict[UUID, str]:
 
 
 def fetch_last_headlines(task_ids: list[UUID]) -> dict[UUID, str]:
-    """Return the headline of each task's last failure."""
     found = sql.run(HEADLINES, ids=task_ids)
     return {row["id"]: find_failure_headline(row) for row in found}

@@ -81,7 +81,6 @@ class RetryPage(PageContext):
 
 
 def edit(request: HtmxRequest, task_id: UUID) -> HttpResponse:
-    """Show the payload of a task in a form, or retry the task with what the form holds."""
     visit = begin_visit(request, current="tasks")
     row = detail_queries.find_task(task_id)
     if row is None:

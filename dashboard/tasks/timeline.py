@@ -15,7 +15,7 @@ from ledger.states import FINAL, BlockedReason, Outcome, TaskState
 NARROWEST = 0.35  # percent, so that a short bar stays visible
 MOST_TICKS = 6
 PAD = 0.02
-LETTER, MARGIN = 1.25, 2.0  # percent of a chart of 520 pixels
+LETTER, MARGIN = 1.25, 2.0  # percent of a chart 520 pixels wide
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 STEPS = (
     *(1, 2, 5, 10, 15, 30),
@@ -63,7 +63,7 @@ class Bar:
 
     @property
     def has_room(self) -> bool:
-        """Return whether the label fits on the narrowest chart."""
+        # The label must fit on the narrowest chart.
         return self.width >= LETTER * len(self.label) + MARGIN
 
 
@@ -104,7 +104,6 @@ class Timeline:
 
     @property
     def finding(self) -> str:
-        """The chart in a sentence, for screen readers."""
         worked, waited = duration(self.working), duration(self.waiting)
         attempts = counted(len(self.attempts), "attempt")
         return f"{attempts} in {duration(self.whole)}: {worked} running, {waited} waiting."
@@ -122,7 +121,7 @@ class Scale:
         return round(100 * min(max(share, 0.0), 1.0), 2)
 
     def span(self, start: datetime, end: datetime) -> tuple[float, float]:
-        """Return x and width; a bar at the far end moves left to stay visible."""
+        # A bar at the far end moves left to stay visible.
         x = self.x(start)
         width = max(self.x(end) - x, NARROWEST)
         return round(min(x, 100 - width), 2), round(width, 2)
@@ -139,10 +138,8 @@ def build_timeline(
     now: datetime,
     by_work: bool = False,
 ) -> Timeline:
-    """Return the timeline of a task; its events and attempts come oldest first.
-
-    `by_work` gives attempts one scale and cuts long waits.
-    """
+    """Return the timeline of a task; its events and attempts come oldest first."""
+    # `by_work` gives attempts one scale and cuts long waits.
     is_over = task.state in FINAL and task.completed_at is not None
     end = task.completed_at if is_over and task.completed_at else now
     live = [attempt for attempt in attempts if attempt.outcome is None]
@@ -172,10 +169,8 @@ def build_timeline(
 
 
 def round_up(now: datetime, start: datetime) -> datetime:
-    """Return the end of the step that `now` is in: a percent of the time since `start`, or less.
-
-    The chart of a task that has not ended then changes once in a step, and not at each poll.
-    """
+    """Return the end of the step that `now` is in: a percent of the time since `start`, or less."""
+    # The chart of a task that has not ended then changes once in a step, not at each poll.
     passed = (now - start).total_seconds()
     step = max((each for each in STEPS if each <= passed / 100), default=1)
     return start + timedelta(seconds=math.ceil(passed / step) * step)
@@ -231,7 +226,7 @@ def beat(attempt: Attempt, scale: AnyScale) -> Beat:
 
 
 def ticks(scale: Scale, now: Tick | None) -> list[Tick]:
-    """Return ticks at round times of day, or at seconds since the start of a short timeline."""
+    # A short timeline has ticks at seconds since its start, others at round times of day.
     step = next((each for each in STEPS if scale.length / each <= MOST_TICKS), STEPS[-1])
     start = scale.start.astimezone(UTC)
     if step < MINUTE:
@@ -250,7 +245,6 @@ def ticks(scale: Scale, now: Tick | None) -> list[Tick]:
 def attempt_ticks(
     scale: WorkScale, start: datetime, attempts: Sequence[Attempt], now: Tick | None
 ) -> list[Tick]:
-    """Return ticks where the task was enqueued and where its attempts began."""
     found: list[Tick] = []
     for at in [start, *(attempt.started_at for attempt in attempts)]:
         at = at.astimezone(UTC)

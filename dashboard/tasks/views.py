@@ -67,7 +67,7 @@ LABELS = {
     "changed": "Changed",
 }
 TRACES_SHOWN = 10
-# the values of `state:` with which the list shows the errors without being asked
+# values of `state:` that make the list show errors by default
 TROUBLE = {"needs-you", "escalated", "failed"}
 # the states in which a task has attempts left
 UNDER_WAY = (TaskState.QUEUED, TaskState.RUNNING, TaskState.RETRY)
@@ -130,7 +130,6 @@ class TaskPage(PageContext):
 
 @live_page("tasks/detail.html", "tasks/_task.html", current="tasks", of=Task, row="task_id")
 def detail(visit: Visit, task_id: UUID) -> TaskPage:
-    """Show one task."""
     row, now = detail_queries.find_task(task_id), visit.now
     if row is None:
         raise Http404(f"There is no task {task_id}.")
@@ -138,7 +137,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
     allowed = list_allowed(tasks.PAGE, row)
     actions = [verb for verb in allowed if verb is not tasks.RETRY_NOW or not is_due]
     attempts = detail_queries.list_attempts(row)
-    # the attempts of an earlier run that this task continues lie before its timeline
+    # attempts of an earlier run that this task continues come before its timeline
     own_attempts = [attempt for attempt in attempts if attempt.task_id == row.pk]
     row.outcomes = [attempt.outcome for attempt in attempts][-OUTCOMES_SHOWN:]
     events = list(list_history(row.pk))
@@ -189,7 +188,6 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
 
 
 def find_steps(visit: Visit, row: Task) -> Steps | None:
-    """Return the tasks before and after this one in the list that the address has the filter of."""
     if not steps.are_shown(visit):
         return None
     params = visit.request.GET
@@ -216,7 +214,7 @@ def link_traces(attempts: Sequence[Attempt]) -> list[tuple[Attempt, str]]:
 
 
 def find_prediction(row: Task) -> Prediction | None:
-    """Return the task's chance to be done within its attempts, while it has some left."""
+    # Only a task with attempts left has a chance, and a checkpoint has none.
     if row.state not in UNDER_WAY or row.type.startswith(CHECKPOINT):
         return None
     return find_task_predictions([row.pk]).get(row.pk)
@@ -229,7 +227,7 @@ def describe_history(events: Sequence[Event], *, agent: str) -> list[HistoryRow]
 
 
 def is_probe(row: Any) -> bool:
-    """Return whether the running attempt decides if its agent's breaker closes."""
+    # A half-open breaker closes or opens by its probe.
     if row.current_attempt is None or breaker_state(row.agent) != BreakerState.HALF_OPEN:
         return False
     return bool(row.agent.breaker.probe_attempt == row.current_attempt)
@@ -275,7 +273,6 @@ class TaskListPage(PageContext):
 
 @live_page("tasks/index.html", "tasks/_tasks.html", current="tasks", of=Task)
 def index(visit: Visit) -> TaskListPage | HttpResponse:
-    """Show the tasks that the query asks for, those that need someone first."""
     request, scope = visit.request, visit.scope
     query = task_filters.parse(request.GET.get("q", ""))
     if (dated := open_dates(request, query, "changed")) is not None:
@@ -331,14 +328,13 @@ def read_facets(query: TaskQuery, counts: TaskCounts, project: Project | None) -
 
 
 def list_bulk_verbs(visit: Visit) -> tuple[Verb, ...]:
-    """Return the actions on many tasks that the person may start here."""
     person, project = visit.request.user, visit.scope.project
     where = project.id if project else None
     return tuple(verb for verb in tasks.LIST if may(person, verb.permission, where))
 
 
 def build_columns(sort: str, shown: set[str], *, of_one_project: bool) -> list[Column]:
-    """Return the columns of the table, in their order; optional ones only if chosen."""
+    # Optional columns are shown only if they are chosen.
     headings = build_headings(order.COLUMNS, LABELS, sort)
 
     def column(name: str, css: str = "", *, optional: bool = False) -> Column:

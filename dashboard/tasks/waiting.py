@@ -13,7 +13,7 @@ from ledger.values.text import truncate
 from retries.states import Reason
 
 TITLE_LENGTH = 17
-# why a task needs a person; of the other reasons, how many attempts failed says more
+# why a task needs a person; for other reasons, the number of failed attempts says more
 ASKED = {
     Reason.AGENT_QUESTION: "question",
     Reason.QUESTIONS_EXHAUSTED: "question",
@@ -60,7 +60,7 @@ def find_hold(row: Any, *, now: datetime) -> Hold | None:
 
 
 def describe_status(row: Any, *, now: datetime) -> StatusText:
-    """Return the status of a task; `row` has the extras of `dashboard.tasks.queries`."""
+    # `row` has the extras of `dashboard.tasks.queries`.
     match row.state:
         case TaskState.QUEUED:
             return describe_queued(row, now=now)

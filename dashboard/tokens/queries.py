@@ -46,7 +46,6 @@ class ListedToken:
 
     @property
     def scopes_text(self) -> str:
-        """Return how the scopes differ from those of the kind."""
         preset, own = PRESETS[TokenKind(self.row.kind)], set(self.row.scopes)
         if own == preset:
             return f"{self.row.kind} preset"
@@ -56,7 +55,7 @@ class ListedToken:
 
 
 def select_tokens(project: Project | None, *, now: datetime) -> QuerySet[Token]:
-    """Return the tokens that still work, and those that ended lately."""
+    """Return the tokens that still work, and the recently ended ones."""
     since = now - ENDED_SHOWN
     rows: QuerySet[Token] = of_project(Token.objects.all(), project)
     return rows.exclude(revoked_at__lt=since).exclude(expires_at__lt=since)
@@ -65,13 +64,13 @@ def select_tokens(project: Project | None, *, now: datetime) -> QuerySet[Token]:
 def filter_tokens(
     project: Project | None, *, kind: str = "", text: str = "", now: datetime
 ) -> QuerySet[Token]:
-    """Return the tokens of a kind with a text in a name, working ones first, newest first."""
     rows = select_tokens(project, now=now).select_related("agent", "project").defer("digest")
     if kind:
         rows = rows.filter(kind=kind)
     if text:
         names = ("name", "prefix", "agent__name")
         rows = rows.filter(reduce(or_, (Q(**{f"{each}__icontains": text}) for each in names)))
+    # Working tokens come first, then the newest.
     is_over = Q(revoked_at__isnull=False) | Q(expires_at__lte=now)
     return rows.order_by(Case(When(is_over, then=1), default=0), "-id")
 
@@ -83,7 +82,6 @@ def find_token(project: Project | None, id: UUID, *, now: datetime) -> ListedTok
 
 
 def count_tokens(project: Project | None, *, now: datetime) -> dict[str, int]:
-    """Return the numbers of tokens by kind, of all, and of those that expire soon."""
     valid = Q(revoked_at=None, expires_at__gt=now, expires_at__lte=now + SOON)
     kinds = {kind: Count("pk", filter=Q(kind=kind)) for kind in TokenKind.values}
     rows = select_tokens(project, now=now).order_by()

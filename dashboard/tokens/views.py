@@ -84,25 +84,24 @@ class TokensPage(PageContext):
     projects: list[Project]
     tokens: list[ListedToken]
     numbered: NumberedPage[Token]
-    text: str  # that a name has to contain
+    text: str  # the text that a name must contain
     counts: dict[str, int]
     kind: str
     may_manage: bool
-    rotated: ListedToken | None  # whose rotation the page asks about
+    rotated: ListedToken | None  # the token whose rotation the page asks about
     revoked: ListedToken | None
     form: NewToken | None
     known_agents: list[str]
     error: str
     secret: str
-    token: Token | None  # the secret's
-    old: Token | None  # that the secret's token replaces
+    token: Token | None  # the token with the shown secret
+    old: Token | None  # the token that the new one replaces
     use_key: str
     kinds: type[TokenKind] = TokenKind
     overlaps: tuple[tuple[str, str], ...] = OVERLAPS
 
 
 def index(request: HtmxRequest) -> HttpResponse:
-    """Show the tokens of a project or of all; rotating and revoking ask first."""
     return show(begin_visit(request, current="settings"))
 
 
@@ -152,13 +151,11 @@ def show(
 
 
 def find_asked(visit: Visit, verb: str) -> ListedToken | None:
-    """Return the token that the address asks about, unless it is over."""
     id = as_id(visit.request.GET.get(verb, ""))
     return queries.find_token(visit.scope.project, id, now=visit.now) if id else None
 
 
 def use(request: HtmxRequest, token_id: UUID) -> HttpResponse:
-    """Return the line about a token's first call, or 204 if nothing has changed."""
     token, now = Token.objects.filter(pk=token_id).first(), timezone.now()
     if token is None:
         raise Http404(f"There is no token {token_id}.")
@@ -169,13 +166,12 @@ def use(request: HtmxRequest, token_id: UUID) -> HttpResponse:
 
 
 def read_use_key(token: Token, now: datetime) -> str:
-    """Return a key that changes with the token's first call."""
+    # The key changes with the token's first call.
     return stamp_key(now, str(token.first_used_at))
 
 
 @takes_form("tokens")
 def create(request: HtmxRequest) -> HttpResponse:
-    """Create a token and show its secret once."""
     visit, form = begin_visit(request, current="settings"), read_form(request.POST)
     project = visit.scope.find_named(form.project) or project_of(visit.scope)
     try:
@@ -201,7 +197,6 @@ def create(request: HtmxRequest) -> HttpResponse:
 
 @takes_form("tokens")
 def act(request: HtmxRequest, token_id: UUID, verb: str) -> HttpResponse:
-    """Rotate or revoke a token; without a confirmation, ask for one."""
     visit = begin_visit(request, current="settings")
     row = Token.objects.select_related("agent", "project").filter(pk=token_id).first()
     if row is None or verb not in ("rotate", "revoke"):
@@ -217,6 +212,7 @@ def act(request: HtmxRequest, token_id: UUID, verb: str) -> HttpResponse:
             overlap = timedelta(hours=int(hours if hours in dict(OVERLAPS) else 24))
             token, secret = tokens.rotate(row, overlap=overlap, stamp=stamp_of(request))
             row.refresh_from_db(fields=["expires_at"])
+            # The new secret is shown once.
             return show(visit, secret=secret, token=token, old=row)
         if tokens.revoke(row, stamp=stamp_of(request)):
             messages.success(request, f"{row.prefix}… is revoked. Calls with it are refused.")

@@ -84,7 +84,7 @@ PATTERN_STATES = {
     PatternState.IGNORED: Badge("Ignored", "s-skipped", "st--skipped"),
     PatternState.RESOLVED: Badge("Resolved", "s-done", "st--done"),
 }
-# derived from a session's row, most urgent first; good is gray
+# derived from a session's row, most urgent first; a good state is gray
 SESSION_STATES = {
     "failed": Badge("Batch failed", "s-failed", "st--failed"),
     "processing": Badge("Processing", "s-running", "st--running"),
@@ -150,7 +150,7 @@ URGENCIES = {
     Urgency.IMPORTANT: Badge("IMPORTANT", "u-1", "urg--1"),
     Urgency.URGENT: Badge("URGENT", "u-2", "urg--2"),
 }
-# of coding agents' tools
+# icons of coding agents' tools
 TOOL_ICONS = {
     **dict.fromkeys(
         ("Bash", "shell", "exec_command", "local_shell", "shell_command", "KillShell"), "f-exec"
@@ -214,7 +214,7 @@ def failure_icon(type: str) -> str:
 
 
 def escalation_icon(reason: str, failure_type: str | None) -> str:
-    """Return the icon of an escalation's reason, or of its last failure if that says more."""
+    # The icon of the last failure may say more than that of the reason.
     _, icon = REASON_LABELS[Reason(reason)]
     return failure_icon(failure_type) if failure_type and icon == "s-escalated" else icon
 
@@ -229,6 +229,6 @@ def tool_icon(tool: str) -> str:
 
 
 def urgency_badge(retry_count: int, *, gave_up: bool = False) -> Badge:
-    """Return the urgency of the last delivery, with three bars if Tenfour gave up."""
+    # Three bars mean that Tenfour gave up.
     badge = URGENCIES[urgency_of(retry_count)]
     return Badge(badge.label, GAVE_UP.icon, GAVE_UP.css) if gave_up else badge

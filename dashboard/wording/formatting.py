@@ -84,7 +84,6 @@ def log_time(at: datetime, *, now: datetime) -> str:
 
 
 def monogram(name: str) -> str:
-    """Return the two characters in an agent's square."""
     return "".join(char for char in name if char.isalnum())[:2].lower() or "·"
 
 
@@ -162,7 +161,7 @@ def count_tokens(number: float) -> str:
 
 
 def dollars(amount: float | None) -> str:
-    """Return an amount as it is read best: without cents where they do not matter.
+    """Format an amount, without cents where they don't matter.
 
     >>> [dollars(each) for each in (None, 0, 0.004, 0.21, 14.98, 1317.6)]
     ['–', '$0', '<$0.01', '$0.21', '$14.98', '$1,318']

@@ -8,7 +8,7 @@ from ledger.values.text import truncate
 
 DEEPEST = 8
 MOST = 300
-LONGEST = 2_000  # characters of one text
+LONGEST = 2_000  # the most characters of one text
 OPEN_TO = 2  # levels
 
 
@@ -19,7 +19,7 @@ class Node:
     key: str
     text: str = ""
     css: str = ""
-    brackets: str = ""  # of an object or a list
+    brackets: str = ""  # the brackets of an object or a list
     count: int = 0
     is_open: bool = False
     is_last: bool = False

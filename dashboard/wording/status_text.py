@@ -24,7 +24,7 @@ class StatusText:
 
 
 def place_in_queue(ahead: int) -> str:
-    """Return a text for the number of rows ahead, which the queries count up to AHEAD_CAP."""
+    # The queries count up to AHEAD_CAP.
     if ahead == 0:
         return "next in its queue"
     return f"{AHEAD_CAP - 1}+ ahead of it" if ahead >= AHEAD_CAP else f"{ahead} ahead of it"

@@ -15,8 +15,8 @@ from retries.permissions.calls import PATCH_KEYS, PATH_KEYS, ToolCall
 from retries.permissions.command_lines import UnreadableLine, read_line
 from retries.permissions.forms import questions_of
 
-DIFFED = 400  # lines of a text that are compared; a longer one is replaced as a whole
-LINES_SHOWN = 80  # of a change of a file; the rest is folded
+DIFFED = 400  # lines compared in a text; a longer text is replaced as a whole
+LINES_SHOWN = 80  # lines shown of a file's change; the rest is folded
 CHANGES_SHOWN = 30
 VALUE_LENGTH = 20_000
 PARTS_SHOWN = 20
@@ -106,7 +106,7 @@ class ShownCall:
     does: str
     what: str
     command: list[Segment]
-    parts: list[str] = field(default_factory=list)  # the commands of a line that has several
+    parts: list[str] = field(default_factory=list)  # the commands of a compound line
     unreadable: str = ""  # why the line was not taken apart
     questions: list[AskedQuestion] = field(default_factory=list)
     changes: list[FileChange] = field(default_factory=list)
@@ -151,7 +151,7 @@ def show_call(call: ToolCall, marks: Sequence[Mapping[str, Any]], title: str) ->
 
 
 def name_call(call: ToolCall, title: str) -> tuple[str, str]:
-    """Return what an agent wants to do, in words and as code.
+    """Return what an agent wants to do, as text and as code.
 
     >>> name_call(ToolCall("Bash", {"command": "npm test"}, "/app"), "npm test")
     ('run', 'npm test')
@@ -175,7 +175,7 @@ def name_call(call: ToolCall, title: str) -> tuple[str, str]:
 
 
 def take_apart(command: str) -> tuple[list[str], str]:
-    """Return the commands of a line with several, or why no rule can read the line."""
+    """Return the commands of a compound line, or why no rule can read the line."""
     try:
         found = read_line(command)
     except UnreadableLine as error:
@@ -209,7 +209,7 @@ def mark_spans(text: str, marks: Iterable[Mapping[str, Any]]) -> list[Segment]:
 def write_out(text: str, css: str = "") -> list[Segment]:
     """Return a text as segments in which invisible characters are written out.
 
-    They can make a command read otherwise than it runs.
+    They can make a command look different from the one that runs.
 
     >>> [each.text for each in write_out("a\\u202eb")]
     ['a', '[U+202E]', 'b']
@@ -265,7 +265,7 @@ def list_changes(call: ToolCall) -> list[FileChange]:
 
 
 def list_pairs(call: ToolCall) -> Iterator[tuple[str, str]]:
-    """Yield the texts that a file tool replaces, each with the text in its place."""
+    """Yield each text that a file tool replaces, with the text in its place."""
     match call.tool:
         case "Write":
             yield "", as_text(call.input.get("content", ""))
@@ -279,13 +279,13 @@ def list_pairs(call: ToolCall) -> Iterator[tuple[str, str]]:
 
 
 def compare(before: str, after: str) -> Iterator[ChangedLine]:
-    """Yield the lines of a change, the same ones around it too."""
     old, new = before.splitlines(), after.splitlines()
+    # A long text is not compared: all of it is replaced.
     if max(len(old), len(new)) > DIFFED or not old or not new:
         yield from (ChangedLine(GONE, write_out(line)) for line in old)
         yield from (ChangedLine(NEW, write_out(line)) for line in new)
         return
-    # without its heading and the place of the first change
+    # skip the heading and the first change's position
     for line in list(difflib.unified_diff(old, new, lineterm="", n=3))[3:]:
         yield read_diff_line(line)
 

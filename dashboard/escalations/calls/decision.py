@@ -24,8 +24,8 @@ ASKS = "No rule answers a question."
 class Decision:
     """The form of an open permission request."""
 
-    fields: list[Field]  # of a question with choices
-    remember_url: str  # of the rule that would allow such calls; empty where there can be none
+    fields: list[Field]  # for a question with choices
+    remember_url: str  # creates a rule that allows such calls; empty if none is possible
     why_no_rule: str
     text: str  # the message as typed
     secret_warning: str

@@ -61,7 +61,7 @@ class Ending:
     seconds: int
     percent: int
     then: str  # what happens without an answer
-    head: str  # of one that has ended
+    head: str  # the heading of a request that has ended
     text: str
     icon: str
     css: str
@@ -100,7 +100,7 @@ def collect_call(escalation: Escalation, *, now: datetime) -> CallEvidence:
 
 
 def list_marks(request: PermissionRequest) -> list[Mark]:
-    """Return the marks, each sentence once, the red ones first."""
+    # Red marks come first, and each sentence appears once.
     marks = sorted(request.marks, key=lambda each: not each.get("is_red"))
     first = {str(each["text"]): each for each in reversed(marks)}
     return [describe_mark(each) for each in sorted(first.values(), key=marks.index)]
@@ -113,7 +113,7 @@ def describe_mark(mark: dict[str, Any]) -> Mark:
 
 
 def find_session(request: PermissionRequest) -> Session | None:
-    """Return the ledger's session of the agent's own one, if its messages are stored."""
+    """Return the stored session with the agent's own session id, or None."""
     if not request.session:
         return None
     rows = Session.objects.filter(agent=request.agent_id, external_id=request.session)

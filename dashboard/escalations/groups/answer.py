@@ -65,7 +65,7 @@ class GroupRow:
 
     row: Any
     picked: bool
-    ticked: bool  # picked, if its error is
+    ticked: bool  # picked if its error is picked
 
     @property
     def key(self) -> str:
@@ -83,7 +83,7 @@ class GroupAnswer:
     pattern: FailurePattern
     address: Address
     rows: list[GroupRow]
-    count: int  # of the whole group; the form answers the first MOST
+    count: int  # the size of the whole group; the form answers the first MOST
     waiting: int
     variants: list[Variant]
     icon: str
@@ -93,11 +93,11 @@ class GroupAnswer:
     assigned: list[tuple[str, int]]
     action: str
     fix: str
-    known: LearnedFix | None  # the best fix for the signature of most of them
+    known: LearnedFix | None  # the best fix for the most frequent signature
     known_count: int  # how many have that signature
     suggestions: list[FixOffer]
     for_person: str  # what a person has to do before a retry
-    gone: tuple[UUID, ...] = ()  # selected ones that were answered or changed since
+    gone: tuple[UUID, ...] = ()  # selected escalations that were answered or changed since
     error: str = ""
     is_review: bool = False
 
@@ -111,12 +111,11 @@ class GroupAnswer:
 
     @property
     def is_filled(self) -> bool:
-        """Whether the text is the known fix."""
         return bool(self.known and self.fix and self.fix == self.known.fix)
 
     @property
     def fits_all(self) -> bool:
-        """Whether the known fix worked for exactly the error of every escalation."""
+        """Whether the known fix worked for exactly the error of each escalation."""
         return self.known is not None and self.known_count == len(self.rows)
 
     @property
@@ -168,9 +167,8 @@ def read_group(visit: Visit) -> tuple[FailurePattern | None, Any]:
 def build_group_answer(
     visit: Visit, pattern: FailurePattern, rows: Any, posted: QueryDict | None = None
 ) -> GroupAnswer:
-    """Return the form with the other parts of its page."""
     shown, picked = read_ids(posted, "shown"), read_ids(posted, "id")
-    # the form answers the ones that it showed, however the order has changed since
+    # the form answers the escalations that it showed, even if the order has changed since
     listed = group_queries.list_group(rows if posted is None else rows.filter(pk__in=shown))
     count = len(listed) if posted is None and len(listed) < MOST else rows.count()
     action = posted.get("action", "") if posted else Answer.FIX
@@ -212,8 +210,9 @@ def key_of(row: Any) -> str:
 
 
 def list_variants(rows: list[Any], left_out: set[str]) -> list[Variant]:
-    """Return the most frequent errors by their signature, each as the first one puts it."""
+    """Return the most frequent errors by their signature."""
     counts = Counter(key_of(each) for each in rows if each.failure_id)
+    # Each variant is shown with the headline of its first escalation.
     first = {key_of(each): each.failure_id for each in reversed(rows)}
     most = counts.most_common(VARIANTS)
     headlines = group_queries.fetch_headlines(first[key] for key, _ in most)
@@ -226,7 +225,7 @@ def list_variants(rows: list[Any], left_out: set[str]) -> list[Variant]:
 def suggest_fixes(
     variants: list[Variant], failures: list[Failure], *, total: int
 ) -> list[FixOffer]:
-    """Return the fixes that the pages of single escalations offer, the most general first."""
+    """Return the fixes that the escalations' own pages offer, the most widely applicable first."""
     offers = find_offers(failures)
     counts: Counter[str] = Counter()
     found: dict[str, FixOffer] = {}
@@ -274,7 +273,6 @@ def share_by_agent(rows: list[Any], *, now: datetime) -> list[AgentShare]:
 
 
 def describe_agent(agent: Any, hold: str) -> str:
-    """Return when an agent's tasks start, or what holds them up."""
     match breaker_state(agent):
         case BreakerState.OPEN:
             return "breaker open: they wait until it closes"
@@ -288,6 +286,6 @@ def describe_agent(agent: Any, hold: str) -> str:
 
 
 def count_assigned(rows: list[Any], viewer: str) -> list[tuple[str, int]]:
-    """Return how many are assigned to each other person."""
+    # The viewer's own assignments don't count.
     names = (each.assignee.username for each in rows if each.assignee)
     return Counter(name for name in names if name != viewer).most_common()

@@ -24,7 +24,7 @@ LAST_GROUPED = Grouped.objects.filter(failure__task=OuterRef("task")).order_by("
 def select_group(
     pattern: FailurePattern, query: InboxQuery, project: Project | None, *, now: Any, viewer: User
 ) -> QuerySet[Escalation]:
-    """Return the open escalations whose last failure is of a pattern, of those in a filter."""
+    """Return a filter's open escalations whose last failure has this pattern."""
     rows = select_inbox(query, project or pattern.project, now=now, viewer=viewer)
     return (
         rows.exclude(reason__in=SINGLE)
@@ -34,7 +34,7 @@ def select_group(
 
 
 def list_group(rows: QuerySet[Escalation]) -> list[Any]:
-    """Return the escalations of a group with what is different about each, most waiting first."""
+    # The escalations with the most waiting tasks come first.
     found: QuerySet[Any] = rows.select_related("agent__breaker", "assignee", "task__plan").annotate(
         title=title_of("task__"),
         failure_type=Subquery(LAST_FAILURE.values("type")[:1]),
@@ -56,7 +56,7 @@ def fetch_headlines(failure_ids: Iterable[UUID]) -> dict[UUID, str]:
 
 
 def list_failures(ids: Iterable[UUID]) -> list[Failure]:
-    """Return failures with their pattern, in the order of their ids' first mention."""
+    # The order of the ids is kept.
     found = Failure.objects.select_related("grouped").in_bulk(wanted := list(ids))
     return [found[id] for id in wanted if id in found]
 

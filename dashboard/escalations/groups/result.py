@@ -41,7 +41,7 @@ class GroupResult:
 
     @property
     def key(self) -> str:
-        """The value that changes when there is something new to show."""
+        """A value that changes when there is something new to show."""
         return f"{self.operation.state}.{self.done}.{self.undo_seconds is None}"
 
     @property

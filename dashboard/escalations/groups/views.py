@@ -37,7 +37,7 @@ class GroupAnswerPage(PageContext):
 
 
 def answer_all(request: HtmxRequest) -> HttpResponseBase:
-    """Show the form for a group, review the filled form, or start to send it."""
+    """Show a group's form, review the filled form, or start to send it."""
     visit = begin_visit(request, current="escalations")
     pattern, rows = read_group(visit)
     if pattern is None:
@@ -53,6 +53,7 @@ def answer_all(request: HtmxRequest) -> HttpResponseBase:
         return show(visit, answer)
     if problem := find_problem(answer):
         return show(visit, replace(answer, error=problem), status_code=422)
+    # A valid form is reviewed before it is sent.
     if "confirmed" not in posted:
         return show(visit, replace(answer, is_review="edit" not in posted))
     try:
@@ -73,9 +74,8 @@ def find_problem(answer: GroupAnswer) -> str:
 
 
 def send(visit: Visit, answer: GroupAnswer) -> Operation:
-    """Start the operation that gives the answer to each of the selected escalations."""
     text = answer.fix if answer.action == Answer.FIX else ""
-    # the result tells of those that were answered meanwhile
+    # the result includes the ones that were answered in the meantime
     answered = Q(pk__in=answer.gone) & ~Q(state=EscalationState.OPEN)
     return start_operation(
         VERB,
@@ -106,7 +106,7 @@ def show(visit: Visit, answer: GroupAnswer, *, status_code: int = 200) -> HttpRe
 
 
 def undo_all(request: HtmxRequest, operation_id: UUID) -> HttpResponse:
-    """Undo the answers to a group, while none of them has started."""
+    # The answers can be undone only while none of them has started.
     visit = begin_visit(request, current="escalations")
     among: Any = Operation.objects.filter(verb=VERB)
     try:

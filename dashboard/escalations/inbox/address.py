@@ -21,12 +21,12 @@ class Address:
     q: str = ""
     group: str = "pattern"
     sort: str = SORTS[0]
-    page: int = 0  # 0 for the one with the shown escalation
+    page: int = 0  # 0: the page with the shown escalation
     whole: str = ""
 
     @property
     def shown_sort(self) -> str:
-        """The order as an address names it: empty for the usual one."""
+        # The usual order needs no name in the address.
         return self.sort if self.sort != SORTS[0] else ""
 
     def build(self, **changes: Any) -> str:
@@ -57,5 +57,5 @@ def read_address(visit: Visit) -> Address:
 
 
 def read_order(group: str, sort: str) -> tuple[str, str]:
-    """Return the grouping and the order of an address; the usual ones instead of unknown ones."""
+    # An unknown grouping or order becomes the usual one.
     return group if group in GROUPS else GROUPS[0], sort if sort in SORTS else SORTS[0]

@@ -68,5 +68,4 @@ class InboxQuery(ListQuery):
 
 
 def parse(text: str) -> InboxQuery:
-    """Return the query in `text`; never fails."""
     return InboxQuery.read(text, KEYS)

@@ -9,7 +9,7 @@ from dashboard.escalations.queries import SNIPPET
 from dashboard.question_lines import FAILURE_TEXTS, waiting_for
 from ledger.database import sql
 
-# lookups with a limit are made row by row: no plan reads a whole table for them
+# a lookup with a limit runs row by row: no query plan reads a whole table for it
 LINES = f"""select e.id, e.version, e.reason, e.opened_at, t.ref, i.deliveries, f.type as failed_by,
     a.name as agent_name, j.name as project, u.username as assignee_name, w.n as waiting,
     left(coalesce(

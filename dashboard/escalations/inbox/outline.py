@@ -14,9 +14,9 @@ from dashboard.lists.query_box import ME
 from dashboard.lists.shared_queries import hash_of
 from ledger.database.optional_cache import get_or_compute_slow
 
-LINES = 20  # of an open group
-FIRST_LINES = 3  # of a closed one
-MOST_LINES = 200  # of a group that is shown whole
+LINES = 20  # lines shown in an open group
+FIRST_LINES = 3  # lines shown in a closed group
+MOST_LINES = 200  # lines shown in a whole group
 ID_BYTES = 16
 
 
@@ -28,7 +28,7 @@ class Place:
     key: str
     before: UUID | None
     after: UUID | None
-    next: UUID | None  # to open after this one: of the same group, if there is another
+    next: UUID | None  # the line to open next: in the same group, if there is another
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Window:
     ids: list[UUID]
     before: int = 0
     after: int = 0
-    previous: UUID | None = None  # the neighbors of the same group that it leaves out
+    previous: UUID | None = None  # the hidden neighbors in the same group
     following: UUID | None = None
 
 
@@ -47,15 +47,15 @@ class Outline:
     """The groups of a page, and the order of the lines of all pages."""
 
     groups: list[dict[str, Any]]
-    sizes: list[tuple[str, int]]  # of all groups, by their keys
+    sizes: list[tuple[str, int]]  # the size of each group, by its key
     order: bytes  # the ids of all lines
-    all: int  # without the filter
+    all: int  # the count without the filter
     counts: dict[str, int]
     assigned: dict[str, int]  # by the id of the assignee
     agents: list[tuple[str, int]]
     plans: list[tuple[str, int]]
     assignees: list[tuple[str, int]]
-    snoozed: int  # in the other lists
+    snoozed: int  # the counts of the other lists
     closed: int
 
     @property
@@ -64,7 +64,7 @@ class Outline:
 
     @property
     def is_flat(self) -> bool:
-        """Whether the pages are of lines without groups."""
+        # Lines without groups are one group with an empty key.
         return [key for key, _ in self.sizes] == [""]
 
     @property
@@ -72,7 +72,6 @@ class Outline:
         return max(1, -(-(self.total if self.is_flat else len(self.sizes)) // PAGE))
 
     def id_at(self, index: int) -> UUID | None:
-        """Return the line with an index from 0, or None beyond the list."""
         start = index * ID_BYTES
         return UUID(bytes=self.order[start : start + ID_BYTES]) if 0 <= index < self.total else None
 
@@ -94,6 +93,7 @@ class Outline:
         if index is None:
             return None
         key, start, end = next(span for span in self.spans() if span[1] <= index < span[2])
+        # The next line to open is of the same group, if the group has another one.
         if end - start > 1:
             following = index + 1 if index + 1 < end else start
         else:
@@ -117,12 +117,12 @@ class Outline:
         return self.id_at(start)
 
     def list_shown(self, page: int, *, place: Place | None, whole: str) -> dict[str, Window]:
-        """Return the lines to show of each group of a page: more of the open ones."""
         if self.is_flat:
             return {"": Window(self.slice((page - 1) * PAGE, page * PAGE))}
         shown = {}
         for key, start, end in list(self.spans())[(page - 1) * PAGE : page * PAGE]:
             is_here = place is not None and place.key == key
+            # An open group shows more lines than a closed one.
             most = MOST_LINES if key == whole else LINES if is_here else FIRST_LINES
             middle = place.number - 1 if place and is_here else start
             first = max(start, min(middle - most // 2, end - most))
@@ -130,7 +130,6 @@ class Outline:
         return shown
 
     def window(self, start: int, first: int, last: int, end: int) -> Window:
-        """Return the lines from `first` to `last` of the group from `start` to `end`."""
         return Window(
             self.slice(first, last),
             before=first - start,
@@ -144,11 +143,9 @@ class Outline:
 
 
 def read_outline(wanted: Request, *, changes: str, now: datetime) -> Outline:
-    """Return the inbox as a query asks for it.
-
-    With many open escalations it takes a while, so it is kept until `changes` is another text. What
-    else it counts, such as the tasks that wait for them, may be as old as other cached counts.
-    """
+    """Return the inbox that a query asks for."""
+    # Many open escalations take a while to read, so the result is cached until `changes` is another
+    # text. Its other counts, such as waiting tasks, may be as old as any cached count.
     project = wanted.project.pk if wanted.project else None
     assignee = wanted.query.assignee
     viewer = wanted.viewer.pk if ME in (*assignee.wanted, *assignee.unwanted) else None

@@ -58,7 +58,7 @@ class Line:
     title: str
     icon: str
     label: str
-    text: str  # the headline of its last failure, or what it asks
+    text: str  # the headline of its last failure, or its question
     is_error: bool
     key: str
     agent: str
@@ -68,9 +68,9 @@ class Line:
     tone: str
     assignee: str
     current: bool
-    # of a permission request
+    # for a permission request
     is_call: bool = False
-    more_lines: int = 0  # of its command, beside the one that is shown
+    more_lines: int = 0  # lines of its command that are not shown
     seconds_left: int = 0
 
     @property
@@ -93,18 +93,18 @@ class Group:
     oldest: datetime
     tone: str
     is_severe: bool
-    growth: int  # in the last hour
-    heading: str  # of the part of the list that begins with it
-    part: str  # of the list: "ends", "new" or "old"
+    growth: int  # new in the last hour
+    heading: str  # the heading of the list's part that begins here
+    part: str  # the part of the list: "ends", "new" or "old"
     is_calls: bool  # whether they are permission requests
-    seconds_left: int  # until the first of those ends
+    seconds_left: int  # until the first of these requests ends
     lines: list[Line]
-    before: int  # lines that are not shown, before and after the others
+    before: int  # hidden lines before and after the shown ones
     after: int
     is_open: bool
-    answer_url: str  # of one answer for all of a pattern
-    answer_query: str  # finds equal ones, which one operation answers
-    why_not: str  # one answer for all makes no sense
+    answer_url: str  # the page for one answer to the whole pattern
+    answer_query: str  # finds identical escalations, which one operation answers
+    why_not: str  # why there is no single answer for all
 
     @property
     def is_answerable(self) -> bool:
@@ -134,7 +134,7 @@ class Inbox:
     group_choices: list[Choice]
     sort_choices: list[Choice]
     first: UUID | None
-    place: int  # of the current one; 0 if it is not in the list
+    place: int  # the current line's place; 0 if it is not in the list
     before: str
     after: str
     next: UUID | None
@@ -143,12 +143,11 @@ class Inbox:
 
     @property
     def params(self) -> QueryDict:
-        """The parameters that a link with another filter keeps."""
         return QueryDict(self.address.build(q="", page="", whole="").removeprefix("?"))
 
     @property
     def is_flat(self) -> bool:
-        """Whether the lines have no headings."""
+        # Without groups, or with the group of single escalations alone, no headings are needed.
         return [group.key for group in self.groups] in ([SINGLES], [""])
 
     @property
@@ -157,12 +156,11 @@ class Inbox:
 
     @property
     def dates(self) -> DateRange:
-        """The days between which the escalations were opened."""
         return find_dates("opened", self.query.opened)
 
     @property
     def is_small(self) -> bool:
-        """Whether there are too few lines to filter."""
+        # So few lines need no filter.
         return self.all <= 1 and not self.query.text
 
     @property
@@ -182,7 +180,6 @@ def read_request(visit: Visit, address: Address) -> Request:
 
 
 def find_next(visit: Visit, address: Address, current: UUID) -> UUID | None:
-    """Return the escalation to open after another one."""
     place = read_visit_outline(visit, read_request(visit, address)).find_place(current)
     return place.next if place else None
 
@@ -193,10 +190,11 @@ def read_visit_outline(visit: Visit, wanted: Request) -> Outline:
 
 
 def read_inbox(visit: Visit, address: Address, current: UUID | None) -> Inbox:
-    """Return the inbox as the address asks for it; `current` is shown, or else the first one."""
+    """Return the inbox that the address asks for, with `current` or else the first line shown."""
     wanted = read_request(visit, address)
     outline = read_visit_outline(visit, wanted)
     page = find_page(outline, address.page, current)
+    # Groups are read for one page only, so another page needs another outline.
     if page != wanted.page and not outline.is_flat:
         outline = read_visit_outline(visit, replace(wanted, page=page))
     first = outline.first_of(page)
@@ -241,9 +239,9 @@ def read_inbox(visit: Visit, address: Address, current: UUID | None) -> Inbox:
 
 
 def find_page(outline: Outline, wanted: int, current: UUID | None) -> int:
-    """Return the page to show: as the address asks, or the one with the current line."""
     if wanted:
         return min(wanted, outline.pages)
+    # Without a page in the address, the page with the current line is shown.
     place = outline.find_place(current) if current else None
     return outline.find_page(place) if place else 1
 
@@ -270,7 +268,7 @@ def build_facets(key: str, counted: list[tuple[str, int]], query: InboxQuery) ->
 
 
 def part_of(row: dict[str, Any]) -> str:
-    """Return the part of the list, in the usual order, that a group stands in."""
+    """Return the part of the list that a group belongs to in the usual order."""
     return "ends" if row["ends_at"] else "new" if row["growth"] > 0 else "old"
 
 
@@ -285,9 +283,9 @@ class Builder:
     headed: set[str] = field(default_factory=set)
 
     def link(self, id: UUID | None, **changes: str) -> str:
-        """Return the address of an escalation, which the page with its line shows."""
         if id is None:
             return ""
+        # The address names no page: the list opens at the page with the escalation.
         query = self.address.build(**{"page": ""} | changes)
         return reverse("dashboard:escalation", args=[id]) + query
 
@@ -346,7 +344,6 @@ class Builder:
     def build_group(
         self, row: dict[str, Any], window: Window, rows: dict[UUID, Any], *, is_here: bool
     ) -> Group:
-        """Return a group; `rows` are those of the page's lines by id."""
         lines = [self.build_line(rows[id]) for id in window.ids if id in rows]
         key, count = row["key"], row["n"]
         same = term("same", key) if key.startswith(SAME) else ""
@@ -386,7 +383,7 @@ class Builder:
         )
 
     def head(self, row: dict[str, Any]) -> str:
-        """Return the heading before a group that begins a part of the list, in the usual order."""
+        # Only the usual order has parts, and each part has one heading.
         part = part_of(row)
         if self.address.sort != SORTS[0] or part in self.headed:
             return ""
@@ -412,11 +409,9 @@ class Builder:
         return page + self.address.build(pattern=key, page="", whole="")
 
     def more_url(self, row: dict[str, Any], neighbor: UUID | None) -> str:
-        """Return the address that shows more of a group than its lines up to a neighbor.
-
-        It shows the whole group; the pages of a long one; or, if no term of the query finds that
-        group alone, the lines around the neighbor.
-        """
+        """Return the address that shows more of a group than its lines up to a neighbor."""
+        # A short group is shown whole, and a long one in pages. If no term of the query finds the
+        # group alone, the lines around the neighbor are shown.
         if neighbor is None:
             return ""
         key, page = row["key"], reverse("dashboard:escalations")

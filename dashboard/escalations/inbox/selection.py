@@ -46,11 +46,11 @@ from ledger.states import FINAL, FailureType
 from retries.models import Escalation, FailurePattern, Grouped, PermissionRequest
 from retries.states import Reason
 
-LONG_WAIT = timedelta(hours=1)  # what was opened since is new
+LONG_WAIT = timedelta(hours=1)  # an escalation younger than this is new
 PAGE = 25  # groups, or lines without groups
 FACETS_SHOWN = 8
 TEMPLATE_SHOWN = 300  # characters
-MOST_PATTERNS = 1000  # that a term names
+MOST_PATTERNS = 1000  # the limit for one term
 SAME_CHARACTERS = 20
 
 GROUPS = ("pattern", "reason", "agent", "plan", "none")
@@ -59,7 +59,7 @@ SINGLES, NO_PLAN = "one-of-a-kind", "no-plan"
 MAY_I, ASKS, NO_ANSWER, CONFLICT = "may-i", "asks", "no-answer", "conflict"
 OF_PERMISSION = f"reason = '{Reason.PERMISSION_REQUEST}'"
 
-# Lookups with a limit are made row by row: the planner never reads a whole table for them.
+# A lookup with a limit runs row by row: the planner never reads a whole table for it.
 TASK_OF = """select plan_id, needed_by from ledger_task where id = m.task_id limit 1"""
 PATTERN_OF = """select g.pattern_id from (
             select id from ledger_failure where task_id = m.task_id order by id desc limit 1
@@ -95,7 +95,7 @@ GROUP_ORDERS = {
     "pattern": f"{SINGLES_LAST}, g.first_template, key",
 }
 LINE_ORDERS = {
-    # in a group of different ones, the new ones are first; an agent waits only for a while
+    # new escalations come first in a mixed group; an agent waits only for a while
     "severity": """k.ends_at, k.is_new and key is distinct from k.pattern_id::text
         and key is distinct from k.same desc, k.severity desc, k.waiting desc, k.id""",
     "growth": "k.id desc",
@@ -106,7 +106,7 @@ LINE_ORDERS = {
     "newest": "k.id desc",
     "pattern": "k.template, k.waiting desc, k.id",
 }
-# the pattern that each line is sorted by, where lines are sorted by it
+# the pattern of each line, for the order by pattern
 SORT_TEMPLATE = f"""select left(template, {TEMPLATE_SHOWN}) as template
         from retries_failurepattern where id = c.pattern_id limit 1"""
 # the filters whose counts are shown; each is a column `is_…` of the rows
@@ -114,7 +114,7 @@ FILTERS = ("reason", "severity", "agent", "plan", "pattern", "assignee", "older"
 
 
 def all_but(*names: str) -> str:
-    """Return the condition that every filter holds but those named."""
+    """Return the condition that every filter holds except the named ones."""
     return " and ".join(f"is_{name}" for name in FILTERS if name not in names)
 
 
@@ -144,16 +144,13 @@ CHIPS = {
 
 
 def count_others(condition: str) -> str:
-    """Return the SQL that counts the escalations of another list, up to a limit."""
     return f"""(select count(*) from (select from retries_escalation where {condition}
         and (%(project)s::uuid is null or project_id = %(project)s) limit {COUNT_CAP}) others)"""
 
 
 def inbox_statement(matching: str, group: str, sort: str) -> str:
-    """Return the statement over the rows of the query `matching`.
-
-    `order` is the list of all lines: their ids of 16 bytes each, group after group.
-    """
+    """Return the statement over the rows of the query `matching`."""
+    # `order` has the ids of all lines, 16 bytes each, group after group.
     single = f"when s.n = 1 and raw <> '{MAY_I}' then '{SINGLES}'"
     singles = single if group == "pattern" else ""
     template = SORT_TEMPLATE if sort == "pattern" else "select null::text as template"
@@ -233,7 +230,7 @@ select
 
 
 def narrow_to_words(rows: QuerySet[Any], query: InboxQuery) -> QuerySet[Any]:
-    """Return the escalations that match the parts of a query without a count."""
+    """Apply the parts of a query that have no count."""
     if query.ids:
         rows = rows.filter(id__in=query.ids)
     rows = rows.filter(match_period(query.opened, "opened_at"))
@@ -255,7 +252,7 @@ def narrow_to_words(rows: QuerySet[Any], query: InboxQuery) -> QuerySet[Any]:
 
 
 def list_conditions(query: InboxQuery, *, now: datetime, viewer: User) -> dict[str, Q]:
-    """Return the condition of each filter that the columns of an escalation decide."""
+    """Return the condition of each filter that an escalation's own columns decide."""
     return {
         "is_reason": match_any(query.reason, lambda name: Q(reason__in=REASONS[name])),
         "is_severity": match_values(query.severity, "severity"),
@@ -275,7 +272,6 @@ def select_inbox(
 def narrow(
     rows: QuerySet[Any], query: InboxQuery, project: Project | None, *, now: datetime, viewer: User
 ) -> QuerySet[Any]:
-    """Return those of a project's escalations that match a query with all of its filters."""
     conditions = list_conditions(query, now=now, viewer=viewer).values()
     rows = narrow_to_words(rows, query).filter(*conditions)
     rows = rows.filter(match_values(query.plan, "task__plan__ref"))
@@ -347,17 +343,17 @@ LAST_SEEN = Coalesce(
 
 
 def hashed(prefix: str, *texts: Any) -> Concat:
-    # null is nothing to `concat`
+    # `concat` skips null
     parts = (Cast(text, TextField()) for text in texts)
     return Concat(V(f"{prefix}-"), Left(MD5(Concat(V(""), *parts)), SAME_CHARACTERS))
 
 
-# Equal for questions with the same text and options, for the same call of an agent, and for the
-# same instruction that an agent ignored again: one answer is for all of them.
+# Equal for questions with the same text and options, for an agent's identical calls, and for an
+# instruction that the agent ignored again: one answer covers all of them.
 SAME = Case(
     When(
         reason=Reason.PERMISSION_REQUEST,
-        # by the whole call: a title has only the first line of a command
+        # the whole call counts: a title has only a command's first line
         then=hashed(MAY_I, "agent_id", Subquery(CALL.values(call=CALL_TEXT)[:1])),
     ),
     When(
@@ -385,13 +381,11 @@ FAILED_AS = Coalesce(Subquery(LAST_FAILURE.values("type")[:1]), V(""))
 
 
 def contains(word: str) -> Q:
-    """Return the condition that an escalation, its task, instruction or last error has a word."""
     texts = ("question", *SEARCHED)
     return match_any(Values(texts), lambda text: Q(**{f"{text}__icontains": word}))
 
 
 def failed_with(text: str) -> Q:
-    """Return the condition that the last failure has this type, or that its error has words."""
     return Q(failed_as=text) if text in FailureType else Q(error__icontains=text)
 
 
@@ -408,7 +402,7 @@ def as_column(condition: Q) -> Any:
 
 
 def list_patterns(texts: Sequence[str], project: Project | None) -> list[UUID]:
-    """Return the patterns of a project with these fingerprints, or with these words."""
+    """Return up to MOST_PATTERNS patterns with these fingerprints or these words."""
     rows = select_patterns(texts, project).distinct().order_by("id")
     return list(rows.values_list("pk", flat=True)[:MOST_PATTERNS])
 
@@ -438,7 +432,6 @@ class Request:
 
 
 def fetch_groups(wanted: Request, *, now: datetime) -> dict[str, Any]:
-    """Return the groups, the order of all lines, and the counts of the filters."""
     query = wanted.query
     rows = select_matching(query, wanted.project, now=now, viewer=wanted.viewer)
     matching, params = rows.query.sql_with_params()
@@ -455,6 +448,7 @@ def fetch_groups(wanted: Request, *, now: datetime) -> dict[str, Any]:
         "blocks": None if query.blocks == ANY else bool(query.blocks.wanted),
         "skip": (wanted.page - 1) * PAGE,
     }
+    # The query has positional parameters, and the statement has named ones.
     named = {f"p{number}": value for number, value in enumerate(params)}
     parts = matching.split("%s")
     matching = parts[0] + "".join(

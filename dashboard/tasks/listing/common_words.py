@@ -18,12 +18,12 @@ from ledger.database.optional_cache import get_or_compute_slow
 from ledger.models import Project, Task
 from ledger.values.ids import FIRST_ID
 
-# tasks that are walked for a page, of which one in a hundred fills it, and for a count
+# the tasks walked for a page (one match in a hundred fills it), and for a count
 MOST_WALKED, MOST_COUNTED = 4_000, 1_000
 
 
 def are_common(words: tuple[str, ...]) -> bool:
-    """Return whether each of the words is in more tasks than are counted."""
+    """Return whether each of the words is in more tasks than the counting cap."""
 
     def count() -> int:
         return search_words.count_tasks(words, COUNT_CAP + 1)
@@ -32,7 +32,7 @@ def are_common(words: tuple[str, ...]) -> bool:
 
 
 def list_newest(query: TaskQuery, project: Project | None, most: int) -> QuerySet[Task]:
-    """Return the tasks that have the words, of so many of the newest that match the rest."""
+    """Return the tasks that have the words among the `most` newest that match the rest."""
     others = filter_tasks(replace(query, words=()), project).order_by("-id").values("id")
     end = Coalesce(Subquery(others[most : most + 1]), FIRST_ID)
     return filter_tasks(query, project, has_word=search_words.check_task).filter(id__gt=end)

@@ -67,7 +67,7 @@ def count_tasks(query: TaskQuery, project: Project | None) -> TaskCounts:
 def count_by_state(
     query: TaskQuery, project: Project | None, common: bool
 ) -> tuple[dict[str, int], frozenset[str]]:
-    """Return the number of tasks by state, and the states of which only the newest were counted."""
+    """Return the number of tasks by state, and the states with only the newest tasks counted."""
     if common:
         row = next(iter(count_newest_by_state(query, project, common_words.MOST_COUNTED)), {})
         cut = frozenset(state for state in TaskState if row.pop(f"more_{state}", 0))
@@ -87,10 +87,8 @@ def count_by_agent(query: TaskQuery, project: Project | None, common: bool) -> d
 
 
 def is_read_at_once(query: TaskQuery) -> bool:
-    """Return whether one pass finds the tasks for all states and agents.
-
-    Otherwise an index leads to the tasks of each state and agent that match.
-    """
+    """Return whether one pass finds the tasks for all states and agents."""
+    # Otherwise an index finds the matching tasks of each state and agent.
     named = query.words or query.error != ANY or query.pattern != ANY
     return bool(named or query.changed or is_retried(query))
 
@@ -101,13 +99,11 @@ def count_groups(groups: Iterable[dict[str, Any]]) -> dict[str, int]:
 
 @compiled
 def group_by_state(query: TaskQuery, project: Project | None) -> QuerySet[Any, dict[str, Any]]:
-    """Return the number of matching tasks in each state that has any."""
     return group(filter_tasks(query, project), "state")
 
 
 @compiled
 def group_by_agent(query: TaskQuery, project: Project | None) -> QuerySet[Any, dict[str, Any]]:
-    """Return the number of matching tasks of each agent that has any."""
     return group(filter_tasks(query, project), "agent__name")
 
 
@@ -115,7 +111,6 @@ def group_by_agent(query: TaskQuery, project: Project | None) -> QuerySet[Any, d
 def group_newest_by_agent(
     query: TaskQuery, project: Project | None, most: int
 ) -> QuerySet[Any, dict[str, Any]]:
-    """Return the number of the newest tasks that have the words, by agent."""
     return group(common_words.list_newest(query, project, most), "agent__name")
 
 
@@ -123,7 +118,7 @@ def group_newest_by_agent(
 def count_newest_by_state(
     query: TaskQuery, project: Project | None, most: int
 ) -> QuerySet[Any, dict[str, Any]]:
-    """Return one row: of each state's newest tasks, how many have the words, and if it has more."""
+    """Return one row: by state, how many of its newest tasks have the words, and if it has more."""
     counts: dict[str, Any] = {}
     for state in TaskState:
         of_state = replace(query, state=Values((state.value,)))
@@ -141,7 +136,6 @@ def group(found: QuerySet[Any, Any], column: str) -> QuerySet[Any, dict[str, Any
 
 @compiled
 def fetch_state_counts(query: TaskQuery, project: Project | None) -> QuerySet[Any, dict[str, Any]]:
-    """Return one row with the number of tasks in each state."""
     counts: dict[str, Any] = {}
     for state in TaskState:
         rows = filter_tasks(query, project).filter(state=state)
@@ -158,7 +152,7 @@ def select_counts(counts: dict[str, Any]) -> QuerySet[Any, dict[str, Any]]:
 
 @compiled
 def fetch_agent_counts(query: TaskQuery, project: Project | None) -> QuerySet[Any, dict[str, Any]]:
-    """Return the number of tasks of each agent, of those that did something last."""
+    # Only the agents that did something last are counted.
     tasks = filter_tasks(query, project).filter(agent=OuterRef("pk")).order_by()
     agents = of_project(Agent.objects.all(), project).order_by(
         F("last_seen_at").desc(nulls_last=True), "name", "id"

@@ -62,11 +62,8 @@ def cached(name: str, query: TaskQuery, project: Project | None) -> str:
 def count_patterns(
     query: TaskQuery, project: Project | None, counts: TaskCounts
 ) -> list[PatternCount]:
-    """Return the patterns of a list for any pattern, the most frequent first.
-
-    `counts` are those of the query. In a long list, only the patterns that were seen last are
-    counted.
-    """
+    """Return a list's patterns, whatever pattern the query names, the most frequent first."""
+    # `counts` are those of the query. In a long list, only the patterns seen last are counted.
     anything = query.patternless()
 
     def count() -> list[PatternCount]:
@@ -88,7 +85,7 @@ def is_short(query: TaskQuery, project: Project | None, total: int) -> bool:
 
 
 def rank(rows: list[dict[str, Any]], *, are_some: bool = False) -> list[PatternCount]:
-    """Return the most frequent patterns; one that two projects have is added up."""
+    # A pattern that two projects have is added up.
     counts: Counter[str] = Counter()
     templates: dict[str, str] = {}
     partial: set[str] = set()
@@ -106,7 +103,6 @@ def rank(rows: list[dict[str, Any]], *, are_some: bool = False) -> list[PatternC
 
 @compiled
 def fetch_patterns(query: TaskQuery, project: Project | None) -> QuerySet[Any, dict[str, Any]]:
-    """Return the patterns of all matching tasks, each with their number."""
     return group_by_pattern(filter_tasks(query, project).order_by())
 
 
@@ -114,8 +110,7 @@ def fetch_patterns(query: TaskQuery, project: Project | None) -> QuerySet[Any, d
 def fetch_patterns_of_newest(
     query: TaskQuery, project: Project | None, most: int
 ) -> QuerySet[Any, dict[str, Any]]:
-    """Return the patterns of the newest tasks that have the words."""
-    # the limit, which ends nothing, tells PostgreSQL that these are few
+    # the limit changes nothing; it tells PostgreSQL that these rows are few
     return group_by_pattern(common_words.list_newest(query, project, most)[:most])
 
 
@@ -135,8 +130,8 @@ def group_by_pattern(tasks: QuerySet[Task]) -> QuerySet[Any, dict[str, Any]]:
 def fetch_recent_patterns(
     query: TaskQuery, project: Project | None, walked: int
 ) -> QuerySet[Any, dict[str, Any]]:
-    """Return the patterns seen last, each with the number of matching tasks among the tasks of its
-    newest failures, up to `walked`, and with whether it has `more` failures."""
+    """Return the patterns seen last, with their matching tasks among the newest failures."""
+    # At most `walked` failures of a pattern are read; `more` is set if it has others.
     failures = Grouped.objects.order_by("-at")
     newest = failures.filter(pattern=OuterRef(OuterRef("pk"))).values("failure__task")[:walked]
     tasks = filter_tasks(query, project).filter(pk__in=newest)
@@ -153,10 +148,8 @@ def fetch_recent_patterns(
 
 
 def count_changes(query: TaskQuery, project: Project | None, counts: TaskCounts) -> ChangeCounts:
-    """Return the number of a list's tasks that changed in each period, for any time of change.
-
-    `counts` are those of the query.
-    """
+    """Return the number of a list's tasks that changed in each period."""
+    # `counts` are those of the query, whose own time of change is left out.
     anything = query.changeless()
 
     def count() -> ChangeCounts:
@@ -180,11 +173,9 @@ def count_periods() -> dict[str, Count]:
 
 @compiled
 def fetch_changes(query: TaskQuery, project: Project | None) -> QuerySet[Any, dict[str, Any]]:
-    """Return one row with the number of finished tasks that changed in each period, and of others.
-
-    The finished ones are most of the tasks: their order leads to the index of their last changes.
-    """
+    """Return one row: the finished tasks that changed in each period, and those of `others`."""
     rows = filter_tasks(query, project)
+    # Most tasks are finished. This order makes PostgreSQL use the index of last changes.
     finished = rows.filter(state=TaskState.DONE).order_by("-updated_at").values("pk")
     counts: dict[str, Any] = {
         name: CountOf(finished.filter(match_period(Period(age), "updated_at"))[:COUNT_CAP])

@@ -63,8 +63,6 @@ def list_tasks(
     before: UUID | None,
     after: UUID | None,
 ) -> Page[Any]:
-    """Return a page of tasks with their extras."""
-
     def fetch(*, before: UUID | None, after: UUID | None) -> list[Any]:
         return read_tasks(list_ids(query, project, sort, before=before, after=after))
 
@@ -81,7 +79,7 @@ def list_ids(
     before: UUID | None,
     after: UUID | None,
 ) -> list[UUID]:
-    """Return one page of ids after (or before) a task, plus one."""
+    """Return a page of ids after or before a task, and one id more."""
     is_common = common_words.are_common(query.words)
     sort = choose_sort(sort, is_common=is_common)
     if is_common and is_by_id(sort):
@@ -91,6 +89,7 @@ def list_ids(
         rows = sort_by_column(query, project, sort, before=before, after=after)
         return [row["id"] for row in rows]
     state = beside.values_list("state", flat=True).first()
+    # Without a task to start from, or if it is gone, the first page is read.
     if state is None:
         before = after = None
     rank = RANKS[TaskState(state)] if state else None
@@ -98,7 +97,7 @@ def list_ids(
 
 
 def choose_sort(sort: str, *, is_common: bool) -> str:
-    """Return the order that the query names, or else the one for words that many tasks have."""
+    # Words that many tasks have need another order.
     return sort or (NEWEST_FIRST if is_common else "")
 
 
@@ -109,7 +108,7 @@ def is_by_id(sort: str) -> bool:
 def list_by_id(
     query: TaskQuery, project: Project | None, sort: str, before: UUID | None, after: UUID | None
 ) -> list[UUID]:
-    """Return ids of tasks with common words: read all of them only if a walk finds too few."""
+    # All tasks with the words are read only if a walk finds too few.
     most = common_words.MOST_WALKED
     rows = walk(query, project, sort, before, after, most)
     if len(rows) <= PAGE and find_end(query, project, sort, before, after, most):
@@ -126,7 +125,7 @@ def walk(
     after: UUID | None,
     most: int,
 ) -> QuerySet[Any, Any]:
-    """Return tasks in the order of their ids, of so many in which the words are looked for."""
+    """Return the tasks with the words among the next `most` tasks in the order of ids."""
     newer = sort.startswith("-") == bool(after)
     end = Subquery(find_end(query, project, sort, before, after, most))
     within = Q(id__lt=Coalesce(end, LAST_ID)) if newer else Q(id__gt=Coalesce(end, FIRST_ID))
@@ -155,7 +154,6 @@ def list_by_state(
     before: UUID | None,
     after: UUID | None,
 ) -> list[UUID]:
-    """Return ids by state: those after a place in the order, or backward those before it."""
     fetch = sort_by_state if query.words else fetch_by_state
     return [row["id"] for row in fetch(query, project, rank, before, after)]
 
@@ -167,7 +165,7 @@ def sort_by_state(
     before: UUID | None,
     after: UUID | None,
 ) -> list[Any]:
-    """Return the same tasks as `fetch_by_state`, of which it first reads all."""
+    """Return the tasks of `fetch_by_state`, but read all matching tasks first."""
     rows = filter_tasks(query, project).alias(place=rank_of_state())
     if rank is not None:
         beside = Q(id__gt=after) if after else Q(id__lt=before)
@@ -211,7 +209,7 @@ def sort_by_column(
     before: UUID | None,
     after: UUID | None,
 ) -> QuerySet[Any, Any]:
-    """Return tasks by a column and, where it is the same, the newest first."""
+    # Tasks with the same value come newest first.
     found = filter_tasks(query, project).values("pk")
     # A join may look for the words again at each task of the order.
     condition = IsAmong("id", ArraySubquery(found)) if query.words else Q(pk__in=found)
@@ -226,7 +224,7 @@ def find_beside_task(query: TaskQuery, project: Project | None, sort: str, row: 
     rank = RANKS[TaskState(row.state)]
     if is_common and is_by_id(sort):
         find = partial(list_by_id, query, project, sort)
-        beside = NOWHERE  # to find the task's place among all with common words takes seconds
+        beside = NOWHERE  # finding the task's place among all tasks with common words takes seconds
     elif sort:
         return find_beside(rows, row.pk, sort, COLUMNS)
     else:

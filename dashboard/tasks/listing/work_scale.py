@@ -6,7 +6,7 @@ from datetime import datetime
 
 Interval = tuple[datetime, datetime]
 
-# Waits longer than this share of all work are cut to the next one.
+# A wait longer than the first share of all work is cut to the second.
 LONGEST, SHOWN = 0.25, 0.16
 
 
@@ -44,7 +44,7 @@ class WorkScale:
         return 100.0
 
     def span(self, start: datetime, end: datetime) -> tuple[float, float]:
-        """Return x and width; a bar at the far end moves left to stay visible."""
+        # A bar at the far end moves left to stay visible.
         x = self.x(start)
         width = max(self.x(end) - x, self.narrowest)
         return round(min(x, 100 - width), 2), round(width, 2)
