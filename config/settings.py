@@ -27,7 +27,7 @@ TESTING = "pytest" in sys.modules
 
 
 def setting(name: str, default: str | None = None) -> Any:
-    """Return a setting's value; a bad one stops the start with a sentence."""
+    # A bad value stops the start with a sentence.
     try:
         return environment.read(name, default)
     except environment.BadSetting as error:

@@ -150,7 +150,7 @@ class Proof(TextChoices):
 
 
 def proof_of(state: str, proof: str | None) -> str | None:
-    """Return a task's proof: a task that was done before proofs were stored is claimed to be."""
+    # A task that was done before proofs were stored counts as claimed.
     return proof or (str(Proof.CLAIMED) if state == TaskState.DONE else None)
 
 
@@ -253,7 +253,6 @@ INDIRECT_MOVES: dict[TaskState, dict[Who, tuple[TaskState, ...]]] = {
 
 
 def list_sources(to: TaskState) -> list[TaskState]:
-    """Return the states that a task may leave for `to`."""
     return [state for state, targets in TASK_MOVES.items() if to in targets]
 
 

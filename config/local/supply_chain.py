@@ -26,13 +26,11 @@ AUDIT = ["--no-deps", "--disable-pip", "--progress-spinner", "off", "--format", 
 
 
 def run_tool(name: str, *argv: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of the virtual environment in the project's folder."""
     program = Path(sys.executable).with_name(name)
     return subprocess.run([program, *argv], cwd=PROJECT, capture_output=True, text=True)
 
 
 def write_bill_of_materials(lock: str) -> Path:
-    """Write the packages of a lock with versions and hashes; return the file."""
     BUILD.mkdir(parents=True, exist_ok=True)
     path = BUILD / f"sbom-{Path(lock).stem}.json"
     options = ["--pyproject", "pyproject.toml", "--output-reproducible", "-o", str(path)]

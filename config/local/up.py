@@ -26,7 +26,6 @@ from config.local.supervisor import has_external_servers, supervise
 
 
 def open_listener() -> socket.socket:
-    """Bind the port of the web server; raises Refused if that is impossible."""
     host, port = environment.read_text("HOST"), chosen_port()
     try:
         return listeners.open_listener(host, port)

@@ -69,7 +69,7 @@ _known_agents: set[UUID] = set()
 
 
 def count_heartbeat(agent: UUID) -> None:
-    """Count a heartbeat of an agent; agents beyond MOST_AGENTS are OTHER."""
+    # Agents beyond MOST_AGENTS count as OTHER.
     if agent not in _known_agents:
         if len(_known_agents) >= MOST_AGENTS:
             HEARTBEATS.labels(OTHER).inc()

@@ -32,7 +32,7 @@ UNREAD = f"""i.unread and i.state = '{InstructionState.DELIVERED}' and i.deliver
 
 
 def insert_read(source: str) -> str:
-    """Return the SQL that journals that what was delivered is read; it moves nothing."""
+    # Reading an instruction does not move it, so the event has no states.
     return journal.insert(
         source,
         kind=f"'{Kind.INSTRUCTION_READ}'",

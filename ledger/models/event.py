@@ -32,7 +32,7 @@ class EventQuerySet(models.QuerySet["Event"]):
     """Queries of the journal that bound the ids, so that PostgreSQL reads few partitions."""
 
     def about(self, subject_id: UUID | models.OuterRef) -> Self:
-        """Return the events about a subject: none is older than the subject."""
+        # No event is older than its subject.
         is_id = isinstance(subject_id, UUID)
         floor = SubjectFloor(Value(subject_id, models.UUIDField()) if is_id else subject_id)
         return self.filter(subject_id=subject_id, id__gte=floor)
@@ -50,7 +50,6 @@ class EventQuerySet(models.QuerySet["Event"]):
         return self.filter(id__lt=first_id(at + SLACK), at__lt=at)
 
     def visible_to(self, principal: Principal) -> Self:
-        """Return the events of the caller's project; an agent sees only its own."""
         if principal.is_agent:
             return self.filter(agent_id=principal.agent_id)
         return self.filter(project_id=principal.project_id)

@@ -40,7 +40,6 @@ class TaskQuerySet(models.QuerySet["Task"]):
         return self.filter(replaced_by=None)
 
     def visible_to(self, principal: Principal) -> Self:
-        """Return the tasks of the caller's project; an agent sees its own."""
         if principal.is_agent:
             return self.filter(agent_id=principal.agent_id)
         return self.filter(project_id=principal.project_id)
@@ -377,5 +376,5 @@ class Failure(models.Model):
 
     @property
     def texts(self) -> tuple[str, str, str]:
-        """What a verification printed, the details, and the message."""
+        """Return the verification's output, the details, and the message."""
         return str((self.verification or {}).get("output") or ""), self.details, self.message

@@ -31,7 +31,7 @@ FILLERS = frozenset(FILLER_WORDS.split(" "))
 
 @lru_cache(maxsize=8192)
 def normalize(text: str) -> str:
-    """Return a title's words, without what people change around them.
+    """Return a title's words, without the marks and numbers that people change around them.
 
     >>> normalize("- [ ] **T003** [P] Add the *index*!"), normalize("2.1 add the index")
     ('add the index', 'add the index')

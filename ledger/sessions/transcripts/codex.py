@@ -125,7 +125,6 @@ def is_written(item: Mapping[str, Any], parts: tuple[Part, ...]) -> bool:
 
 
 def read_content(content: Any) -> Iterator[Part]:
-    """Yield the parts of a message's content: a text, or a list of items."""
     if isinstance(content, str):
         content = [{"type": "input_text", "text": content}]
     if not isinstance(content, list):
@@ -152,7 +151,7 @@ def read_call(item: Mapping[str, Any]) -> Call:
 
 
 def read_arguments(given: Any) -> dict[str, Any]:
-    """Return a call's arguments, which are JSON in a text; another text is one argument."""
+    # Arguments are JSON in a text; another text is one argument.
     if isinstance(given, Mapping):
         return dict(given)
     text = text_of(given)

@@ -58,7 +58,6 @@ FORMATS = {
 
 
 def check_media(media: str) -> None:
-    """Raise UnsupportedMediaType for a type that no file of JSON lines has."""
     kind = media.partition(";")[0].strip().lower()
     if kind not in MEDIA:
         raise UnsupportedMediaType(
@@ -147,7 +146,7 @@ def read_object(number: int, raw: bytes) -> dict[str, Any]:
 def find_format(
     lines: list[tuple[int, dict[str, Any]]], name: str, *, is_part: bool
 ) -> Format | None:
-    """Return the named format, or that of the first line that one of the programs wrote.
+    """Return the named format, or the format of the first line that one of the programs wrote.
 
     Return None if none did; in a later part of a file with a known format, none need be left.
     """
