@@ -61,7 +61,7 @@ from retries.api.sessions import tasks as session_tasks
 
 logger = logging.getLogger(__name__)
 
-# These bodies contain the output of programs: it is cleaned, so that no report is lost over it.
+# These bodies contain the output of programs, which is cleaned so that it costs no report.
 CLEANED_PATHS = re.compile(
     r"/v1/(attempts/[^/]+/(result|heartbeat)|hooks/agent|permissions|sessions/[^/]+/messages)"
 )

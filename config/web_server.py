@@ -39,7 +39,7 @@ from config.requests.web_threads import RECEIVERS, WebThreads
 WORKERS = environment.read("WEB_WORKERS")
 THREADS = environment.read("WEB_THREADS")
 KEEP_ALIVE_MS = 75_000  # also the time to send the headers: connections that wait hold no thread
-# After SIGTERM, for this long everything is served, /readyz says "stopping", and connections are
+# For this long after SIGTERM, everything is served, /readyz says "stopping", and connections are
 # closed after their next response.
 DRAIN_S = environment.read("DRAIN_SECONDS")
 SETTLE_S = 0.3  # then, for connections that wait to be accepted, while no others arrive
@@ -102,7 +102,7 @@ class Server(mp.MPServer):  # type: ignore[misc]
         main = os.getpid()
 
         def start_worker() -> Callable[..., None]:
-            # Else kill -9 of the main process would leave the workers running.
+            # Otherwise, kill -9 of the main process would leave the workers running.
             die_with(main, signal.SIGKILL)
             return WebThreads(self.application, THREADS, draining=self.draining).receive
 

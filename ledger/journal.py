@@ -142,8 +142,8 @@ class Kind(TextChoices):
     SESSION_TASK_UPDATED = "session.task_updated"
 
 
-# What the audit log lists of tokens, and an index finds: acts on the work of others. It leaves out
-# what producers and agents do all the time: enqueue, send, claim, report and meet needs.
+# The acts of tokens that the audit log lists and an index finds: acts on the work of others. It
+# leaves out the routine of producers and agents: enqueue, send, claim, report, and meet needs.
 TOKEN_ACTS = (
     Kind.INSTRUCTION_REQUEUED,
     Kind.INSTRUCTION_CANCELLED,

@@ -29,7 +29,7 @@ CLIENT = "client/pyproject.toml"
 # a clone in a folder named tenfour would hide the package from scripts beside that folder.
 CLIENT_MODE = "editable_mode=compat"
 
-# what pip and uv say, each in its own way
+# the messages of pip and uv when they can't reach the package index
 UNREACHABLE = re.compile("connection broken by|error sending request|Failed to (connect|fetch)")
 
 # Caches stay in the folder too, and certificates are those that the machine trusts.

@@ -85,7 +85,7 @@ def hold_new_connections(listeners: list[socket.socket]) -> list[socket.socket]:
     try:
         for listener in listeners:
             attach_program(listener, SO_ATTACH_FILTER, DROP_SYN)
-    except PermissionError:  # newer kernels allow it to root only
+    except PermissionError:  # newer kernels allow only root to do this
         with suppress(OSError):
             return divert_new_connections(listeners)
     return []

@@ -14,8 +14,8 @@ from typing import Any
 
 from config.local.places import PROJECT
 
-# of the server alone, with the servers of `make up`, and with each extra; the tests' own packages
-# are installed nowhere else
+# one list for the server alone, one with the servers of `make up`, and one with each extra; the
+# tests' own packages are installed nowhere else
 LOCKS = sorted(
     f"requirements/{path.name}"
     for path in PROJECT.glob("requirements/*.lock")

@@ -75,7 +75,7 @@ def up(data: Path) -> int:
 
 def main(argv: list[str]) -> int:
     data = Path(environment.read_text("DATA") or PROJECT / ".tenfour").resolve()
-    if "--with-parent" in argv:  # killing make stops this process too
+    if "--with-parent" in argv:  # killing make stops this process, too
         die_with(os.getppid(), signal.SIGTERM)
     try:
         if "--clean" in argv:

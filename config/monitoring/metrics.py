@@ -72,7 +72,7 @@ GAUGES: list[tuple[str, str, list[str], str]] = [
         "tenfour_breaker_state",
         "0: closed, 1: half open, 2: open.",
         ["project", "agent"],
-        # An open breaker has a name before a closed one.
+        # Agents with an open breaker get a name before agents with a closed one.
         f"""with ranked as (
             select p.name as project, a.name as agent, x.n,
                 row_number() over (order by x.n desc, b.updated_at desc) as place

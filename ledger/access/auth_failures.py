@@ -17,7 +17,7 @@ PER_MINUTE = 10
 KEY = "auth-failures-recent"
 KEPT = 20
 SECONDS = 300
-# Of other texts nothing is kept: they may be the secrets of other services.
+# No part of any other text is stored: it may be the secret of another service.
 PREFIX = re.compile(r"tenfour_(?:agt|orc|opr|ro)_[0-9A-Za-z]{4}")
 
 

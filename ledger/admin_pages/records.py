@@ -170,7 +170,7 @@ class AttemptAdmin(OfTask):
         return f"Attempt {row.number} of {name_task(row.task)}"
 
 
-# the lookup of the failures of a pattern, which is of another app
+# the lookup of a pattern's failures; patterns belong to another app
 OF_PATTERN = "grouped__pattern__exact"
 
 

@@ -118,7 +118,7 @@ def check_own_budget(specs: list[Spec], pointers: list[str]) -> None:
     """Refuse an agent that gives its own task more than other tasks get by default."""
     limits = {
         "max_attempts": settings.TENFOUR["TASK_MAX_ATTEMPTS"],
-        "priority": USUAL_PRIORITY,  # a higher one would overtake what producers have sent
+        "priority": USUAL_PRIORITY,  # a higher one would overtake the tasks of producers
     }
     for spec, at in zip(specs, pointers, strict=True):
         for name, most in limits.items():

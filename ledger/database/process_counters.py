@@ -63,7 +63,7 @@ IDEMPOTENT_REPLAYS = Counter(
 )
 
 OTHER = "other"
-# A process counts no more agents than this by themselves, because it never forgets one.
+# A process counts at most this many agents separately, because it never forgets one.
 MOST_AGENTS = 1_000
 _known_agents: set[UUID] = set()
 

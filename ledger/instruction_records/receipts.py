@@ -18,7 +18,7 @@ DELIVERY = f"""{PLACE},
     first_delivered_at = coalesce(i.first_delivered_at, %(now)s), unread = true,
     read_at = case when i.unread then coalesce(i.read_at, %(now)s) else i.read_at end"""
 
-# What an acknowledgment sets: who acknowledges what was delivered has read it.
+# What an acknowledgment sets: an agent that acknowledges a delivery has read it.
 FOLLOWED = """unread = false,
     read_at = case when i.delivered_at is null then i.read_at else coalesce(i.read_at, %(now)s)
         end"""

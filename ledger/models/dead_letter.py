@@ -63,7 +63,8 @@ class DeadLetter(models.Model):
         ]
         indexes = [
             models.Index(fields=["id"], condition=Q(closed_at=None), name="dead_letter_open"),
-            # reads the tasks of open ones without the rows: see retries/failures/stuck_tasks.py
+            # finds the tasks of open dead letters without reading the rows: see
+            # retries/failures/stuck_tasks.py
             models.Index(
                 fields=["task"], condition=Q(closed_at=None), name="dead_letter_open_task"
             ),

@@ -14,7 +14,7 @@ from ledger.authorization.principal import Principal
 from ledger.models.fields import CurrentTransaction, IsTrue, TransactionId, key, stamp
 from ledger.values.ids import FIRST_ID, SLACK, first_id
 
-# what the audit log lists of the journal; the kinds are plain texts, which a migration can hold
+# the events that the audit log lists; the kinds are plain texts, which a migration can contain
 BY_PERSON = models.Q(actor_type="user")
 TOKEN_ACT = models.Q(
     IsTrue(models.Q(kind__in=[kind.value for kind in journal.TOKEN_ACTS])), actor_type="token"
@@ -84,7 +84,7 @@ class Event(models.Model):
         indexes = [
             models.Index(fields=["tx", "id"], name="event_stream"),
             models.Index(fields=["subject_id", "id"], name="event_subject"),
-            # three of the audit log
+            # the next three serve the audit log
             models.Index(fields=["id"], name="event_people", condition=BY_PERSON),
             models.Index(fields=["id"], name="event_acts", condition=TOKEN_ACT),
             models.Index(

@@ -180,7 +180,7 @@ class Instruction(models.Model):
                 condition=Q(holds__isnull=False, tracked=True, state__in=UNSETTLED),
                 name="instruction_holding",
             ),
-            # Before a row is deleted, they show what refers to it.
+            # Before a row is deleted, these indexes show the references to it.
             models.Index(fields=["task"], condition=Q(task__isnull=False), name="instruction_task"),
             models.Index(
                 fields=["resend_of"],

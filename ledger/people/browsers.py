@@ -18,7 +18,7 @@ SEEN_EVERY = timedelta(minutes=1)
 ROWS_DELETED = 1000
 # Django stores a session a moment after its browser was noted.
 SESSION_IS_STORED = timedelta(days=1)
-# how browsers name themselves, the more special first
+# the names in a browser's header, the most specific ones first
 BROWSERS = (
     ("Edge", r"\bEdg(e|A|iOS)?/"),
     ("Opera", r"\bOPR/"),

@@ -186,7 +186,7 @@ def pair_nearest(matching: Matching) -> None:
             matching.pair(n, ref, f"{number}similar text ({-score:.2f})", is_guess=True)
 
 
-# ---- what can't be told
+# ---- tasks that can't be identified
 
 
 @dataclass(frozen=True, slots=True)

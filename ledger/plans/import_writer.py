@@ -65,7 +65,7 @@ def import_plan(
     """
     if options.mode not in MODES:
         raise Invalid("/mode", f"mode must be one of: {', '.join(MODES)}.")
-    # One import at a time per project, so that two plans can't come to need each other.
+    # One import at a time per project, so that two plans can't end up needing each other.
     Project.objects.select_for_update(no_key=True).get(pk=project.pk)
     result = PlanImport(
         project=project,

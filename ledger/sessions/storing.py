@@ -30,8 +30,8 @@ from ledger.sessions.transcripts.program_texts import is_of_program
 from ledger.tokens import Bearer, Caller, TrustedCaller, require_caller
 from ledger.values.text import truncate
 
-# While an agent works, its session's last activity is stored this exactly. PostgreSQL writes to all
-# indexes of a row if a column of one changes, which made storing a message take twice as long.
+# How exact a session's last activity is while its agent works. PostgreSQL writes to all indexes of
+# a row if an indexed column changes, and that doubled the time to store a message.
 SLACK = timedelta(seconds=5)
 MOST_MESSAGES = 100
 MESSAGE_BYTES = 1024 * 1024

@@ -206,7 +206,7 @@ def update_rule(
     return found
 
 
-# columns that are derived from another one
+# columns that follow from another column
 DERIVED = ("match_exact", "path_pattern")
 
 

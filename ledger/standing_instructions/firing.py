@@ -95,7 +95,7 @@ def signal_rules() -> str:
 
     The attempt is the one that the signal names or, without a name, the agent's only live one.
     """
-    # In id order, so that the index of the agent's own live attempts serves.
+    # In id order, so that PostgreSQL uses the index of the agent's own live attempts.
     live = """select a.id, a.task_id from ledger_attempt a
             where a.agent_id = c.agent_id and a.outcome is null
                 and (%(attempt)s::uuid is null or a.id = %(attempt)s) order by a.id limit 2"""

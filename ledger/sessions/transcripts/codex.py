@@ -29,7 +29,7 @@ RESULTS = {"function_call_output", "custom_tool_call_output"}
 ITEMS = {"message", "reasoning"} | CALLS | RESULTS
 ROLES = {"user": "user", "assistant": "assistant", "developer": "system", "system": "system"}
 EXITED = re.compile(r"^(?:Process exited with code|Exit code:) (\d+)", re.M)
-# How the program answers a call that it did not run.
+# The program's answers to a call that it did not run.
 REFUSED = re.compile(
     r"unsupported (?:custom tool )?call\b|(?:failed to|could not|cannot|can't) "
     r"|(?:error|invalid|err:|aborted|rejected)\b|Command blocked by|update_plan is a TODO",

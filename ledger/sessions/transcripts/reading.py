@@ -22,7 +22,7 @@ from ledger.sessions.transcripts.model import (
     TranscriptMessage,
 )
 
-# Types that do not say what the file contains are read all the same: it is detected.
+# Types that do not name the format are accepted, too: the format is detected.
 MEDIA = (
     "application/x-ndjson",
     "application/ndjson",
@@ -36,7 +36,7 @@ MEDIA = (
 )
 DEEPEST_ERROR = 120
 SESSION_LENGTH = 200
-# Bad lines that an answer names; it counts the others.
+# The most bad lines that a response names; it counts the others.
 MOST_NAMED = 100
 FOREIGN = "No line of it is a message of Claude Code or Codex."
 
