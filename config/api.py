@@ -61,7 +61,7 @@ from retries.api.sessions import tasks as session_tasks
 
 logger = logging.getLogger(__name__)
 
-# These bodies contain the output of programs: it is cleaned, so that no report is lost over it.
+# These bodies contain the output of programs, which is cleaned so that it costs no report.
 CLEANED_PATHS = re.compile(
     r"/v1/(attempts/[^/]+/(result|heartbeat)|hooks/agent|permissions|sessions/[^/]+/messages)"
 )
@@ -137,7 +137,6 @@ ROUTERS = tuple(
 
 
 def parameters_of(routers: Iterable[Router]) -> dict[Callable[..., Any], list[str]]:
-    """Return the names of the query parameters that each operation takes, by its function."""
     return {
         operation.view_func: [
             name
@@ -155,7 +154,6 @@ PARAMETERS = parameters_of(ROUTERS)
 
 
 def refuse_other_parameters(view: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap an operation's function so that it refuses unknown and repeated query parameters."""
     known = PARAMETERS[view]
 
     @wraps(view)
@@ -181,16 +179,14 @@ class TenfourAPI(NinjaAPI):
     """The API with its completed OpenAPI description."""
 
     def create_temporal_response(self, request: HttpRequest) -> HttpResponse:
-        """Return nothing: every operation returns its own response, so ninja needs to create none.
-
-        This serves the figure "ack over HTTP / floor endpoint" in docs/performance.md.
-        """
+        # Every operation returns its own response, so ninja needs to create none. This serves the
+        # figure "ack over HTTP / floor endpoint" in docs/performance.md.
         return cast(HttpResponse, None)
 
     def validation_error_from_error_contexts(
         self, error_contexts: list[ValidationErrorContext[Any]]
     ) -> ValidationError:
-        """Return the errors of a request; that of an unknown key names the nearest known one."""
+        # The error of an unknown key names the nearest known key.
         error = super().validation_error_from_error_contexts(error_contexts)
         found = (
             (context.model, each)
@@ -262,7 +258,6 @@ def known_keys(model: Any, loc: tuple[int | str, ...]) -> list[str]:
 
 
 def find_model(annotation: Any) -> type[BaseModel] | None:
-    """Return the model in a field's type, such as that of a list's items."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next(filter(None, map(find_model, get_args(annotation))), None)
@@ -313,6 +308,6 @@ def on_unexpected_error(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 def mark_logged(response: HttpResponse) -> HttpResponse:
-    """Keep Django from logging the response, whose error is already in the log."""
+    # The error is already in the log, so Django must not log the response, too.
     response._has_been_logged = True  # type: ignore[attr-defined]
     return response

@@ -21,5 +21,5 @@ class ConfigConfig(AppConfig):
 
 @register()
 def check_environment(**_: Any) -> list[Warning]:
-    """Warn about variables with our prefix that nothing reads: most are misspelled settings."""
+    # Most variables with our prefix that nothing reads are misspelled settings.
     return [Warning(sentence, id="tenfour.W001") for sentence in unknown_variables(os.environ)]

@@ -86,7 +86,8 @@ app.conf.beat_schedule = {
 @worker_init.connect
 @beat_init.connect
 def warn_about_environment(**_: Any) -> None:
-    """Warn about misspelled settings, since the checks are skipped; `make up` has done so."""
+    # The checks are skipped here, so they can't warn about misspelled settings. `make up` has
+    # already warned.
     if "TENFOUR_LOCAL_URL" not in os.environ:
         for warning in unknown_variables(os.environ):
             logger.warning(warning)
@@ -121,14 +122,14 @@ def show_life_of_clock(**_: Any) -> None:
 
 @beat_init.connect
 def catch_up(**_: Any) -> None:
-    """Run every sweep once at the start, for work that came due while Tenfour was down."""
+    # Work may have come due while Tenfour was down, so every sweep runs once at the start.
     for entry in app.conf.beat_schedule.values():
         app.send_task(entry["task"], kwargs=entry["kwargs"], expires=entry["options"]["expires"])
 
 
 @worker_init.connect
 def share_arenas(**_: Any) -> None:
-    """Let all threads allocate from two arenas; glibc would keep freed memory in one for each."""
+    # With one arena for each thread, glibc would keep freed memory in all of them.
     with suppress(OSError, AttributeError):  # another C library has no such setting
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, ARENAS)
 

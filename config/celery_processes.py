@@ -14,14 +14,13 @@ SCHEDULER = "celery.beat:Scheduler"  # last runs are rows of the database, so it
 
 
 def count_threads(text: str) -> int:
-    """Return the number of threads in a setting; exit with a sentence if it is none."""
+    """Return the number of threads in a setting; exit with a message if it is invalid."""
     if not (text.isdecimal() and int(text)):
         sys.exit(f"TENFOUR_WORKER_THREADS must be a whole number from 1, not {text!r}.")
     return int(text)
 
 
 def start_worker() -> int:
-    """Run a worker until a signal ends it; return the exit code."""
     from celery.apps.worker import Worker
 
     from config.celery import app

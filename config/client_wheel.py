@@ -29,7 +29,7 @@ def wheel_name() -> str:
 
 
 def read_wheel() -> bytes:
-    """Return the wheel, which each process builds once, at the first request."""
+    # Each process builds the wheel once, at the first request.
     with building:
         return built_wheel()
 
@@ -47,7 +47,7 @@ def etag_of(request: HttpRequest) -> str:
 @require_safe
 @condition(etag_func=etag_of)
 def client_wheel(request: HttpRequest) -> HttpResponse:
-    """Return the wheel, which is the same for everyone; no token is needed."""
+    # The wheel is the same for everyone, so no token is needed.
     headers = {
         "Content-Disposition": f'attachment; filename="{wheel_name()}"',
         # A version under development changes without a new number.

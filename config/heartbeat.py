@@ -18,8 +18,8 @@ REDIS_DEADLINE_S = 2
 
 
 def touch() -> None:
-    """Touch the file, if there should be one; a full disk must not stop the process."""
     if name := read_text("HEARTBEAT_FILE"):
+        # A full disk must not stop the process.
         with suppress(OSError):
             Path(name).touch(mode=0o600)
 

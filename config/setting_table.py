@@ -50,12 +50,11 @@ class Variable:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The environment variables that set it: a secret can be in a file, too."""
+        # A secret can be in a file, too.
         return (self.variable, f"{self.variable}_FILE") if self.is_secret else (self.variable,)
 
     @property
     def row(self) -> str:
-        """The row of docs/settings.md."""
         default = self.described_default or self.default
         return f"| `{self.variable}` | {default} | {self.description} |\n"
 

@@ -21,13 +21,13 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(environment.read_text("DATA") or BASE_DIR / ".tenfour").resolve()
 
 if (DATA_DIR / "env").is_file():
-    # `make up` wrote where its own servers are; whatever the environment says wins.
+    # `make up` wrote the addresses of its own servers; the environment takes precedence.
     environ.Env.read_env(str(DATA_DIR / "env"))
 TESTING = "pytest" in sys.modules
 
 
 def setting(name: str, default: str | None = None) -> Any:
-    """Return a setting's value; a bad one stops the start with a sentence."""
+    # A bad value stops the start with a sentence.
     try:
         return environment.read(name, default)
     except environment.BadSetting as error:
@@ -282,12 +282,12 @@ LOGGING = {
     "loggers": {
         "django.server": {"handlers": [], "propagate": True},
         "django": {"handlers": [], "level": "INFO"},
-        # One line a request or a job says nothing that metrics and journal do not.
+        # One line per request or job would say no more than the metrics and the journal do.
         "httpx2": {"handlers": [], "level": "WARNING"},
-        "celery.beat": {"handlers": [], "level": "WARNING"},  # it tells of every tick
+        "celery.beat": {"handlers": [], "level": "WARNING"},  # it logs every tick
         "celery.app.trace": {"handlers": [], "level": "WARNING"},
         "celery.worker.strategy": {"handlers": [], "level": "WARNING"},
-        # It calls each expired job revoked; config/background/expired_jobs.py counts them.
+        # It logs each expired job as revoked; config/background/expired_jobs.py counts them.
         "celery.worker.request": {"handlers": [], "level": "WARNING"},
     },
 }

@@ -21,7 +21,6 @@ GROUP_ROLE = re.compile(r"[^=]+=[^:=]+:(viewer|operator|admin)")
 def build_settings(
     tenfour: dict[str, Any], secret: Callable[[str], str], *, is_secure: bool
 ) -> dict[str, Any]:
-    """Return the settings of django-allauth; or raise ImproperlyConfigured."""
     for part in filter(None, tenfour["OIDC_GROUPS"].split(",")):
         if not GROUP_ROLE.fullmatch(part.strip()):
             raise ImproperlyConfigured(

@@ -34,7 +34,6 @@ def is_configured() -> bool:
 
 
 def check_template(template: str) -> str:
-    """Return the template of links to traces; raise ImproperlyConfigured if it makes none."""
     parts = urlsplit(template)
     if template and (
         parts.scheme not in ("http", "https") or not parts.hostname or "{trace_id}" not in template
@@ -47,7 +46,6 @@ def check_template(template: str) -> str:
 
 
 def install() -> None:
-    """Let `ledger.tracing.spans` export what it opens, if that is configured."""
     if not is_configured():
         return
     try:
@@ -70,7 +68,6 @@ class OpenSpan:
         self.context: TraceContext | None = context_of(span)
 
     def set(self, attributes: dict[str, Value]) -> None:
-        """Set attributes, without those that are None or empty."""
         given = {name: value for name, value in attributes.items() if value not in (None, "")}
         self.span.set_attributes(given)
 
@@ -91,7 +88,6 @@ class Exporter:
 
     @contextmanager
     def start(self, name: str) -> Iterator[OpenSpan]:
-        """Open a span below the current one."""
         with self.open(name, context=None) as span:
             yield span
 
@@ -109,7 +105,6 @@ class Exporter:
 
     @contextmanager
     def enter(self, context: TraceContext) -> Iterator[None]:
-        """Open the next spans below a caller's."""
         from opentelemetry import trace
 
         with trace.use_span(trace.NonRecordingSpan(remote_context(context))):
@@ -122,7 +117,7 @@ class Exporter:
 
 
 def start_sdk() -> Any:
-    """Return a tracer whose spans a thread exports, and which sends the last ones at the end."""
+    # A thread exports the spans, and the last ones are sent at the end.
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
@@ -197,6 +192,5 @@ class RequestSpans:
 
 
 def route_of(request: HttpRequest) -> str:
-    """Return the route with its parameters' names, or nothing where no view was found."""
     found = request.resolver_match
     return f"/{found.route}" if found else ""

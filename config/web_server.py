@@ -39,7 +39,7 @@ from config.requests.web_threads import RECEIVERS, WebThreads
 WORKERS = environment.read("WEB_WORKERS")
 THREADS = environment.read("WEB_THREADS")
 KEEP_ALIVE_MS = 75_000  # also the time to send the headers: connections that wait hold no thread
-# After SIGTERM, for this long everything is served, /readyz says "stopping", and connections are
+# For this long after SIGTERM, everything is served, /readyz says "stopping", and connections are
 # closed after their next response.
 DRAIN_S = environment.read("DRAIN_SECONDS")
 SETTLE_S = 0.3  # then, for connections that wait to be accepted, while no others arrive
@@ -94,7 +94,7 @@ class Server(mp.MPServer):  # type: ignore[misc]
         return super()._spawn_worker(idx, *args, **kwargs)
 
     def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
-        """Stop at the first signal; another one would wait for a lock that this one holds."""
+        # The handler of a second signal would wait for a lock that the first one holds.
         if not self.interrupt_signal:
             super().signal_handler_interrupt(*args, **kwargs)
 
@@ -102,7 +102,7 @@ class Server(mp.MPServer):  # type: ignore[misc]
         main = os.getpid()
 
         def start_worker() -> Callable[..., None]:
-            # Else kill -9 of the main process would leave the workers running.
+            # Otherwise, kill -9 of the main process would leave the workers running.
             die_with(main, signal.SIGKILL)
             return WebThreads(self.application, THREADS, draining=self.draining).receive
 
@@ -111,10 +111,8 @@ class Server(mp.MPServer):  # type: ignore[misc]
         self.serve(target_loader=start_worker, wrap_loader=False)
 
     def shutdown(self, exit_code: int = 0) -> None:
-        """Stop without a failed request: see docs/deployment.md.
-
-        Connections that arrive at a socket that was handed on wait there for the next process.
-        """
+        # No request may fail: see docs/deployment.md. Connections that arrive at a socket that was
+        # handed on wait there for the next process.
         self.draining[0] = 1
         time.sleep(DRAIN_S if self.is_own else 0)
         self.held = listeners.hold_new_connections(self.listeners)
@@ -153,10 +151,8 @@ def open_listener() -> socket.socket:
 
 
 def listen(listener: socket.socket) -> None:
-    """Let connections arrive at a new socket.
-
-    Not before the application is loaded: a proxy would wait here rather than use another server.
-    """
+    # Call this only after the application is loaded: before that, a proxy would wait here rather
+    # than use another server.
     try:
         listener.listen(BACKLOG)
     except OSError as error:  # another instance that was started at the same time
@@ -170,16 +166,13 @@ def describe_refusal(error: OSError) -> str:
 
 
 def default_address() -> str:
-    """Return the address to bind where `make up` has not handed on a socket."""
     host = environment.read_text("HOST")
     return f"{f'[{host}]' if ':' in host else host}:{environment.read_text('PORT')}"
 
 
 def wait_for_gate() -> None:
-    """Wait until the database is ready, if `config.local.up` started this process.
-
-    It keeps a pipe open until then; requests wait in the socket's queue meanwhile.
-    """
+    """Wait until the database is ready, if `config.local.up` started this process."""
+    # `config.local.up` keeps a pipe open until then; requests wait in the socket's queue meanwhile.
     gate = os.environ.get("TENFOUR_GATE")
     if gate:
         with suppress(OSError):
@@ -191,10 +184,8 @@ def wait_for_gate() -> None:
 
 @contextmanager
 def shared_counters() -> Iterator[None]:
-    """Give the workers a folder in which they share their counters.
-
-    It is in the data folder, or in the temporary folder where a container may not write to that.
-    """
+    """Give the workers a folder in which they share their counters."""
+    # It is in the data folder, or in the temporary folder where a container may not write to that.
     data = Path(environment.read_text("DATA") or PROJECT / ".tenfour")
     place = data if os.access(data, os.W_OK) else Path(tempfile.gettempdir())
     for left in place.glob("metrics-*"):  # of a server that was killed
@@ -210,20 +201,16 @@ def shared_counters() -> Iterator[None]:
 
 
 def freeze_loaded() -> None:
-    """Exempt everything that is loaded from garbage collection in the workers, and begin with it.
-
-    A full collection takes a tenth of a second, and the request that it hits takes that longer.
-    """
+    """Exempt everything that is loaded from garbage collection, and then enable it."""
+    # A full collection takes a tenth of a second, and the request that it hits takes that longer.
     gc.collect()
     gc.freeze()
     gc.enable()
 
 
 def load_application(name: str) -> Application:
-    """Import an application, without garbage collections until `freeze_loaded`.
-
-    Loading creates little garbage, and collections would take a sixth of the time.
-    """
+    """Import an application, without garbage collections until `freeze_loaded`."""
+    # Loading creates little garbage, and collections would take a sixth of the time.
     gc.disable()
     module, _, attribute = name.partition(":")
     application: Application = getattr(import_module(module), attribute)

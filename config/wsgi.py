@@ -31,10 +31,7 @@ class ApiHandler(WSGIHandler):
     """
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
-        """Respond without Django's signals at the start and the end of a request.
-
-        Of their receivers, only the one that closes old connections has work to do here.
-        """
+        # Of their receivers, only the one that closes old connections has work to do here.
         connections[DEFAULT_DB_ALIAS].close_if_unusable_or_obsolete()
         request = self.request_class(environ)
         response = self.get_response(request)
@@ -55,10 +52,8 @@ api = ApiHandler()
 
 
 def load() -> None:
-    """Import every view and compile every template before the web server forks its workers.
-
-    This must not query the database: the workers would share the connection.
-    """
+    """Import every view and compile every template before the web server forks its workers."""
+    # This must not query the database: the workers would share the connection.
     import_module(settings.ROOT_URLCONF)
     folder = settings.BASE_DIR / "templates"
     for path in folder.rglob("*.html"):
@@ -81,7 +76,6 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
 
 
 def find_person(environ: dict[str, Any]) -> str:
-    """Return the ID of the person whose session a request has, or nothing."""
     request = WSGIRequest(environ)
     key = request.COOKIES.get(settings.SESSION_COOKIE_NAME)
     if not key:

@@ -47,11 +47,9 @@ def check_name(name: str, *, pointer: str = "/agent") -> str:
 
 
 def check_new_name(name: str, *, pointer: str = "/agent") -> str:
-    """Return the name for a new agent; raises Invalid if no address can have it.
-
-    Servers read an encoded slash as one that divides an address, and clients leave out dots. A name
-    in the form of an id would stand for the agent with that id.
-    """
+    """Return the name for a new agent; raises Invalid if no address can have it."""
+    # Servers read an encoded slash as one that divides an address, and clients leave out dots. A
+    # name in the form of an id would stand for the agent with that id.
     check_name(name, pointer=pointer)
     if "/" in name or "\\" in name or name in {".", ".."}:
         raise Invalid(
@@ -73,7 +71,6 @@ def is_id(text: str) -> bool:
 
 
 def register(name: str, *, project: Project, stamp: Stamp, pointer: str = "/agent") -> Agent:
-    """Return the agent with this name; create it if there is none."""
     return find_or_create(name, project=project, stamp=stamp, pointer=pointer)[0]
 
 
@@ -81,7 +78,6 @@ def register(name: str, *, project: Project, stamp: Stamp, pointer: str = "/agen
 def find_or_create(
     name: str, *, project: Project, stamp: Stamp, pointer: str = "/agent"
 ) -> tuple[Agent, bool]:
-    """Return the agent with this name, and whether this call created it."""
     check_name(name, pointer=pointer)
     agent, created = Agent.objects.get_or_create(project=project, name=name)
     if created:
@@ -124,11 +120,10 @@ class EarliestOf(Subquery):
 
 
 def find_silent(now: datetime) -> QuerySet[Agent]:
-    """Return agents that have not called for a while although something waits for them.
-
-    It is an instruction, or a task that the agent would get: not if it waits or is paused, or the
-    plan is. An agent with a running attempt may ask for the next task only when that has ended.
-    """
+    """Return agents that have not called for a while although something waits for them."""
+    # An instruction may wait for the agent, or a task that it would get: not if it waits or is
+    # paused, or the plan is. An agent with a running attempt may ask for the next task only when
+    # that attempt has ended.
     limit = now - timedelta(seconds=settings.TENFOUR["SILENT_AFTER_SECONDS"])
     unseen = Agent.objects.filter(Q(last_seen_at=None) | Q(last_seen_at__lt=limit))
     waiting = Instruction.objects.filter(
@@ -158,11 +153,9 @@ def earliest_of(tasks: QuerySet[Task], column: str) -> EarliestOf:
 def pause(
     agents: Iterable[Agent], *, paused: bool = True, note: str = "", stamp: Stamp
 ) -> list[Agent]:
-    """Stop handing tasks to these agents, or resume; return those that changed.
-
-    A paused agent can still pull instructions: one may be just what it needs. An agent that waits
-    for a limit of its account to reset no longer does so when it is resumed.
-    """
+    """Stop handing tasks to these agents, or resume; return those that changed."""
+    # A paused agent can still pull instructions: one may be just what it needs. An agent that waits
+    # for a limit of its account to reset no longer does so when it is resumed.
     if paused:
         kind = Kind.AGENT_PAUSED
         return update_agents(agents, "paused", True, kind=kind, data=noted(note), stamp=stamp)
@@ -236,7 +229,6 @@ def update_agents(
     data: dict[str, Any] | None = None,
     stamp: Stamp,
 ) -> list[Agent]:
-    """Set a column of these agents, journal each change, and return those that changed."""
     ids = [agent.pk for agent in agents]
     found = Agent.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk")
     changed = [agent for agent in found if getattr(agent, column) != value]

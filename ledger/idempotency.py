@@ -20,7 +20,7 @@ from ledger.secrets.notes import mask_key
 RETENTION = timedelta(hours=24)
 KEY_LENGTH = 255
 KEYS_DELETED = 1000
-# A key that a request is just reserving again is left.
+# A key that a request is reserving again at this moment is skipped.
 DELETE_EXPIRED = """delete from ledger_idempotencykey where id = any(array(
     select id from ledger_idempotencykey where expires_at <= %(now)s
     order by expires_at limit %(most)s::int for update skip locked))

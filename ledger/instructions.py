@@ -369,7 +369,6 @@ def cancel(ids: Iterable[UUID], *, project_id: UUID, note: str = "", stamp: Stam
 
 
 def cancel_all(caller: TrustedCaller, *, now: datetime) -> list[Row]:
-    """Cancel all unsettled instructions of the caller's agent; return the rows that changed."""
     if caller.agent is None:
         raise TypeError("cancel_all needs a caller with an agent")
     return sql.run(CANCEL_ALL, note=Jsonb({}), now=now, **caller.params)
@@ -390,18 +389,16 @@ def cancel_one(instruction_id: UUID, *, project_id: UUID, stamp: Stamp) -> Row:
 
 
 def describe_settled(row: Instruction) -> str:
-    """Return why an instruction can't be cancelled."""
     plain = " and plain, so nothing is left to cancel" if not row.tracked else ""
     return f"The instruction is {row.state}{plain}."
 
 
 def is_queue_empty(agent: Agent) -> bool:
-    """Return whether nothing waits for delivery; only then does the idle check send reminders."""
+    # Only when nothing waits for delivery does the idle check send reminders.
     return not Instruction.objects.filter(agent=agent, state=InstructionState.QUEUED).exists()
 
 
 def failed_instructions(*, project: Project | None = None) -> dict[str, Instruction]:
-    """Return the failed instructions by id, newest first, for debugging."""
     failed = Instruction.objects.filter(state=InstructionState.FAILED).order_by("-id")
     if project is not None:
         failed = failed.filter(project=project)

@@ -142,8 +142,8 @@ class Kind(TextChoices):
     SESSION_TASK_UPDATED = "session.task_updated"
 
 
-# What the audit log lists of tokens, and an index finds: acts on the work of others. It leaves out
-# what producers and agents do all the time: enqueue, send, claim, report and meet needs.
+# The acts of tokens that the audit log lists and an index finds: acts on the work of others. It
+# leaves out the routine of producers and agents: enqueue, send, claim, report, and meet needs.
 TOKEN_ACTS = (
     Kind.INSTRUCTION_REQUEUED,
     Kind.INSTRUCTION_CANCELLED,
@@ -310,11 +310,9 @@ def record(
 
 
 def since_subject(subject: str) -> str:
-    """Return the SQL of the lowest id that the events about a subject can have.
-
-    The journal has a partition for each month of ids, and PostgreSQL reads only those from here
-    on. The day is for a clock that was set back.
-    """
+    """Return the SQL of the lowest id that the events about a subject can have."""
+    # The journal has a partition for each month of ids, and PostgreSQL reads only those from here
+    # on. The day is for a clock that was set back.
     return f"ledger_event_floor(uuid_extract_timestamp({subject}), interval '1 day')"
 
 
@@ -324,11 +322,9 @@ SETTLED = "tx < pg_snapshot_xmin(pg_current_snapshot())"
 
 
 def since_position(id: str) -> str:
-    """Return the SQL of the lowest id that events after a position in the stream can have.
-
-    The ids and the stream differ in order by the longest transaction, and by as much as the
-    database's clock was set back or forward: a month is more than enough.
-    """
+    """Return the SQL of the lowest id that events after a position in the stream can have."""
+    # The ids and the stream differ in order by the longest transaction, and by as much as the
+    # database's clock was set back or forward: a month is more than enough.
     read = f"coalesce(uuid_extract_timestamp({id}), timestamptz '1970-01-01 00:00+00')"
     return f"ledger_event_floor(least({read}, now()), interval '31 days')"
 
@@ -386,6 +382,7 @@ HEAD = NEWEST.format(
 
 
 def fetch_head() -> Cursor:
-    """Return the newest settled position; while it stays the same, nothing new has happened."""
+    """Return the newest settled position."""
+    # While it stays the same, nothing new has happened.
     rows = sql.run(HEAD) or sql.run(NEWEST.format(SETTLED))
     return Cursor(int(rows[0]["tx"]), rows[0]["id"]) if rows else Cursor()

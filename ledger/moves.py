@@ -62,7 +62,6 @@ def instruction_columns(table: str) -> str:
 
 
 def instruction_sources(to: InstructionState) -> str:
-    """Return the states that an instruction may leave for `to` as an SQL list."""
     return quoted(state for state, targets in INSTRUCTION_MOVES.items() if to in targets)
 
 
@@ -142,7 +141,6 @@ def select_list(table: str, columns: Sequence[str]) -> str:
 
 
 def task_sources(to: TaskState) -> str:
-    """Return the states that a task may leave for `to` as an SQL list."""
     return quoted(list_sources(to))
 
 
@@ -188,7 +186,7 @@ def is_checkpoint(task: str) -> str:
 
 
 def state_without_needs(task: str) -> str:
-    """Return the state of a task that waits for nothing: a checkpoint asks a person."""
+    # A checkpoint asks a person.
     return (
         f"case when {is_checkpoint(task)} then '{TaskState.ESCALATED}' "
         f"else '{TaskState.QUEUED}' end"
@@ -196,17 +194,15 @@ def state_without_needs(task: str) -> str:
 
 
 def need_is_met(need: str) -> str:
-    """Return the condition that a task no longer holds back its dependents.
-
-    `ledger.needs.unmet_needs` is the same rule as a queryset.
-    """
+    """Return the condition that a task no longer holds back its dependents."""
+    # `ledger.needs.unmet_needs` is the same rule as a queryset.
     return f"""({need}.state in ('{TaskState.DONE}', '{TaskState.SKIPPED}')
         or exists (select from ledger_deadletter l
             where l.task_id = {need}.id and l.closed_as = 'dismissed'))"""
 
 
 def count_unmet(task_id: str) -> str:
-    """Return the number of a task's unmet needs, including needs that no plan has imported yet."""
+    # Needs that no plan has imported yet count, too.
     return f"""((select count(*) from ledger_need d join ledger_task m on m.id = d.need_id
         where d.task_id = {task_id} and not {need_is_met("m")})
     + (select count(*) from ledger_missingneed x where x.task_id = {task_id}))::int"""
@@ -215,11 +211,12 @@ def count_unmet(task_id: str) -> str:
 def count_down_needs(source: str) -> str:
     """Return the UPDATE that counts down the needs of the dependents of tasks `m` of a CTE.
 
-    It queues tasks that wait for nothing else; a checkpoint asks a person instead. Two needs that
-    end together can't miss it: the second waits for the row and counts from what the first left.
-    `need` is the id of the need that was met if it was only one. The statement sees the dependents
-    that existed when it began; `ledger.needs` explains how later ones are found.
+    It queues tasks that wait for nothing else; a checkpoint asks a person instead. `need` is the id
+    of the need that was met if it was only one.
     """
+    # Two needs that end together can't miss it: the second waits for the row and counts from what
+    # the first left. The statement sees the dependents that existed when it began; `ledger.needs`
+    # explains how later ones are found.
     return f"""update ledger_task t
     set state = case when t.state = '{TaskState.BLOCKED}' and t.blocked_reason = 'dependency'
             and t.unmet <= n.met then {state_without_needs("t")} else t.state end,

@@ -34,7 +34,7 @@ class UnknownDependency(Refusal):
 
 
 def unmet_needs() -> QuerySet[Need]:
-    """Return the needs that still hold back their tasks: `need_is_met` as a queryset."""
+    # `ledger.moves.need_is_met` is the same rule in SQL.
     return Need.objects.exclude(need__state__in=(TaskState.DONE, TaskState.SKIPPED)).exclude(
         need__dead_letter__closed_as="dismissed"
     )
@@ -52,7 +52,6 @@ def skipped_needs(task_id: str) -> str:
 
 
 def fetch_skipped_needs(task_ids: Iterable[UUID]) -> dict[UUID, Any]:
-    """Return the needs that each task continues without, by its id."""
     statement = (
         f"select t.id, {skipped_needs('t.id')} as skipped from unnest(%(ids)s::uuid[]) t(id)"
     )
@@ -92,10 +91,8 @@ def meet(ids: Iterable[UUID], *, caller: TrustedCaller, now: datetime) -> list[U
 
 
 def hold(ids: Iterable[UUID]) -> dict[UUID, UUID | None]:
-    """Lock tasks until the transaction ends, in id order; return the replacement of each.
-
-    No new dependent can be added meanwhile, and the next statement sees all existing ones.
-    """
+    """Lock tasks until the transaction ends, in id order; return the replacement of each."""
+    # No new dependent can be added meanwhile, and the next statement sees all existing ones.
     rows = Task.objects.filter(pk__in=list(ids)).order_by("pk").select_for_update(no_key=True)
     return dict(rows.values_list("pk", "replaced_by_id"))
 
@@ -126,7 +123,6 @@ where t.id = any(%(ids)s)"""
 
 
 def count_dependents(ids: Iterable[UUID]) -> None:
-    """Lock these tasks and recount their dependents after the needs of others changed."""
     held = list(hold(ids))
     if held:
         sql.run(COUNT_DEPENDENTS, ids=held)

@@ -48,7 +48,6 @@ INSTRUCTION_WORDS = words_of("ledger_words", "content")
 
 
 def find_tasks(word: str) -> QuerySet[Any]:
-    """Return the ids of the tasks with a word or a phrase in their title, type or ref."""
     written = TaskWords.objects.filter(match("words", word)).values_list("task")
     fresh = Task.objects.alias(words=TASK_WORDS).filter(match("words", word), since(FRESH_TASKS))
     return written.union(fresh.values_list("id"))
@@ -63,22 +62,18 @@ def find_instructions(word: str) -> QuerySet[Any]:
 
 
 def find_failures(word: str) -> QuerySet[Failure]:
-    """Return the failures with a word or a phrase in their type, code, message or telling lines."""
     return Failure.objects.alias(words=FAILURE_WORDS).filter(match("words", word))
 
 
 def match_task(word: str, path: str = "id") -> Q:
-    """Return the condition that the task at a lookup has a word, itself or in a failure."""
     failures = find_failures(word).values_list("task")
     return Q(**{f"{path}__in": find_tasks(word).union(failures)})
 
 
 def check_task(word: str) -> Q:
-    """Return the condition that a task has a word, itself or in a failure, looked up for each row.
-
-    It finds the first rows of a long list without reading all that have the word. The limits keep
-    PostgreSQL from reading those first.
-    """
+    """Return the condition that a task has a word, itself or in a failure, looked up per row."""
+    # It finds the first rows of a long list without reading all that have the word. The limits keep
+    # PostgreSQL from reading those first.
     written = TaskWords.objects.filter(match("words", word), task=OuterRef("pk"))
     failures = find_failures(word).filter(task=OuterRef("pk"))
     fresh = SearchVectorExact(TASK_WORDS, build_search(word))
@@ -135,10 +130,8 @@ class Common:
 
 
 def count_tasks(words: Sequence[str], most: int) -> int:
-    """Return how many tasks and failures the rarest word is in, up to a limit.
-
-    At most that many tasks have all of the words.
-    """
+    """Return how many tasks and failures the rarest word is in, up to a limit."""
+    # At most that many tasks have all of the words.
     queries = {f"w{n}": text for n, word in enumerate(words) if (text := build_query(word))}
     if len(queries) < len(words):
         return 0

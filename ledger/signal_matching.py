@@ -37,11 +37,9 @@ STORED = "coalesce(%(masked)s::jsonb, %(data)s::jsonb)"
 
 
 def signal_statement(caller: type[Caller]) -> str:
-    """Return the statement that acknowledges what expects a signal.
-
-    Where a rule waits for the signal it changes nothing unless %(ruled)s: what the rule sends has
-    to be in the same transaction. Other projects pay only one lookup in a small index.
-    """
+    """Return the statement that acknowledges the instructions that expect a signal."""
+    # Where a rule waits for the signal, the statement changes nothing unless %(ruled)s: the rule
+    # must send in the same transaction. Other projects pay only one lookup in a small index.
     ack = instruction_to(
         InstructionState.ACKNOWLEDGED,
         where="i.id = any(array(select id from matched))",
@@ -144,7 +142,7 @@ def run_signal(
     last: UUID,
     now: datetime,
 ) -> list[Row]:
-    """Run the statement; return its rows; the only one may have no id."""
+    """Run the statement and return its rows; the only row may have no id."""
     seen = comparable(data)
     normalized = None if seen is data else Jsonb({PATH: seen[PATH]})
     rows = sql.run(

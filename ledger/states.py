@@ -121,7 +121,7 @@ class BlockedReason(TextChoices):
     DEPENDENCY = "dependency"
     DEPENDENCY_SKIPPED = "dependency_skipped"
     BREAKER_OPEN = "breaker_open"
-    # the words of its label are those of every page, the command line and the docs
+    # every page, the command line, and the docs use the words of this label
     REPORTED = "reported", "reported blocked"
 
 
@@ -150,7 +150,7 @@ class Proof(TextChoices):
 
 
 def proof_of(state: str, proof: str | None) -> str | None:
-    """Return a task's proof: a task that was done before proofs were stored is claimed to be."""
+    # A task that was done before proofs were stored counts as claimed.
     return proof or (str(Proof.CLAIMED) if state == TaskState.DONE else None)
 
 
@@ -229,8 +229,8 @@ FINAL = tuple(state for state, targets in TASK_MOVES.items() if not targets)
 UNDER_WAY = tuple(state for state in TaskState if state not in FINAL)
 
 
-# the moves that a caller can ask for while a task is blocked, by the reason; what else may move it
-# follows from something else, such as a need that is met
+# the moves that a caller can request while a task is blocked, by the reason; every other move
+# follows from something else, such as a met need
 BLOCKED_MOVES: dict[BlockedReason, dict[Who, tuple[TaskState, ...]]] = {
     BlockedReason.DEPENDENCY: {PERSON: (T.SKIPPED, T.ABORTED), PRODUCER: (T.ABORTED,)},
     BlockedReason.DEPENDENCY_SKIPPED: {
@@ -242,9 +242,9 @@ BLOCKED_MOVES: dict[BlockedReason, dict[Who, tuple[TaskState, ...]]] = {
 }
 
 
-# the moves that a party makes only through something else: a person by skipping a task that this
-# one needs or by accepting one without proof, a producer by aborting the plan, either by importing
-# a file in which it is ticked
+# the moves that a party can make only indirectly: a person by skipping a task that this one needs
+# or by accepting it without proof, a producer by aborting the plan, either of them by importing a
+# file in which the task is ticked
 INDIRECT_MOVES: dict[TaskState, dict[Who, tuple[TaskState, ...]]] = {
     T.QUEUED: {PERSON: (T.BLOCKED, T.DONE), PRODUCER: (T.DONE,)},
     T.RETRY: {PERSON: (T.DONE,), PRODUCER: (T.DONE,)},
@@ -253,7 +253,6 @@ INDIRECT_MOVES: dict[TaskState, dict[Who, tuple[TaskState, ...]]] = {
 
 
 def list_sources(to: TaskState) -> list[TaskState]:
-    """Return the states that a task may leave for `to`."""
     return [state for state, targets in TASK_MOVES.items() if to in targets]
 
 

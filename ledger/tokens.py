@@ -273,16 +273,12 @@ class Bearer:
         return {"digest": self.digest, "scope": self.scope, "request_id": self.request_id}
 
     def mark_seen(self, now: datetime) -> None:
-        """Record when the token was used and its agent last called.
-
-        Only after a statement whose caller is `unseen`, which is rare: as a part of every hot
-        statement this would cost more than the rest of the caller.
-        """
+        # Only after a statement whose caller is `unseen`, which is rare: as a part of every hot
+        # statement this would cost more than the rest of the caller.
         call = json.dumps(describe_call(self.meta, now=now))
         sql.run(MARK_SEEN, digest=self.digest, now=now, call=call)
 
     def refuse(self, now: datetime) -> Exception:
-        """Return the error that explains why the statement found no caller."""
         rows = Token.objects.select_related("project", "agent")
         token = rows.filter(digest=self.digest).first()
         if token is None:

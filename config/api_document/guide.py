@@ -17,13 +17,12 @@ def read_guide() -> str:
 
 @require_safe
 def guide(request: HttpRequest) -> HttpResponse:
-    """Return the guide with this server's address."""
     return guide_response("text/markdown")
 
 
 @require_safe
 def llms_txt(request: HttpRequest) -> HttpResponse:
-    """Return the guide at the address where models look for it."""
+    # Models look for the guide at this address.
     return guide_response("text/plain")
 
 

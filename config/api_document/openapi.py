@@ -185,7 +185,6 @@ EXIT_CODE = "the program's exit code; 124 and 137 mean a timeout"
 
 
 def scopes_of(routers: Iterable[Router]) -> dict[str, str]:
-    """Return the scope that each operation requires, by operation id."""
     return {
         operation.view_func.__name__: getattr(operation.auth_param, "scope", "")
         for router in routers
@@ -195,7 +194,6 @@ def scopes_of(routers: Iterable[Router]) -> dict[str, str]:
 
 
 def complete_schema(schema: Any, *, scopes: dict[str, str]) -> Any:
-    """Add security, tags, headers, examples, and problems to the schema that ninja derives."""
     components = schema["components"]
     schemas = components["schemas"]
     components["securitySchemes"] = {
@@ -223,7 +221,6 @@ def complete_schema(schema: Any, *, scopes: dict[str, str]) -> Any:
 
 
 def describe_parameters(operation: dict[str, Any], path: str) -> None:
-    """Describe the parameters: those of the path, and those that only their schema describes."""
     for parameter in operation.get("parameters", []):
         if parameter["in"] == "path":
             is_id = parameter["name"] == "id"
@@ -239,7 +236,6 @@ def describe_parameters(operation: dict[str, Any], path: str) -> None:
 
 
 def complete_operation(operation: dict[str, Any], schemas: dict[str, Any], scope: str) -> None:
-    """Add an operation's summary, scope, examples, and problems."""
     operation["summary"] = operation.get("description", "").partition("\n")[0].rstrip(".")
     if scope:
         operation["x-required-scopes"] = [scope]
@@ -307,10 +303,8 @@ def add_headers(operation: dict[str, Any]) -> None:
 
 
 def share_problems(paths: dict[str, Any]) -> dict[str, Any]:
-    """Replace equal problem responses of the operations by references; return the referenced ones.
-
-    Their examples are long, and most operations have the same ones: this halves the document.
-    """
+    """Replace equal problem responses of the operations by references; return the shared ones."""
+    # Their examples are long, and most operations have the same ones: this halves the document.
     shared: dict[str, Any] = {}
     names: dict[str, str] = {}
     for methods in paths.values():
@@ -328,7 +322,6 @@ def share_problems(paths: dict[str, Any]) -> dict[str, Any]:
 
 
 def list_headers(operation: dict[str, Any], name: str) -> list[str]:
-    """Return the headers of an operation's success, beyond the request's id."""
     optional = {
         "ETag": name in WITH_ETAG,
         "Idempotency-Replayed": operation.get("x-idempotent", False),
@@ -339,7 +332,6 @@ def list_headers(operation: dict[str, Any], name: str) -> list[str]:
 
 
 def find_example(schema: dict[str, Any], schemas: dict[str, Any]) -> Any:
-    """Return the example of a media type's schema, or of the schema it refers to, or None."""
     if "example" in schema:
         return schema["example"]
     refs = [schema, *schema.get("anyOf", [])]

@@ -13,21 +13,18 @@ class Clock(Beat):
     """Celery's beat that starts with little and ends by the first signal."""
 
     def init_loader(self) -> None:
-        """Load no job and no model: the clock sends only the jobs' names.
-
-        That is half of the time that its start takes.
-        """
+        # The clock sends only the jobs' names. Loading the jobs and the models would double its
+        # start's time.
         configure_logging(settings.LOGGING_CONFIG, settings.LOGGING)
         assert self.app
         self.app.finalize()
 
     def install_sync_handler(self, service: beat.Service) -> None:
-        """End by SIGTERM or SIGINT, even while Redis is asked.
+        """End at SIGTERM or SIGINT, even during a call to Redis."""
 
-        Celery closes the connection in the handler. The publish that waits on it then raises an
-        error in place of the exit, and the clock never ends. Here it is closed afterwards.
-        """
-
+        # Celery closes the connection in the handler. The publish that waits on it then raises an
+        # error in place of the exit, and the clock never ends. Here the connection is closed
+        # afterwards.
         def end(*_: Any) -> None:
             service.stop()  # in case Python drops the exit, as in the callback of a weak reference
             raise SystemExit

@@ -32,7 +32,7 @@ class ExpiredJobs:
             self.count += 1
 
     def take(self, now: float, *, after_s: float) -> int:
-        """Return the number if the first one expired `after_s` ago, and start again; else 0."""
+        """Return the count and reset it if the first job expired `after_s` ago; otherwise 0."""
         with self.lock:
             if now - self.first_at < after_s:
                 return 0
@@ -48,7 +48,7 @@ def note_expired_job() -> None:
 
 
 def log_expired_jobs(*, after_s: float = LOG_EVERY_S) -> Thread | None:
-    """Log the number if it is due: in a thread, because PostgreSQL gives the time."""
+    # In a thread, because this asks PostgreSQL for the time.
     count = expired.take(time.monotonic(), after_s=after_s)
     if not count:
         return None

@@ -40,7 +40,7 @@ class Stage:
     players: list[Player] = field(default_factory=list)
 
     def play(self, name: str, script: str, *options: str) -> Player:
-        """Start an agent process whose environment has the URL, its token and little else."""
+        # Its environment has the URL, its token and little else.
         agent = agents.register(name, project=self.project, stamp=Stamp(DEMO))
         _, secret = tokens.issue("agent", project=self.project, agent=agent, stamp=Stamp(DEMO))
         kept = ("PATH", "HOME", "LANG")
@@ -59,7 +59,6 @@ class Stage:
 
 @contextmanager
 def run_stage(url: str) -> Iterator[Stage]:
-    """Yield the stage; at the end, stop its agents and revoke its tokens."""
     project, _ = Project.objects.get_or_create(name=PROJECT)
     revoke_all(project)
     _, secret = tokens.issue("orchestrator", project=project, name="demo", stamp=Stamp(DEMO))
@@ -74,7 +73,6 @@ def run_stage(url: str) -> Iterator[Stage]:
 
 
 def end(player: Player, how: signal.Signals) -> None:
-    """Signal an agent and everything that it runs, unless it has ended."""
     if player.poll() is None:
         os.killpg(player.pid, how)
 
@@ -112,7 +110,7 @@ def running_at(url: str | None) -> str:
 
 
 def local_url() -> str:
-    """Return the address of the running `make up`, or the one in the environment."""
+    """Return the address of the running `make up`, or the address in the environment."""
     if settings.TENFOUR_URL:
         return str(settings.TENFOUR_URL)
     try:
@@ -124,7 +122,7 @@ def local_url() -> str:
 
 @contextmanager
 def refuse_second_demo() -> Iterator[None]:
-    """Refuse a second demo beside this one: each would run the other's idle checks."""
+    # Two demos would run each other's idle checks.
     own = connection.copy()  # an interrupt of the demo's statements must not end the lock
     try:
         with own.cursor() as cursor:

@@ -73,7 +73,6 @@ ORDERS = (
 
 
 def rounds(*, until_s: float) -> Iterator[Order]:
-    """Yield the orders of every round that has time to end, then one that is never due."""
     numbers = count() if isinf(until_s) else range(max(1, int((until_s + 1) // ROUND_S)))
     for number in numbers:
         for order in ORDERS:
@@ -102,7 +101,6 @@ class Orders:
         self.due = next(self.schedule)
 
     def look(self, elapsed: float) -> None:
-        """Send and tick, at `elapsed` seconds of the demo's own time."""
         while self.due.at_s <= elapsed:
             self.sent.append(self.send(self.due))
             self.due = next(self.schedule)
@@ -127,7 +125,6 @@ class Orders:
 
     @property
     def is_over(self) -> bool:
-        """Return whether every instruction is acknowledged or failed."""
         return not Sent.objects.filter(project=self.stage.project).awaiting_ack().exists()
 
     def sum_up(self) -> None:
@@ -142,7 +139,6 @@ class Orders:
 
 
 def skip_older_questions(project: Project) -> None:
-    """Skip the questions about ignored instructions, but for the newest ones."""
     ignored = Escalation.objects.open().filter(project=project, reason=Reason.INSTRUCTION_IGNORED)
     skip = Choice(Answer.SKIP, note="The demo skips its older questions.")
     for each in ignored.order_by("-id")[MOST_OPEN:]:

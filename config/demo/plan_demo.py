@@ -42,7 +42,6 @@ class Building:
         self.mortal = self.play("mortal", "--no-heartbeats")
 
     def import_next(self) -> None:
-        """Import the plan once more under the next ref; the agents' folder is empty again."""
         shutil.rmtree(FOLDER, ignore_errors=True)
         FOLDER.mkdir(parents=True)
         source = yaml.safe_load((EXAMPLES / "demo_plan.yaml").read_text())
@@ -60,7 +59,6 @@ class Building:
         return self.stage.play(name, "builder.py", "--folder", folder, "--every", "1", *options)
 
     def look(self, elapsed: float) -> None:
-        """Kill the mortal agent in the middle of its task, and install the tool when it is time."""
         self.elapsed = elapsed
         if not self.is_killed and self.mortal and self.mortal.pid in self.at_work():
             self.report("demo   | mortal is killed with -9 in the middle of its task")
@@ -75,7 +73,6 @@ class Building:
             self.is_repaired = True
 
     def at_work(self) -> set[int]:
-        """Return the ids of the mortal agent's worker processes that hold a task."""
         live = Attempt.objects.filter(
             agent__name="mortal", task__project=self.stage.project, outcome=None
         )

@@ -71,7 +71,7 @@ def servers_in_use(place: Place) -> Servers:
 
 
 def write_archive(path: Path, files: list[Path]) -> None:
-    """Write the files to a tar archive; when this returns, it is on the disk."""
+    # The archive must be on the disk when this returns.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(descriptor, "wb") as out:
         with tarfile.open(fileobj=out, mode="w") as archive:
@@ -142,7 +142,6 @@ def restore(data: Path, file: Path) -> str:
 
 
 def fill(place: Place, file: Path) -> dict[str, Any]:
-    """Create the database and the secrets of a new place; return the backup's manifest."""
     with tempfile.TemporaryDirectory(prefix="restore-", dir=place.data) as name:
         folder = Path(name)
         manifest = extract(file, folder)
@@ -161,7 +160,6 @@ def fill(place: Place, file: Path) -> dict[str, Any]:
 
 
 def extract(file: Path, folder: Path) -> dict[str, Any]:
-    """Extract a backup's files and compare them with its manifest."""
     broken = Refused(f"{file} is not a whole backup: it was cut short or changed.")
     try:
         content = file.open("rb")
@@ -216,7 +214,6 @@ def extract_members(archive: tarfile.TarFile, folder: Path) -> None:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of extracted files; raise an error if it does not describe them."""
     manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
     digests = manifest["sha256"]
     names = {each.name for each in folder.iterdir()} - {MANIFEST}
@@ -232,7 +229,6 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def run_postgres(servers: Servers) -> Iterator[None]:
-    """Run the database server while its data is restored."""
     command = servers.postgres_command()
     try:
         process = subprocess.Popen(
@@ -273,7 +269,6 @@ def run_tool(name: str, servers: Servers, *options: str) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Run `backup FILE` or `restore FILE`."""
     verbs = {"backup": backup, "restore": restore}
     if len(argv) != 2 or argv[0] not in verbs or argv[1].startswith("-"):
         print(USAGE, file=sys.stderr)

@@ -23,10 +23,8 @@ class WheelNotBuilt(Exception):
 
 
 def build_wheel(folder: Path) -> Path:
-    """Build `tenfour-<version>-py3-none-any.whl` in `folder` and return its path.
-
-    Raises WheelNotBuilt. The source folder stays as it is: the backend works on a copy.
-    """
+    """Build `tenfour-<version>-py3-none-any.whl` in `folder`, or raise WheelNotBuilt."""
+    # The backend works on a copy, so that the source folder stays as it is.
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tenfour-wheel-") as draft:
         source, built = Path(draft, "client"), Path(draft, "wheel")

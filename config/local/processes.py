@@ -88,7 +88,7 @@ class Process:
                 self.terminal.say(self.name, text)
 
     async def keep_running(self) -> None:
-        """Restart it whenever it ends; a process that ends soon after its start waits longer."""
+        # A process that ends soon after its start waits longer.
         quick_ends = 0
         while not self.stopping:
             started = time.monotonic()
@@ -105,7 +105,6 @@ class Process:
             await asyncio.sleep(wait)
 
     async def run_and_describe(self) -> str:
-        """Run it to its end and return how it ended, or why it could not be started."""
         try:
             return how_it_ended(await self.run()) + full_disk(self.command.cwd)
         except START_ERRORS as error:
@@ -115,7 +114,6 @@ class Process:
         return self.running is not None and self.running.returncode is None
 
     async def stop(self) -> None:
-        """Ask it to stop, and kill what remains of it after the grace period."""
         self.stopping = True
         if self.running and self.is_alive():
             with suppress(ProcessLookupError):
@@ -125,7 +123,7 @@ class Process:
             self.kill()
 
     def kill(self) -> None:
-        """Kill it and what is left of its children, which share its process group."""
+        # Its children share its process group.
         if self.running:
             with suppress(ProcessLookupError):
                 os.killpg(self.running.pid, signal.SIGKILL)
@@ -134,9 +132,10 @@ class Process:
 def compute_wait(quick_ends: int, lived: float) -> float:
     """Return the seconds until the next start of a process that ended after `lived` seconds.
 
-    `quick_ends` starts before this one ended soon, too. Others miss a process that served for a
-    while, so only one that keeps ending at its start waits.
+    `quick_ends` starts before this one ended soon, too.
     """
+    # Others miss a process that served for a while, so only one that keeps ending at its start
+    # waits.
     return max(0.0, BACK_OFF[min(quick_ends, len(BACK_OFF) - 1)] - lived)
 
 

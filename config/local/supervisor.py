@@ -42,7 +42,6 @@ class Supervisor:
     # -- start
 
     async def start(self) -> None:
-        """Start everything, each process as soon as its dependencies are ready."""
         if not has_external_servers():
             self.servers = await asyncio.to_thread(embedded.servers_of, self.place)
         await asyncio.to_thread(self.choose_account)
@@ -57,7 +56,6 @@ class Supervisor:
         self.announce(first)
 
     def choose_account(self) -> None:
-        """Decide as which user the processes of Tenfour itself run."""
         account = unprivileged.choose_account(self.place)
         for warning in account.warnings:
             self.terminal.say("tenfour", warning)
@@ -69,7 +67,6 @@ class Supervisor:
             self.own_env = unprivileged.list_variables(self.place, self.env)
 
     async def start_facts(self, first: bool) -> None:
-        """Start the servers, migrate, create the first login; then worker and clock."""
         await self.start_servers()
         migrate = python("manage.py", "migrate", "--skip-checks", "-v0")
         await self.run_step("migrate", self.own(migrate))
@@ -96,7 +93,7 @@ class Supervisor:
             await asyncio.sleep(0.02)
 
     async def start_pages(self) -> None:
-        """Collect static files, then start the web server, which reads their list at the start."""
+        # The web server reads the list of static files at its start, so they are collected first.
         collect = python("manage.py", "collectstatic", "--noinput", "--skip-checks", "-v0")
         await self.run_step("static", self.own(collect))
         self.keep("web", self.web())
@@ -111,7 +108,6 @@ class Supervisor:
             await asyncio.sleep(0.05)
 
     async def run_step(self, name: str, command: Command) -> None:
-        """Run a short program; raises Refused if it fails."""
         try:
             code = await self.add(name, command).run()
         except START_ERRORS as error:
@@ -131,7 +127,7 @@ class Supervisor:
         return self.processes[name]
 
     def write_env(self) -> None:
-        """Write the settings that the children and every later `manage.py` need to one file."""
+        # The children and every later `manage.py` read these settings from one file.
         values = {
             **(self.servers.urls if self.servers else {}),
             "TENFOUR_PORT": str(self.listener.getsockname()[1]),
@@ -163,7 +159,6 @@ class Supervisor:
     # -- stop
 
     async def run(self) -> int:
-        """Run until a signal arrives or the start fails; return the exit code."""
         loop = asyncio.get_running_loop()
         for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if sent != signal.SIGHUP or signal.getsignal(sent) != signal.SIG_IGN:  # nohup
@@ -179,7 +174,7 @@ class Supervisor:
             await self.stop()
 
     async def wait_for_signal(self, starting: asyncio.Task[None]) -> int:
-        """Wait for a signal once everything has started; a failed start ends it at once."""
+        # A failed start ends the wait at once.
         if starting.done() and (error := starting.exception()):
             self.terminal.say("tenfour", describe_error(error))
             return 1
@@ -188,7 +183,7 @@ class Supervisor:
         return 0
 
     def request_stop(self) -> None:
-        """The first Ctrl-C stops in order, the second kills."""
+        # The first Ctrl-C stops in order, the second kills.
         if self.stop_requested.is_set():
             for process in self.processes.values():
                 if process.is_alive():
@@ -197,7 +192,6 @@ class Supervisor:
             self.stop_requested.set()
 
     async def stop(self) -> None:
-        """Stop web and clock first, then the worker, then the servers."""
         self.terminal.say("tenfour", "stopping")
         self.stop_requested.set()
         last = ["redis", "postgres"]
@@ -213,8 +207,6 @@ class Supervisor:
 
 
 def supervise(place: Place, listener: socket.socket, locks: tuple[int, ...]) -> int:
-    """Run an instance until a signal arrives; return the exit code."""
-
     async def run() -> int:
         return await Supervisor(place, listener, locks).run()
 
@@ -226,7 +218,7 @@ def python(*argv: str) -> Command:
 
 
 def celery(name: str) -> Command:
-    """Return the command of the worker or the clock; an orphan is killed: sweeps redo its work."""
+    # An orphan is killed, because sweeps redo its work.
     return replace(python("-m", "config.celery_processes", name), orphaned=signal.SIGKILL)
 
 
@@ -255,14 +247,12 @@ def has_external_servers() -> bool:
 
 
 def secret_key(path: Path) -> str:
-    """Return the key that signs cookies, generated once."""
     if not path.exists():
         write_private(path, secrets.token_urlsafe(48) + "\n")
     return path.read_text().strip()
 
 
 async def responds(url: str) -> bool:
-    """Return whether /healthz responds with 200."""
     where = urlsplit(url)
     request = f"GET /healthz HTTP/1.0\r\nHost: {where.netloc}\r\n\r\n"
     with suppress(OSError, TimeoutError, ValueError, IndexError):
@@ -276,11 +266,8 @@ async def responds(url: str) -> bool:
 
 
 def welcome(credentials: Path, url: str, shows_password: bool) -> str:
-    """Return how to sign in and how to connect.
-
-    The password is only for a terminal: where output is collected, many people read it. After the
-    first start, the person may have changed it.
-    """
+    # The password is only for a terminal: where output is collected, many people read it. After the
+    # first start, the person may have changed it.
     lines = (line for line in credentials.read_text().splitlines() if not line.startswith("#"))
     known = dict(line.split("=", 1) for line in lines if "=" in line)
     if not {"TENFOUR_LOGIN", "TENFOUR_PASSWORD", "TENFOUR_AGENT"} <= known.keys():

@@ -14,8 +14,8 @@ from typing import Any
 
 from config.local.places import PROJECT
 
-# of the server alone, with the servers of `make up`, and with each extra; the tests' own packages
-# are installed nowhere else
+# one list for the server alone, one with the servers of `make up`, and one with each extra; the
+# tests' own packages are installed nowhere else
 LOCKS = sorted(
     f"requirements/{path.name}"
     for path in PROJECT.glob("requirements/*.lock")
@@ -26,13 +26,11 @@ AUDIT = ["--no-deps", "--disable-pip", "--progress-spinner", "off", "--format", 
 
 
 def run_tool(name: str, *argv: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of the virtual environment in the project's folder."""
     program = Path(sys.executable).with_name(name)
     return subprocess.run([program, *argv], cwd=PROJECT, capture_output=True, text=True)
 
 
 def write_bill_of_materials(lock: str) -> Path:
-    """Write the packages of a lock with versions and hashes; return the file."""
     BUILD.mkdir(parents=True, exist_ok=True)
     path = BUILD / f"sbom-{Path(lock).stem}.json"
     options = ["--pyproject", "pyproject.toml", "--output-reproducible", "-o", str(path)]

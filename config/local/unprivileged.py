@@ -34,7 +34,6 @@ class Account:
 
 
 def choose_account(place: Place) -> Account:
-    """Return the user of the servers if that user can run Tenfour's code."""
     if place.user is None:
         return Account(None)
     problem = try_python(place.user, TRIAL)
@@ -76,7 +75,7 @@ def describe_root(user: User, problem: str) -> str:
 
 
 def prepare_folders(place: Place) -> None:
-    """Give the processes what they write, also what they wrote as root before."""
+    # The processes may have written these files as root before.
     old, new = place.data / "archive", place.home / "archive"
     if old.exists() and not new.exists():
         shutil.move(old, new)
@@ -86,7 +85,7 @@ def prepare_folders(place: Place) -> None:
 
 
 def list_variables(place: Place, env: dict[str, str]) -> dict[str, str]:
-    """Return the variables for processes of another user, who can't read root's files."""
+    # Processes of another user can't read root's files.
     changed = {
         "TENFOUR_DATA": str(place.home),
         "TMPDIR": str(place.home / "run"),
@@ -99,7 +98,7 @@ def list_variables(place: Place, env: dict[str, str]) -> dict[str, str]:
 
 
 def compile_code() -> None:
-    """Compile the code for processes that can't store what they compile."""
+    # The processes can't store what they compile.
     if not sys.dont_write_bytecode:
         for name in CODE:
             compileall.compile_dir(PROJECT / name, quiet=2)

@@ -26,7 +26,6 @@ from config.local.supervisor import has_external_servers, supervise
 
 
 def open_listener() -> socket.socket:
-    """Bind the port of the web server; raises Refused if that is impossible."""
     host, port = environment.read_text("HOST"), chosen_port()
     try:
         return listeners.open_listener(host, port)
@@ -76,7 +75,7 @@ def up(data: Path) -> int:
 
 def main(argv: list[str]) -> int:
     data = Path(environment.read_text("DATA") or PROJECT / ".tenfour").resolve()
-    if "--with-parent" in argv:  # killing make stops this process too
+    if "--with-parent" in argv:  # killing make stops this process, too
         die_with(os.getppid(), signal.SIGTERM)
     try:
         if "--clean" in argv:

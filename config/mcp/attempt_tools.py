@@ -87,7 +87,6 @@ def claim_task(request: Any, given: ClaimArguments) -> Reply:
 
 
 def describe_work(task: dict[str, Any], attempt: dict[str, Any]) -> str:
-    """Return the instructions for a claimed task."""
     verify = verify_command(task)
     run = f", run `{verify}`, and pass its exit code and its output to" if verify else ", then call"
     return (
@@ -103,7 +102,7 @@ def verify_command(task: dict[str, Any]) -> str:
 
 
 def outline_task(task: dict[str, Any]) -> dict[str, Any]:
-    """Return a task without what its prompt contains."""
+    # The prompt contains what is left out here.
     return select(
         task, "id", "ref", "plan", "title", "type", "state", "attempts", "attempt_limit", "version"
     )
@@ -207,7 +206,6 @@ def ask_for_check(request: Any, id: UUID) -> None:
 
 
 def result_of(given: ReportArguments) -> ResultIn:
-    """Return the report as the API takes it."""
     verification, checks = None, []
     if given.exit_code is not None:
         verification = {"exit_code": given.exit_code, "output": given.output}
@@ -233,7 +231,6 @@ def result_of(given: ReportArguments) -> ResultIn:
 
 
 def next_step(decision: dict[str, Any]) -> str:
-    """Return the task's outcome and the next step."""
     why = decision["reason"].replace("_", " ")
     match decision["decision"]:
         case "done":
@@ -328,7 +325,7 @@ def outline_escalation(escalation: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe_answer(escalation: dict[str, Any]) -> str:
-    """Return the state of an escalation in words; a person's own text stands alone."""
+    # A person's own text stands alone.
     answer = escalation["resolution"]
     if answer is None:
         if escalation["state"] == "open":

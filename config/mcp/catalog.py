@@ -38,5 +38,5 @@ PROMPT = {
 
 
 def list_tools(principal: Principal) -> list[dict[str, Any]]:
-    """Return the tools that a token can use, always in the same order."""
+    # The tools are always in the same order.
     return [tool.describe() for tool in TOOLS if tool.is_usable_by(principal)]

@@ -33,7 +33,7 @@ authenticate = BearerAuth("", body_bytes=MOST_RESULT_BYTES)
 
 @csrf_exempt
 def mcp(request: HttpRequest) -> HttpResponse:
-    """Answer one message; every error says what to do next."""
+    # Every error says what to do next.
     body: Any = None
     message: Message | None = None
     try:
@@ -87,11 +87,8 @@ def check_request(request: HttpRequest) -> None:
 
 
 def is_own_origin(request: HttpRequest, origin: str) -> bool:
-    """Whether a page at `origin` is a page of this server.
-
-    Without TENFOUR_URL, the server's own name is not known: a page elsewhere can have its name
-    resolve to this machine (DNS rebinding), so only addresses are trusted.
-    """
+    # Without TENFOUR_URL, the server's own name is not known: a page elsewhere can have its name
+    # resolve to this machine (DNS rebinding), so only addresses are trusted.
     public: str = settings.TENFOUR_URL
     if public:
         return origin.lower() == public.lower()
@@ -174,7 +171,7 @@ def get_prompt(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def call_tool(request: HttpRequest, message: Message) -> dict[str, Any]:
-    """Call a tool; what the model can correct is a result, not an error of the protocol."""
+    # An error that the model can correct is a result, not an error of the protocol.
     name, arguments = message.params.get("name"), message.params.get("arguments")
     tool = catalog.BY_NAME.get(name) if isinstance(name, str) else None
     if tool is None:
@@ -197,14 +194,12 @@ def call_tool(request: HttpRequest, message: Message) -> dict[str, Any]:
 
 
 def explain_problem(problem: dict[str, Any]) -> Reply:
-    """Return a problem of the API as a tool's result, with its hint."""
     more = ("type", "title", "status", "instance", "detail", "hint")
     data = {name: value for name, value in problem.items() if name not in more}
     return Reply(f"{problem['detail']} {problem['hint']}".strip(), data, is_error=True)
 
 
 def problem_error(problem: HttpResponse, id: str | int | None) -> HttpResponse:
-    """Return a problem of the API as a protocol error, with its status and headers."""
     found = json.loads(problem.content)
     code = protocol.INTERNAL_ERROR if found["status"] >= 500 else protocol.INVALID_REQUEST
     reply = explain_problem(found)

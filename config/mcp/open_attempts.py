@@ -26,7 +26,6 @@ def hooked_worker(request: Any) -> str:
 
 
 def live_attempts(request: Any) -> QuerySet[Attempt]:
-    """Return the live attempts of the token's agent."""
     return Attempt.objects.filter(agent_id=identify(request).agent_id, ended_at=None)
 
 
@@ -44,7 +43,6 @@ def find_attempt(request: Any, given: UUID | None) -> UUID:
 
 
 def say_newest_loss(request: Any) -> str:
-    """Return how the agent's newest attempt ended, if that was not by its report."""
     own = Attempt.objects.filter(agent_id=identify(request).agent_id).select_related("task")
     # The bound keeps an idle agent's search short.
     since = first_id(timezone.now() - RECENT)

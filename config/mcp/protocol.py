@@ -54,7 +54,6 @@ class Message:
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """The request's `_meta`, or an empty mapping."""
         meta = self.params.get("_meta")
         return meta if isinstance(meta, dict) else {}
 
@@ -69,7 +68,6 @@ class Headers:
 
 
 def read_message(body: Any, headers: Headers) -> Message:
-    """Return the message in a body; raise ProtocolError if it or its headers are not valid."""
     message = check_form(body)
     named = version_of(message.params)
     if message.method == "initialize":
@@ -109,14 +107,12 @@ def id_of(body: Any) -> str | int | None:
 
 
 def version_of(params: Mapping[str, Any]) -> str | None:
-    """Return the version that a request names in its `_meta`, or None."""
     meta = params.get("_meta")
     version = meta.get(f"{META}protocolVersion") if isinstance(meta, dict) else None
     return version if isinstance(version, str) else None
 
 
 def check_envelope(message: Message, headers: Headers) -> None:
-    """Raise ProtocolError if a modern request's `_meta` is incomplete or its headers differ."""
     meta = message.params.get("_meta")
     needed = ("protocolVersion", "clientCapabilities")
     missing = [META + key for key in needed if not isinstance(meta, dict) or META + key not in meta]
@@ -165,5 +161,5 @@ def method_not_found(method: str) -> ProtocolError:
 
 
 def negotiate(requested: Any) -> str:
-    """Return the legacy version for a client that asks for this one in `initialize`."""
+    """Return the legacy version for a client that requests `requested` in `initialize`."""
     return requested if requested in LEGACY else LEGACY[0]

@@ -42,7 +42,6 @@ def get_task(request: Any, given: TaskArguments) -> Reply:
 
 
 def describe_task(task: dict[str, Any]) -> str:
-    """Return a task in one line."""
     name = task["ref"] or task["id"]
     title = f" '{task['title']}'" if task["title"] else ""
     why = f" ({task['blocked_reason']})" if task["blocked_reason"] else ""

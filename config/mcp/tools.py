@@ -46,7 +46,6 @@ class Reply:
     is_error: bool = False
 
     def as_result(self) -> dict[str, Any]:
-        """Return the reply as `tools/call` returns it."""
         return {
             "content": [{"type": "text", "text": join(self.shown, self.message)}],
             "structuredContent": {"message": self.message} | self.data,
@@ -76,13 +75,12 @@ class Tool(Generic[A]):
         return AUTH[self.operation]
 
     def is_usable_by(self, principal: Principal) -> bool:
-        """Whether a token can call the tool; others don't see it."""
+        # A token that can't call the tool doesn't see it.
         scope = self.auth.scope
         is_own = scope in AGENT_SCOPES
         return may(principal, scope) and (principal.agent_id is not None or not is_own)
 
     def describe(self) -> dict[str, Any]:
-        """Return the tool as `tools/list` shows it."""
         return {
             "name": self.name,
             "title": self.title,
@@ -98,7 +96,6 @@ class Tool(Generic[A]):
         }
 
     def call(self, request: HttpRequest, arguments: dict[str, Any]) -> Reply:
-        """Authenticate as the operation does, check the arguments, and run the tool."""
         request.auth = self.auth(request)  # type: ignore[attr-defined]
         request.META["HTTP_ACCEPT"] = JSON  # some operations also respond with plain text
         try:
@@ -120,7 +117,6 @@ class Tool(Generic[A]):
 
 
 def input_schema(arguments: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON Schema of a tool's arguments, as short as models like it."""
     schema = arguments.model_json_schema()
     properties = {name: plain_schema(each) for name, each in schema["properties"].items()}
     required = {"required": schema["required"]} if "required" in schema else {}
@@ -137,10 +133,8 @@ def plain_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def perform(operation: Callable[..., HttpResponse], request: HttpRequest, *args: Any) -> Any:
-    """Return the JSON object that a REST operation responds with.
-
-    A tool calls the operation's function itself, so every rule has one home.
-    """
+    """Return the JSON object that a REST operation responds with."""
+    # A tool calls the operation's function itself, so that every rule is written once.
     return json.loads(operation(request, *args).content)
 
 

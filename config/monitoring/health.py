@@ -38,19 +38,15 @@ probe: "Future[str] | None" = None
 
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
-    """Report that the process is running."""
     return JsonResponse({"status": "ok", "version": settings.TENFOUR_VERSION})
 
 
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
-    """Report whether requests can be served.
-
-    A missing PostgreSQL is a 503, and so is a process that is about to stop. Without Redis, with a
-    stale beat, with a journal that new events can't follow, with a replica that pages
-    can't be read from, or with a database that takes no writes or was migrated by a newer version,
-    the server is degraded.
-    """
+    # A missing PostgreSQL is a 503, and so is a process that is about to stop. Without Redis, with
+    # a stale beat, with a journal that new events can't follow, with a replica that pages can't be
+    # read from, or with a database that takes no writes or was migrated by a newer version, the
+    # server is degraded.
     if STOPPING in request.META:
         return answer_readiness("stopping", {}, status=503)
     checks = {"postgres": check_postgres()}
@@ -83,7 +79,8 @@ def check_postgres() -> str:
 
 
 def start_probe() -> "Future[str]":
-    """Return the running probe, or a new one; a hanging database holds one thread, not all."""
+    """Return the running probe, or a new one."""
+    # A database that hangs then holds one thread, not all of them.
     global probe
     with PROBE_LOCK:
         if probe is None or probe.done():
@@ -166,7 +163,7 @@ def check_replica() -> str:
 
 @require_safe
 def problem_page(request: HttpRequest, code: str) -> HttpResponse:
-    """Explain an error code; the `type` of a problem links here."""
+    # The `type` of a problem links here.
     kind = problem_kinds().get(code)
     if kind is None:
         raise Http404(f"No problem has the code {code}.")

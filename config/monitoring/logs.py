@@ -10,7 +10,7 @@ from ledger.secrets.redaction import redacted
 
 
 def summarize_outage(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Replace the traceback of an unavailable database by one sentence: every request has one."""
+    # During an outage every request would log a traceback, so one sentence replaces it.
     info = event.get("exc_info")
     error = info[1] if isinstance(info, tuple) else None
     if isinstance(error, OUTAGES):
@@ -20,14 +20,14 @@ def summarize_outage(_logger: object, _method: str, event: EventDict) -> EventDi
 
 
 def join_lines(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Join a message's lines, so that an event is one line."""
+    # An event must be one line of the log.
     if isinstance(event.get("event"), str):
         event["event"] = " ".join(event["event"].split("\n"))
     return event
 
 
 def mask_secrets(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Mask secrets in an event, such as one in the address of a request or in a traceback."""
+    # A request's address or a traceback may contain a secret.
     return redacted(event)
 
 
@@ -42,7 +42,6 @@ SHARED: list[Processor] = [
 
 
 def formatter(as_json: bool) -> logging.Formatter:
-    """Return the formatter for all loggers; it adds the request id if there is one."""
     processors: list[Processor] = [
         structlog.stdlib.ProcessorFormatter.remove_processors_meta,
         structlog.processors.format_exc_info,

@@ -41,7 +41,6 @@ REPLICA_DEADLINE_S = 2
 
 
 def in_project(column: str) -> str:
-    """Return the SQL condition for the rows of one project, or of all without one."""
     return f"(%(project)s::uuid is null or {column} = %(project)s::uuid)"
 
 
@@ -73,7 +72,7 @@ GAUGES: list[tuple[str, str, list[str], str]] = [
         "tenfour_breaker_state",
         "0: closed, 1: half open, 2: open.",
         ["project", "agent"],
-        # An open breaker has a name before a closed one.
+        # Agents with an open breaker get a name before agents with a closed one.
         f"""with ranked as (
             select p.name as project, a.name as agent, x.n,
                 row_number() over (order by x.n desc, b.updated_at desc) as place
@@ -137,7 +136,7 @@ class ReplicaCollector:
     """A Prometheus collector for the replica of pages, as this process sees it."""
 
     def describe(self) -> list[Metric]:
-        """Return nothing, because registering a collector must not query the database."""
+        # Registering a collector must not query the database.
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -150,7 +149,7 @@ class ProcessCollector:
     """A Prometheus collector that adds up the counters of this web server's processes."""
 
     def describe(self) -> list[Metric]:
-        """Return nothing, because registering a collector must not query the database."""
+        # Registering a collector must not query the database.
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -165,7 +164,7 @@ class LedgerCollector:
         self.project_id = project_id
 
     def describe(self) -> list[Metric]:
-        """Return nothing, because registering a collector must not query the database."""
+        # Registering a collector must not query the database.
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -190,7 +189,7 @@ class LedgerCollector:
 
 
 def total_metrics(project_id: UUID | None) -> Iterator[Metric]:
-    """Yield the stored totals of events; agents beyond the busiest are `other`."""
+    # Agents beyond the busiest are `other`.
     rows = MetricTotal.objects.filter(**{"project": project_id} if project_id else {})
     columns = ("metric", "labels", "bucket", "count", "sum", "project__name")
     stored = [dict(zip(columns, row, strict=True)) for row in rows.values_list(*columns)]
@@ -216,11 +215,9 @@ def name_busiest(project_id: UUID | None) -> dict[str, str]:
 
 
 def name_agents(metric: Metric) -> Metric:
-    """Return a counter of agents by their names instead of their ids.
-
-    If fewer agents than TOP_AGENTS have totals, agents that are only in this counter have names,
-    too.
-    """
+    """Return a counter of agents by their names instead of their ids."""
+    # If fewer agents than TOP_AGENTS have totals, agents that are only in this counter have names,
+    # too.
     counts: dict[str, float] = defaultdict(float)
     for sample in metric.samples:
         if sample.name.endswith("_total"):
@@ -258,7 +255,7 @@ def family_of(
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Return a token's project to the token, and everything to TENFOUR_METRICS_ALLOW."""
+    # A token sees its project, and TENFOUR_METRICS_ALLOW sees everything.
     kind, _, secret = request.headers.get("Authorization", "").partition(" ")
     if kind.lower() == "bearer":
         return answer_token(request, secret.strip())
@@ -268,7 +265,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 def answer_token(request: HttpRequest, secret: str) -> HttpResponse:
-    """Return the metrics of a token's project; a wrong token counts as a failed authentication."""
+    # A wrong token counts as a failed authentication.
     try:
         bearer = tokens.Bearer(tokens.digest_of(secret), "metrics:read")
         principal = tokens.fetch_principal(bearer, now=timezone.now())
@@ -281,7 +278,7 @@ def answer_token(request: HttpRequest, secret: str) -> HttpResponse:
 
 
 def scrape(project_id: UUID | None = None) -> bytes:
-    """Return the metrics of one project or of all, counted at most every 10 seconds."""
+    # The metrics are counted at most every 10 seconds.
     registry = CollectorRegistry()
     registry.register(LedgerCollector(project_id))
     key = f"metrics:{project_id or 'all'}"
@@ -291,7 +288,6 @@ def scrape(project_id: UUID | None = None) -> bytes:
 
 
 def scrape_processes() -> bytes:
-    """Return what the processes of this web server count, and how they see the replica."""
     registry = CollectorRegistry()
     registry.register(ProcessCollector())
     if replica.is_configured():
@@ -300,7 +296,6 @@ def scrape_processes() -> bytes:
 
 
 def process_registry() -> CollectorRegistry:
-    """Return the counters of all processes of this web server, or of this process alone."""
     if FOLDER not in os.environ:
         return REGISTRY
     registry = CollectorRegistry()

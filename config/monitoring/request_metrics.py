@@ -33,16 +33,14 @@ class RequestMetrics:
 
 @cache
 def counters_of(op: str, status_class: int) -> tuple[Counter, Histogram]:
-    """Return the counters of an operation's responses; finding them costs more than counting."""
+    # Finding the counters costs more than counting.
     labels = (op, f"{status_class}xx")
     return counters.HTTP_REQUESTS.labels(*labels), counters.HTTP_SECONDS.labels(*labels)
 
 
 def operation_of(request: HttpRequest) -> str:
-    """Return the operation id of an API call, or the name of a page; "other" for all else.
-
-    It comes from the address that matched and never from the request's own text.
-    """
+    """Return the operation id of an API call, or the name of a page; "other" for all else."""
+    # It comes from the address that matched and never from the request's own text.
     match = request.resolver_match
     if match is None:
         return "other"
@@ -52,7 +50,6 @@ def operation_of(request: HttpRequest) -> str:
 
 @cache
 def operations() -> dict[tuple[str, str], str]:
-    """Return the operation ids by route and method."""
     from config.api import ROUTERS  # it is loaded after the middleware
 
     return {

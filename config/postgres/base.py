@@ -16,11 +16,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
     features_class = DatabaseFeatures
 
     def is_usable(self) -> bool:
-        """Return whether the idle connection is still open.
-
-        A server that went away has closed its end, so the socket is readable: only then is a query
-        sent. Django would send `select 1` with every request.
-        """
+        # A server that went away has closed its end, so the socket is readable: only then is a
+        # query sent. Django would send `select 1` with every request.
         if self.connection is None or self.connection.closed:
             return False
         poll = select.poll()
@@ -36,11 +33,9 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
 @cache
 def reconnect_sooner() -> None:
-    """Let pools ask a server that is away more often, each time a quarter later than before.
-
-    They ask after 1, 3, and 7 seconds otherwise: a server that was back after 3.4 seconds was
-    noticed after 6.8.
-    """
+    """Let pools ask a server that is away more often, each time a quarter later than before."""
+    # They ask after 1, 3, and 7 seconds otherwise: a server that was back after 3.4 seconds was
+    # noticed after 6.8.
     from psycopg_pool.base import AttemptWithBackoff  # only a worker has a pool
 
     AttemptWithBackoff.INITIAL_DELAY = 0.25

@@ -29,7 +29,6 @@ class Unreadable(Exception):
 
 @cache
 def migration_digests() -> dict[str, str]:
-    """Return the digest of each migration file of this version, by `app.name`."""
     return {
         f"{app}.{path.stem}": hashlib.sha256(path.read_bytes()).hexdigest()
         for app in OWN_APPS
@@ -44,17 +43,15 @@ def squashed_migrations() -> list[SquashedMigration]:
 
 @cache
 def known_migrations() -> frozenset[str]:
-    """Return the names of this version's migrations, and of those that were squashed into them."""
+    """Return the names of this version's migrations, and of the ones squashed into them."""
     steps = (f"{each.app_label}.{step}" for each in squashed_migrations() for step in each.steps)
     return frozenset([*migration_digests(), *steps])
 
 
 def prepare_squashed(connection: BaseDatabaseWrapper) -> None:
-    """Let squashed migrations run on a database that lacks some of what they replace.
-
-    Django knows two cases: it runs one where nothing that it replaces is applied, and marks it as
-    applied where everything is. In between, these run the steps that are missing.
-    """
+    """Let squashed migrations run on a database that lacks some of what they replace."""
+    # Django knows two cases: it runs one where nothing that it replaces is applied, and marks it as
+    # applied where everything is. In between, these run the steps that are missing.
     squashed = squashed_migrations()
     applied = MigrationRecorder(connection).applied_migrations().keys()
     is_whole = all((each.app_label, step) in applied for each in squashed for step in each.steps)
@@ -80,11 +77,9 @@ def list_newer(connection: BaseDatabaseWrapper) -> list[str]:
 
 
 def refuse_newer(connection: BaseDatabaseWrapper) -> None:
-    """Raise Unreadable if a newer version has migrated the database.
-
-    A process of this version can still use it, because migrations only add. To migrate it with this
-    version is to start an older version on purpose.
-    """
+    """Raise Unreadable if a newer version has migrated the database."""
+    # A process of this version can still use it, because migrations only add. To migrate it with
+    # this version is to start an older version on purpose.
     if newer := list_newer(connection):
         raise Unreadable(
             f"A newer version of Tenfour created this data: it has applied {newer[0]}, which "
@@ -106,7 +101,6 @@ def refuse_rewritten(connection: BaseDatabaseWrapper) -> None:
 
 
 def missing_columns(connection: BaseDatabaseWrapper, applied: set[str]) -> list[str]:
-    """Return the columns that the applied migrations should have made and that don't exist."""
     loader = MigrationLoader(connection)
     nodes = [(app, name) for app, name in loader.applied_migrations if f"{app}.{name}" in applied]
     if not nodes:

@@ -13,7 +13,7 @@ CAUSES: dict[type[BaseException], str] = {
 
 
 def describe(error: BaseException) -> str:
-    """Return an error of the database on one line, with a full disk called that."""
+    """Return a database error on one line; a full disk is named as such."""
     cause = error.__cause__ if isinstance(error, DatabaseError) and error.__cause__ else error
     text = " ".join(str(error).split())
     known = next((words for kind, words in CAUSES.items() if isinstance(cause, kind)), "")

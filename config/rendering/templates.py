@@ -36,7 +36,6 @@ has_keys: dict[type, bool] = {}
 
 
 def look_up(variable: Any, context: Any) -> Any:
-    """Return a variable's value: a dictionary's value by its key, or an object's attribute."""
     names = variable.lookups
     name = names[0]
     current: Any = Missing
@@ -62,7 +61,7 @@ def look_up(variable: Any, context: Any) -> Any:
 
 
 def resolve(expression: Any, context: Any, ignore_failures: bool = False) -> Any:
-    """Return the value of an expression; a variable without filters is looked up at once."""
+    # A variable without filters is looked up at once.
     if expression.is_var and not expression.filters:
         variable = expression.var
         if variable.lookups is not None and not variable.translate:
@@ -87,7 +86,7 @@ def render_variable(node: VariableNode, context: Context) -> str:
 
 
 def include(node: Any, context: Any) -> str:
-    """Render a template that is named by its path; keep it with the node."""
+    # The template stays with the node, so it is looked up only once.
     name = node.template
     if name.is_var or name.filters or node.isolated_context:
         rendered: str = originals[IncludeNode, "render"](node, context)
@@ -113,7 +112,6 @@ def include(node: Any, context: Any) -> str:
 
 
 def render_url(node: Any, context: Any) -> str:
-    """Return the URL of a page of the dashboard that takes at most one id."""
     name = node.view_name.var
     if not node.kwargs and not node.asvar and str(name).startswith("dashboard:"):
         ids = [resolve(each, context) for each in node.args]

@@ -83,7 +83,7 @@ class Connection:
     sent: int
 
     def count_sent(self) -> int:
-        """Return how many bytes it was sent, or -1 if it is closed."""
+        """Return how many bytes were sent on the connection, or -1 if it is closed."""
         opened = open_duplicate(self.fd, self.inode)
         if opened is None:
             return -1
@@ -132,7 +132,6 @@ class BodyDeadlines:
                 logger.exception("late bodies could not be refused")
 
     def give_up(self, late: list[AwaitedBody]) -> None:
-        """Respond to requests whose bodies are late, and close their connections."""
         now = time.monotonic()
         idle_s = min(now - each.since for each in late) - IDLE_SLACK_S
         peers = {each.environ["REMOTE_ADDR"] for each in late}
@@ -153,10 +152,9 @@ class BodyDeadlines:
 def close_connections(
     candidates: list[Connection], sizes: set[int], late: list[AwaitedBody]
 ) -> None:
-    """Close the connections for reading that were sent a response of one of the sizes.
-
-    Others are the client's as well, or, behind a proxy that does not buffer, other clients'.
-    """
+    """End reading on the connections that were sent a response of one of the sizes."""
+    # Other connections are the client's as well, or, behind a proxy that does not buffer, other
+    # clients'.
     until = time.monotonic() + FOUND_WITHIN_S
     while (left := sum(not each.has_ended for each in late)) and time.monotonic() < until:
         for each in list(candidates):
@@ -188,7 +186,6 @@ def list_connections() -> list[Connection]:
 
 
 def open_duplicate(fd: int, inode: int) -> socket.socket | None:
-    """Return another descriptor of a socket, or None if it is closed."""
     try:
         duplicate = os.dup(fd)
     except OSError:
@@ -200,7 +197,7 @@ def open_duplicate(fd: int, inode: int) -> socket.socket | None:
 
 
 def read_tcp_info(connection: socket.socket) -> tuple[float, int]:
-    """Return for how many seconds nothing was sent on a connection, and how many bytes before."""
+    """Return for how many seconds nothing was sent on a connection, and the bytes sent before."""
     info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
     (idle_ms,) = struct.unpack_from("I", info, LAST_SENT)
     (waiting,) = struct.unpack_from("I", info, NOT_SENT)

@@ -21,7 +21,7 @@ class BodySlots:
         self.changed = Condition()
 
     def take(self, caller: str) -> bool:
-        """Take a slot, if need be after a short wait; False if there is none."""
+        """Take a slot, if necessary after a short wait; return False if there is none."""
         with self.changed:
             if not self.is_free(caller):
                 if self.waiting.total() >= self.count or self.waiting[caller] >= self.most:

@@ -30,10 +30,8 @@ class SessionStore(cached_db.SessionStore):
         return db.SessionStore.exists(self, session_key)
 
     def delete(self, session_key: str | None = None) -> None:
-        """Delete a session and its copy, or nothing if Redis is away.
-
-        With its copy, a session would work again as soon as Redis is back.
-        """
+        """Delete a session and its copy, or nothing if Redis is away."""
+        # With its copy, a session would work again as soon as Redis is back.
         if key := session_key or self.session_key:
             copy = self.cache_key_prefix + key
             self._cache.delete(copy)

@@ -20,7 +20,8 @@ def find_client_address(environ: Mapping[str, Any], *, proxies: int) -> str:
 
 
 def find_client_network(address: str) -> str:
-    """Return the address, or the network of an IPv6 address, whose last half is free to choose."""
+    """Return the address, or the network of an IPv6 address."""
+    # A client can choose the last half of an IPv6 address freely.
     with suppress(ValueError):
         if ipaddress.ip_address(address).version == 6:
             return str(ipaddress.ip_network(f"{address}/{SUBNET}", strict=False))

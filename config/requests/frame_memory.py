@@ -21,8 +21,6 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], T]
 
 
 def in_one_block(respond: Application[T]) -> Application[T]:
-    """Return a WSGI application that calls another one from a large frame."""
-
     def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> T:
         return respond(environ, start_response)
 

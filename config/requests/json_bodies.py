@@ -39,10 +39,8 @@ def convert_yaml(raw: bytes) -> bytes:
 
 
 def clean_body(body: Any, raw: bytes, *, cleaned: bool) -> Any:
-    """Return a body whose strings can be stored; raise Invalid if one can't, unless `cleaned`.
-
-    `raw` is the body as it was sent: most bodies need no search of their strings.
-    """
+    """Return a body whose strings can be stored; raise Invalid if one can't, unless `cleaned`."""
+    # `raw` is the body as it was sent: most bodies need no search of their strings.
     if not SUSPECT.search(raw):
         return body
     if cleaned:
@@ -62,7 +60,6 @@ def refuse_constant(name: str) -> None:
 
 
 def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object's values by key; raise ValueError for a repeated key."""
     values = dict(pairs)
     if len(values) < len(pairs):
         counts = Counter(key for key, _ in pairs)
@@ -77,7 +74,6 @@ read_json = json.JSONDecoder(
 
 
 def is_deep(value: Any) -> bool:
-    """Whether a JSON value is nested deeper than can be stored."""
     level = [value]
     for _ in range(DEEPEST):
         level = [
@@ -111,7 +107,6 @@ def list_strings(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
 
 
 def remove_unstorable(value: Any) -> Any:
-    """Return a JSON value without the characters that can't be stored."""
     if isinstance(value, str):
         return UNSTORABLE.sub("", value)
     if isinstance(value, dict):

@@ -220,7 +220,6 @@ class PageProblems:
 
 
 def render_refusal(request: HttpRequest, title: str, detail: str, *, status: int) -> HttpResponse:
-    """Say on a page that an action was refused, or in one line to the script that sent it."""
     if request.headers.get("HX-Request") == "true":
         text = f"{detail} Nothing was changed."
         return HttpResponse(text, status=status, content_type="text/plain; charset=utf-8")

@@ -32,7 +32,6 @@ class SessionSignatures:
 
 
 def renew_signature(session: Any) -> None:
-    """Sign a session with the current key if an earlier one has signed it."""
     signature = session.get(HASH_SESSION_KEY)
     backend = session.get(BACKEND_SESSION_KEY)
     if not signature or backend not in settings.AUTHENTICATION_BACKENDS:

@@ -152,7 +152,7 @@ class WebThreads:
     # -- in granian's threads
 
     def receive(self, proto: Any, environ: Environ) -> None:
-        """Take a request from granian; the response may be sent after the return."""
+        # The response may be sent after the return.
         environ |= BASE_ENVIRON
         length = environ.get("CONTENT_LENGTH")
         if "HTTP_TRANSFER_ENCODING" in environ:
@@ -238,7 +238,8 @@ class WebThreads:
         return job
 
     def drain(self, proto: Any, environ: Environ, source: Any, reply: Reply) -> None:
-        """Send a response; first read a moderate body: a sender still writing would not see it."""
+        """Send a response, after reading a moderate body."""
+        # A sender that is still writing would not see the response.
         waits = reply.status >= 400 and "HTTP_EXPECT" not in environ
         if waits and self.refused.acquire(blocking=False):
             try:
@@ -249,14 +250,12 @@ class WebThreads:
         proto.response_bytes(reply.status, reply.headers, reply.content)
 
     def refuse_busy(self, proto: Any, environ: Environ) -> None:
-        """Have the application answer that too many bodies are awaited, before reading this one."""
         if (now := time.monotonic()) > self.warned + WARN_S:
             self.warned = now
             logger.warning("too many requests wait for their bodies; the next ones get a 503")
         self.refuse(proto, environ, "temporarily_unavailable")
 
     def refuse(self, proto: Any, environ: Environ, code: str) -> None:
-        """Have the application respond with a problem, without the body."""
         self.strangers.put(Job(proto, environ | {REFUSED: code}))
 
     def respond_late(self, awaited: AwaitedBody) -> Reply:
@@ -277,7 +276,6 @@ class WebThreads:
                     job.done()
 
     def run(self, job: Job) -> None:
-        """Respond to a request, whatever the application raises."""
         try:
             self.respond(job)
         except BodyNotRead:
@@ -335,7 +333,6 @@ class KnownCallers:
 
 
 def takes_tokens(path: str) -> bool:
-    """Return whether requests for the path carry a bearer token, rather than a session."""
     return path.startswith("/v1/") or path == "/mcp"
 
 

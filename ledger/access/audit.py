@@ -30,10 +30,8 @@ class Finding:
 
 
 def audit() -> Iterator[Finding]:
-    """Yield every inconsistency, subject by subject.
-
-    Where months of the journal were dropped, a history begins with its first event that is left.
-    """
+    """Yield every inconsistency, subject by subject."""
+    # Where months of the journal were dropped, a history begins with its first remaining event.
     start = list_partitions()[0].start
     kept = first_id(start) if start else FIRST_ID
     yield from check_paths("task", "ledger_task", legal_moves(TASK_MOVES), kept)
@@ -46,10 +44,8 @@ def audit() -> Iterator[Finding]:
 
 
 def find_rows(statement: str, **params: Any) -> list[sql.Row]:
-    """Return what a check finds, but for the projects that are being deleted.
-
-    A deletion commits its mark before it deletes a row, so one statement sees both or neither.
-    """
+    """Return what a check finds, except in projects that are being deleted."""
+    # A deletion commits its mark before it deletes a row, so one statement sees both or neither.
     return sql.run(
         f"""with deleted as materialized ({MARKED})
         select found.* from ({statement}) found

@@ -17,15 +17,13 @@ PER_MINUTE = 10
 KEY = "auth-failures-recent"
 KEPT = 20
 SECONDS = 300
-# Of other texts nothing is kept: they may be the secrets of other services.
+# No part of any other text is stored: it may be the secret of another service.
 PREFIX = re.compile(r"tenfour_(?:agt|orc|opr|ro)_[0-9A-Za-z]{4}")
 
 
 def note_failure(meta: Mapping[str, Any], refusal: Refusal) -> None:
-    """Store a refused call; if two arrive at once, one may be lost.
-
-    `project` is empty for a token that no project has.
-    """
+    """Store a refused call; `project` is empty for a token that no project has."""
+    # If two calls arrive at once, one may be lost.
     now = timezone.now()
     secret = str(meta.get("HTTP_AUTHORIZATION", "")).partition(" ")[2].strip()
     prefix = PREFIX.match(secret)

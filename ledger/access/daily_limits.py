@@ -79,7 +79,6 @@ def session_values(more: int, *, now: datetime) -> dict[str, Any]:
 
 
 def session_refusal(now: datetime) -> RateLimited:
-    """Return the refusal of what an agent's token would store in sessions beyond the limit."""
     most = settings.TENFOUR["AGENT_SESSION_MIB_PER_DAY"]
     return refusal(
         "agent_sessions",

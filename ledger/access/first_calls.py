@@ -18,7 +18,7 @@ where id = %(id)s and first_hook is null"""
 
 
 def note_first_hook(token_id: UUID, event: str, meta: Mapping[str, Any]) -> None:
-    """Store the event if it is the token's first; a process asks the database once per token."""
+    # A process asks the database once per token.
     if token_id not in noted_tokens():
         now = timezone.now()
         call = describe_call(meta, now=now) | {

@@ -55,7 +55,6 @@ def name_verb(page: Any, name: str) -> str:
 def build_context(
     page: Any, request: HttpRequest, chosen: QuerySet[Any], effects: list[str]
 ) -> dict[str, Any]:
-    """Return what the question shows, and the fields that repeat the request."""
     name = request.POST["action"]
     verb = name_verb(page, name)
     every = request.POST.get("select_across") == "1"
@@ -79,5 +78,4 @@ def build_context(
 
 
 def list_effects(*counts: tuple[int, str]) -> list[str]:
-    """Return the sentences of the effects with a number, such as "2 tasks will be skipped."."""
     return [text for number, text in counts if number]

@@ -55,7 +55,7 @@ class Entry:
 
     @property
     def action(self) -> str:
-        """The entry's text, such as "task: retry scheduled"."""
+        """Return the entry's text, such as "task: retry scheduled"."""
         noun, _, verb = self.event.kind.partition(".")
         return f"{noun}: {verb}".replace("_", " ")
 
@@ -103,13 +103,11 @@ class DetailPage(admin.ModelAdmin):  # type: ignore[type-arg]
         form_url: str = "",
         extra_context: Any = None,
     ) -> Any:
-        """Show a row, or apply the verb of a button to it."""
         if object_id and request.method == "POST" and "action" in request.POST:
             return self.act(request, unquote(object_id))
         return super().changeform_view(request, object_id, form_url, extra_context)
 
     def act(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Apply a verb to one row; it may ask before it does."""
         verb = self.get_actions(request).get(request.POST["action"])
         row = self.get_object(request, object_id)
         if verb is None or row is None:
@@ -138,7 +136,6 @@ class DetailPage(admin.ModelAdmin):  # type: ignore[type-arg]
         )
 
     def list_verb_fields(self, row: Any, verbs: Sequence[str]) -> list[BoundField]:
-        """Return the inputs of the verbs, as fields of the form that their buttons send."""
         form = self.action_form(auto_id="verb-%s")
         inputs: Mapping[str, Sequence[str]] = getattr(form, "inputs", {})
         for field in form.fields.values():
@@ -148,21 +145,20 @@ class DetailPage(admin.ModelAdmin):  # type: ignore[type-arg]
         ]
 
     def is_input(self, name: str) -> bool:
-        """Return whether a posted field is an input of a verb, which a confirmation repeats."""
+        # A confirmation repeats the inputs of a verb.
         return name in self.action_form.base_fields and name not in ("action", "select_across")
 
     def name_row(self, row: Any) -> str:
-        """Return a row's title; pages without a name of their own say what the row is about."""
+        # Pages without a name of their own say what the row is about.
         return str(row)
 
     # ---- the links
 
     def find_page(self, row: Any) -> str:
-        """Return the path of a row's page outside the admin, or an empty text."""
         return self.page.format(row.pk)
 
     def list_links(self, request: HttpRequest, row: Any) -> Iterator[Link]:
-        """Return the links of a row that the person may follow; some pages add theirs."""
+        # Subclasses add links of their own.
         for label, target in self.links.items():
             model, _, lookups = target.partition("?")
             if lookups:
@@ -174,14 +170,12 @@ class DetailPage(admin.ModelAdmin):  # type: ignore[type-arg]
     def link_to_list(
         self, request: HttpRequest, label: str, model: type[Model], **lookups: Any
     ) -> Iterator[Link]:
-        """Return the link to a list of related rows, unless the person may not view it."""
         page = self.admin_site._registry.get(model)
         if page and page.has_view_permission(request):
             url = reverse(f"admin:{page.opts.app_label}_{page.opts.model_name}_changelist")
             yield Link(label, f"{url}?{urlencode(lookups)}")
 
     def link_to_row(self, request: HttpRequest, label: str, row: Model | None) -> Iterator[Link]:
-        """Return the link to a related row, unless there is none or the person may not view it."""
         page = self.admin_site._registry.get(type(row)) if row else None
         if row and page and page.has_view_permission(request):
             name = f"admin:{page.opts.app_label}_{page.opts.model_name}_change"
@@ -195,7 +189,6 @@ class DetailPage(admin.ModelAdmin):  # type: ignore[type-arg]
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: Any = None
     ) -> HttpResponse:
-        """Show the journal's events about a row, the newest first."""
         row = self.get_object(request, unquote(object_id))
         if row is None:
             return self._get_obj_does_not_exist_redirect(  # type: ignore[attr-defined,no-any-return]

@@ -30,7 +30,7 @@ class KnownValues(admin.ChoicesFieldListFilter):
         self.title = self.name or self.title
 
     def choices(self, changelist: Any) -> Iterator[Any]:
-        """Return the choices; Django marks "All" as selected beside the choice for null."""
+        # Django marks "All" as selected beside the choice for null.
         for number, choice in enumerate(super().choices(changelist)):
             if number == 0 and self.lookup_val_isnull:
                 choice["selected"] = False
@@ -47,7 +47,7 @@ def list_values(
 
 
 def list_json_columns(model: type[Model]) -> list[str]:
-    """Return the JSON columns of a model, which may have a MiB in each row."""
+    # A JSON column may have a MiB in each row.
     return [field.name for field in model._meta.concrete_fields if isinstance(field, JSONField)]
 
 
@@ -97,7 +97,7 @@ class WithDefault(admin.SimpleListFilter):
         return found if found in dict(self.lookup_choices) else self.default
 
     def choices(self, changelist: Any) -> Iterator[Any]:
-        """Return the choices without Django's "All", which is "any" here."""
+        # Django's "All" is "any" here.
         yield from list(super().choices(changelist))[1:]
 
 

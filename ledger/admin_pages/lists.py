@@ -68,11 +68,9 @@ class ReadOnly(DetailPage):
         return f"{self.opts.app_label}.{verb}_{self.opts.model_name}"
 
     def may(self, request: HttpRequest, verb: str) -> bool:
-        """Return whether the user may view, add or change such rows, in some project at least.
-
-        `get_queryset` leaves only the rows of the projects in which the user may. Forms let one
-        choose any project, so adding needs the permission in every project.
-        """
+        """Return whether the user may view, add, or change such rows, in some project at least."""
+        # `get_queryset` leaves only the rows of the projects in which the user may. A form offers
+        # every project, so adding needs the permission in every project.
         if verb == "add":
             return may(request.user, self.verb_of("add"))
         projects = projects_where(request.user, self.verb_of(verb))
@@ -83,7 +81,7 @@ class ReadOnly(DetailPage):
         return "project_id" if "project_id" in names else self.project_path
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the rows that the user may view, or for an action, may change."""
+        # An action applies only to rows that the user may change.
         rows = super().get_queryset(request)
         acts = request.method == "POST" and "action" in request.POST
         for verb in ("view", "change") if acts else ("view",):
@@ -96,7 +94,6 @@ class ReadOnly(DetailPage):
         return rows.defer(*self.list_unread()) if is_list and request.method == "GET" else rows
 
     def list_unread(self) -> list[str]:
-        """Return the JSON columns that a list does not show, also of its related rows."""
         related = self.list_select_related
         models: dict[str, Any] = {"": self.model}
         for name in related if isinstance(related, tuple) else ():
@@ -119,7 +116,7 @@ class ReadOnly(DetailPage):
         return self.may(request, "view") or self.may(request, "change")
 
     def get_list_filter(self, request: HttpRequest) -> Any:
-        """Return the filters, without those that would list other projects' names."""
+        # Some filters would list other projects' names.
         everywhere = any(may(request.user, self.verb_of(verb)) for verb in ("view", "change"))
         found: list[Any] = []
         for each in super().get_list_filter(request):
@@ -130,13 +127,13 @@ class ReadOnly(DetailPage):
         return found
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Return the actions; all of them change rows."""
+        # All actions change rows.
         return super().get_actions(request) if self.may(request, "change") else {}
 
     def response_action(
         self, request: HttpRequest, queryset: QuerySet[Any], *more: Any
     ) -> HttpResponse | None:
-        """Run an action, unless it covers all rows of a list that is too long to count."""
+        # An action can't cover all rows of a list that is too long to count.
         is_about_all = request.POST.get("select_across") == "1"
         if is_about_all and LimitedPaginator(queryset, self.list_per_page).has_more:
             text = f"Nothing changed. An action changes at most {LimitedPaginator.limit:,} rows."
@@ -156,7 +153,7 @@ class ReadOnly(DetailPage):
         return False
 
     def get_list_display(self, request: HttpRequest) -> Any:
-        """Return the columns; those with long texts are cut, and show all of it as their title."""
+        # A long text is cut, and its title shows all of it.
         return [self.cut_column(name) for name in super().get_list_display(request)]
 
     def cut_column(self, name: Any) -> Any:
@@ -168,14 +165,13 @@ class ReadOnly(DetailPage):
         return make_column(name, field.verbose_name, name, lambda row: getattr(row, name))
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
-        """Return the search fields; without any, a list still finds a pasted id."""
+        # Without search fields, a list still finds a pasted id.
         found = tuple(super().get_search_fields(request))
         return found or (("pk",) if isinstance(self.opts.pk, UUIDField) else ())
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Find a row by a pasted id, by words of its task or instruction, or by search fields."""
         try:
             return queryset.filter(pk=UUID(search_term.strip())), False
         except ValueError:
@@ -216,7 +212,6 @@ class WithErrors(ReadOnly):
 
 
 def is_long(field: "Field[Any, Any]") -> bool:
-    """Return whether the texts of a field may need more room than a column has."""
     if isinstance(field, CharField):
         return (field.max_length or 0) > COLUMN_LENGTH
     return isinstance(field, TextField | ForeignKey)
@@ -225,8 +220,6 @@ def is_long(field: "Field[Any, Any]") -> bool:
 def make_column(
     name: str, title: Any, ordering: str | None, read: Callable[[Any], Any]
 ) -> Callable[[Any], Any]:
-    """Return a column of a list that shows a cut text."""
-
     @admin.display(description=title, ordering=ordering, empty_value="-")
     def column(row: Any) -> Any:
         value = read(row)
@@ -237,7 +230,7 @@ def make_column(
 
 
 def cut(text: str) -> str:
-    """Return a text on one short line, which shows all of it as its title when it is longer."""
+    """Return a text on one short line; a cut text shows all of it as its title."""
     line = shorten(text, COLUMN_LENGTH)
     wide = " wide" if len(line) > NARROW else ""
     if line == text:

@@ -16,7 +16,7 @@ class LimitedPaginator(Paginator):  # type: ignore[type-arg]
 
     @cached_property
     def found(self) -> int:
-        """Count the rows, and at most one more than the limit."""
+        # One row more than the limit shows that there are more.
         rows: Any = self.object_list
         return int(rows.order_by()[: self.limit + 1].count())
 
@@ -26,10 +26,9 @@ class LimitedPaginator(Paginator):  # type: ignore[type-arg]
 
     @property
     def has_more(self) -> bool:
-        """Whether the list has more rows than were counted."""
         return self.found > self.limit
 
     @property
     def total(self) -> str:
-        """The number of rows, such as "1,250", or "10,000+" where counting stopped."""
+        """Return the number of rows, such as "1,250", or "10,000+" where counting stopped."""
         return f"{self.count:,}{'+' if self.has_more else ''}"

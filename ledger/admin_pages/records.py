@@ -68,7 +68,7 @@ class EventAdmin(Records):
 
     @admin.display(description="subject")
     def subject(self, row: Event) -> str:
-        """Return a link to the subject's row; ids made at about the same time differ at the end."""
+        # Ids made at about the same time differ at the end.
         label = f"{row.subject_type} …{str(row.subject_id)[-12:]}"
         if row.subject_type not in SUBJECTS:
             return label
@@ -87,7 +87,6 @@ class EventAdmin(Records):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Find the history of a pasted id or a task's ref, or search the search fields."""
         if subjects := find_subject_ids(search_term):
             return queryset.filter(subject_id__in=subjects), False
         return super().get_search_results(request, queryset, search_term)
@@ -118,7 +117,6 @@ class EventAdmin(Records):
 
 
 def find_subject_ids(term: str) -> list[UUID]:
-    """Return the subjects that a pasted id or a task's ref names."""
     term = term.strip().replace("\x00", "")
     if not term:
         return []
@@ -172,7 +170,7 @@ class AttemptAdmin(OfTask):
         return f"Attempt {row.number} of {name_task(row.task)}"
 
 
-# the lookup of the failures of a pattern, which is of another app
+# the lookup of a pattern's failures; patterns belong to another app
 OF_PATTERN = "grouped__pattern__exact"
 
 

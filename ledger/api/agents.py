@@ -116,7 +116,6 @@ HELD = Task.objects.filter(
 
 
 def with_counts(principal: Principal) -> AgentQuerySet:
-    """Return the agents that the caller may see, with the counts that `AgentOut` needs."""
     agents = Agent.objects.visible_to(principal).select_related("breaker")
     return agents.annotate(
         waiting=count_per_agent(WAITING),
@@ -127,15 +126,11 @@ def with_counts(principal: Principal) -> AgentQuerySet:
 
 
 def count_per_agent(rows: QuerySet[Any]) -> Coalesce:
-    """Return a subquery that counts `rows` per agent.
-
-    A join would read all rows of the agents, and multiply the other counts.
-    """
+    # A join would read all rows of the agents, and multiply the other counts.
     counts = rows.order_by().values("agent").annotate(number=Count("pk")).values("number")
     return Coalesce(Subquery(counts), 0)
 
 
 def silent_ids(rows: list[Any], now: datetime) -> set[UUID]:
-    """Return the ids of the agents among these that don't call although work waits."""
     ids = [agent.id for agent in rows]
     return set(agents.find_silent(now).filter(pk__in=ids).values_list("id", flat=True))

@@ -87,7 +87,6 @@ class PrincipalAuth(BearerAuth):
 
 
 def refuse_large(request: HttpRequest, *, limit: int) -> None:
-    """Raise PayloadTooLarge if the body is larger than `limit` bytes."""
     size = int(request.META.get("CONTENT_LENGTH") or 0)
     if size > limit:
         raise PayloadTooLarge(
@@ -96,12 +95,10 @@ def refuse_large(request: HttpRequest, *, limit: int) -> None:
 
 
 def actor(principal: Principal) -> Actor:
-    """Return the principal as the journal names it."""
     return Actor("token", str(principal.token_id), principal.name)
 
 
 def stamp_of(request: PrincipalRequest) -> Stamp:
-    """Return the stamp of what a token does with a request."""
     return Stamp(actor(request.auth), request_id=request.id)
 
 

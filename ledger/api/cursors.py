@@ -56,7 +56,6 @@ def read_page(
 
 
 def row_id(row: Any) -> UUID:
-    """Return the id of a model instance or of a row of values."""
     id: UUID = row["id"] if isinstance(row, dict) else row.pk
     return id
 

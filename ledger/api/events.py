@@ -58,7 +58,6 @@ def filter_events(
 
 
 def parse_kinds(text: str) -> list[str]:
-    """Return the kinds in a comma-separated list; raise Invalid for an unknown one."""
     kinds = text.split(",")
     if unknown := [kind for kind in kinds if kind not in Kind.values]:
         raise Invalid("/kind", f"'{unknown[0]}' is not a kind of event, such as task.completed.")

@@ -41,16 +41,13 @@ def match_id(text: str, **other: str) -> Q:
 
 
 def find_by_id(rows: "QuerySet[M]", text: str, **other: str) -> M | None:
-    """Return the row with this id or, if there is none, the row with this other name."""
     found = list(rows.filter(match_id(text, **other))) if "\x00" not in text else []
     return min(found, key=lambda row: str(row.pk) != text.lower(), default=None)
 
 
 def filter_by_id(rows: S, text: str) -> S:
-    """Return the rows whose id begins with these digits, or ends with them if they are 8.
-
-    No index serves the ends of ids, so only the newest rows are searched for those.
-    """
+    """Return the rows whose id begins with these digits, or ends with them if they are 8."""
+    # No index serves the ends of ids, so only the newest rows are searched for those.
     if not text:
         return rows
     digits = text.lower().replace("-", "")

@@ -22,7 +22,6 @@ JSON = "application/json"
 
 
 def encode_value(value: Any) -> str:
-    """Return the JSON string for an id or a UTC timestamp."""
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, datetime):
@@ -34,10 +33,8 @@ encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=enc
 
 
 def json_response(value: Any, status: int = 200, *, version: int | None = None) -> HttpResponse:
-    """Return a JSON response, with the version as its ETag if there is one.
-
-    Tests compare responses with the declared schemas, so calls skip that validation.
-    """
+    """Return a JSON response, with the version as its ETag if there is one."""
+    # Tests compare responses with the declared schemas, so calls skip that validation.
     # As bytes: for a string, Django searches the content type for its character set.
     response = HttpResponse(encode(value).encode(), status=status, content_type=JSON)
     if version is not None:
@@ -83,7 +80,7 @@ def respond_once(
 
 
 def token_id_of(caller: Principal | Bearer) -> UUID:
-    """Return the id of the caller's token, which is looked up only for those who send a key."""
+    # The id is looked up only for callers that send a key.
     if isinstance(caller, Bearer):
         caller = tokens.fetch_principal(caller, now=timezone.now())
     return caller.token_id

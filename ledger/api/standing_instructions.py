@@ -184,7 +184,7 @@ def move_rule(
     move: Callable[..., list[StandingInstruction]],
     to: tuple[RuleState, ...],
 ) -> HttpResponse:
-    """Move a rule to a state; a rule that is already in it stays unchanged."""
+    # A rule that is already in the state stays unchanged.
     move([find_rule(request, id).id], stamp=stamp_of(request))
     found = find_rule(request, id)
     if found.state not in to:
@@ -195,7 +195,6 @@ def move_rule(
 
 
 def read_spec(request: PrincipalRequest, body: schemas.RuleIn) -> RuleSpec:
-    """Return the rule that a request states."""
     return RuleSpec(
         on=read_on(request, body.on),
         content=body.content,

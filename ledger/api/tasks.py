@@ -46,7 +46,7 @@ WHO = {"agent": Who.AGENT, "orchestrator": Who.PRODUCER, "operator": Who.PERSON}
 
 
 def role_of(principal: Principal) -> Who | None:
-    """Return whose moves the caller may make; a reader may make none."""
+    # A reader may make no moves.
     return WHO.get(principal.kind)
 
 
@@ -76,7 +76,6 @@ def tasks_create_many(
 
 
 def enqueue_one(request: PrincipalRequest, index: int, body: schemas.TaskIn) -> dict[str, Any]:
-    """Return the result for one of several tasks: the task, or its problem."""
     try:
         with transaction.atomic():
             row = enqueue(request, [body])[0]
@@ -91,8 +90,6 @@ def enqueue_one(request: PrincipalRequest, index: int, body: schemas.TaskIn) -> 
 
 
 def enqueue(request: PrincipalRequest, bodies: list[schemas.TaskIn]) -> list[Row]:
-    """Insert the tasks, all or none; return their rows."""
-
     principal = request.auth
 
     def insert() -> list[Row]:
@@ -121,7 +118,7 @@ def check_own_budget(specs: list[Spec], pointers: list[str]) -> None:
     """Refuse an agent that gives its own task more than other tasks get by default."""
     limits = {
         "max_attempts": settings.TENFOUR["TASK_MAX_ATTEMPTS"],
-        "priority": USUAL_PRIORITY,  # a higher one would overtake what producers have sent
+        "priority": USUAL_PRIORITY,  # a higher one would overtake the tasks of producers
     }
     for spec, at in zip(specs, pointers, strict=True):
         for name, most in limits.items():
@@ -134,7 +131,7 @@ def check_own_budget(specs: list[Spec], pointers: list[str]) -> None:
 def find_or_register_agent(
     request: PrincipalRequest, body: schemas.TaskIn, project: Project, *, at: str
 ) -> Agent:
-    """Return the task's agent; an agent's token can enqueue only for its own agent."""
+    # An agent's token can enqueue only for its own agent.
     principal = request.auth
     if principal.is_agent:
         if body.agent not in ("", principal.agent_name):
@@ -166,7 +163,6 @@ def request_spec(body: schemas.TaskIn, *, at: str) -> Spec:
 
 
 def as_rows(tasks: TaskQuerySet) -> "QuerySet[Task, Any]":
-    """Return the tasks as rows for `task_out`."""
     needs = Need.objects.filter(task=OuterRef("pk")).order_by("need_id").values("need_id")
     latest = Attempt.objects.filter(task=OuterRef("pk"), number=OuterRef("attempts")).values(
         ids=Concat("trace_id", "span_id")

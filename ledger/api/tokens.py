@@ -61,7 +61,6 @@ def tokens_create(request: PrincipalRequest, body: TokenIn) -> HttpResponse:
 
 
 def find_agent(request: PrincipalRequest, body: TokenIn, project: Project) -> Agent | None:
-    """Return the token's agent; raise Invalid if its kind has none, or needs one."""
     if body.kind != TokenKind.AGENT:
         if body.agent:
             raise Invalid("/agent", f"A token of kind '{body.kind}' has no agent.")
@@ -74,7 +73,6 @@ def find_agent(request: PrincipalRequest, body: TokenIn, project: Project) -> Ag
 
 
 def find_token(request: PrincipalRequest, id: UUID) -> Token:
-    """Return a token of the caller's project; raise NotFound."""
     token = Token.objects.visible_to(request.auth).select_related("agent").filter(pk=id).first()
     if token is None:
         raise not_visible("token", id)

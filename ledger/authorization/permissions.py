@@ -69,7 +69,6 @@ def projects_where(person: "AbstractBaseUser | AnonymousUser", verb: str) -> fro
 
 
 def may_everywhere(person: "AbstractBaseUser | AnonymousUser", verb: str) -> bool:
-    """Return whether an account's own permissions, without a role, allow something everywhere."""
     if not getattr(person, "is_staff", False):
         return False
     if is_all_mighty(person):
@@ -90,10 +89,8 @@ def covers(role: Role, verb: str) -> bool:
 
 
 def roles_of(person: "AbstractBaseUser | AnonymousUser") -> list[ProjectRole]:
-    """Return a person's roles by the names of their projects, read once for each request.
-
-    Superusers need none.
-    """
+    """Return a person's roles by the names of their projects; superusers need none."""
+    # The roles are read once for each request.
     if person.pk is None or is_all_mighty(person):
         return []
     known: list[ProjectRole] | None = getattr(person, "project_roles", None)
@@ -128,7 +125,6 @@ def roles_that_may(verb: str) -> list[Role]:
 
 
 def instance_accounts() -> "QuerySet[User]":
-    """Return the accounts that may do something in every project, without a role in it."""
     from django.contrib.auth.models import User
 
     staff = User.objects.filter(is_staff=True, is_active=True)

@@ -17,9 +17,9 @@ class Role(TextChoices):
 
 # the apps whose permissions a role can give; accounts and the like are the instance's own
 APPS = {"ledger", "retries", "dashboard"}
-# what belongs to the instance, not to a project
+# nouns of the instance, not of a project
 INSTANCE_NOUNS = {"project", "clockrun", "idempotencykey"}
-# who is in a project, what has a key to it, and what decides for its tasks
+# the members of a project, the keys to it, and the rules for its tasks
 ADMIN_NOUNS = {
     "membership",
     "invitation",
@@ -29,7 +29,7 @@ ADMIN_NOUNS = {
     "acktarget",
     "contextexperiment",
 }
-# what a viewer does not see: who holds keys, and who may still join
+# nouns that a viewer does not see: the holders of keys, and the people who may still join
 VIEW_ROLES = {"token": Role.OPERATOR, "invitation": Role.ADMIN}
 
 

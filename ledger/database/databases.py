@@ -19,7 +19,6 @@ source: ContextVar[str] = ContextVar("source", default=PRIMARY)
 
 @contextmanager
 def reading_from(alias: str) -> Iterator[None]:
-    """Read from this database until the end of the `with` block."""
     token = source.set(alias)
     try:
         yield

@@ -26,8 +26,9 @@ FRESH_SECONDS = 7
 def increment(key: str, *, seconds: int) -> int:
     """Increment a counter that expires `seconds` after its first increment; return its value.
 
-    Return 0 without Redis: a missing counter must not refuse requests.
+    Return 0 without Redis.
     """
+    # A missing counter must not refuse requests.
     try:
         try:
             return cache.incr(key)
@@ -50,11 +51,9 @@ def get_or_compute(key: str, make: Callable[[], T], *, seconds: int) -> T:
 
 
 def get_or_compute_slow(key: str, make: Callable[[], T]) -> T:
-    """Return a value from the cache only if it was slow to compute.
-
-    Fast figures are always fresh; a large installation does not compute slow ones at every poll of
-    every browser tab.
-    """
+    """Return a value from the cache only if it was slow to compute."""
+    # Fast figures are always fresh; a large installation does not compute slow ones at every poll
+    # of every browser tab.
     key = figure_key(key)
     cached: T | None = read(key)
     if cached is not None:
@@ -68,16 +67,13 @@ def get_or_compute_slow(key: str, make: Callable[[], T]) -> T:
 
 
 def figure_key(key: str) -> str:
-    """Return the key of a figure, which other releases of the code don't read.
-
-    During an update two releases share Redis, and a figure may have another shape in each.
-    """
+    # During an update two releases share Redis, and a figure may have another shape in each.
     return f"{digest_code()}:{key}"
 
 
 @functools.cache
 def digest_code() -> str:
-    """Return a digest of the code that shapes figures; it reads some 1,000 files, once."""
+    # This reads some 1,000 files, once.
     digest = hashlib.sha256()
     for app in ("config", "dashboard", "ledger", "retries"):
         for path in sorted((settings.BASE_DIR / app).rglob("*.py")):
@@ -86,7 +82,7 @@ def digest_code() -> str:
 
 
 def read(key: str) -> Any:
-    """Return the cached value, or None without one or without Redis."""
+    """Return the cached value, or None without a value or without Redis."""
     try:
         return cache.get(key)
     except AWAY as error:

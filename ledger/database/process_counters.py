@@ -63,13 +63,13 @@ IDEMPOTENT_REPLAYS = Counter(
 )
 
 OTHER = "other"
-# A process counts no more agents than this by themselves, because it never forgets one.
+# A process counts at most this many agents separately, because it never forgets one.
 MOST_AGENTS = 1_000
 _known_agents: set[UUID] = set()
 
 
 def count_heartbeat(agent: UUID) -> None:
-    """Count a heartbeat of an agent; agents beyond MOST_AGENTS are OTHER."""
+    # Agents beyond MOST_AGENTS count as OTHER.
     if agent not in _known_agents:
         if len(_known_agents) >= MOST_AGENTS:
             HEARTBEATS.labels(OTHER).inc()

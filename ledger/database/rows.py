@@ -13,11 +13,11 @@ M = TypeVar("M", bound=models.Model)
 
 
 def create(model: type[M], **values: Any) -> M:
-    """Insert a new row and return it with the values that the database gave it; sends no signal.
+    """Insert a new row and return it with the values that the database gave it; send no signal.
 
-    A manager's `create` takes longer to write its SQL than PostgreSQL to run it. This is for models
-    without generated columns and without fields that set themselves, such as `auto_now`.
+    The model must have no generated column and no field that sets itself, such as `auto_now`.
     """
+    # A manager's `create` takes longer to write its SQL than PostgreSQL takes to run it.
     row = model(**values)
     db = connections[source.get()]
     fields = [
@@ -38,7 +38,6 @@ def create(model: type[M], **values: Any) -> M:
 
 @cache
 def insert_statement(model: type[models.Model], names: tuple[str, ...]) -> str:
-    """Return the statement that inserts a row with these fields and returns the others."""
     columns = {field.name: str(field.column) for field in model._meta.concrete_fields}
     others = [f"{column} as {name}" for name, column in columns.items() if name not in names]
     return f"""insert into {model._meta.db_table} ({", ".join(columns[name] for name in names)})

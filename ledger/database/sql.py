@@ -42,7 +42,6 @@ class Cursor(psycopg.RawCursor[Row]):
 
 
 def dicts(cursor: psycopg.Cursor[Any]) -> RowMaker[Row]:
-    """Return a row maker that builds dictionaries for a `Cursor`."""
     result = cursor.pgresult
     assert isinstance(cursor, Cursor)
     if result is None or not result.nfields:
@@ -68,10 +67,8 @@ def run(sql: str, /, **params: Any) -> list[Row]:
 
 
 def run_custom_plan(sql: str, /, **params: Any) -> list[Row]:
-    """Run a statement that is planned for its values, which say how many rows it will read.
-
-    All other statements are prepared and planned once, whatever their values.
-    """
+    """Run a statement that is planned for its values, which say how many rows it will read."""
+    # All other statements are prepared and planned once, whatever their values.
     with connections[source.get()].cursor() as cursor:
         cursor.execute(sql, params)
         if cursor.description is None:
@@ -92,9 +89,10 @@ class JsonText(Loader):
 def fetch(sql: str, values: Sequence[Any], *, prepare: bool) -> list[tuple[Any, ...]]:
     """Run a query with PostgreSQL's own placeholders; return rows as Django's models read them.
 
-    It is planned for its values, or with `prepare` once for all values. PostgreSQL sends them in
-    binary, because Django's connections take as long to read a time as text as the rest of its row.
+    The query is planned for its values, or with `prepare` once for all values.
     """
+    # PostgreSQL sends the rows in binary, because Django's connections take as long to read a time
+    # as text as the rest of its row.
     db = connections[source.get()]
     db.close_if_health_check_failed()
     db.ensure_connection()
@@ -110,11 +108,9 @@ def is_deadlock(error: OperationalError) -> bool:
 
 
 def atomic(verb: Callable[P, T]) -> Callable[P, T]:
-    """Wrap a function in `transaction.atomic` and run it again after a deadlock, at most twice.
-
-    Only the outermost transaction is retried: inside another one the deadlock loses that
-    transaction, and the error goes to the function that began it.
-    """
+    """Wrap a function in `transaction.atomic` and run it again after a deadlock, at most twice."""
+    # Only the outermost transaction is retried: inside another one the deadlock loses that
+    # transaction, and the error goes to the function that began it.
     within = transaction.atomic(verb)
 
     @wraps(verb)
@@ -159,11 +155,9 @@ def _execute_on(db: BaseDatabaseWrapper, sql: str, params: dict[str, Any]) -> li
 
 
 def drop_interrupted_connection() -> None:
-    """Close the connection after an interrupt, so that the next statement opens another.
-
-    An interrupt may come after a statement was sent and before its rows were read. The connection
-    then refuses every further statement. A transaction keeps its connection and can't be saved.
-    """
+    """Close the connection after an interrupt, so that the next statement opens another."""
+    # An interrupt may come after a statement was sent and before its rows were read. The connection
+    # then refuses every further statement. A transaction keeps its connection and can't be saved.
     if not connection.in_atomic_block:
         connection.close()
 
@@ -186,10 +180,8 @@ def numbered(sql: str) -> tuple[bytes, tuple[str, ...]]:
 
 
 def _cursor(db: BaseDatabaseWrapper, sql: str) -> Cursor:
-    """Return the connection's cursor for this statement, which remembers how its values convert.
-
-    Django's own cursors bind values on the client, and such statements can't be prepared.
-    """
+    """Return the connection's cursor for this statement, which remembers how its values convert."""
+    # Django's own cursors bind values on the client, and such statements can't be prepared.
     kept: dict[str, Cursor] = vars(db).setdefault("statements", {})
     cursor = kept.get(sql)
     if cursor is None or cursor.closed or cursor.connection is not db.connection:

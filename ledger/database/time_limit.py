@@ -14,11 +14,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 @contextmanager
 def without_time_limit() -> Iterator[None]:
-    """Let each statement take as long as it needs; it also decorates a command's `handle`.
-
-    Behind a transaction pooler, a session's setting would stay with another's connection: there,
-    each transaction lifts the limit for itself.
-    """
+    """Let each statement take as long as it needs; this also decorates a command's `handle`."""
+    # Behind a transaction pooler, a session's setting would stay with another's connection: there,
+    # each transaction lifts the limit for itself.
     if settings.TENFOUR["PREPARE"]:
         with session_without_limit(connection):
             yield
@@ -29,7 +27,6 @@ def without_time_limit() -> Iterator[None]:
 
 @contextmanager
 def session_without_limit(db: BaseDatabaseWrapper) -> Iterator[None]:
-    """Lift the limit of a direct connection."""
     with db.cursor() as cursor:
         cursor.execute("set statement_timeout = 0")
     try:
@@ -43,7 +40,6 @@ def session_without_limit(db: BaseDatabaseWrapper) -> Iterator[None]:
 def execute_without_limit(
     execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]
 ) -> Any:
-    """Run a statement of Django's in a transaction that has no limit."""
     with transaction_without_limit(context["connection"]):
         return execute(sql, params, many, context)
 
@@ -54,7 +50,6 @@ def is_lifted(db: BaseDatabaseWrapper) -> bool:
 
 @contextmanager
 def transaction_without_limit(db: BaseDatabaseWrapper) -> Iterator[None]:
-    """Lift the limit of the transaction that is under way, or of one around the block."""
     with nullcontext() if db.in_atomic_block else transaction.atomic(using=db.alias):
         # Not by a cursor of Django's, which would come here again. Unlike a function, `set local`
         # may still be followed by the transaction's isolation level.

@@ -18,7 +18,7 @@ DELIVERY = f"""{PLACE},
     first_delivered_at = coalesce(i.first_delivered_at, %(now)s), unread = true,
     read_at = case when i.unread then coalesce(i.read_at, %(now)s) else i.read_at end"""
 
-# What an acknowledgment sets: who acknowledges what was delivered has read it.
+# What an acknowledgment sets: an agent that acknowledges a delivery has read it.
 FOLLOWED = """unread = false,
     read_at = case when i.delivered_at is null then i.read_at else coalesce(i.read_at, %(now)s)
         end"""
@@ -32,7 +32,7 @@ UNREAD = f"""i.unread and i.state = '{InstructionState.DELIVERED}' and i.deliver
 
 
 def insert_read(source: str) -> str:
-    """Return the SQL that journals that what was delivered is read; it moves nothing."""
+    # Reading an instruction does not move it, so the event has no states.
     return journal.insert(
         source,
         kind=f"'{Kind.INSTRUCTION_READ}'",

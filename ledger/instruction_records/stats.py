@@ -59,7 +59,6 @@ class Statistics:
 
     @property
     def times(self) -> list[tuple[str, float | None, float | None]]:
-        """Return the name, the median and the 95th percentile of each of the three times."""
         return [
             ("Delivered", self.delivery_p50_s, self.delivery_p95_s),
             ("Read", self.read_p50_s, self.read_p95_s),
@@ -113,7 +112,7 @@ COUNTS = f"""select t.*, a.name from (
 
 
 def window_params(since: datetime) -> dict[str, Any]:
-    """Return the parameters of SENT; bounds on ids make an index on times unnecessary."""
+    # Bounds on ids make an index on times unnecessary.
     return {"since": since, "floor": first_id(since - SLACK)}
 
 
@@ -124,7 +123,6 @@ def fetch_stats(
 
 
 def fetch_counts(project_id: UUID | None, *, since: datetime) -> list[sql.Row]:
-    """Return the totals, overall and by agent, and the same by urgency."""
     return sql.run_custom_plan(COUNTS, project=project_id, **window_params(since))
 
 

@@ -30,7 +30,6 @@ MARKED = f"""select p.id, p.name from ledger_project p cross join lateral (
 
 
 def mark_project(project_id: UUID, *, stamp: Stamp) -> None:
-    """Record that the deletion of a project starts, or continues after an interruption."""
     journal.record(
         Kind.PROJECT_DELETION_STARTED,
         subject_type="project",

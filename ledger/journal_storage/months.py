@@ -83,7 +83,7 @@ def list_partitions() -> list[JournalPartition]:
 
 
 def find_missing_month(*, now: datetime) -> datetime | None:
-    """Return the start of this month or the next if it has no partition of its own yet."""
+    """Return the start of this month, or of the next, if it has no partition of its own yet."""
     ends = [each.end for each in list_partitions() if each.end and not each.is_detaching]
     for month in (month_of(now), next_month(month_of(now))):
         if not ends or max(ends) <= month:
@@ -124,7 +124,7 @@ def make_months(*, now: datetime, ahead: int = AHEAD) -> int:
 
 @contextmanager
 def hold_months() -> Iterator[None]:
-    """Let one process at a time change partitions, in a transaction that waits for no reader."""
+    # One process at a time changes partitions, in a transaction that waits for no reader.
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("select pg_advisory_xact_lock(hashtext('tenfour.journal_months'))")
         cursor.execute("select set_config('lock_timeout', %s, true)", [SHORT_WAIT])
@@ -138,10 +138,8 @@ def fetch_tail_start() -> datetime:
 
 
 def bound_tail(now: datetime) -> None:
-    """Give a tail with events a check of the bounds that it will have as a partition.
-
-    If the check is valid, no move waits for a scan of the tail's events.
-    """
+    """Give a tail with events a check of the bounds that it will have as a partition."""
+    # If the check is valid, no move waits for a scan of the tail's events.
     drop_bound()
     if newest := find_newest():
         start = fetch_tail_start()
@@ -165,13 +163,11 @@ def drop_bound() -> None:
 
 
 def find_bound() -> datetime | None:
-    """Return the end of the time that the tail's check allows, if it has one."""
     rows = sql.run_custom_plan(TAIL_BOUND)
     return timestamp_of(UUID(rows[0]["high"])) if rows else None
 
 
 def find_newest() -> datetime | None:
-    """Return the time of the tail's newest event, if it has any."""
     rows = sql.run_custom_plan(
         f"select uuid_extract_timestamp(id) as at from {TAIL} order by id desc limit 1"
     )
@@ -179,7 +175,6 @@ def find_newest() -> datetime | None:
 
 
 def extend_to(last: datetime) -> int:
-    """Add partitions up to this month, in a transaction that holds the lock of the makers."""
     start = fetch_tail_start()
     if start > last:
         return 0
@@ -243,7 +238,6 @@ def run(statement: str, *values: Any) -> None:
 
 
 def list_months_past(*, before: datetime) -> list[JournalPartition]:
-    """Return the partitions whose events are all older than a time, oldest first."""
     return [each for each in list_partitions() if each.end and each.end <= before]
 
 
@@ -269,11 +263,9 @@ def mark_month(partition: JournalPartition) -> None:
 
 
 def drop_detached() -> int:
-    """Delete the partitions that an interrupted drop detached; return how many.
-
-    Other tables with such a name stay, because an administrator detached or restored them. So does
-    a month that a version without marks detached and did not delete. Raises Busy.
-    """
+    """Delete the partitions that an interrupted drop detached; return how many. Raises Busy."""
+    # Other tables with such a name stay, because an administrator detached or restored them. So
+    # does a month that a version without marks detached and did not delete.
     unmark_months()
     names = [row["name"] for row in sql.run_custom_plan(DETACHED)]
     for name in names:
@@ -282,7 +274,6 @@ def drop_detached() -> int:
 
 
 def unmark_months() -> None:
-    """Remove the marks of drops that were interrupted before they detached anything."""
     # An administrator may detach such a month later, to keep it.
     for each in list_partitions():
         if each.is_marked and not each.is_detaching:
@@ -300,7 +291,7 @@ def run_unless_busy(statement: str) -> None:
 
 
 def analyze_if_stale() -> bool:
-    """Let PostgreSQL analyze the whole journal if it has grown since the last time."""
+    """Analyze the whole journal if it has grown since the last time; return whether it had."""
     is_stale = bool(sql.run_custom_plan(IS_STALE)[0]["is_stale"])
     if is_stale:
         run(f"analyze only {PARENT}")

@@ -14,7 +14,6 @@ SYSTEM_TEXT_LENGTH = 16_000
 
 class AgentQuerySet(models.QuerySet["Agent"]):
     def visible_to(self, principal: Principal) -> Self:
-        """Return the agents of the caller's project; an agent sees only itself."""
         if principal.is_agent:
             return self.filter(id=principal.agent_id)
         return self.filter(project_id=principal.project_id)

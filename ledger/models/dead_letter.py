@@ -14,7 +14,6 @@ from ledger.models.task import Task
 
 class DeadLetterQuerySet(models.QuerySet["DeadLetter"]):
     def visible_to(self, principal: Principal) -> Self:
-        """Return the dead letters of the caller's project; an agent sees its own."""
         if principal.is_agent:
             return self.filter(agent_id=principal.agent_id)
         return self.filter(project_id=principal.project_id)
@@ -23,7 +22,7 @@ class DeadLetterQuerySet(models.QuerySet["DeadLetter"]):
         return self.filter(closed_at=None)
 
     def replayable(self) -> Self:
-        """Return open dead letters, except of aborted plans, which are restarted instead."""
+        # Dead letters of aborted plans are not replayed: the plans are restarted instead.
         return self.open().filter(task__plan__aborted_at=None)
 
 
@@ -64,7 +63,8 @@ class DeadLetter(models.Model):
         ]
         indexes = [
             models.Index(fields=["id"], condition=Q(closed_at=None), name="dead_letter_open"),
-            # reads the tasks of open ones without the rows: see retries/failures/stuck_tasks.py
+            # finds the tasks of open dead letters without reading the rows: see
+            # retries/failures/stuck_tasks.py
             models.Index(
                 fields=["task"], condition=Q(closed_at=None), name="dead_letter_open_task"
             ),

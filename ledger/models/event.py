@@ -14,7 +14,7 @@ from ledger.authorization.principal import Principal
 from ledger.models.fields import CurrentTransaction, IsTrue, TransactionId, key, stamp
 from ledger.values.ids import FIRST_ID, SLACK, first_id
 
-# what the audit log lists of the journal; the kinds are plain texts, which a migration can hold
+# the events that the audit log lists; the kinds are plain texts, which a migration can contain
 BY_PERSON = models.Q(actor_type="user")
 TOKEN_ACT = models.Q(
     IsTrue(models.Q(kind__in=[kind.value for kind in journal.TOKEN_ACTS])), actor_type="token"
@@ -32,7 +32,7 @@ class EventQuerySet(models.QuerySet["Event"]):
     """Queries of the journal that bound the ids, so that PostgreSQL reads few partitions."""
 
     def about(self, subject_id: UUID | models.OuterRef) -> Self:
-        """Return the events about a subject: none is older than the subject."""
+        # No event is older than its subject.
         is_id = isinstance(subject_id, UUID)
         floor = SubjectFloor(Value(subject_id, models.UUIDField()) if is_id else subject_id)
         return self.filter(subject_id=subject_id, id__gte=floor)
@@ -50,7 +50,6 @@ class EventQuerySet(models.QuerySet["Event"]):
         return self.filter(id__lt=first_id(at + SLACK), at__lt=at)
 
     def visible_to(self, principal: Principal) -> Self:
-        """Return the events of the caller's project; an agent sees only its own."""
         if principal.is_agent:
             return self.filter(agent_id=principal.agent_id)
         return self.filter(project_id=principal.project_id)
@@ -85,7 +84,7 @@ class Event(models.Model):
         indexes = [
             models.Index(fields=["tx", "id"], name="event_stream"),
             models.Index(fields=["subject_id", "id"], name="event_subject"),
-            # three of the audit log
+            # the next three serve the audit log
             models.Index(fields=["id"], name="event_people", condition=BY_PERSON),
             models.Index(fields=["id"], name="event_acts", condition=TOKEN_ACT),
             models.Index(

@@ -58,16 +58,13 @@ def key() -> "models.UUIDField[Any, Any]":
 
 
 def stamp() -> "models.DateTimeField[Any, Any]":
-    """Return a creation timestamp field; the database's clock is the default."""
+    # The database's clock is the default.
     return models.DateTimeField(db_default=Now(), editable=False)
 
 
 def rule(name: str, sql: str) -> models.CheckConstraint:
-    """Return a check constraint written in terse SQL.
-
-    PostgreSQL parses a table's checks for every statement that writes to it; as Django lookups
-    they took a fifth of the time of a move.
-    """
+    # PostgreSQL parses a table's checks for every statement that writes to it; as Django lookups
+    # they took a fifth of the time of a move.
     return models.CheckConstraint(
         condition=RawSQL(sql, (), models.BooleanField()),  # noqa: S611 - only our own SQL
         name=name,

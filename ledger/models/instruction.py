@@ -23,7 +23,6 @@ class OnFailed(models.TextChoices):
 
 class InstructionQuerySet(models.QuerySet["Instruction"]):
     def visible_to(self, principal: Principal) -> Self:
-        """Return the instructions of the caller's project; an agent sees its own."""
         if principal.is_agent:
             return self.filter(agent_id=principal.agent_id)
         return self.filter(project_id=principal.project_id)
@@ -32,7 +31,7 @@ class InstructionQuerySet(models.QuerySet["Instruction"]):
         return self.filter(state__in=UNSETTLED)
 
     def cancellable(self) -> Self:
-        """Return the instructions that a cancel ends: a delivered plain one is over."""
+        # A delivered plain instruction is over.
         return self.unsettled().filter(
             models.Q(state=InstructionState.QUEUED) | models.Q(tracked=True)
         )
@@ -181,7 +180,7 @@ class Instruction(models.Model):
                 condition=Q(holds__isnull=False, tracked=True, state__in=UNSETTLED),
                 name="instruction_holding",
             ),
-            # Before a row is deleted, they show what refers to it.
+            # Before a row is deleted, these indexes show the references to it.
             models.Index(fields=["task"], condition=Q(task__isnull=False), name="instruction_task"),
             models.Index(
                 fields=["resend_of"],

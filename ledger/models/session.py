@@ -24,7 +24,6 @@ class TrackerName(models.TextChoices):
 
 class SessionQuerySet(models.QuerySet["Session"]):
     def visible_to(self, principal: Principal) -> Self:
-        """Return the sessions of the caller's project; an agent sees its own."""
         if principal.is_agent:
             return self.filter(agent_id=principal.agent_id)
         return self.filter(project_id=principal.project_id)

@@ -40,7 +40,6 @@ class TaskQuerySet(models.QuerySet["Task"]):
         return self.filter(replaced_by=None)
 
     def visible_to(self, principal: Principal) -> Self:
-        """Return the tasks of the caller's project; an agent sees its own."""
         if principal.is_agent:
             return self.filter(agent_id=principal.agent_id)
         return self.filter(project_id=principal.project_id)
@@ -177,20 +176,20 @@ class Task(models.Model):
             models.Index(
                 fields=["state", "id"], condition=~Q(state=TaskState.DONE), name="task_not_done"
             ),
-            # to find what changed in a period, beside the tasks above: written once per task, where
-            # an index of all of them would cost each move
+            # to find the tasks that changed in a period, beside the tasks above: it is written once
+            # per task, but an index of all tasks would cost every move
             models.Index(
                 fields=["updated_at"], condition=Q(state=TaskState.DONE), name="task_done_changed"
             ),
-            # to find the tasks of several attempts: others do not write to it
+            # to find the tasks with several attempts: other tasks do not write to it
             models.Index(fields=["state", "id"], condition=Q(attempts__gt=1), name="task_retried"),
-            # of the few tasks whose proof is another one than most have
+            # only the few tasks with a rare proof
             models.Index(
                 fields=["proof", "id"],
                 condition=Q(proof__in=[Proof.STALE, Proof.PERSON]),
                 name="task_rare_proof",
             ),
-            # of the few tasks that are linked: before a task is deleted, they show what links to it
+            # only the few linked tasks: before a task is deleted, they show the links to it
             *(
                 models.Index(
                     fields=[name], condition=Q(**{f"{name}__isnull": False}), name=f"task_{name}"
@@ -315,13 +314,13 @@ class Attempt(models.Model):
         indexes = [
             # `lease_expires_at` stays out of it, so that heartbeats touch no index.
             models.Index(fields=["agent", "id"], condition=Q(outcome=None), name="attempt_live"),
-            # of coding agents whose hooks work on tasks: see retries/agent_hooks/sessions.py
+            # for coding agents whose hooks work on tasks: see retries/agent_hooks/sessions.py
             models.Index(
                 fields=["worker_id", "id"],
                 condition=Q(worker_id__startswith="session:"),
                 name="attempt_session",
             ),
-            # of attempts under an experiment: see retries/insight/experiments.py
+            # for attempts in an experiment: see retries/insight/experiments.py
             models.Index(
                 fields=["context_variant", "started_at"],
                 condition=Q(context_variant__startswith="with"),
@@ -377,5 +376,5 @@ class Failure(models.Model):
 
     @property
     def texts(self) -> tuple[str, str, str]:
-        """What a verification printed, the details, and the message."""
+        """Return the verification's output, the details, and the message."""
         return str((self.verification or {}).get("output") or ""), self.details, self.message

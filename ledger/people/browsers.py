@@ -18,7 +18,7 @@ SEEN_EVERY = timedelta(minutes=1)
 ROWS_DELETED = 1000
 # Django stores a session a moment after its browser was noted.
 SESSION_IS_STORED = timedelta(days=1)
-# how browsers name themselves, the more special first
+# the names in a browser's header, the most specific ones first
 BROWSERS = (
     ("Edge", r"\bEdg(e|A|iOS)?/"),
     ("Opera", r"\bOPR/"),
@@ -52,7 +52,7 @@ def describe_browser(user_agent: str) -> str:
 def record_sign_in(
     outcome: SignInOutcome, username: str, *, method: str, address: str, user_agent: str
 ) -> None:
-    """Record a sign-in, a sign-out or a refusal; a name that is no account's is left out."""
+    # A name that is no account's is left out.
     known = User.objects.filter(username__iexact=username[:NAME_LENGTH]).order_by("pk").first()
     SignInRecord.objects.create(
         outcome=outcome,
@@ -94,22 +94,19 @@ def note_sign_in(
 
 
 def note_seen(session_key: str, *, now: datetime) -> None:
-    """Note that a browser was used, at most once a minute."""
+    # A browser's row is written at most once a minute.
     rows = SignIn.objects.filter(session_key=session_key, last_seen_at__lt=now - SEEN_EVERY)
     rows.update(last_seen_at=now)
 
 
 def signed_in(now: datetime) -> QuerySet[SignIn]:
-    """Return the browsers whose session still works."""
     live = Session.objects.filter(expire_date__gt=now).values("session_key")
     return SignIn.objects.filter(session_key__in=live)
 
 
 def delete_expired_sessions(now: datetime) -> int:
-    """Delete some sessions that have expired, also of people who never signed in; return how many.
-
-    Their copies in Redis expire by themselves.
-    """
+    """Delete some expired sessions, also of people who never signed in; return how many."""
+    # Their copies in Redis expire by themselves.
     old = Session.objects.filter(expire_date__lt=now).order_by("expire_date")
     keys = list(old.values_list("session_key", flat=True)[:ROWS_DELETED])
     # one that is used again by now has another date
@@ -126,10 +123,8 @@ def delete_ended_sign_ins(now: datetime) -> int:
 
 @transaction.atomic
 def end_browsers(rows: QuerySet[SignIn]) -> int:
-    """Sign people out in these browsers, at once; return in how many.
-
-    It fails while Redis is away, and the browsers stay in the list.
-    """
+    """Sign people out in these browsers, at once; return in how many."""
+    # It fails while Redis is away, and the browsers stay in the list.
     keys = list(rows.order_by("pk").values_list("session_key", flat=True))
     store = import_module(settings.SESSION_ENGINE).SessionStore
     for key in keys:

@@ -36,7 +36,6 @@ def parse_group_roles(text: str) -> list[GroupRole]:
 
 
 def roles_given(groups: Collection[str], known: list[GroupRole]) -> dict[str, GroupRole]:
-    """Return the highest role that groups give, by the project's name."""
     best: dict[str, GroupRole] = {}
     for each in known:
         current = best.get(each.project)
@@ -47,7 +46,7 @@ def roles_given(groups: Collection[str], known: list[GroupRole]) -> dict[str, Gr
 
 @transaction.atomic
 def follow_groups(user: User, given: dict[str, GroupRole], *, stamp: Stamp) -> None:
-    """Make a person's roles those that the groups give; roles given by people stay."""
+    # Roles given by people stay.
     rows = Membership.objects.select_for_update(of=("self",)).filter(user=user).exclude(group="")
     for row in rows.select_related("project", "user").order_by("pk"):
         wanted = given.get(row.project.name)

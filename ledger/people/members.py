@@ -14,11 +14,9 @@ from ledger.people.browsers import end_browsers
 
 
 def lock_member(member: Membership) -> Membership | None:
-    """Return a member with its row locked, or None if it is gone.
-
-    The project's admins are locked with it in one order: two admins who change each other at once
-    would deadlock otherwise.
-    """
+    """Return a member with its row locked, or None if it is gone."""
+    # The project's admins are locked with it in one order: two admins who change each other at once
+    # would deadlock otherwise.
     rows = Membership.objects.select_for_update(of=("self",)).select_related("user", "project")
     admins = Q(project=member.project_id, role=Role.ADMIN)
     locked = rows.filter(Q(pk=member.pk) | admins).order_by("pk")
@@ -114,7 +112,7 @@ def record_event(kind: Kind, member: Membership, *, stamp: Stamp, **data: str | 
 
 
 def record_person_event(kind: Kind, user: User, *, stamp: Stamp) -> None:
-    """Insert the event of what a person did to the account, in each project of the person."""
+    """Insert an event about a person's account in each of the person's projects."""
     projects = [row.pk for row in Project.objects.filter(membership__user=user).order_by("pk")]
     if not projects:
         projects = [row.pk for row in Project.objects.filter(name=DEFAULT)]

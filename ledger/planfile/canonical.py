@@ -133,7 +133,6 @@ def canonical(
 
 
 def check_count(all_: int, open_: int) -> None:
-    """Refuse a plan without tasks, or with too many that are not done."""
     if not all_ or open_ > MOST_TASKS:
         raise Invalid("/tasks", f"A plan must have 1 to {MOST_TASKS} tasks; this one has {open_}.")
 
@@ -178,7 +177,7 @@ def read_task(item: Any, n: int, *, plan: str, defaults: Mapping[str, Any]) -> P
 
 
 def read_done_task(item: Mapping[str, Any], *, plan: str, origin: Origin) -> PlanTask:
-    """Return a task that a file marks as done: an import reads only what identifies it."""
+    # An import reads only what identifies a task that is done.
     action = {"action": item["action"]} if item.get("action") else {}
     return PlanTask(
         ref=f"{plan}:{item['ref']}",
@@ -218,7 +217,7 @@ def read_task_ref(task: Mapping[str, Any], n: int, *, plan: str) -> str:
 
 
 def read_ref(value: Any, pointer: str) -> str:
-    """Return a ref as text; YAML reads an unquoted number as an integer."""
+    # YAML reads an unquoted number as an integer.
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise Invalid(pointer, "A ref must be a string or a number. Put it in quotes.")
     return str(value)
@@ -248,7 +247,7 @@ def read_payload(task: Mapping[str, Any], at: str) -> dict[str, Any]:
 
 
 def read_options(task: Mapping[str, Any], at: str) -> list[dict[str, str]]:
-    """Return the answers that a checkpoint offers; each is a string or an object with a name."""
+    # Each option is a string or an object with a name.
     options = []
     for n, each in enumerate(read_value(task, "options", list, [], at)):
         here = f"{at}/options/{n}"
@@ -266,7 +265,7 @@ def read_options(task: Mapping[str, Any], at: str) -> list[dict[str, str]]:
 
 
 def read_backoff(task: Mapping[str, Any], at: str) -> dict[str, Any]:
-    """Return the delays between attempts; a plan's tasks have none by default."""
+    # A plan's tasks have no delays by default.
     backoff = read_value(task, "backoff", dict, {}, at)
     here = f"{at}/backoff"
     refuse_unknown_keys(backoff, BACKOFF_KEYS, here)
@@ -282,7 +281,7 @@ def read_backoff(task: Mapping[str, Any], at: str) -> dict[str, Any]:
 
 
 def read_needs(values: Mapping[str, Any], at: str, *, plan: str) -> tuple[str, ...]:
-    """Return the needs as full refs, without duplicates; `depends_on` is the same key."""
+    # `depends_on` is the same key as `needs`.
     needs = []
     for name in ("needs", "depends_on"):
         for n, need in enumerate(list_refs(values.get(name), f"{at}/{name}")):
@@ -291,7 +290,6 @@ def read_needs(values: Mapping[str, Any], at: str, *, plan: str) -> tuple[str, .
 
 
 def list_refs(value: Any, pointer: str) -> list[str]:
-    """Return the refs in a list, in one value, or in a string such as `1, 2`."""
     if value is None:
         return []
     if isinstance(value, list):
@@ -311,7 +309,6 @@ def complete_need(need: str, *, plan: str, pointer: str) -> str:
 
 
 def drop_needs(tasks: Sequence[PlanTask], done: Sequence[PlanTask]) -> list[PlanTask]:
-    """Return the tasks without their needs on tasks that are done."""
     met = {task.ref for task in done}
     return [
         replace(task, needs=tuple(need for need in task.needs if need not in met))
@@ -322,11 +319,9 @@ def drop_needs(tasks: Sequence[PlanTask], done: Sequence[PlanTask]) -> list[Plan
 
 
 def add_sequence(tasks: Sequence[PlanTask]) -> list[PlanTask]:
-    """Return the tasks with each one also needing the task before it.
-
-    Neighbors of one section that run beside each other need what the first of them needs, and the
-    next task needs all of them.
-    """
+    """Return the tasks with each one also needing the task before it."""
+    # Neighbors of one section that run beside each other need what the first of them needs, and the
+    # next task needs all of them.
     groups: list[list[PlanTask]] = []
     for task in tasks:
         last = groups[-1][-1].origin if groups else Origin()
@@ -361,7 +356,6 @@ def check_refs(tasks: Sequence[PlanTask]) -> None:
 
 
 def check_needs(plan: PlanFile) -> None:
-    """Refuse needs that are missing from the plan, self-referential, cyclic, or too many."""
     places = {task.ref: n for n, task in enumerate(plan.tasks)}
     groups = [("", plan.needs), *((f"/tasks/{n}", t.needs) for n, t in enumerate(plan.tasks))]
     for at, needs in groups:
@@ -416,7 +410,7 @@ def read_value(values: Mapping[str, Any], name: str, kind: type, default: Any, a
 
 
 def read_strings(values: Mapping[str, Any], name: str, at: str) -> list[str]:
-    """Return a list of strings; a single string is a list of one."""
+    # A single string is a list of one.
     value = values.get(name)
     if isinstance(value, str):
         return [value]

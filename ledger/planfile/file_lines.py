@@ -113,7 +113,7 @@ def find_box(line: str, offset: int) -> Box | None:
 
 
 def is_ticked(line: str, new: str) -> bool:
-    """Whether the new line is the same item or heading, which was open before and is done."""
+    """Return whether the new line is the same item or heading, which was open and is done now."""
     if (before := read_item(line)) and (after := read_item(new)):
         same = (before.indent, before.text) == (after.indent, after.text)
         return same and after.is_done and not before.is_done

@@ -42,7 +42,6 @@ def refuse_second_plan(lines: Sequence[str], skipped: int) -> None:
 
 
 def read_front_matter(front: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the plan's own values, and warnings about the ones that were ignored."""
     values, texts = read_front_values(front)
     if not isinstance(values, dict):
         raise Invalid("", "Write the front matter as 'name: value' lines.")

@@ -98,7 +98,6 @@ def read_plan_element(root: Element) -> dict[str, Any]:
 
 
 def scan_plan_element(text: str, markup: TaskMarkup) -> dict[str, Any]:
-    """Return the plan's own values from a document that is not well-formed."""
     opening = PLAN_START.search(text)
     if opening and (second := PLAN_START.search(text, opening.end())):
         line = text.count("\n", 0, second.start()) + 1
@@ -116,7 +115,6 @@ def scan_plan_element(text: str, markup: TaskMarkup) -> dict[str, Any]:
 
 
 def build_header(attributes: Mapping[str, str], elements: Mapping[str, str]) -> dict[str, Any]:
-    """Combine the attributes of `<plan>` with the elements in it."""
     header: dict[str, Any] = {
         name: value for name, value in attributes.items() if name in PLAN_ATTRIBUTES
     }
@@ -164,7 +162,6 @@ def read_markdown(text: str) -> RawPlan:
 
 
 def find_items_outside(lines: Sequence[str], markup: TaskMarkup, skipped: int) -> list[int]:
-    """Return the lines of open items that belong to no `<task>`."""
     fenced = mask_fences(lines)
     found, at = [], 0
     tasks = deque(markup.tasks)
@@ -180,7 +177,6 @@ def find_items_outside(lines: Sequence[str], markup: TaskMarkup, skipped: int) -
 
 
 def check_well_formed(body: str, markup: TaskMarkup) -> list[str]:
-    """Return a warning that names the first line that is not well-formed XML, if any."""
     for task in markup.tasks:
         try:
             parse_xml(body[task.start : task.end])
@@ -190,7 +186,6 @@ def check_well_formed(body: str, markup: TaskMarkup) -> list[str]:
 
 
 def assemble_plan(header: dict[str, Any], markup: TaskMarkup) -> RawPlan:
-    """Combine the plan's own values with its tasks; raise Invalid if there are no tasks."""
     if not markup.tasks:
         raise Invalid("/tasks", NO_TASKS)
     for name in (*INTEGERS, "wave"):
@@ -258,12 +253,10 @@ def find_tasks(root: Element) -> TaskMarkup | None:
 
 
 def local_name(tag: str) -> str:
-    """Return the name of an element or attribute in lower case, without its namespace."""
     return tag.rpartition("}")[2].lower()
 
 
 def inner_xml(element: Element) -> str:
-    """Return an element's content as text, including its child tags."""
     parts = [element.text or ""]
     for child in element:
         attributes = "".join(f' {name}="{value}"' for name, value in child.attrib.items())
@@ -276,7 +269,7 @@ def inner_xml(element: Element) -> str:
 
 
 def read_task(element: TaskElement, warnings: list[str]) -> dict[str, Any]:
-    """Return one task in the canonical form; unknown attributes and parts go into the payload."""
+    # Unknown attributes and parts go into the payload.
     task: dict[str, Any] = {}
     payload: dict[str, Any] = {}
     for name, value in element.attributes.items():
@@ -307,7 +300,7 @@ def is_plain_id(id: str) -> bool:
 
 
 def add_part(task: dict[str, Any], payload: dict[str, Any], part: Node) -> None:
-    """Add one part to a task; a part that occurs twice is added to, never replaced."""
+    # A part that occurs twice is added to, never replaced.
     name = NAMES.get(part.tag, part.tag)
     if name == "verify":
         task["verify"] = join_verifications(task.get("verify", {}), read_verify(part))
@@ -328,14 +321,14 @@ def add_part(task: dict[str, Any], payload: dict[str, Any], part: Node) -> None:
 
 
 def derive_title(task: Mapping[str, Any]) -> str:
-    """Return the first line of the question or action; hand-written checkpoints have no name."""
+    # Hand-written checkpoints have no name, so the question or action gives the title.
     text = task.get("question") or task.get("action") or ""
     line = next((each.strip() for each in text.splitlines() if each.strip()), "")
     return shorten_title(line)
 
 
 def read_verify(part: Node) -> dict[str, Any]:
-    """Return how to verify a task; only an attribute or `<automated>` declares a command."""
+    # Only an attribute or `<automated>` declares a command.
     pieces = AUTOMATED.split(part.inner)
     if len(pieces) % 2 == 0 or part.inner.count("</") < len(pieces) // 2:  # a tag is missing
         pieces = [part.inner]
@@ -351,7 +344,6 @@ def read_verify(part: Node) -> dict[str, Any]:
 
 
 def join_verifications(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both verifications as one, with both texts and both commands."""
     if not first:
         return dict(second)
     texts = [each["text"] for each in (first, second) if each.get("text")]
@@ -386,19 +378,18 @@ def read_options(text: str) -> list[dict[str, str]]:
 
 
 def split_refs(text: str) -> list[str]:
-    """Return the refs in a list; a word for "none" is no ref."""
+    # A word for "none" is no ref.
     refs = [ref.removeprefix("- ") for ref in re.split(r"[,\n]", text)]
     words = [word for ref in refs for word in ref.split()]
     return [] if len(words) == 1 and words[0].lower() in NO_REF else words
 
 
 def split_paths(text: str) -> list[str]:
-    """Return the paths in a list separated by commas or line breaks."""
     return [path.strip().removeprefix("- ") for path in re.split(r"[,\n]", text) if path.strip()]
 
 
 def split_bullets(text: str) -> list[str]:
-    """Return the items of a bulleted list; any other text is one item."""
+    # Text without bullets is one item.
     lines = [line for line in text.splitlines() if line.strip()]
     if all(re.match(r"\s*[-*] ", line) for line in lines):
         return [line.strip()[2:].strip() for line in lines]

@@ -76,7 +76,6 @@ class TaskMarkup:
 
 
 def refuse_doctype(lines: Sequence[str], *, skipped: int = 0) -> None:
-    """Raise Invalid if a line outside fenced code declares a DOCTYPE or an entity."""
     if not any("<!" in line for line in lines):
         return
     fenced = mask_fences(lines)
@@ -135,7 +134,6 @@ def scan_tasks(text: str, *, skipped: int = 0) -> TaskMarkup:
 
 
 def find_task_tags(masked: str, lines: "LineNumbers", errors: LineErrors) -> list[re.Match[str]]:
-    """Return the start and end tags of tasks; add an error for each tag that can't be placed."""
     tags = []
     for count, start in enumerate(TASK_START.finditer(masked)):
         if count > MOST_TAGS:
@@ -159,19 +157,17 @@ def find_task_tags(masked: str, lines: "LineNumbers", errors: LineErrors) -> lis
 
 
 def begins_line(masked: str, at: int) -> bool:
-    """Whether only white space or another tag precedes this place on its line."""
     before = masked[max(0, at - NEAR) : at].rpartition("\n")[2].rstrip()
     return not before or (before.endswith(">") and "<" in before)
 
 
 def ends_line(masked: str, at: int) -> bool:
-    """Whether only white space or another tag follows this place on its line."""
     after = masked[at : at + NEAR].partition("\n")[0].lstrip()
     return not after or after.startswith("<")
 
 
 def check_fences(text: str, errors: LineErrors, skipped: int) -> None:
-    """Add an error for fenced code that contains a part of a task: its end fence is missing."""
+    # A part of a task in fenced code shows that the end fence is missing.
     lines = text.split("\n")
     for fence in find_fences(lines):
         depth = 0
@@ -225,7 +221,7 @@ class LineNumbers:
 
 
 def scan_parts(text: str, masked: str) -> tuple[list[Node], list[str]]:
-    """Return a task's parts and the problems in it; text outside all parts is an action."""
+    # Text outside all parts is an action.
     ends: dict[str, list[re.Match[str]]] = {}
     for tag in PART_END.finditer(masked):
         ends.setdefault(tag[1].lower(), []).append(tag)
@@ -303,7 +299,6 @@ def unescape(text: str) -> str:
 
 
 def split_quoted(text: str, opening: str, closing: str) -> Iterator[tuple[bool, str]]:
-    """Return the pieces between the marks, as quoted, and those outside them."""
     at = 0
     while (start := text.find(opening, at)) >= 0:
         end = text.find(closing, start + len(opening))
@@ -321,14 +316,12 @@ def unescape_entities(text: str) -> str:
 
 
 def text_between(text: str, opening: str, closing: str) -> str | None:
-    """Return the text between the first `opening` and the next `closing`, or None."""
     _, opened, rest = text.partition(opening)
     inside, closed, _ = rest.partition(closing)
     return inside if opened and closed else None
 
 
 def parse_attributes(text: str) -> dict[str, str]:
-    """Return the attributes written in a start tag, with their names in lower case."""
     return {
         name.lower(): unescape_entities(double or single)
         for name, double, single in ATTRIBUTE.findall(text)

@@ -33,7 +33,7 @@ TASK_NUMBER = re.compile(r"(?:#|t|task[-_ ]?)?0{0,9}([1-9][0-9]{0,5})", re.I)
 
 
 def shorten_title(title: str) -> str:
-    """Return a title of at most TITLE_LENGTH; the cut divides no secret."""
+    # The cut divides no secret.
     return truncate(redacted(title), TITLE_LENGTH)
 
 
@@ -118,7 +118,7 @@ def check_plan_ref(ref: str, pointer: str = "/ref") -> str:
 
 
 def same_number(ref: str, other: str) -> bool:
-    """Whether two plans' refs differ at most in leading zeros, as 03-01 and 3-1 do."""
+    # Two spellings of one ref may differ in leading zeros, such as 03-01 and 3-1.
     parts, others = (each.split("-") for each in (ref, other))
     return [part.lstrip("0") for part in parts] == [part.lstrip("0") for part in others]
 
@@ -226,7 +226,6 @@ class PlanTask:
 
     @property
     def source(self) -> dict[str, Any]:
-        """Return the task's content as plain values."""
         found = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
         if self.evidence is None:
             del found["evidence"]  # as in plans that were stored before it existed
@@ -252,13 +251,12 @@ class PlanFile:
 
     @property
     def source(self) -> dict[str, Any]:
-        """Return the plan as plain values, without the tasks that are done."""
         own = {name: getattr(self, name) for name in ("ref", "title", "objective", "wave", "needs")}
         return own | {"tasks": tuple(task.source for task in self.tasks)}
 
     @property
     def content_hash(self) -> str:
-        """Return a hash that does not depend on the format the plan was written in."""
+        # The hash must not depend on the format in which the plan was written.
         source = self.source
         if self.done:
             source["done"] = [(task.ref, truncate(task.title, TITLE_LENGTH)) for task in self.done]
@@ -267,7 +265,6 @@ class PlanFile:
 
     @property
     def first_tasks(self) -> list[PlanTask]:
-        """Return the tasks that need no other task in the plan."""
         own = {task.ref for task in self.tasks}
         return [task for task in self.tasks if own.isdisjoint(task.needs)]
 

@@ -91,12 +91,10 @@ def build_preview(
 
 
 def name_of(task: PlanTask) -> str:
-    """Return what a file calls a task, or its short ref."""
     return task.origin.number or task.ref.rpartition(":")[2]
 
 
 def walk(tasks: Sequence[PlanTask]) -> list[tuple[PlanTask, int]]:
-    """Return the tasks with their depth in the tree: each one, then its parts."""
     short = {task.ref.rpartition(":")[2]: task for task in tasks}
     parts: dict[str, list[PlanTask]] = {}
     roots = []
@@ -128,7 +126,7 @@ def group_by_line(warnings: Iterable[str], *, most: int) -> dict[int, list[str]]
 
 
 def list_general(warnings: Iterable[str]) -> list[str]:
-    """Return the warnings that name no line, which the rows do not show."""
+    # The rows show only the warnings that name a line.
     return [warning for warning in warnings if not AT_LINE.match(warning)]
 
 
@@ -139,7 +137,6 @@ def source_line(lines: Sequence[str], line: int) -> str:
 def insert_lines(
     rows: Sequence[PreviewRow], at_lines: Mapping[int, list[str]], lines: Sequence[str]
 ) -> list[PreviewRow]:
-    """Insert the lines that are no tasks, but have warnings, each before the row after it."""
     found: list[PreviewRow] = []
     rest = sorted(at_lines)
     for row in rows:

@@ -159,7 +159,6 @@ PLAIN = (str, int, float, bool, type(None))
 
 
 def check_values(value: Any, at: str = "", depth: int = 0) -> None:
-    """Refuse values that JSON or PostgreSQL can't store."""
     if depth > DEEPEST:
         raise Invalid(at, f"The plan is nested more than {DEEPEST} levels deep.")
     if isinstance(value, dict):

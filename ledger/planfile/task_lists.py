@@ -41,15 +41,13 @@ def suggest_ref(phase: str, name: str) -> str:
 
 
 def plain_number(number: str) -> str:
-    """Return a number without leading zeros: `003` and `3` are one task."""
+    # `003` and `3` are the same task.
     return ".".join(part.lstrip("0") or "0" for part in number.split(".")) if number else ""
 
 
 def give_refs(numbers: Sequence[str], lines: Sequence[int], warnings: list[str]) -> list[str]:
-    """Return a ref for each task: from its number, or the next free one, with a warning.
-
-    In a list without numbers each task has its place.
-    """
+    """Return a ref for each task: from its number, or the next free one, with a warning."""
+    # In a list without numbers each task has its place.
     refs = [""] * len(numbers)
     first: dict[str, int] = {}
     repeated, unnumbered = [], []
@@ -105,7 +103,7 @@ def describe_lines(lines: Sequence[int]) -> str:
 
 
 def warn_of_done(refs: Sequence[str], warnings: list[str], status: str = "done") -> None:
-    """Warn of the tasks that the file marks as done: they are not imported."""
+    # Tasks that the file marks as done are not imported.
     if refs:
         names = ", ".join(refs[:MOST_NAMED]) + ("…" if len(refs) > MOST_NAMED else "")
         count = "1 task" if len(refs) == 1 else f"{len(refs)} tasks"

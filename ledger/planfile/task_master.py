@@ -38,7 +38,7 @@ IS_NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,9}")
 
 
 def is_task_master(value: Any) -> bool:
-    """Whether a JSON value is a `tasks.json`: tasks, or tags with tasks, with its own keys."""
+    """Return whether a JSON value is a `tasks.json`: tasks, or tags with tasks, with own keys."""
     if not isinstance(value, dict | list) or "ref" in value:
         return False
     return any(
@@ -51,7 +51,7 @@ def is_task_master(value: Any) -> bool:
 
 
 def list_tags(value: Mapping[str, Any] | list[Any]) -> dict[str, list[Any]]:
-    """Return the tasks of each tag; a list, or a file in the old format, has no tag."""
+    # A list, or a file in the old format, has no tag.
     if isinstance(value, list):
         return {"": value}
     if isinstance(value.get("tasks"), list):
@@ -162,7 +162,7 @@ class TagReader:
         return self.assemble(tag)
 
     def assemble(self, tag: str) -> RawPlan:
-        """Return the plan without what is cancelled; what is done is left out of an import."""
+        """Return the plan without cancelled tasks; an import leaves out the ones that are done."""
         cancelled = {item.task["ref"] for item in self.items if item.is_cancelled}
         rest = [item for item in self.items if not item.is_cancelled]
         open_parts = [
@@ -272,7 +272,7 @@ class TagReader:
         return text
 
     def read_needs(self, item: Mapping[str, Any], at: str, parent: Item | None) -> list[str]:
-        """Return the needed numbers; in a subtask, `1` is its parent's first subtask."""
+        # In a subtask, `1` is its parent's first subtask.
         needs = []
         dependencies = item.get("dependencies") or []
         if not isinstance(dependencies, list):

@@ -53,7 +53,6 @@ def load_json(text: str) -> Any:
 
 
 def refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; raise ValueError for a duplicate key."""
     value: dict[str, Any] = {}
     for name, each in pairs:
         if name in value:
@@ -76,10 +75,7 @@ SEXAGESIMAL = r"[-+]?[0-9][0-9_]*:"
 
 
 def leave_times(tag: str, form: re.Pattern[str]) -> tuple[str, re.Pattern[str]]:
-    """Return the form of a number, but not of a time.
-
-    YAML 1.1 reads 1:30 as 90, in time that grows with the square of the number's length.
-    """
+    # YAML 1.1 reads 1:30 as 90, in time that grows with the square of the number's length.
     if tag not in (INT, FLOAT):
         return tag, form
     return tag, re.compile(f"(?!{SEXAGESIMAL})(?:{form.pattern})", form.flags)
@@ -100,13 +96,12 @@ def read_yaml(text: str) -> RawPlan:
 
 
 def check_task_count(root: yaml.Node) -> None:
-    """Refuse too many tasks before their values are built."""
+    # Too many tasks must be refused before their values are built.
     if count := len(find_task_lines(root)):
         check_count(count, count)
 
 
 def find_task_lines(root: yaml.Node) -> list[int]:
-    """Return the line of each item of `tasks`."""
     pairs = root.value if isinstance(root, yaml.MappingNode) else []
     tasks = next((value for key, value in pairs if key.value == "tasks"), None)
     items = tasks.value if isinstance(tasks, yaml.SequenceNode) else []
@@ -119,7 +114,6 @@ def read_front_values(text: str) -> tuple[Any, Any]:
 
 
 def load_yaml(text: str, kind: Any = Loader, *, what: str = "plan") -> Any:
-    """Return the values of one YAML document; raise BadRequest, which says `what` is invalid."""
     return load_document(text, kind, what)[0]
 
 
@@ -146,7 +140,8 @@ def load_document(
 
 
 def check_events(text: str, what: str) -> None:
-    """Refuse deep nesting before anything recurses into it, and tags that name a type."""
+    """Refuse deep nesting, and tags that name a type."""
+    # This runs before anything recurses into the values.
     if len(DIRECTIVE.findall(text)) > MOST_DIRECTIVES:  # libyaml compares each one with all others
         raise BadRequest(f"The {what} declares too many YAML tags. It needs none.")
     depth = 0

@@ -123,13 +123,12 @@ def stored_task(
 
 
 def title_of(title: str, payload: Mapping[str, Any]) -> str:
-    """Return a task's title, or the first line of its text."""
     text = title or payload.get("question") or payload.get("action") or ""
     return next(iter(str(text).strip().splitlines()), "")
 
 
 def give_refs(matching: Matching, tasks: Sequence[PlanTask], plan: str) -> dict[str, str]:
-    """Return the file's refs to those of the stored plan; a new task gets its own one if free."""
+    # A new task keeps the file's ref if it is free.
     own = {task.ref for n, task in enumerate(tasks) if n not in matching.pairs}
     used = {*matching.stored}
     free = itertools.count(max((int(ref.rpartition("-")[2]) for ref in used), default=0) + 1)
@@ -145,7 +144,6 @@ def give_refs(matching: Matching, tasks: Sequence[PlanTask], plan: str) -> dict[
 
 
 def rename(file: PlanFile, refs: Mapping[str, str]) -> PlanFile:
-    """Return the file with other refs for its tasks, wherever it names them."""
     if all(ref == other for ref, other in refs.items()):
         return file
 

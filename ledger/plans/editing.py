@@ -154,7 +154,7 @@ def change(
 
 
 def note_agreement(plan: Plan, *, now: datetime) -> None:
-    """Note that the plan's file and the ledger agree, which is no change of the plan."""
+    # The plan does not change when its file and the ledger agree, so its version stays.
     Plan.objects.filter(pk=plan.pk).update(file_agreed_at=now)
     plan.file_agreed_at = now
 
@@ -184,10 +184,8 @@ CONFIRM = f"""with {TrustedCaller.cte}, confirmed as (
 
 
 def confirm_commands(task_ids: Iterable[UUID], *, stamp: Stamp) -> list[UUID]:
-    """Confirm the commands found in these tasks' prose; return the ids of the changed tasks.
-
-    Only a person may do this, because agents run confirmed commands.
-    """
+    """Confirm the commands found in these tasks' prose; return the ids of the changed tasks."""
+    # Only a person may do this, because agents run confirmed commands.
     caller = TrustedCaller(stamp.actor, request_id=stamp.request_id)
     rows = sql.run(CONFIRM, ids=list(task_ids), now=stamp.at, **caller.params)
     return [row["id"] for row in rows]
@@ -224,6 +222,5 @@ def refuse_command(task: Task | None, command: str) -> str:
 
 
 def get_verify(payload: Any) -> Mapping[str, Any]:
-    """Return the payload's `verify` object, or an empty mapping."""
     verify = payload.get("verify") if isinstance(payload, Mapping) else None
     return verify if isinstance(verify, Mapping) else {}

@@ -86,7 +86,7 @@ class Matching:
         return [task for ref, task in self.stored.items() if ref not in self.taken]
 
     def score(self, place: int, stored: StoredTask) -> float:
-        """Return how similar the texts are; two ids tell tasks apart whatever their texts are."""
+        # Two ids tell tasks apart whatever their texts are.
         if self.file[place].is_id and stored.is_id and place not in self.pairs:
             return 0.0
         text = self.file[place].text
@@ -169,10 +169,8 @@ def pair_texts(matching: Matching) -> None:
 
 
 def pair_nearest(matching: Matching) -> None:
-    """Pair the remaining tasks with the nearest texts, the most similar ones first.
-
-    A task that the file marks as done is never guessed: that would end another one.
-    """
+    """Pair the remaining tasks with the nearest texts, the most similar ones first."""
+    # A task that the file marks as done is never guessed: that would end another one.
     known = [task for task in matching.open_tasks if task.place >= 0]
     scored = []
     for n in matching.open_places:
@@ -188,7 +186,7 @@ def pair_nearest(matching: Matching) -> None:
             matching.pair(n, ref, f"{number}similar text ({-score:.2f})", is_guess=True)
 
 
-# ---- what can't be told
+# ---- tasks that can't be identified
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +198,7 @@ class Unclear:
 
 
 def find_moved_ids(matching: Matching) -> list[Unclear]:
-    """Return the started tasks whose id now names another task: somebody renumbered the file."""
+    """Return the started tasks whose id names another task now: the file was renumbered."""
     texts = {task.text: n for n, task in enumerate(matching.file)}
     others = {text: task.ref for task in matching.stored.values() for text in task.texts}
     found = []
@@ -218,11 +216,9 @@ def find_moved_ids(matching: Matching) -> list[Unclear]:
 
 
 def find_renamed(matching: Matching) -> list[Unclear]:
-    """Return the started tasks that the file lacks, and what may be they under another text.
-
-    That is a similar text, or a task in the same gap between tasks that both files have: a place
-    identifies nothing, but work that replaces started work may be the same work.
-    """
+    """Return the started tasks that the file lacks, and the tasks that may be the same work."""
+    # Such a task has a similar text, or is in the same gap between tasks that both files have: a
+    # place identifies nothing, but work that replaces started work may be the same work.
     gaps = Gaps(matching)
     rest = [n for n in matching.open_places if not matching.file[n].is_done]
     found = []
@@ -265,7 +261,7 @@ class Gaps:
 
 
 def refuse_unclear(unclear: Sequence[Unclear], matching: Matching) -> None:
-    """Raise PlanAmbiguous with both texts of each task that can't be told."""
+    """Raise PlanAmbiguous with both texts of each task that can't be identified."""
     if not unclear:
         return
     listed: list[dict[str, Any]] = [

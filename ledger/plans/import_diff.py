@@ -60,7 +60,6 @@ class Diff:
 
     @property
     def effects(self) -> dict[str, str]:
-        """Return what happens to each task, by ref."""
         return {ref: name for name, refs in asdict(self).items() for ref in refs}
 
     def __str__(self) -> str:
@@ -128,13 +127,12 @@ def changed_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def first_refs(source: Mapping[str, Any]) -> set[str]:
-    """Return the refs of a stored plan's tasks that need no other task in it."""
     own = {task["ref"] for task in source["tasks"]}
     return {task["ref"] for task in source["tasks"] if own.isdisjoint(task["needs"])}
 
 
 def can_change(row: Row) -> bool:
-    """Whether an import may change a task: only before its first attempt."""
+    # An import may change a task only before its first attempt.
     waits = row["state"] == TaskState.QUEUED or (
         row["state"] == TaskState.BLOCKED and row["blocked_reason"] != BlockedReason.REPORTED
     )
@@ -146,7 +144,7 @@ def becomes_checkpoint(row: Row, task: PlanTask) -> bool:
 
 
 def can_abort(row: Row) -> bool:
-    """Whether an import may abort a task: not while it runs or a person is asked about it."""
+    # An import may not abort a task while it runs or a person is asked about it.
     asked = row["state"] == TaskState.ESCALATED or row["blocked_reason"] == BlockedReason.REPORTED
     return row["state"] not in (TaskState.RUNNING, *FINAL) and not asked
 
@@ -156,7 +154,6 @@ def to_json(value: PlanFile | PlanTask) -> dict[str, Any]:
 
 
 def source_of(file: PlanFile) -> dict[str, Any]:
-    """Return the plan as it is stored; each task has the id or number that the file gives it."""
     source = to_json(file)
     for task, stored in zip(file.tasks, source["tasks"], strict=True):
         if number := task.origin.number:
@@ -173,10 +170,8 @@ def to_lists(value: Any) -> Any:
 
 
 def keep_untouched(source: dict[str, Any], *, before: Mapping[str, Any], diff: Diff) -> None:
-    """Put what the untouched tasks really are into a plan's new source.
-
-    The next import sees the difference, and recognizes them by what the file calls them.
-    """
+    """Write the stored content of the untouched tasks into a plan's new source."""
+    # The next import sees the difference, and recognizes the tasks by the titles in the file.
     untouched = {task["ref"]: task for task in before["tasks"] if task["ref"] in diff.untouched}
     source["tasks"] = [
         task | untouched[task["ref"]] | {"file_title": task["title"]}

@@ -102,7 +102,6 @@ def check_missing(file: PlanFile, missing: Collection[str], *, allow: bool) -> l
 
 
 def add_missing_needs(project: Project, missing: Mapping[UUID, Sequence[str]]) -> None:
-    """Insert placeholders for refs that are not imported yet, by task id."""
     MissingNeed.objects.bulk_create(
         MissingNeed(project=project, task_id=id, ref=ref)
         for id, refs in missing.items()
@@ -121,10 +120,8 @@ order by 2"""
 
 
 def find_tasks(refs: Iterable[str], *, project: Project) -> dict[str, list[UUID]]:
-    """Return the ids of the current tasks that each ref stands for.
-
-    A plan's ref stands for its last tasks: the ones that no other task in that plan needs.
-    """
+    """Return the ids of the current tasks that each ref stands for."""
+    # A plan's ref stands for its last tasks: the ones that no other task in that plan needs.
     wanted = list(refs)
     tasks: dict[str, list[UUID]] = {}
     if not wanted:
@@ -144,7 +141,7 @@ from up join ledger_task t on t.id = up.task_id join ledger_task n on n.id = up.
 
 
 def refuse_cycles(plan_id: UUID) -> None:
-    """Raise DependencyCycle if the plan's tasks wait for themselves by way of other plans."""
+    """Raise DependencyCycle if the plan's tasks wait for themselves through other plans."""
     rows = sql.run(UPSTREAM, plan=plan_id)
     names = {row["task_id"]: row["task"] for row in rows}
     names |= {row["need_id"]: row["need"] for row in rows}
@@ -167,7 +164,6 @@ HOLD = f"""with {TrustedCaller.cte}, held as ({moves.hold_checkpoints()}), event
 
 
 def hold_checkpoints(task_ids: Sequence[UUID], *, caller: TrustedCaller, now: datetime) -> None:
-    """Block unstarted tasks that became checkpoints; `recount` then asks those without needs."""
     if task_ids:
         sql.run(HOLD, ids=list(task_ids), now=now, **caller.params)
 

@@ -65,7 +65,7 @@ def import_plan(
     """
     if options.mode not in MODES:
         raise Invalid("/mode", f"mode must be one of: {', '.join(MODES)}.")
-    # One import at a time per project, so that two plans can't come to need each other.
+    # One import at a time per project, so that two plans can't end up needing each other.
     Project.objects.select_for_update(no_key=True).get(pk=project.pk)
     result = PlanImport(
         project=project,
@@ -142,7 +142,6 @@ class PlanImport:
             raise Invalid("/tasks", f"The file marks all its {len(self.file.done)} tasks as done.")
 
     def align(self, plan: Plan, rows: Mapping[str, Row]) -> None:
-        """Give the file's tasks the refs of the stored tasks that they are."""
         started = {ref for ref, row in rows.items() if not can_change(row)}
         try:
             found = align(
@@ -159,7 +158,6 @@ class PlanImport:
         self.file, self.matches, self.refs = found.file, found.matches, found.refs
 
     def read_ticks(self, rows: Mapping[str, Row]) -> None:
-        """Collect the waiting tasks that the file marks as done, and warn of those that stay."""
         for task in self.file.done:
             row = rows.get(task.ref)
             if row is None or row["state"] in (TaskState.DONE, TaskState.SKIPPED):
@@ -173,7 +171,7 @@ class PlanImport:
                 )
 
     def lock_tasks(self, plan: Plan) -> dict[str, Row]:
-        """Return the plan's current tasks by ref, locked so that none starts meanwhile."""
+        # The lock keeps tasks from starting meanwhile.
         of_plan = Task.objects.filter(plan=plan).order_by("pk")
         list(of_plan.select_for_update(no_key=True).values_list("pk"))
         return {row["ref"]: row for row in list_tasks(plan)}
@@ -187,7 +185,6 @@ class PlanImport:
             )
 
     def find_agents(self) -> dict[str, Agent]:
-        """Return the agents of the tasks, by name; register unknown ones if that is allowed."""
         wanted: dict[str, list[int]] = {}
         for n, task in enumerate(self.file.tasks):
             wanted.setdefault(task.agent, []).append(n)
@@ -261,7 +258,6 @@ class PlanImport:
     # ---- its tasks
 
     def write_tasks(self, plan: Plan, rows: Mapping[str, Row], diff: Diff) -> None:
-        """Add, change, and abort tasks as the diff says."""
         places = {task.ref: n for n, task in enumerate(self.file.tasks)}
         needs = self.resolve_needs(rows, diff)
         ids = {ref: row["id"] for ref, row in rows.items()}
@@ -304,7 +300,6 @@ class PlanImport:
         places: Mapping[str, int],
         needs: Mapping[str, Needs],
     ) -> dict[str, UUID]:
-        """Insert the new tasks with their needs; return their ids by ref."""
         specs = []
         for ref in refs:
             task = self.file.tasks[places[ref]]
@@ -327,7 +322,6 @@ class PlanImport:
         return ids
 
     def update_task(self, id: UUID, task: PlanTask, *, at: str) -> None:
-        """Write the file's values into a task that has not started."""
         row = prepare_columns(self.agents[task.agent], plan_spec(task), pointer=at)
         names = ("title", "type", "priority", "payload", "redactions", "max_attempts")
         more = ("on_exhausted", "evidence", "lease_s", "timeout_s", "idempotent", "non_retryable")
@@ -358,7 +352,6 @@ class PlanImport:
         add_missing_needs(self.project, {id: needs.missing})
 
     def resolve_placeholders(self, plan: Plan, added: Sequence[str]) -> None:
-        """Replace other tasks' placeholders for this plan with needs on its tasks."""
         waiting = MissingNeed.objects.filter(
             project=self.project, ref__in=[plan.ref, *added]
         ).order_by("task_id")

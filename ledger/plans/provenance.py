@@ -67,7 +67,7 @@ def rename_again(file: PlanFile, plan: Plan, rows: Mapping[str, Row]) -> PlanFil
 
 
 def store_lines(plan: Plan, file: PlanFile) -> None:
-    """Store where the lines of a file are now, though its content is the same."""
+    # The content is the same, but the lines may have moved.
     lines = describe_lines(file, {})["lines"]
     if plan.source.get("lines") != lines:
         plan.source["lines"] = lines

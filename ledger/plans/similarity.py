@@ -5,14 +5,14 @@ import re
 import unicodedata
 from functools import lru_cache
 
-# Below POSSIBLE a text is another task's. From NEAR on it is taken for a task that has not started,
-# which an import may change anyway; for a started one only if all words agree. `bench plans` prints
-# how often these limits are wrong.
+# A text that scores below POSSIBLE is another task's. From NEAR on, it is paired with a task that
+# has not started, which an import may change anyway; with a started task only if all words agree.
+# `bench plans` prints how often these limits are wrong.
 POSSIBLE, NEAR, CERTAIN = 0.45, 0.66, 1.0
 SUBSTITUTED = 0.75
 MOST_RESPELLED = 2  # words of a title; more are another title
 
-# A number at the start of a title: 1.2, T001:, Task 3 -, #4; but not the one of "Step 3 of 5".
+# A number at the start of a title: 1.2, T001:, Task 3 -, #4; but not the number of "Step 3 of 5".
 NUMBER = re.compile(
     r"^\W*(?:(?:t|#)[_-]?#?[0-9]+(?:\.[0-9]+)*[.:)]?(?=\W|$)|"
     r"(?:(?:sub)?task|step)[ _-]?#?[0-9]+(?:\.[0-9]+)*(?:[.:)]|\s{0,3}[-–—:])|"
@@ -31,7 +31,7 @@ FILLERS = frozenset(FILLER_WORDS.split(" "))
 
 @lru_cache(maxsize=8192)
 def normalize(text: str) -> str:
-    """Return a title's words, without what people change around them.
+    """Return a title's words, without the marks and numbers that people change around them.
 
     >>> normalize("- [ ] **T003** [P] Add the *index*!"), normalize("2.1 add the index")
     ('add the index', 'add the index')

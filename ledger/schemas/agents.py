@@ -16,7 +16,7 @@ CONCURRENCY_HELP = "how many attempts may run at once; null for no limit"
 
 
 def breaker_of(agent: Any) -> Breaker:
-    """Return the agent's breaker, which it gets at its first failure, or a closed one."""
+    # An agent gets its breaker at its first failure; until then, the breaker counts as closed.
     return getattr(agent, "breaker", None) or Breaker(
         agent=agent, state=BreakerState.CLOSED, failures=0, reason=""
     )

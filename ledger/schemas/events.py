@@ -57,7 +57,6 @@ class EventList(Listed, example={"next_cursor": "ODE1LjAxYTFmZTZk", "has_more": 
 
 
 def events_out(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return the JSON objects for the rows of events, with the names of their agents."""
     ids = {row["agent_id"] for row in rows}
     names = dict(Agent.objects.filter(pk__in=ids).values_list("pk", "name"))
     return [EventOut.write(row, agent=names.get(row["agent_id"])) for row in rows]

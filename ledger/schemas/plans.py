@@ -237,5 +237,4 @@ def parse_pairs(text: str) -> dict[str, str]:
 
 
 def plan_out(plan: Plan, counts: dict[str, int]) -> dict[str, Any]:
-    """Return the JSON object for a plan and its number of tasks in each state."""
     return PlanOut.write(plan, tasks=sum(counts.values()), counts=counts)

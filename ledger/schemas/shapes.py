@@ -67,7 +67,6 @@ def add_example(schema: dict[str, Any], cls: type[BaseModel]) -> None:
 
 
 def example_of(cls: type[BaseModel]) -> dict[str, Any]:
-    """Return the example of a shape, or the given one of a request's body."""
     given: dict[str, Any] = getattr(cls, "given_example", {})
     if not issubclass(cls, Part):
         return given
@@ -99,7 +98,6 @@ def is_nullable(annotation: Any) -> bool:
 
 
 def find_part(annotation: Any) -> "type[Part] | None":
-    """Return the shape in `Part`, `Part | None`, or `list[Part]`."""
     for each in (annotation, *get_args(annotation)):
         if isinstance(each, type) and issubclass(each, Part):
             return each
@@ -107,11 +105,8 @@ def find_part(annotation: Any) -> "type[Part] | None":
 
 
 def compile_writer(cls: "type[Part]") -> Callable[..., dict[str, Any]]:
-    """Return the function that writes a row as the shape's dictionary.
-
-    It is compiled once, as the methods of a dataclass are: a loop over the fields at each call
-    takes three times as long.
-    """
+    # It is compiled once, as the methods of a dataclass are: a loop over the fields at each call
+    # takes three times as long.
     names: dict[str, Any] = {}
     parameters, items = ["row"], []
     for name, info in cls.model_fields.items():
@@ -131,7 +126,6 @@ def compile_writer(cls: "type[Part]") -> Callable[..., dict[str, Any]]:
 def write_source(
     declared: Declared, name: str, info: FieldInfo, keyed: bool, names: dict[str, Any]
 ) -> str:
-    """Return the expression that reads a field's value from the row."""
     if declared.source == ".":
         return "row"
     if not isinstance(declared.source, str):
@@ -150,7 +144,6 @@ def write_source(
 def write_nested(
     value: str, name: str, nested: "type[Part]", info: FieldInfo, names: dict[str, Any]
 ) -> str:
-    """Return the expression that writes a value, or each of its values, as a nested shape."""
     write = f"write_{name}"
     names[write] = nested.write
     if get_origin(info.annotation) is list:

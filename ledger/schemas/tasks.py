@@ -244,6 +244,6 @@ class EachTaskOut(Shape):
 
 
 def task_out(row: Row, *, who: Who | None, escalation: UUID | None = None) -> dict[str, Any]:
-    """Return the JSON object for a task's row, as `who` sees it; it has one shape everywhere."""
+    # A task has one shape everywhere.
     moves = allowed_moves(row["state"], who, blocked_reason=row["blocked_reason"])
     return TaskOut.write(row, allowed_moves=moves, escalation=escalation)

@@ -32,7 +32,6 @@ def decrypt(text: str) -> Any:
 
 
 def rotate(text: str) -> str:
-    """Return the same value encrypted with the current key."""
     return encrypt(decrypt(text))
 
 
@@ -45,13 +44,13 @@ def is_current(text: str) -> bool:
 
 
 def load_keys() -> MultiFernet:
-    """Return the keys: the current one encrypts, and all of them decrypt."""
+    # The current key encrypts, and all of them decrypt.
     return MultiFernet(
         [key_from(secret) for secret in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)]
     )
 
 
 def key_from(secret: str) -> Fernet:
-    """Return the key that follows from a secret key, which also signs cookies."""
+    # The secret key also signs cookies.
     derived = HKDF(SHA256(), 32, salt=None, info=PURPOSE).derive(secret.encode())
     return Fernet(base64.urlsafe_b64encode(derived))

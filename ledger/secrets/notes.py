@@ -36,7 +36,6 @@ def noted(note: str, *, name: str = "note") -> dict[str, str]:
 
 
 def clean_title(title: str) -> str:
-    """Return a title for storage: without secrets, but with the joiners of words."""
     return titled(redacted(title)).strip()
 
 

@@ -105,7 +105,6 @@ ABOUT_REST = re.compile(rf"[_-](?:{ABOUT_WORDS})$", re.I)
 
 
 def _is_value(match: re.Match[str]) -> bool:
-    """Return whether the value is the secret, unless the rest of the name says otherwise."""
     return not (match["rest"] and ABOUT_REST.search(match["rest"]))
 
 

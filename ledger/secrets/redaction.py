@@ -58,7 +58,7 @@ def stripped(text: str, *, unseen: re.Pattern[str] = UNSEEN) -> str:
 
 
 def titled(text: str) -> str:
-    """Return a title for storage: stripped, but with the joiners of words and emoji."""
+    # The joiners of words and emoji stay.
     return stripped(text, unseen=DECEIVING)
 
 
@@ -71,7 +71,6 @@ def clean(text: str, *, limit_bytes: int) -> str:
 
 
 def cut(text: str, *, limit_bytes: int) -> str:
-    """Return text cut to `limit_bytes` of UTF-8, with a mark at the cut."""
     data = text.encode()
     if len(data) <= limit_bytes:
         return text
@@ -149,10 +148,7 @@ def _in_json(value: Any) -> bytes:
 
 
 def _is_plain(text: bytes) -> bool:
-    """Return whether short JSON clearly has nothing to mask or strip.
-
-    This is the fast path of most payloads and results.
-    """
+    # This is the fast path of most payloads and results.
     return (
         0 < len(text) < SHORT
         and text.isascii()

@@ -59,7 +59,7 @@ class Lock:
 
     @property
     def caller(self) -> TrustedCaller:
-        """Return the clock as the author of what a batch does."""
+        # The clock is the author of what a batch does.
         return TrustedCaller(clock("sessions"), project_id=self.project_id)
 
 
@@ -111,14 +111,14 @@ def lock_of(row: Row) -> Lock:
 
 
 def renew_lock(lock: Lock) -> bool:
-    """Extend the lock; return false if it is lost."""
+    """Extend the lock; return False if it is lost."""
     return bool(
         sql.run(statements.RENEW_LOCK, session=lock.session_id, token=lock.token, ttl_s=lock_ttl())
     )
 
 
 def release_lock(lock: Lock) -> None:
-    """Release the lock, unless it belongs to another worker by now."""
+    # The lock may belong to another worker by now.
     sql.run(
         statements.RELEASE_LOCK,
         session=lock.session_id,
@@ -173,7 +173,6 @@ def begin_batch(lock: Lock, *, most: int, last: int, now: datetime) -> TakenBatc
 
 
 def load_worksheet(session_id: UUID, *, messages: int, preferences: Sequence[str]) -> Worksheet:
-    """Return the session's tasks as the tools change them."""
     tasks = [
         WorkingTask(row["description"], row["state"], row["progress"], row["id"], row["order"])
         for row in sql.run(statements.TASKS, session=session_id)

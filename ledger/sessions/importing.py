@@ -79,7 +79,7 @@ def import_transcript(
             more,
             message_ids=[*stored.message_ids, *more.message_ids],
             first_order=stored.first_order or more.first_order,
-            needs_timer=True,  # the last chunk finds the buffer as the ones before it left it
+            needs_timer=True,  # the last chunk sees the buffer after the chunks before it
         )
     session.refresh_from_db()
     return Imported(session, is_new, transcript, stored)

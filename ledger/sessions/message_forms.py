@@ -123,7 +123,6 @@ def read_block(block: Any, pointer: str) -> list[Part]:
 
 
 def read_tool_calls(message: dict[str, Any], pointer: str) -> list[Part]:
-    """Return the calls in OpenAI's fields `tool_calls` and `function_call`."""
     calls = message.get("tool_calls") or []
     if not isinstance(calls, list):
         raise Invalid(f"{pointer}/tool_calls", "tool_calls must be a list.")
@@ -173,7 +172,7 @@ def refuse_constant(name: str) -> None:
 
 
 def join_text(content: Any, pointer: str) -> str:
-    """Return a tool's answer as one text; images are named in brackets."""
+    # Images are named in brackets.
     if content is None:
         return ""
     texts = [
@@ -199,7 +198,6 @@ def name_of(block: dict[str, Any], pointer: str) -> str:
 
 
 def read_name(block: dict[str, Any], names: tuple[str, ...], pointer: str) -> str:
-    """Return the first of these ids that is present, or nothing."""
     for name in names:
         value = block.get(name)
         if value is None:

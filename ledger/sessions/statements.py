@@ -16,7 +16,6 @@ HOLDS_LOCK = "s.lock_token = %(token)s and s.lock_until > clock_timestamp()"
 
 
 def message_sources(to: MessageState) -> str:
-    """Return the states that a message may leave for `to` as an SQL list."""
     return ", ".join(f"'{state}'" for state, targets in MESSAGE_MOVES.items() if to in targets)
 
 
@@ -45,11 +44,10 @@ def store_statement(caller: type[Caller], stored: str, ids: str) -> str:
     """Return the statement that appends messages to a session that the caller may write to.
 
     `stored` are its CTEs that insert the messages, and `ids` is the array of their ids.
-
-    The UPDATE reads the number of messages after it has the row's lock, so that no two messages get
-    the same order. Messages that arrive in a buffer with others need no timer: the timer of the
-    first one is running, unless a worker has just taken them.
     """
+    # The UPDATE reads the number of messages after it has the row's lock, so that no two messages
+    # get the same order. Messages that arrive in a buffer with others need no timer: the timer of
+    # the first one is running, unless a worker has just taken them.
     is_token = caller is Bearer
     return f"""with {caller.cte}, {COUNTED if is_token else ""} bumped as (
         update ledger_session s

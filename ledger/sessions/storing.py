@@ -30,8 +30,8 @@ from ledger.sessions.transcripts.program_texts import is_of_program
 from ledger.tokens import Bearer, Caller, TrustedCaller, require_caller
 from ledger.values.text import truncate
 
-# While an agent works, its session's last activity is stored this exactly. PostgreSQL writes to all
-# indexes of a row if a column of one changes, which made storing a message take twice as long.
+# How exact a session's last activity is while its agent works. PostgreSQL writes to all indexes of
+# a row if an indexed column changes, and that doubled the time to store a message.
 SLACK = timedelta(seconds=5)
 MOST_MESSAGES = 100
 MESSAGE_BYTES = 1024 * 1024
@@ -109,7 +109,6 @@ def create_session(
 
 
 def check_external_id(external_id: str | None) -> str | None:
-    """Return the id for storage, or raise Invalid."""
     if external_id is None:
         return None
     if not external_id.strip() or len(external_id) > EXTERNAL_ID_LENGTH:
@@ -179,7 +178,7 @@ def store_new_messages(
     is_own: bool = False,
     now: datetime | None = None,
 ) -> Stored:
-    """Append those messages whose digest the session does not have yet.
+    """Append the messages whose digest the session does not have yet.
 
     `is_own` says that the agent's own token stores them, as in `create_session`.
     """
@@ -214,12 +213,10 @@ def store_new_messages(
 
 
 def size_of(given: Sequence[dict[str, Any]]) -> int:
-    """Return the bytes that messages count for an agent's day."""
     return sum(ROW_BYTES + len(to_json(row["content"])) for row in given)
 
 
 def message_row(message: NewMessage) -> dict[str, Any]:
-    """Return a message as the statement reads it, with its secrets masked."""
     content, found = redact(parts_as_json(message.parts))
     row: dict[str, Any] = {"role": message.role, "content": content}
     if found:
@@ -232,7 +229,6 @@ def message_row(message: NewMessage) -> dict[str, Any]:
 
 
 def single_values(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a message's row as the values of the statement for one message."""
     digest = row.get("digest")
     return {
         "role": row["role"],
@@ -244,7 +240,7 @@ def single_values(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def title_of(messages: Sequence[NewMessage]) -> str:
-    """Return the title that a session gets from a person's first prompt, or nothing."""
+    # A session gets its title from a person's first prompt.
     for message in messages:
         if message.role == "user":
             for part in message.parts:
@@ -254,7 +250,6 @@ def title_of(messages: Sequence[NewMessage]) -> str:
 
 
 def check_size(size: int, *, pointer: str) -> None:
-    """Raise PayloadTooLarge for a message of more than 1 MiB."""
     if size > MESSAGE_BYTES:
         raise PayloadTooLarge(
             f"The message at {pointer} has {size} bytes; at most {MESSAGE_BYTES} are allowed.",
@@ -263,7 +258,6 @@ def check_size(size: int, *, pointer: str) -> None:
 
 
 def check_attempt(attempt_id: UUID, *, session_id: UUID) -> None:
-    """Raise Invalid unless the attempt is one of the session's agent."""
     agents = Session.objects.filter(pk=session_id).values("agent_id")
     if not Attempt.objects.filter(pk=attempt_id, agent_id__in=agents).exists():
         raise Invalid("/attempt", f"No attempt {attempt_id} of this session's agent is known.")

@@ -31,7 +31,6 @@ class NewTask:
 
 
 def find_todo(session_id: UUID, order: int) -> SessionTask:
-    """Return a to-do with its session and its task, or raise NotFound."""
     rows = SessionTask.objects.select_related("session__agent", "task")
     found = rows.filter(session=session_id, order=order).first()
     if found is None:
@@ -62,7 +61,6 @@ def make_task(todo: SessionTask, asked: NewTask, *, stamp: Stamp) -> UUID:
 
 
 def write_payload(todo: SessionTask) -> dict[str, Any]:
-    """Return the text for the task's agent: the to-do, and the notes about it."""
     payload: dict[str, Any] = {"action": todo.description}
     if todo.progress:
         payload["context"] = [str(note) for note in todo.progress]
@@ -97,7 +95,6 @@ def link(todo: SessionTask, task_id: UUID, *, name: str, stamp: Stamp) -> None:
 
 
 def find_task(text: str, *, project_id: UUID) -> Task:
-    """Return the task of a project with this id or ref, or raise Invalid."""
     rows = Task.objects.filter(project=project_id)
     try:
         found = rows.filter(pk=UUID(text)).first()

@@ -119,7 +119,6 @@ def schema_of(kind: type[Arguments]) -> dict[str, Any]:
 
 
 def describe_error(error: ValidationError) -> str:
-    """Return the first thing that is wrong with arguments, as a clause."""
     first = error.errors(include_url=False)[0]
     where = "/".join(str(part) for part in first["loc"])
     return f"{where}: {first['msg']}" if where else first["msg"]

@@ -64,7 +64,7 @@ ALLOWED = {
 
 
 def check_spec(spec: RuleSpec, *, project_id: UUID) -> dict[str, Any]:
-    """Return the columns of a rule; raises Invalid where it could never do what it says."""
+    """Return the columns of a rule; raises Invalid if the rule could never work as written."""
     retries = spec.max_retries
     if retries is None:
         retries = settings.TENFOUR["INSTRUCTION_MAX_RETRIES"]
@@ -93,7 +93,6 @@ def check_spec(spec: RuleSpec, *, project_id: UUID) -> dict[str, Any]:
 
 
 def check_rule_expect(expect: Expect | None) -> Expect | None:
-    """Return the expectation; raises Invalid for one that no signal could meet."""
     for name, value in ((expect and expect.match) or {}).items():
         if isinstance(value, dict) and "glob" in value:
             raise Invalid(
@@ -207,7 +206,7 @@ def update_rule(
     return found
 
 
-# columns that are derived from another one
+# columns that follow from another column
 DERIVED = ("match_exact", "path_pattern")
 
 
@@ -267,7 +266,6 @@ def lock_rules(ids: Iterable[UUID]) -> list[StandingInstruction]:
 
 
 def lock_rule(id: UUID, *, project_id: UUID) -> StandingInstruction:
-    """Return the rule with its row locked; raises NotFound outside the project."""
     rows = StandingInstruction.objects.select_for_update(no_key=True, of=("self",))
     found = rows.select_related("agent", "plan").filter(pk=id, project_id=project_id).first()
     if found is None:

@@ -95,7 +95,7 @@ def signal_rules() -> str:
 
     The attempt is the one that the signal names or, without a name, the agent's only live one.
     """
-    # In id order, so that the index of the agent's own live attempts serves.
+    # In id order, so that PostgreSQL uses the index of the agent's own live attempts.
     live = """select a.id, a.task_id from ledger_attempt a
             where a.agent_id = c.agent_id and a.outcome is null
                 and (%(attempt)s::uuid is null or a.id = %(attempt)s) order by a.id limit 2"""
@@ -177,13 +177,11 @@ def fire_signal(
 
 
 def shown_parts(data: dict[str, Any]) -> dict[str, str]:
-    """Return the parts of a signal that people see, without secrets, each of them short."""
     found = {name: data[name] for name in SHOWN if isinstance(data.get(name), str)}
     return {name: truncate(titled(redacted(text)), SHOWN_LENGTH) for name, text in found.items()}
 
 
 def fire_claims(attempts: Iterable[UUID], *, caller: Caller, now: datetime) -> list[UUID]:
-    """Send what newly opened attempts of the caller trigger; return the new ids."""
     rows = sql.run(FIRE_CLAIM[type(caller)], attempts=list(attempts), now=now, **caller.params)
     return [row["id"] for row in rows]
 
@@ -191,5 +189,4 @@ def fire_claims(attempts: Iterable[UUID], *, caller: Caller, now: datetime) -> l
 def fire_clock(
     *, alive_since: datetime, now: datetime, project_id: UUID | None, caller: TrustedCaller
 ) -> list[Row]:
-    """Send what the clock triggers to the agents that called since `alive_since`."""
     return sql.run(FIRE_CLOCK, alive_since=alive_since, only=project_id, now=now, **caller.params)

@@ -106,7 +106,6 @@ def escape_character(character: str) -> str:
 
 
 def split_match(match: dict[str, Any]) -> Row:
-    """Return the columns that hold a checked match for SQL."""
     glob = match.get(PATH)
     exact = {name: value for name, value in match.items() if not isinstance(value, dict)}
     pattern = to_pattern(glob["glob"]) if isinstance(glob, dict) else None

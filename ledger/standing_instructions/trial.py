@@ -111,7 +111,6 @@ def check_signal(columns: dict[str, Any], sample: Sample) -> list[Condition]:
 
 
 def check_row(columns: dict[str, Any], sample: Sample, name: str, with_path: bool) -> sql.Row:
-    """Return the result of the SQL conditions, with at most one exact value or the glob."""
     exact = {name: columns["match_exact"][name]} if name else {}
     expect = columns["expect_match"]
     return sql.run(

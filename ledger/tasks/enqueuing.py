@@ -83,11 +83,9 @@ def record_type(columns: dict[str, str]) -> str:
 
 
 def enqueue_statement(*, own: dict[str, str] | None, needs: bool = False) -> str:
-    """Return the SQL that inserts one task, or many that have `own` columns beside `shared` ones.
-
-    It returns only what the caller does not know yet. Most tasks need no others; without `needs`
-    the statement takes half the time.
-    """
+    """Return the SQL that inserts one task, or many with `own` columns beside `shared` ones."""
+    # It returns only what the caller does not know yet. Most tasks need no others; without `needs`
+    # the statement takes half the time.
     columns = [f"s.{name}" for name in COLUMNS]
     asked = f"jsonb_to_record(%(shared)s::jsonb) as s({record_type(COLUMNS)})"
     if own:
@@ -218,14 +216,14 @@ def enqueue_many(
 
 
 def task_pointers(requests: Sequence[Any]) -> list[str]:
-    """Return each task's JSON pointer in the request body; a single task is the whole body."""
+    # A single task is the whole body.
     return [f"/tasks/{n}" for n in range(len(requests))] if len(requests) > 1 else [""]
 
 
 def insert_tasks(
     tasks: list[dict[str, Any]], needs: list[dict[str, Any]] | None = None, **params: Any
 ) -> list[Row]:
-    """Run the statement that fits; send PostgreSQL the values that all tasks share only once."""
+    # PostgreSQL gets the values that all tasks share only once.
     if len(tasks) == 1 and not needs:
         return sql.run(ENQUEUE, shared=Jsonb(tasks[0]), **params)
     first, names = tasks[0], [name for name in COLUMNS if name not in OWN]
@@ -245,7 +243,6 @@ def insert_tasks(
 def insert_with_needs(
     tasks: list[dict[str, Any]], needs: list[dict[str, Any]], **params: Any
 ) -> list[Row]:
-    """Insert tasks with needs that lock_needs() returned; return rows with what each needs."""
     rows = insert_tasks(tasks, needs, **params)
     skipped = fetch_skipped_needs(row["id"] for row in rows)
     return [

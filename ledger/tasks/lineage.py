@@ -37,7 +37,6 @@ def fetch_at_version(task_id: UUID, *, version: int) -> Row:
 
 
 def invalid_transition(row: Row, to: TaskState, who: Who | None) -> InvalidTransition:
-    """Return the error for a move that `who` may not make, with the moves that they may make."""
     allowed = allowed_moves(row["state"], who, blocked_reason=row["blocked_reason"])
     return InvalidTransition(
         f"The task is {row['state']}; it can't become {to}.", current=row["state"], allowed=allowed
@@ -71,7 +70,6 @@ def fetch_lineage(task: Task) -> list[UUID]:
 
 
 def select_lineage(task: Task) -> "list[UUID] | RawSQL":
-    """Return the ids of a task and the earlier rows that it carries on, for a filter with `in`."""
     if task.carries_id is None:
         return [task.pk]
     return RawSQL(LINEAGE, (task.pk,))  # noqa: S611

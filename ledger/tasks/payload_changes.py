@@ -14,7 +14,7 @@ MISSING = object()
 
 
 def list_changes(old: Any, new: Any) -> list[dict[str, Any]]:
-    """Return each path whose value differs, with both values; what is missing has no value.
+    """Return each path whose value differs, with both values; a missing value is left out.
 
     >>> list_changes({"a": [1, 2], "b": 3}, {"a": [1, 4, 5], "c": 3})[:2]
     [{'path': '/a/1', 'old': 2, 'new': 4}, {'path': '/a/2', 'new': 5}]
@@ -43,10 +43,8 @@ def find_differences(path: str, old: Any, new: Any) -> Iterator[tuple[str, Any, 
 
 
 def check_masks(old: Any, new: Any) -> None:
-    """Raise Invalid where a redacted value was edited: it was never stored, so it has no text.
-
-    It can be removed.
-    """
+    """Raise Invalid if a redacted value was edited; it can only be removed."""
+    # A redacted value was never stored, so it has no text to edit.
     for path, was, now in find_differences("", old, new):
         if isinstance(was, str) and MASKED.search(was) and now is not MISSING:
             raise Invalid(

@@ -25,16 +25,14 @@ where d.need_id = p.old and n.id = p.old and w.id = d.task_id
 
 
 def release_ref(old: Task) -> None:
-    """Free a task's ref and run for its replacement, before that is inserted.
-
-    Only a task that nothing replaced holds its ref, so the old one stands for itself until
-    `take_places` names the replacement. Call both in one transaction.
-    """
+    """Free a task's ref and run for its replacement; call `take_places` in the same transaction."""
+    # Only a task that nothing replaced holds its ref, so the old one stands for itself until
+    # `take_places` names the replacement.
     Task.objects.filter(pk=old.pk, ref__isnull=False).update(replaced_by=F("pk"))
 
 
 def take_places(pairs: Mapping[UUID, UUID], *, now: datetime) -> None:
-    """Replace each old task by its new one: what waited for the old one waits for the new one.
+    """Replace each old task by its new one, also in the needs of the tasks that wait for it.
 
     `pairs` has the new id by the old id. The caller holds the old tasks, which are all over.
     """

@@ -87,7 +87,6 @@ def spec_of(source: object, **more: Any) -> Spec:
 
 
 def spec_of_task(task: Task, **more: Any) -> Spec:
-    """Return the spec from which a task was created, without its needs."""
     own = {"backoff": backoff_of(task), "plan_id": task.plan_id, "ref": task.ref, "run": task.run}
     return spec_of(task, **own | more)
 
@@ -97,7 +96,6 @@ def backoff_of(source: object) -> Backoff:
 
 
 def check(spec: Spec, *, pointer: str) -> None:
-    """Check every field but the payload; raises Invalid."""
     if not TYPE.fullmatch(spec.type):
         raise Invalid(
             f"{pointer}/type",

@@ -56,7 +56,6 @@ tracer: Tracer | None = None
 
 
 def start_span(name: str) -> AbstractContextManager[Span]:
-    """Open a span until the end of a `with` block."""
     return NO_SPAN if tracer is None else tracer.start(name)
 
 

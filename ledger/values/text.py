@@ -19,7 +19,7 @@ def truncate(text: str, length: int) -> str:
 
 
 def normalize_newlines(text: str) -> str:
-    """Return a text of a form with the line breaks of Unix; browsers send CR LF."""
+    # Browsers send CR LF.
     return text.replace("\r\n", "\n")
 
 

@@ -83,7 +83,6 @@ class Command(BaseCommand):
         building.sum_up()
 
     def ask(self, stage: Stage, count: int) -> None:
-        """Say how many questions are open, and which answers would help."""
         noun = "question is" if count == 1 else "questions are"
         self.report(f"\n{count} {noun} open: {stage.url}/escalations/?project={PROJECT}")
         # No other instruction to deaf expects this command, so the report acknowledges the fix.
@@ -102,7 +101,6 @@ def leave(signum: int, frame: FrameType | None) -> NoReturn:
 
 
 def sign_in(url: str) -> str:
-    """Return where to sign in, and where the login is."""
     credentials = Path(settings.DATA_DIR) / "credentials"
     where = f" The login is in {credentials}." if credentials.exists() else ""
     return f"Sign in at {url}/.{where}"

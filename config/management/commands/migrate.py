@@ -61,11 +61,9 @@ class Command(migrate.Command):
 
 @contextmanager
 def hold_database(connection: BaseDatabaseWrapper, report: Callable[[str], None]) -> Iterator[None]:
-    """Let one `migrate` at a time change the database.
-
-    The connection must be one to PostgreSQL itself: with PgBouncer, the lock would stay with
-    another's connection.
-    """
+    """Let one `migrate` at a time change the database."""
+    # The connection must be one to PostgreSQL itself: with PgBouncer, the lock would stay with
+    # another's connection.
     with connection.cursor() as cursor:
         wait_for_lock(cursor, report)
     try:
@@ -76,7 +74,6 @@ def hold_database(connection: BaseDatabaseWrapper, report: Callable[[str], None]
 
 
 def wait_for_lock(cursor: Any, report: Callable[[str], None]) -> None:
-    """Take the lock of this session, once no other session has it."""
     is_reported = False
     # A statement that waited for the lock would have a snapshot. The other `migrate` would wait for
     # that while it builds an index concurrently, and PostgreSQL would end one of the two.
@@ -88,7 +85,6 @@ def wait_for_lock(cursor: Any, report: Callable[[str], None]) -> None:
 
 
 def fetch_value(cursor: Any, query: str) -> Any:
-    """Return the first column of the first row, or None without a row."""
     cursor.execute(query)
     row = cursor.fetchone()
     return row[0] if row else None

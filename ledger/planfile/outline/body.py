@@ -106,7 +106,6 @@ def read_body(lines: Sequence[str]) -> Body:
 
 
 def names_criteria(line: str) -> bool:
-    """Whether a line is a heading or a bold label over a list of checks."""
     match = read_heading(line)
     label = match[2] if match else (found[1] if (found := LABEL.match(line)) else "")
     return bool(label) and is_criteria(label)
@@ -122,10 +121,8 @@ def read_path(text: str) -> str:
 def read_needs(
     values: Sequence[str], line: int, warnings: list[str], *, labels: Container[str] = ()
 ) -> list[str]:
-    """Return the numbers or labels of the needed tasks, or the refs of other plans.
-
-    A text that names no task is left to the order of the tasks.
-    """
+    """Return the numbers or labels of the needed tasks, or the refs of other plans."""
+    # A text that names no task is left to the order of the tasks.
     needs = []
     for value in re.split(r",|;|\band\b|&|\n", "\n".join(values)):
         text = value.strip("`*_. ()[]\t")

@@ -94,7 +94,7 @@ class ItemLine:
 
 
 def read_item(line: str) -> ItemLine | None:
-    """Return the item with a box on a line: `- [ ] x`, and what models write instead of it.
+    """Return the item with a box on a line: `- [ ] x`, or a form that models write instead.
 
     A link, a footnote, and a word in brackets are no boxes; a mark that is not known is open.
 
@@ -220,7 +220,7 @@ class Masked:
 
 
 def mask_lines(lines: Sequence[str], skipped: int) -> Masked:
-    """Blank comments and mark code; what is opened and never closed hides nothing."""
+    # What is opened and never closed hides nothing.
     warnings: list[str] = []
     lines = list(lines)
     is_code = mask_closed_fences(lines, skipped, warnings)
@@ -251,7 +251,6 @@ def mask_closed_fences(lines: Sequence[str], skipped: int, warnings: list[str]) 
 def blank_comments(
     lines: list[str], is_code: Sequence[bool], skipped: int, warnings: list[str]
 ) -> None:
-    """Remove comments, and warn of those that contain items."""
     opened = -1  # the line on which a comment began
     items = 0
     kept = list(lines)
@@ -300,5 +299,5 @@ def is_task_heading(line: str) -> bool:
 
 
 def has_stray_box(line: str) -> bool:
-    """Whether a line that is no item has an empty box, as cells of tables have."""
+    # Cells of tables have such boxes.
     return "[" in line and bool(STRAY_BOX.search(INLINE_CODE.sub("", line)) or CODE_BOX.match(line))

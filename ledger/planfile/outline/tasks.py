@@ -49,7 +49,6 @@ class Entry:
 
     @property
     def above(self) -> str:
-        """Return the number of the task that this one is a part of."""
         return self.parent or self.number.rpartition(".")[0]
 
 
@@ -142,7 +141,7 @@ def build_tasks(
 
 
 def settle_done(entry: Entry, body: Body, warnings: list[str]) -> None:
-    """Decide whether an entry is done: as its steps say, else as its box or status says."""
+    """Decide whether an entry is done: by its steps, or else by its box or status."""
     entry.done |= body.is_done
     if body.open_steps and entry.done:
         entry.done = False
@@ -184,10 +183,8 @@ def give_criteria(entries: Sequence[Entry], criteria: Sequence[Criteria]) -> Non
 def order_by_needs(
     tasks: Sequence[dict[str, Any]], entries: Sequence[Entry], warnings: list[str]
 ) -> list[int]:
-    """Return the places of the tasks in the file's order, but each after those that it needs.
-
-    A need that would close a cycle is dropped: what a text says is no reason to refuse the file.
-    """
+    """Return the places of the tasks in the file's order, but each after the tasks it needs."""
+    # A need that would close a cycle is dropped: what a text says is no reason to refuse the file.
     places = {task["ref"]: n for n, task in enumerate(tasks) if not entries[n].done}
     order: list[int] = []
     state = dict.fromkeys(range(len(tasks)), NEW)

@@ -84,7 +84,6 @@ class SessionQuery(ListQuery):
 
 
 def session_out(row: Session, *, now: datetime) -> dict[str, Any]:
-    """Return the JSON object for a session."""
     settled = row.task_success_count + row.task_failed_count + row.task_dropped_count
     tasks = {
         "pending": row.task_count - row.task_running_count - settled,

@@ -89,7 +89,6 @@ def read_attachment(line: Mapping[str, Any]) -> LineMessage | None:
 
 
 def read_content(content: Any) -> Iterator[Part]:
-    """Yield the parts of a message's content: a text, or a list of blocks."""
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     if not isinstance(content, list):
@@ -103,7 +102,7 @@ def read_content(content: Any) -> Iterator[Part]:
 
 
 def read_block(block: Mapping[str, Any]) -> Part | None:
-    """Return a block as a part; None for an empty one, and for types that are new."""
+    # Blocks of unknown types are left out, like empty ones.
     match block.get("type"):
         case "text":
             text = text_of(block.get("text"))
@@ -131,7 +130,6 @@ def read_block(block: Mapping[str, Any]) -> Part | None:
 
 
 def result_text(content: Any) -> str:
-    """Return what a tool answered: a text, or the texts in a list of blocks."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):

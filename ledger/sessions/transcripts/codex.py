@@ -29,7 +29,7 @@ RESULTS = {"function_call_output", "custom_tool_call_output"}
 ITEMS = {"message", "reasoning"} | CALLS | RESULTS
 ROLES = {"user": "user", "assistant": "assistant", "developer": "system", "system": "system"}
 EXITED = re.compile(r"^(?:Process exited with code|Exit code:) (\d+)", re.M)
-# How the program answers a call that it did not run.
+# The program's answers to a call that it did not run.
 REFUSED = re.compile(
     r"unsupported (?:custom tool )?call\b|(?:failed to|could not|cannot|can't) "
     r"|(?:error|invalid|err:|aborted|rejected)\b|Command blocked by|update_plan is a TODO",
@@ -125,7 +125,6 @@ def is_written(item: Mapping[str, Any], parts: tuple[Part, ...]) -> bool:
 
 
 def read_content(content: Any) -> Iterator[Part]:
-    """Yield the parts of a message's content: a text, or a list of items."""
     if isinstance(content, str):
         content = [{"type": "input_text", "text": content}]
     if not isinstance(content, list):
@@ -152,7 +151,7 @@ def read_call(item: Mapping[str, Any]) -> Call:
 
 
 def read_arguments(given: Any) -> dict[str, Any]:
-    """Return a call's arguments, which are JSON in a text; another text is one argument."""
+    # Arguments are JSON in a text; another text is one argument.
     if isinstance(given, Mapping):
         return dict(given)
     text = text_of(given)

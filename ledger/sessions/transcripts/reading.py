@@ -22,7 +22,7 @@ from ledger.sessions.transcripts.model import (
     TranscriptMessage,
 )
 
-# Types that do not say what the file contains are read all the same: it is detected.
+# Types that do not name the format are accepted, too: the format is detected.
 MEDIA = (
     "application/x-ndjson",
     "application/ndjson",
@@ -36,7 +36,7 @@ MEDIA = (
 )
 DEEPEST_ERROR = 120
 SESSION_LENGTH = 200
-# Bad lines that an answer names; it counts the others.
+# The most bad lines that a response names; it counts the others.
 MOST_NAMED = 100
 FOREIGN = "No line of it is a message of Claude Code or Codex."
 
@@ -58,7 +58,6 @@ FORMATS = {
 
 
 def check_media(media: str) -> None:
-    """Raise UnsupportedMediaType for a type that no file of JSON lines has."""
     kind = media.partition(";")[0].strip().lower()
     if kind not in MEDIA:
         raise UnsupportedMediaType(
@@ -147,7 +146,7 @@ def read_object(number: int, raw: bytes) -> dict[str, Any]:
 def find_format(
     lines: list[tuple[int, dict[str, Any]]], name: str, *, is_part: bool
 ) -> Format | None:
-    """Return the named format, or that of the first line that one of the programs wrote.
+    """Return the named format, or the format of the first line that one of the programs wrote.
 
     Return None if none did; in a later part of a file with a known format, none need be left.
     """
