@@ -17,7 +17,6 @@ from tenfour.record_models import (
     SessionTask,
     StoredMessages,
 )
-from tenfour.sessions import transcripts
 
 PATH = "/v1/sessions"
 Tracker = Literal["todo", "llm", "none"]
@@ -99,6 +98,9 @@ def import_lines(
             "first_line": None if first_line is None else str(first_line),
         }
     )
+    # the forms of secrets take long to compile, and few programs send transcripts
+    from tenfour.sessions import transcripts
+
     body = transcripts.mask_lines(lines.encode(), os.environ)
     return Call(
         "POST", transcripts.PATH, ImportedSession.read, body, params, media=transcripts.MEDIA
