@@ -319,7 +319,7 @@ def since_subject(subject: str) -> str:
 
 # A reader of the stream must not overtake a transaction that is still running: it will commit
 # events with a lower (tx, id) than some that are already visible.
-SETTLED = "tx < pg_snapshot_xmin(pg_current_snapshot())"
+SETTLED = "tx < ledger_stream_number(pg_snapshot_xmin(pg_current_snapshot()))"
 
 
 def since_position(id: str) -> str:

@@ -42,10 +42,11 @@ def test_imports_point_one_way() -> None:
 
 
 def test_one_module_writes_events() -> None:
-    """Another one deletes those of a project that is deleted."""
+    """Others delete those of a project that is deleted, and number them again after a move."""
     assert modules_that_write("Event", "ledger_event") == {
         "ledger/journal.py",
         "ledger/journal_storage/deletion.py",
+        "ledger/journal_storage/rebasing.py",
     }
     assert modules_with_sql(r"\binsert into ledger_event\b") == {"ledger/journal.py"}
 

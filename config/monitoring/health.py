@@ -21,8 +21,8 @@ from config.requests.web_threads import STOPPING
 from dashboard.frame import replica
 from ledger.database import server_time
 from ledger.journal_storage.months import find_missing_month
+from ledger.journal_storage.rebasing import is_stream_ahead
 from ledger.models import ClockRun
-from retries.journal_readers.positions import is_stream_ahead
 
 DEADLINE_S = 2
 REDIS_DEADLINE_S = 1
@@ -31,7 +31,7 @@ CLOCK_SKEW = timedelta(seconds=5)
 WRITES_FAIL = "writes fail"
 # Migrations only add, so a process of the version before still works.
 NEWER = "the tables are of a newer version"
-AHEAD = "a dump was loaded into a server with lower transaction numbers"
+AHEAD = "the data comes from a server with higher transaction numbers"
 APPLIED = "select app || '.' || name from django_migrations where app = any (%s)"
 PROBE_LOCK = threading.Lock()
 probe: "Future[str] | None" = None
@@ -140,7 +140,7 @@ def check_beat() -> str:
 def check_journal() -> str:
     """Return "ok" if new events follow the stored ones, and their months have partitions."""
     if is_stream_ahead():
-        return f"{AHEAD}: see the section Backup and upgrade of docs/running.md"
+        return f"{AHEAD}: run .venv/bin/python manage.py rebase_journal"
     month = find_missing_month(now=server_time.now())
     if month is None:
         return "ok"

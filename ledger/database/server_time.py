@@ -100,11 +100,14 @@ def may_ask(age_s: float) -> bool:
 
 def measure() -> Measurement:
     global newest
-    for _ in range(1 if newest else FIRST_SAMPLES):
+    found = newest
+    for _ in range(1 if found else FIRST_SAMPLES):
         sample = take_sample()
-        newest = sample.narrow(newest) if newest else sample
-    log_difference(newest)
-    return newest
+        found = sample.narrow(found) if found else sample
+    assert found
+    newest = found
+    log_difference(found)
+    return found
 
 
 def take_sample() -> Measurement:

@@ -23,7 +23,7 @@ from tests.serving import make_database, url_of_database
 from tests.waiting import PATIENCE_S
 
 DATABASE = "data_version"
-NEWEST = "0046_clock_run_host_ahead"
+NEWEST = "0047_stream_number"
 
 
 def migrate(*options: str) -> "subprocess.CompletedProcess[str]":
