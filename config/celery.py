@@ -3,24 +3,24 @@
 import ctypes
 import logging
 import os
+import time
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from celery import Celery
+from celery.schedules import schedule
 from celery.signals import (
     after_task_publish,
     beat_init,
     heartbeat_sent,
     setup_logging,
-    task_revoked,
     worker_init,
-    worker_shutdown,
 )
 from django.conf import settings
 from kombu import Exchange, Queue
 
 from config import heartbeat
-from config.background import expired_jobs
 from config.environment import unknown_variables
 
 logger = logging.getLogger(__name__)
@@ -31,9 +31,6 @@ if not settings.configured:
 # Django's checks load all pages and API operations, which take 27 MB in a worker that needs none of
 # them. Every manage.py command runs the checks.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
-
-# how long the end of a worker waits for its last line
-LAST_LINE_S = 2
 
 # of glibc's malloc.h
 M_ARENA_MAX, ARENAS = -8, 2
@@ -71,13 +68,21 @@ CLOCK: dict[str, float] = {
     "journal": 600,
 }
 
+STARTED = datetime.now(UTC), time.monotonic()
+
+
+def steady_time() -> datetime:
+    """Return a time for intervals; it does not change when the host's clock is set."""
+    return STARTED[0] + timedelta(seconds=time.monotonic() - STARTED[1])
+
+
+# No job has a time by which it expires, because a worker would compare that with its host's clock.
+# `run_entry` drops those that have waited while an earlier one did their work.
 app.conf.beat_schedule = {
     name: {
         "task": "retries.jobs.run_entry",
-        "schedule": seconds,
+        "schedule": schedule(seconds, nowfun=steady_time, app=app),
         "kwargs": {"name": name, "every": seconds},
-        # A run that waited longer than this is stale; the next one does its work.
-        "options": {"expires": max(5, seconds)},
     }
     for name, seconds in CLOCK.items()
 }
@@ -98,23 +103,6 @@ def show_life(**_: Any) -> None:
     heartbeat.touch()
 
 
-@task_revoked.connect
-def count_expired_job(*, expired: bool, **_: Any) -> None:
-    if expired:
-        expired_jobs.note_expired_job()
-
-
-@heartbeat_sent.connect
-def log_expired_jobs(**_: Any) -> None:
-    expired_jobs.log_expired_jobs()
-
-
-@worker_shutdown.connect
-def log_last_expired_jobs(**_: Any) -> None:
-    if logging_thread := expired_jobs.log_expired_jobs(after_s=0):
-        logging_thread.join(LAST_LINE_S)
-
-
 @beat_init.connect
 def show_life_of_clock(**_: Any) -> None:
     after_task_publish.connect(show_life)
@@ -124,7 +112,7 @@ def show_life_of_clock(**_: Any) -> None:
 def catch_up(**_: Any) -> None:
     # Work may have come due while Tenfour was down, so every sweep runs once at the start.
     for entry in app.conf.beat_schedule.values():
-        app.send_task(entry["task"], kwargs=entry["kwargs"], expires=entry["options"]["expires"])
+        app.send_task(entry["task"], kwargs=entry["kwargs"])
 
 
 @worker_init.connect

@@ -9,11 +9,10 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.utils import timezone
 from psycopg.types.json import Jsonb
 
 from ledger import journal, moves
-from ledger.database import sql
+from ledger.database import server_time, sql
 from ledger.database.sql import Row
 from ledger.errors import Invalid, InvalidTransition, NotFound
 from ledger.instruction_records import receipts
@@ -167,7 +166,7 @@ def queue_instruction(
     agent: Agent, content: str, *, actor: Actor = SYSTEM, now: datetime | None = None
 ) -> None:
     """Send a plain instruction: delivered once, without tracking or reminders."""
-    send(agent, content, tracked=False, stamp=Stamp(actor, now or timezone.now()))
+    send(agent, content, tracked=False, stamp=Stamp(actor, now or server_time.now()))
 
 
 def queue_instruction_with_ack(
@@ -180,7 +179,7 @@ def queue_instruction_with_ack(
 ) -> str:
     """Send a tracked instruction and return its id, which the ack must name."""
     return str(
-        send(agent, content, max_retries=max_retries, stamp=Stamp(actor, now or timezone.now()))[
+        send(agent, content, max_retries=max_retries, stamp=Stamp(actor, now or server_time.now()))[
             "id"
         ]
     )
@@ -246,7 +245,7 @@ def pull(
     id of the conversation that gets them, and `call` the number of its call, where the caller
     knows them.
     """
-    now = now or timezone.now()
+    now = now or server_time.now()
     rows = sql.run(
         PULL[type(caller)],
         limit=limit,
@@ -273,7 +272,7 @@ def acknowledge(
     An instruction that was acknowledged before comes back unchanged. So does one that had failed or
     was cancelled, with `late`; the first late ack is journaled.
     """
-    now = now or timezone.now()
+    now = now or server_time.now()
     kind = Kind.INSTRUCTION_DECLINED if outcome == "declined" else Kind.INSTRUCTION_ACKNOWLEDGED
     rows = sql.run(
         ACKNOWLEDGE[type(caller)],
@@ -328,7 +327,7 @@ LAST_DELIVERED = f"""with {Bearer.cte}
 
 def list_last_delivered(caller: Bearer, *, now: datetime | None = None) -> list[UUID]:
     """Return the ids of the unacknowledged instructions that the agent's last pull delivered."""
-    now = now or timezone.now()
+    now = now or server_time.now()
     rows = sql.run(LAST_DELIVERED, unsettled=list(UNSETTLED), now=now, **caller.params)
     return [row["id"] for row in require_caller(rows, caller, now)]
 

@@ -8,10 +8,9 @@ from uuid import UUID
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db.models import TextChoices
 from django.http import HttpRequest
-from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from ledger.database import sql
+from ledger.database import server_time, sql
 from ledger.values.ids import LAST_ID, SLACK, first_id
 
 
@@ -223,7 +222,7 @@ class Stamp:
     """
 
     actor: Actor
-    at: datetime = field(default_factory=timezone.now)
+    at: datetime = field(default_factory=server_time.now)
     request_id: str = ""
 
 
@@ -236,7 +235,7 @@ def person(user: AbstractBaseUser | AnonymousUser) -> Actor:
 
 
 def stamp_of(request: HttpRequest, now: datetime | None = None) -> Stamp:
-    return Stamp(person(request.user), now or timezone.now(), getattr(request, "id", ""))
+    return Stamp(person(request.user), now or server_time.now(), getattr(request, "id", ""))
 
 
 def insert(
@@ -318,7 +317,7 @@ def since_subject(subject: str) -> str:
 
 # A reader of the stream must not overtake a transaction that is still running: it will commit
 # events with a lower (tx, id) than some that are already visible.
-SETTLED = "tx < pg_snapshot_xmin(pg_current_snapshot())"
+SETTLED = "tx < ledger_stream_number(pg_snapshot_xmin(pg_current_snapshot()))"
 
 
 def since_position(id: str) -> str:

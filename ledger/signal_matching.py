@@ -6,11 +6,10 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.utils import timezone
 from psycopg.types.json import Jsonb
 
 from ledger import journal
-from ledger.database import sql
+from ledger.database import server_time, sql
 from ledger.database.sql import Row
 from ledger.instruction_records import receipts
 from ledger.instructions import insert_event
@@ -113,7 +112,7 @@ def report_signal(
     no instruction expects is not stored.
     A path is also compared in its form relative to the folder that `cwd` in the data names.
     """
-    now = now or timezone.now()
+    now = now or server_time.now()
     last = first_id(happened_at) if happened_at else LAST_ID
     masked = redacted(data)
     run = partial(

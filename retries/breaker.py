@@ -13,11 +13,10 @@ from uuid import UUID, uuid4
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
-from django.utils import timezone
 
 from ledger import journal
 from ledger.agents import register
-from ledger.database import sql
+from ledger.database import server_time, sql
 from ledger.errors import Refusal
 from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Attempt, Breaker, Project
@@ -292,7 +291,7 @@ class CircuitBreaker:
         name: str,
         config: CircuitBreakerConfig | None = None,
         *,
-        clock: Callable[[], datetime] = timezone.now,
+        clock: Callable[[], datetime] = server_time.now,
     ) -> None:
         self.name = name
         self.config = config or read_config()

@@ -9,9 +9,8 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 
-from ledger.database import sql
+from ledger.database import server_time, sql
 from ledger.database.process_counters import CLAIMS
 from ledger.database.sql import Row
 from ledger.errors import Invalid, InvalidTransition, NotFound, Refusal
@@ -109,7 +108,7 @@ def claim(
             limit=limit,
             resume=resume,
             lease_s=lease_s,
-            now=now or timezone.now(),
+            now=now or server_time.now(),
         )
         trace_claim(span, result.rows)
     CLAIMS.labels(count_as(result)).inc()

@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.utils import timezone
 from pydantic_core import from_json, to_json
 
 from ledger import tasks
 from ledger.agents import register
+from ledger.database import server_time
 from ledger.database.sql import drop_interrupted_connection
 from ledger.errors import NotFound
 from ledger.journal import SYSTEM, Actor, Stamp
@@ -38,7 +38,7 @@ def mark_running(
     task_id: UUID | str, *, actor: Actor = SYSTEM, now: datetime | None = None
 ) -> UUID:
     """Start the task and return its attempt; raises InvalidTransition and CircuitBreakerOpen."""
-    return claims.start(parse_id(task_id), stamp=Stamp(actor, now or timezone.now()))
+    return claims.start(parse_id(task_id), stamp=Stamp(actor, now or server_time.now()))
 
 
 def mark_done(
@@ -51,7 +51,7 @@ def mark_done(
     """Store the result of a running task: it is done."""
     report = Report(result=to_plain_json(result))
     return report_on_task(
-        task_id, TaskState.DONE, report, stamp=Stamp(actor, now or timezone.now())
+        task_id, TaskState.DONE, report, stamp=Stamp(actor, now or server_time.now())
     )
 
 
@@ -65,7 +65,7 @@ def mark_retry(
     """Record a failure of a running task: it is retried, or `on_exhausted` applies."""
     report = Report(status="failure", message=describe_error(error))
     return report_on_task(
-        task_id, TaskState.RETRY, report, stamp=Stamp(actor, now or timezone.now())
+        task_id, TaskState.RETRY, report, stamp=Stamp(actor, now or server_time.now())
     )
 
 
@@ -79,7 +79,7 @@ def mark_failed(
     """Record a failure that no further attempt can fix: `on_exhausted` applies at once."""
     report = Report(status="failure", message=describe_error(error), non_retryable=True)
     return report_on_task(
-        task_id, TaskState.FAILED, report, stamp=Stamp(actor, now or timezone.now())
+        task_id, TaskState.FAILED, report, stamp=Stamp(actor, now or server_time.now())
     )
 
 
@@ -93,7 +93,7 @@ def mark_blocked(
     """Record that a running task can't continue: it is blocked, and a person is asked."""
     report = Report(status="blocked", message=describe_error(reason))
     return report_on_task(
-        task_id, TaskState.BLOCKED, report, stamp=Stamp(actor, now or timezone.now())
+        task_id, TaskState.BLOCKED, report, stamp=Stamp(actor, now or server_time.now())
     )
 
 

@@ -7,10 +7,9 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
-from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from ledger.database import sql
+from ledger.database import server_time, sql
 from ledger.database.sql import Row
 from ledger.instructions import RETRIES, insert_event
 from ledger.journal import Actor, Kind, Stamp, clock
@@ -111,7 +110,7 @@ def retry_unacknowledged(
 ) -> ReminderCounts:
     """Run the idle check for all agents, or for those of one project."""
     # Age only delays a reminder. An instruction is given up when it has no retries left.
-    now = now or timezone.now()
+    now = now or server_time.now()
     if min_age is None:
         min_age = timedelta(seconds=settings.TENFOUR["INSTRUCTION_MIN_AGE"])
     before = now - min_age

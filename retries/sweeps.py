@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection, transaction
-from django.utils import timezone
 
+from ledger.database import server_time
 from ledger.errors import Refusal
 from ledger.models import ClockRun, Project
 from ledger.standing_instructions import clock as rule_clock
@@ -87,7 +87,7 @@ def run_due(name: str, *, every: timedelta, now: datetime | None = None) -> dict
     """Run an entry if it is due; return its counts, or None if it ran just now."""
     # While processes are updated, a newer clock may ask for an entry that is not known here; a
     # worker of its version runs it next time.
-    now = now or timezone.now()
+    now = now or server_time.now()
     if name not in ENTRIES:
         logger.warning("The clock of another version asks for the entry '%s'. It was left.", name)
         return None
@@ -97,7 +97,7 @@ def run_due(name: str, *, every: timedelta, now: datetime | None = None) -> dict
 
 def take_turn(name: str, *, before: datetime, now: datetime) -> bool:
     """Record this run of an entry unless its last one was after `before`; return whether it did."""
-    # The clocks of two beats may differ by as much as `before` lies back.
+    # Jobs of two beats may be as far apart as `before` lies back.
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("select pg_try_advisory_xact_lock(hashtext(%s))", [f"tenfour.clock.{name}"])
         if not cursor.fetchone()[0]:
@@ -106,7 +106,9 @@ def take_turn(name: str, *, before: datetime, now: datetime) -> bool:
         # A time in the future, from before the clock was set back, counts as never.
         if not is_new and before < run.last_run_at <= now + (now - before):
             return False
-        ClockRun.objects.filter(name=name).update(last_run_at=now)
+        ClockRun.objects.filter(name=name).update(
+            last_run_at=now, host_ahead_s=server_time.measure_difference()
+        )
         return True
 
 
@@ -115,7 +117,7 @@ def run(
 ) -> dict[str, Any]:
     if name not in ENTRIES:
         raise UnknownEntry(f"The clock has no entry '{name}'; it has: {', '.join(ENTRIES)}.")
-    now = now or timezone.now()
+    now = now or server_time.now()
     started = time.perf_counter()
     did = ENTRIES[name](now=now, project=project)
     took_ms = round((time.perf_counter() - started) * 1000)

@@ -93,7 +93,7 @@ def split_now() -> None:
 
 
 UNSETTLED = """select exists (select from ledger_event
-    where tx >= pg_snapshot_xmin(pg_current_snapshot()))"""
+    where tx >= ledger_stream_number(pg_snapshot_xmin(pg_current_snapshot())))"""
 
 
 def settle() -> None:

@@ -1,6 +1,7 @@
 """The house holds: imports, one writer per rule, settings and names that are documented."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -41,10 +42,11 @@ def test_imports_point_one_way() -> None:
 
 
 def test_one_module_writes_events() -> None:
-    """Another one deletes those of a project that is deleted."""
+    """Others delete those of a project that is deleted, and number them again after a move."""
     assert modules_that_write("Event", "ledger_event") == {
         "ledger/journal.py",
         "ledger/journal_storage/deletion.py",
+        "ledger/journal_storage/rebasing.py",
     }
     assert modules_with_sql(r"\binsert into ledger_event\b") == {"ledger/journal.py"}
 
@@ -266,3 +268,29 @@ def test_no_folder_of_the_client_has_too_many_modules() -> None:
     )
     assert len(sizes) > 10
     assert {folder: size for folder, size in sizes.items() if size > 16} == {}
+
+
+# Modules that read the host's clock. It decides nothing in them.
+HOST_CLOCK = {
+    "config/celery.py": "intervals are counted from it, by the steady clock",
+    "config/heartbeat.py": "the age of a file by the clock that wrote it",
+    "config/local/backups.py": "names the time of a backup for a person",
+    "ledger/database/server_time.py": "compares it with PostgreSQL's",
+}
+
+
+HOST_CLOCK_READ = re.compile(
+    r"(?:\w+\.)?(timezone|datetime|date)\.(now|today|utcnow|localdate)|time\.(time|time_ns|localtime|gmtime)"
+)
+
+
+def test_every_time_that_decides_is_postgresqls() -> None:
+    named = {path for path, node in nodes(ast.Attribute) if HOST_CLOCK_READ.fullmatch(dotted(node))}
+    imported = {
+        path
+        for path, node in nodes(ast.ImportFrom)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if HOST_CLOCK_READ.fullmatch(f"{str(node.module).split('.')[-1]}.{alias.name}")
+    }
+    assert named | imported == set(HOST_CLOCK)

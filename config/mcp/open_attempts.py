@@ -5,9 +5,9 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
-from django.utils import timezone
 
 from config.mcp.tools import identify
+from ledger.database import server_time
 from ledger.errors import Invalid, NotFound
 from ledger.models import Attempt
 from ledger.values.ids import first_id
@@ -45,6 +45,6 @@ def find_attempt(request: Any, given: UUID | None) -> UUID:
 def say_newest_loss(request: Any) -> str:
     own = Attempt.objects.filter(agent_id=identify(request).agent_id).select_related("task")
     # The bound keeps an idle agent's search short.
-    since = first_id(timezone.now() - RECENT)
+    since = first_id(server_time.now() - RECENT)
     newest = own.filter(id__gte=since).order_by("-id").first()
     return say_loss(newest) if newest else ""

@@ -11,26 +11,27 @@ import redis
 from django.conf import settings
 from django.db import connection
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from config.api_document.problems import problem_kinds
+from config.monitoring.host_clocks import check_host_clocks
 from config.postgres.data_version import OWN_APPS, known_migrations, migration_digests
 from config.postgres.database_errors import describe
 from config.requests.web_threads import STOPPING
 from dashboard.frame import replica
+from ledger.database import server_time
 from ledger.journal_storage.months import find_missing_month
+from ledger.journal_storage.rebasing import is_stream_ahead
 from ledger.models import ClockRun
-from retries.journal_readers.positions import is_stream_ahead
 
 DEADLINE_S = 2
 REDIS_DEADLINE_S = 1
-# how far the clocks of two servers may differ
+# how far a last run may be in the future, before PostgreSQL's clock must have been set back
 CLOCK_SKEW = timedelta(seconds=5)
 WRITES_FAIL = "writes fail"
 # Migrations only add, so a process of the version before still works.
 NEWER = "the tables are of a newer version"
-AHEAD = "a dump was loaded into a server with lower transaction numbers"
+AHEAD = "the data comes from a server with higher transaction numbers"
 APPLIED = "select app || '.' || name from django_migrations where app = any (%s)"
 PROBE_LOCK = threading.Lock()
 probe: "Future[str] | None" = None
@@ -44,9 +45,9 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
     # A missing PostgreSQL is a 503, and so is a process that is about to stop. Without Redis, with
-    # a stale beat, with a journal that new events can't follow, with a replica that pages can't be
-    # read from, or with a database that takes no writes or was migrated by a newer version, the
-    # server is degraded.
+    # a stale beat, with a journal that new events can't follow, with a host's clock that is wrong,
+    # with a replica that pages can't be read from, or with a database that takes no writes or was
+    # migrated by a newer version, the server is degraded.
     if STOPPING in request.META:
         return answer_readiness("stopping", {}, status=503)
     checks = {"postgres": check_postgres()}
@@ -54,6 +55,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
     if not down:
         checks["beat"] = check_beat()
         checks["journal"] = check_journal()
+        checks["host_clock"] = check_host_clocks()
     checks["redis"] = check_redis()
     if replica.is_configured():
         checks["replica"] = check_replica()
@@ -121,7 +123,7 @@ def check_beat() -> str:
     from config.celery import CLOCK
 
     runs = dict(ClockRun.objects.values_list("name", "last_run_at"))
-    now = timezone.now()
+    now = server_time.now()
     for name, seconds in CLOCK.items():
         if name not in runs:
             return f"stale: {name} has never run"
@@ -135,8 +137,8 @@ def check_beat() -> str:
 def check_journal() -> str:
     """Return "ok" if new events follow the stored ones, and their months have partitions."""
     if is_stream_ahead():
-        return f"{AHEAD}: see the section Backup and upgrade of docs/running.md"
-    month = find_missing_month(now=timezone.now())
+        return f"{AHEAD}: run .venv/bin/python manage.py rebase_journal"
+    month = find_missing_month(now=server_time.now())
     if month is None:
         return "ok"
     return f"no partition for {month:%Y-%m}: run .venv/bin/python manage.py tick journal"

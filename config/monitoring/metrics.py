@@ -10,7 +10,6 @@ from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseForbidden
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.core import (
@@ -22,10 +21,11 @@ from prometheus_client.core import (
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from config.api_document.problems import STATUS, count_auth_failure
+from config.monitoring.host_clocks import HostClockCollector
 from config.monitoring.webhook_metrics import webhook_metrics
 from dashboard.frame import replica
 from ledger import tokens
-from ledger.database import sql
+from ledger.database import server_time, sql
 from ledger.database.optional_cache import get_or_compute
 from ledger.database.process_counters import FOLDER, OTHER, REGISTRY
 from ledger.errors import Refusal
@@ -268,7 +268,7 @@ def answer_token(request: HttpRequest, secret: str) -> HttpResponse:
     # A wrong token counts as a failed authentication.
     try:
         bearer = tokens.Bearer(tokens.digest_of(secret), "metrics:read")
-        principal = tokens.fetch_principal(bearer, now=timezone.now())
+        principal = tokens.fetch_principal(bearer, now=server_time.now())
     except Refusal as refusal:
         if STATUS[refusal.code] == 401 and (wait := count_auth_failure(request, refusal)):
             too_many = "Too many requests with an invalid token came from this address.\n"
@@ -290,6 +290,7 @@ def scrape(project_id: UUID | None = None) -> bytes:
 def scrape_processes() -> bytes:
     registry = CollectorRegistry()
     registry.register(ProcessCollector())
+    registry.register(HostClockCollector())
     if replica.is_configured():
         registry.register(ReplicaCollector())
     return generate_latest(registry)

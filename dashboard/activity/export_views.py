@@ -1,7 +1,6 @@
 """Export the journal: exactly the events that its filter finds, in the order of the page."""
 
 from django.http import HttpResponseBase
-from django.utils import timezone
 
 from dashboard.activity import filters, queries
 from dashboard.frame.navigation import requested_project
@@ -9,6 +8,7 @@ from dashboard.frame.rendering import HtmxRequest
 from dashboard.lists.export import export_list
 from dashboard.lists.nearest_names import list_problems
 from dashboard.lists.sorting import read_time_order
+from ledger.database import server_time
 
 COLUMNS = {
     name: name
@@ -21,7 +21,7 @@ COLUMNS = {
 
 def export(request: HtmxRequest, form: str) -> HttpResponseBase:
     """Stream the list as CSV or JSON lines."""
-    query = filters.parse(request.GET.get("q", ""), now=timezone.now())
+    query = filters.parse(request.GET.get("q", ""), now=server_time.now())
     project = requested_project(request)
     order = "id" if read_time_order(request.GET).is_reversed else "-id"
     rows = queries.filter_events(query, project).order_by(order)

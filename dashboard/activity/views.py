@@ -8,7 +8,6 @@ from uuid import UUID
 
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 
 from dashboard.activity import filters, queries
@@ -33,6 +32,7 @@ from dashboard.lists.query_box import as_id, term
 from dashboard.lists.sorting import TimeOrder, read_time_order
 from dashboard.saved_views.strip import ViewStrip, read_views
 from dashboard.wording.formatting import counted
+from ledger.database import server_time
 from ledger.models import Event
 
 HISTOGRAM_HEIGHT = 38
@@ -120,7 +120,7 @@ class ActivityPage(PageContext):
 
 def index(request: HtmxRequest) -> HttpResponse:
     """Show the journal; a paused page gets only the number of new events."""
-    now = timezone.now()
+    now = server_time.now()
     key = read_live_key(now=now, project=requested_project(request))
     if rendering.is_unchanged(request, key):
         return rendering.unchanged()

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.http import HttpResponseBase
-from django.utils import timezone
 
 from dashboard.agents import filters, queries
 from dashboard.agents.fleet import Group, choose_agents, read_agent_sort, sort_agents, sum_waiting
@@ -13,6 +12,7 @@ from dashboard.frame.navigation import requested_project
 from dashboard.frame.rendering import HtmxRequest
 from dashboard.lists.export import export_records
 from dashboard.lists.nearest_names import list_problems
+from ledger.database import server_time
 
 COLUMNS = (
     *("id", "project", "name", "state", "breaker", "paused", "concurrency", "waiting"),
@@ -22,7 +22,7 @@ COLUMNS = (
 
 def export(request: HtmxRequest, form: str) -> HttpResponseBase:
     """Stream the list as CSV or JSON lines, with the figures of the range that it shows."""
-    now, project = timezone.now(), requested_project(request)
+    now, project = server_time.now(), requested_project(request)
     query = filters.parse(request.GET.get("q", ""))
     span = RANGES.get(request.GET.get("range", ""), DAY)
     chosen = choose_agents(queries.list_agents(project, now), query, now=now)

@@ -5,7 +5,6 @@ from operator import attrgetter
 
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import reverse
-from django.utils import timezone
 
 from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
@@ -24,6 +23,7 @@ from dashboard.lists.query_values import parse_age
 from dashboard.lists.sorting import TimeOrder, read_time_order
 from dashboard.saved_views.strip import ViewStrip, read_views
 from ledger import journal
+from ledger.database import server_time
 from ledger.journal import Kind, stamp_of
 from ledger.models import Project
 
@@ -103,7 +103,7 @@ def build_choice(
 
 def export(request: HtmxRequest, form: str) -> HttpResponseBase:
     """Stream the filtered log; the export is an entry of the log itself."""
-    scope, now = read_scope(request), timezone.now()
+    scope, now = read_scope(request), server_time.now()
     query = filters.parse(request.GET.get("q", ""), now=now)
     walk = Walk(is_oldest_first=read_time_order(request.GET).is_reversed)
     values_of = attrgetter(*COLUMNS)

@@ -40,6 +40,7 @@ from dashboard.form_values import quote_typed
 from dashboard.frame import rendering
 from dashboard.frame.rendering import HtmxRequest, Visit, begin_visit
 from dashboard.frame.toasts import add_message
+from ledger.database import server_time
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
 from retries.escalations import assignment, snoozing
@@ -60,11 +61,11 @@ def preview(request: HtmxRequest, escalation_id: UUID) -> HttpResponse:
     """Return the next attempt's context with the message as typed so far."""
     # The answer also has the warning about a secret in the message. Without a task, it has nothing
     # else.
-    escalation = queries.find_escalation(escalation_id, None, now=timezone.now())
+    escalation = queries.find_escalation(escalation_id, None, now=server_time.now())
     if escalation is None or not escalation.is_open:
         return HttpResponse(status=204)
     message = compose_message(request, escalation)
-    note_typing(escalation_id, request.user.get_username(), message, now=timezone.now())
+    note_typing(escalation_id, request.user.get_username(), message, now=server_time.now())
     context: dict[str, Any] = {"warning": warn_of_secret(escalation, message), "swapped": True}
     if escalation.task is None:  # an instruction, or a permission request
         return render(request, "escalations/_secret.html", context)

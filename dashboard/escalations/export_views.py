@@ -6,7 +6,6 @@ from typing import Any
 
 from django.db.models import QuerySet, Subquery
 from django.http import HttpResponseBase
-from django.utils import timezone
 
 from dashboard.escalations import queries
 from dashboard.escalations.inbox import filters
@@ -23,6 +22,7 @@ from dashboard.lists.export import CHUNK, export_list, export_records
 from dashboard.lists.nearest_names import list_problems
 from dashboard.lists.shared_queries import of_project
 from dashboard.lists.sorting import read_time_order
+from ledger.database import server_time
 from ledger.models import Project
 from retries.models import Escalation
 
@@ -53,7 +53,11 @@ COLUMNS = {
 
 
 def export(request: HtmxRequest, form: str) -> HttpResponseBase:
-    project, now, state = requested_project(request), timezone.now(), request.GET.get("state", "")
+    project, now, state = (
+        requested_project(request),
+        server_time.now(),
+        request.GET.get("state", ""),
+    )
     query = filters.parse(request.GET.get("q", ""))
     problems = list_problems(query, "escalations", project)
     rows: QuerySet[Any]

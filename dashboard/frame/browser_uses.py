@@ -4,8 +4,8 @@ import time
 from typing import Any
 
 from django.http import HttpRequest
-from django.utils import timezone
 
+from ledger.database import server_time
 from ledger.people.browsers import SEEN_EVERY, note_seen
 
 # when this process last noted a use, by session key
@@ -23,4 +23,4 @@ def note_use(request: HttpRequest) -> None:
         NOTED[key] = now
     elif now - NOTED[key] > SEEN_EVERY.total_seconds():
         NOTED[key] = now
-        note_seen(key, now=timezone.now())
+        note_seen(key, now=server_time.now())

@@ -11,12 +11,12 @@ from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, QueryDict
 from django.urls import reverse
-from django.utils import timezone
 
 from dashboard.frame.access import may_open
 from dashboard.lists import shared_queries
 from dashboard.lists.compiled_queries import compiled
 from dashboard.wording.formatting import capped, initials
+from ledger.database import server_time
 from ledger.models import Project
 
 
@@ -242,7 +242,7 @@ def here_of(request: HttpRequest) -> QueryDict:
 
 
 def build_shell(request: HttpRequest, scope: Scope, *, current: str) -> Shell:
-    numbers = next(iter(read_counts(scope.project, timezone.now())), {})
+    numbers = next(iter(read_counts(scope.project, server_time.now())), {})
     rows = numbers.get("under_way", []) if may_open(request.user, "plan") else []
     plans = [sidebar_plan(row, scope, path=request.path) for row in rows]
     if any(plan.current for plan in plans):

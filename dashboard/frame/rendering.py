@@ -19,7 +19,6 @@ from uuid import UUID
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
-from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.utils.functional import Promise
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -27,6 +26,7 @@ from django_htmx.middleware import HtmxDetails
 
 from dashboard.frame.live_updates import hash_content, is_current, read_live_key, split_key
 from dashboard.frame.navigation import Scope, Shell, build_shell, read_scope, requested_project
+from ledger.database import server_time
 from ledger.models import Instruction
 
 P = ParamSpec("P")
@@ -85,7 +85,7 @@ class Visit:
 
 
 def begin_visit(request: HtmxRequest, *, current: str) -> Visit:
-    return Visit(request, read_scope(request), current, timezone.now())
+    return Visit(request, read_scope(request), current, server_time.now())
 
 
 def live_page(
@@ -110,7 +110,7 @@ def live_page(
     ) -> Callable[Concatenate[Any, P], HttpResponseBase]:
         @wraps(view)
         def answer(request: HtmxRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
-            now = timezone.now()
+            now = server_time.now()
             if read_key:
                 key = read_key(now)
             elif row:

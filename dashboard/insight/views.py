@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.http import HttpResponse, HttpResponseBase
-from django.utils import timezone
 
 from dashboard.charts.ack_targets import TargetRow, list_targets
 from dashboard.frame import rendering
@@ -26,6 +25,7 @@ from dashboard.insight.predictions import PredictionFigures, combine_figures, li
 from dashboard.insight.ranges import DEFAULT, RANGES, list_ranges
 from dashboard.insight.reach import ReachRow, list_reach
 from dashboard.lists.export import export_records
+from ledger.database import server_time
 from ledger.models import Agent, Project
 from retries.insight.experiments import (
     LEAST_ATTEMPTS,
@@ -127,7 +127,7 @@ def export(request: HtmxRequest, form: str) -> HttpResponseBase:
         for value in list_values(each.data)
     )
     names = ("project", "panel", "days", "computed_at", "figure", "value")
-    return export_records(records, names, form=form, name=f"insight-{timezone.now():%Y-%m-%d}")
+    return export_records(records, names, form=form, name=f"insight-{server_time.now():%Y-%m-%d}")
 
 
 def list_values(data: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:

@@ -4,13 +4,13 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils import timezone
 
 from dashboard.frame.navigation import read_scope
 from dashboard.frame.rendering import HtmxRequest, back_to
 from dashboard.lists.selection import read_selection
 from dashboard.notifications import redelivery
 from dashboard.wording.formatting import counted
+from ledger.database import server_time
 from ledger.errors import Refusal
 
 
@@ -20,7 +20,7 @@ def redeliver(request: HtmxRequest) -> HttpResponse:
     page = back_to(request, otherwise=reverse("dashboard:deliveries") + scope.query)
     try:
         rows = redelivery.find_wanted(request.POST, read_selection(request.POST), scope.project)
-        now = timezone.now()
+        now = server_time.now()
         done = redelivery.send_again(rows, now=now)
     except (ValueError, Refusal) as problem:
         said = problem.detail if isinstance(problem, Refusal) else str(problem)

@@ -6,7 +6,6 @@ from uuid import UUID
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse, reverse_lazy
-from django.utils import timezone
 
 from dashboard.frame.access import may_open, takes_form
 from dashboard.frame.rendering import (
@@ -39,6 +38,7 @@ from dashboard.notifications.sentences import (
     describe_rule,
     describe_test,
 )
+from ledger.database import server_time
 from ledger.models import Agent, Project
 from retries.models import Channel, NotificationRule
 from retries.notifications import channels
@@ -266,7 +266,7 @@ def read_editor(visit: Visit) -> RuleEditor:
 
 def preview(request: HtmxRequest) -> HttpResponse:
     visit = begin_visit(request, current="settings")
-    page = {"editor": read_editor(visit), "now": timezone.now(), "scope": visit.scope}
+    page = {"editor": read_editor(visit), "now": server_time.now(), "scope": visit.scope}
     return render(request, "notifications/_said.html", page)
 
 

@@ -8,7 +8,6 @@ from uuid import UUID
 
 from django.db.models import Model, QuerySet
 from django.http import QueryDict
-from django.utils import timezone
 
 from dashboard.deadletters.listing import DEADLETTERS
 from dashboard.escalations.inbox import filters as inbox_filters
@@ -22,6 +21,7 @@ from dashboard.lists.selection import read_selection
 from dashboard.lists.shared_queries import of_project
 from dashboard.tasks import filters as task_filters
 from dashboard.tasks import queries as task_queries
+from ledger.database import server_time
 from ledger.models import DeadLetter, Instruction, Project, Task
 from ledger.values.ids import first_id
 from retries.failures.stuck_tasks import stuck_tasks
@@ -46,7 +46,7 @@ def filter_tasks(text: str, project: Project | None, viewer: Any) -> QuerySet[An
 
 
 def filter_inbox(text: str, project: Project | None, viewer: Any) -> QuerySet[Any]:
-    return select_inbox(inbox_filters.parse(text), project, now=timezone.now(), viewer=viewer)
+    return select_inbox(inbox_filters.parse(text), project, now=server_time.now(), viewer=viewer)
 
 
 def filter_by(listing: Listing[Any]) -> Filter:

@@ -7,7 +7,6 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils import timezone
 
 from dashboard.frame.access import refuse
 from dashboard.frame.navigation import read_scope
@@ -29,6 +28,7 @@ from dashboard.operations.selections import NOUNS, ChosenRows, read_chosen
 from dashboard.sentences.operations import words_of
 from dashboard.wording.formatting import counted
 from ledger.authorization.permissions import may
+from ledger.database import server_time
 from ledger.errors import Invalid, Refusal
 from ledger.journal import stamp_of
 from retries.escalations import typed_answers
@@ -77,7 +77,7 @@ def new(request: HtmxRequest, verb_name: str) -> HttpResponse:
         return redirect(reverse(f"dashboard:{NOUNS[verb.noun].place}") + scope.query)
     if not may(request.user, verb.permission, project.id if project else None):
         return refuse(request, verb.permission, by_script=False)
-    chosen = read_chosen(verb.noun, request.POST, now=timezone.now(), viewer=request.user)
+    chosen = read_chosen(verb.noun, request.POST, now=server_time.now(), viewer=request.user)
     back = list_url(back_to(request, otherwise=reverse(f"dashboard:{place_of(chosen)}")))
     if not chosen:
         noun = "pattern" if chosen.of_patterns else verb.row

@@ -6,7 +6,6 @@ from uuid import UUID
 
 from django.http import Http404, HttpResponse
 from django.urls import reverse
-from django.utils import timezone
 
 from dashboard.frame import rendering
 from dashboard.frame.live_updates import stamp_key
@@ -19,6 +18,7 @@ from dashboard.operations.selections import NOUNS
 from dashboard.sentences.event_sentence import EventSentence
 from dashboard.sentences.operations import describe_operation_event
 from dashboard.wording.formatting import duration
+from ledger.database import server_time
 from ledger.models import Event
 from retries.models import Operation
 from retries.models.operation import OperationState
@@ -68,7 +68,7 @@ class OperationPage(PageContext):
 
 def detail(request: HtmxRequest, operation_id: UUID) -> HttpResponse:
     # The part polls itself until the operation is over.
-    scope, now = read_scope(request), timezone.now()
+    scope, now = read_scope(request), server_time.now()
     row = queries.find_operation(scope, operation_id)
     if row is None:
         raise Http404(f"There is no operation {operation_id}.")

@@ -10,13 +10,13 @@ from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from django.views.decorators.http import require_http_methods
 
 from dashboard.sign_in.signed_in import sso_name, start_session
 from dashboard.sign_in.throttle import WINDOW_SECONDS, count_attempt
+from ledger.database import server_time
 from ledger.journal import Actor, Stamp, person
 from ledger.models import Invitation
 from ledger.people.invitations import accept, find_invitation
@@ -36,7 +36,7 @@ class JoinForm(BaseUserCreationForm):  # type: ignore[type-arg]
 @require_http_methods(["GET", "HEAD", "POST"])
 def join(request: HttpRequest, secret: str) -> HttpResponse:
     # Showing an invitation does not use it up.
-    stamp = Stamp(Actor("user"), timezone.now(), getattr(request, "id", ""))
+    stamp = Stamp(Actor("user"), server_time.now(), getattr(request, "id", ""))
     address = request.META.get("REMOTE_ADDR", "")
     if request.method == "POST" and not count_attempt(address, f"join {secret[:64]}"):
         response = show(request, None, throttled=True, status=429)

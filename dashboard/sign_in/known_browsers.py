@@ -5,9 +5,9 @@ from datetime import timedelta
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 
 from dashboard.sign_in.throttle import key_of, network_of, normalize
+from ledger.database import server_time
 from ledger.models import SignInOutcome, SignInRecord
 from ledger.people.browsers import NAME_LENGTH
 from ledger.values.ids import first_id
@@ -57,7 +57,7 @@ def has_signed_in_from(address: str, username: str) -> bool:
     records = SignInRecord.objects.filter(
         username=user.username,
         outcome=SignInOutcome.SIGNED_IN,
-        pk__gt=first_id(timezone.now() - KNOWN_FOR),
+        pk__gt=first_id(server_time.now() - KNOWN_FOR),
     )
     addresses = records.order_by("-pk").values_list("address", flat=True)[:MOST_SIGN_INS]
     return network_of(address) in map(network_of, addresses)

@@ -4,8 +4,8 @@ from django.conf import settings
 from django.contrib import auth
 from django.contrib.auth.models import User
 from django.http import HttpRequest
-from django.utils import timezone
 
+from ledger.database import server_time
 from ledger.models import SignInMethod, SignInOutcome
 from ledger.people.browsers import note_sign_in, record_sign_in
 
@@ -29,7 +29,7 @@ def note_browser(request: HttpRequest, user: User, *, method: SignInMethod) -> N
         method=method,
         address=request.META.get("REMOTE_ADDR", ""),
         user_agent=request.headers.get("User-Agent", ""),
-        now=timezone.now(),
+        now=server_time.now(),
     )
 
 

@@ -10,8 +10,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.utils import timezone
-
 from dashboard import steps
 from dashboard.frame.access import may_open
 from dashboard.frame.rendering import Visit
@@ -25,6 +23,7 @@ from dashboard.standing_instructions import queries
 from dashboard.standing_instructions.queries import ListedRule
 from dashboard.standing_instructions.records import Record
 from dashboard.steps import Beside
+from ledger.database import server_time
 from ledger.models import Project, StandingInstruction
 from ledger.models.standing_instruction import RuleState
 from retries.tasks.holds import MOST_HOLDS
@@ -174,7 +173,7 @@ class RuleList(Listing[RuleQuery]):
     def read_records(
         self, query: RuleQuery, project: Project | None, sort: str
     ) -> Iterable[Sequence[Any]]:
-        found = self.read_all(query, project, sort, now=timezone.now())
+        found = self.read_all(query, project, sort, now=server_time.now())
         return [list(list_values(each)) for each in found.shown]
 
     def find_beside(self, query: RuleQuery, visit: Visit, id: UUID) -> Beside:

@@ -8,7 +8,6 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse, reverse_lazy
-from django.utils import timezone
 
 from dashboard.form_values import read_whole_number
 from dashboard.frame.access import may_open, takes_form
@@ -29,6 +28,7 @@ from dashboard.people.views import project_of
 from dashboard.tokens import queries
 from dashboard.tokens.queries import ListedToken
 from ledger import agents, tokens
+from ledger.database import server_time
 from ledger.errors import Invalid, Refusal
 from ledger.journal import stamp_of
 from ledger.models import Project, Token
@@ -156,7 +156,7 @@ def find_asked(visit: Visit, verb: str) -> ListedToken | None:
 
 
 def use(request: HtmxRequest, token_id: UUID) -> HttpResponse:
-    token, now = Token.objects.filter(pk=token_id).first(), timezone.now()
+    token, now = Token.objects.filter(pk=token_id).first(), server_time.now()
     if token is None:
         raise Http404(f"There is no token {token_id}.")
     key = read_use_key(token, now)

@@ -6,10 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.utils import timezone
-
 from ledger.access.call_facts import describe_call
-from ledger.database import optional_cache
+from ledger.database import optional_cache, server_time
 from ledger.errors import Refusal
 
 # failed authentications of an address, before it gets 429
@@ -24,7 +22,7 @@ PREFIX = re.compile(r"tenfour_(?:agt|orc|opr|ro)_[0-9A-Za-z]{4}")
 def note_failure(meta: Mapping[str, Any], refusal: Refusal) -> None:
     """Store a refused call; `project` is empty for a token that no project has."""
     # If two calls arrive at once, one may be lost.
-    now = timezone.now()
+    now = server_time.now()
     secret = str(meta.get("HTTP_AUTHORIZATION", "")).partition(" ")[2].strip()
     prefix = PREFIX.match(secret)
     failure = describe_call(meta, now=now) | {

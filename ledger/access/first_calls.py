@@ -6,10 +6,8 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from django.utils import timezone
-
 from ledger.access.call_facts import describe_call
-from ledger.database import sql
+from ledger.database import server_time, sql
 from ledger.secrets.notes import clean_note
 
 REMEMBERED = 10_000
@@ -20,7 +18,7 @@ where id = %(id)s and first_hook is null"""
 def note_first_hook(token_id: UUID, event: str, meta: Mapping[str, Any]) -> None:
     # A process asks the database once per token.
     if token_id not in noted_tokens():
-        now = timezone.now()
+        now = server_time.now()
         call = describe_call(meta, now=now) | {
             "what": clean_note(event, limit=64),
             "at": now.isoformat(),

@@ -10,8 +10,8 @@ from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.db.models import Field, JSONField, Model, QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 
+from ledger.database import server_time
 from ledger.values.ids import SLACK, first_id
 
 MOST_NAMES = 100  # that a filter lists
@@ -125,4 +125,4 @@ class Period(WithDefault):
         if days is None:
             return queryset
         # by ids, because they are indexed and bound the partitions that are read
-        return queryset.filter(id__gte=first_id(timezone.now() - timedelta(days=days) - SLACK))
+        return queryset.filter(id__gte=first_id(server_time.now() - timedelta(days=days) - SLACK))

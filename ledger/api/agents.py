@@ -7,7 +7,6 @@ from uuid import UUID
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpResponse
-from django.utils import timezone
 from ninja import Query, Router
 
 from ledger import agents
@@ -16,6 +15,7 @@ from ledger.api.cursors import read_page
 from ledger.api.parameters import filter_by_id, find_by_id
 from ledger.api.responses import json_response, page_body
 from ledger.authorization.principal import Principal
+from ledger.database import server_time
 from ledger.models import Agent, Attempt, Instruction, Project, Task
 from ledger.models.agent import AgentQuerySet
 from ledger.schemas.agents import AgentIn, AgentList, AgentOut, AgentPatch, ResetOut
@@ -92,7 +92,7 @@ def agent_response(request: PrincipalRequest, id: str) -> HttpResponse:
 
 
 def write_agents(rows: list[Any]) -> list[dict[str, Any]]:
-    silent = silent_ids(rows, timezone.now())
+    silent = silent_ids(rows, server_time.now())
     return [AgentOut.write(row, silent=row.id in silent) for row in rows]
 
 

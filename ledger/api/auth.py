@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 from ninja.security import HttpBearer
 
 from ledger import tokens
 from ledger.authorization.principal import Principal
+from ledger.database import server_time
 from ledger.errors import NotFound, PayloadTooLarge, Refusal
 from ledger.journal import Actor, Stamp
 from ledger.tokens import Bearer, ScopeMissing, TokenMissing
@@ -59,7 +59,7 @@ class BearerAuth(HttpBearer):
     def authenticate(self, request: HttpRequest, token: str) -> Any:
         bearer = self.bearer(request, token)
         if "tenfour.unread" in request.META:  # set by config.requests.web_threads
-            tokens.fetch_principal(bearer, now=timezone.now())
+            tokens.fetch_principal(bearer, now=server_time.now())
             request.META["tenfour.token_checked"] = True
         return bearer
 
@@ -77,7 +77,7 @@ class PrincipalAuth(BearerAuth):
     def authenticate(self, request: HttpRequest, token: str) -> Principal:
         bearer = self.bearer(request, token)
         try:
-            principal = tokens.fetch_principal(bearer, now=timezone.now())
+            principal = tokens.fetch_principal(bearer, now=server_time.now())
         except ScopeMissing as refusal:
             if self.refusal is ScopeMissing:
                 raise

@@ -2,12 +2,12 @@
 
 from django.conf import settings
 from django.http import HttpResponse
-from django.utils import timezone
 from ninja import Router
 
 from ledger import instructions
 from ledger.api.auth import BODY_BYTES, PrincipalAuth, PrincipalRequest
 from ledger.api.responses import json_response
+from ledger.database import server_time
 from ledger.models import Token
 from ledger.schemas.me import MeOut
 from ledger.schemas.shared import MOST_ROWS
@@ -35,7 +35,7 @@ def me_get(request: PrincipalRequest) -> HttpResponse:
                 "page": MOST_ROWS,
             },
             "poll_every_s": settings.TENFOUR["POLL_SECONDS"],
-            "server_time": timezone.now(),
+            "server_time": server_time.now(),
             "version": settings.TENFOUR_VERSION,
         }
     )

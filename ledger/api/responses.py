@@ -8,12 +8,12 @@ from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpResponse
-from django.utils import timezone
 
 from ledger import idempotency, tokens
 from ledger.api.auth import BearerRequest, PrincipalRequest
 from ledger.api.cursors import Page
 from ledger.authorization.principal import Principal
+from ledger.database import server_time
 from ledger.idempotency import StoredResponse
 from ledger.tokens import Bearer
 from ledger.values.timestamps import format_timestamp
@@ -70,7 +70,7 @@ def respond_once(
         fingerprint=idempotency.fingerprint_request(
             request.method or "", request.get_full_path(), canonical_body(request)
         ),
-        now=timezone.now(),
+        now=server_time.now(),
         work=answer,
     )
     response = HttpResponse(stored.body, status=stored.status, content_type=JSON)
@@ -82,7 +82,7 @@ def respond_once(
 def token_id_of(caller: Principal | Bearer) -> UUID:
     # The id is looked up only for callers that send a key.
     if isinstance(caller, Bearer):
-        caller = tokens.fetch_principal(caller, now=timezone.now())
+        caller = tokens.fetch_principal(caller, now=server_time.now())
     return caller.token_id
 
 

@@ -4,11 +4,11 @@ import re
 from datetime import timedelta
 
 from django.http import HttpResponse
-from django.utils import timezone
 from ninja import Query, Router
 
 from ledger.api.auth import PrincipalAuth, PrincipalRequest
 from ledger.api.responses import json_response
+from ledger.database import server_time
 from ledger.errors import Invalid
 from ledger.instruction_records import stats as instruction_stats
 from ledger.models import Project
@@ -25,7 +25,7 @@ LONGEST = timedelta(days=400)
 def stats_get(request: PrincipalRequest, query: Query[StatsQuery]) -> HttpResponse:
     """Get instruction statistics for the project and for each agent."""
     window, project_id = parse_window(query.window), request.auth.project_id
-    project, agents = instruction_stats.fetch_stats(project_id, since=timezone.now() - window)
+    project, agents = instruction_stats.fetch_stats(project_id, since=server_time.now() - window)
     project.name = Project.objects.get(pk=project_id).name
     return json_response(
         {

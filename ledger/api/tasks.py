@@ -14,7 +14,6 @@ from django.db.models import F, JSONField, OuterRef, QuerySet, Subquery
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Concat
 from django.http import HttpResponse
-from django.utils import timezone
 from ninja import Query, Router
 
 from ledger import agents, tasks
@@ -23,7 +22,7 @@ from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_
 from ledger.api.cursors import read_page
 from ledger.api.responses import json_response, page_body, respond_once
 from ledger.authorization.principal import Principal
-from ledger.database import sql
+from ledger.database import server_time, sql
 from ledger.database.sql import Row
 from ledger.errors import Invalid, Refusal
 from ledger.models import Agent, Attempt, Event, Need, Project, Task
@@ -101,7 +100,7 @@ def enqueue(request: PrincipalRequest, bodies: list[schemas.TaskIn]) -> list[Row
         ]
         if principal.is_agent:
             check_own_budget([spec for _, spec in specs], pointers)
-            count_tasks(specs[0][0], len(specs), now=timezone.now())
+            count_tasks(specs[0][0], len(specs), now=server_time.now())
         return tasks.enqueue_many(
             specs,
             stamp=stamp_of(request),

@@ -16,6 +16,9 @@ class ClockRun(models.Model):
     last_run_at = models.DateTimeField()
     took_ms = models.IntegerField(null=True)
     did = models.JSONField(default=dict, help_text="counts of the last completed run")
+    host_ahead_s = models.FloatField(
+        db_default=0.0, help_text="seconds that the worker's host was ahead of PostgreSQL"
+    )
 
     def __str__(self) -> str:
         return self.name

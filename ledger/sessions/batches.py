@@ -13,10 +13,9 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import connection
-from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from ledger.database import sql
+from ledger.database import server_time, sql
 from ledger.database.sql import Row
 from ledger.errors import Refusal
 from ledger.journal import Stamp, clock
@@ -135,7 +134,7 @@ def recover_messages(lock: Lock, *, now: datetime | None = None) -> int:
         session=lock.session_id,
         token=lock.token,
         reason=LOST_REASON,
-        now=now or timezone.now(),
+        now=now or server_time.now(),
         **caller.params,
     )
     return int(rows[0]["pending"]) if rows else 0

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.utils import timezone
 from psycopg.types.json import Jsonb
 from pydantic_core import to_json
 
@@ -16,7 +15,7 @@ from ledger.access.daily_limits import (
     session_refusal,
     session_values,
 )
-from ledger.database import sql
+from ledger.database import server_time, sql
 from ledger.errors import Invalid, NotFound, PayloadTooLarge
 from ledger.journal import Stamp
 from ledger.models import Agent, Attempt, Message, Session
@@ -138,7 +137,7 @@ def store_messages(
     Secrets are masked before anything is stored. The caller announces them afterwards:
     see `retries.sessions.buffering.announce`.
     """
-    now = now or timezone.now()
+    now = now or server_time.now()
     given = [message_row(message) for message in messages]
     newest = min(now, max(message.sent_at or now for message in messages))
     found = sql.run(
@@ -182,7 +181,7 @@ def store_new_messages(
 
     `is_own` says that the agent's own token stores them, as in `create_session`.
     """
-    now = now or timezone.now()
+    now = now or server_time.now()
     if is_own:
         count_session_bytes(session.agent, 0, now=now)  # locks the count before the session
     # Locks the row first: a concurrent import of the same file waits here, and then sees them.

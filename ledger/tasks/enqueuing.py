@@ -8,12 +8,11 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 from psycopg.types.json import Jsonb
 
 from ledger import journal, moves
 from ledger.agents import register
-from ledger.database import sql
+from ledger.database import server_time, sql
 from ledger.database.sql import Row
 from ledger.journal import SYSTEM, Actor, Kind, Stamp
 from ledger.models import Agent, Project
@@ -148,7 +147,7 @@ def enqueue(
     An agent's name means the agent of the default project, which is registered if it is new.
     `agent_name`, `task_type` and `max_retries` are other names of agent, type and max_attempts.
     """
-    stamp = Stamp(actor, now or timezone.now(), request_id)
+    stamp = Stamp(actor, now or server_time.now(), request_id)
     attempts = max_retries if max_attempts is None else max_attempts
     spec = Spec(
         type=type or task_type, payload=payload, priority=priority, max_attempts=attempts, **more

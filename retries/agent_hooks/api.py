@@ -5,13 +5,13 @@ from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpResponse
-from django.utils import timezone
 from ninja import Body, Router, Schema
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 from ledger.access import first_calls
 from ledger.api.auth import BearerAuth, PrincipalAuth, PrincipalRequest
 from ledger.api.responses import json_response
+from ledger.database import server_time
 from ledger.schemas.shapes import ID
 from ledger.schemas.shared import In
 from ledger.tokens import Bearer, ScopeMissing
@@ -143,7 +143,7 @@ def hooks_agent(request: PrincipalRequest, body: Body[HookIn]) -> HttpResponse:
     first_calls.note_first_hook(request.auth.token_id, event.name, request.META)
     caller = HookCaller(request.auth, agent_id, bearer, event.session, settings.LINK_URL)
     local = local_side(body.tenfour) if body.tenfour else None
-    answer = react(Happening(event, local, caller, timezone.now()))
+    answer = react(Happening(event, local, caller, server_time.now()))
     if local is None:
         # The agent's program refuses fields that it does not know.
         answer.pop("tenfour", None)

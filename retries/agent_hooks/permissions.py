@@ -9,9 +9,8 @@ from datetime import datetime, timedelta
 from threading import BoundedSemaphore
 from uuid import UUID
 
-from django.utils import timezone
-
 from ledger.api.auth import actor
+from ledger.database import server_time
 from ledger.errors import NotFound
 from ledger.journal import Stamp
 from ledger.models import Attempt
@@ -103,9 +102,9 @@ def wait_here(request: PermissionRequest, *, stamp: Stamp) -> Answer:
         requests.end(request.pk, PermissionState.WITHDRAWN, among=among, stamp=stamp)
         return {}
     try:
-        while request.state == PermissionState.WAITING and timezone.now() < request.expires_at:
+        while request.state == PermissionState.WAITING and server_time.now() < request.expires_at:
             time.sleep(requests.POLL_EVERY_S)
-            request = requests.poll(request.pk, among=among, now=timezone.now())
+            request = requests.poll(request.pk, among=among, now=server_time.now())
         return decision_of(request)
     finally:
         PLACES.release()

@@ -6,12 +6,11 @@ from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpResponse
-from django.utils import timezone
 from ninja import Body, Query, Router
 
 from ledger.api.auth import BearerAuth, BearerRequest
 from ledger.api.responses import json_response
-from ledger.database import sql
+from ledger.database import server_time, sql
 from ledger.errors import InvalidTransition
 from ledger.models import Attempt
 from ledger.schemas.tasks import TaskOut
@@ -150,7 +149,7 @@ def attempts_release(
 
 def report_of(body: ResultIn) -> Report:
     failure = body.failure or FailureIn.model_validate({})
-    ran, now = body.verification, timezone.now()
+    ran, now = body.verification, server_time.now()
     checks = [store_check(each, now=now) for each in body.checks]
     if ran and all(check["command"] not in ("", ran.command) for check in checks):
         ended: dict[str, Any] = {"exit_code": ran.exit_code, "duration_s": ran.duration_s}

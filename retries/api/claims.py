@@ -4,10 +4,10 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponse
-from django.utils import timezone
 from ninja import Body, Router
 
 from ledger.api.auth import BearerAuth, BearerRequest
+from ledger.database import server_time
 from ledger.database.sql import Row
 from ledger.errors import NotFound
 from ledger.models import Token
@@ -55,7 +55,7 @@ def claim_body(claimed: ClaimResult) -> dict[str, Any]:
         row["id"] for row in claimed.rows if may_have_history(row["type"], row["attempt_number"])
     ]
     histories = load_histories(ids, typed=True)
-    body = claim_out(claimed, histories=histories, now=timezone.now())
+    body = claim_out(claimed, histories=histories, now=server_time.now())
     store_contexts(
         (row, histories.get(row["id"], EMPTY_HISTORY), each["retry_context"])
         for row, each in zip(claimed.rows, body["data"], strict=True)

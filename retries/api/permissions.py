@@ -5,13 +5,13 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponse
-from django.utils import timezone
 from ninja import Body, Query, Router
 
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
 from ledger.api.parameters import filter_by_id, find_agent_id, parse_states
 from ledger.api.responses import complete_url, json_response, page_body, respond_once
+from ledger.database import server_time
 from ledger.models import Agent, Task
 from ledger.schemas.shared import page_of
 from ledger.tokens import ScopeMissing
@@ -120,7 +120,7 @@ def permissions_take(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """
     require_agent(request)
     among = PermissionRequest.objects.visible_to(request.auth)
-    return json_response(body_of(request, requests.poll(id, among=among, now=timezone.now())))
+    return json_response(body_of(request, requests.poll(id, among=among, now=server_time.now())))
 
 
 @router.post("/permissions/{id}/withdraw", auth=PrincipalAuth(ASK), response=schemas.PermissionOut)
@@ -209,7 +209,7 @@ def permission_rules_try(request: PrincipalRequest, body: schemas.RuleIn) -> Htt
         tool=body.tool,
         matcher=body.matcher,
         allows=body.allows,
-        now=timezone.now(),
+        now=server_time.now(),
     )
     return json_response(trial_out(trial))
 

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
-from django.utils import timezone
 from ninja import Query, Router
 
 from ledger.api.auth import PrincipalAuth, PrincipalRequest
 from ledger.api.events import parse_cursor, write_cursor
 from ledger.api.parameters import find_plan
 from ledger.api.responses import json_response
+from ledger.database import server_time
 from ledger.errors import Invalid
 from retries.renderings import documents, plan_summary, schemas, state_queries
 from retries.renderings.scope import RenderingScope
@@ -62,7 +62,7 @@ def send_log(
     render: Callable[..., Iterator[str]],
     follow: Callable[..., documents.Piece],
 ) -> HttpResponseBase:
-    now = timezone.now()
+    now = server_time.now()
     if query.after is None:
         return stream(render(scope, now=now, tail=query.tail), media)
     if query.tail is not None:
@@ -75,7 +75,7 @@ def send_log(
 
 
 def send_records(scope: RenderingScope, query: schemas.TailQuery) -> StreamingHttpResponse:
-    return stream(documents.render_records(scope, now=timezone.now(), tail=query.tail), YAML)
+    return stream(documents.render_records(scope, now=server_time.now(), tail=query.tail), YAML)
 
 
 # ---- the project

@@ -7,8 +7,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from django.utils import timezone
-
+from ledger.database import server_time
 from ledger.states import FailureType
 from ledger.tokens import Caller
 from ledger.tracing.spans import start_span
@@ -53,7 +52,7 @@ def finish_with_exit_code(
     0 is a command's success, and the expected exit code a verification's. Raises
     VerificationMissing if a command succeeds but the task requires a verification.
     """
-    now = now or timezone.now()
+    now = now or server_time.now()
     row = read_attempt(attempt_id, caller=caller, now=now)
     text = clean_output(decode_ends(output))
     digest = hashlib.sha256(b"%b %d\n%b" % (of.encode(), code, output)).digest()

@@ -5,10 +5,9 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from ledger.database import sql
+from ledger.database import server_time, sql
 from ledger.database.sql import Row
 from ledger.errors import Refusal
 from ledger.journal import Actor
@@ -71,7 +70,7 @@ def finish_attempt(
     A repeated report gets the same answer. Raises AlreadyReported for a different report, and
     LeaseLost if the attempt ended in another way; the journal then has the report.
     """
-    now = now or timezone.now()
+    now = now or server_time.now()
     with start_span("tenfour.report") as span:
         reply = None
         if report.status == "success":

@@ -6,10 +6,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from ledger.database import sql
+from ledger.database import server_time, sql
 from ledger.database.process_counters import count_heartbeat
 from ledger.database.sql import Row
 from ledger.errors import Invalid
@@ -61,7 +60,7 @@ def renew_lease(
     `output` has the command's last lines, which are stored when the attempt ends. `diff` is what
     the attempt has changed, `environment` where it runs, and `check` the command that checks it.
     """
-    now = now or timezone.now()
+    now = now or server_time.now()
     if progress is not None and len(json.dumps(progress)) > PROGRESS_BYTES:
         raise Invalid("/progress", f"progress has at most {PROGRESS_BYTES} bytes.")
     rows = sql.run(

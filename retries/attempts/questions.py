@@ -8,10 +8,9 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from ledger.database import sql
+from ledger.database import server_time, sql
 from ledger.database.sql import Row
 from ledger.errors import Invalid, InvalidTransition
 from ledger.journal import Stamp
@@ -49,7 +48,7 @@ def ask(
 
     Raises LeaseLost if the attempt is over, and InvalidTransition if it was asked to stop.
     """
-    now = now or timezone.now()
+    now = now or server_time.now()
     question = clean_question(check_question(question, now=now))
     for _ in range(TRIES):
         row = read_attempt(attempt_id, caller=caller, now=now)

@@ -3,8 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
-from django.utils import timezone
-
+from ledger.database import server_time
 from ledger.database.sql import Row
 from ledger.secrets.notes import clean_message
 from ledger.states import Outcome, TaskState
@@ -35,7 +34,7 @@ def release(
     A second release returns the same answer.
     """
     # The tenth release of a round asks a person.
-    now = now or timezone.now()
+    now = now or server_time.now()
     message = clean_message(note, limit_bytes=MESSAGE_LENGTH)
     report = Report(status="released", message=message)
     for _ in range(TRIES):

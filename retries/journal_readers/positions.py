@@ -23,15 +23,6 @@ LAST = f"""select tx::text as tx, id::text as id from (
 ) batch order by tx desc, id desc limit 1"""
 
 
-def is_stream_ahead() -> bool:
-    """Return whether an event has a greater transaction number than the server's next one."""
-    # This happens when a dump is loaded into a new server. Readers then find no new events.
-    (row,) = sql.run(
-        "select max(tx) >= pg_snapshot_xmax(pg_current_snapshot()) as is_ahead from ledger_event"
-    )
-    return bool(row["is_ahead"])
-
-
 def ensure_cursor(name: str, *, start: Cursor, now: datetime) -> None:
     values = {"tx": start.tx, "event_id": start.id, "moved_at": now}
     StreamCursor.objects.get_or_create(name=name, defaults=values)

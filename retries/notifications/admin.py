@@ -6,10 +6,10 @@ from uuid import UUID
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 
 from ledger.admin_pages.details import Link
 from ledger.admin_pages.lists import ReadOnly
+from ledger.database import server_time
 from ledger.models import Event
 from retries.models import Channel, Delivery, NotificationRule, QuietHours
 from retries.notifications.deliveries import redelivery
@@ -114,7 +114,9 @@ class DeliveryAdmin(ReadOnly):
     @admin.action(description="Redeliver: send again with the same id")
     def redeliver(self, request: HttpRequest, chosen: QuerySet[Delivery]) -> None:
         ids = chosen.exclude(channel__state="disabled").values_list("pk", flat=True)
-        count = redelivery.make_due(Delivery.objects.filter(pk__in=list(ids)), now=timezone.now())
+        count = redelivery.make_due(
+            Delivery.objects.filter(pk__in=list(ids)), now=server_time.now()
+        )
         self.report_changes(request, count, "redelivered")
 
 

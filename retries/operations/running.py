@@ -13,11 +13,10 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F, Q
-from django.utils import timezone
 from psycopg.errors import QueryCanceled
 
 from ledger.authorization.permissions import may
-from ledger.database import sql
+from ledger.database import server_time, sql
 from ledger.errors import Refusal
 from ledger.journal import Actor, Kind, Stamp
 from ledger.models import Project
@@ -53,12 +52,12 @@ def count_due(*, now: datetime, project: Project | None = None) -> dict[str, int
 def run_operation(operation_id: UUID, *, now: datetime | None = None) -> bool:
     """Run an operation for a while; return whether it has to continue."""
     # Return False at once if another worker holds it: that worker continues it.
-    if not take(operation_id, now=now or timezone.now()):
+    if not take(operation_id, now=now or server_time.now()):
         return False
     ends_at = time.monotonic() + SLICE_SECONDS
     goes_on = True
     while goes_on and time.monotonic() < ends_at:
-        goes_on = run_batch(operation_id, now=now or timezone.now())
+        goes_on = run_batch(operation_id, now=now or server_time.now())
     if goes_on:
         Operation.objects.filter(pk=operation_id).update(lease_until=None)
     return goes_on

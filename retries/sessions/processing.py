@@ -9,8 +9,8 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, connections
-from django.utils import timezone
 
+from ledger.database import server_time
 from ledger.journal import Stamp, clock
 from ledger.models import Message
 from ledger.models.session import TrackerName
@@ -95,7 +95,7 @@ def process_locked(lock: Lock) -> int:
     try:
         with renewed(lock):
             while batch := batches.begin_batch(
-                lock, most=most, last=lock.last_order, now=timezone.now()
+                lock, most=most, last=lock.last_order, now=server_time.now()
             ):
                 process_batch(lock, batch)
                 processed += len(batch.messages)
@@ -138,7 +138,7 @@ def process_batch(lock: Lock, taken: TakenBatch) -> None:
         logger.warning("session %s: a batch failed: %s", lock.session_id, error)
         failure = str(error) or type(error).__name__
     if not ledger.is_finished:
-        batches.end_batch(lock, taken.id, failure=failure, now=timezone.now())
+        batches.end_batch(lock, taken.id, failure=failure, now=server_time.now())
     lock.preferences[:] = ledger.sheet.preferences
 
 

@@ -23,7 +23,7 @@ from tests.serving import make_database, url_of_database
 from tests.waiting import PATIENCE_S
 
 DATABASE = "data_version"
-NEWEST = "0027_escalation_permission"
+NEWEST = "0047_stream_number"
 
 
 def migrate(*options: str) -> "subprocess.CompletedProcess[str]":

@@ -64,6 +64,7 @@ METRICS: dict[str, tuple[str, set[str]]] = {
     "tenfour_idempotent_replays": ("counter", {"op"}),
     "tenfour_beat_last_run_timestamp_seconds": ("gauge", {"job"}),
     "tenfour_build_info": ("gauge", {"version"}),
+    "tenfour_host_clock_ahead_seconds": ("gauge", {"process"}),
 }
 # Only with a replica. The counter is there without one, and has no values.
 OF_REPLICAS = {"tenfour_page_reads", "tenfour_replica_lag_seconds"}

@@ -11,12 +11,11 @@ import pytest
 from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.test import Client
-from django.utils import timezone
 from pytest_django import Settings
 
 from dashboard.frame import live_updates, rendering
 from dashboard.lists import compiled_queries
-from ledger.database import optional_cache
+from ledger.database import optional_cache, server_time
 from tests.factories import make_project
 
 LATEST = timedelta(milliseconds=500)
@@ -29,9 +28,9 @@ def now(monkeypatch: pytest.MonkeyPatch) -> datetime:
 
     The pages' clock stops soon after it, so that ages and countdowns do not depend on the machine.
     """
-    start = timezone.now()
-    clock = SimpleNamespace(now=lambda: min(timezone.now(), start + LATEST))
-    monkeypatch.setattr(rendering, "timezone", clock)
+    start = server_time.now()
+    stopped = SimpleNamespace(now=lambda: min(server_time.now(), start + LATEST))
+    monkeypatch.setattr(rendering, "server_time", stopped)
     return start
 
 

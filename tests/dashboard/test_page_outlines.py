@@ -14,9 +14,9 @@ from urllib.parse import unquote
 
 import pytest
 from django.test import Client
-from django.utils import timezone
 
 from dashboard.escalations import snooze_times
+from ledger.database import server_time
 from ledger.models import Agent
 from tests.dashboard.test_read_only import make_world
 
@@ -82,7 +82,7 @@ def draw_outline(part: str) -> str:
 def test_every_page_has_the_texts_and_controls_of_its_record(
     agent: Agent, browser: Client, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timezone, "now", lambda: now)  # some lines count down
+    monkeypatch.setattr(server_time, "now", lambda: now)  # some lines count down
     monkeypatch.setattr(snooze_times, "EVENING", 0)  # offered only before the evening
     outlines: dict[str, str] = {}
     changed = []

@@ -91,6 +91,23 @@ COUNTED_ONCE: list[tuple[str, dict[str, str], str, dict[str, str] | None]] = [
         {"job": "idle_check", "severity": "critical"},
     ),
     ("ClockStopped", {'beat_last_run_timestamp_seconds{job="idle_check"}': "0+60x20"}, "15m", None),
+    ("HostClockWrong", {'host_clock_ahead_seconds{process="web"}': "0 3x4 0x20"}, "8m", None),
+    ("HostClockWrong", {'host_clock_ahead_seconds{process="web"}': "2x30"}, "20m", None),
+    (
+        "HostClockWrong",
+        {'host_clock_ahead_seconds{process="web"}': "3x30"},
+        "20m",
+        {"process": "web"},
+    ),
+    (
+        "HostClockWrong",
+        {
+            'host_clock_ahead_seconds{process="worker"}': "-3600x30",
+            'host_clock_ahead_seconds{process="web"}': "0x30",
+        },
+        "20m",
+        {"process": "worker"},
+    ),
     # none was ever closed, so the counter of the closed ones is not there
     ("EscalationsWait", {'escalations_open{reason="loop"}': "1x400"}, "2h", {}),
     ("EscalationsWait", {'escalations_open{reason="loop"}': "1x400"}, "30m", None),

@@ -3,13 +3,13 @@
 from uuid import UUID
 
 from django.http import HttpResponse
-from django.utils import timezone
 from ninja import Query, Router
 
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible
 from ledger.api.cursors import read_page
 from ledger.api.parameters import parse_states
 from ledger.api.responses import json_response, page_body
+from ledger.database import server_time
 from ledger.errors import Invalid, InvalidTransition
 from ledger.schemas.shared import page_of
 from retries.models import Delivery
@@ -47,7 +47,7 @@ def deliveries_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
 def deliveries_redeliver(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Send a delivery again with the same `webhook-id`, and with a new round of tries."""
     found = find_delivery(request, id)
-    if not redelivery.redeliver(found, now=timezone.now()):
+    if not redelivery.redeliver(found, now=server_time.now()):
         raise InvalidTransition(
             "The delivery was sent in a summary.", current=found.state, allowed=[]
         )

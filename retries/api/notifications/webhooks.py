@@ -7,13 +7,13 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponse
-from django.utils import timezone
 from ninja import Body, Query, Router
 
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
 from ledger.api.parameters import filter_by_id, parse_if_match
 from ledger.api.responses import json_response, page_body
+from ledger.database import server_time
 from ledger.errors import Invalid
 from ledger.models import Project
 from ledger.schemas.shared import ListQuery, page_of
@@ -287,5 +287,5 @@ def redeliver_range(
     rows = redelivery.in_range(
         channel, since=body.since, until=body.until, undelivered_only=body.undelivered_only
     )
-    count = redelivery.redeliver_range(channel, rows, now=timezone.now())
+    count = redelivery.redeliver_range(channel, rows, now=server_time.now())
     return json_response({"redelivered": count})

@@ -3,11 +3,11 @@
 from typing import Any
 
 from django.http import HttpResponse
-from django.utils import timezone
 from ninja import Query, Router
 
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, stamp_of
 from ledger.api.responses import json_response
+from ledger.database import server_time
 from ledger.schemas.sessions.imports import SessionImportedOut, SessionImportQuery
 from ledger.schemas.sessions.session import session_out
 from ledger.sessions.importing import import_transcript
@@ -64,6 +64,6 @@ def sessions_import(request: PrincipalRequest, query: Query[SessionImportQuery])
     )
     buffering.announce(imported.stored)
     changed = imported.is_new or imported.added
-    session = session_out(imported.session, now=timezone.now())
+    session = session_out(imported.session, now=server_time.now())
     body = SessionImportedOut.write(imported, session=session)
     return json_response(body, 201 if changed else 200)

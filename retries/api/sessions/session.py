@@ -5,7 +5,6 @@ from uuid import UUID
 
 from django.db import transaction
 from django.http import HttpResponse
-from django.utils import timezone
 from ninja import Body, Query, Router
 from pydantic import WithJsonSchema
 from pydantic_core import to_json
@@ -22,6 +21,7 @@ from ledger.api.auth import (
 from ledger.api.cursors import read_page
 from ledger.api.parameters import filter_by_id, find_agent_id, parse_states
 from ledger.api.responses import json_response, page_body, respond_once
+from ledger.database import server_time
 from ledger.errors import Invalid, NotFound
 from ledger.models import Agent, Message, Project, Session, SessionTask
 from ledger.schemas.sessions import messages as session_messages
@@ -66,7 +66,7 @@ def sessions_create(request: PrincipalRequest, body: schemas.SessionIn) -> HttpR
         is_own=request.auth.is_agent,
         stamp=stamp_of(request),
     )
-    return json_response(session_out(session, now=timezone.now()), 201 if created else 200)
+    return json_response(session_out(session, now=server_time.now()), 201 if created else 200)
 
 
 def find_agent(request: PrincipalRequest, name: str | None) -> Agent:
@@ -95,7 +95,7 @@ def sessions_list(request: PrincipalRequest, query: Query[schemas.SessionQuery])
     page = read_page(
         filter_by_id(rows, query.id), limit=query.limit, cursor=query.cursor, filters=filters
     )
-    now = timezone.now()
+    now = server_time.now()
     return json_response(page_body(page, (session_out(row, now=now) for row in page.rows)))
 
 
@@ -108,7 +108,7 @@ def sessions_list_tools(request: PrincipalRequest) -> HttpResponse:
 @router.get("/sessions/{id}", auth=PrincipalAuth("sessions:read"), response=schemas.SessionOut)
 def sessions_get(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Get a session."""
-    return json_response(session_out(find_session(request, id), now=timezone.now()))
+    return json_response(session_out(find_session(request, id), now=server_time.now()))
 
 
 def find_session(request: PrincipalRequest, id: UUID) -> Session:
@@ -230,7 +230,7 @@ def sessions_list_tasks(request: PrincipalRequest, id: UUID) -> HttpResponse:
 def sessions_get_status(request: PrincipalRequest, id: UUID) -> HttpResponse:
     """Get the number of a session's messages by state."""
     session = find_session(request, id)
-    locked = session.is_locked(timezone.now())
+    locked = session.is_locked(server_time.now())
     return json_response(schemas.StatusOut.write(session, locked=locked))
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.utils import timezone
 
+from ledger.database import server_time
 from ledger.database.time_limit import without_time_limit
 from ledger.models import Plan, Project
 from ledger.models.project import DEFAULT
@@ -44,14 +44,14 @@ class Command(BaseCommand):
 
     def write_all(self, folder: Path, project: Project) -> None:
         self.write(folder, RenderingScope(project.pk))
-        recent = timezone.now() - retry_jsonl.WINDOW
+        recent = server_time.now() - retry_jsonl.WINDOW
         plans = Plan.objects.filter(project=project, task__updated_at__gte=recent)
         for each in plans.order_by("ref").distinct():
             self.write(folder / "plans" / each.ref, RenderingScope(project.pk, each))
 
     def write(self, folder: Path, about: RenderingScope) -> None:
         make_folder(folder)
-        for name, pieces in documents.render_files(about, now=timezone.now()).items():
+        for name, pieces in documents.render_files(about, now=server_time.now()).items():
             replace(folder / name, pieces)
             self.stdout.write(str(folder / name))
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.utils import timezone
 
+from ledger.database import server_time
 from ledger.database.time_limit import without_time_limit
 from ledger.journal import SHELL, Stamp
 from ledger.models import Project
@@ -59,7 +59,7 @@ class Command(BaseCommand):
                     else nullcontext(out)
                 )
                 with packing as packed:
-                    for line in project_export.export_project(project, now=timezone.now()):
+                    for line in project_export.export_project(project, now=server_time.now()):
                         packed.write(line.encode())
                         rows += 1
                 out.flush()

@@ -3,8 +3,8 @@
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.utils import timezone
 
+from ledger.database import server_time
 from ledger.database.time_limit import without_time_limit
 from retries.journal_readers.horizon import BEGINNING
 from retries.journal_readers.rebuild import RebuildReplaced, rebuild_activity
@@ -20,7 +20,7 @@ class Command(BaseCommand):
     @without_time_limit()
     def handle(self, **_: Any) -> None:
         try:
-            result = rebuild_activity(now=timezone.now())
+            result = rebuild_activity(now=server_time.now())
         except RebuildReplaced as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"Counted the journal again, in {result.runs} runs of events.")

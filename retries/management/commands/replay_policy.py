@@ -6,9 +6,9 @@ from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.utils import timezone
 
 from ledger.api.responses import encode_value
+from ledger.database import server_time
 from ledger.database.time_limit import without_time_limit
 from ledger.models import Project
 from ledger.models.project import DEFAULT
@@ -42,7 +42,7 @@ class Command(BaseCommand):
         if not 0 < days <= 3650:
             raise CommandError("--days is a number from 1 to 3650.")
         replay = replay_policy(
-            policy, project_id=found.pk, now=timezone.now(), days=days, most=None, scope=scope
+            policy, project_id=found.pk, now=server_time.now(), days=days, most=None, scope=scope
         )
         if json:
             self.stdout.write(render_json(replay))

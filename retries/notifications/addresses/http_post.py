@@ -7,11 +7,12 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from ledger.database import server_time
 from retries.notifications.addresses import checks as addresses
 
 DEADLINE_SECONDS = 15
@@ -165,4 +166,4 @@ def parse_retry_after(value: str | None) -> int | None:
     except (ValueError, TypeError):
         return None
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return max(0, round((at - datetime.now(UTC)).total_seconds()))
+    return max(0, round((at - server_time.now()).total_seconds()))

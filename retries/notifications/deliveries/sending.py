@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 from django.db.models import Q
-from django.utils import timezone
 
+from ledger.database import server_time
 from ledger.secrets.encryption import Unreadable
 from retries.models import Channel, Delivery
 from retries.models.notification_channel import ChannelQuerySet, ChannelState
@@ -62,7 +62,7 @@ def send_to_channel(channel_id: UUID) -> bool:
 
 def take_turn(channel_id: UUID) -> UUID | None:
     """Begin to send to a channel; return the run, or None if another process sends."""
-    now, run = timezone.now(), uuid4()
+    now, run = server_time.now(), uuid4()
     row = free_channels(now).filter(pk=channel_id)
     taken = row.update(sending_until=now + TURN, sender=run)
     return run if taken else None
@@ -71,7 +71,7 @@ def take_turn(channel_id: UUID) -> UUID | None:
 def renew_turn(channel_id: UUID, run: UUID) -> bool:
     """Extend a turn before a try; return False if it was lost to another process."""
     own = Channel.objects.filter(pk=channel_id, sender=run)
-    return bool(own.update(sending_until=timezone.now() + TURN))
+    return bool(own.update(sending_until=server_time.now() + TURN))
 
 
 def end_turn(channel_id: UUID, run: UUID) -> None:
@@ -80,11 +80,11 @@ def end_turn(channel_id: UUID, run: UUID) -> None:
 
 def send_for(channel_id: UUID, run: UUID) -> bool:
     """Send until nothing is due, a try fails, or time is up; return whether more is due."""
-    ends = timezone.now() + RUN
+    ends = server_time.now() + RUN
     while True:
         found = (
             Delivery.objects.filter(channel=channel_id, state__in=UNSETTLED)
-            .filter(next_try_at__lte=timezone.now())
+            .filter(next_try_at__lte=server_time.now())
             .order_by("next_try_at", "id")[:READ_AT_ONCE]
         )
         batch = list(found)
@@ -95,8 +95,8 @@ def send_for(channel_id: UUID, run: UUID) -> bool:
             if channel.state == ChannelState.DISABLED:
                 return False
             answer = try_once(channel, delivery)
-            recording.record_try(delivery, channel, answer, now=timezone.now())
-            if not answer.succeeded or timezone.now() > ends:
+            recording.record_try(delivery, channel, answer, now=server_time.now())
+            if not answer.succeeded or server_time.now() > ends:
                 return True
         if len(batch) < READ_AT_ONCE:
             return False
@@ -129,7 +129,7 @@ def find_root(delivery: Delivery) -> str:
 
 def post_webhook(channel: Channel, delivery: Delivery, url: str) -> Answer:
     # Each try is signed with its own time, by every secret that is valid.
-    now = timezone.now()
+    now = server_time.now()
     body = json.dumps(delivery.body, separators=(",", ":")).encode()
     signed = signatures.headers_of(
         body,

@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 
+from ledger.database import server_time
 from ledger.errors import RateLimited
 from ledger.journal import Stamp
 from ledger.values.timestamps import format_timestamp
@@ -63,7 +63,7 @@ def send_once(
             refuse_repeated(channel, pause, stamp)
         delivery = insert_delivery(channel, body, title=title, stamp=stamp)
     answer = sending.try_once(channel, delivery)
-    recording.record_try(delivery, channel, answer, now=timezone.now())
+    recording.record_try(delivery, channel, answer, now=server_time.now())
     delivery.refresh_from_db()
     return delivery, answer
 
@@ -95,6 +95,6 @@ def insert_delivery(
         traceparent=traceparent_of(UUID(str(id))),
         state=DeliveryState.PENDING,
         # this process sends it; another does if this one dies
-        next_try_at=timezone.now() + sending.TURN,
+        next_try_at=server_time.now() + sending.TURN,
         created_at=stamp.at,
     )
