@@ -35,7 +35,7 @@ from dashboard.lists.export import export_records, read_values
 from dashboard.lists.facets import Facet, build_state_facets
 from dashboard.lists.nearest_names import NameHints, list_problems, suggest_names
 from dashboard.lists.pagination import Page, read_page, slice_rows
-from dashboard.lists.query_box import ANY, Keys, StateQuery, as_id
+from dashboard.lists.query_box import ANY, Keys, StateQuery, Values, as_id
 from dashboard.lists.shared_queries import (
     bound_ids,
     hash_of,
@@ -66,7 +66,10 @@ Condition = Callable[[Any], Q]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A button above a list, and the values of the rows' state that it finds."""
+    """A button above a list, and the values of the rows' state that it finds.
+
+    A state without a label has no button.
+    """
 
     label: str
     values: tuple[str, ...] = ()
@@ -162,7 +165,7 @@ class Listing(Generic[B]):
             if value is not None and value != ANY
         ]
         words = [self.has_word(word) for word in query.words]
-        rows = self.rows(project).filter(*conditions, match_any(query.state, self.in_state))
+        rows = self.rows(project).filter(*conditions, match_any(self.wanted(query), self.in_state))
         rows = self.narrow(rows.filter(*words), query, project)
         return self.with_ids(rows, query.ids) if query.ids else rows
 
@@ -172,6 +175,11 @@ class Listing(Generic[B]):
     def narrow(self, rows: QuerySet[Any], query: B, project: Project | None) -> QuerySet[Any]:
         """Apply the parts of a query that are more than one condition for one field."""
         return rows
+
+    def wanted(self, query: B) -> Values:
+        """Return the states of a query; the default one without a state and without ids."""
+        is_default = query.state == ANY and not query.ids and self.default_state != "all"
+        return Values((self.default_state,)) if is_default else query.state
 
     def in_state(self, name: str) -> Q:
         return Q(state__in=self.states[name].values)
@@ -248,7 +256,10 @@ class Listing(Generic[B]):
         )
 
     def stateless(self, query: B) -> B:
-        return query.stateless()
+        """Return the query for any state."""
+        if self.default_state == "all":
+            return query.stateless()
+        return replace(query.stateless(), state=Values(tuple(self.states)))
 
     def read_counts(self, rows: QuerySet[Any]) -> dict[str, int]:
         found = dict(rows.values_list("state").annotate(n=Count("pk")))
@@ -322,7 +333,7 @@ class Listing(Generic[B]):
         return self.heading
 
     def build_facets(self, counts: Any, query: B) -> list[Facet]:
-        labels = {name: state.label for name, state in self.states.items()}
+        labels = {name: state.label for name, state in self.states.items() if state.label}
         if self.default_state == "all":
             labels = {"all": "All"} | labels
         return build_state_facets(

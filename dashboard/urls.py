@@ -38,8 +38,8 @@ from dashboard.operations.listing import OPERATIONS
 from dashboard.overview import action_views as overview_actions
 from dashboard.overview import views as overview
 from dashboard.patterns import action_views as pattern_actions
-from dashboard.patterns import export_views as pattern_exports
 from dashboard.patterns import views as patterns
+from dashboard.patterns.listing import PATTERNS
 from dashboard.people import action_views as people_actions
 from dashboard.people import views as people
 from dashboard.permissions import form_views as permission_forms
@@ -127,7 +127,7 @@ urlpatterns = [
         "deadletter", "ledger.view_deadletter"),
     action("dead-letters/<uuid:letter_id>/<slug:verb>/", deadletter_actions.act,
         "deadletter_act", "ledger.change_deadletter"),
-    *list_pages("patterns/", patterns.index, pattern_exports.export,
+    *list_pages("patterns/", PATTERNS.index, PATTERNS.export,
         "patterns", "retries.view_failurepattern", replica=True),
     action("patterns/<slug:verb>/all/", pattern_actions.act_on_many,
         "patterns_act", "retries.change_failurepattern"),

@@ -27,8 +27,7 @@ from dashboard.lists.known_names import sources_of
 from dashboard.lists.query_box import ANY, Keys, Names
 from dashboard.notifications.delivery_listing import DELIVERIES
 from dashboard.operations.listing import OPERATIONS
-from dashboard.patterns import filters as pattern_filters
-from dashboard.patterns import queries as pattern_queries
+from dashboard.patterns.listing import PATTERNS
 from dashboard.permissions.listing import PERMISSION_RULES
 from dashboard.plans.listing import PLANS
 from dashboard.sessions.listing import SESSIONS
@@ -86,10 +85,6 @@ def rows_of(listing: Listing[Any]) -> Callable[[Typed], QuerySet[Any]]:
     return lambda typed: listing.find(replace(listing.parse(typed.text), agent=ANY), typed.project)
 
 
-def count_pattern_states(typed: Typed) -> Mapping[str, int]:
-    return pattern_queries.count_patterns(pattern_filters.parse(typed.text), typed.project)
-
-
 TASKS: dict[str, Any] = {
     "agent": agents(tasks_of),
     "plan": plans(tasks_in_plan),
@@ -127,12 +122,12 @@ LISTS = {
     ),
     "patterns": CompletedList(
         "patterns",
-        pattern_filters.KEYS,
+        PATTERNS.keys,
         {
             "agent": agents(),
             "plan": plans(),
             "pattern": list_patterns,
-            "state": states(count_pattern_states),
+            "state": states_of(PATTERNS),
         },
     ),
     "plans": CompletedList(

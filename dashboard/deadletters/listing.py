@@ -95,8 +95,6 @@ class DeadLetterList(Listing[TaskQuery]):
     def narrow(
         self, rows: QuerySet[Any], query: TaskQuery, project: Project | None
     ) -> QuerySet[Any]:
-        if query.state == ANY and not query.ids:
-            rows = rows.filter(closed_at=None)
         return rows.filter(
             match_any(query.pattern, lambda text: Q(task__in=failed_in_pattern(text, project)))
         )
@@ -109,9 +107,6 @@ class DeadLetterList(Listing[TaskQuery]):
 
     def with_ids(self, rows: QuerySet[Any], ids: Sequence[UUID]) -> QuerySet[Any]:
         return rows.filter(Q(id__in=ids) | Q(task_id__in=ids))
-
-    def stateless(self, query: TaskQuery) -> TaskQuery:
-        return query.stateless(LETTER_STATES)
 
     def read_counts(self, rows: QuerySet[Any]) -> dict[str, int]:
         found = dict(rows.values_list("closed_as").annotate(n=Count("pk")))

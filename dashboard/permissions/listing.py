@@ -1,6 +1,6 @@
 """The list of permission rules: `tool:Bash verdict:allow agent:coder npm`."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -127,15 +127,6 @@ class PermissionRuleList(Listing[PermissionRuleQuery]):
     def rows(self, project: Project | None) -> QuerySet[Any]:
         """Return the rules, without the proposals that a person put aside."""
         return super().rows(project).exclude(state=RuleState.DISMISSED)
-
-    def narrow(
-        self, rows: QuerySet[Any], query: PermissionRuleQuery, project: Project | None
-    ) -> QuerySet[Any]:
-        is_default = query.state == ANY and not query.ids
-        return rows.filter(self.in_state(self.default_state)) if is_default else rows
-
-    def stateless(self, query: PermissionRuleQuery) -> PermissionRuleQuery:
-        return replace(query.stateless(), state=Values(tuple(self.states)))
 
     def load(self, rows: QuerySet[Any], opened: object) -> QuerySet[Any]:
         return rows.select_related("agent", "project")

@@ -45,10 +45,6 @@ class TaskQuery(StateQuery):
         """The pattern's name if exactly one is asked for, else an empty string."""
         return only_value(self.pattern)
 
-    def stateless(self, states: tuple[str, ...] = ()) -> "TaskQuery":
-        """Return the query for any state, or for all of `states`."""
-        return replace(self, text="", state=Values(states))
-
     def agentless(self) -> "TaskQuery":
         """Return the query for any agent, which the counts of the agents need."""
         return replace(self, text="", agent=ANY)
