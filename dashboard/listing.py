@@ -304,7 +304,7 @@ class Listing(Generic[B]):
             entries=[],
             may_act=bool(self.verbs)
             and all(may_open(visit.request.user, each) for each in self.verbs),
-            hints=suggest_names(query, self.name, project, found=bool(page.rows)),
+            hints=self.suggest(query, project, found=bool(page.rows)),
         )
         shown = replace(shown, extra=self.read_extra(shown, visit))
         return replace(shown, entries=self.build_entries(shown, visit))
@@ -331,6 +331,9 @@ class Listing(Generic[B]):
 
     def title_of(self, counts: Any) -> str:
         return self.heading
+
+    def suggest(self, query: B, project: Project | None, *, found: bool) -> NameHints:
+        return suggest_names(query, self.name, project, found=found)
 
     def build_facets(self, counts: Any, query: B) -> list[Facet]:
         labels = {name: state.label for name, state in self.states.items() if state.label}
@@ -391,9 +394,8 @@ class Listing(Generic[B]):
 
         def export(request: HtmxRequest, form: str) -> HttpResponseBase:
             query, project = self.parse(request.GET.get("q", "")), requested_project(request)
-            sort = read_sort(request.GET.get("sort", ""), self.sorts, 0)
             return export_records(
-                self.read_records(query, project, sort),
+                self.read_records(query, project, request),
                 list(self.export_columns),
                 form=form,
                 name=self.file_name or self.nouns,
@@ -402,7 +404,10 @@ class Listing(Generic[B]):
 
         return export
 
-    def read_records(self, query: B, project: Project | None, sort: str) -> Iterable[Sequence[Any]]:
+    def read_records(
+        self, query: B, project: Project | None, request: HtmxRequest
+    ) -> Iterable[Sequence[Any]]:
+        sort = read_sort(request.GET.get("sort", ""), self.sorts, 0)
         rows = sort_rows(
             self.for_export(self.find(query, project)), self.order_of(sort), self.sorts
         )

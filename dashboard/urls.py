@@ -5,8 +5,8 @@ from django.urls import path
 from dashboard.activity import export_views as activity_exports
 from dashboard.activity import views as activity
 from dashboard.agents import action_views as agent_actions
-from dashboard.agents import export_views as agent_exports
 from dashboard.agents import views as agents
+from dashboard.agents.listing import AGENTS
 from dashboard.audit import views as audit
 from dashboard.completion import views as completion
 from dashboard.connect import views as connect
@@ -136,7 +136,7 @@ urlpatterns = [
         "pattern_fix", "retries.change_failurepattern"),
     action("patterns/<uuid:pattern_id>/<slug:verb>/", pattern_actions.act,
         "pattern_act", "retries.change_failurepattern"),
-    *list_pages("agents/", agents.index, agent_exports.export,
+    *list_pages("agents/", AGENTS.index, AGENTS.export,
         "agents", "ledger.view_agent", replica=True),
     page("agents/connect/", connect.index, "connect", "ledger.view_agent"),
     form("agents/connect/<uuid:token_id>/", connect.token, "connect_token", "ledger.add_token"),

@@ -24,7 +24,7 @@ from django.db.models import (
 from django.db.models.functions import JSONObject
 from django.urls import reverse
 
-from dashboard.agents.fleet import MOST_COUNTED, RUNS, Group, Run, needs
+from dashboard.agents.fleet import MOST_COUNTED, Run
 from dashboard.agents.presence import COUNTED, SilentAgents, TrippedAgents
 from dashboard.charts.ack_targets import TargetRow
 from dashboard.lists.compiled_queries import compiled
@@ -105,11 +105,6 @@ def read_runs(agents: Sequence[Any]) -> dict[UUID, Run]:
         )
         for row in rows
     }
-
-
-def read_sort_runs(chosen: Sequence[tuple[Any, Group]], sort: str) -> dict[UUID, Run]:
-    """Return the running attempts of all chosen agents if an order needs them."""
-    return read_runs([agent for agent, _ in chosen]) if chosen and needs(RUNS, sort) else {}
 
 
 def annotate_agents(rows: QuerySet[Any], *, now: datetime) -> QuerySet[Any]:

@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from dashboard.activity import filters as event_filters
-from dashboard.agents import filters as agent_filters
+from dashboard.agents.listing import AGENTS
 from dashboard.completion.sources import (
     Source,
     Typed,
@@ -144,7 +144,7 @@ LISTS = {
         SESSIONS.keys,
         {"agent": agents(rows_of(SESSIONS))},
     ),
-    "agents": CompletedList("agents", agent_filters.KEYS, {"agent": agents()}),
+    "agents": CompletedList("agents", AGENTS.keys, {"agent": agents()}),
     "activity": CompletedList("activity", EVENT_KEYS, EVENTS),
     "audit": CompletedList("audit", EVENT_KEYS, EVENTS),
     "rules": CompletedList("rules", RULES.keys, {"agent": agents()}),
