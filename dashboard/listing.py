@@ -13,12 +13,14 @@ from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 from uuid import UUID
 
+from django.contrib.auth import get_permission_codename
 from django.db.models import Count, F, Model, Q, QuerySet
 from django.http import HttpResponse, HttpResponseBase
+from django.urls import URLPattern, reverse_lazy
 
 from dashboard import steps
 from dashboard.date_range import DateRange, find_dates, open_dates
-from dashboard.frame.access import may_open
+from dashboard.frame.access import list_pages, may_open
 from dashboard.frame.navigation import here_of, requested_project
 from dashboard.frame.rendering import (
     Crumb,
@@ -381,6 +383,17 @@ class Listing(Generic[B]):
             return respond(visit, self.template, self.part, page)
 
         return index
+
+    def pages(self, address: str, *, replica: bool = False) -> list[URLPattern]:
+        """Return the URLs of the page and its export, for people who may view the model."""
+        options = self.model._meta
+        permission = f"{options.app_label}.{get_permission_codename('view', options)}"
+        return list_pages(address, self.index, self.export, self.name, permission, replica=replica)
+
+    @property
+    def crumb(self) -> Crumb:
+        """The breadcrumb to this list."""
+        return Crumb(self.heading, reverse_lazy(f"dashboard:{self.name}"))
 
     # ---- the export
 

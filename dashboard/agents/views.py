@@ -8,7 +8,6 @@ from uuid import UUID
 
 from django.conf import settings
 from django.http import Http404
-from django.urls import reverse_lazy
 
 from dashboard.actions import find_asked
 from dashboard.activity import queries as activity_queries
@@ -22,7 +21,7 @@ from dashboard.agents.rates import DAY, Rates, read_rates
 from dashboard.agents.rows import AgentRow, build_row
 from dashboard.charts.ack_targets import TargetRow
 from dashboard.frame.access import PAGES
-from dashboard.frame.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.frame.rendering import PageContext, Visit, live_page
 from dashboard.lists.shared_queries import read_figures
 from dashboard.question_lines import (
     OpenQuestions,
@@ -34,7 +33,6 @@ from ledger.authorization.permissions import may
 from ledger.instruction_records.stats import Statistics
 from retries.verbs.verb import Verb
 
-CRUMB = Crumb("Agents", reverse_lazy("dashboard:agents"))
 EVENTS_SHOWN = 12
 QUESTIONS_SHOWN = 6
 LONG = timedelta(hours=1)
@@ -75,7 +73,7 @@ def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage:
     return AgentDetailPage(
         title=f"{agent.name} · Agent",
         heading=agent.name,
-        crumbs=[CRUMB],
+        crumbs=[AGENTS.crumb],
         list_steps=AGENTS.find_steps(visit, agent_id, with_shift=True),
         agent=agent,
         row=row,

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from django.http import HttpResponse, HttpResponseBase
-from django.urls import reverse
 from django.utils import timezone
 
 from dashboard.activity import filters
@@ -14,7 +13,7 @@ from dashboard.audit.counts import ChoiceCounts, Choices, count_choices
 from dashboard.audit.queries import AuditRecord, Walk
 from dashboard.frame import rendering
 from dashboard.frame.navigation import read_scope
-from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext
+from dashboard.frame.rendering import SETTINGS, HtmxRequest, PageContext
 from dashboard.lists.export import export_records
 from dashboard.lists.facets import Facet
 from dashboard.lists.nearest_names import NameHints, list_problems, suggest_names
@@ -67,7 +66,7 @@ def index(request: HtmxRequest) -> HttpResponse:
     page = AuditPage(
         title="Audit log",
         heading="Audit log",
-        crumbs=(Crumb("Settings", reverse("dashboard:settings")),),
+        crumbs=(SETTINGS,),
         query=query,
         order=order,
         views=read_views(visit, "audit", query.text, order.sort),

@@ -85,75 +85,35 @@ def rows_of(listing: Listing[Any]) -> Callable[[Typed], QuerySet[Any]]:
     return lambda typed: listing.find(replace(listing.parse(typed.text), agent=ANY), typed.project)
 
 
-TASKS: dict[str, Any] = {
+def complete(listing: Listing[Any], **sources: Source) -> CompletedList:
+    return CompletedList(listing.name, listing.keys, sources)
+
+
+TASKS: Mapping[str, Source] = {
     "agent": agents(tasks_of),
     "plan": plans(tasks_in_plan),
     "state": states(count_task_states),
-    "pattern": list_patterns,
 }
 EVENT_KEYS = event_filters.build_keys([], now=timezone.now())
-EVENTS = {"agent": agents()}
+OTHERS: tuple[Listing[Any], ...] = (AGENTS, DELIVERIES, OPERATIONS, PERMISSION_RULES, RULES)
 LISTS = {
-    "tasks": CompletedList("tasks", task_filters.KEYS, TASKS),
-    "deadletters": CompletedList(
-        "deadletters",
-        DEADLETTERS.keys,
-        TASKS
-        | {
-            "agent": agents(rows_of(DEADLETTERS)),
-            "plan": plans(),
-            "state": states_of(DEADLETTERS),
-        },
-    ),
-    "instructions": CompletedList(
-        "instructions",
-        INSTRUCTIONS.keys,
-        {"agent": agents(rows_of(INSTRUCTIONS)), "plan": plans(), "pattern": list_patterns},
-    ),
-    "escalations": CompletedList(
-        "escalations",
-        inbox_filters.KEYS,
-        {
-            "agent": agents(),
-            "plan": plans(),
-            "pattern": list_patterns,
-            "same": lambda typed: [],  # the key of a group, which no one types
-        },
-    ),
-    "patterns": CompletedList(
-        "patterns",
-        PATTERNS.keys,
-        {
-            "agent": agents(),
-            "plan": plans(),
-            "pattern": list_patterns,
-            "state": states_of(PATTERNS),
-        },
-    ),
-    "plans": CompletedList(
-        "plans",
-        PLANS.keys,
-        {
-            "agent": agents(),
-            "plan": plans(),
-            "state": states_of(PLANS),
-        },
-    ),
-    "sessions": CompletedList(
-        "sessions",
-        SESSIONS.keys,
-        {"agent": agents(rows_of(SESSIONS))},
-    ),
-    "agents": CompletedList("agents", AGENTS.keys, {"agent": agents()}),
-    "activity": CompletedList("activity", EVENT_KEYS, EVENTS),
-    "audit": CompletedList("audit", EVENT_KEYS, EVENTS),
-    "rules": CompletedList("rules", RULES.keys, {"agent": agents()}),
-    "permission_rules": CompletedList(
-        "permission_rules", PERMISSION_RULES.keys, {"agent": agents()}
-    ),
-    "operations": CompletedList("operations", OPERATIONS.keys),
-    "deliveries": CompletedList("deliveries", DELIVERIES.keys),
+    each.place: each
+    for each in (
+        CompletedList("tasks", task_filters.KEYS, TASKS),
+        # the key of a group, which no one types
+        CompletedList("escalations", inbox_filters.KEYS, {"same": lambda typed: []}),
+        CompletedList("activity", EVENT_KEYS),
+        CompletedList("audit", EVENT_KEYS),
+        complete(DEADLETTERS, agent=agents(rows_of(DEADLETTERS)), state=states_of(DEADLETTERS)),
+        complete(INSTRUCTIONS, agent=agents(rows_of(INSTRUCTIONS))),
+        complete(PATTERNS, state=states_of(PATTERNS)),
+        complete(PLANS, state=states_of(PLANS)),
+        complete(SESSIONS, agent=agents(rows_of(SESSIONS))),
+        *(complete(each) for each in OTHERS),
+    )
 }
+# of the lists that have none of their own for these keys
+SHARED: Mapping[str, Source] = {"agent": agents(), "plan": plans(), "pattern": list_patterns}
 
 
 def find_source(listed: CompletedList, key: str) -> Source | None:
@@ -161,6 +121,8 @@ def find_source(listed: CompletedList, key: str) -> Source | None:
     kind = listed.keys.get(key)
     if key in listed.sources or not isinstance(kind, Names):
         return listed.sources.get(key)
+    if key in SHARED:
+        return SHARED[key]
     if kind.choices:
         return lambda typed: list_choices(typed, kind.choices)
     return known(sources_of(listed.place)[kind.field or key].list)

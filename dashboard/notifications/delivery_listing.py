@@ -8,10 +8,10 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import F, Q, QuerySet
-from django.urls import reverse, reverse_lazy
+from django.urls import reverse
 
 from dashboard.frame.access import may_open
-from dashboard.frame.rendering import Crumb, Visit
+from dashboard.frame.rendering import SETTINGS, Visit
 from dashboard.listing import (
     Column,
     Listing,
@@ -84,7 +84,7 @@ class DeliveryList(Listing[DeliveryQuery]):
     current = "settings"
     heading = "Deliveries"
     nouns = "deliveries"
-    crumbs = (Crumb("Settings", reverse_lazy("dashboard:settings")),)
+    crumbs = (SETTINGS,)
 
     model = Delivery
     query = DeliveryQuery

@@ -5,9 +5,8 @@ from datetime import timedelta
 from typing import Any
 
 from django.db.models import F
-from django.urls import reverse_lazy
 
-from dashboard.frame.rendering import Crumb, Visit
+from dashboard.frame.rendering import SETTINGS, Visit
 from dashboard.listing import Column, Listing, ListPage, State, equals, older_than, within
 from dashboard.lists.query_box import ANY, Names, StateQuery, Values
 from dashboard.lists.query_values import Period, read_age, read_period
@@ -71,7 +70,7 @@ class OperationList(Listing[OperationQuery]):
     current = "settings"
     heading = "Operations"
     nouns = "operations"
-    crumbs = (Crumb("Settings", reverse_lazy("dashboard:settings")),)
+    crumbs = (SETTINGS,)
 
     model = Operation
     query = OperationQuery

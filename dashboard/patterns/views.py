@@ -5,11 +5,10 @@ from datetime import datetime
 from uuid import UUID
 
 from django.http import Http404
-from django.urls import reverse_lazy
 
 from dashboard.actions import list_allowed
 from dashboard.frame.live_updates import read_live_key
-from dashboard.frame.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.frame.rendering import PageContext, Visit, live_page
 from dashboard.patterns import queries
 from dashboard.patterns.listing import PATTERNS
 from dashboard.patterns.queries import Days, Example
@@ -26,7 +25,6 @@ from retries.states import Verdict
 from retries.verbs.patterns import IGNORE_TIMES, PAGE, RETRY
 from retries.verbs.verb import Verb
 
-CRUMB = Crumb("Patterns", reverse_lazy("dashboard:patterns"))
 FIXES_SHOWN = 20
 FIX_STATES = {
     FixState.PROMOTED: "Promoted",
@@ -94,7 +92,7 @@ def detail(visit: Visit, pattern_id: UUID) -> PatternPage:
     return PatternPage(
         title=f"{row.template[:60]} · Pattern",
         heading=row.fingerprint[:8],
-        crumbs=(CRUMB,),
+        crumbs=(PATTERNS.crumb,),
         list_steps=PATTERNS.find_steps(visit, row.pk, with_shift=True),
         row=row,
         stuck=stuck,

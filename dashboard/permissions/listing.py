@@ -5,10 +5,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import F, Q, QuerySet
-from django.urls import reverse_lazy
 
 from dashboard.frame.access import may_open
-from dashboard.frame.rendering import Crumb, Visit
+from dashboard.frame.rendering import SETTINGS, Visit
 from dashboard.listing import Column, Listing, ListPage, State, any_of, equals, within
 from dashboard.lists.query_box import ANY, Names, StateQuery, Values
 from dashboard.lists.query_values import Period, read_period
@@ -55,7 +54,7 @@ class PermissionRuleList(Listing[PermissionRuleQuery]):
     heading = "Permission rules"
     nouns = "rules"
     file_name = "permission-rules"
-    crumbs = (Crumb("Settings", reverse_lazy("dashboard:settings")),)
+    crumbs = (SETTINGS,)
 
     model = PermissionRule
     query = PermissionRuleQuery
