@@ -20,7 +20,6 @@ COLUMNS = {
 
 
 def export(request: HtmxRequest, form: str) -> HttpResponseBase:
-    """Stream the list as CSV or JSON lines."""
     query = filters.parse(request.GET.get("q", ""), now=timezone.now())
     project = requested_project(request)
     order = "id" if read_time_order(request.GET).is_reversed else "-id"

@@ -111,7 +111,6 @@ class FleetRow:
 
     @property
     def idle_text(self) -> str:
-        """Return why nothing runs."""
         if self.breaker.is_open:
             return "Gets no work"
         if self.agent.paused:
@@ -120,7 +119,6 @@ class FleetRow:
 
     @property
     def breaker_note(self) -> str:
-        """Return the text beside the state of a breaker that is not open."""
         view = self.breaker
         if view.is_half_open:
             if view.successes:

@@ -20,7 +20,7 @@ from dashboard.lists.nearest_names import NameHints, suggest_agents
 from dashboard.lists.query_box import ANY, Names, StateQuery, Values, has_value
 from dashboard.lists.query_values import read_age
 from dashboard.lists.shared_queries import hash_of
-from dashboard.lists.sorting import SortColumn
+from dashboard.lists.sorting import SortColumn, largest
 from dashboard.memory_listing import FoundRows, MemoryListing
 from dashboard.steps import Beside
 from ledger.database.optional_cache import get_or_compute
@@ -82,36 +82,14 @@ class AgentList(MemoryListing[AgentQuery]):
         Column("Agent", "f-agent", "name", SortColumn(lambda row: row.agent.name)),
         Column("Breaker", "f-breaker"),
         Column("Running now", "f-now"),
-        Column(
-            "Done",
-            "f-rate r",
-            "done",
-            SortColumn(lambda row: row.rates.now.tasks_done, largest_first=True),
-        ),
-        Column(
-            "Errors",
-            "f-err r",
-            "errors",
-            SortColumn(lambda row: row.rates.now.error_rate, largest_first=True),
-        ),
+        Column("Done", "f-rate r", "done", largest(lambda row: row.rates.now.tasks_done)),
+        Column("Errors", "f-err r", "errors", largest(lambda row: row.rates.now.error_rate)),
         Column(
             "1st try", "f-n f-first r", "first", SortColumn(lambda row: row.rates.now.first_rate)
         ),
-        Column(
-            "Slots",
-            "f-n f-slots r",
-            "slots",
-            SortColumn(lambda row: row.running, largest_first=True),
-        ),
-        Column(
-            "Waiting", "f-n r", "waiting", SortColumn(lambda row: row.waiting, largest_first=True)
-        ),
-        Column(
-            "Seen",
-            "f-seen r",
-            "seen",
-            SortColumn(lambda row: row.agent.last_seen_at, largest_first=True),
-        ),
+        Column("Slots", "f-n f-slots r", "slots", largest(lambda row: row.running)),
+        Column("Waiting", "f-n r", "waiting", largest(lambda row: row.waiting)),
+        Column("Seen", "f-seen r", "seen", largest(lambda row: row.agent.last_seen_at)),
     )
     default_sort = "-waiting"
 
@@ -149,7 +127,6 @@ class AgentList(MemoryListing[AgentQuery]):
         return sorted(super().sort(rows, by), key=lambda row: GROUPS.index(row.group))
 
     def title_of(self, counts: FoundRows) -> str:
-        """Return the page's title, with the numbers of open breakers and silent agents."""
         numbers = self.count_rows(counts.every)
         problems = ((numbers["tripped"], "open"), (numbers["silent"], "silent"))
         text = ", ".join(f"{number:,} {problem}" for number, problem in problems if number)

@@ -162,13 +162,11 @@ def fetch_tripped_agents(project: Project | None) -> QuerySet[Any]:
 
 
 def find_agent(agent_id: UUID, *, now: datetime) -> Any:
-    """Return an agent with its annotations, or None."""
     return next(iter(fetch_agents(agent_id, now)), None)
 
 
 @compiled
 def fetch_agents(id: UUID, now: datetime) -> QuerySet[Any]:
-    """Return the agent with its tokens, its target and its proofs, as its page shows them."""
     tokens = Token.objects.filter(agent=OuterRef("pk")).order_by("-revoked_at", "-id")
     done = TASKS.filter(state=TaskState.DONE).order_by("-id")
     figures = InsightFigure.objects.filter(

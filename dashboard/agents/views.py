@@ -61,7 +61,6 @@ class AgentDetailPage(PageContext):
 
 @live_page("agents/detail.html", "agents/_agent.html", current="agents")
 def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage:
-    """Show an agent's breaker, figures, activity and tokens."""
     agent = queries.find_agent(agent_id, now=visit.now)
     if agent is None:
         raise Http404(f"There is no agent {agent_id}.")

@@ -1,5 +1,8 @@
 """The Audit log page: who did what, when and why, with exports of exactly what it shows."""
 
+# Not a `Listing`: its rows are merged from five sources, and are no rows of one model. Its pages
+# begin after any place of the merged log, and its filters are counted in the newest rows.
+
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -53,7 +56,6 @@ class AuditPage(PageContext):
 
 
 def index(request: HtmxRequest) -> HttpResponse:
-    """Show what people and tokens did, newest first or oldest first."""
     visit = rendering.begin_visit(request, current="settings")
     text = request.GET.get("q", "")
     query = filters.parse(text, now=visit.now)

@@ -14,7 +14,7 @@ from dashboard.listing import Column, Listing, ListPage, State, any_of, equals, 
 from dashboard.lists import shared_queries
 from dashboard.lists.query_box import ANY
 from dashboard.lists.shared_queries import failed_in_pattern, match_any, title_of
-from dashboard.lists.sorting import SortColumn
+from dashboard.lists.sorting import BY_ID, SortColumn, largest
 from dashboard.tasks.filters import ERRORS, LETTER_KEYS, LETTER_STATES, TaskQuery
 from dashboard.tasks.queries import fetch_last_headlines
 from ledger.models import DeadLetter, Project
@@ -67,8 +67,8 @@ class DeadLetterList(Listing[TaskQuery]):
         Column("Name", "", "name", SortColumn(Lower(title_of("task__")))),
         Column("Agent", "", "agent", SortColumn(F("agent__name"))),
         Column("Type", "c-lg", "type", SortColumn(F("type"))),
-        Column("Attempts", "", "attempts", SortColumn(F("task__attempts"), largest_first=True)),
-        Column("Failed", "r", "failed", SortColumn(F("id"), largest_first=True, is_indexed=True)),
+        Column("Attempts", "", "attempts", largest(F("task__attempts"))),
+        Column("Failed", "r", "failed", BY_ID),
     )
     default_sort = "-failed"
     verbs = ("deadletter_act", "operation_new")

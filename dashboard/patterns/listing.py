@@ -15,7 +15,7 @@ from dashboard.listing import Column, Listing, ListPage, State, any_of, older_th
 from dashboard.lists.query_box import ANY, Names, StateQuery, Values
 from dashboard.lists.query_values import Period, read_age, read_period
 from dashboard.lists.shared_queries import named_pattern, of_project, pattern_has_words
-from dashboard.lists.sorting import SortColumn
+from dashboard.lists.sorting import largest
 from dashboard.patterns import queries
 from ledger.models import Agent, Project
 from ledger.states import FailureType
@@ -106,17 +106,12 @@ class PatternList(Listing[PatternQuery]):
     columns = (
         Column("State"),
         Column("Error"),
-        Column("Failures", "r", "failures", SortColumn(figures.FAILURES, largest_first=True)),
+        Column("Failures", "r", "failures", largest(figures.FAILURES)),
         Column("To answer", "r"),
         Column("Last 24 h", "c-md"),
         Column("Agents", "c-lg"),
-        Column("First seen", "c-lg r", "first", SortColumn(F("first_seen"), largest_first=True)),
-        Column(
-            "Last seen",
-            "r",
-            "seen",
-            SortColumn(F("last_seen"), largest_first=True, is_indexed=True),
-        ),
+        Column("First seen", "c-lg r", "first", largest(F("first_seen"))),
+        Column("Last seen", "r", "seen", largest(F("last_seen"), is_indexed=True)),
     )
     default_sort = "-seen"
     verbs = ("patterns_act",)

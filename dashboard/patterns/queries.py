@@ -174,7 +174,6 @@ def list_agents(row: FailurePattern) -> list[Agent]:
 
 
 def list_failures(row: FailurePattern) -> list[Grouped]:
-    """Return a pattern's newest failures with their attempts and tasks."""
     rows = row.grouped.select_related("failure__attempt", "failure__task", "agent")
     heavy = [f"failure__task__{name}" for name in HEAVY]
     return list(rows.defer(*heavy).order_by("-at", "-failure_id")[:FAILURES_READ])
@@ -182,8 +181,6 @@ def list_failures(row: FailurePattern) -> list[Grouped]:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A failure and the line that it is grouped by."""
-
     grouped: Grouped
     line: str
 

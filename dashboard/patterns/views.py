@@ -81,7 +81,6 @@ def read_detail_key(now: datetime) -> str:
     "patterns/detail.html", "patterns/_pattern.html", current="patterns", read_key=read_detail_key
 )
 def detail(visit: Visit, pattern_id: UUID) -> PatternPage:
-    """Show one pattern: its failures, possible fixes and stuck tasks."""
     row = queries.find_pattern(pattern_id)
     if row is None:
         raise Http404(f"There is no pattern {pattern_id}.")

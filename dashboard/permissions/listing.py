@@ -11,7 +11,7 @@ from dashboard.frame.rendering import SETTINGS, Visit
 from dashboard.listing import Column, Listing, ListPage, State, any_of, equals, within
 from dashboard.lists.query_box import ANY, Names, StateQuery, Values
 from dashboard.lists.query_values import Period, read_period
-from dashboard.lists.sorting import SortColumn
+from dashboard.lists.sorting import BY_ID, SortColumn, largest
 from dashboard.permissions import queries
 from dashboard.wording.formatting import rough_duration
 from ledger.models import Project
@@ -96,10 +96,10 @@ class PermissionRuleList(Listing[PermissionRuleQuery]):
         Column("Verdict"),
         Column("Call", "", "call", SortColumn(F("matcher"))),
         Column("For", "c-md", "for", SortColumn(F("agent__name"))),
-        Column("Used", "r", "used", SortColumn(F("hits"), largest_first=True)),
-        Column("Last", "r c-md", "last", SortColumn(F("last_used_at"), largest_first=True)),
+        Column("Used", "r", "used", largest(F("hits"))),
+        Column("Last", "r c-md", "last", largest(F("last_used_at"))),
         Column("Ends", "r c-lg", "ends", SortColumn(F("expires_at"))),
-        Column("Made by", "c-lg", "made", SortColumn(F("id"), largest_first=True, is_indexed=True)),
+        Column("Made by", "c-lg", "made", BY_ID),
     )
     default_sort = "-made"
     is_live = False

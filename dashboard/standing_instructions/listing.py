@@ -11,7 +11,7 @@ from dashboard.frame.rendering import Visit
 from dashboard.listing import Column, ListPage, State
 from dashboard.lists.query_box import ANY, Names, StateQuery, Values, has_value
 from dashboard.lists.query_values import Period, is_in_period, read_period
-from dashboard.lists.sorting import SortColumn
+from dashboard.lists.sorting import SortColumn, largest
 from dashboard.memory_listing import FoundRows, MemoryListing
 from dashboard.standing_instructions import queries
 from dashboard.standing_instructions.queries import ListedRule
@@ -74,21 +74,11 @@ class RuleList(MemoryListing[RuleQuery]):
     columns = (
         Column("Rule", "", "name", SortColumn(lambda rule: rule.row.content.lower())),
         Column("For", "c-md"),
-        Column(
-            "Sent, 7 d",
-            "r c-sm",
-            "sent",
-            SortColumn(lambda rule: rule.record.fired, largest_first=True),
-        ),
+        Column("Sent, 7 d", "r c-sm", "sent", largest(lambda rule: rule.record.fired)),
         Column("Followed", "r", "followed", SortColumn(lambda rule: rule.record.share)),
         Column("Reminders", template="standing_instructions/_steps_heading.html"),
         Column("Holds stop", "c-lg"),
-        Column(
-            "Last",
-            "r c-sm",
-            "last",
-            SortColumn(lambda rule: rule.last_fired_at, largest_first=True),
-        ),
+        Column("Last", "r c-sm", "last", largest(lambda rule: rule.last_fired_at)),
         Column("State"),
     )
     default_sort = "-sent"
