@@ -13,12 +13,14 @@ from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 from uuid import UUID
 
+from django.contrib.auth import get_permission_codename
 from django.db.models import Count, F, Model, Q, QuerySet
 from django.http import HttpResponse, HttpResponseBase
+from django.urls import URLPattern, reverse_lazy
 
 from dashboard import steps
 from dashboard.date_range import DateRange, find_dates, open_dates
-from dashboard.frame.access import may_open
+from dashboard.frame.access import list_pages, may_open
 from dashboard.frame.navigation import here_of, requested_project
 from dashboard.frame.rendering import (
     Crumb,
@@ -35,7 +37,7 @@ from dashboard.lists.export import export_records, read_values
 from dashboard.lists.facets import Facet, build_state_facets
 from dashboard.lists.nearest_names import NameHints, list_problems, suggest_names
 from dashboard.lists.pagination import Page, read_page, slice_rows
-from dashboard.lists.query_box import ANY, Keys, StateQuery, as_id
+from dashboard.lists.query_box import ANY, Keys, StateQuery, Values, as_id
 from dashboard.lists.shared_queries import (
     bound_ids,
     hash_of,
@@ -66,7 +68,10 @@ Condition = Callable[[Any], Q]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A button above a list, and the values of the rows' state that it finds."""
+    """A button above a list, and the values of the rows' state that it finds.
+
+    A state without a label has no button.
+    """
 
     label: str
     values: tuple[str, ...] = ()
@@ -161,7 +166,7 @@ class Listing(Generic[B]):
             if value is not None and value != ANY
         ]
         words = [self.has_word(word) for word in query.words]
-        rows = self.rows(project).filter(*conditions, match_any(query.state, self.in_state))
+        rows = self.rows(project).filter(*conditions, match_any(self.wanted(query), self.in_state))
         rows = self.narrow(rows.filter(*words), query, project)
         return self.with_ids(rows, query.ids) if query.ids else rows
 
@@ -171,6 +176,11 @@ class Listing(Generic[B]):
     def narrow(self, rows: QuerySet[Any], query: B, project: Project | None) -> QuerySet[Any]:
         """Apply the parts of a query that are more than one condition for one field."""
         return rows
+
+    def wanted(self, query: B) -> Values:
+        """Return the states of a query; the default one without a state and without ids."""
+        is_default = query.state == ANY and not query.ids and self.default_state != "all"
+        return Values((self.default_state,)) if is_default else query.state
 
     def in_state(self, name: str) -> Q:
         return Q(state__in=self.states[name].values)
@@ -246,7 +256,10 @@ class Listing(Generic[B]):
         )
 
     def stateless(self, query: B) -> B:
-        return query.stateless()
+        """Return the query for any state."""
+        if self.default_state == "all":
+            return query.stateless()
+        return replace(query.stateless(), state=Values(tuple(self.states)))
 
     def read_counts(self, rows: QuerySet[Any]) -> dict[str, int]:
         found = dict(rows.values_list("state").annotate(n=Count("pk")))
@@ -290,7 +303,7 @@ class Listing(Generic[B]):
             entries=[],
             may_act=bool(self.verbs)
             and all(may_open(visit.request.user, each) for each in self.verbs),
-            hints=suggest_names(query, self.name, project, found=bool(page.rows)),
+            hints=self.suggest(query, project, found=bool(page.rows)),
         )
         shown = replace(shown, extra=self.read_extra(shown, visit))
         return replace(shown, entries=self.build_entries(shown, visit))
@@ -318,8 +331,11 @@ class Listing(Generic[B]):
     def title_of(self, counts: Any) -> str:
         return self.heading
 
+    def suggest(self, query: B, project: Project | None, *, found: bool) -> NameHints:
+        return suggest_names(query, self.name, project, found=found)
+
     def build_facets(self, counts: Any, query: B) -> list[Facet]:
-        labels = {name: state.label for name, state in self.states.items()}
+        labels = {name: state.label for name, state in self.states.items() if state.label}
         if self.default_state == "all":
             labels = {"all": "All"} | labels
         return build_state_facets(
@@ -364,6 +380,17 @@ class Listing(Generic[B]):
 
         return index
 
+    def pages(self, address: str, *, replica: bool = False) -> list[URLPattern]:
+        """Return the URLs of the page and its export, for people who may view the model."""
+        options = self.model._meta
+        permission = f"{options.app_label}.{get_permission_codename('view', options)}"
+        return list_pages(address, self.index, self.export, self.name, permission, replica=replica)
+
+    @property
+    def crumb(self) -> Crumb:
+        """The breadcrumb to this list."""
+        return Crumb(self.heading, reverse_lazy(f"dashboard:{self.name}"))
+
     # ---- the export
 
     @property
@@ -375,9 +402,8 @@ class Listing(Generic[B]):
         # The export has exactly the rows of the list, in its order.
         def export(request: HtmxRequest, form: str) -> HttpResponseBase:
             query, project = self.parse(request.GET.get("q", "")), requested_project(request)
-            sort = read_sort(request.GET.get("sort", ""), self.sorts, 0)
             return export_records(
-                self.read_records(query, project, sort),
+                self.read_records(query, project, request),
                 list(self.export_columns),
                 form=form,
                 name=self.file_name or self.nouns,
@@ -386,7 +412,10 @@ class Listing(Generic[B]):
 
         return export
 
-    def read_records(self, query: B, project: Project | None, sort: str) -> Iterable[Sequence[Any]]:
+    def read_records(
+        self, query: B, project: Project | None, request: HtmxRequest
+    ) -> Iterable[Sequence[Any]]:
+        sort = read_sort(request.GET.get("sort", ""), self.sorts, 0)
         rows = sort_rows(
             self.for_export(self.find(query, project)), self.order_of(sort), self.sorts
         )

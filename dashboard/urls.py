@@ -5,8 +5,8 @@ from django.urls import path
 from dashboard.activity import export_views as activity_exports
 from dashboard.activity import views as activity
 from dashboard.agents import action_views as agent_actions
-from dashboard.agents import export_views as agent_exports
 from dashboard.agents import views as agents
+from dashboard.agents.listing import AGENTS
 from dashboard.audit import views as audit
 from dashboard.completion import views as completion
 from dashboard.connect import views as connect
@@ -38,8 +38,8 @@ from dashboard.operations.listing import OPERATIONS
 from dashboard.overview import action_views as overview_actions
 from dashboard.overview import views as overview
 from dashboard.patterns import action_views as pattern_actions
-from dashboard.patterns import export_views as pattern_exports
 from dashboard.patterns import views as patterns
+from dashboard.patterns.listing import PATTERNS
 from dashboard.people import action_views as people_actions
 from dashboard.people import views as people
 from dashboard.permissions import form_views as permission_forms
@@ -86,11 +86,9 @@ urlpatterns = [
     action("views/<slug:noun>/save/", saved_views.save, "view_save", "ledger.add_savedview"),
     action("views/<uuid:view_id>/delete/", saved_views.delete,
         "view_delete", "ledger.delete_savedview"),
-    *list_pages("instructions/", INSTRUCTIONS.index, INSTRUCTIONS.export,
-        "instructions", "ledger.view_instruction", replica=True),
+    *INSTRUCTIONS.pages("instructions/", replica=True),
     form("instructions/new/", instruction_actions.new, "instruction_new", "ledger.add_instruction"),
-    *list_pages("instructions/standing/", RULES.index, RULES.export,
-        "rules", "ledger.view_standinginstruction"),
+    *RULES.pages("instructions/standing/"),
     form("instructions/standing/new/", rule_forms.new,
         "rule_new", "ledger.add_standinginstruction"),
     page("instructions/standing/<uuid:rule_id>/", rules.detail,
@@ -113,22 +111,19 @@ urlpatterns = [
     form("tasks/<uuid:task_id>/change-and-retry/", task_retries.edit,
         "task_retry", "ledger.change_task"),
     action("tasks/<uuid:task_id>/<slug:verb>/", task_actions.act, "task_act", "ledger.change_task"),
-    *list_pages("plans/", PLANS.index, PLANS.export,
-        "plans", "ledger.view_plan", replica=True),
+    *PLANS.pages("plans/", replica=True),
     form("plans/import/", plan_imports.new, "plan_import", "ledger.add_plan"),
     page("plans/<uuid:plan_id>/", plans.detail, "plan", "ledger.view_plan"),
     page("plans/<str:ref>/", plans.by_ref, "plan_by_ref", "ledger.view_plan"),
     action("plans/<uuid:plan_id>/commands/", plan_actions.confirm,
         "plan_commands", "ledger.change_plan"),
     page("plans/<str:plan>/summary/", plan_summaries.detail, "plan_summary", "ledger.view_plan"),
-    *list_pages("dead-letters/", DEADLETTERS.index, DEADLETTERS.export,
-        "deadletters", "ledger.view_deadletter", replica=True),
+    *DEADLETTERS.pages("dead-letters/", replica=True),
     page("dead-letters/<uuid:letter_id>/", deadletters.detail,
         "deadletter", "ledger.view_deadletter"),
     action("dead-letters/<uuid:letter_id>/<slug:verb>/", deadletter_actions.act,
         "deadletter_act", "ledger.change_deadletter"),
-    *list_pages("patterns/", patterns.index, pattern_exports.export,
-        "patterns", "retries.view_failurepattern", replica=True),
+    *PATTERNS.pages("patterns/", replica=True),
     action("patterns/<slug:verb>/all/", pattern_actions.act_on_many,
         "patterns_act", "retries.change_failurepattern"),
     page("patterns/<uuid:pattern_id>/", patterns.detail, "pattern", "retries.view_failurepattern"),
@@ -136,8 +131,7 @@ urlpatterns = [
         "pattern_fix", "retries.change_failurepattern"),
     action("patterns/<uuid:pattern_id>/<slug:verb>/", pattern_actions.act,
         "pattern_act", "retries.change_failurepattern"),
-    *list_pages("agents/", agents.index, agent_exports.export,
-        "agents", "ledger.view_agent", replica=True),
+    *AGENTS.pages("agents/", replica=True),
     page("agents/connect/", connect.index, "connect", "ledger.view_agent"),
     form("agents/connect/<uuid:token_id>/", connect.token, "connect_token", "ledger.add_token"),
     page("agents/connect/<uuid:token_id>/light/", connect.light,
@@ -148,8 +142,7 @@ urlpatterns = [
         "agent_stop_undo", "ledger.change_agent"),
     action("agents/<uuid:agent_id>/<slug:verb>/", agent_actions.act,
         "agent_act", "ledger.change_agent"),
-    *list_pages("sessions/", SESSIONS.index, SESSIONS.export,
-        "sessions", "ledger.view_session", replica=True),
+    *SESSIONS.pages("sessions/", replica=True),
     form("sessions/import/", session_imports.new, "session_import", "ledger.add_session"),
     page("sessions/<uuid:session_id>/", session_details.detail, "session", "ledger.view_session"),
     page("sessions/<uuid:session_id>/messages/<int:number>/", session_details.message,
@@ -170,8 +163,7 @@ urlpatterns = [
         "experiment_start", "retries.add_contextexperiment"),
     action("insight/experiments/<uuid:experiment_id>/end/", insight_actions.end,
         "experiment_end", "retries.change_contextexperiment"),
-    *list_pages("operations/", OPERATIONS.index, OPERATIONS.export,
-        "operations", "retries.view_operation"),
+    *OPERATIONS.pages("operations/"),
     form("operations/new/<str:verb_name>/", operation_starts.new,
         "operation_new", "retries.add_operation"),
     page("operations/<uuid:operation_id>/", operations.detail,
@@ -203,8 +195,7 @@ urlpatterns = [
     page("settings/profile/", profile.index, "profile", ENTER),
     action("settings/profile/save/", profile.save, "profile_save", ENTER),
     form("settings/profile/password/", profile.change_password, "profile_password", ENTER),
-    *list_pages("settings/permissions/", PERMISSION_RULES.index, PERMISSION_RULES.export,
-        "permission_rules", "retries.view_permissionrule"),
+    *PERMISSION_RULES.pages("settings/permissions/"),
     form("settings/permissions/new/", permission_forms.new,
         "permission_rule_new", "retries.add_permissionrule"),
     action("settings/permissions/dismiss/", permissions.dismiss,
@@ -238,8 +229,7 @@ urlpatterns = [
         notification_actions.act_on_channel, "notification_channel_act", "retries.change_channel"),
     form("settings/notifications/quiet-hours/", notification_actions.save_quiet_hours,
         "notification_quiet", ENTER),
-    *list_pages("settings/deliveries/", DELIVERIES.index, DELIVERIES.export,
-        "deliveries", "retries.view_delivery", replica=True),
+    *DELIVERIES.pages("settings/deliveries/", replica=True),
     action("settings/deliveries/redeliver/", delivery_actions.redeliver,
         "deliveries_redeliver", "retries.change_delivery"),
     *list_pages("escalations/", escalations.index, escalation_exports.export,

@@ -114,7 +114,6 @@ def read_counts(query: EventQuery, project: Project | None, *, now: datetime) ->
 
 
 def add_up(rows: Iterable[sql.Row], query: EventQuery, *, are_known: bool) -> EventCounts:
-    """Return the sums of the numbers by kind, agent and type of actor."""
     ids = {row["agent_id"] for row in rows if row["agent_id"]}
     names = dict(Agent.objects.filter(pk__in=ids).values_list("pk", "name"))
     kinds, types = filters.kinds(query.kind), filters.actor_types(query.by)

@@ -104,7 +104,7 @@ ADVICE = f"Use {', '.join(f'{key}:' for key in KEYS)} or paste an id."
 
 
 def suggest_kinds(name: str) -> tuple[str, ...]:
-    """Return the kinds of the same noun, or else the nouns: there are too many kinds for a hint."""
+    # There are too many kinds for a hint.
     noun, dot, _ = name.partition(".")
     return KINDS[noun] if dot and noun in NOUNS else NOUNS
 
@@ -118,7 +118,6 @@ def read_id(ids: list[uuid.UUID], value: str) -> dict[str, uuid.UUID]:
 
 
 def read_older(value: str, *, now: datetime) -> dict[str, datetime]:
-    """Return {older: instant} for an age."""
     return {"older": now - read_age("older")(value)["older"]}
 
 

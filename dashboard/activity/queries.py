@@ -58,8 +58,6 @@ MADE_BY_CLOCK = Q(kind__in=filters.CLOCK_KINDS, actor_type="system")
 
 @dataclass(frozen=True, slots=True)
 class EventEntry:
-    """An event with its sentence and the page of its subject."""
-
     event: Event  # with `size` and `cut`
     sentence: EventSentence
     agent: str
@@ -92,7 +90,7 @@ def filter_events(query: EventQuery, project: Project | None) -> EventQuerySet:
 
 
 def ids_of(names: Iterable[str], project: Project | None) -> list[UUID]:
-    """Return the ids of agents; with a join the planner could not estimate their events."""
+    # With a join, the planner could not estimate the agents' events.
     rows = of_project(Agent.objects.filter(name__in=list(names)), project)
     return list(rows.values_list("pk", flat=True))
 
@@ -129,8 +127,6 @@ def fetch_events_of_agents(
 
 
 class WithoutSignalData(Func):
-    """An event's data without the data of its signal."""
-
     template = "(%(expressions)s - 'data')"
     output_field = JSONField()
 

@@ -1,5 +1,8 @@
 """The Activity page: the journal, newest first, with facets and a histogram."""
 
+# Not a `Listing`: the clock is part of the query, facets and chart count other events than the log
+# shows, and a paused log is answered with a number. It would override nearly every method.
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime

@@ -25,8 +25,6 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class BreakerView:
-    """The breaker of an agent as the pages show it."""
-
     state: BreakerState
     config: CircuitBreakerConfig
     failures: int = 0
@@ -83,20 +81,17 @@ class BreakerView:
 
     @property
     def opens_after(self) -> str:
-        """Return the label of the arrow from closed to open."""
         failures = counted(self.config.failure_threshold, "failure")
         return f"{self.failures} of {failures}" if self.is_closed else failures
 
     @property
     def closes_after(self) -> str:
-        """Return the label of the arrow from half open to closed."""
         if not self.is_half_open or not self.successes:
             return "probe passes"
         return f"{self.successes} of {self.config.success_threshold} passed"
 
     @property
     def summary(self) -> str:
-        """Return a description of the diagram for screen readers."""
         if self.is_closed:
             return f"The breaker is closed: {self.run}."
         if self.is_half_open:
@@ -109,7 +104,6 @@ class BreakerView:
 
 
 def describe_breaker(agent: Any, *, now: datetime, config: CircuitBreakerConfig) -> BreakerView:
-    """Return the view of the breaker of an agent read by `dashboard.agents.queries`."""
     breaker = getattr(agent, "breaker", None)
     # an agent has no row until its first failure
     if breaker is None:
@@ -132,7 +126,6 @@ def describe_breaker(agent: Any, *, now: datetime, config: CircuitBreakerConfig)
 
 
 def probe_of(agent: Any) -> Probe | None:
-    """Return the running probe of an agent, or None."""
     # the breaker keeps the id of a probe that a release or an abort has ended
     if agent.breaker.probe_attempt is None or agent.probe_ended:
         return None

@@ -25,8 +25,6 @@ where a.agent_id = %(agent)s and a.outcome is null order by a.id desc limit {RUN
 
 @dataclass(frozen=True, slots=True)
 class RunningAttempt:
-    """A running attempt of the agent with the last line it printed."""
-
     task_id: UUID
     ref: str
     title: str
@@ -97,7 +95,6 @@ class PatternCounts:
 def count_patterns(
     agent: Agent, open_by_pattern: Mapping[UUID, int], *, now: datetime
 ) -> PatternCounts:
-    """Return the most frequent patterns of an agent's failures in the last day."""
     before = now - 2 * DAY
     rows = sql.run_custom_plan(
         PATTERNS, agent=agent.pk, since=now - DAY, before=before, floor=first_id(before - SLACK)

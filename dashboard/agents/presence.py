@@ -13,8 +13,6 @@ SHOWN = 8  # agents that get no work, of each kind
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """A label with its icon."""
-
     label: str
     icon: str
     css: str
@@ -105,7 +103,6 @@ def breaker_state(agent: Any) -> BreakerState:
 
 
 def trip_badge(agent: Any) -> Badge | None:
-    """Return the badge of an agent whose breaker is not closed, or None."""
     state = breaker_state(agent)
     if state == BreakerState.CLOSED:
         return None

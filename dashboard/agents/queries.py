@@ -24,7 +24,7 @@ from django.db.models import (
 from django.db.models.functions import JSONObject
 from django.urls import reverse
 
-from dashboard.agents.fleet import MOST_COUNTED, RUNS, Group, Run, needs
+from dashboard.agents.fleet import MOST_COUNTED, Run
 from dashboard.agents.presence import COUNTED, SilentAgents, TrippedAgents
 from dashboard.charts.ack_targets import TargetRow
 from dashboard.lists.compiled_queries import compiled
@@ -107,11 +107,6 @@ def read_runs(agents: Sequence[Any]) -> dict[UUID, Run]:
     }
 
 
-def read_sort_runs(chosen: Sequence[tuple[Any, Group]], sort: str) -> dict[UUID, Run]:
-    """Return the running attempts of all chosen agents if an order needs them."""
-    return read_runs([agent for agent, _ in chosen]) if chosen and needs(RUNS, sort) else {}
-
-
 def annotate_agents(rows: QuerySet[Any], *, now: datetime) -> QuerySet[Any]:
     """Add presence, counts and the breaker's probe, each read for the selected rows alone."""
     oldest = QUEUE.values("agent").annotate(at=Min("queued_at")).values("at")
@@ -167,13 +162,11 @@ def fetch_tripped_agents(project: Project | None) -> QuerySet[Any]:
 
 
 def find_agent(agent_id: UUID, *, now: datetime) -> Any:
-    """Return an agent with its annotations, or None."""
     return next(iter(fetch_agents(agent_id, now)), None)
 
 
 @compiled
 def fetch_agents(id: UUID, now: datetime) -> QuerySet[Any]:
-    """Return the agent with its tokens, its target and its proofs, as its page shows them."""
     tokens = Token.objects.filter(agent=OuterRef("pk")).order_by("-revoked_at", "-id")
     done = TASKS.filter(state=TaskState.DONE).order_by("-id")
     figures = InsightFigure.objects.filter(

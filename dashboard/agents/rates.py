@@ -57,8 +57,6 @@ HOUR = RANGES["1h"]
 
 @dataclass(slots=True)
 class Sums:
-    """An agent's figures in a period."""
-
     attempts: int = 0
     attempts_failed: int = 0
     busy_s: float = 0.0

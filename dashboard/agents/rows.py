@@ -35,7 +35,6 @@ class AgentRow:
 
 
 def build_row(agent: Any, figures: Mapping[UUID, Statistics], *, now: datetime) -> AgentRow:
-    """Return the row of an agent read by `dashboard.agents.queries`."""
     view = describe_breaker(agent, now=now, config=breaker.read_config())
     return AgentRow(
         agent,

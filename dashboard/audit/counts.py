@@ -81,7 +81,6 @@ class Choice:
 
 
 def build_choices(query: EventQuery, choices: Choices, *, now: datetime) -> dict[str, Choice]:
-    """Return the rows of each quick filter, which replaces its key in the query."""
     asked = Choice(filters.kinds(query.kind), filters.actor_types(query.by), query.since)
     return {
         **{noun: replace(asked, kinds=list(filters.KINDS[noun])) for noun in choices.nouns},

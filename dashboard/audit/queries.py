@@ -56,19 +56,21 @@ class AuditRecord:
 
 
 def acts_of_people(events: EventQuerySet) -> EventQuerySet:
-    """Return the events that people caused; a partial index has them."""
+    # A partial index has them.
     return events.filter(BY_PERSON)
 
 
 def acts_of_tokens(events: EventQuerySet, scope: Scope) -> EventQuerySet:
-    """Return what operators' and producers' tokens did to others' work; a partial index has it."""
+    """Return what operators' and producers' tokens did to others' work."""
+    # A partial index has these, too.
     agents = Token.objects.order_by().filter(kind=TokenKind.AGENT)
     own = of_project(agents, scope.project).annotate(text=Cast("pk", TextField())).values("text")
     return events.filter(TOKEN_ACT).exclude(actor_id__in=own)
 
 
 def events_of_tokens(events: EventQuerySet, scope: Scope) -> EventQuerySet:
-    """Return the events about tokens that no person caused; the index of subjects has them."""
+    """Return the events about tokens that no person caused."""
+    # The index of subjects has them.
     tokens = of_project(Token.objects.order_by(), scope.project).values("pk")
     return events.filter(subject_type="token", subject_id__in=tokens).exclude(actor_type="user")
 
@@ -91,7 +93,6 @@ class Walk:
     batch: int = BATCH
 
     def is_next(self, id: UUID) -> bool:
-        """Return whether a record comes after the start."""
         return self.after is None or (id > self.after if self.is_oldest_first else id < self.after)
 
 

@@ -1,10 +1,12 @@
 """The Audit log page: who did what, when and why, with exports of exactly what it shows."""
 
+# Not a `Listing`: its rows are merged from five sources, and are no rows of one model. Its pages
+# begin after any place of the merged log, and its filters are counted in the newest rows.
+
 from dataclasses import dataclass
 from operator import attrgetter
 
 from django.http import HttpResponse, HttpResponseBase
-from django.urls import reverse
 
 from dashboard.activity import filters
 from dashboard.activity.filters import EventQuery
@@ -13,7 +15,7 @@ from dashboard.audit.counts import ChoiceCounts, Choices, count_choices
 from dashboard.audit.queries import AuditRecord, Walk
 from dashboard.frame import rendering
 from dashboard.frame.navigation import read_scope
-from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext
+from dashboard.frame.rendering import SETTINGS, HtmxRequest, PageContext
 from dashboard.lists.export import export_records
 from dashboard.lists.facets import Facet
 from dashboard.lists.nearest_names import NameHints, list_problems, suggest_names
@@ -54,7 +56,6 @@ class AuditPage(PageContext):
 
 
 def index(request: HtmxRequest) -> HttpResponse:
-    """Show what people and tokens did, newest first or oldest first."""
     visit = rendering.begin_visit(request, current="settings")
     text = request.GET.get("q", "")
     query = filters.parse(text, now=visit.now)
@@ -67,7 +68,7 @@ def index(request: HtmxRequest) -> HttpResponse:
     page = AuditPage(
         title="Audit log",
         heading="Audit log",
-        crumbs=(Crumb("Settings", reverse("dashboard:settings")),),
+        crumbs=(SETTINGS,),
         query=query,
         order=order,
         views=read_views(visit, "audit", query.text, order.sort),

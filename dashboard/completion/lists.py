@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from dashboard.activity import filters as event_filters
-from dashboard.agents import filters as agent_filters
+from dashboard.agents.listing import AGENTS
 from dashboard.completion.sources import (
     Source,
     Typed,
@@ -27,8 +27,7 @@ from dashboard.lists.known_names import sources_of
 from dashboard.lists.query_box import ANY, Keys, Names
 from dashboard.notifications.delivery_listing import DELIVERIES
 from dashboard.operations.listing import OPERATIONS
-from dashboard.patterns import filters as pattern_filters
-from dashboard.patterns import queries as pattern_queries
+from dashboard.patterns.listing import PATTERNS
 from dashboard.permissions.listing import PERMISSION_RULES
 from dashboard.plans.listing import PLANS
 from dashboard.sessions.listing import SESSIONS
@@ -84,80 +83,36 @@ def rows_of(listing: Listing[Any]) -> Callable[[Typed], QuerySet[Any]]:
     return lambda typed: listing.find(replace(listing.parse(typed.text), agent=ANY), typed.project)
 
 
-def count_pattern_states(typed: Typed) -> Mapping[str, int]:
-    return pattern_queries.count_patterns(pattern_filters.parse(typed.text), typed.project)
+def complete(listing: Listing[Any], **sources: Source) -> CompletedList:
+    return CompletedList(listing.name, listing.keys, sources)
 
 
-TASKS: dict[str, Any] = {
+TASKS: Mapping[str, Source] = {
     "agent": agents(tasks_of),
     "plan": plans(tasks_in_plan),
     "state": states(count_task_states),
-    "pattern": list_patterns,
 }
 # Only the names of the keys are read here, and they depend on no time.
 EVENT_KEYS = event_filters.build_keys([], now=datetime.max)
-EVENTS = {"agent": agents()}
+OTHERS: tuple[Listing[Any], ...] = (AGENTS, DELIVERIES, OPERATIONS, PERMISSION_RULES, RULES)
 LISTS = {
-    "tasks": CompletedList("tasks", task_filters.KEYS, TASKS),
-    "deadletters": CompletedList(
-        "deadletters",
-        DEADLETTERS.keys,
-        TASKS
-        | {
-            "agent": agents(rows_of(DEADLETTERS)),
-            "plan": plans(),
-            "state": states_of(DEADLETTERS),
-        },
-    ),
-    "instructions": CompletedList(
-        "instructions",
-        INSTRUCTIONS.keys,
-        {"agent": agents(rows_of(INSTRUCTIONS)), "plan": plans(), "pattern": list_patterns},
-    ),
-    "escalations": CompletedList(
-        "escalations",
-        inbox_filters.KEYS,
-        {
-            "agent": agents(),
-            "plan": plans(),
-            "pattern": list_patterns,
-            "same": lambda typed: [],  # the key of a group, which people don't type
-        },
-    ),
-    "patterns": CompletedList(
-        "patterns",
-        pattern_filters.KEYS,
-        {
-            "agent": agents(),
-            "plan": plans(),
-            "pattern": list_patterns,
-            "state": states(count_pattern_states),
-        },
-    ),
-    "plans": CompletedList(
-        "plans",
-        PLANS.keys,
-        {
-            "agent": agents(),
-            "plan": plans(),
-            "state": states_of(PLANS),
-        },
-    ),
-    "sessions": CompletedList(
-        "sessions",
-        SESSIONS.keys,
-        {"agent": agents(rows_of(SESSIONS))},
-    ),
-    "agents": CompletedList("agents", agent_filters.KEYS, {"agent": agents()}),
-    "activity": CompletedList("activity", EVENT_KEYS, EVENTS),
-    "audit": CompletedList("audit", EVENT_KEYS, EVENTS),
-    "rules": CompletedList("rules", RULES.keys, {"agent": agents()}),
-    "permission_rules": CompletedList(
-        "permission_rules", PERMISSION_RULES.keys, {"agent": agents()}
-    ),
-    "operations": CompletedList("operations", OPERATIONS.keys),
-    "deliveries": CompletedList("deliveries", DELIVERIES.keys),
+    each.place: each
+    for each in (
+        CompletedList("tasks", task_filters.KEYS, TASKS),
+        # the key of a group, which no one types
+        CompletedList("escalations", inbox_filters.KEYS, {"same": lambda typed: []}),
+        CompletedList("activity", EVENT_KEYS),
+        CompletedList("audit", EVENT_KEYS),
+        complete(DEADLETTERS, agent=agents(rows_of(DEADLETTERS)), state=states_of(DEADLETTERS)),
+        complete(INSTRUCTIONS, agent=agents(rows_of(INSTRUCTIONS))),
+        complete(PATTERNS, state=states_of(PATTERNS)),
+        complete(PLANS, state=states_of(PLANS)),
+        complete(SESSIONS, agent=agents(rows_of(SESSIONS))),
+        *(complete(each) for each in OTHERS),
+    )
 }
+# of the lists that have none of their own for these keys
+SHARED: Mapping[str, Source] = {"agent": agents(), "plan": plans(), "pattern": list_patterns}
 
 
 def find_source(listed: CompletedList, key: str) -> Source | None:
@@ -165,6 +120,8 @@ def find_source(listed: CompletedList, key: str) -> Source | None:
     kind = listed.keys.get(key)
     if key in listed.sources or not isinstance(kind, Names):
         return listed.sources.get(key)
+    if key in SHARED:
+        return SHARED[key]
     if kind.choices:
         return lambda typed: list_choices(typed, kind.choices)
     return known(sources_of(listed.place)[kind.field or key].list)

@@ -9,14 +9,14 @@ from django.contrib import messages
 from django.db import IntegrityError
 from django.http import Http404, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import redirect, render
-from django.urls import reverse, reverse_lazy
+from django.urls import reverse
 
+from dashboard.agents.listing import AGENTS
 from dashboard.connect import creation, queries
 from dashboard.connect.light import Arrival, Light, describe_clock, read_light
 from dashboard.frame.access import may_open
 from dashboard.frame.live_updates import stamp_key
 from dashboard.frame.rendering import (
-    Crumb,
     HtmxRequest,
     PageContext,
     Visit,
@@ -32,7 +32,6 @@ from ledger.journal import stamp_of
 from ledger.models import Instruction, Project, Token
 from ledger.models.project import DEFAULT
 
-CRUMB = Crumb("Agents", reverse_lazy("dashboard:agents"))
 WAYS = (
     ("claude", "Claude Code"),
     ("codex", "Codex"),
@@ -176,7 +175,7 @@ def show(
     page = ConnectPage(
         title="Connect an agent",
         heading="Connect an agent",
-        crumbs=[CRUMB],
+        crumbs=[AGENTS.crumb],
         status_code=status_code,
         new_id=new_id,
         name=name,

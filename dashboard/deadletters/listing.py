@@ -14,7 +14,7 @@ from dashboard.listing import Column, Listing, ListPage, State, any_of, equals, 
 from dashboard.lists import shared_queries
 from dashboard.lists.query_box import ANY
 from dashboard.lists.shared_queries import failed_in_pattern, match_any, title_of
-from dashboard.lists.sorting import SortColumn
+from dashboard.lists.sorting import BY_ID, SortColumn, largest
 from dashboard.tasks.filters import ERRORS, LETTER_KEYS, LETTER_STATES, TaskQuery
 from dashboard.tasks.queries import fetch_last_headlines
 from ledger.models import DeadLetter, Project
@@ -67,8 +67,8 @@ class DeadLetterList(Listing[TaskQuery]):
         Column("Name", "", "name", SortColumn(Lower(title_of("task__")))),
         Column("Agent", "", "agent", SortColumn(F("agent__name"))),
         Column("Type", "c-lg", "type", SortColumn(F("type"))),
-        Column("Attempts", "", "attempts", SortColumn(F("task__attempts"), largest_first=True)),
-        Column("Failed", "r", "failed", SortColumn(F("id"), largest_first=True, is_indexed=True)),
+        Column("Attempts", "", "attempts", largest(F("task__attempts"))),
+        Column("Failed", "r", "failed", BY_ID),
     )
     default_sort = "-failed"
     verbs = ("deadletter_act", "operation_new")
@@ -95,8 +95,6 @@ class DeadLetterList(Listing[TaskQuery]):
     def narrow(
         self, rows: QuerySet[Any], query: TaskQuery, project: Project | None
     ) -> QuerySet[Any]:
-        if query.state == ANY and not query.ids:
-            rows = rows.filter(closed_at=None)
         return rows.filter(
             match_any(query.pattern, lambda text: Q(task__in=failed_in_pattern(text, project)))
         )
@@ -109,9 +107,6 @@ class DeadLetterList(Listing[TaskQuery]):
 
     def with_ids(self, rows: QuerySet[Any], ids: Sequence[UUID]) -> QuerySet[Any]:
         return rows.filter(Q(id__in=ids) | Q(task_id__in=ids))
-
-    def stateless(self, query: TaskQuery) -> TaskQuery:
-        return query.stateless(LETTER_STATES)
 
     def read_counts(self, rows: QuerySet[Any]) -> dict[str, int]:
         found = dict(rows.values_list("closed_as").annotate(n=Count("pk")))

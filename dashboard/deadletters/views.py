@@ -5,19 +5,16 @@ from typing import Any
 from uuid import UUID
 
 from django.http import Http404
-from django.urls import reverse_lazy
 
 from dashboard.actions import find_asked, list_allowed
 from dashboard.deadletters import queries
 from dashboard.deadletters.listing import DEADLETTERS
-from dashboard.frame.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.frame.rendering import PageContext, Visit, live_page
 from dashboard.tasks import detail_queries
 from dashboard.wording.json_tree import Node, build_tree, json_size
 from ledger.models import DeadLetter, Failure, Task
 from retries.verbs import dead_letters
 from retries.verbs.verb import Verb
-
-CRUMB = Crumb("Dead letters", reverse_lazy("dashboard:deadletters"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +44,7 @@ def detail(visit: Visit, letter_id: UUID) -> DeadLetterPage:
     return DeadLetterPage(
         title=f"{str(letter.task)[:60]} · Dead letter",
         heading=f"…{str(letter.pk)[-8:]}",
-        crumbs=(CRUMB,),
+        crumbs=(DEADLETTERS.crumb,),
         list_steps=DEADLETTERS.find_steps(visit, letter.pk),
         letter=letter,
         row=letter.task,

@@ -17,7 +17,16 @@ from django.db.models import Model
 from dashboard.lists.pagination import PAGE
 from ledger import journal
 from ledger.database import sql
-from ledger.models import DeadLetter, Instruction, Plan, Project, Session, StandingInstruction, Task
+from ledger.models import (
+    Agent,
+    DeadLetter,
+    Instruction,
+    Plan,
+    Project,
+    Session,
+    StandingInstruction,
+    Task,
+)
 from retries.models import FailurePattern
 from retries.states import EscalationState
 
@@ -73,6 +82,8 @@ LIVE_KEYS: dict[type[Model], str] = {
     FailurePattern: live_key_sql("retries_failurepattern"),
     StandingInstruction: live_key_sql("ledger_standinginstruction"),
     Session: live_key_sql("ledger_session"),
+    # The journal has what else changes agents.
+    Agent: live_key_sql("ledger_instruction"),
 }
 
 # each change of an open escalation raises its version, and opening or closing one changes the count

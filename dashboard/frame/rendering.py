@@ -19,6 +19,7 @@ from uuid import UUID
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
+from django.urls import reverse_lazy
 from django.utils.cache import patch_vary_headers
 from django.utils.functional import Promise
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -43,6 +44,9 @@ class Crumb:
 
     label: str
     url: str | Promise
+
+
+SETTINGS = Crumb("Settings", reverse_lazy("dashboard:settings"))
 
 
 @dataclass(frozen=True, slots=True)

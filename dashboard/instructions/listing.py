@@ -39,7 +39,7 @@ from dashboard.lists.shared_queries import (
     match_any,
     match_values,
 )
-from dashboard.lists.sorting import SortColumn
+from dashboard.lists.sorting import BY_ID, SortColumn, largest
 from dashboard.wording.status_text import StatusText
 from ledger import search_words
 from ledger.models import Instruction, Project, Task
@@ -94,8 +94,8 @@ class InstructionList(Listing[InstructionQuery]):
         Column("Instruction"),
         Column("To", "", "agent", SortColumn(F("agent__name"))),
         Column("From", "c-lg", "from", SortColumn(F("sent_by_name"))),
-        Column("Urgency", "", "urgency", SortColumn(F("retry_count"), largest_first=True)),
-        Column("Sent", "r c-md", "sent", SortColumn(F("id"), largest_first=True, is_indexed=True)),
+        Column("Urgency", "", "urgency", largest(F("retry_count"))),
+        Column("Sent", "r c-md", "sent", BY_ID),
         Column("Acknowledged", "r"),
     )
     default_sort = "-sent"

@@ -14,7 +14,6 @@ from django.db.models import F, Q, QuerySet, Subquery
 from dashboard.lists import pagination
 
 SORTABLE = 10_000
-NEWEST = F("id")
 REVERSED = "oldest"
 
 
@@ -25,6 +24,14 @@ class SortColumn:
     value: Any
     largest_first: bool = False
     is_indexed: bool = False  # can sort a list of any length
+
+
+def largest(value: Any, *, is_indexed: bool = False) -> SortColumn:
+    """Return a column whose heading asks for the largest values first."""
+    return SortColumn(value, largest_first=True, is_indexed=is_indexed)
+
+
+BY_ID = largest(F("id"), is_indexed=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import F, Q, QuerySet
-from django.urls import reverse, reverse_lazy
+from django.urls import reverse
 
 from dashboard.frame.access import may_open
-from dashboard.frame.rendering import Crumb, Visit
+from dashboard.frame.rendering import SETTINGS, Visit
 from dashboard.listing import (
     Column,
     Listing,
@@ -24,7 +24,7 @@ from dashboard.listing import (
 )
 from dashboard.lists.query_box import ANY, Names, StateQuery, Values, as_id
 from dashboard.lists.query_values import Period, read_age, read_period
-from dashboard.lists.sorting import SortColumn
+from dashboard.lists.sorting import BY_ID, SortColumn, largest
 from dashboard.notifications import delivery_queries, redelivery
 from dashboard.notifications.delivery_queries import OpenedDelivery, concerning
 from ledger.models import Project
@@ -83,7 +83,7 @@ class DeliveryList(Listing[DeliveryQuery]):
     current = "settings"
     heading = "Deliveries"
     nouns = "deliveries"
-    crumbs = (Crumb("Settings", reverse_lazy("dashboard:settings")),)
+    crumbs = (SETTINGS,)
 
     model = Delivery
     query = DeliveryQuery
@@ -124,10 +124,10 @@ class DeliveryList(Listing[DeliveryQuery]):
         Column("About"),
         Column("Event", "c-lg"),
         Column("Channel", "", "channel", SortColumn(F("channel__name"))),
-        Column("Tries", "r c-md", "tries", SortColumn(F("tries"), largest_first=True)),
+        Column("Tries", "r c-md", "tries", largest(F("tries"))),
         Column("Response", "r"),
         Column("Latency", "r c-md"),
-        Column("Sent", "r c-md", "sent", SortColumn(F("id"), largest_first=True, is_indexed=True)),
+        Column("Sent", "r c-md", "sent", BY_ID),
     )
     default_sort = "-sent"
     verbs = (REDELIVER,)

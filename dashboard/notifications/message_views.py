@@ -8,10 +8,9 @@ from django.conf import settings
 from django.http import Http404
 from django.urls import reverse, reverse_lazy
 
-from dashboard.frame.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.frame.rendering import SETTINGS, Crumb, PageContext, Visit, live_page
 from dashboard.notifications import delivery_queries, queries
 from dashboard.notifications.sentences import Part, describe_rule
-from dashboard.notifications.views import SETTINGS
 from retries.models import NotificationRule
 from retries.notifications.messages import wording as messages
 from retries.notifications.messages.wording import Facts, Message

@@ -5,11 +5,11 @@ from uuid import UUID
 
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse, reverse_lazy
+from django.urls import reverse
 
 from dashboard.frame.access import may_open, takes_form
 from dashboard.frame.rendering import (
-    Crumb,
+    SETTINGS,
     HtmxRequest,
     PageContext,
     Visit,
@@ -44,7 +44,6 @@ from retries.models import Channel, NotificationRule
 from retries.notifications import channels
 from retries.notifications.services import kinds
 
-SETTINGS = Crumb("Settings", reverse_lazy("dashboard:settings"))
 TEMPLATE, PART = "notifications/index.html", "notifications/_notifications.html"
 AGENTS_LISTED = 200
 

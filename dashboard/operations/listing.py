@@ -4,14 +4,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import F
-from django.urls import reverse_lazy
-
-from dashboard.frame.rendering import Crumb, Visit
+from dashboard.frame.rendering import SETTINGS, Visit
 from dashboard.listing import Column, Listing, ListPage, State, equals, older_than, within
 from dashboard.lists.query_box import ANY, Names, StateQuery, Values
 from dashboard.lists.query_values import Period, read_age, read_period
-from dashboard.lists.sorting import SortColumn
+from dashboard.lists.sorting import BY_ID
 from dashboard.sentences.operations import words_of
 from dashboard.wording.formatting import counted
 from ledger.models import Project
@@ -71,7 +68,7 @@ class OperationList(Listing[OperationQuery]):
     current = "settings"
     heading = "Operations"
     nouns = "operations"
-    crumbs = (Crumb("Settings", reverse_lazy("dashboard:settings")),)
+    crumbs = (SETTINGS,)
 
     model = Operation
     query = OperationQuery
@@ -104,7 +101,7 @@ class OperationList(Listing[OperationQuery]):
         Column("Reason", "c-md"),
         Column("Changed", "r"),
         Column("Left", "r c-md"),
-        Column("Started", "r", "started", SortColumn(F("id"), largest_first=True, is_indexed=True)),
+        Column("Started", "r", "started", BY_ID),
     )
     default_sort = "-started"
     is_live = False

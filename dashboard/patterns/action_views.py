@@ -70,7 +70,6 @@ JUDGED = {
 
 
 def judge_fix(request: HtmxRequest, pattern_id: UUID, verb: str) -> HttpResponse:
-    """Promote, retire or reset a fix of a pattern and return to the pattern's page."""
     pattern, scope = queries.find_pattern(pattern_id), read_scope(request)
     if pattern is None or verb not in JUDGED:
         raise Http404(f"There is no pattern {pattern_id} with such an action.")

@@ -1,4 +1,4 @@
-"""Queries of the Patterns pages: the list with its figures, and one pattern."""
+"""Queries of the Patterns pages: the figures of listed patterns, and one pattern."""
 
 import re
 from collections.abc import Iterable
@@ -6,43 +6,26 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
-from django.db.models import Value as V
-from django.db.models.functions import Coalesce
-
 from dashboard.charts.sparklines import Bars, bars
 from dashboard.escalations.inbox.selection import PATTERN_OF
 from dashboard.lists.pagination import PAGE
-from dashboard.lists.query_box import ANY
 from dashboard.lists.shared_queries import (
     hash_of,
-    match_age,
-    match_any,
-    match_period,
-    named_pattern,
-    of_project,
-    pattern_has_words,
 )
-from dashboard.lists.sorting import SortColumn, sort_rows
-from dashboard.patterns.filters import STATES, PatternQuery
 from dashboard.patterns.rising import HOURS, find_reason
 from dashboard.tasks.queries import HEAVY
 from ledger.database import sql
 from ledger.database.optional_cache import get_or_compute_slow
-from ledger.models import Agent, Project
-from ledger.states import FailureType
+from ledger.models import Agent
 from retries.failures import figures, grouping, stuck_tasks
 from retries.failures.figures import Total
 from retries.failures.stuck_tasks import StuckTasks
-from retries.models import FailureCount, FailurePattern, Grouped
-from retries.states import TROUBLING, EscalationState, PatternState
+from retries.models import FailurePattern, Grouped
+from retries.states import EscalationState, PatternState
 
-CONSIDERED = 500  # patterns, the first in their order
 BAR_HEIGHT = 22
 DAYS = 14
 EXAMPLES = 3
-NEWEST_FAILURES = 200  # of a pattern, whose tasks' types find it
 FAILURES_READ = 40  # to find examples that differ
 FAILURES_SHOWN = 15
 
@@ -66,122 +49,6 @@ class ListedPattern:
     bars: Bars
 
 
-@dataclass(frozen=True, slots=True)
-class PatternList:
-    """A page of the list; pages are numbered from 1."""
-
-    rows: list[ListedPattern]
-    page: int
-    more: bool
-
-    @property
-    def newer(self) -> int | None:
-        return self.page - 1 or None
-
-    @property
-    def older(self) -> int | None:
-        return self.page + 1 if self.more else None
-
-
-def filter_patterns(query: PatternQuery, project: Project | None) -> QuerySet[FailurePattern]:
-    """Return the patterns that match a query: those that need attention unless it names a state."""
-    rows = of_project(FailurePattern.objects.current(), project).filter(
-        match_any(query.state, lambda name: Q(state__in=STATES[name])),
-        match_any(query.agent, has_agent),
-        match_any(query.plan, has_plan),
-        match_any(query.pattern, named_pattern),
-        match_age(query.older, "last_seen"),
-        match_period(query.seen, "last_seen"),
-        match_period(query.first, "first_seen"),
-    )
-    if query.state == ANY and not query.ids:
-        rows = rows.filter(state__in=TROUBLING)
-    if query.type != ANY:
-        rows = rows.alias(task_types=TASK_TYPES).filter(match_any(query.type, has_task_type))
-    if query.error != ANY:
-        rows = rows.alias(failed_as=FAILED_AS).filter(match_any(query.error, failed_with))
-    for word in query.words:
-        rows = rows.filter(pattern_has_words(word))
-    return rows.filter(id__in=query.ids) if query.ids else rows
-
-
-def has_agent(name: str) -> Q:
-    agents = Agent.objects.filter(name=name).values("pk")
-    return Q(Exists(FailureCount.objects.filter(pattern=OuterRef("pk"), agent__in=agents)))
-
-
-def has_task_type(name: str) -> Q:
-    """Return the condition that a task of this type is among those of a pattern's newest failures.
-
-    It needs the types as `task_types`.
-    """
-    return Q(task_types__contains=[name])
-
-
-def has_plan(ref: str) -> Q:
-    return Q(pk__in=Grouped.objects.filter(failure__task__plan__ref=ref).values("pattern"))
-
-
-LAST_FAILURE = Grouped.objects.filter(pattern=OuterRef("pk")).order_by("-at")
-TASK_TYPES = ArraySubquery(LAST_FAILURE.values("failure__task__type")[:NEWEST_FAILURES])
-# empty for a pattern whose failures were deleted
-FAILED_AS = Coalesce(Subquery(LAST_FAILURE.values("failure__type")[:1]), V(""))
-
-
-def failed_with(text: str) -> Q:
-    """Return the condition that the last failure has this type, or that a failure has words."""
-    if text in FailureType:
-        return Q(failed_as=text)
-    return pattern_has_words(text)
-
-
-def count_patterns(query: PatternQuery, project: Project | None) -> dict[str, int]:
-    anything = query.stateless()
-
-    def count() -> dict[str, int]:
-        rows = filter_patterns(anything, project).order_by().values_list("state")
-        found = dict(rows.annotate(n=Count("*")))
-        return {name: sum(found.get(each, 0) for each in of) for name, of in STATES.items()}
-
-    where = project.id if project else "all"
-    return get_or_compute_slow(f"patterns:{where}:{hash_of(anything)}", count)
-
-
-COLUMNS = {
-    "failures": SortColumn(figures.FAILURES, largest_first=True),
-    "first": SortColumn(F("first_seen"), largest_first=True),
-    "seen": SortColumn(F("last_seen"), largest_first=True),
-}
-DEFAULT_SORT = "-seen"
-
-
-def order_patterns(rows: QuerySet[FailurePattern], sort: str) -> QuerySet[FailurePattern]:
-    return sort_rows(rows, sort or DEFAULT_SORT, COLUMNS)
-
-
-def list_patterns(
-    query: PatternQuery, project: Project | None, *, sort: str, page: int, now: datetime
-) -> PatternList:
-    ids = list_ids(query, project, sort=sort)
-    start = (page - 1) * PAGE
-    rows_of_page = describe_patterns(ids[start : start + PAGE], now=now)
-    return PatternList(rows_of_page, page, len(ids) > start + PAGE)
-
-
-def list_ids(query: PatternQuery, project: Project | None, *, sort: str) -> list[UUID]:
-    """Return the ids of the first patterns in the order that is asked for."""
-
-    def read() -> list[UUID]:
-        rows = order_patterns(filter_patterns(query, project), sort)
-        return list(rows.values_list("pk", flat=True)[:CONSIDERED])
-
-    # the order by failures needs the counts of all patterns, and a type their newest tasks
-    if sort.removeprefix("-") == "failures" or query.type != ANY:
-        where = project.id if project else "all"
-        return get_or_compute_slow(f"patterns:ids:{where}:{hash_of((query, sort))}", read)
-    return read()
-
-
 TREND = """select pattern_id, ceil(extract(epoch from %(now)s - at) / %(step)s)::int as ago,
     count(*) as n
 from retries_grouped
@@ -202,13 +69,13 @@ def list_agent_names(ids: list[UUID]) -> dict[UUID, list[str]]:
     )
 
 
-def describe_patterns(ids: list[UUID], *, now: datetime) -> list[ListedPattern]:
-    rows = FailurePattern.objects.select_related("project").in_bulk(ids)
+def describe_patterns(rows: list[FailurePattern], *, now: datetime) -> list[ListedPattern]:
+    ids = [row.pk for row in rows]
     known, names = count_failures(ids), list_agent_names(ids)
     hours = count_by_step(ids, step=timedelta(hours=1), steps=2 * HOURS, now=now)
     asked = count_open_escalations(ids, now=now)
     listed = []
-    for row in filter(None, map(rows.get, ids)):
+    for row in rows:
         seen, today = known.get(row.pk, Total(0, row.last_seen)), hours[row.pk][HOURS:]
         why = find_reason(row, hours[row.pk], now=now)
         listed.append(
@@ -307,7 +174,6 @@ def list_agents(row: FailurePattern) -> list[Agent]:
 
 
 def list_failures(row: FailurePattern) -> list[Grouped]:
-    """Return a pattern's newest failures with their attempts and tasks."""
     rows = row.grouped.select_related("failure__attempt", "failure__task", "agent")
     heavy = [f"failure__task__{name}" for name in HEAVY]
     return list(rows.defer(*heavy).order_by("-at", "-failure_id")[:FAILURES_READ])
@@ -315,8 +181,6 @@ def list_failures(row: FailurePattern) -> list[Grouped]:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A failure and the line that it is grouped by."""
-
     grouped: Grouped
     line: str
 

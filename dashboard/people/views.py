@@ -4,11 +4,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpResponse
-from django.urls import reverse_lazy
 
 from dashboard.frame.access import may_open
 from dashboard.frame.navigation import Scope
-from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit, respond
+from dashboard.frame.rendering import (
+    SETTINGS,
+    HtmxRequest,
+    PageContext,
+    Visit,
+    begin_visit,
+    respond,
+)
 from dashboard.lists.pagination import NumberedPage, read_numbered
 from dashboard.lists.query_box import as_id
 from dashboard.people import queries
@@ -17,7 +23,6 @@ from ledger.authorization.roles import Role
 from ledger.models import Invitation, Membership, Project, SignIn
 from ledger.people.invitations import DAYS
 
-CRUMB = Crumb("Settings", reverse_lazy("dashboard:settings"))
 ROLES_TABLE = (
     (Role.VIEWER, True, False, False),
     (Role.OPERATOR, True, True, False),
@@ -96,7 +101,7 @@ def show(
     page = PeoplePage(
         title="People",
         heading="People",
-        crumbs=(CRUMB,),
+        crumbs=(SETTINGS,),
         status_code=status_code,
         project=project,
         projects=visit.scope.projects,

@@ -1,18 +1,17 @@
 """The list of permission rules: `tool:Bash verdict:allow agent:coder npm`."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import F, Q, QuerySet
-from django.urls import reverse_lazy
 
 from dashboard.frame.access import may_open
-from dashboard.frame.rendering import Crumb, Visit
+from dashboard.frame.rendering import SETTINGS, Visit
 from dashboard.listing import Column, Listing, ListPage, State, any_of, equals, within
 from dashboard.lists.query_box import ANY, Names, StateQuery, Values
 from dashboard.lists.query_values import Period, read_period
-from dashboard.lists.sorting import SortColumn
+from dashboard.lists.sorting import BY_ID, SortColumn, largest
 from dashboard.permissions import queries
 from dashboard.wording.formatting import rough_duration
 from ledger.models import Project
@@ -55,7 +54,7 @@ class PermissionRuleList(Listing[PermissionRuleQuery]):
     heading = "Permission rules"
     nouns = "rules"
     file_name = "permission-rules"
-    crumbs = (Crumb("Settings", reverse_lazy("dashboard:settings")),)
+    crumbs = (SETTINGS,)
 
     model = PermissionRule
     query = PermissionRuleQuery
@@ -97,10 +96,10 @@ class PermissionRuleList(Listing[PermissionRuleQuery]):
         Column("Verdict"),
         Column("Call", "", "call", SortColumn(F("matcher"))),
         Column("For", "c-md", "for", SortColumn(F("agent__name"))),
-        Column("Used", "r", "used", SortColumn(F("hits"), largest_first=True)),
-        Column("Last", "r c-md", "last", SortColumn(F("last_used_at"), largest_first=True)),
+        Column("Used", "r", "used", largest(F("hits"))),
+        Column("Last", "r c-md", "last", largest(F("last_used_at"))),
         Column("Ends", "r c-lg", "ends", SortColumn(F("expires_at"))),
-        Column("Made by", "c-lg", "made", SortColumn(F("id"), largest_first=True, is_indexed=True)),
+        Column("Made by", "c-lg", "made", BY_ID),
     )
     default_sort = "-made"
     is_live = False
@@ -127,15 +126,6 @@ class PermissionRuleList(Listing[PermissionRuleQuery]):
     def rows(self, project: Project | None) -> QuerySet[Any]:
         # A proposal that a person put aside is not listed.
         return super().rows(project).exclude(state=RuleState.DISMISSED)
-
-    def narrow(
-        self, rows: QuerySet[Any], query: PermissionRuleQuery, project: Project | None
-    ) -> QuerySet[Any]:
-        is_default = query.state == ANY and not query.ids
-        return rows.filter(self.in_state(self.default_state)) if is_default else rows
-
-    def stateless(self, query: PermissionRuleQuery) -> PermissionRuleQuery:
-        return replace(query.stateless(), state=Values(tuple(self.states)))
 
     def load(self, rows: QuerySet[Any], opened: object) -> QuerySet[Any]:
         return rows.select_related("agent", "project")

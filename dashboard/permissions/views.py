@@ -6,12 +6,18 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
-from django.urls import reverse, reverse_lazy
+from django.urls import reverse
 
 from dashboard.actions import build_action_view, by_slug, find_asked, list_allowed
 from dashboard.frame.access import may_open
 from dashboard.frame.navigation import read_scope
-from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
+from dashboard.frame.rendering import (
+    SETTINGS,
+    HtmxRequest,
+    PageContext,
+    begin_visit,
+    respond,
+)
 from dashboard.lists.pagination import NumberedPage
 from dashboard.permissions import queries
 from dashboard.permissions.listing import PERMISSION_RULES
@@ -22,10 +28,7 @@ from retries.permissions import rules
 from retries.verbs import permission_rules
 from retries.verbs.verb import Verb
 
-CRUMBS = (
-    Crumb("Settings", reverse_lazy("dashboard:settings")),
-    Crumb("Permission rules", reverse_lazy("dashboard:permission_rules")),
-)
+CRUMBS = (SETTINGS, PERMISSION_RULES.crumb)
 VERBS = by_slug(permission_rules.VERBS)
 act = build_action_view(__name__, VERBS, page="permission_rule", returns=True)
 

@@ -15,7 +15,7 @@ from dashboard.charts.dependencies import key_of
 from dashboard.frame.navigation import Scope
 from dashboard.frame.rendering import HtmxRequest, PageContext, Visit, begin_visit, respond
 from dashboard.plans.arrows import MARGIN, STEP, RowArrows, draw_arrows
-from dashboard.plans.views import CRUMB
+from dashboard.plans.listing import PLANS
 from ledger import planfile
 from ledger.agents import NAME_LENGTH, UnknownAgent
 from ledger.errors import BadRequest, Refusal
@@ -325,7 +325,7 @@ def show(
     page = ImportPage(
         title="Import a plan",
         heading="Import a plan",
-        crumbs=[CRUMB],
+        crumbs=[PLANS.crumb],
         status_code=status,
         form=form,
         text=values.get("text", ""),

@@ -28,7 +28,7 @@ from dashboard.lists.compiled_queries import compiled
 from dashboard.lists.query_box import ANY, Names, StateQuery, Values
 from dashboard.lists.query_values import Period, read_age, read_period
 from dashboard.lists.shared_queries import PLAN_ESCALATIONS, CountOf
-from dashboard.lists.sorting import SortColumn
+from dashboard.lists.sorting import SortColumn, largest
 from dashboard.plans import progress
 from dashboard.plans.progress import ProgressBar, StateCount, TaskCounts
 from ledger.models import Plan, Task
@@ -96,8 +96,8 @@ class PlanList(Listing[PlanQuery]):
         Column("Progress"),
         Column("Now", "c-md"),
         Column("Agents", "c-lg"),
-        Column("Run", "c-lg r", "run", SortColumn(F("run"), largest_first=True)),
-        Column("Updated", "r", "updated", SortColumn(F("updated_at"), largest_first=True)),
+        Column("Run", "c-lg r", "run", largest(F("run"))),
+        Column("Updated", "r", "updated", largest(F("updated_at"))),
     )
 
     export_columns = {

@@ -6,8 +6,9 @@ from django.http import Http404
 from django.urls import reverse
 
 from dashboard.frame.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.plans.listing import PLANS
 from dashboard.plans.queries import find_plan_by_name
-from dashboard.plans.views import CRUMB, REF_LENGTH
+from dashboard.plans.views import REF_LENGTH
 from dashboard.wording import badges
 from dashboard.wording.badges import Badge, task_badge
 from ledger.models import Plan, Task
@@ -40,7 +41,7 @@ def detail(visit: Visit, plan: str) -> PlanSummaryPage:
     return PlanSummaryPage(
         title=f"{row.ref} · Retry summary",
         heading="Retry summary",
-        crumbs=[CRUMB, Crumb(row.ref, reverse("dashboard:plan", args=[row.pk]))],
+        crumbs=[PLANS.crumb, Crumb(row.ref, reverse("dashboard:plan", args=[row.pk]))],
         plan=row,
         summary=summary,
         metrics=list_metrics(summary),

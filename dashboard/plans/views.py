@@ -7,13 +7,13 @@ from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import reverse, reverse_lazy
+from django.urls import reverse
 
 from dashboard.actions import find_asked, list_allowed
 from dashboard.activity.queries import EventEntry
 from dashboard.charts.dependencies import NeedLink, TaskMark
 from dashboard.frame.navigation import read_scope
-from dashboard.frame.rendering import Crumb, PageContext, Visit, live_page
+from dashboard.frame.rendering import PageContext, Visit, live_page
 from dashboard.plans import detail_queries, progress, queries, rows
 from dashboard.plans.common_failures import CommonFailure, count_identical, group_failures
 from dashboard.plans.detail_queries import CarriedRow, PreviousRun
@@ -30,7 +30,6 @@ from retries.states import EscalationState
 from retries.verbs.plans import RESTART, VERBS
 from retries.verbs.verb import Verb
 
-CRUMB = Crumb("Plans", reverse_lazy("dashboard:plans"))
 MAX_CELLS = 120  # a plan with more tasks gets a bar
 TITLE_LENGTH = 60
 REF_LENGTH = 129
@@ -124,7 +123,7 @@ def detail(visit: Visit, plan_id: UUID) -> PlanPage:
     return PlanPage(
         title=" · ".join(filter(None, [questions.sentence, str(plan)[:TITLE_LENGTH]])),
         heading=str(plan),
-        crumbs=[CRUMB],
+        crumbs=[PLANS.crumb],
         list_steps=PLANS.find_steps(visit, plan.pk, with_shift=True),
         plan=plan,
         counts=counts,

@@ -10,12 +10,18 @@ from django.contrib.auth.forms import PasswordChangeForm
 from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect
-from django.urls import reverse, reverse_lazy
+from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters
 
 from dashboard.frame.access import TEXT, takes_form
 from dashboard.frame.navigation import read_scope
-from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
+from dashboard.frame.rendering import (
+    SETTINGS,
+    HtmxRequest,
+    PageContext,
+    begin_visit,
+    respond,
+)
 from dashboard.lists.pagination import NumberedPage, read_numbered
 from dashboard.people import queries
 from dashboard.people.queries import ListedBrowser
@@ -24,8 +30,6 @@ from ledger.journal import Kind, stamp_of
 from ledger.models import Preference, SignIn, Theme
 from ledger.people.browsers import end_browsers
 from ledger.people.members import record_person_event
-
-CRUMB = Crumb("Settings", reverse_lazy("dashboard:settings"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +66,7 @@ def show(
     page = ProfilePage(
         title="Profile",
         heading="Profile",
-        crumbs=(CRUMB,),
+        crumbs=(SETTINGS,),
         status_code=status_code,
         user=user,
         theme=user.theme or Theme.SYSTEM,

@@ -47,7 +47,6 @@ from ledger.sessions.message_parts import Call, Part, Result, parts_from_json
 from ledger.states import BatchOutcome, MessageState
 from ledger.values.text import truncate
 
-CRUMB = Crumb("Sessions", reverse_lazy("dashboard:sessions"))
 BATCHES_BESIDE = 3
 REASON = 160
 
@@ -143,7 +142,7 @@ def build_page(
     return SessionPage(
         title=f"{str(row)[:60]} · Session",
         heading=truncate(str(row), 60),
-        crumbs=(CRUMB,),
+        crumbs=(SESSIONS.crumb,),
         list_steps=SESSIONS.find_steps(visit, row.pk, with_shift=True),
         row=row,
         state=state,
@@ -282,7 +281,7 @@ def message(request: HtmxRequest, session_id: UUID, number: int) -> HttpResponse
     page = MessagePageContext(
         title=f"Message {number} · Session",
         heading=f"Message {number}",
-        crumbs=(CRUMB, Crumb(truncate(str(row), 40), link_to(row, number))),
+        crumbs=(SESSIONS.crumb, Crumb(truncate(str(row), 40), link_to(row, number))),
         row=row,
         number=number,
         bodies=bodies,

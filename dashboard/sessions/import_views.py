@@ -12,8 +12,7 @@ from django.urls import reverse
 
 from dashboard.frame.navigation import Scope
 from dashboard.frame.rendering import HtmxRequest, PageContext, Visit, begin_visit, respond
-from dashboard.sessions.detail_views import CRUMB
-from dashboard.sessions.listing import TRACKERS
+from dashboard.sessions.listing import SESSIONS, TRACKERS
 from dashboard.wording.formatting import counted
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
@@ -139,7 +138,7 @@ def show(visit: Visit, form: ImportForm, *, status: int = 200) -> HttpResponse:
     page = ImportPage(
         title="Import a transcript",
         heading="Import a transcript",
-        crumbs=[CRUMB],
+        crumbs=[SESSIONS.crumb],
         status_code=status,
         form=form,
         agents=list_agents(visit.scope),

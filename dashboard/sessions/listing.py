@@ -29,7 +29,7 @@ from dashboard.lists.facets import Facet, build_value_facets
 from dashboard.lists.query_box import ANY, Names, StateQuery, Values, has_value, only_value
 from dashboard.lists.query_values import Period, read_age, read_period
 from dashboard.lists.shared_queries import hash_of
-from dashboard.lists.sorting import SortColumn
+from dashboard.lists.sorting import largest
 from dashboard.sessions.rows import describe_row, read_threshold
 from dashboard.wording import badges
 from ledger.database.optional_cache import get_or_compute_slow
@@ -140,17 +140,10 @@ class SessionList(Listing[SessionQuery]):
         Column("First prompt"),
         Column("Agent"),
         Column("To-dos", "c-md"),
-        Column(
-            "Messages", "r c-lg", "messages", SortColumn(F("message_count"), largest_first=True)
-        ),
+        Column("Messages", "r c-lg", "messages", largest(F("message_count"))),
         Column("Buffer", template="sessions/_buffer_heading.html"),
         Column("Attempt", "c-lg"),
-        Column(
-            "Active",
-            "r",
-            "active",
-            SortColumn(F("last_message_at"), largest_first=True, is_indexed=True),
-        ),
+        Column("Active", "r", "active", largest(F("last_message_at"), is_indexed=True)),
     )
     default_sort = "-active"
 

@@ -5,12 +5,18 @@ from dataclasses import dataclass
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
-from django.urls import reverse, reverse_lazy
+from django.urls import reverse
 
 from dashboard.form_values import quote_typed, read_whole_number
 from dashboard.frame.access import may_open
 from dashboard.frame.navigation import Scope, read_scope
-from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, begin_visit, respond
+from dashboard.frame.rendering import (
+    SETTINGS,
+    HtmxRequest,
+    PageContext,
+    begin_visit,
+    respond,
+)
 from dashboard.settings import policy_queries
 from dashboard.settings.policy_queries import Figures, ListedPolicy, ProofShare
 from dashboard.settings.policy_wording import BY_NAME, PolicyText, describe_lost
@@ -21,8 +27,6 @@ from ledger.states import EvidenceLevel
 from retries.models import RetryPolicy
 from retries.policies import editing, replay
 from retries.states import PolicyScope
-
-CRUMB = Crumb("Settings", reverse_lazy("dashboard:settings"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ def index(request: HtmxRequest) -> HttpResponse:
     page = PoliciesPage(
         title="Policies",
         heading="Policies",
-        crumbs=(CRUMB,),
+        crumbs=(SETTINGS,),
         project=project,
         projects=visit.scope.projects,
         policies=listed,

@@ -59,6 +59,10 @@ class ListedRule:
     last_fired_at: datetime | None
 
     @property
+    def pk(self) -> UUID:
+        return self.row.pk
+
+    @property
     def toggle_url(self) -> str:
         verb = "pause" if self.row.state == RuleState.ACTIVE else "resume"
         return reverse("dashboard:rule_act", args=[self.row.pk, verb])

@@ -43,9 +43,6 @@ class TaskQuery(StateQuery):
     def one_pattern(self) -> str:
         return only_value(self.pattern)
 
-    def stateless(self, states: tuple[str, ...] = ()) -> "TaskQuery":
-        return replace(self, text="", state=Values(states))
-
     def agentless(self) -> "TaskQuery":
         # The counts of the agents are for any agent.
         return replace(self, text="", agent=ANY)

@@ -7,13 +7,13 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
-from django.urls import reverse, reverse_lazy
+from django.urls import reverse
 
 from dashboard.form_values import read_whole_number
 from dashboard.frame.access import may_open, takes_form
 from dashboard.frame.live_updates import stamp_key
 from dashboard.frame.rendering import (
-    Crumb,
+    SETTINGS,
     HtmxRequest,
     PageContext,
     Visit,
@@ -36,7 +36,6 @@ from ledger.models.token import TokenKind
 from ledger.schemas.tokens import MOST_DAYS
 
 NAME_LENGTH = 64
-CRUMB = Crumb("Settings", reverse_lazy("dashboard:settings"))
 # how long a rotated secret still works, in hours
 OVERLAPS = (("24", "works for 24 h more"), ("1", "works for 1 h more"), ("0", "stops now"))
 
@@ -127,7 +126,7 @@ def show(
     page = TokensPage(
         title="Tokens",
         heading="Tokens",
-        crumbs=(CRUMB,),
+        crumbs=(SETTINGS,),
         status_code=status_code,
         project=project_of(scope),
         projects=scope.projects,

@@ -18,7 +18,7 @@ from django.db.models.functions import Coalesce, Lower
 from dashboard.lists.compiled_queries import compiled
 from dashboard.lists.pagination import PAGE, Page, read_page
 from dashboard.lists.shared_queries import title_of
-from dashboard.lists.sorting import SortColumn, slice_sorted, sort_rows
+from dashboard.lists.sorting import BY_ID, SortColumn, largest, slice_sorted, sort_rows
 from dashboard.steps import NOWHERE, Beside, find_beside, read_beside
 from dashboard.tasks.filters import TaskQuery
 from dashboard.tasks.listing import common_words
@@ -48,10 +48,10 @@ COLUMNS = {
     "key": SortColumn(Coalesce("ref", Value(""))),
     "agent": SortColumn(F("agent__name")),
     "type": SortColumn(F("type")),
-    "priority": SortColumn(F("priority"), largest_first=True),
-    "attempts": SortColumn(F("attempts"), largest_first=True),
-    "created": SortColumn(F("id"), largest_first=True, is_indexed=True),
-    "changed": SortColumn(F("updated_at"), largest_first=True),
+    "priority": largest(F("priority")),
+    "attempts": largest(F("attempts")),
+    "created": BY_ID,
+    "changed": largest(F("updated_at")),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from dashboard.agents import views as agent_views
+from dashboard.lists import pagination
 from ledger import instructions, tokens
 from ledger.journal import SYSTEM, Kind, Stamp
 from ledger.models import Agent, Attempt, Breaker, Event, Instruction
@@ -162,9 +162,9 @@ def test_columns_sort_within_a_group(
         ({"q": "s state:paused"}, ["paused"]),
         ({"q": "%"}, []),
         ({"q": "a\0s"}, ["paused"]),
-        ({"page": "nonsense"}, ["silent", "paused", "active", "new"]),
-        ({"page": "99"}, ["silent", "paused", "active", "new"]),
-        ({"page": "²"}, ["silent", "paused", "active", "new"]),
+        ({"before": "nonsense"}, ["silent", "paused", "active", "new"]),
+        ({"after": str(UUID(int=0))}, ["silent", "paused", "active", "new"]),
+        ({"before": "²"}, ["silent", "paused", "active", "new"]),
     ],
 )
 def test_filters_are_in_the_url(
@@ -190,7 +190,7 @@ def test_no_agents_and_no_matches_have_different_texts(
 def test_paging_works_in_both_directions(
     browser: Client, project: object, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_views, "PAGE", 3)
+    monkeypatch.setattr(pagination, "PAGE", 3)
     agents = [make_agent(f"a{number}") for number in range(8)]
     breaker_actions.trip([agents[5], agents[7]], reason="", stamp=Stamp(SYSTEM, now))
     send(agents[6], "Wait", now=now - timedelta(hours=1))  # silent: after the tripped ones
@@ -198,12 +198,13 @@ def test_paging_works_in_both_directions(
     pages, response = [], browser.get(URL)
     for _ in range(5):
         pages.append(names(response))
-        older = re.search(r'href="\?page=(\d)" data-key="]"', html(response))
+        older = re.search(r'href="\?before=([^"]+)" data-key="]"', html(response))
         if not older:
             break
-        response = browser.get(URL, {"page": older[1]})
+        response = browser.get(URL, {"before": older[1]})
     assert pages == [order[:3], order[3:6], order[6:]]
-    assert 'href="?page=2" data-key="["' in html(response)
+    newer = re.search(r'href="\?after=([^"]+)" data-key="\["', html(response))
+    assert newer and names(browser.get(URL, {"after": newer[1]})) == order[3:6]
     assert "Healthy 5" in words(response)  # the head counts the agents of all pages
 
 

@@ -14,7 +14,7 @@ from django.test import Client
 from django.urls import reverse
 
 from dashboard.frame import live_updates
-from dashboard.patterns import queries as pattern_queries
+from dashboard.lists import pagination
 from ledger.journal import Stamp
 from ledger.models import Agent, Event
 from ledger.states import TaskState, Who
@@ -100,7 +100,7 @@ def test_the_list_counts_and_sorts(
     assert f"{counted}coder , gemini" in text
     assert '<span class="mk">‹text›</span>' in html(page)
     assert rows(browser.get(URL, {"sort": "-failures"})) == [str(often.pk), str(last.pk)]
-    monkeypatch.setattr(pattern_queries, "CONSIDERED", 1)  # of all, not of those seen last
+    monkeypatch.setattr(pagination, "PAGE", 1)  # of all, not of those seen last
     assert rows(browser.get(URL, {"sort": "-failures"})) == [str(often.pk)]
     assert rows(browser.get(URL, {"sort": "failures"})) == [str(last.pk)]
 
@@ -217,14 +217,18 @@ def test_recurring_pattern_is_open_and_marked(browser: Client, agent: Agent, now
 def test_pages_lead_to_each_other(
     browser: Client, agent: Agent, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pattern_queries, "PAGE", 2)
+    monkeypatch.setattr(pagination, "PAGE", 2)
     for word in ("one", "two", "three"):
         buried(agent=agent, now=now, error=word)
-    first, second = browser.get(URL), browser.get(URL, {"page": "2"})
-    assert len(rows(first)) == 2 and len(rows(second)) == 1
-    assert "page=2" in html(first) and "page=1" in html(second)
-    for nonsense in ("0", "-1", "x", "²", "9999"):
-        assert browser.get(URL, {"page": nonsense}).status_code == 200
+    for sort in ("", "failures", "-failures", "first"):
+        first = browser.get(URL, {"sort": sort})
+        second = browser.get(URL, {"sort": sort, "before": rows(first)[-1]})
+        assert len(rows(first)) == 2 and len(rows(second)) == 1
+        assert f"before={rows(first)[-1]}" in html(first)
+        assert f"after={rows(second)[0]}" in html(second)
+        assert rows(browser.get(URL, {"sort": sort, "after": rows(second)[0]})) == rows(first)
+    for nonsense in ("0", "x", "²", str(uuid4())):
+        assert browser.get(URL, {"before": nonsense}).status_code == 200
 
 
 def test_a_poll_is_empty_until_something_happens(
