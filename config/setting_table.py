@@ -153,7 +153,9 @@ GROUPS = (
             "an agent with waiting instructions or tasks that has not checked in for this long "
             "is shown as silent", low=1),
         number("POLL_SECONDS", "2",
-            "value of `retry_after_s` for an agent whose queue is empty", low=1),
+            "value of `retry_after_s` for an agent that has just worked and whose queue is empty; "
+            "without work it grows to a tenth of the time since then, at most 15 times this value",
+            low=1),
     )),
     Group("Tasks and breakers", (
         number("TASK_MAX_ATTEMPTS", "3", "default attempts of a task (1 to 100)", low=1, high=100),
