@@ -109,8 +109,8 @@ GROUPS = (
             "search and exports are read ([Deployment](deployment.md#a-replica-for-pages)); also "
             "`TENFOUR_REPLICA_URL_FILE`", described_default="(none)"),
         flag("PREPARE", "1",
-            "0 turns off prepared statements, for use behind a transaction pooler such as "
-            "PgBouncer"),
+            "0 turns off prepared statements, and 1 turns them on behind every transaction pooler",
+            described_default="1, but 0 behind a pooler that can't prepare statements"),
         number("WEB_WORKERS", "2", "processes that serve HTTP", low=1),
         number("WEB_THREADS", "8", "threads of each process that serves HTTP", low=1),
         decimal("DRAIN_SECONDS", "1",
