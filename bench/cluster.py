@@ -5,6 +5,7 @@ root may make namespaces; without that right, all processes share the loopback i
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx2
+import psycopg
 
 from bench.servers import MissingDependency, Sandbox, run_program, wait_until
 from config.local.commands import Command
@@ -99,10 +101,10 @@ def run_cluster(sandbox: Sandbox, database_url: str) -> Iterator[Cluster]:
     with ExitStack() as stack:
         is_apart = make_bridge(stack)
         shared = BRIDGE if is_apart else LOOPBACK
+        set_role_options(database_url)
         pooled = run_pgbouncer(stack, folder, database_url, shared)
         env = sandbox.env(pooled) | {
             "REDIS_URL": run_valkey(stack, sandbox, folder, shared),
-            "TENFOUR_PREPARE": "0",
             "TENFOUR_TRUSTED_PROXIES": "1",
             "TENFOUR_DATA": str(folder),
             # The traffic creates more tasks than an agent may in a day.
@@ -190,14 +192,21 @@ def search_path() -> str:
     return f"{os.environ['PATH']}:/usr/sbin:/sbin"
 
 
-def run_pgbouncer(stack: ExitStack, folder: Path, database_url: str, host: str) -> str:
-    """Start PgBouncer with the configuration in deploy/; return the URL of the database behind."""
+def run_pgbouncer(
+    stack: ExitStack, folder: Path, database_url: str, host: str, *, prepares: bool = True
+) -> str:
+    """Start PgBouncer with the configuration in deploy/; return the URL of the database behind.
+
+    It can't prepare statements without `prepares`, as before version 1.21.
+    """
     parts, port = urlsplit(database_url), free_port()
     text = (PROJECT / "deploy" / "pgbouncer" / "pgbouncer.ini").read_text()
     name = parts.path.lstrip("/")
     text = text.replace(
         "tenfour = host=postgres port=5432", f"{name} = host={parts.hostname} port={parts.port}"
     )
+    if not prepares:
+        text = text.replace("max_prepared_statements = 200", "max_prepared_statements = 0")
     text = text.replace("listen_addr = *", f"listen_addr = {host}").replace("6432", str(port))
     text = text.replace("/tmp/users.txt", str(folder / "users.txt"))
     (folder / "pgbouncer.ini").write_text(text)
@@ -210,6 +219,15 @@ def run_pgbouncer(stack: ExitStack, folder: Path, database_url: str, host: str) 
         run_program(command, output=stack.enter_context((folder / "pgbouncer.log").open("w")))
     )
     return database_url.replace(f"{parts.hostname}:{parts.port}", f"{host}:{port}")
+
+
+def set_role_options(database_url: str) -> None:
+    """Set for a database what the docs set for the role, because PgBouncer drops it."""
+    docs = (PROJECT / "docs" / "deployment.md").read_text()
+    name = urlsplit(database_url).path.lstrip("/")
+    with psycopg.connect(database_url, autocommit=True) as conn:
+        for option in re.findall(r"^alter role tenfour set (.+);$", docs, re.MULTILINE):
+            conn.execute(f"alter database {name} set {option}".encode())
 
 
 def run_valkey(stack: ExitStack, sandbox: Sandbox, folder: Path, host: str) -> str:

@@ -189,6 +189,34 @@ def tokens(count: int) -> dict[str, str]:
     }
 
 
+def idle_tokens(count: int) -> list[str]:
+    """Register agents that get no work; return a secret for each."""
+    from ledger import tokens
+    from ledger.access.scopes import PRESETS
+    from ledger.models import Agent, Project, Token
+    from ledger.models.token import TokenKind
+
+    project, secrets = Project.objects.earliest("id"), []
+    names = [f"idle-{number:05}" for number in range(count)]
+    Agent.objects.bulk_create(Agent(project=project, name=name) for name in names)
+    found = []
+    for agent in Agent.objects.filter(name__in=names):
+        secrets.append(tokens.new_secret(TokenKind.AGENT))
+        found.append(
+            Token(
+                kind=TokenKind.AGENT,
+                project=project,
+                agent=agent,
+                name=agent.name,
+                prefix=secrets[-1][:16],
+                digest=tokens.digest_of(secrets[-1]),
+                scopes=sorted(PRESETS[TokenKind.AGENT]),
+            )
+        )
+    Token.objects.bulk_create(found)
+    return secrets
+
+
 def project_token(kind: str) -> str:
     """Issue a token of a kind without an agent for the first agent's project; return its secret."""
     from ledger import tokens
@@ -384,6 +412,7 @@ STEPS: dict[str, Callable[..., Any]] = {
     "journal_year": journal_year,
     "agents": agents,
     "tokens": tokens,
+    "idle_tokens": idle_tokens,
     "project_token": project_token,
     "instructions": instructions,
     "events": events,

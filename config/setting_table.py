@@ -108,8 +108,8 @@ GROUPS = (
             "search and exports are read ([Deployment](deployment.md#a-replica-for-pages)); also "
             "`TENFOUR_REPLICA_URL_FILE`", described_default="(none)"),
         flag("PREPARE", "1",
-            "0 turns off prepared statements, for use behind a transaction pooler such as "
-            "PgBouncer"),
+            "0 turns off prepared statements, and 1 turns them on behind every transaction pooler",
+            described_default="1, but 0 behind a pooler that can't prepare statements"),
         number("WEB_WORKERS", "2", "processes that serve HTTP", low=1),
         number("WEB_THREADS", "8", "threads of each process that serves HTTP", low=1),
         decimal("DRAIN_SECONDS", "1",
@@ -152,7 +152,9 @@ GROUPS = (
             "an agent with waiting instructions or tasks that has not checked in for this long "
             "is shown as silent", low=1),
         number("POLL_SECONDS", "2",
-            "value of `retry_after_s` for an agent whose queue is empty", low=1),
+            "value of `retry_after_s` for an agent that has just worked and whose queue is empty; "
+            "without work it grows to a tenth of the time since then, at most 15 times this value",
+            low=1),
     )),
     Group("Tasks and breakers", (
         number("TASK_MAX_ATTEMPTS", "3", "default attempts of a task (1 to 100)", low=1, high=100),

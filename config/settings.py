@@ -192,6 +192,8 @@ DATABASES["default"] |= {
     },
 }
 if TENFOUR["PREPARE"]:
+    # config.postgres finds out whether a pooler stands between that can't prepare statements.
+    DATABASES["default"]["PREPARES"] = True if environment.is_set("PREPARE") else None
     DATABASES["default"]["OPTIONS"] |= {
         "prepare_threshold": 5,
         # Prepared statements are written for one plan. By default, PostgreSQL plans a claim again

@@ -23,6 +23,7 @@ from ledger.moves import instruction_to
 from ledger.secrets.notes import clean_note, noted
 from ledger.states import INSTRUCTION_MOVES, UNSETTLED, InstructionState, Way
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
+from ledger.values.poll_waits import compute_poll_wait
 
 CONTENT_BYTES = 8192
 MAX_RETRIES = 20
@@ -199,7 +200,9 @@ def pull_statement(caller: type[Caller]) -> str:
     ), moved as ({deliver}),
     journaled as ({insert_event("moved", Kind.INSTRUCTION_DELIVERED, data=receipts.DELIVERY_DATA)}),
     {receipts.mark_read("(select agent_id from caller)")}
-    select m.*, c.agent_name, c.unseen from caller c left join moved m on true
+    select m.*, c.agent_name, c.idle_s,
+        case when m.id is null then c.unheard else c.unseen end as unseen
+    from caller c left join moved m on true
     where c.agent_id is not null order by m.position"""
 
 
@@ -229,7 +232,15 @@ ACKNOWLEDGE: Statements = {
 }
 
 
-def pull(
+@dataclass(frozen=True, slots=True)
+class PullResult:
+    """Instructions that were delivered, and the seconds until the next pull."""
+
+    rows: list[Row]
+    retry_after_s: int
+
+
+def deliver(
     caller: Caller,
     *,
     limit: int = 10,
@@ -238,8 +249,8 @@ def pull(
     call: int | None = None,
     began: datetime | None = None,
     now: datetime | None = None,
-) -> list[Row]:
-    """Deliver up to `limit` instructions from the head of the caller's queue and return them.
+) -> PullResult:
+    """Deliver up to `limit` instructions from the head of the caller's queue.
 
     What was delivered before `began`, by default now, is marked as read. `session` is the external
     id of the conversation that gets them, and `call` the number of its call, where the caller
@@ -256,7 +267,15 @@ def pull(
         now=now,
         **caller.params,
     )
-    return require_caller(rows, caller, now)
+    found = require_caller(rows, caller, now)
+    if found:
+        return PullResult(found, 0 if len(found) == limit else compute_poll_wait(0))
+    return PullResult([], compute_poll_wait(rows[0]["idle_s"]))
+
+
+def pull(caller: Caller, **options: Any) -> list[Row]:
+    """Deliver instructions as `deliver` does and return them."""
+    return deliver(caller, **options).rows
 
 
 def acknowledge(
@@ -317,7 +336,7 @@ def fetch_settled(ids: list[UUID], *, caller: Caller, now: datetime) -> list[Row
 
 
 LAST_DELIVERED = f"""with {Bearer.cte}
-    select i.id, c.unseen from caller c left join lateral (
+    select i.id, c.unheard as unseen from caller c left join lateral (
         select id from ledger_instruction
         where agent_id = c.agent_id and tracked and state = any(%(unsettled)s)
             and delivered_at is not null

@@ -230,7 +230,7 @@ class Caller(Protocol):
     @property
     def params(self) -> dict[str, Any]: ...
 
-    def mark_seen(self, now: datetime) -> None: ...
+    def mark_seen(self, now: datetime, *, works: bool) -> None: ...
 
     def refuse(self, now: datetime) -> Exception: ...
 
@@ -241,7 +241,17 @@ MARK_SEEN = """with used as (
         first_used_at = case when last_used_at is null then %(now)s else first_used_at end,
         first_call = case when last_used_at is null then %(call)s::jsonb else first_call end
     where digest = %(digest)s returning agent_id
-) update ledger_agent a set last_seen_at = %(now)s from used where a.id = used.agent_id"""
+) update ledger_agent a set last_seen_at = %(now)s,
+        last_worked_at = case when %(works)s then %(now)s else a.last_worked_at end
+    from used where a.id = used.agent_id"""
+
+
+def is_mark_due(column: str) -> str:
+    """Return the SQL that tells whether a time of the agent `a` or its token `t` is old."""
+    return f"""(coalesce(t.last_used_at < %(now)s - interval '1 minute', true)
+                or coalesce(a.{column}, '-infinity') < %(now)s - interval '5 seconds'
+                    and a.id is not null)"""
+
 
 # a statement in one form for each kind of caller
 Statements = dict[type[Caller], str]
@@ -259,9 +269,8 @@ class Bearer:
     cte = f"""caller as materialized (
         select t.id as token_id, t.project_id, t.agent_id, a.name as agent_name,
             'token' as actor_type, t.id::text as actor_id, t.name as actor_name,
-            coalesce(t.last_used_at < %(now)s - interval '1 minute', true)
-                or coalesce(a.last_seen_at, '-infinity') < %(now)s - interval '5 seconds'
-                    and a.id is not null as unseen
+            {is_mark_due("last_worked_at")} as unseen, {is_mark_due("last_seen_at")} as unheard,
+            extract(epoch from %(now)s - greatest(t.created_at, a.last_worked_at))::int as idle_s
         from ledger_token t left join ledger_agent a on a.id = t.agent_id
         where t.digest = %(digest)s and t.revoked_at is null
             and (t.expires_at is null or t.expires_at > %(now)s)
@@ -272,11 +281,12 @@ class Bearer:
     def params(self) -> dict[str, Any]:
         return {"digest": self.digest, "scope": self.scope, "request_id": self.request_id}
 
-    def mark_seen(self, now: datetime) -> None:
-        # Only after a statement whose caller is `unseen`, which is rare: as a part of every hot
-        # statement this would cost more than the rest of the caller.
+    def mark_seen(self, now: datetime, *, works: bool) -> None:
+        """Record when the token was used, and when its agent last called and last worked."""
+        # Only after a statement whose caller is `unseen`, or `unheard` if the agent got nothing. Both
+        # are rare: as a part of every hot statement this would cost more than the caller's rest.
         call = json.dumps(describe_call(self.meta, now=now))
-        sql.run(MARK_SEEN, digest=self.digest, now=now, call=call)
+        sql.run(MARK_SEEN, digest=self.digest, now=now, call=call, works=works)
 
     def refuse(self, now: datetime) -> Exception:
         rows = Token.objects.select_related("project", "agent")
@@ -316,7 +326,8 @@ class TrustedCaller:
     cte = """caller as not materialized (
         select %(project)s::uuid as project_id, %(agent)s::uuid as agent_id,
             %(agent_name)s::text as agent_name, %(actor_type)s::text as actor_type,
-            %(actor_id)s::text as actor_id, %(actor_name)s::text as actor_name, false as unseen
+            %(actor_id)s::text as actor_id, %(actor_name)s::text as actor_name, false as unseen,
+            false as unheard, 0 as idle_s
     )"""
 
     @cached_property
@@ -331,7 +342,7 @@ class TrustedCaller:
             "request_id": self.request_id,
         }
 
-    def mark_seen(self, now: datetime) -> None:
+    def mark_seen(self, now: datetime, *, works: bool) -> None:
         """Do nothing: no token was used."""
 
     def refuse(self, now: datetime) -> Exception:
@@ -345,9 +356,10 @@ def require_caller(rows: list[Row], caller: Caller, now: datetime) -> list[Row]:
     """
     if not rows:
         raise caller.refuse(now)
+    found = [row for row in rows if row["id"]]
     if rows[0]["unseen"]:
-        caller.mark_seen(now)
-    return [row for row in rows if row["id"]]
+        caller.mark_seen(now, works=bool(found))
+    return found
 
 
 def principal_of(token: Token) -> Principal:
@@ -388,6 +400,6 @@ def fetch_principal(caller: Bearer, *, now: datetime) -> Principal:
     )
     if not may(principal, caller.scope):
         raise caller.refuse(now)
-    if row["unseen"]:
-        caller.mark_seen(now)
+    if row["unheard"]:
+        caller.mark_seen(now, works=False)
     return principal

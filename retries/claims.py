@@ -25,6 +25,7 @@ from ledger.tasks.lineage import invalid_transition
 from ledger.tasks.spec import LEASE_S
 from ledger.tokens import Caller, TrustedCaller, require_caller
 from ledger.tracing.spans import start_span
+from ledger.values.poll_waits import compute_poll_wait
 from retries import breaker
 from retries.breaker import CircuitBreakerOpen
 from retries.claiming.attempt_traces import trace_claim
@@ -257,7 +258,7 @@ def result_of(rows: list[Row], *, now: datetime) -> ClaimResult:
             system_text=first["system_text"],
         )
     due = first["next_due_at"]
-    wait = settings.TENFOUR["POLL_SECONDS"]
+    wait = compute_poll_wait(first["idle_s"])
     if (until := first["waits_until"]) and not first["paused"]:
         wait = math.ceil((until - now).total_seconds())
     elif due is not None:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterable
 
 import pytest
@@ -24,6 +25,19 @@ def require_program(name: str) -> str:
         return found
     reason = f"{MISSING}: {name} is not installed (Debian: {PACKAGES.get(name, name)})."
     if os.environ.get(REQUIRED_BY[name]) == "1":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+def require_pgbouncer() -> None:
+    """Skip the test, or fail, without a PgBouncer that reads the configuration in `deploy/`."""
+    program = require_program("pgbouncer")
+    said = subprocess.run([program, "--version"], capture_output=True, check=True, text=True)
+    version = said.stdout.split()[1]
+    if tuple(map(int, version.split(".")[:2])) >= (1, 21):
+        return
+    reason = f"{MISSING}: pgbouncer is {version}, and 1.21 can prepare statements."
+    if os.environ.get(REQUIRED_BY["pgbouncer"]) == "1":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
 

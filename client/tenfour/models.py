@@ -380,6 +380,7 @@ class Me(Value):
     limits: Json = field(default_factory=dict)
     token: Json = field(default_factory=dict)
     poll_every_s: float = 0
+    poll_max_s: float = 0
     server_time: datetime | None = field(default=None, metadata={"read": instant})
     version: str = ""
 

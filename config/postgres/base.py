@@ -1,10 +1,12 @@
-"""Django's PostgreSQL backend: 18 or newer, and a health check that costs no round trip."""
+"""Django's PostgreSQL backend: 18 or newer, also behind a pooler, and a cheap health check."""
 
 import select
 from functools import cache
 from typing import Any
 
 from django.db.backends.postgresql import base, features
+
+from config.postgres import poolers
 
 
 class DatabaseFeatures(features.DatabaseFeatures):
@@ -14,6 +16,24 @@ class DatabaseFeatures(features.DatabaseFeatures):
 
 class DatabaseWrapper(base.DatabaseWrapper):
     features_class = DatabaseFeatures
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        connection = super().get_new_connection(conn_params)
+        if self.settings_dict["OPTIONS"].get("prepare_threshold"):
+            self.adapt_to_pooler(connection)
+        return connection
+
+    def adapt_to_pooler(self, connection: Any) -> None:
+        """Do without what a transaction pooler can't do. A process asks once for each database."""
+        settings = self.settings_dict
+        if "POOLED" not in settings:
+            is_pooled = poolers.is_pooled(connection)
+            if settings.get("PREPARES") is None:
+                settings["PREPARES"] = not is_pooled or poolers.can_prepare(connection)
+            settings["DISABLE_SERVER_SIDE_CURSORS"] = is_pooled
+            settings["POOLED"] = is_pooled
+        if not settings["PREPARES"]:
+            connection.prepare_threshold = None
 
     def is_usable(self) -> bool:
         # A server that went away has closed its end, so the socket is readable: only then is a

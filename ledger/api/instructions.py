@@ -3,7 +3,6 @@
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models import F
 from django.http import HttpResponse
 from ninja import Body, Query, Router
@@ -102,15 +101,12 @@ def instructions_pull(
     With `Accept: text/plain`, the response contains only their texts, separated by blank lines.
     """
     given = body or schemas.PullIn.model_validate({})
-    limit = given.limit
-    rows = instructions.pull(request.auth, limit=limit, via=given.via)
+    pulled = instructions.deliver(request.auth, limit=given.limit, via=given.via)
     if "text/plain" in request.META.get("HTTP_ACCEPT", ""):
-        text = "\n\n".join(InstructionOut.write(row)["text"] for row in rows)
-        return HttpResponse(text + "\n" if rows else "", content_type=TEXT)
-    wait = 0 if len(rows) == limit else settings.TENFOUR["POLL_SECONDS"]
-    return json_response(
-        {"data": [InstructionOut.write(row) for row in rows], "retry_after_s": wait}
-    )
+        text = "\n\n".join(InstructionOut.write(row)["text"] for row in pulled.rows)
+        return HttpResponse(text + "\n" if text else "", content_type=TEXT)
+    data = [InstructionOut.write(row) for row in pulled.rows]
+    return json_response({"data": data, "retry_after_s": pulled.retry_after_s})
 
 
 @router.post("/instructions/ack", auth=BearerAuth("instructions:ack"), response=schemas.AckManyOut)

@@ -11,6 +11,7 @@ from ledger.database import server_time
 from ledger.models import Token
 from ledger.schemas.me import MeOut
 from ledger.schemas.shared import MOST_ROWS
+from ledger.values.poll_waits import read_poll_bounds
 
 router = Router(tags=["platform"])
 
@@ -20,6 +21,7 @@ def me_get(request: PrincipalRequest) -> HttpResponse:
     """Get the caller's identity, scopes, and limits."""
     principal = request.auth
     token = Token.objects.get(pk=principal.token_id)
+    shortest, longest = read_poll_bounds()
     return json_response(
         {
             "kind": principal.kind,
@@ -34,7 +36,8 @@ def me_get(request: PrincipalRequest) -> HttpResponse:
                 "body_bytes": BODY_BYTES,
                 "page": MOST_ROWS,
             },
-            "poll_every_s": settings.TENFOUR["POLL_SECONDS"],
+            "poll_every_s": shortest,
+            "poll_max_s": longest,
             "server_time": server_time.now(),
             "version": settings.TENFOUR_VERSION,
         }

@@ -6,7 +6,6 @@ from functools import cache, wraps
 from typing import Any, ParamSpec, TypeVar
 
 import psycopg
-from django.conf import settings
 from django.db import OperationalError, connection, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.abc import Buffer
@@ -21,7 +20,6 @@ from ledger.database.time_limit import is_lifted, transaction_without_limit
 
 Row = dict[str, Any]
 PLACE = re.compile(r"%(?:\((\w+)\)s|%)")
-PREPARE = settings.TENFOUR["PREPARE"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -99,7 +97,7 @@ def fetch(sql: str, values: Sequence[Any], *, prepare: bool) -> list[tuple[Any, 
     with db.wrap_database_errors:
         cursor = psycopg.RawCursor(db.connection)
         cursor.adapters.register_loader("jsonb", JsonText)
-        cursor.execute(sql.encode(), values, prepare=prepare and PREPARE, binary=True)
+        cursor.execute(sql.encode(), values, prepare=prepare, binary=True)
         return cursor.fetchall()
 
 
@@ -139,7 +137,7 @@ def _execute(sql: str, params: dict[str, Any]) -> list[Row]:
     db = connections[source.get()]  # faster: `connection` looks it up for every attribute
     db.close_if_health_check_failed()
     db.ensure_connection()
-    if not PREPARE and is_lifted(db):
+    if is_lifted(db):
         with transaction_without_limit(db):
             return _execute_on(db, sql, params)
     return _execute_on(db, sql, params)
@@ -149,8 +147,9 @@ def _execute_on(db: BaseDatabaseWrapper, sql: str, params: dict[str, Any]) -> li
     with db.wrap_database_errors:
         cursor = _cursor(db, sql)
         query, names = numbered(sql)
-        # Binary, because Django's connections return JSON as text.
-        cursor.execute(query, [params[name] for name in names], prepare=PREPARE, binary=True)
+        # Binary, because Django's connections return JSON as text. A connection that can't prepare
+        # statements ignores `prepare`.
+        cursor.execute(query, [params[name] for name in names], prepare=True, binary=True)
         return cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
 
 

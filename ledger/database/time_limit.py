@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
-from django.conf import settings
 from django.db import Error, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
@@ -17,11 +16,12 @@ def without_time_limit() -> Iterator[None]:
     """Let each statement take as long as it needs; this also decorates a command's `handle`."""
     # Behind a transaction pooler, a session's setting would stay with another's connection: there,
     # each transaction lifts the limit for itself.
-    if settings.TENFOUR["PREPARE"]:
-        with session_without_limit(connection):
+    connection.ensure_connection()
+    if connection.settings_dict["DISABLE_SERVER_SIDE_CURSORS"]:
+        with connection.execute_wrapper(execute_without_limit):
             yield
     else:
-        with connection.execute_wrapper(execute_without_limit):
+        with session_without_limit(connection):
             yield
 
 

@@ -41,6 +41,8 @@ class Agent(models.Model):
     waits_in_row = models.IntegerField(db_default=0, editable=False)
     waits_since = models.DateTimeField(null=True, editable=False)
     last_seen_at = models.DateTimeField(null=True, editable=False)
+    # when it last got or reported work, to a few seconds: see ledger/values/poll_waits.py
+    last_worked_at = models.DateTimeField(null=True, editable=False)
     created_at = stamp()
 
     objects = AgentQuerySet.as_manager()

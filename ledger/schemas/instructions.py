@@ -159,7 +159,9 @@ class PullIn(In, example={"limit": 10}):
 class PullOut(Shape):
     data: list[InstructionOut] = field("the instructions, in the order to follow them")
     retry_after_s: int = field(
-        "seconds to wait before the next pull; 0 if more instructions wait", 2
+        "seconds to wait before the next pull: 0 if more instructions wait; longer, the longer the "
+        "agent has had no work",
+        2,
     )
 
 

@@ -34,6 +34,11 @@ class MeOut(Shape):
     )
     token: OwnTokenOut = field("the token itself, without its secret")
     limits: LimitsOut = field("the server's limits")
-    poll_every_s: int = field("how often to ask for work when there is none, in seconds", 2)
+    poll_every_s: int = field(
+        "seconds between two requests for work after the agent has worked; each empty response "
+        "says how long to wait then",
+        2,
+    )
+    poll_max_s: int = field("the longest that such a wait grows while the agent has no work", 30)
     server_time: datetime = field("the server's clock")
     version: str = field("the server's version", "0.1.0")

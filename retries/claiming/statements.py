@@ -9,6 +9,7 @@ from ledger.standing_instructions.firing import has_rule_for_claim
 from ledger.states import BlockedReason, TaskState
 from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
 from retries.breaker import HOLDS_BACK
+from retries.states import EscalationState
 
 CALLERS: tuple[type[Caller], ...] = (Bearer, TrustedCaller)
 
@@ -282,11 +283,19 @@ CLAIM: dict[tuple[type[Caller], Pick, bool], str] = {
 }
 
 
+# An agent gets the answer to its question as soon as one that has just worked.
+AWAITS_ANSWER = f"""(select e.state = '{EscalationState.OPEN}' and e.asked_in_id is not null
+                and e.opened_at > %(now)s - interval '1 hour'
+            from retries_escalation e where e.agent_id = c.agent_id
+            order by e.id desc limit 1)"""
+
+
 def why_statement(caller: type[Caller]) -> str:
     """Return the statement that explains an empty claim; it has no row for an unknown caller."""
     pending = pending_instructions("c.agent_id") if caller is Bearer else "0"
     return f"""with {caller.cte}
-    select null::uuid as id, c.agent_id as caller_agent, c.agent_name, c.unseen,
+    select null::uuid as id, c.agent_id as caller_agent, c.agent_name, c.unheard as unseen,
+        case when {AWAITS_ANSWER} then 0 else c.idle_s end as idle_s,
         (select paused from ledger_agent a where a.id = c.agent_id) as paused,
         (select waits_until from ledger_agent a
             where a.id = c.agent_id and waits_until > %(now)s) as waits_until,

@@ -92,7 +92,9 @@ class ClaimOut(Shape):
     )
     reason: str | None = field("why 'data' is empty, such as no_task or breaker_open")
     next_due_in_ms: int | None = field("milliseconds until the next retry is due")
-    retry_after_s: int = field("seconds to wait before the next claim")
+    retry_after_s: int = field(
+        "seconds to wait before the next claim; longer, the longer the agent has had no work"
+    )
     waits_until: datetime | None = field(
         "with the reason agent_waits, when the limit of the agent's account resets"
     )

@@ -21,7 +21,7 @@ from bench.__main__ import format_table
 from bench.figures import Figure, Scale
 from bench.servers import Sandbox, make_folder, run_sandbox
 from tests import services
-from tests.programs import require_program
+from tests.programs import require_pgbouncer, require_program
 from tests.serving import ROOT
 from tests.waiting import PATIENCE_S
 
@@ -120,8 +120,8 @@ def check_values(figures: list[Figure]) -> None:
 @pytest.mark.timeout(ROLLING_LIMIT_S + PATIENCE_S)
 def test_no_request_fails_while_every_process_is_restarted(sandbox: Sandbox) -> None:
     """With two of each process behind nginx and PgBouncer, in network namespaces if root runs it."""
-    for program in ("nginx", "pgbouncer"):
-        require_program(program)
+    require_program("nginx")
+    require_pgbouncer()
     said: list[str] = []
     figures = rolling.run(sandbox, SHORTEST, said.append)
     values = {each.name.removeprefix("rolling restart: "): each.values for each in figures}

@@ -13,7 +13,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.conf import settings
 from django.core.management import call_command
 from django.db import DatabaseError, OperationalError, connection, transaction
 from django.db.models import CharField, Func, Value
@@ -23,7 +22,7 @@ from ledger.database import sql
 from ledger.database.time_limit import without_time_limit
 from ledger.models import Project
 from tests.factories import make_agent, make_project
-from tests.programs import require_program
+from tests.programs import require_pgbouncer
 from tests.retries.moves import make_task
 from tests.serving import ROOT, database_of_tests
 from tests.waiting import PATIENCE_S, wait_until
@@ -82,7 +81,7 @@ def has_waited(limit_ms: int) -> bool:
 @pytest.fixture
 def pgbouncer() -> Iterator[str]:
     """Return the URL of the tests' database behind PgBouncer, with a limit as an operator sets it."""
-    require_program("pgbouncer")
+    require_pgbouncer()
     alter = f"alter database {connection.settings_dict['NAME']}"
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         Path(folder).chmod(0o755)  # it runs without privileges
@@ -167,8 +166,8 @@ def test_behind_a_pooler_each_transaction_lifts_its_own_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What a session sets would stay with a connection that the pooler gives to others."""
-    monkeypatch.setitem(settings.TENFOUR, "PREPARE", False)
-    monkeypatch.setattr(sql, "PREPARE", False)
+    connection.ensure_connection()
+    monkeypatch.setitem(connection.settings_dict, "DISABLE_SERVER_SIDE_CURSORS", True)
 
     def limit_of_session() -> str:
         connection.ensure_connection()

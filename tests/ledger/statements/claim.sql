@@ -1,9 +1,13 @@
 with caller as materialized (
         select t.id as token_id, t.project_id, t.agent_id, a.name as agent_name,
             'token' as actor_type, t.id::text as actor_id, t.name as actor_name,
-            coalesce(t.last_used_at < %(now)s - interval '1 minute', true)
+            (coalesce(t.last_used_at < %(now)s - interval '1 minute', true)
+                or coalesce(a.last_worked_at, '-infinity') < %(now)s - interval '5 seconds'
+                    and a.id is not null) as unseen, (coalesce(t.last_used_at < %(now)s - interval
+                        '1 minute', true)
                 or coalesce(a.last_seen_at, '-infinity') < %(now)s - interval '5 seconds'
-                    and a.id is not null as unseen
+                    and a.id is not null) as unheard,
+            extract(epoch from %(now)s - greatest(t.created_at, a.last_worked_at))::int as idle_s
         from ledger_token t left join ledger_agent a on a.id = t.agent_id
         where t.digest = %(digest)s and t.revoked_at is null
             and (t.expires_at is null or t.expires_at > %(now)s)

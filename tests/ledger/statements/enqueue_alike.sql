@@ -1,7 +1,8 @@
 with caller as not materialized (
         select %(project)s::uuid as project_id, %(agent)s::uuid as agent_id,
             %(agent_name)s::text as agent_name, %(actor_type)s::text as actor_type,
-            %(actor_id)s::text as actor_id, %(actor_name)s::text as actor_name, false as unseen
+            %(actor_id)s::text as actor_id, %(actor_name)s::text as actor_name, false as unseen,
+            false as unheard, 0 as idle_s
     ), first as materialized (select left(uuidv7()::text, 30) as digits), asked as materialized (
     -- in the order of the request: the ids are the order of the queue
     select ((select digits from first) || lpad(to_hex(o.n), 6, '0'))::uuid as id, s.agent_id,

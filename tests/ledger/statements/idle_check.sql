@@ -1,7 +1,8 @@
 with caller as not materialized (
         select %(project)s::uuid as project_id, %(agent)s::uuid as agent_id,
             %(agent_name)s::text as agent_name, %(actor_type)s::text as actor_type,
-            %(actor_id)s::text as actor_id, %(actor_name)s::text as actor_name, false as unseen
+            %(actor_id)s::text as actor_id, %(actor_name)s::text as actor_name, false as unseen,
+            false as unheard, 0 as idle_s
     ), ripe as materialized (
     select i.id, i.retry_count >= i.max_retries as spent from ledger_instruction i
     where i.agent_id = any(array(

@@ -1,7 +1,8 @@
 with caller as not materialized (
         select %(project)s::uuid as project_id, %(agent)s::uuid as agent_id,
             %(agent_name)s::text as agent_name, %(actor_type)s::text as actor_type,
-            %(actor_id)s::text as actor_id, %(actor_name)s::text as actor_name, false as unseen
+            %(actor_id)s::text as actor_id, %(actor_name)s::text as actor_name, false as unseen,
+            false as unheard, 0 as idle_s
     ), sent as (
     insert into ledger_instruction as i (project_id, agent_id, content, content_sha256, tracked,
         state, max_retries, expect_type, expect_match, on_failed, task_id, position, resend_of_id,
