@@ -127,7 +127,6 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "config.requests.middleware.PageProblems",
-    "config.requests.middleware.RedisAway",
 ]
 if TENFOUR["OIDC_ISSUER"] or TESTING:
     INSTALLED_APPS += single_sign_on.APPS
