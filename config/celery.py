@@ -3,6 +3,7 @@
 import ctypes
 import logging
 import os
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -10,6 +11,7 @@ from celery import Celery
 from celery.signals import (
     after_task_publish,
     beat_init,
+    before_task_publish,
     heartbeat_sent,
     setup_logging,
     task_revoked,
@@ -20,7 +22,7 @@ from django.conf import settings
 from kombu import Exchange, Queue
 
 from config import heartbeat
-from config.background import expired_jobs
+from config.background import expired_jobs, pool_waits
 from config.environment import unknown_variables
 
 logger = logging.getLogger(__name__)
@@ -32,6 +34,8 @@ if not settings.configured:
 # them. Every manage.py command runs the checks.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
+# a job's header with the time when it was queued
+SENT_AT = "sent_at"
 # how long the end of a worker waits for its last line
 LAST_LINE_S = 2
 
@@ -112,6 +116,16 @@ def log_expired_jobs(**_: Any) -> None:
 def log_last_expired_jobs(**_: Any) -> None:
     if logging_thread := expired_jobs.log_expired_jobs(after_s=0):
         logging_thread.join(LAST_LINE_S)
+
+
+@before_task_publish.connect
+def note_time(*, headers: dict[str, Any], **_: Any) -> None:
+    headers[SENT_AT] = time.time()
+
+
+@heartbeat_sent.connect
+def report_pool_waits(**_: Any) -> None:
+    pool_waits.report_waits()
 
 
 @beat_init.connect

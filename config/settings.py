@@ -276,7 +276,10 @@ LOGGING = {
     "formatters": {
         "lines": {"()": "config.monitoring.logs.formatter", "as_json": LOG_JSON},
     },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
+    "filters": {"redis": {"()": "config.monitoring.logs.RedisOutages"}},
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": "lines", "filters": ["redis"]}
+    },
     "root": {"handlers": ["stderr"], "level": TENFOUR["LOG_LEVEL"]},
     "loggers": {
         "django.server": {"handlers": [], "propagate": True},
