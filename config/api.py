@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any, cast, get_args
 
 from django.conf import settings
-from django.db import DataError, InterfaceError, OperationalError
+from django.db import DataError
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from ninja import NinjaAPI, Router
 from ninja.errors import HttpError, ValidationError, ValidationErrorContext
@@ -24,8 +24,9 @@ from config.api_document.problems import (
     problem_response,
     refusal_response,
 )
-from config.postgres.database_errors import describe, is_disk_full
+from config.postgres.database_errors import OUTAGES
 from config.requests.json_bodies import clean_body, convert_yaml, parse_body
+from config.requests.outages import answer_outage, mark_logged
 from ledger.access import auth_failures
 from ledger.api import agents, events, instructions, me, standing_instructions, stats, tokens
 from ledger.api.cursors import BadCursor
@@ -287,17 +288,8 @@ def on_data_error(request: HttpRequest, error: DataError) -> HttpResponse:
     return problem_response(request, "validation_error", detail, errors=[])
 
 
-@api.exception_handler(OperationalError)
-@api.exception_handler(InterfaceError)
-def on_database_error(request: HttpRequest, error: Exception) -> HttpResponse:
-    logger.warning("database error at %s %s: %s", request.method, request.path, describe(error))
-    if is_disk_full(error):
-        detail = "The database's disk is full. The request has not taken effect."
-    else:
-        detail = "The database did not answer. The request may or may not have taken effect."
-    return mark_logged(
-        problem_response(request, "temporarily_unavailable", detail, retry_after_s=1)
-    )
+for outage in OUTAGES:
+    api.exception_handler(outage)(answer_outage)
 
 
 @api.exception_handler(Exception)
@@ -305,9 +297,3 @@ def on_unexpected_error(request: HttpRequest, error: Exception) -> HttpResponse:
     logger.exception("unexpected error at %s %s", request.method, request.path)
     detail = "An unexpected error occurred. The log has it by request_id."
     return mark_logged(problem_response(request, "internal_error", detail))
-
-
-def mark_logged(response: HttpResponse) -> HttpResponse:
-    # The error is already in the log, so Django must not log the response, too.
-    response._has_been_logged = True  # type: ignore[attr-defined]
-    return response

@@ -13,6 +13,7 @@ from celery.schedules import schedule
 from celery.signals import (
     after_task_publish,
     beat_init,
+    before_task_publish,
     heartbeat_sent,
     setup_logging,
     worker_init,
@@ -21,6 +22,7 @@ from django.conf import settings
 from kombu import Exchange, Queue
 
 from config import heartbeat
+from config.background import pool_waits
 from config.environment import unknown_variables
 
 logger = logging.getLogger(__name__)
@@ -31,6 +33,9 @@ if not settings.configured:
 # Django's checks load all pages and API operations, which take 27 MB in a worker that needs none of
 # them. Every manage.py command runs the checks.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
+
+# a job's header with the time when it was queued
+SENT_AT = "sent_at"
 
 # of glibc's malloc.h
 M_ARENA_MAX, ARENAS = -8, 2
@@ -101,6 +106,16 @@ def warn_about_environment(**_: Any) -> None:
 @heartbeat_sent.connect
 def show_life(**_: Any) -> None:
     heartbeat.touch()
+
+
+@before_task_publish.connect
+def note_time(*, headers: dict[str, Any], **_: Any) -> None:
+    headers[SENT_AT] = time.time()
+
+
+@heartbeat_sent.connect
+def report_pool_waits(**_: Any) -> None:
+    pool_waits.report_waits()
 
 
 @beat_init.connect

@@ -111,11 +111,20 @@ def read(name: str, default: str | None = None) -> Any:
         case Kind.FLAG:
             return read_flag(setting, raw)
         case Kind.NAMES:
-            return [each.strip() for each in raw.split(",") if each.strip()]
+            return split_names(raw)
         case Kind.SECRET:
             return read_secret(setting)
         case Kind.TEXT:
             return raw.strip()
+
+
+def split_names(text: str) -> list[str]:
+    """Return the names in a text, which are separated by commas or lines.
+
+    >>> split_names("one, two\\nthree,")
+    ['one', 'two', 'three']
+    """
+    return [each.strip() for each in text.replace("\n", ",").split(",") if each.strip()]
 
 
 def read_bounded(setting: Variable, raw: str, convert: Callable[[str], float]) -> float:

@@ -36,19 +36,11 @@ def find_stall(now: float) -> str:
 
 
 def has_redis() -> bool:
-    import redis  # not in a process that has nothing to ask
-
+    """Return whether Redis takes jobs."""
+    from config.background import redis_server  # not in a process that has nothing to ask
     from config.settings import REDIS_URL
 
-    deadline = REDIS_DEADLINE_S
-    with redis.Redis.from_url(
-        REDIS_URL, socket_timeout=deadline, socket_connect_timeout=deadline
-    ) as client:
-        try:
-            client.ping()
-        except redis.RedisError:
-            return False
-    return True
+    return not redis_server.find_problem(REDIS_URL, deadline_s=REDIS_DEADLINE_S)
 
 
 def main() -> int:

@@ -94,9 +94,10 @@ GROUPS = (
         secret("SECRET_KEY", "",
             "signs sessions; at least 32 characters; also `TENFOUR_SECRET_KEY_FILE`",
             described_default="generated at the first start"),
-        names("SECRET_KEY_FALLBACKS", "",
+        secret("SECRET_KEY_FALLBACKS", "",
             "earlier secret keys, separated by commas: they still verify sessions and decrypt "
-            "the secrets of notification channels", is_shown=False),
+            "the secrets of notification channels; also `TENFOUR_SECRET_KEY_FALLBACKS_FILE`, with "
+            "commas or a line for each key", described_default="(none)"),
         secret("DATABASE_URL", "",
             "`postgres://user:password@host:port/name`, PostgreSQL 18 or newer; also "
             "`DATABASE_URL_FILE`", described_default="embedded PostgreSQL", prefix=""),

@@ -67,7 +67,9 @@ SECRET_KEY = setting("SECRET_KEY")
 if len(SECRET_KEY) < 32:
     raise ImproperlyConfigured("TENFOUR_SECRET_KEY must have at least 32 random characters.")
 # Earlier keys: they still verify sessions and decrypt the secrets of channels.
-SECRET_KEY_FALLBACKS = setting("SECRET_KEY_FALLBACKS")
+SECRET_KEY_FALLBACKS: list[str] = []
+if environment.is_set("SECRET_KEY_FALLBACKS"):
+    SECRET_KEY_FALLBACKS = environment.split_names(setting("SECRET_KEY_FALLBACKS"))
 DEBUG = False
 # An empty TENFOUR_HOSTS allows only this machine's names.
 ALLOWED_HOSTS = setting("HOSTS", _public.hostname if TENFOUR_URL else "*")
@@ -127,7 +129,6 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "config.requests.middleware.PageProblems",
-    "config.requests.middleware.RedisAway",
 ]
 if TENFOUR["OIDC_ISSUER"] or TESTING:
     INSTALLED_APPS += single_sign_on.APPS
@@ -169,6 +170,8 @@ USE_I18N = False
 FORMAT_MODULE_PATH = "config.formats"
 TIME_ZONE = "UTC"
 USE_TZ = True
+# Constraints with SQL of their own are checked by PostgreSQL. Each command would warn of each.
+SILENCED_SYSTEM_CHECKS = ["models.W045"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # ---- PostgreSQL
@@ -279,7 +282,10 @@ LOGGING = {
     "formatters": {
         "lines": {"()": "config.monitoring.logs.formatter", "as_json": LOG_JSON},
     },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
+    "filters": {"redis": {"()": "config.monitoring.logs.RedisOutages"}},
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": "lines", "filters": ["redis"]}
+    },
     "root": {"handlers": ["stderr"], "level": TENFOUR["LOG_LEVEL"]},
     "loggers": {
         "django.server": {"handlers": [], "propagate": True},

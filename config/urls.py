@@ -11,6 +11,8 @@ from config.client_wheel import client_wheel, wheel_name
 from config.mcp.endpoint import mcp
 from config.monitoring import health, metrics
 
+handler500 = "config.requests.outages.answer_server_error"
+
 admin.site.site_header = admin.site.site_title = "Tenfour"
 # Sign-ins to the admin go through the sign-in page, which is throttled.
 admin.site.login = login_required(admin.site.login)  # type: ignore[method-assign]

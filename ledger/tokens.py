@@ -283,8 +283,8 @@ class Bearer:
 
     def mark_seen(self, now: datetime, *, works: bool) -> None:
         """Record when the token was used, and when its agent last called and last worked."""
-        # Only after a statement whose caller is `unseen`, or `unheard` if the agent got nothing. Both
-        # are rare: as a part of every hot statement this would cost more than the caller's rest.
+        # Only after a statement whose caller is `unseen`, or `unheard` if the agent got nothing.
+        # Both are rare. As a part of every hot statement, this would cost more than the rest of it.
         call = json.dumps(describe_call(self.meta, now=now))
         sql.run(MARK_SEEN, digest=self.digest, now=now, call=call, works=works)
 

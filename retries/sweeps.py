@@ -3,15 +3,18 @@
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import Error, connection, transaction
+from django.db.models import F
 
 from ledger.database import server_time
 from ledger.errors import Refusal
 from ledger.models import ClockRun, Project
+from ledger.secrets.redaction import redacted
 from ledger.standing_instructions import clock as rule_clock
 from retries import reminders
 from retries.attempts import leases
@@ -119,10 +122,36 @@ def run(
         raise UnknownEntry(f"The clock has no entry '{name}'; it has: {', '.join(ENTRIES)}.")
     now = now or server_time.now()
     started = time.perf_counter()
-    did = ENTRIES[name](now=now, project=project)
-    took_ms = round((time.perf_counter() - started) * 1000)
-    values = {"last_run_at": now, "took_ms": took_ms, "did": did}
     # A run for one project is not a tick of the clock.
-    if project is None:
-        ClockRun.objects.update_or_create(name=name, defaults=values)
+    is_tick = project is None
+    try:
+        did = ENTRIES[name](now=now, project=project)
+    except Exception as error:
+        if is_tick:
+            with suppress(Error):  # the database may be what failed
+                record_end(name, {}, error=f"{type(error).__name__}: {error}", now=now)
+        raise
+    took_ms = round((time.perf_counter() - started) * 1000)
+    if is_tick:
+        record_end(name, {"took_ms": took_ms, "did": did}, error=did.get("error", ""), now=now)
     return did
+
+
+def record_end(name: str, values: dict[str, Any], *, error: str, now: datetime) -> None:
+    """Record that an entry's run succeeded, or count its failure."""
+    values |= {"last_run_at": now, "last_error": shorten_error(error)}
+    again: dict[str, Any] = {"failures": F("failures") + 1} if error else {"last_success_at": now}
+    first: dict[str, Any] = {"failures": 1} if error else {"last_success_at": now}
+    ClockRun.objects.update_or_create(
+        name=name, defaults=values | again, create_defaults=values | first
+    )
+
+
+def shorten_error(text: str) -> str:
+    """Return an error's first line without secrets; PostgreSQL's other lines quote rows.
+
+    >>> shorten_error("DataError: too long\\nDETAIL: Key (ref)=(x)")
+    'DataError: too long'
+    """
+    line = text.replace("\0", "").strip().partition("\n")[0]
+    return redacted(line)[: ClockRun.ERROR_LENGTH]

@@ -10,11 +10,12 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from config import __version__
-from config.api import api, mark_logged
+from config.api import api
 from config.mcp import catalog, protocol
 from config.mcp.protocol import Headers, Message, ProtocolError
 from config.mcp.tools import Reply, identify
 from config.requests.json_bodies import clean_body, parse_body
+from config.requests.outages import mark_logged
 from ledger.api.auth import BearerAuth
 from ledger.api.responses import JSON, encode
 from ledger.errors import BadRequest, Invalid

@@ -2,18 +2,18 @@
 
 import threading
 from concurrent.futures import Future
-from datetime import timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Any
 
 import psycopg
-import redis
 from django.conf import settings
 from django.db import connection
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
 from config.api_document.problems import problem_kinds
+from config.background import redis_server
 from config.monitoring.host_clocks import check_host_clocks
 from config.postgres.data_version import OWN_APPS, known_migrations, migration_digests
 from config.postgres.database_errors import describe
@@ -50,18 +50,32 @@ def readyz(request: HttpRequest) -> HttpResponse:
     # migrated by a newer version, the server is degraded.
     if STOPPING in request.META:
         return answer_readiness("stopping", {}, status=503)
-    checks = {"postgres": check_postgres()}
-    down = checks["postgres"] != "ok" and not checks["postgres"].startswith((WRITES_FAIL, NEWER))
-    if not down:
+    checks = run_checks(DEADLINE_S)
+    down = is_down(checks)
+    ok = all(result == "ok" for result in checks.values())
+    status = "unavailable" if down else "ok" if ok else "degraded"
+    return answer_readiness(status, checks, status=503 if down else 200)
+
+
+def run_checks(deadline_s: float) -> dict[str, str]:
+    """Return the result of each check, which is "ok" or says what is wrong.
+
+    PostgreSQL has `deadline_s` seconds to answer.
+    """
+    checks = {"postgres": check_postgres(deadline_s)}
+    if not is_down(checks):
         checks["beat"] = check_beat()
         checks["journal"] = check_journal()
         checks["host_clock"] = check_host_clocks()
     checks["redis"] = check_redis()
     if replica.is_configured():
         checks["replica"] = check_replica()
-    ok = all(result == "ok" for result in checks.values())
-    status = "unavailable" if down else "ok" if ok else "degraded"
-    return answer_readiness(status, checks, status=503 if down else 200)
+    return checks
+
+
+def is_down(checks: dict[str, str]) -> bool:
+    """Return whether no request can be served."""
+    return checks["postgres"] != "ok" and not checks["postgres"].startswith((WRITES_FAIL, NEWER))
 
 
 def answer_readiness(word: str, checks: dict[str, str], *, status: int) -> HttpResponse:
@@ -72,12 +86,12 @@ def answer_readiness(word: str, checks: dict[str, str], *, status: int) -> HttpR
     return response
 
 
-def check_postgres() -> str:
+def check_postgres(deadline_s: float) -> str:
     """Return "ok" if PostgreSQL answers within the deadline, takes writes, and has our tables."""
     try:
-        return start_probe().result(DEADLINE_S)
+        return start_probe().result(deadline_s)
     except TimeoutError:
-        return f"hangs: no answer within {DEADLINE_S} s"
+        return f"hangs: no answer within {deadline_s} s"
 
 
 def start_probe() -> "Future[str]":
@@ -119,19 +133,42 @@ def probe_tables(conn: "psycopg.Connection[Any]") -> str:
 
 
 def check_beat() -> str:
-    """Return "ok" if every scheduled job ran about when it should have."""
+    """Return "ok" if every scheduled job ran about when it should have, and succeeded."""
     from config.celery import CLOCK
 
-    runs = dict(ClockRun.objects.values_list("name", "last_run_at"))
+    runs = ClockRun.objects.in_bulk()
     now = server_time.now()
-    for name, seconds in CLOCK.items():
+    longest = {name: timedelta(seconds=2 * seconds + 30) for name, seconds in CLOCK.items()}
+    for name, most in longest.items():
         if name not in runs:
             return f"stale: {name} has never run"
-        if runs[name] - now > CLOCK_SKEW:
-            return f"stale: {name} last ran in the future, at {runs[name]:%F %T}Z"
-        if now - runs[name] > timedelta(seconds=2 * seconds + 30):
-            return f"stale: {name} last ran at {runs[name]:%F %T}Z"
-    return "ok"
+        last_run_at = runs[name].last_run_at
+        if last_run_at - now > CLOCK_SKEW:
+            return f"stale: {name} last ran in the future, at {last_run_at:%F %T}Z"
+        if now - last_run_at > most:
+            return f"stale: {name} last ran at {last_run_at:%F %T}Z"
+    failing = [
+        describe_failing(runs[name])
+        for name, most in longest.items()
+        if is_failing(runs[name], since=now - most)
+    ]
+    if not failing:
+        return "ok"
+    # The response is for everyone, so it does not contain the errors.
+    return f"failing: {', '.join(failing)}. The worker's log has the error"
+
+
+def is_failing(run: ClockRun, *, since: datetime) -> bool:
+    """Return whether a job's runs failed, or ended without a result, since a time."""
+    if run.last_success_at is None:  # or it has not run since this column was added
+        return bool(run.last_error)
+    return run.last_success_at < since
+
+
+def describe_failing(run: ClockRun) -> str:
+    if run.last_success_at is None:
+        return f"{run.name} has never succeeded"
+    return f"{run.name} last succeeded at {run.last_success_at:%F %T}Z"
 
 
 def check_journal() -> str:
@@ -145,18 +182,8 @@ def check_journal() -> str:
 
 
 def check_redis() -> str:
-    client = redis.Redis.from_url(
-        settings.REDIS_URL,
-        socket_timeout=REDIS_DEADLINE_S,
-        socket_connect_timeout=REDIS_DEADLINE_S,
-    )
-    try:
-        client.ping()
-    except redis.RedisError as error:
-        return f"away: {error}"
-    finally:
-        client.close()
-    return "ok"
+    """Return "ok" if Redis takes jobs."""
+    return redis_server.find_problem(settings.REDIS_URL, deadline_s=REDIS_DEADLINE_S) or "ok"
 
 
 def check_replica() -> str:

@@ -19,9 +19,12 @@ from prometheus_client.core import (
     InfoMetricFamily,
 )
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
 from config.api_document.problems import STATUS, count_auth_failure
+from config.monitoring import health
 from config.monitoring.host_clocks import HostClockCollector
+from config.monitoring.platform_metrics import DatabaseCollector, PlatformCollector
 from config.monitoring.webhook_metrics import webhook_metrics
 from dashboard.frame import replica
 from ledger import tokens
@@ -38,6 +41,10 @@ from retries.models import MetricTotal
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 TOP_AGENTS = 50
 REPLICA_DEADLINE_S = 2
+# Prometheus waits 10 seconds by default.
+DATABASE_DEADLINE_S = 8
+# the entries of the clock that archive rows before they delete them
+ARCHIVING = ("retention", "journal")
 
 
 def in_project(column: str) -> str:
@@ -148,13 +155,19 @@ class ReplicaCollector:
 class ProcessCollector:
     """A Prometheus collector that adds up the counters of this web server's processes."""
 
+    def __init__(self, *, has_database: bool) -> None:
+        self.has_database = has_database  # it has the names of agents
+
     def describe(self) -> list[Metric]:
         # Registering a collector must not query the database.
         return []
 
     def collect(self) -> Iterator[Metric]:
         for metric in process_registry().collect():
-            yield name_agents(metric) if metric.name == "tenfour_heartbeats" else metric
+            if metric.name != "tenfour_heartbeats":
+                yield metric
+            elif self.has_database:
+                yield name_agents(metric)
 
 
 class LedgerCollector:
@@ -175,17 +188,40 @@ class LedgerCollector:
             yield gauge
         yield from total_metrics(self.project_id)
         yield from webhook_metrics(self.project_id)
-        beats = GaugeMetricFamily(
-            "tenfour_beat_last_run_timestamp_seconds",
-            "When the scheduled job last ran.",
-            labels=["job"],
-        )
-        for name, at in ClockRun.objects.values_list("name", "last_run_at"):
-            beats.add_metric([name], at.timestamp())
-        yield beats
+        yield from clock_metrics()
         build = InfoMetricFamily("tenfour_build", "The running version.")
         build.add_metric([], {"version": settings.TENFOUR_VERSION})
         yield build
+
+
+def clock_metrics() -> Iterator[Metric]:
+    """Yield when each scheduled job last ran and last succeeded, and how often it failed."""
+    beats = GaugeMetricFamily(
+        "tenfour_beat_last_run_timestamp_seconds",
+        "When the scheduled job last ran.",
+        labels=["job"],
+    )
+    successes = GaugeMetricFamily(
+        "tenfour_clock_last_success_timestamp_seconds",
+        "When the clock's entry last succeeded.",
+        labels=["entry"],
+    )
+    failures = CounterMetricFamily(
+        "tenfour_clock_failures", "Failed runs of the clock's entry.", labels=["entry"]
+    )
+    archives = GaugeMetricFamily(
+        "tenfour_archive_failing",
+        "1: the last run could not write the archive, so nothing was deleted, 0: it could.",
+        labels=["entry"],
+    )
+    for run in ClockRun.objects.all():
+        beats.add_metric([run.name], run.last_run_at.timestamp())
+        failures.add_metric([run.name], run.failures)
+        if run.last_success_at:
+            successes.add_metric([run.name], run.last_success_at.timestamp())
+        if run.name in ARCHIVING:
+            archives.add_metric([run.name], "error" in run.did)
+    yield from (beats, successes, failures, archives)
 
 
 def total_metrics(project_id: UUID | None) -> Iterator[Metric]:
@@ -260,7 +296,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
     if kind.lower() == "bearer":
         return answer_token(request, secret.strip())
     if is_allowed(request.META["REMOTE_ADDR"]):
-        return HttpResponse(scrape(), content_type=CONTENT_TYPE)
+        return HttpResponse(scrape_all(), content_type=CONTENT_TYPE)
     return HttpResponseForbidden("This address needs a token with the scope metrics:read.\n")
 
 
@@ -277,23 +313,37 @@ def answer_token(request: HttpRequest, secret: str) -> HttpResponse:
     return HttpResponse(scrape(principal.project_id), content_type=CONTENT_TYPE)
 
 
-def scrape(project_id: UUID | None = None) -> bytes:
-    # The metrics are counted at most every 10 seconds.
-    registry = CollectorRegistry()
-    registry.register(LedgerCollector(project_id))
-    key = f"metrics:{project_id or 'all'}"
-    stored = get_or_compute(key, lambda: generate_latest(registry), seconds=10)
+def scrape(project_id: UUID) -> bytes:
     # Processes serve all projects, so a project's token does not see what they count.
-    return stored if project_id else stored + scrape_processes()
+    return count_again(f"metrics:{project_id}", LedgerCollector(project_id), seconds=10)
 
 
-def scrape_processes() -> bytes:
+def scrape_all() -> bytes:
+    """Return the metrics of all projects, of this web server's processes, and of the servers.
+
+    Without PostgreSQL, they are those that say so.
+    """
+    checks = health.run_checks(DATABASE_DEADLINE_S)
+    has_database = not health.is_down(checks)
     registry = CollectorRegistry()
-    registry.register(ProcessCollector())
-    registry.register(HostClockCollector())
+    registry.register(ProcessCollector(has_database=has_database))
+    registry.register(PlatformCollector(checks))
+    if has_database:
+        registry.register(HostClockCollector())
     if replica.is_configured():
         registry.register(ReplicaCollector())
-    return generate_latest(registry)
+    found = generate_latest(registry)
+    if has_database:
+        found += count_again("metrics:all", LedgerCollector(), seconds=10)
+        found += count_again("metrics:database", DatabaseCollector(), seconds=60)
+    return found
+
+
+def count_again(key: str, collector: Collector, *, seconds: int) -> bytes:
+    """Return the metrics of a collector that were counted at most these seconds ago."""
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return get_or_compute(key, lambda: generate_latest(registry), seconds=seconds)
 
 
 def process_registry() -> CollectorRegistry:

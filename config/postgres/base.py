@@ -1,10 +1,14 @@
 """Django's PostgreSQL backend: 18 or newer, also behind a pooler, and a cheap health check."""
 
 import select
-from functools import cache
+from functools import cache, cached_property
+from types import TracebackType
 from typing import Any
 
+from django.db import OperationalError
 from django.db.backends.postgresql import base, features
+from django.db.utils import DatabaseErrorWrapper
+from psycopg.errors import ReadOnlySqlTransaction
 
 from config.postgres import poolers
 
@@ -14,8 +18,37 @@ class DatabaseFeatures(features.DatabaseFeatures):
     minimum_database_version = (18,)
 
 
+class Errors(DatabaseErrorWrapper):
+    """Django's errors, where a server that takes no writes is an outage.
+
+    PostgreSQL's class for that error is the one of internal errors. After a failover, a connection
+    to the former primary stays open; closing it lets the next request find the new one.
+    """
+
+    def __init__(self, wrapper: "DatabaseWrapper") -> None:
+        super().__init__(wrapper)
+        self.wrapper = wrapper
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not isinstance(error, ReadOnlySqlTransaction):
+            super().__exit__(kind, error, traceback)
+            return
+        self.wrapper.errors_occurred = True
+        self.wrapper.connection.close()  # not the wrapper, whose transaction has yet to end
+        raise OperationalError(*error.args).with_traceback(traceback) from error
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
     features_class = DatabaseFeatures
+
+    @cached_property
+    def wrap_database_errors(self) -> Errors:
+        return Errors(self)
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         connection = super().get_new_connection(conn_params)

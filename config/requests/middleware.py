@@ -20,7 +20,6 @@ from django.http.response import HttpResponseBase
 from django.middleware.common import CommonMiddleware
 from django.shortcuts import render
 from django.views.defaults import bad_request
-from redis.exceptions import RedisError
 
 from config.api_document.problems import PROBLEM, problem_kinds, problem_response, refusal_response
 from config.requests.client_addresses import find_client_address
@@ -229,23 +228,3 @@ def render_refusal(request: HttpRequest, title: str, detail: str, *, status: int
 def is_page(request: HttpRequest) -> bool:
     match = request.resolver_match
     return match is not None and match.namespace == "dashboard"
-
-
-class RedisAway:
-    """Answer an action of a page that needs Redis, such as signing someone out, without it."""
-
-    RETRY_AFTER_S = 30
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        return self.get_response(request)
-
-    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        if not isinstance(exception, RedisError):
-            return None
-        logger.warning("an action failed without Redis: %s", exception)
-        response = render(request, "503.html", status=HTTPStatus.SERVICE_UNAVAILABLE)
-        response["Retry-After"] = str(self.RETRY_AFTER_S)
-        return response

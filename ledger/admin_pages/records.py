@@ -136,7 +136,15 @@ def find_subject(row: Event) -> Model | None:
 
 @admin.register(ClockRun)
 class ClockRunAdmin(ReadOnly):
-    list_display = ("name", "last_run_at", "took_ms", "did")
+    list_display = (
+        "name",
+        "last_run_at",
+        "last_success_at",
+        "failures",
+        "last_error",
+        "took_ms",
+        "did",
+    )
     json_columns = ("did",)
 
 

@@ -11,6 +11,6 @@ comment on function ledger_stream_number is
 
 
 class Migration(migrations.Migration):
-    dependencies = [("ledger", "0046_clock_run_host_ahead")]
+    dependencies = [("ledger", "0046_clock_run_ends")]
 
     operations = [migrations.RunSQL(NUMBER, "drop function ledger_stream_number")]

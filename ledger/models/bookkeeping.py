@@ -12,8 +12,18 @@ from ledger.models.token import Token
 class ClockRun(models.Model):
     """One row per job. If two beats tick at once, the second one sees here that it is late."""
 
+    ERROR_LENGTH = 300
+
     name = models.CharField(max_length=32, primary_key=True)
     last_run_at = models.DateTimeField()
+    last_success_at = models.DateTimeField(null=True)
+    failures = models.BigIntegerField(db_default=0, help_text="failed runs since the installation")
+    last_error = models.CharField(
+        max_length=ERROR_LENGTH,
+        db_default="",
+        blank=True,
+        help_text="why the last run failed; empty after a success",
+    )
     took_ms = models.IntegerField(null=True)
     did = models.JSONField(default=dict, help_text="counts of the last completed run")
     host_ahead_s = models.FloatField(

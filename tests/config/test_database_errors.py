@@ -9,9 +9,10 @@ from django.db import OperationalError, connection
 from django.db.transaction import atomic
 from django.test import RequestFactory
 
-from config.api import on_database_error, on_unexpected_error
+from config.api import on_unexpected_error
 from config.monitoring.logs import formatter
 from config.postgres.database_errors import describe
+from config.requests.outages import answer_outage
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def disk_full(db: None) -> OperationalError:
 def test_a_full_disk_is_called_that(disk_full: OperationalError) -> None:
     assert describe(disk_full).startswith("the database's disk is full (could not extend file")
     assert "\n" not in describe(disk_full)
-    response = on_database_error(RequestFactory().get("/v1/me"), disk_full)
+    response = answer_outage(RequestFactory().get("/v1/me"), disk_full)
     assert response.status_code == 503
     assert json.loads(response.content)["detail"].startswith("The database's disk is full.")
 
@@ -50,7 +51,7 @@ def test_a_problem_of_the_database_is_logged_once(
     disk_full: OperationalError, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Django would log the response after our handler has logged the error."""
-    for handle, error in ((on_database_error, disk_full), (on_unexpected_error, ValueError("x"))):
+    for handle, error in ((answer_outage, disk_full), (on_unexpected_error, ValueError("x"))):
         caplog.clear()
         response = handle(RequestFactory().get("/v1/me"), error)
         assert getattr(response, "_has_been_logged", False)

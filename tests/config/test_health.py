@@ -122,6 +122,26 @@ def test_a_stale_beat_degrades_it() -> None:
     assert "stale: idle_check last ran in the future" in body["checks"]["beat"]
 
 
+def test_an_entry_that_runs_but_fails_degrades_it() -> None:
+    """OPS-5: a run that fails also changes when the entry last ran."""
+    journal_months.make_months(now=timezone.now())
+    now = timezone.now()
+    for name in CLOCK:
+        ClockRun.objects.create(name=name, last_run_at=now, last_success_at=now)
+    runs = ClockRun.objects.filter(name__in=("metrics", "activity"))
+    runs.update(last_error="broken", failures=1)
+    assert ready()[1]["checks"]["beat"] == "ok"  # the next run may succeed
+    long_ago = now - timedelta(seconds=61)
+    runs.filter(name="metrics").update(last_success_at=long_ago)
+    runs.filter(name="activity").update(last_success_at=None)
+    status, body = ready()
+    assert (status, body["status"]) == (200, "degraded")
+    assert body["checks"]["beat"] == (
+        f"failing: metrics last succeeded at {long_ago:%F %T}Z, activity has never succeeded. "
+        "The worker's log has the error"
+    )
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_database_that_hangs_is_reported_within_the_deadline(
     monkeypatch: pytest.MonkeyPatch,

@@ -63,6 +63,21 @@ METRICS: dict[str, tuple[str, set[str]]] = {
     "tenfour_rate_limited": ("counter", {"policy"}),
     "tenfour_idempotent_replays": ("counter", {"op"}),
     "tenfour_beat_last_run_timestamp_seconds": ("gauge", {"job"}),
+    "tenfour_clock_last_success_timestamp_seconds": ("gauge", {"entry"}),
+    "tenfour_clock_failures": ("counter", {"entry"}),
+    "tenfour_archive_failing": ("gauge", {"entry"}),
+    "tenfour_readiness": ("gauge", {"check"}),
+    "tenfour_queue_length": ("gauge", {"queue"}),
+    "tenfour_queue_oldest_age_seconds": ("gauge", {"queue"}),
+    "tenfour_pool_waits": ("counter", set()),
+    "tenfour_pool_wait_seconds": ("counter", set()),
+    "tenfour_pool_timeouts": ("counter", set()),
+    "tenfour_postgres_connections": ("gauge", {"state"}),
+    "tenfour_postgres_connections_max": ("gauge", set()),
+    "tenfour_table_bytes": ("gauge", {"table"}),
+    "tenfour_table_live_rows": ("gauge", {"table"}),
+    "tenfour_table_dead_rows": ("gauge", {"table"}),
+    "tenfour_transaction_id_age_ratio": ("gauge", set()),
     "tenfour_build_info": ("gauge", {"version"}),
     "tenfour_host_clock_ahead_seconds": ("gauge", {"process"}),
 }
@@ -127,7 +142,8 @@ def test_every_metric_has_its_labels(
         make_webhook(receiver, project=agent.project)
         live_through(agent, coder, operator, settings)
         run_clock()
-    sweeps.run("metrics")
+    for entry in ("metrics", "journal"):
+        sweeps.run(entry)
     families = scrape(settings)
     assert families.keys() - OF_REPLICAS == METRICS.keys()
     for name, (kind, labels) in METRICS.items():

@@ -24,6 +24,8 @@ DASHBOARD = ROOT / "deploy" / "grafana" / "tenfour.json"
 NAME = re.compile(r"\btenfour_[a-z_]+")
 
 PREFIX = "tenfour_"
+FAILURES = 'clock_failures_total{entry="metrics"}'
+SUCCESS = 'clock_last_success_timestamp_seconds{entry="metrics"}'
 BREAKER = 'breaker_state{agent="coder",project="p"}'
 OPEN = {"agent": "coder", "project": "p"}
 FAILED_TASK = 'task_transitions_total{project="p",from="running",to="failed"}'
@@ -31,6 +33,14 @@ FAILED_TASKS = {
     'task_transitions_total{project="p",from="queued",to="failed"}': "0x20 1+1x9 10x60",
     'task_transitions_total{project="p",from="running",to="done"}': "0+9x90",
 }
+READY = 'readiness{check="redis"}'
+QUEUE = 'queue_oldest_age_seconds{queue="celery"}'
+ACTIVE = 'postgres_connections{state="active"}'
+IDLE = 'postgres_connections{state="idle"}'
+MOST = "postgres_connections_max{}"
+TABLE = '{table="ledger_task"}'
+FAILED_WEBHOOK = 'webhook_deliveries_total{event_type="task.failed",status_class="5xx"}'
+SENT_WEBHOOK = 'webhook_deliveries_total{event_type="task.failed",status_class="2xx"}'
 IGNORED = 'instructions_total{agent="coder",outcome="failed",urgency="normal"}'
 
 
@@ -108,6 +118,26 @@ COUNTED_ONCE: list[tuple[str, dict[str, str], str, dict[str, str] | None]] = [
         "20m",
         {"process": "worker"},
     ),
+    # it fails at each of its runs, fast ones and slow ones
+    (
+        "ClockEntryFails",
+        {FAILURES: "0+60x120", SUCCESS: "0x120"},
+        "6m",
+        {"entry": "metrics", "severity": "critical"},
+    ),
+    ("ClockEntryFails", {FAILURES: "0+60x120", SUCCESS: "0x120"}, "4m", None),
+    (
+        "ClockEntryFails",
+        {FAILURES: "0x29 1x29 2x29 3x29", SUCCESS: "0x120"},
+        "65m",
+        {"entry": "metrics", "severity": "critical"},
+    ),
+    # it has never succeeded
+    ("ClockEntryFails", {FAILURES: "0+60x120"}, "6m", {"entry": "metrics", "severity": "critical"}),
+    # it failed once, and its next run is half an hour away
+    ("ClockEntryFails", {FAILURES: "0x29 1x90", SUCCESS: "0x120"}, "50m", None),
+    # it fails now and then, and succeeds otherwise
+    ("ClockEntryFails", {FAILURES: "0+1x120", SUCCESS: "0+60x120"}, "60m", None),
     # none was ever closed, so the counter of the closed ones is not there
     ("EscalationsWait", {'escalations_open{reason="loop"}': "1x400"}, "2h", {}),
     ("EscalationsWait", {'escalations_open{reason="loop"}': "1x400"}, "30m", None),
@@ -181,6 +211,50 @@ COUNTED_ONCE: list[tuple[str, dict[str, str], str, dict[str, str] | None]] = [
     ),
     ("DeadLetters", FAILED_TASKS | {FAILED_TASK: "0x20 1+1x9 10x60"}, "75m", None),
     ("DeadLetters", FAILED_TASKS | {FAILED_TASK: "0x20 1+1x10 11x60"}, "75m", {"project": "p"}),
+    ("NotReady", {READY: "1x10 0x20"}, "14m", None),
+    ("NotReady", {READY: "1x10 0x20"}, "17m", {"check": "redis", "severity": "critical"}),
+    ("NotReady", {READY: "1x10 0x3 1x20"}, "17m", None),
+    ("QueueWaits", {QUEUE: "0x10 130+60x20"}, "20m", {"queue": "celery"}),
+    ("QueueWaits", {QUEUE: "0x10 110x20"}, "20m", None),
+    ("QueueWaits", {QUEUE: "0 130x2 0 130x2 0 130x2 0 130x2"}, "11m", None),
+    ("ArchiveFails", {'archive_failing{entry="journal"}': "0x5 1x5"}, "7m", {"entry": "journal"}),
+    ("ArchiveFails", {'archive_failing{entry="journal"}': "1x5 0x5"}, "7m", None),
+    ("Connections", {ACTIVE: "31x30", IDLE: "50x30", MOST: "100x30"}, "20m", {}),
+    ("Connections", {ACTIVE: "29x30", IDLE: "50x30", MOST: "100x30"}, "20m", None),
+    ("PoolWaits", {"pool_wait_seconds_total{}": "0+66x40"}, "30m", {}),
+    ("PoolWaits", {"pool_wait_seconds_total{}": "0+54x40"}, "30m", None),
+    (
+        "DeadRows",
+        {f"table_dead_rows{TABLE}": "1100000x90", f"table_live_rows{TABLE}": "1000000x90"},
+        "70m",
+        {"table": "ledger_task"},
+    ),
+    (
+        "DeadRows",
+        {f"table_dead_rows{TABLE}": "1100000x90", f"table_live_rows{TABLE}": "1200000x90"},
+        "70m",
+        None,
+    ),
+    (
+        "DeadRows",
+        {f"table_dead_rows{TABLE}": "900000x90", f"table_live_rows{TABLE}": "1000x90"},
+        "70m",
+        None,
+    ),
+    (
+        "TransactionIds",
+        {"transaction_id_age_ratio{}": "0.26x90"},
+        "70m",
+        {"severity": "critical"},
+    ),
+    # autovacuum freezes in time
+    ("TransactionIds", {"transaction_id_age_ratio{}": "0.26x30 0.02x60"}, "70m", None),
+    ("WebhooksFail", {FAILED_WEBHOOK: "0+6x60", SENT_WEBHOOK: "0+4x60"}, "40m", {}),
+    ("WebhooksFail", {FAILED_WEBHOOK: "0+4x60", SENT_WEBHOOK: "0+6x60"}, "40m", None),
+    # all fail, but they are few
+    ("WebhooksFail", {FAILED_WEBHOOK: "0x20 1+1x3 4x40", SENT_WEBHOOK: "0x60"}, "40m", None),
+    ("WebhooksWait", {'webhook_backlog{event_type="task.failed"}': "101x60"}, "40m", {}),
+    ("WebhooksWait", {'webhook_backlog{event_type="task.failed"}': "100x60"}, "40m", None),
     ("InstructionsIgnored", {IGNORED: "0x20 1+1x4 5x400"}, "370m", None),
     ("InstructionsIgnored", {IGNORED: "0x20 1+1x5 6x400"}, "370m", {"agent": "coder"}),
 ]
@@ -248,11 +322,17 @@ def run_story(
     run_test(folder, shown, {"alert_rule_test": [question]})
 
 
+def label_server(series: str, server: str) -> str:
+    """Return a series with the labels of the web server that shows it."""
+    labels = f'instance="{server}",pod="web-{server}"}}'
+    return f"{series[:-1]}{'' if series.endswith('{}') else ','}{labels}"
+
+
 def run_test(folder: Path, shown: list[tuple[str, str, str]], questions: dict[str, Any]) -> None:
     """Let promtool ask about series, each with its values and the web server that shows it."""
     given = [
         {
-            "series": f'{PREFIX}{name[:-1]},instance="{server}",pod="web-{server}"}}',
+            "series": label_server(f"{PREFIX}{name}", server),
             "values": values,
         }
         for name, values, server in shown

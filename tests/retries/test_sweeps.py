@@ -2,11 +2,12 @@
 
 from datetime import timedelta
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 
 from ledger.models import Agent, ClockRun
 from retries import sweeps
@@ -108,3 +109,54 @@ def test_leases_are_extended_after_the_clock_was_set_back(agent: Agent) -> None:
     make_task(agent)
     claim(agent, now=NOW - MINUTE * 10)
     assert sweeps.run("expire_leases", now=NOW)["extended"] == 1
+
+
+BREAK = """create function fail_on_write() returns trigger language plpgsql as $$
+    begin raise exception 'broken, token=ghp_%s' using detail = 'Key (ref)=(x)'; end $$;
+create trigger broken before insert or update on retries_streamcursor
+    for each row execute function fail_on_write()"""
+REPAIR = "drop trigger broken on retries_streamcursor; drop function fail_on_write()"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_entry_that_fails_is_counted_until_it_succeeds() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(BREAK.replace("%s", "a1B2" * 9))
+    try:
+        for minute in range(3):
+            with pytest.raises(DatabaseError):
+                sweeps.run_due("metrics", every=MINUTES, now=NOW + minute * MINUTE)
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(REPAIR)
+    failed = ClockRun.objects.get()
+    assert (failed.failures, failed.last_success_at) == (3, None)
+    assert failed.last_run_at == NOW + 2 * MINUTE
+    assert failed.last_error.startswith("ProgrammingError: broken")
+    assert "a1B2" not in failed.last_error and "Key" not in failed.last_error
+    sweeps.run_due("metrics", every=MINUTES, now=NOW + 3 * MINUTE)
+    run = ClockRun.objects.get()
+    assert (run.failures, run.last_success_at, run.last_error) == (3, NOW + 3 * MINUTE, "")
+
+
+@pytest.mark.django_db
+def test_an_archive_that_can_not_be_written_is_a_failure(
+    agent: Agent, tmp_path: Path, settings: Any
+) -> None:
+    (tmp_path / "file").write_text("")
+    settings.TENFOUR = settings.TENFOUR | {"TASK_DAYS": 1, "ARCHIVE": str(tmp_path / "file" / "x")}
+    assert "error" in sweeps.run("retention", now=NOW)
+    run = ClockRun.objects.get()
+    assert (run.failures, run.last_success_at) == (1, None)
+    assert run.last_error.startswith("The archive can't be written")
+    settings.TENFOUR = settings.TENFOUR | {"ARCHIVE": "off"}
+    sweeps.run("retention", now=NOW + MINUTE)
+    run.refresh_from_db()
+    assert (run.failures, run.last_success_at, run.last_error) == (1, NOW + MINUTE, "")
+
+
+def test_an_error_is_redacted_before_it_is_cut() -> None:
+    secret = "ghp_" + "a1B2" * 9
+    start = "x" * (ClockRun.ERROR_LENGTH - 20)
+    assert "ghp_" not in sweeps.shorten_error(f"{start} {secret} more\x00")
+    assert len(sweeps.shorten_error("x" * 10_000)) == ClockRun.ERROR_LENGTH

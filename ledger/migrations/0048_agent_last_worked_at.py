@@ -6,7 +6,7 @@ from django.db.migrations import Migration as BaseMigration
 
 
 class Migration(BaseMigration):
-    dependencies = [("ledger", "0045_failure_telling_lines")]
+    dependencies = [("ledger", "0047_stream_number")]
 
     operations = [
         AddField("agent", "last_worked_at", models.DateTimeField(null=True, editable=False))
