@@ -295,7 +295,5 @@ LOGGING = {
         "celery.beat": {"handlers": [], "level": "WARNING"},  # it logs every tick
         "celery.app.trace": {"handlers": [], "level": "WARNING"},
         "celery.worker.strategy": {"handlers": [], "level": "WARNING"},
-        # It logs each expired job as revoked; config/background/expired_jobs.py counts them.
-        "celery.worker.request": {"handlers": [], "level": "WARNING"},
     },
 }

@@ -9,6 +9,7 @@ from django.db import OperationalError, connection
 from django.db.transaction import atomic
 from django.test import RequestFactory
 
+from config import urls as urls  # loads each kind of problem
 from config.api import on_unexpected_error
 from config.monitoring.logs import formatter
 from config.postgres.database_errors import describe
