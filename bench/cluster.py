@@ -107,8 +107,6 @@ def run_cluster(sandbox: Sandbox, database_url: str) -> Iterator[Cluster]:
             "REDIS_URL": run_valkey(stack, sandbox, folder, shared),
             "TENFOUR_TRUSTED_PROXIES": "1",
             "TENFOUR_DATA": str(folder),
-            # The traffic creates more tasks than an agent may in a day.
-            "TENFOUR_AGENT_TASKS_PER_DAY": "0",
         }
         cluster = Cluster(f"http://{shared}:{free_port()}", database_url, is_apart)
         for number in (1, 2):

@@ -57,6 +57,8 @@ class Sandbox:
             "TENFOUR_DATA": str(self.folder / "data"),
             "TENFOUR_SECRET_KEY": "bench" * 10,
             "TENFOUR_LOG_LEVEL": "WARNING",
+            # The load creates more tasks than an agent may in a day.
+            "TENFOUR_AGENT_TASKS_PER_DAY": "0",
             "DJANGO_SETTINGS_MODULE": "config.settings",
             "PYTHONPATH": str(PROJECT),
         }
