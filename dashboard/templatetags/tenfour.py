@@ -65,6 +65,13 @@ register.filter("may_use", may_use)
 register.simple_tag(querystring, takes_context=True)
 
 
+@register.simple_tag(takes_context=True)
+def page_link(context: template.Context, page: str, id: object, text: object) -> SafeString:
+    """Render a link to the page of a row, in the chosen projects."""
+    url = f"{reverse(f'dashboard:{page}', args=[id])}{context['shell'].scope.query}"
+    return format_html('<a class="link" href="{}"><bdi>{}</bdi></a>', url, text)
+
+
 @register.filter
 def answer_or_open(request: HttpRequest) -> str:
     """Return the text of a link to an open escalation for this person."""
