@@ -153,6 +153,8 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
             ],
+            # no template loads them
+            "builtins": ["django.templatetags.static", "dashboard.templatetags.tenfour"],
         },
     }
 ]

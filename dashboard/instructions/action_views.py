@@ -115,7 +115,7 @@ def respond_with_form(visit: Visit, form: SendForm, *, status_code: int = 200) -
         status_code=status_code,
         send=list_send_fields(form, visit.scope),
     )
-    return respond(visit, "instructions/new.html", "instructions/_new.html", page)
+    return respond(visit, "instructions/form.html", "instructions/_new.html", page)
 
 
 def list_send_fields(form: SendForm, scope: Scope) -> SendFields:

@@ -70,4 +70,4 @@ def edit(request: HtmxRequest, instruction_id: UUID) -> HttpResponse:
         form=form,
         is_asked=Escalation.objects.open().filter(instruction=row).exists(),
     )
-    return respond(visit, "instructions/edit.html", "instructions/_edit.html", context)
+    return respond(visit, "instructions/form.html", "instructions/_edit.html", context)

@@ -12,7 +12,7 @@ from django import template
 from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse
-from django.utils.html import conditional_escape, format_html
+from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 
@@ -63,6 +63,13 @@ register.filter("inline", render_inline)
 register.filter("params_of", Scope.params_of)
 register.filter("may_use", may_use)
 register.simple_tag(querystring, takes_context=True)
+
+
+@register.simple_tag(takes_context=True)
+def page_link(context: template.Context, page: str, id: object, text: object) -> SafeString:
+    """Render a link to the page of a row, in the chosen projects."""
+    url = f"{reverse(f'dashboard:{page}', args=[id])}{context['shell'].scope.query}"
+    return format_html('<a class="link" href="{}"><bdi>{}</bdi></a>', url, text)
 
 
 @register.filter
@@ -146,6 +153,23 @@ def icon(name: str, css: str = "", *, label: str = "") -> SafeString:
         static("tenfour/icons.svg"),
         name,
     )
+
+
+@register.simple_tag
+@cache
+def stylesheets(*names: str) -> SafeString:
+    """Render links to stylesheets, in the order of their precedence."""
+    links = ((static(f"tenfour/css/{name}.css"),) for name in names)
+    return format_html_join("\n  ", '<link rel="stylesheet" href="{}">', links)
+
+
+@register.simple_tag
+@cache
+def shortcut(label: str, *keys: str) -> SafeString:
+    """Render a line of the keyboard shortcuts."""
+    signs = ((icon("enter", label=key) if key == "Enter" else key,) for key in keys)
+    shown = format_html_join("", '<kbd class="kbd">{}</kbd>', signs)
+    return format_html("<div><dt>{}</dt><dd>{}</dd></div>", label, shown)
 
 
 def register_badge(name: str, find: Callable[[str], badges.Badge]) -> None:

@@ -139,7 +139,7 @@ def test_links_have_the_query_of_djangos_tag(link: str, given: str, query: str) 
         "items": ["x y", "<z>"],
     }
     ours, theirs = (
-        Template(f"{load}{link}").render(RequestContext(request, values))
-        for load in ("{% load tenfour %}", "")
+        Template(link, engine=engine).render(RequestContext(request, values))
+        for engine in (Engine.get_default(), Engine())
     )
     assert ours == theirs

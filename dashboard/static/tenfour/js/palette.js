@@ -79,7 +79,7 @@
       link.tabIndex = -1;
       link.dataset.kind = "recent";
       var text = document.createElement("span");
-      text.className = "hit__t";
+      text.className = "hit__t trunc";
       text.textContent = item.title;
       link.append(text);
       place.append(link);
