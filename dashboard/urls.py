@@ -236,8 +236,6 @@ urlpatterns = [
         "escalations", "retries.view_escalation"),
     form("escalations/answer-all/", groups.answer_all,
         "escalations_answer_all", "retries.change_escalation"),
-    action("escalations/answer-all/<uuid:operation_id>/undo/", groups.undo_all,
-        "escalations_undo_all", "retries.change_escalation"),
     page("escalations/<uuid:escalation_id>/", escalations.detail,
         "escalation", "retries.view_escalation"),
     form("escalations/<uuid:escalation_id>/answer/", escalation_actions.answer,

@@ -221,12 +221,7 @@ def list_snoozed(
 
 
 def find_listed(escalation_id: UUID) -> Escalation | None:
-    return fetch_listed([escalation_id]).get(escalation_id)
-
-
-def fetch_listed(ids: Iterable[UUID]) -> dict[UUID, Escalation]:
-    rows = with_extras(Escalation.objects.filter(pk__in=list(ids)), None)
-    return {row.pk: row for row in rows}
+    return with_extras(Escalation.objects.filter(pk=escalation_id), None).first()
 
 
 # ---- one escalation

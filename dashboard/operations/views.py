@@ -23,8 +23,7 @@ from ledger.models import Event
 from retries.models import Operation
 from retries.models.operation import OperationState
 
-# the sidebar's place for nouns without a list there
-PLACES = {noun: listed.place for noun, listed in NOUNS.items()} | {"escalation": "escalations"}
+PLACES = {noun: listed.place for noun, listed in NOUNS.items()}
 LABELS = {
     "task": "Tasks",
     "dead_letter": "Dead letters",

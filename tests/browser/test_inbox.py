@@ -219,16 +219,17 @@ def test_one_answer_for_a_group(
         page.keyboard.press("Control+Enter")
         expect(dialog).to_be_visible()
         page.keyboard.press("Control+Enter")
-        expect(page.locator("#result-title")).to_have_text("Answering 22 escalations")
+        expect(page.locator("h2.title")).to_have_text("Answering 22 escalations")
         if waiting:
             page.keyboard.press("z")
-            expect(page.locator("#result-title")).to_have_text("Undone. Nothing was sent")
-            page.click("#others a")
+            expect(page.locator("h2.title")).to_have_text("Answer 22 escalations: undone")
+            page.click("text=Open the filter")
+            page.keyboard.press("b")
             page.locator("[data-row] [data-leave]").first.uncheck()
     run(Operation.objects.latest("id"), now=timezone.now() + UNDO_TIME)
-    expect(page.locator("#result-title")).to_have_text("Answered 22 of 22 escalations")
+    expect(page.locator("h2.title")).to_have_text("Answered 22 escalations")
     shoot(page, "answer-all-result")
-    page.click("text=Back to the inbox")
+    page.click("text=Open the filter")
     expect(page.locator("#filters")).to_contain_text("Open 48")
     assert visitor.complaints == []
 

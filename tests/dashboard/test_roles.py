@@ -56,7 +56,7 @@ NEEDS: Mapping[Role, tuple[str, ...]] = {
         *("notification_rule_example", "notification_rule_check"),
         *("notification_rule_act", "deliveries_redeliver", "escalation_answer"),
         *("escalation_undo", "escalation_comment", "escalation_assign"),
-        *("escalation_snooze", "escalations_answer_all", "escalations_undo_all"),
+        *("escalation_snooze", "escalations_answer_all"),
     ),
     Role.ADMIN: (
         *("policy_switch", "member_act", "invite", "invitation_revoke", "token_new"),

@@ -29,6 +29,7 @@ from retries.failures.fixes.reading import (
     normalize_fix,
 )
 from retries.failures.fixes.suggestions import FixOffer, find_offers, suggest
+from retries.failures.grouping import headline_of
 from retries.models import FailurePattern
 from retries.states import Answer
 
@@ -135,20 +136,12 @@ class GroupAnswer:
         return ",".join(str(each.row.pk) for each in self.rows)
 
     @property
-    def query(self) -> str:
-        return self.address.build(pattern=str(self.pattern.pk), page="", whole="")
-
-    @property
     def inbox_query(self) -> str:
         return self.address.build(page="", whole="")
 
     @property
     def actions(self) -> list[tuple[str, str, bool]]:
         return [(str(name), label, name == self.action) for name, label in ACTIONS.items()]
-
-    @property
-    def limit(self) -> int:
-        return MOST
 
 
 def read_group(visit: Visit) -> tuple[FailurePattern | None, Any]:
@@ -173,15 +166,13 @@ def build_group_answer(
     count = len(listed) if posted is None and len(listed) < MOST else rows.count()
     action = posted.get("action", "") if posted else Answer.FIX
     known, known_count = find_known_fix(listed)
-    fits_all = known is not None and known_count == len(listed)
-    fix = normalize_newlines(posted.get("fix", "")) if posted else ""
-    if posted is None and known and fits_all and known.state != FixState.RETIRED:
-        fix = known.fix
+    fix = known.fix if known and known_count == len(listed) else ""
+    if posted is not None:
+        fix = normalize_newlines(posted.get("fix", ""))
     left_out = read_keys(posted, "variants") - read_keys(posted, "signature")
     ticked = [each for each in listed if posted is None or each.pk in picked]
     chosen = [each for each in ticked if key_of(each) not in left_out]
-    variants = list_variants(listed, left_out)
-    failures = group_queries.list_failures(each.failure_id for each in variants)
+    variants, failures = list_variants(listed, left_out)
     types = Counter(each.failure_type for each in listed if each.failure_type)
     return GroupAnswer(
         pattern=pattern,
@@ -209,17 +200,18 @@ def key_of(row: Any) -> str:
     return str(row.signature or row.failure_id or "")
 
 
-def list_variants(rows: list[Any], left_out: set[str]) -> list[Variant]:
-    """Return the most frequent errors by their signature."""
+def list_variants(rows: list[Any], left_out: set[str]) -> tuple[list[Variant], list[Failure]]:
+    """Return the most frequent errors by their signature, and the first failure of each."""
     counts = Counter(key_of(each) for each in rows if each.failure_id)
-    # Each variant is shown with the headline of its first escalation.
     first = {key_of(each): each.failure_id for each in reversed(rows)}
     most = counts.most_common(VARIANTS)
-    headlines = group_queries.fetch_headlines(first[key] for key, _ in most)
-    return [
-        Variant(key, headlines.get(first[key], ""), count, first[key], key not in left_out)
+    failures = group_queries.fetch_failures(first[key] for key, _ in most)
+    variants = [
+        Variant(key, headline_of(failures[first[key]]), count, first[key], key not in left_out)
         for key, count in most
+        if first[key] in failures
     ]
+    return variants, [failures[each.failure_id] for each in variants]
 
 
 def suggest_fixes(
@@ -256,7 +248,7 @@ def find_known_fix(rows: list[Any]) -> tuple[LearnedFix | None, int]:
         return None, 0
     signature, count = signatures.most_common(1)[0]
     failure = next(each.failure_id for each in rows if each.signature == signature)
-    learned = find_learned_fixes([Failure(pk=failure).pk])
+    learned = find_learned_fixes([failure])
     best = next((fixes[0] for fixes in learned.values()), None)
     return (best, count) if best and best.state != FixState.RETIRED else (None, count)
 

@@ -10,8 +10,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from dashboard.escalations.inbox.filters import InboxQuery
 from dashboard.escalations.inbox.selection import LAST_FAILURE, WAITING, select_inbox
 from dashboard.lists.shared_queries import CountOf, title_of
-from dashboard.question_lines import FAILURE_TEXTS, SINGLE, find_failure_headline
-from ledger.database import sql
+from dashboard.question_lines import SINGLE
 from ledger.models import Agent, Attempt, Failure, Need, Project, Task
 from ledger.states import FINAL, TaskState
 from retries.models import Escalation, FailurePattern, Grouped
@@ -47,18 +46,8 @@ def list_group(rows: QuerySet[Escalation]) -> list[Any]:
     return list(found.defer(*heavy, *tasks).order_by("-waiting", "id")[:MOST])
 
 
-HEADLINES = f"select f.id, {FAILURE_TEXTS} from ledger_failure f where f.id = any(%(ids)s)"
-
-
-def fetch_headlines(failure_ids: Iterable[UUID]) -> dict[UUID, str]:
-    rows = sql.run(HEADLINES, ids=list(failure_ids))
-    return {row["id"]: find_failure_headline(row) for row in rows}
-
-
-def list_failures(ids: Iterable[UUID]) -> list[Failure]:
-    # The order of the ids is kept.
-    found = Failure.objects.select_related("grouped").in_bulk(wanted := list(ids))
-    return [found[id] for id in wanted if id in found]
+def fetch_failures(ids: Iterable[UUID]) -> dict[UUID, Failure]:
+    return Failure.objects.select_related("grouped").in_bulk(list(ids))
 
 
 def count_waiting(task_ids: list[UUID]) -> int:

@@ -1,8 +1,6 @@
-"""Answer all escalations of a pattern: the form, its review, and the operation that answers."""
+"""Answer all escalations of a pattern: the form, its review, and the start of the operation."""
 
 from dataclasses import dataclass, replace
-from typing import Any
-from uuid import UUID
 
 from django.contrib import messages
 from django.db.models import Q
@@ -11,29 +9,29 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from dashboard.escalations.groups.answer import GroupAnswer, build_group_answer, read_group
-from dashboard.escalations.groups.result import GroupResult, find_result
 from dashboard.escalations.inbox import filters
 from dashboard.escalations.inbox.address import read_address
-from dashboard.frame import rendering
-from dashboard.frame.rendering import Crumb, HtmxRequest, PageContext, Visit, begin_visit
+from dashboard.frame.rendering import (
+    Crumb,
+    HtmxRequest,
+    PageContext,
+    Visit,
+    begin_visit,
+    respond,
+)
 from dashboard.lists.nearest_names import list_problems
-from dashboard.lists.query_box import as_id
+from dashboard.lists.query_box import term
 from ledger.errors import Refusal
 from ledger.journal import stamp_of
 from retries.models import Escalation, Operation
-from retries.operations.ending import undo_operation
 from retries.operations.starting import start_operation
 from retries.states import Answer, EscalationState
-
-VERB = "escalation.answer"
-TEMPLATE, PART = "escalations/answer_all.html", "escalations/_answer_all.html"
+from retries.verbs.escalations import ANSWER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupAnswerPage(PageContext):
     answer: GroupAnswer
-    result: GroupResult | None
-    poll: str
 
 
 def answer_all(request: HtmxRequest) -> HttpResponseBase:
@@ -60,8 +58,7 @@ def answer_all(request: HtmxRequest) -> HttpResponseBase:
         operation = send(visit, answer)
     except Refusal as refusal:
         return show(visit, replace(answer, error=refusal.detail), status_code=409)
-    query = answer.address.build(pattern=str(pattern.pk), operation=str(operation.pk))
-    return redirect(reverse("dashboard:escalations_answer_all") + query)
+    return redirect(reverse("dashboard:operation", args=[operation.pk]) + visit.scope.query)
 
 
 def find_problem(answer: GroupAnswer) -> str:
@@ -75,44 +72,25 @@ def find_problem(answer: GroupAnswer) -> str:
 
 def send(visit: Visit, answer: GroupAnswer) -> Operation:
     text = answer.fix if answer.action == Answer.FIX else ""
+    asked = filters.parse(answer.address.q)
     # the result includes the ones that were answered in the meantime
     answered = Q(pk__in=answer.gone) & ~Q(state=EscalationState.OPEN)
     return start_operation(
-        VERB,
+        ANSWER.name,
         Escalation.objects.filter(Q(pk__in=answer.picked) | answered),
         options={"action": answer.action, "fix": text},
-        query=f"pattern:{answer.pattern.fingerprint} {answer.address.q}".strip(),
+        query=asked.having("pattern", term("pattern", answer.pattern.fingerprint)),
         stamp=stamp_of(visit.request, visit.now),
     )
 
 
 def show(visit: Visit, answer: GroupAnswer, *, status_code: int = 200) -> HttpResponse:
-    operation_id = as_id(visit.request.GET.get("operation", ""))
-    result = find_result(operation_id, now=visit.now) if operation_id else None
     title = f"Answer {len(answer.picked):,} escalations"
-    key = f"0~{result.key}" if result else "0~form"
-    if rendering.is_unchanged(visit.request, key):
-        return rendering.unchanged()
     page = GroupAnswerPage(
         title=title,
         heading=title,
         crumbs=(Crumb("Escalations", reverse("dashboard:escalations") + answer.inbox_query),),
         status_code=status_code,
         answer=answer,
-        result=result,
-        poll=visit.request.get_full_path(),
     )
-    return rendering.respond(replace(visit, live_key=key), TEMPLATE, PART, page)
-
-
-def undo_all(request: HtmxRequest, operation_id: UUID) -> HttpResponse:
-    # The answers can be undone only while none of them has started.
-    visit = begin_visit(request, current="escalations")
-    among: Any = Operation.objects.filter(verb=VERB)
-    try:
-        undo_operation(operation_id, among=among, stamp=stamp_of(request, visit.now))
-    except Refusal as refusal:
-        messages.warning(request, refusal.detail)
-    else:
-        messages.success(request, "Undone. Nothing was sent.")
-    return redirect(reverse("dashboard:escalations_answer_all") + f"?{request.GET.urlencode()}")
+    return respond(visit, "escalations/answer_all.html", "escalations/_answer_all.html", page)
