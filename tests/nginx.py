@@ -11,23 +11,25 @@ from tests.programs import require_program
 from tests.serving import ROOT
 from tests.waiting import PATIENCE_S, wait_until
 
+FOLDER = ROOT / "deploy" / "nginx"
+
 
 @contextmanager
 def run_nginx(folder: Path, *ports: int, option: str = "") -> Iterator[int]:
     """Run nginx in front of web servers at ports; yield its own, and end it with the block."""
-    program = require_program("nginx")
-    port, log = free_port(), folder / "log"
-    text = (ROOT / "deploy" / "nginx" / "tenfour.conf").read_text()
+    text = (FOLDER / "tenfour.conf").read_text()
     [line] = [each for each in text.splitlines() if each.strip().startswith("server web:8000")]
     servers = [line.replace("web:8000", f"127.0.0.1:{each}") for each in ports]
-    text = text.replace(line, "\n".join(servers))
-    text = text.replace("listen 8000;", f"listen {port};\n{option}")
-    (folder / "tenfour.conf").write_text(text)
-    (folder / "nginx.conf").write_text(
-        f'daemon off; master_process off; pid "{folder}/pid"; error_log "{log}";\n'
-        f'events {{}} http {{ access_log off; include "{folder}/tenfour.conf"; }}\n'
-    )
-    nginx = subprocess.Popen([program, "-e", log, "-p", folder, "-c", folder / "nginx.conf"])
+    with run_configured_nginx(folder, text.replace(line, "\n".join(servers)), option) as port:
+        yield port
+
+
+@contextmanager
+def run_configured_nginx(folder: Path, text: str, option: str = "") -> Iterator[int]:
+    """Run nginx with a configuration, on a port of its own, which is yielded."""
+    port, log = free_port(), folder / "log"
+    argv = prepare_nginx(folder, text.replace("listen 8000;", f"listen {port};\n{option}"))
+    nginx = subprocess.Popen(argv)
     try:
 
         def is_up() -> bool:
@@ -40,3 +42,14 @@ def run_nginx(folder: Path, *ports: int, option: str = "") -> Iterator[int]:
     finally:
         nginx.terminate()
         nginx.wait(PATIENCE_S)
+
+
+def prepare_nginx(folder: Path, text: str) -> list[str]:
+    """Write a configuration to a folder; return the command that runs nginx with it."""
+    (folder / "tenfour.conf").write_text(text)
+    (folder / "nginx.conf").write_text(
+        f'daemon off; master_process off; pid "{folder}/pid"; error_log "{folder}/log";\n'
+        f'events {{}} http {{ access_log off; include "{folder}/tenfour.conf"; }}\n'
+    )
+    places = ["-e", f"{folder}/log", "-p", f"{folder}", "-c", f"{folder}/nginx.conf"]
+    return [require_program("nginx"), *places]

@@ -1,0 +1,237 @@
+"""Two installations behind one nginx, which chooses by the token or by the host."""
+
+import os
+import re
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import psycopg
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import connection
+from tenfour import Client, TenfourError
+from tenfour.api import calls
+
+from ledger.models.token import TokenKind
+from ledger.tokens import new_secret
+from tests.factories import make_token
+from tests.nginx import FOLDER, prepare_nginx, run_configured_nginx
+from tests.serving import ROOT, collect_static_files, make_database, serve
+from tests.waiting import PATIENCE_S, wait_until
+
+HOSTS = {"first": "first.tenfour.example.org", "second": "second.tenfour.example.org"}
+FORM_TOKEN = "a" * 32
+LOGIN = {"username": "mara", "password": "correct horse battery"}
+TASKS = 60
+OPEN = "select count(*) from ledger_task where state <> 'done'"
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A web server with a database of its own."""
+
+    name: str
+    database_url: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @contextmanager
+    def as_default(self) -> Iterator[None]:
+        """Let Django's own connection use this installation's database."""
+        options = connection.settings_dict
+        connection.close()
+        before, options["NAME"] = options["NAME"], self.name
+        try:
+            yield
+        finally:
+            connection.close()
+            options["NAME"] = before
+
+    def make_tokens(self) -> tuple[str, str]:
+        """Return a producer's and an agent's new token."""
+        with self.as_default():
+            return make_token("orchestrator"), make_token("agent")
+
+    def query(self, statement: str) -> list[tuple[object, ...]]:
+        with psycopg.connect(self.database_url) as own:
+            return own.execute(statement).fetchall()
+
+
+@pytest.fixture(scope="module")
+def installations(django_db_blocker: Any) -> Iterator[list[Installation]]:
+    collect_static_files()
+    with ExitStack() as stack:
+        stack.enter_context(django_db_blocker.unblock())
+        started = [
+            stack.enter_context(run_installation(name, redis))
+            for name, redis in zip(HOSTS, ("/10", "/11"), strict=True)
+        ]
+        for each in started:
+            with Client(each.url, "none", timeout=PATIENCE_S) as client:
+                client.perform(calls.health())
+        yield started
+
+
+@contextmanager
+def run_installation(name: str, redis: str) -> Iterator[Installation]:
+    with (
+        make_database(name, migrated=True) as database_url,
+        socket.create_server(("127.0.0.1", 0)) as bound,
+    ):
+        process = serve(
+            bound.fileno(),
+            DATABASE_URL=database_url,
+            REDIS_URL=urlsplit(os.environ["REDIS_URL"])._replace(path=redis).geturl(),
+            TENFOUR_SECRET_KEY=f"{name}-" * 8,
+            TENFOUR_HOSTS=HOSTS[name],
+            TENFOUR_TRUSTED_PROXIES="1",
+        )
+        try:
+            yield Installation(name, database_url, bound.getsockname()[1])
+        finally:
+            process.terminate()
+            process.wait(timeout=PATIENCE_S)
+
+
+def configure(folder: Path, installations: list[Installation]) -> str:
+    """Return nginx's configuration after writing the files of the prefixes."""
+    text = (FOLDER / "installations.conf").read_text()
+    text = text.replace("/etc/nginx/tenfour/", f"{folder}/")
+    for each in installations:
+        text = text.replace(f"{each.name}-web:8000", f"127.0.0.1:{each.port}")
+        lines = each.query(read_prefix_query().replace("second", each.name))
+        (folder / f"{each.name}.tokens").write_text("".join(f"{line}\n" for (line,) in lines))
+    return text
+
+
+def read_prefix_query() -> str:
+    docs = (ROOT / "docs" / "scaling.md").read_text()
+    [found] = re.findall(r"```sql\n(select .* from ledger_token .*;)\n```", docs)
+    return str(found)
+
+
+def connect(url: str, token: str) -> Client:
+    return Client(url, token, timeout=PATIENCE_S)
+
+
+def work(client: Client) -> list[str]:
+    """Claim and finish all tasks that wait; return their titles."""
+    found = []
+    for attempt in client.attempts():
+        with attempt:
+            found.append(str(attempt.task.title))
+    return found
+
+
+def refusal_of(url: str, token: str) -> tuple[int, str]:
+    with connect(url, token) as client, pytest.raises(TenfourError) as refused:
+        client.perform(calls.me())
+    return refused.value.status, refused.value.code
+
+
+def test_an_agent_reaches_its_own_ledger_at_a_shared_address(
+    installations: list[Installation], tmp_path: Path
+) -> None:
+    first, second = installations
+    tokens = {each.name: each.make_tokens() for each in installations}
+    with run_configured_nginx(tmp_path, configure(tmp_path, installations)) as port:
+        shared = f"http://127.0.0.1:{port}"
+        for name, (producer, _) in tokens.items():
+            with connect(shared, producer) as client:
+                client.tasks.enqueue("coder", "code", title=f"of {name}")
+        for each in installations:
+            assert each.query("select title from ledger_task") == [(f"of {each.name}",)]
+            with connect(shared, tokens[each.name][1]) as client:
+                assert work(client) == [f"of {each.name}"]
+
+        # a token of another installation, one that is in no file yet, and one that does not exist
+        unlisted = second.make_tokens()[1]
+        assert refusal_of(first.url, tokens["second"][1]) == (401, "token_invalid")
+        assert refusal_of(shared, unlisted) == (401, "token_invalid")
+        with connect(second.url, unlisted) as client:
+            assert client.perform(calls.me()).agent == "coder"
+        assert refusal_of(shared, new_secret(TokenKind.AGENT)) == (401, "token_invalid")
+
+
+def test_a_person_signs_in_at_the_host_of_the_account(
+    installations: list[Installation], tmp_path: Path
+) -> None:
+    second = installations[1]
+    with second.as_default():
+        User.objects.create_superuser(**LOGIN)
+    found = {}
+    with run_configured_nginx(tmp_path, configure(tmp_path, installations)) as port:
+        for host in [*HOSTS.values(), "elsewhere.example.org"]:
+            cookies = {settings.CSRF_COOKIE_NAME: FORM_TOKEN}
+            form = LOGIN | {"csrfmiddlewaretoken": FORM_TOKEN}
+            with httpx2.Client(
+                headers={"Host": host}, cookies=cookies, timeout=PATIENCE_S
+            ) as browser:
+                posted = browser.post(f"http://127.0.0.1:{port}/sign-in/", data=form)
+                page = browser.get(f"http://127.0.0.1:{port}/tasks/")
+                found[host] = (posted.status_code, page.status_code)
+    assert found == {
+        HOSTS["first"]: (422, 302),
+        HOSTS["second"]: (302, 200),
+        "elsewhere.example.org": (400, 400),
+    }
+
+
+def test_nginx_refuses_a_prefix_of_two_installations(
+    installations: list[Installation], tmp_path: Path
+) -> None:
+    text = configure(tmp_path, installations)
+    for each in installations:
+        (tmp_path / f"{each.name}.tokens").write_text(f"tenfour_agt_abcd {each.name};\n")
+    done = subprocess.run([*prepare_nginx(tmp_path, text), "-t"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert 'conflicting parameter "tenfour_agt_abcd"' in done.stderr
+
+
+def test_a_project_moves_while_the_old_installation_finishes(
+    installations: list[Installation], tmp_path: Path
+) -> None:
+    (old_producer, old_agent), (new_producer, new_agent) = (
+        each.make_tokens() for each in installations
+    )
+    is_over, done = threading.Event(), dict[str, list[str]](old=[], new=[])
+
+    def work_until_over(url: str, name: str, token: str) -> None:
+        with connect(url, token) as client:
+            while not is_over.wait(0.1):
+                done[name] += work(client)
+
+    with (
+        run_configured_nginx(tmp_path, configure(tmp_path, installations)) as port,
+        connect(url := f"http://127.0.0.1:{port}", old_producer) as old,
+        connect(url, new_producer) as new,
+        ThreadPoolExecutor(2) as agents,
+    ):
+        working = [
+            agents.submit(work_until_over, url, *named)
+            for named in (("old", old_agent), ("new", new_agent))
+        ]
+        try:
+            for number in range(TASKS):
+                producer = old if number < TASKS // 2 else new
+                producer.tasks.enqueue("coder", "code", title=str(number))
+            wait_until(lambda: not any(each.query(OPEN)[0][0] for each in installations))
+        finally:
+            is_over.set()
+        for each in working:
+            each.result(PATIENCE_S)
+    assert sorted(done["old"], key=int) == [str(number) for number in range(TASKS // 2)]
+    assert sorted(done["new"], key=int) == [str(number) for number in range(TASKS // 2, TASKS)]
