@@ -286,7 +286,7 @@ class Listing(Generic[B]):
             return dated
         counts, sort, page = self.read_rows(query, visit)
         shown = ListPage(
-            title=f"{query.text} · {self.heading}" if query.text else self.title_of(counts),
+            title=self.build_title(query, counts),
             heading=self.heading,
             crumbs=self.crumbs,
             listing=self,
@@ -327,6 +327,9 @@ class Listing(Generic[B]):
 
     def asked_sort(self, visit: Visit) -> str:
         return visit.request.GET.get("sort", "")
+
+    def build_title(self, query: B, counts: Any) -> str:
+        return f"{query.text} · {self.heading}" if query.text else self.title_of(counts)
 
     def title_of(self, counts: Any) -> str:
         return self.heading

@@ -126,7 +126,7 @@ class AgentList(MemoryListing[AgentQuery]):
     def sort(self, rows: list[Any], by: str) -> list[Any]:
         return sorted(super().sort(rows, by), key=lambda row: GROUPS.index(row.group))
 
-    def title_of(self, counts: FoundRows) -> str:
+    def build_title(self, query: AgentQuery, counts: FoundRows) -> str:
         numbers = self.count_rows(counts.every)
         problems = ((numbers["tripped"], "open"), (numbers["silent"], "silent"))
         text = ", ".join(f"{number:,} {problem}" for number, problem in problems if number)

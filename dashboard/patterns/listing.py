@@ -145,7 +145,7 @@ class PatternList(Listing[PatternQuery]):
         found: QuerySet[Any] = rows.annotate(failures=figures.FAILURES)
         return found
 
-    def title_of(self, counts: Any) -> str:
+    def build_title(self, query: PatternQuery, counts: Any) -> str:
         return f"{counts['open']:,} open · Patterns" if counts["open"] else self.heading
 
     def read_extra(self, page: ListPage, visit: Visit) -> dict[str, Any]:

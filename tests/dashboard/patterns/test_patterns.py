@@ -146,7 +146,9 @@ def test_states_words_and_projects(browser: Client, agent: Agent, now: datetime)
     patterns.ignore([of("no such").pk], stamp=Stamp(MARA, now))
     patterns.resolve([of("Module").pk], stamp=Stamp(MARA, now))
     assert len(rows(browser.get(URL))) == 2
-    assert rows(browser.get(URL, {"q": "state:ignored"})) == [str(of("no such").pk)]
+    ignored = browser.get(URL, {"q": "state:ignored"})
+    assert rows(ignored) == [str(of("no such").pk)]
+    assert "<title>2 open · Patterns · Tenfour</title>" in html(ignored)
     assert rows(browser.get(URL, {"q": "state:resolved"})) == [str(of("Module").pk)]
     assert len(rows(browser.get(URL, {"q": "state:all no"}))) == 2
     assert len(rows(browser.get(URL, {"q": "state:nonsense"}))) == 2
