@@ -154,7 +154,7 @@ GROUPS = (
             "is shown as silent", low=1),
         number("POLL_SECONDS", "2",
             "value of `retry_after_s` for an agent that has just worked and whose queue is empty; "
-            "without work it grows to a tenth of the time since then, at most 15 times this value",
+            "without work it grows to a tenth of the time since then, at most 30",
             low=1),
     )),
     Group("Tasks and breakers", (

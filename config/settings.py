@@ -153,7 +153,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
             ],
-            # no template loads them
+            # available in each template without {% load %}
             "builtins": ["django.templatetags.static", "dashboard.templatetags.tenfour"],
         },
     }

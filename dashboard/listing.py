@@ -142,7 +142,7 @@ class Listing(Generic[B]):
     verbs: ClassVar[Sequence[str]] = ()  # the URLs that a person needs to act on selected rows
     bar: ClassVar[str] = "listing__bar"  # the CSS classes of the filter bar and the table
     table: ClassVar[str] = "tbl rows"
-    # when a poll keeps the rows' order: "pointer" while it is over a row, "" always
+    # When a poll keeps the rows' order: "pointer" while it is over a row, "" always, None never.
     holds: ClassVar[str | None] = None
     is_live: ClassVar[bool] = True
     # Whether the SQL of the newest rows is built once; see the limits of `compiled`.
@@ -276,7 +276,7 @@ class Listing(Generic[B]):
 
     def state_of(self, query: B) -> str:
         """Return the button that is pressed, or an empty string for a query of several states."""
-        return self.default_state if query.one_state == "all" else query.one_state
+        return self.default_state if query.state == ANY else query.one_state
 
     def build_page(self, visit: Visit) -> ListPage | HttpResponse:
         project = visit.scope.project
@@ -472,7 +472,7 @@ def older_than(column: str) -> Condition:
 
 def within(column: str, *, is_creation: bool = False) -> Condition:
     """Return the condition that a column's time lies in a period."""
-    # A row's id has the time of its creation, and an index.
+    # An id begins with its row's creation time, and ids have an index.
     if is_creation:
         return lambda period: match_period(period, column) & bound_ids(period)
     return lambda period: match_period(period, column)

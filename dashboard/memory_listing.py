@@ -1,6 +1,6 @@
 """A list whose rows are chosen and sorted in memory.
 
-They are few, and what they are sorted by is no column: a record, a rate, or a group.
+The rows are few, and their orders need values that no column has: a record, a rate, or a group.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ class FoundRows:
     """The rows that a query finds, in the list's order."""
 
     every: list[Any]
-    in_any_state: list[Any]  # apart from the query's state
+    in_any_state: list[Any]  # as if the query named no state
     shown: list[Any]
 
     @property
@@ -85,7 +85,10 @@ class MemoryListing(Listing[B]):
         found = self.find_all(query, visit)
         given, fetch = visit.request.GET, partial(slice_listed, found.shown)
         before, after = (as_id(given.get(name, "")) for name in ("before", "after"))
-        return found, self.read_order(visit), read_page(fetch, before=before, after=after)
+        page = read_page(fetch, before=before, after=after)
+        if not page.rows:  # the row that the page began after has become the last one
+            page = read_page(fetch, before=None, after=None)
+        return found, self.read_order(visit), page
 
     def find_total(self, counts: FoundRows, query: B) -> int:
         return len(counts.shown)

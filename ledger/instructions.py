@@ -22,7 +22,14 @@ from ledger.models.instruction import OnFailed
 from ledger.moves import instruction_to
 from ledger.secrets.notes import clean_note, noted
 from ledger.states import INSTRUCTION_MOVES, UNSETTLED, InstructionState, Way
-from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
+from ledger.tokens import (
+    Bearer,
+    Caller,
+    Statements,
+    TrustedCaller,
+    require_caller,
+    select_unseen,
+)
 from ledger.values.poll_waits import compute_poll_wait
 
 CONTENT_BYTES = 8192
@@ -200,8 +207,7 @@ def pull_statement(caller: type[Caller]) -> str:
     ), moved as ({deliver}),
     journaled as ({insert_event("moved", Kind.INSTRUCTION_DELIVERED, data=receipts.DELIVERY_DATA)}),
     {receipts.mark_read("(select agent_id from caller)")}
-    select m.*, c.agent_name, c.idle_s,
-        case when m.id is null then c.unheard else c.unseen end as unseen
+    select m.*, c.agent_name, c.idle_s, {select_unseen("m.id")}
     from caller c left join moved m on true
     where c.agent_id is not null order by m.position"""
 
@@ -222,7 +228,7 @@ def acknowledge_statement(caller: type[Caller]) -> str:
         data="jsonb_build_object('retry_count', m.retry_count, 'outcome', m.outcome)",
     )
     return f"""with {caller.cte}, moved as ({ack}), journaled as ({event})
-    select m.*, c.agent_name, c.unseen from caller c left join moved m on true
+    select m.*, c.agent_name, {select_unseen("m.id")} from caller c left join moved m on true
     where {"true" if caller is TrustedCaller else "c.agent_id is not null"}"""
 
 

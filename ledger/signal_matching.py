@@ -19,7 +19,14 @@ from ledger.secrets.redaction import redacted
 from ledger.standing_instructions.firing import fire_signal, has_rule_for_signal
 from ledger.standing_instructions.matching import PATH, comparable
 from ledger.states import InstructionState
-from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
+from ledger.tokens import (
+    Bearer,
+    Caller,
+    Statements,
+    TrustedCaller,
+    require_caller,
+    select_unseen,
+)
 from ledger.values.ids import LAST_ID, first_id
 
 
@@ -77,7 +84,8 @@ def signal_statement(caller: type[Caller]) -> str:
     ), moved as ({ack}),
     journaled_signal as ({event}),
     journaled as ({insert_event("moved", Kind.INSTRUCTION_ACKNOWLEDGED, data=ack_data)})
-    select m.id, c.unseen, (select rule from waits) as rule from caller c left join moved m on true
+    select m.id, {select_unseen("m.id")}, (select rule from waits) as rule
+    from caller c left join moved m on true
     where c.agent_id is not null order by m.id"""
 
 

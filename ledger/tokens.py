@@ -236,14 +236,23 @@ class Caller(Protocol):
 
 
 # The first call is what the page that connects an agent waits for; it is stored once.
-MARK_SEEN = """with used as (
-    update ledger_token set last_used_at = %(now)s,
+# A claim within a limit holds the agent's row before, so that row is locked first here, too.
+MARK_SEEN = """with seen as (
+    update ledger_agent a set last_seen_at = %(now)s,
+        last_worked_at = case when %(works)s then %(now)s else a.last_worked_at end
+    from ledger_token t where t.digest = %(digest)s and a.id = t.agent_id returning a.id
+) update ledger_token set last_used_at = %(now)s,
         first_used_at = case when last_used_at is null then %(now)s else first_used_at end,
         first_call = case when last_used_at is null then %(call)s::jsonb else first_call end
-    where digest = %(digest)s returning agent_id
-) update ledger_agent a set last_seen_at = %(now)s,
-        last_worked_at = case when %(works)s then %(now)s else a.last_worked_at end
-    from used where a.id = used.agent_id"""
+    where digest = %(digest)s and (select count(*) from seen) >= 0"""
+
+
+def select_unseen(found: str) -> str:
+    """Return the SQL of `unseen` for a statement whose column `found` is null if it found nothing.
+
+    Such a call is no work, and must not be recorded each time by an agent that never works.
+    """
+    return f"case when {found} is null then c.unheard else c.unseen end as unseen"
 
 
 def is_mark_due(column: str) -> str:

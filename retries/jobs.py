@@ -21,14 +21,13 @@ last_runs: dict[str, float] = {}
 
 @shared_task
 def run_entry(name: str, every: float) -> None:
-    # After an outage of the workers, thousands of jobs wait. All but the first cost no statement;
-    # `run_due` does not run an entry that another beat has just run.
+    # After an outage of the workers, thousands of jobs wait. In each process, only the first costs
+    # statements; `run_due` does not run an entry that another beat has just run.
     started = time.monotonic()
     if started - last_runs.get(name, -math.inf) < every / 2:
         return
     did = sweeps.run_due(name, every=timedelta(seconds=every))
-    if did is not None:
-        last_runs[name] = started
+    last_runs[name] = started
     if name == "notifications" and did is not None:
         for channel_id in sending.due_channels(server_time.now()):
             request_sending(channel_id)

@@ -134,8 +134,8 @@ def compute_wait(quick_ends: int, lived: float) -> float:
 
     `quick_ends` starts before this one ended soon, too.
     """
-    # Others miss a process that served for a while, so only one that keeps ending at its start
-    # waits.
+    # A process that served for a while is needed, so it restarts at once. Only one that keeps
+    # ending at its start waits.
     return max(0.0, BACK_OFF[min(quick_ends, len(BACK_OFF) - 1)] - lived)
 
 

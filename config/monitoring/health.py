@@ -26,7 +26,7 @@ from ledger.models import ClockRun
 
 DEADLINE_S = 2
 REDIS_DEADLINE_S = 1
-# how far a last run may be in the future, before PostgreSQL's clock must have been set back
+# A last run that is further in the future means that PostgreSQL's clock was set back.
 CLOCK_SKEW = timedelta(seconds=5)
 WRITES_FAIL = "writes fail"
 # Migrations only add, so a process of the version before still works.

@@ -209,6 +209,11 @@ def clock_metrics() -> Iterator[Metric]:
     failures = CounterMetricFamily(
         "tenfour_clock_failures", "Failed runs of the clock's entry.", labels=["entry"]
     )
+    failing = GaugeMetricFamily(
+        "tenfour_clock_failing",
+        "1: the last run of the clock's entry failed, 0: it did not.",
+        labels=["entry"],
+    )
     archives = GaugeMetricFamily(
         "tenfour_archive_failing",
         "1: the last run could not write the archive, so nothing was deleted, 0: it could.",
@@ -217,11 +222,12 @@ def clock_metrics() -> Iterator[Metric]:
     for run in ClockRun.objects.all():
         beats.add_metric([run.name], run.last_run_at.timestamp())
         failures.add_metric([run.name], run.failures)
+        failing.add_metric([run.name], bool(run.last_error))
         if run.last_success_at:
             successes.add_metric([run.name], run.last_success_at.timestamp())
         if run.name in ARCHIVING:
             archives.add_metric([run.name], "error" in run.did)
-    yield from (beats, successes, failures, archives)
+    yield from (beats, successes, failures, failing, archives)
 
 
 def total_metrics(project_id: UUID | None) -> Iterator[Metric]:

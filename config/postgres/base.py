@@ -52,7 +52,10 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         connection = super().get_new_connection(conn_params)
-        if self.settings_dict["OPTIONS"].get("prepare_threshold"):
+        is_old = (
+            connection.info.server_version < 10_000 * DatabaseFeatures.minimum_database_version[0]
+        )
+        if self.settings_dict["OPTIONS"].get("prepare_threshold") and not is_old:
             self.adapt_to_pooler(connection)
         return connection
 

@@ -1,4 +1,4 @@
-"""Find out whether a transaction pooler stands before PostgreSQL, and what it lets through."""
+"""Detect a transaction pooler in front of PostgreSQL, and what it supports."""
 
 from typing import Any
 

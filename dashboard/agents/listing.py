@@ -32,7 +32,7 @@ ORDER_S = 30  # how long "previous" and "next" keep the order of the list
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentQuery(StateQuery):
     agent: Values = ANY
-    older: timedelta | None = None  # since it was seen last
+    older: timedelta | None = None  # the time since it was last seen
     newer: timedelta | None = None
 
     @property
@@ -77,7 +77,7 @@ class AgentList(MemoryListing[AgentQuery]):
     empty = "agents/_none.html"
     bar = "agentsbar"
     example = "words in the name, state:silent  older:1h"
-    # They sort within a group.
+    # The columns sort the agents within each group.
     columns = (
         Column("Agent", "f-agent", "name", SortColumn(lambda row: row.agent.name)),
         Column("Breaker", "f-breaker"),

@@ -1,6 +1,6 @@
 """The Audit log page: who did what, when and why, with exports of exactly what it shows."""
 
-# Not a `Listing`: its rows are merged from five sources, and are no rows of one model. Its pages
+# Not a `Listing`: its rows are merged from five sources, so they belong to no one model. Its pages
 # begin after any place of the merged log, and its filters are counted in the newest rows.
 
 from dataclasses import dataclass

@@ -111,7 +111,7 @@ LISTS = {
         *(complete(each) for each in OTHERS),
     )
 }
-# of the lists that have none of their own for these keys
+# The sources for lists that declare none of their own for these keys.
 SHARED: Mapping[str, Source] = {"agent": agents(), "plan": plans(), "pattern": list_patterns}
 
 

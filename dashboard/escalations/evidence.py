@@ -206,7 +206,7 @@ def collect_task(escalation: Escalation, record: Record) -> TaskEvidence:
 
 
 def find_prediction(escalation: Escalation, failures: list[Failure]) -> Prediction | None:
-    """Return how often tasks that failed like this one succeeded, or None if no retry is due."""
+    """Return how often tasks that failed like this one succeeded; None if it is closed or new."""
     if not (escalation.is_open and failures):
         return None
     attempt_id = failures[0].attempt_id

@@ -82,7 +82,7 @@ LIVE_KEYS: dict[type[Model], str] = {
     FailurePattern: live_key_sql("retries_failurepattern"),
     StandingInstruction: live_key_sql("ledger_standinginstruction"),
     Session: live_key_sql("ledger_session"),
-    # The journal has what else changes agents.
+    # The journal covers all other changes to agents.
     Agent: live_key_sql("ledger_instruction"),
 }
 
@@ -119,7 +119,7 @@ def read_live_key(
 
 
 def read_inbox_live_key(*, now: datetime) -> str:
-    # The key is read before what the page shows.
+    """Return the inbox's live key; read it before what the page shows."""
     parts = [str(part or 0) for part in sql.run(INBOX_LIVE_KEY)[0].values()]
     return stamp_key(now, ".".join(parts[:2]), ".".join(parts[2:]))
 
@@ -130,7 +130,7 @@ def escalations_in(key: str) -> str:
 
 
 def read_session_list_key(*, now: datetime) -> str:
-    # The key is read before what the page shows.
+    """Return the session list's live key; read it before what the page shows."""
     parts = ".".join(str(part or 0) for part in sql.run(SESSIONS_LIVE_KEY)[0].values())
     return stamp_key(now, parts)
 

@@ -117,7 +117,9 @@ def mark_incomplete(chunks: Iterator[bytes], last_line: bytes) -> Iterator[bytes
 
 def read_values(rows: QuerySet[Any], columns: Iterable[str]) -> Iterator[Sequence[Any]]:
     values, alias = rows.values_list(*columns), rows.db
-    # a transaction pooler keeps a cursor only as long as a transaction
+    # A transaction pooler keeps a cursor only as long as a transaction. The first connection finds
+    # out whether there is one.
+    connections[alias].ensure_connection()
     is_pooled = bool(connections[alias].settings_dict.get("DISABLE_SERVER_SIDE_CURSORS"))
     with transaction.atomic(using=alias) if is_pooled else nullcontext():
         yield from values._iterator(use_chunked_fetch=True, chunk_size=CHUNK)  # type: ignore[attr-defined]

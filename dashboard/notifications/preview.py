@@ -91,7 +91,7 @@ def simulate(rule: NotificationRule, events: Sequence[JournalEvent], *, now: dat
             if course.is_told:  # otherwise the summary says that nothing is needed anymore
                 sending.send("updates", event.at, event.severity)
             del going[topic]
-    # What has not ended goes on until now.
+    # A condition that has not ended lasts until now.
     for course in going.values():
         sending.follow(course, now)
     return sending.finish()

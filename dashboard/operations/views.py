@@ -22,6 +22,7 @@ from ledger.database import server_time
 from ledger.models import Event
 from retries.models import Operation
 from retries.models.operation import OperationState
+from retries.verbs.escalations import ANSWER
 
 PLACES = {noun: listed.place for noun, listed in NOUNS.items()}
 LABELS = {
@@ -62,6 +63,8 @@ class OperationPage(PageContext):
     projects: list[str]
     list_page: str
     starts_in_s: int
+    gone: int  # rows that had changed before the operation was stored
+    answer: str  # the answer that it gives to escalations
     ask_stop: bool
 
 
@@ -99,6 +102,8 @@ def build_page(row: Operation, *, now: datetime, ask_stop: bool) -> OperationPag
         steps=[Step(event, describe_operation_event(event)) for event in queries.list_steps(row)],
         projects=queries.list_project_names(row),
         list_page=f"dashboard:{PLACES[row.noun]}",
+        gone=row.matching - row.total,
+        answer=row.options["action"] if row.verb == ANSWER.name else "",
         starts_in_s=max(0, round((row.starts_at - now).total_seconds())),
         ask_stop=ask_stop and row.is_under_way,
     )

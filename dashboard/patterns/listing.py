@@ -24,7 +24,7 @@ from retries.models import FailureCount, FailurePattern, Grouped
 from retries.states import TROUBLING, PatternState
 from retries.verbs import patterns
 
-NEWEST_FAILURES = 200  # of a pattern, whose tasks' types find it
+NEWEST_FAILURES = 200  # a pattern's newest failures, whose task types `type:` searches
 
 LAST_FAILURE = Grouped.objects.filter(pattern=OuterRef("pk")).order_by("-at")
 TASK_TYPES = ArraySubquery(LAST_FAILURE.values("failure__task__type")[:NEWEST_FAILURES])
@@ -35,11 +35,11 @@ FAILED_AS = Coalesce(Subquery(LAST_FAILURE.values("failure__type")[:1]), V(""))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternQuery(StateQuery):
     agent: Values = ANY
-    type: Values = ANY  # of its failures' tasks
+    type: Values = ANY  # the type of its failures' tasks
     plan: Values = ANY
     pattern: Values = ANY
     error: Values = ANY
-    older: timedelta | None = None  # since it was seen last
+    older: timedelta | None = None  # the time since it was last seen
     seen: Period | None = None
     first: Period | None = None
 

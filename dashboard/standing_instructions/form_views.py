@@ -221,7 +221,6 @@ def pick_sample(visit: Visit, project: Project, recipe: str) -> str:
     posted = visit.request.POST
     typed, shown = (normalize_newlines(posted.get(name, "")) for name in ("sample", "shown"))
     chosen = {each.value: each.text for each in list_samples(project, recipe)}
-    # A sample that the person has edited stays as it is.
     if typed != shown or posted.get("from", "") not in chosen:
         return typed[:SAMPLE_LENGTH]
     return chosen[posted["from"]]

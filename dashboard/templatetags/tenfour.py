@@ -67,7 +67,7 @@ register.simple_tag(querystring, takes_context=True)
 
 @register.simple_tag(takes_context=True)
 def page_link(context: template.Context, page: str, id: object, text: object) -> SafeString:
-    """Render a link to the page of a row, in the chosen projects."""
+    """Render a link to a row's page that keeps the chosen project."""
     url = f"{reverse(f'dashboard:{page}', args=[id])}{context['shell'].scope.query}"
     return format_html('<a class="link" href="{}"><bdi>{}</bdi></a>', url, text)
 

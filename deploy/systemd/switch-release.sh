@@ -33,4 +33,4 @@ for unit in $(systemctl list-units --plain --no-legend --state=active 'tenfour-w
         sleep 1
     done
 done
-systemctl restart 'tenfour-worker@*' tenfour-beat
+systemctl try-restart 'tenfour-worker@*' tenfour-beat

@@ -10,11 +10,10 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import NamedTuple
 
-from django.db import connections
+from django.db import Error, connections
 from psycopg.pq import TransactionStatus
 
-from ledger.database import sql
-from ledger.database.databases import PRIMARY, reading_from
+from ledger.database.databases import PRIMARY
 
 MEASURE_EVERY_S = 10
 # A transaction waits longer: its first statement may have to be one that sets its isolation level.
@@ -74,7 +73,8 @@ def now() -> datetime:
 
 def measure_difference() -> float:
     """Return by how many seconds this host's clock is ahead of PostgreSQL's; negative if behind."""
-    return time.time() - now().timestamp()
+    at = now()  # first: it may take long
+    return time.time() - at.timestamp()
 
 
 def renew(known: Measurement | None, at: float) -> Measurement:
@@ -85,6 +85,9 @@ def renew(known: Measurement | None, at: float) -> Measurement:
         return known
     try:
         return measure()
+    except Error:
+        # PostgreSQL is away. The caller's own statement says so, and the steady clock goes on.
+        return known
     finally:
         measuring.release()
 
@@ -111,11 +114,13 @@ def measure() -> Measurement:
 
 
 def take_sample() -> Measurement:
-    with reading_from(PRIMARY):
-        connections[PRIMARY].ensure_connection()  # is not part of the round trip
+    db = connections[PRIMARY]
+    db.ensure_connection()  # is not part of the round trip
+    # Not by a cursor of Django's: what counts or wraps the statements of a page must not meet it.
+    with db.wrap_database_errors:
         asked_at = time.clock_gettime(STEADY)
-        [[answer]] = sql.fetch(ASK, (), prepare=True)
-    answered_at = time.clock_gettime(STEADY)
+        [answer] = db.connection.execute(ASK, prepare=True).fetchone()
+        answered_at = time.clock_gettime(STEADY)
     return Measurement(answer - answered_at, answer - asked_at, answered_at)
 
 

@@ -22,16 +22,17 @@ NUMBER = """create or replace function ledger_stream_number(transaction xid8) re
 DEFAULT = """alter table ledger_event alter column tx
     set default ledger_stream_number(pg_current_xact_id())"""
 GUARD = "alter table ledger_event {} trigger ledger_event_append_only"
-# An event that this server wrote itself has the number of the transaction that stored its row. A
-# loaded one may have by chance that of the transaction that loaded it, and no greater one.
+# An event that this server wrote itself has the number of its transaction. That stored the row, or
+# a savepoint in it with a greater number. A loaded event may have such a number by chance, but the
+# transactions that loaded rows come before all others.
 OWN = "tx::text::bigint & 4294967295"
 RENUMBER = f"""with loaded as (
     select coalesce(max(xmin::text::bigint), 0) as newest from ledger_event
-    where xmin::text::bigint <> {OWN}
+    where tx >= %(next)s::text::xid8 or {OWN} > xmin::text::bigint
 ), renumbered as (
     update ledger_event e set tx = ledger_stream_number(({OWN})::text::xid8) from loaded
-    where e.tx < %(next)s::text::xid8 and e.xmin::text::bigint = {OWN}
-        and e.xmin::text::bigint > loaded.newest
+    where e.tx < %(next)s::text::xid8 and {OWN} > loaded.newest
+        and {OWN} <= e.xmin::text::bigint
     returning e.id
 ) select count(*) as count from renumbered"""
 

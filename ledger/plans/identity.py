@@ -86,7 +86,7 @@ class Matching:
         return [task for ref, task in self.stored.items() if ref not in self.taken]
 
     def score(self, place: int, stored: StoredTask) -> float:
-        # Two ids tell tasks apart whatever their texts are.
+        # Tasks with two different ids are different, whatever their texts are.
         if self.file[place].is_id and stored.is_id and place not in self.pairs:
             return 0.0
         text = self.file[place].text

@@ -43,6 +43,12 @@ class Form(NamedTuple):
                 end = match.end()
 
 
+def lower_case(text: str) -> str:
+    """Return a text in lower case, as patterns that ignore case compare it."""
+    lower = text.lower()
+    return lower if lower.isascii() else lower.replace("ſ", "s").replace("ı", "i")
+
+
 def find_all(text: str, word: str) -> Iterator[int]:
     start = text.find(word)
     while start >= 0:

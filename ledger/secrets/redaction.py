@@ -13,7 +13,7 @@ from typing import Any, AnyStr, TypeVar, cast
 from pydantic_core import to_json
 
 from ledger.database.process_counters import REDACTIONS
-from ledger.secrets.forms import LONGEST_SECRET, Form
+from ledger.secrets.forms import LONGEST_SECRET, Form, lower_case
 from ledger.secrets.names import NAME_NEEDS, is_secret_name
 from ledger.secrets.patterns import FORMS, GATES, GROUPS, NEEDS
 
@@ -188,7 +188,7 @@ def _text(text: str, found: Counter[str]) -> str:
 
 def _masked_text(text: str, found: Counter[str]) -> str:
     masked = plain = stripped(text)
-    lower = plain.lower()
+    lower = lower_case(plain)
     if len(lower) < SHORT and not _may_hold(lower, NEEDS, NEED, GATES):
         return UNSTORABLE.sub("", text)
     for form in FORMS:
@@ -223,7 +223,7 @@ def _may_hold(
 
 def _mask_form(form: Form, text: str, found: Counter[str]) -> str:
     pieces, end = [], 0
-    for match in form.find(text, text.lower()):
+    for match in form.find(text, lower_case(text)):
         if form.accepts and not form.accepts(match):
             continue
         group = next((name for name in GROUPS if match.groupdict().get(name)), 0)

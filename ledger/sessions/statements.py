@@ -9,7 +9,7 @@ from ledger.access.daily_limits import COUNTED, IS_OVER
 from ledger.journal import Kind
 from ledger.models.session import TrackerName
 from ledger.states import MESSAGE_MOVES, BatchOutcome, MessageState, SessionTaskState
-from ledger.tokens import Bearer, Caller, Statements, TrustedCaller
+from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, select_unseen
 
 # the database's clock, because workers on several machines compare with it
 HOLDS_LOCK = "s.lock_token = %(token)s and s.lock_until > clock_timestamp()"
@@ -67,7 +67,7 @@ def store_statement(caller: type[Caller], stored: str, ids: str) -> str:
             s.disable_task_tracking, s.pending_count,
             s.pending_count = %(count)s or s.lock_token is not null as needs_timer
     ), {stored}
-    select b.id, b.project_id, b.pending_count, b.before, b.needs_timer, c.unseen,
+    select b.id, b.project_id, b.pending_count, b.before, b.needs_timer, {select_unseen("b.id")},
         {IS_OVER if is_token else "false"} as is_over, {ids} as message_ids
     from caller c left join bumped b on true"""
 

@@ -257,6 +257,7 @@ def check_size(size: int, *, pointer: str) -> None:
 
 
 def check_attempt(attempt_id: UUID, *, session_id: UUID) -> None:
+    """Raise Invalid unless the attempt belongs to the session's agent."""
     agents = Session.objects.filter(pk=session_id).values("agent_id")
     if not Attempt.objects.filter(pk=attempt_id, agent_id__in=agents).exists():
         raise Invalid("/attempt", f"No attempt {attempt_id} of this session's agent is known.")

@@ -31,6 +31,7 @@ class NewTask:
 
 
 def find_todo(session_id: UUID, order: int) -> SessionTask:
+    """Return a to-do with its session and task; raise NotFound if there is none."""
     rows = SessionTask.objects.select_related("session__agent", "task")
     found = rows.filter(session=session_id, order=order).first()
     if found is None:
@@ -95,6 +96,7 @@ def link(todo: SessionTask, task_id: UUID, *, name: str, stamp: Stamp) -> None:
 
 
 def find_task(text: str, *, project_id: UUID) -> Task:
+    """Return the project's task with this id or ref; raise Invalid if there is none."""
     rows = Task.objects.filter(project=project_id)
     try:
         found = rows.filter(pk=UUID(text)).first()

@@ -266,6 +266,7 @@ def lock_rules(ids: Iterable[UUID]) -> list[StandingInstruction]:
 
 
 def lock_rule(id: UUID, *, project_id: UUID) -> StandingInstruction:
+    """Lock and return a rule; raise NotFound if the project has none with this id."""
     rows = StandingInstruction.objects.select_for_update(no_key=True, of=("self",))
     found = rows.select_related("agent", "plan").filter(pk=id, project_id=project_id).first()
     if found is None:

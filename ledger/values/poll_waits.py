@@ -4,14 +4,13 @@ from django.conf import settings
 
 # New work then waits for at most a tenth of the time in which there was none.
 IDLE_PART = 10
-# from 2 to 30 seconds by default
-MOST_GROWTH = 15
+LONGEST_S = 30
 
 
 def read_poll_bounds() -> tuple[int, int]:
     """Return the shortest and the longest wait in seconds."""
     shortest: int = settings.TENFOUR["POLL_SECONDS"]
-    return shortest, MOST_GROWTH * shortest
+    return shortest, max(shortest, LONGEST_S)
 
 
 def compute_poll_wait(idle_s: int) -> int:

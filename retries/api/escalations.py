@@ -71,6 +71,7 @@ def visible_escalations(principal: Principal) -> EscalationQuerySet:
 
 
 def find_escalation(request: PrincipalRequest, id: UUID) -> Escalation:
+    """Return an escalation that the caller may see; raise NotFound otherwise."""
     escalation = visible_escalations(request.auth).filter(pk=id).first()
     if escalation is None:
         raise not_visible("escalation", id)

@@ -64,6 +64,7 @@ def permissions_create(request: PrincipalRequest, body: schemas.PermissionIn) ->
 
 
 def require_agent(request: PrincipalRequest) -> UUID:
+    """Return the token's agent; raise ScopeMissing if it has none."""
     if request.auth.agent_id is None:
         raise ScopeMissing("Only an agent asks for permission: send an agent's token.")
     return request.auth.agent_id

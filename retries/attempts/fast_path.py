@@ -14,7 +14,14 @@ from ledger.journal import Kind
 from ledger.moves import EVENT_COLUMNS, task_to
 from ledger.secrets.redaction import redacted
 from ledger.states import EvidenceLevel, Outcome, TaskState
-from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
+from ledger.tokens import (
+    Bearer,
+    Caller,
+    Statements,
+    TrustedCaller,
+    require_caller,
+    select_unseen,
+)
 from retries import breaker
 from retries.attempts.checks.reported import (
     LEVEL_SQL,
@@ -69,7 +76,7 @@ def done_statement(caller: type[Caller]) -> str:
             data="jsonb_build_object('attempt', m.attempts, 'proof', m.proof)",
         )
     })
-    select m.id, m.version, c.agent_id as caller_agent, c.unseen
+    select m.id, m.version, c.agent_id as caller_agent, {select_unseen("m.id")}
     from caller c left join moved m on true"""
 
 

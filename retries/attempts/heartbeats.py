@@ -13,7 +13,14 @@ from ledger.database.process_counters import count_heartbeat
 from ledger.database.sql import Row
 from ledger.errors import Invalid
 from ledger.secrets.redaction import redacted, stripped
-from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
+from ledger.tokens import (
+    Bearer,
+    Caller,
+    Statements,
+    TrustedCaller,
+    require_caller,
+    select_unseen,
+)
 from retries.attempts.diffs import store_diff
 from retries.attempts.live_attempt import IS_LIVE, lease_lost, own_attempt, read_attempt
 from retries.claiming.statements import pending_instructions
@@ -33,7 +40,7 @@ def heartbeat_statement(caller: type[Caller]) -> str:
             and a.deadline_at > %(now)s
         returning a.*
     )
-    select b.id, b.agent_id, b.lease_expires_at, b.deadline_at, c.unseen,
+    select b.id, b.agent_id, b.lease_expires_at, b.deadline_at, {select_unseen("b.id")},
         (select t.abort_requested_at is not null from ledger_task t where t.id = b.task_id)
             as abort_requested,
         {pending_instructions("b.agent_id")} as pending_instructions

@@ -10,7 +10,14 @@ from ledger.errors import NotFound, Refusal
 from ledger.journal import Kind
 from ledger.moves import task_to
 from ledger.states import BlockedReason, Outcome, TaskState
-from ledger.tokens import Bearer, Caller, Statements, TrustedCaller, require_caller
+from ledger.tokens import (
+    Bearer,
+    Caller,
+    Statements,
+    TrustedCaller,
+    require_caller,
+    select_unseen,
+)
 from ledger.values.timestamps import format_timestamp
 from retries import deadletters
 from retries.attempts.checks.reported import LEVEL_SQL
@@ -41,7 +48,7 @@ def read_statement(caller: type[Caller]) -> str:
     select {moves.task_columns("t")}, a.id as attempt_id, a.number, a.outcome, a.report_digest,
         a.decision, a.worker_id, {LEVEL_SQL} as evidence_level,
         a.lease_s as attempt_lease_s, a.deadline_at, g.name as agent_name,
-        c.actor_type, c.actor_id, c.actor_name, c.unseen
+        c.actor_type, c.actor_id, c.actor_name, {select_unseen("a.id")}
     from caller c left join (ledger_attempt a join ledger_task t on t.id = a.task_id
         join ledger_agent g on g.id = t.agent_id) on a.id = %(attempt)s and {own_attempt(caller)}"""
 

@@ -154,7 +154,7 @@ class History:
 
     @property
     def told_fix(self) -> KnownFix | None:
-        # Tell no fix beside a person's own words, or if no failure came last.
+        # Offer no known fix if a person wrote one, or if no failure came last.
         is_told = self.failures and not (self.standing or self.guidance or self.omits("known"))
         return self.known_fix if is_told else None
 

@@ -65,6 +65,7 @@ METRICS: dict[str, tuple[str, set[str]]] = {
     "tenfour_beat_last_run_timestamp_seconds": ("gauge", {"job"}),
     "tenfour_clock_last_success_timestamp_seconds": ("gauge", {"entry"}),
     "tenfour_clock_failures": ("counter", {"entry"}),
+    "tenfour_clock_failing": ("gauge", {"entry"}),
     "tenfour_archive_failing": ("gauge", {"entry"}),
     "tenfour_readiness": ("gauge", {"check"}),
     "tenfour_queue_length": ("gauge", {"queue"}),

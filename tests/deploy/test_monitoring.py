@@ -25,7 +25,7 @@ NAME = re.compile(r"\btenfour_[a-z_]+")
 
 PREFIX = "tenfour_"
 FAILURES = 'clock_failures_total{entry="metrics"}'
-SUCCESS = 'clock_last_success_timestamp_seconds{entry="metrics"}'
+FAILING = 'clock_failing{entry="metrics"}'
 BREAKER = 'breaker_state{agent="coder",project="p"}'
 OPEN = {"agent": "coder", "project": "p"}
 FAILED_TASK = 'task_transitions_total{project="p",from="running",to="failed"}'
@@ -121,23 +121,23 @@ COUNTED_ONCE: list[tuple[str, dict[str, str], str, dict[str, str] | None]] = [
     # it fails at each of its runs, fast ones and slow ones
     (
         "ClockEntryFails",
-        {FAILURES: "0+60x120", SUCCESS: "0x120"},
-        "6m",
+        {FAILURES: "0+60x120", FAILING: "1x120"},
+        "8m",
         {"entry": "metrics", "severity": "critical"},
     ),
-    ("ClockEntryFails", {FAILURES: "0+60x120", SUCCESS: "0x120"}, "4m", None),
+    ("ClockEntryFails", {FAILURES: "0+60x120", FAILING: "1x120"}, "4m", None),
     (
         "ClockEntryFails",
-        {FAILURES: "0x29 1x29 2x29 3x29", SUCCESS: "0x120"},
-        "65m",
+        {FAILURES: "0x29 1x29 2x29 3x29", FAILING: "0x29 1x90"},
+        "70m",
         {"entry": "metrics", "severity": "critical"},
     ),
-    # it has never succeeded
-    ("ClockEntryFails", {FAILURES: "0+60x120"}, "6m", {"entry": "metrics", "severity": "critical"}),
     # it failed once, and its next run is half an hour away
-    ("ClockEntryFails", {FAILURES: "0x29 1x90", SUCCESS: "0x120"}, "50m", None),
+    ("ClockEntryFails", {FAILURES: "0x29 1x90", FAILING: "0x29 1x90"}, "50m", None),
+    # it failed twice, and has succeeded since
+    ("ClockEntryFails", {FAILURES: "0x9 1x9 2x90", FAILING: "0x9 1x19 0x90"}, "40m", None),
     # it fails now and then, and succeeds otherwise
-    ("ClockEntryFails", {FAILURES: "0+1x120", SUCCESS: "0+60x120"}, "60m", None),
+    ("ClockEntryFails", {FAILURES: "0+1x120", FAILING: "0 1 0x2 1 0x120"}, "60m", None),
     # none was ever closed, so the counter of the closed ones is not there
     ("EscalationsWait", {'escalations_open{reason="loop"}': "1x400"}, "2h", {}),
     ("EscalationsWait", {'escalations_open{reason="loop"}': "1x400"}, "30m", None),

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from django.core.management import call_command
-from django.db import DatabaseError, connection, connections
+from django.db import DatabaseError, connection, connections, transaction
 
 from config.local.embedded import Server, free_port, wheels
 from ledger import journal
@@ -155,16 +155,20 @@ def test_readers_go_on_after_a_move_and_send_nothing_twice(
             assert int(ask(NEXT)) < moved_from - 10_000
             assert ask(BY_CHANCE) == 1
             create(agent, "too_early")  # by a Tenfour that was started before the command
+            with transaction.atomic(), transaction.atomic():
+                create(agent, "in_savepoint")
             assert is_stream_ahead()
             tick.process_due(now=server_time.now())
             assert journal.fetch_stream(position) == []
             assert rebase() == (
                 "New events follow the stored ones: the epoch is 1.\n"
-                "Renumbered 1 events that this server has written.\n"
+                "Renumbered 2 events that this server has written.\n"
             )
             assert not is_stream_ahead()
             create(agent, "after")
-            check_readers(agent, receiver, position, ["unread", "too_early", "after"])
+            check_readers(
+                agent, receiver, position, ["unread", "too_early", "in_savepoint", "after"]
+            )
             assert rebase() == "New events follow the stored ones already.\n"
             newest = journal.fetch_head()
             refuse_changes()
@@ -181,7 +185,7 @@ def test_readers_go_on_after_a_move_and_send_nothing_twice(
                 create(agent, "back")
                 assert [each["kind"] for each in settled_since(newest)][-1] == "task.created"
                 read_journal()
-                assert list_received(receiver)[4:] == ["late", "back"]
+                assert list_received(receiver)[5:] == ["late", "back"]
 
 
 def check_readers(

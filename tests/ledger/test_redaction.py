@@ -93,6 +93,7 @@ NAMED = [
     ("set-cookie: sid={}; Path=/", "cookie"),
     ("PGPASSWORD={} psql", "secret"),
     ("password: {}", "secret"),
+    ("paſſword: {}", "secret"),
     ("password = '{}'", "secret"),
     ('{{"dbPassword": "{} and words"}}', "secret"),
     ('{{\\"client_secret\\": \\"{}\\"}}', "secret"),

@@ -60,9 +60,12 @@ def test_the_wait_is_a_tenth_of_the_idle_time(idle_s: int, wait_s: int) -> None:
     assert compute_poll_wait(idle_s) == wait_s
 
 
-def test_the_longest_wait_follows_from_the_shortest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(settings.TENFOUR, "POLL_SECONDS", 4)
-    assert [compute_poll_wait(idle_s) for idle_s in (30, 300, 3600)] == [4, 30, 60]
+@pytest.mark.parametrize(("shortest_s", "waits_s"), [(4, [4, 30, 30]), (45, [45, 45, 45])])
+def test_no_wait_is_longer_than_half_a_minute_or_the_shortest(
+    monkeypatch: pytest.MonkeyPatch, shortest_s: int, waits_s: list[int]
+) -> None:
+    monkeypatch.setitem(settings.TENFOUR, "POLL_SECONDS", shortest_s)
+    assert [compute_poll_wait(idle_s) for idle_s in (30, 300, 3600)] == waits_s
 
 
 @asks

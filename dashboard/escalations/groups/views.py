@@ -11,6 +11,7 @@ from django.urls import reverse
 from dashboard.escalations.groups.answer import GroupAnswer, build_group_answer, read_group
 from dashboard.escalations.inbox import filters
 from dashboard.escalations.inbox.address import read_address
+from dashboard.frame.access import may_use
 from dashboard.frame.rendering import (
     Crumb,
     HtmxRequest,
@@ -58,7 +59,10 @@ def answer_all(request: HtmxRequest) -> HttpResponseBase:
         operation = send(visit, answer)
     except Refusal as refusal:
         return show(visit, replace(answer, error=refusal.detail), status_code=409)
-    return redirect(reverse("dashboard:operation", args=[operation.pk]) + visit.scope.query)
+    if may_use(request, "operation"):
+        return redirect(reverse("dashboard:operation", args=[operation.pk]) + visit.scope.query)
+    messages.success(request, f"Answering {operation.total:,} escalations.")
+    return redirect(reverse("dashboard:escalations") + answer.inbox_query)
 
 
 def find_problem(answer: GroupAnswer) -> str:

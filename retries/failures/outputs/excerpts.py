@@ -48,7 +48,7 @@ KEY_END = "-----END "
 # the pieces of long lines that are kept, since each is redacted with what is around it
 MOST_PIECES, ROOM_OF_A_PIECE = 3, 4_000
 MASKED_AROUND = 2_000  # characters read around a piece near a secret
-SHORTEST_LINE = 120  # kept of the start and the end of a line with such a piece
+SHORTEST_LINE = 120  # the least kept at the start and the end of a line with such a piece
 MOST_KEY_LINES = 400
 MOST_NAMES = 3
 

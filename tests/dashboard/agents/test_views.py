@@ -206,6 +206,8 @@ def test_paging_works_in_both_directions(
     newer = re.search(r'href="\?after=([^"]+)" data-key="\["', html(response))
     assert newer and names(browser.get(URL, {"after": newer[1]})) == order[3:6]
     assert "Healthy 5" in words(response)  # the head counts the agents of all pages
+    # the agent after which the page began is the last one now
+    assert names(browser.get(URL, {"before": str(agents[4].pk)})) == order[:3]
 
 
 @pytest.mark.parametrize(("state", "label"), [("open", "open"), ("half_open", "half open")])

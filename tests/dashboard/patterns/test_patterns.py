@@ -151,6 +151,8 @@ def test_states_words_and_projects(browser: Client, agent: Agent, now: datetime)
     assert "<title>2 open · Patterns · Tenfour</title>" in html(ignored)
     assert rows(browser.get(URL, {"q": "state:resolved"})) == [str(of("Module").pk)]
     assert len(rows(browser.get(URL, {"q": "state:all no"}))) == 2
+    everything = html(browser.get(URL, {"q": "state:all"}))
+    assert re.search(r'aria-current="true"\s*>All <span class="num">4</span>', everything)
     assert len(rows(browser.get(URL, {"q": "state:nonsense"}))) == 2
     theirs = FailurePattern.objects.get(project__name="other")
     assert rows(browser.get(URL, {"project": "other"})) == [str(theirs.pk)]

@@ -32,5 +32,6 @@ with caller as materialized (
         m.state, c.actor_type, c.actor_id, c.actor_name, jsonb_build_object('retry_count',
             m.retry_count, 'outcome', m.outcome), %(request_id)s
     from moved m, caller c)
-    select m.*, c.agent_name, c.unseen from caller c left join moved m on true
+    select m.*, c.agent_name, case when m.id is null then c.unheard else c.unseen end as unseen from
+        caller c left join moved m on true
     where c.agent_id is not null

@@ -54,5 +54,6 @@ with caller as materialized (
         m.state, c.actor_type, c.actor_id, c.actor_name, jsonb_build_object('attempt', m.attempts,
             'proof', m.proof), %(request_id)s
     from moved m, caller c)
-    select m.id, m.version, c.agent_id as caller_agent, c.unseen
+    select m.id, m.version, c.agent_id as caller_agent, case when m.id is null then c.unheard else
+        c.unseen end as unseen
     from caller c left join moved m on true

@@ -22,7 +22,8 @@ with caller as materialized (
             and a.deadline_at > %(now)s
         returning a.*
     )
-    select b.id, b.agent_id, b.lease_expires_at, b.deadline_at, c.unseen,
+    select b.id, b.agent_id, b.lease_expires_at, b.deadline_at, case when b.id is null then
+        c.unheard else c.unseen end as unseen,
         (select t.abort_requested_at is not null from ledger_task t where t.id = b.task_id)
             as abort_requested,
         (select count(*) from (select from ledger_instruction i

@@ -57,7 +57,7 @@ with caller as materialized (
             jsonb_strip_nulls(jsonb_build_object('retry_count', m.retry_count, 'session',
             m.delivered_to, 'call', %(call)s::int)), %(request_id)s
     from marked m, caller c)
-    select m.*, c.agent_name, c.idle_s,
-        case when m.id is null then c.unheard else c.unseen end as unseen
+    select m.*, c.agent_name, c.idle_s, case when m.id is null then c.unheard else c.unseen end as
+        unseen
     from caller c left join moved m on true
     where c.agent_id is not null order by m.position

@@ -60,5 +60,7 @@ with caller as materialized (
             m.acknowledged_by->'signal', 'type', %(type)s::text, 'call', %(call)s::int)),
             %(request_id)s
     from moved m, caller c)
-    select m.id, c.unseen, (select rule from waits) as rule from caller c left join moved m on true
+    select m.id, case when m.id is null then c.unheard else c.unseen end as unseen, (select rule
+        from waits) as rule
+    from caller c left join moved m on true
     where c.agent_id is not null order by m.id

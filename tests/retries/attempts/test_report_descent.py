@@ -26,12 +26,15 @@ PLUMBING = (
     "retries/api/text_responses.py",  # or as text, if the caller asks for text
     "ledger/tokens.py",  # the caller of a statement
     "ledger/database/sql.py",  # runs a statement
+    "ledger/database/time_limit.py",  # within its time limit
+    "ledger/database/server_time.py",  # PostgreSQL's time
     "ledger/journal.py",  # inserts an event
     "ledger/tracing/spans.py",  # opens a span, if spans are exported
     "ledger/tracing/trace_context.py",  # reads the header of a trace
     "retries/claiming/attempt_traces.py",  # describes an attempt in a span
     "ledger/models/",  # rows
     "ledger/secrets/redaction.py",  # a text without secrets
+    "ledger/secrets/forms.py",  # finds them
     "ledger/values/text.py",  # a text cut to its limit
     "ledger/values/timestamps.py",  # a timestamp as JSON
     "retries/failures/outputs/salience",  # scores lines of a text
