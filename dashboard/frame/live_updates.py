@@ -39,7 +39,7 @@ VOLATILE = re.compile(
     """,
     re.VERBOSE,
 )
-# can't match user text: text in a page is escaped and has no quotation mark
+# reads no text from outside: text in a page is escaped and has no quotation mark
 COUNTDOWN = re.compile(
     rb'data-countdown="(?P<text>\d+)"[^<]*|data-cool="(?P<ring>\d+)".*?</(?:g|svg)>', re.DOTALL
 )

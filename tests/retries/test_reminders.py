@@ -28,7 +28,8 @@ def deliveries(agent: Agent, ticks: int) -> list[str]:
 def test_the_clock_has_the_idle_check_every_60_s() -> None:
     """S0.12"""
     assert CLOCK["idle_check"] == 60
-    assert app.conf.beat_schedule["idle_check"]["schedule"] == 60
+    schedule = app.conf.beat_schedule["idle_check"]["schedule"]
+    assert schedule.run_every == timedelta(seconds=60)
 
 
 def test_a_tick_with_a_waiting_queue_does_nothing_at_all(agent: Agent) -> None:
