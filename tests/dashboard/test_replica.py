@@ -189,11 +189,13 @@ def check_failure_before_the_first_byte(person: Person, standby: Replica) -> Non
     with ThreadPoolExecutor(1) as pool:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("lock table ledger_task in access exclusive mode")
+            cursor.execute("select 'ledger_task'::regclass::oid")
+            task_table = cursor.fetchone()[0]
             with psycopg.connect(database_of_tests()) as other:
                 # a commit sends the lock to the replica, too
                 other.execute("select pg_logical_emit_message(true, '', '')")
             locks = "select count(*) from pg_locks where mode = 'AccessExclusiveLock'"
-            wait_until(lambda: standby.ask(f"{locks} and locktype = 'relation'"))
+            wait_until(lambda: standby.ask(f"{locks} and relation = {task_table}"))
             answer = pool.submit(person.get, EXPORT)
             wait_until(lambda: standby.ask(f"select count(*) {WAITS}"))
             assert standby.ask(f"select count(pg_terminate_backend(pid)) {WAITS}") == 1
