@@ -122,7 +122,7 @@ class Migration(BaseMigration):
                 ("expires_at", models.DateTimeField(help_text="the agent stops waiting then")),
                 (
                     "polled_at",
-                    models.DateTimeField(help_text="when the agent last asked for the answer"),
+                    models.DateTimeField(help_text="when the agent last looked for the answer"),
                 ),
                 (
                     "taken_at",

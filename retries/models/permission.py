@@ -63,7 +63,7 @@ class PermissionRequest(models.Model):
     message = models.TextField(db_default="", help_text="what a rule's denial tells the agent")
     asked_at = models.DateTimeField()
     expires_at = models.DateTimeField(help_text="the agent stops waiting then")
-    polled_at = models.DateTimeField(help_text="when the agent last asked for the answer")
+    polled_at = models.DateTimeField(help_text="when the agent last looked for the answer")
     taken_at = models.DateTimeField(null=True, help_text="when the agent took the answer")
     closed_at = models.DateTimeField(null=True)
 
