@@ -71,7 +71,6 @@ def make_busy_agents(now: datetime) -> None:
             breaker_actions.trip([agent], reason="it breaks " * 9, stamp=Stamp(SYSTEM, now))
 
 
-@pytest.mark.timeout(900)  # there are a hundred pages, and a busy machine
 def test_every_page_fits_every_width(
     visit: Callable[..., Visitor], paths: dict[str, str], now: datetime
 ) -> None:

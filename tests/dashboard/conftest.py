@@ -13,7 +13,7 @@ from django.http import HttpResponse
 from django.test import Client
 from pytest_django import Settings
 
-from dashboard.frame import live_updates, rendering
+from dashboard.frame import browser_uses, live_updates, rendering
 from dashboard.lists import compiled_queries
 from ledger.database import optional_cache, server_time
 from tests.factories import make_project
@@ -54,6 +54,12 @@ def _own_queries(request: pytest.FixtureRequest) -> Iterator[None]:
 def clear_compiled() -> None:
     for shapes in compiled_queries.stored_shapes:
         shapes.clear()
+
+
+@pytest.fixture(autouse=True)
+def _one_note_of_each_browser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Store no later use of a browser, since any page may be the first one after a minute."""
+    monkeypatch.setattr(browser_uses, "SEEN_EVERY", timedelta(days=1))
 
 
 @pytest.fixture(autouse=True)

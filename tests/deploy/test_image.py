@@ -43,8 +43,6 @@ def database(transactional_db: None) -> Iterator[str]:
             cursor.execute(f"drop database {name} with (force)")
 
 
-# Without a cache, Debian's packages are fetched and installed first.
-@pytest.mark.timeout(900)
 def test_the_image_migrates_serves_and_stops(podman: Podman, database: str) -> None:
     image, port = podman.build(ROOT), free_port()
     added = podman.size_of(image) - podman.size_of(

@@ -119,7 +119,7 @@ def configure(folder: Path, installations: list[Installation]) -> str:
 
 def read_prefix_query() -> str:
     docs = (ROOT / "docs" / "scaling.md").read_text()
-    [found] = re.findall(r"```sql\n(select .* from ledger_token .*;)\n```", docs)
+    [found] = re.findall(r"```sql\n(select [^`]* from ledger_token\b[^`]*;)\n```", docs)
     return str(found)
 
 

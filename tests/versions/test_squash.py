@@ -31,7 +31,6 @@ where table_type = 'BASE TABLE' and ({OWN}) group by 1"""
 OF_MONTH = re.compile(r"before_\d{6}|\w{8}(-\w{4}){3}-\w{12}")
 
 
-@pytest.mark.timeout(600)  # three migrations and four programs
 @pytest.mark.parametrize("name", COMMITS)
 def test_rows_of_before_the_squash_come_along(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
