@@ -291,6 +291,9 @@ def test_many_are_answered_and_ticked_by_keys(
     run(Operation.objects.get(), now=timezone.now() + UNDO_TIME)
     assert Escalation.objects.filter(action="retry").count() == 12
 
+    page.goto(f"{visitor.url}{URL}?q=agent:elsewhere")
+    page.keyboard.press("b")
+    expect(page.locator("#toasts")).to_contain_text("No escalation here to answer")
     page.goto(f"{visitor.url}{address(singles[0])}")
     page.keyboard.press("b")
     expect(page.locator("#toasts")).to_contain_text("select")

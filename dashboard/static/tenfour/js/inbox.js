@@ -83,7 +83,8 @@
   function answerGroup(group) {
     var all = group && group.querySelector("[data-group-key]");
     if (all) return all.click();
-    tell(!$("#bulk-form") ? "Your role can read these, not answer them."
+    tell(!stops().length ? "No escalation here to answer."
+      : !$("#bulk-form") ? "Your role can read these, not answer them."
       : group && group.dataset.whyNot || "No group here: select rows with X, then press B.");
   }
   function isIdle(key) { return Object.hasOwn(IDLE, key) && !$('[data-key="' + key + '"]'); }
