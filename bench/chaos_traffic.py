@@ -26,7 +26,7 @@ IS_OVER = ("lease_lost", "attempt_already_reported")
 
 @dataclass
 class Record:
-    """What the server acknowledged, and every answer that it should not have given."""
+    """The server's acknowledgments, and every answer that it should not have given."""
 
     requests: Counter[str] = field(default_factory=Counter)
     tasks: dict[str, str] = field(default_factory=dict)  # title -> id

@@ -45,7 +45,7 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Usage:
-    """What the two servers have used so far: seconds of processors, and bytes."""
+    """The use of the two servers so far: seconds of processors, and bytes."""
 
     web_s: float
     postgres_s: float
@@ -55,7 +55,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Cost:
-    """What one operation takes: milliseconds of processors, and kilobytes."""
+    """The cost of one operation: milliseconds of processors, and kilobytes."""
 
     web_ms: float
     postgres_ms: float

@@ -29,7 +29,7 @@ LONGEST_S = 5.0
 
 @dataclass
 class Traffic:
-    """What agents sent, and what failed."""
+    """The requests of the agents, and those that failed."""
 
     sent: Counter[str] = field(default_factory=Counter)
     failed: list[str] = field(default_factory=list)

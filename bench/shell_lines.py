@@ -30,7 +30,7 @@ class Labeled:
 
 @dataclass(frozen=True)
 class Figures:
-    """What was read of the labeled commands, and of the exit codes that are known."""
+    """The results for the labeled commands, and for the exit codes that are known."""
 
     lines: int
     precision: float
@@ -62,7 +62,7 @@ def measure(labeled: list[Labeled]) -> Figures:
 
 @dataclass
 class Tally:
-    """How many were found, how many there are, and how many of both are the same."""
+    """The number found, the number that exists, and the number in both."""
 
     found: int = 0
     labeled: int = 0

@@ -48,7 +48,7 @@ SHIFT = UNRELATED.count("\n")
 
 @dataclass(frozen=True)
 class Reading:
-    """What an attempt reads after a bug's failure, beside what a harness would paste."""
+    """The context of the next attempt after a bug's failure, beside the text that a harness pastes."""
 
     bug: SeededBug
     line: int

@@ -16,7 +16,7 @@ HEAD = "| setting | default | what it means |\n|---|---|---|\n"
 
 
 class Kind(Enum):
-    """How the text in the environment is read."""
+    """The type of a setting's text in the environment."""
 
     NUMBER = "a whole number"
     DECIMAL = "a number"

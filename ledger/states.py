@@ -137,7 +137,7 @@ class Outcome(TextChoices):
 
 
 class Proof(TextChoices):
-    """What a task that is done rests on."""
+    """The evidence that a done task rests on."""
 
     # its check is known to have passed on the tree that was left
     PROVEN = "proven"
@@ -155,7 +155,7 @@ def proof_of(state: str, proof: str | None) -> str | None:
 
 
 class EvidenceLevel(TextChoices):
-    """What is asked for before a task is done: of a task, else of its plan, else its project."""
+    """The evidence that a done task needs: set on the task, else its plan, else its project."""
 
     # nothing: the proof is only recorded
     RECORD = "record"

@@ -176,7 +176,7 @@ class PermissionState(TextChoices):
 
 
 class WhenSilent(TextChoices):
-    """What an agent's program does about a call where no answer comes."""
+    """An agent program's reaction if a call gets no answer."""
 
     # its own prompt is open at the same time, and goes on waiting
     TERMINAL_WAITS = "terminal_waits", "The terminal asks at the same time."

@@ -295,3 +295,15 @@ def test_every_time_that_decides_is_postgresqls() -> None:
         if HOST_CLOCK_READ.fullmatch(f"{str(node.module).split('.')[-1]}.{alias.name}")
     }
     assert named | imported == set(HOST_CLOCK)
+
+
+def test_docstrings_name_a_thing_or_an_action() -> None:
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    clause = re.compile(r"(What|Who|Where|The same|One that|Those that)\b")
+    found = [
+        (path, text.partition("\n")[0])
+        for kind in documented
+        for path, node in nodes(kind)
+        if isinstance(node, documented) and clause.match(text := ast.get_docstring(node) or "")
+    ]
+    assert found == []

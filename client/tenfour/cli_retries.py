@@ -31,7 +31,7 @@ NOT_REPEATED = "It was not repeated: it may have taken effect, and it is not ide
 
 
 class CommandLine(Protocol):
-    """What runs a command: `Program`, or an object of your own."""
+    """Runs a command: `Program`, or an object of your own."""
 
     def run(self, *args: str) -> Any:
         """Return the command's data; raises an exception if it fails."""
@@ -112,7 +112,7 @@ async def run_cli_async(cli: CommandLine | str, args: Sequence[str], **options: 
 
 @dataclass(frozen=True)
 class Rules:
-    """What may happen between the tries of a command.
+    """The limits on retries of a command.
 
     `is_confirmed` says that a person has confirmed the command: then no fix may change its verb.
     """

@@ -39,7 +39,7 @@ UNKNOWN_VERB = "unknown command: {}"
 
 
 class Action(Enum):
-    """What the model decided to do."""
+    """A decision of the model."""
 
     QUERY = "query"
     PROPOSE = "propose"

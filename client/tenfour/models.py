@@ -280,7 +280,7 @@ class Heartbeat(Value):
 
 @dataclass(frozen=True)
 class Decision(Value):
-    """What comes after a report: done, wait, escalated, blocked, failed or aborted."""
+    """The outcome of a report: done, wait, escalated, blocked, failed or aborted."""
 
     decision: str
     reason: str = ""

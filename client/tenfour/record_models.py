@@ -172,7 +172,7 @@ class PatternFailure(Value):
 
 @dataclass(frozen=True)
 class Token(Value):
-    """Who may call the API, and what; `secret` is there only in the answer that creates it."""
+    """A token and its rights; `secret` is there only in the answer that creates it."""
 
     id: str
     kind: str = ""
@@ -267,7 +267,7 @@ class StoredMessages(Value):
 
 @dataclass(frozen=True)
 class ImportedSession(Value):
-    """What an import of a transcript added to its session."""
+    """The rows that an import of a transcript added to its session."""
 
     session: Session = field(metadata={"read": Session.read})
     created: bool = False
@@ -302,7 +302,7 @@ class BulkOperation(Value):
 
 @dataclass(frozen=True)
 class Policies(Value):
-    """Where each policy holds: off, plans or all; and what `evidence` a done task needs."""
+    """The scope of each policy: off, plans or all; `evidence` is needed before a task is done."""
 
     ask_on_same_failure: str = ""
     ask_at_once: str = ""

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RetryConfig:
-    """How many retries follow the first call, and how long to wait before each."""
+    """The number of retries after the first call, and the waits before them."""
 
     max_retries: int = 3
     base_delay_ms: float = 100

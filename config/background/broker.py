@@ -1,4 +1,4 @@
-"""What Tenfour changes in the Redis transport of Celery."""
+"""Changes to Celery's Redis transport."""
 
 from typing import Any
 

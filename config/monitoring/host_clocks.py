@@ -1,4 +1,4 @@
-"""How far the clocks of the hosts are ahead of PostgreSQL's.
+"""Measure the lead of the hosts' clocks over PostgreSQL's.
 
 They decide nothing in Tenfour. But the lines of the logs have their times, and so have the
 certificates of other servers.

@@ -93,7 +93,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sends a body: the holder of a token, a person who is signed in, or a stranger."""
+    """The sender of a body: the holder of a token, a person who is signed in, or a stranger."""
 
     name: str
     kind: str

@@ -49,7 +49,7 @@ class EventQuery(BoxQuery):
 
     @property
     def hides_clock(self) -> bool:
-        """Whether to leave out the clock's events: the query names neither them nor a subject."""
+        """Return whether to leave out the clock's events: no key asks for them or a subject."""
         asked = SHOWN in self.clock.wanted or "tenfour" in self.by.wanted
         return not asked and not self.about and not set(CLOCK_KINDS) & set(self.kind.wanted)
 

@@ -37,7 +37,7 @@ class AgentQuery(StateQuery):
 
     @property
     def is_state_alone(self) -> bool:
-        """Whether the query asks for nothing but one state."""
+        """Return whether the query asks for nothing but one state."""
         others = self.words or self.agent != ANY or self.older or self.newer
         return bool(self.one_state) and not others
 

@@ -24,7 +24,7 @@ def find_cause(error: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CauseCounts:
-    """What the dead letters of a pattern in a list have in all, also those on other pages."""
+    """Totals of a pattern's dead letters in a list, including those on other pages."""
 
     total: int
     open: int

@@ -78,7 +78,7 @@ class CostRow:
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """How many of the agents that finished tasks report their usage, and what is missing."""
+    """The number of agents with finished tasks that report their usage, and the missing reports."""
 
     agents: int
     reporting: int

@@ -29,7 +29,7 @@ CALL = Left(
 
 @dataclass(frozen=True, slots=True)
 class EscalationFields:
-    """What a verb asks for; everything else is empty."""
+    """The fields of a verb's form; all others are empty."""
 
     actions: list[tuple[str, str, bool]]
     text: str = ""  # the question, the instruction or the call, if all have the same

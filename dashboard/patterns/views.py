@@ -47,7 +47,7 @@ class ListedFix:
 
     @property
     def about(self) -> str:
-        """What the errors name that it is for."""
+        """Return the names in the errors that it is for."""
         return ", ".join(self.fix.entities) or "errors that name nothing"
 
     @property

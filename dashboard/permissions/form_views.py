@@ -40,7 +40,7 @@ UNTRIED = "Nothing was saved: look at what the rule would have decided, then sav
 
 @dataclass(frozen=True, slots=True)
 class RuleForm:
-    """What a person typed, and what is wrong with it, by the fields."""
+    """The values that a person typed, and their errors, by field."""
 
     values: dict[str, str]
     errors: dict[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What an OpenID Connect provider says: its addresses, its keys, and the claims of an identity.
+"""Read an OpenID Connect provider: its addresses, its keys, and the claims of an identity.
 
 Nothing of it is trusted before it was checked: an answer that is not as the standard says is an
 OAuth2Error, which ends signing in with a sentence.

@@ -43,7 +43,7 @@ class TreeText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceCard:
-    """What a done task rests on; an empty text is not shown."""
+    """The evidence for a done task; an empty text is not shown."""
 
     badge: Badge
     css: str

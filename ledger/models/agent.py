@@ -61,7 +61,7 @@ class Agent(models.Model):
 
 
 class DailyTaskCount(models.Model):
-    """What an agent's own tokens created and stored on one day, the latest."""
+    """The number of tasks that an agent's own tokens created and stored on one day, the latest."""
 
     agent = models.OneToOneField(Agent, models.CASCADE, primary_key=True)
     day = models.DateField()

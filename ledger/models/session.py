@@ -15,7 +15,7 @@ from ledger.states import BatchOutcome, MessageState, SessionTaskState
 
 
 class TrackerName(models.TextChoices):
-    """What turns a session's messages into tasks."""
+    """The method that turns a session's messages into tasks."""
 
     TODO = "todo"
     LLM = "llm"

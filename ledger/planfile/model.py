@@ -142,7 +142,7 @@ def complete_task_ref(text: str, plan: str = "") -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What a file says about a task beside its content; a merge recognizes the task by it.
+    """A task's place in a file, apart from its content; a merge recognizes the task by it.
 
     `number` is how the file names the task, such as `task-3` or `1.2`, or "". It is the task's
     identity if it `is_id`, and only a hint otherwise: people renumber lists. A task that
@@ -164,7 +164,7 @@ class Origin:
 
 
 class Became(StrEnum):
-    """What a line of a plan file that looks like work became."""
+    """The result of reading a line of a plan file that looks like work."""
 
     TASK = "task"
     # the file marks it as done

@@ -60,7 +60,7 @@ def find_command(text: str) -> str:
 
 
 def is_command(line: str) -> bool:
-    """Whether a line without markup looks like a command and not like a sentence.
+    """Return whether a line without markup looks like a command and not like a sentence.
 
     >>> [is_command(line) for line in ("npm test", "./check.sh --all", "make sure that it works")]
     [True, True, False]

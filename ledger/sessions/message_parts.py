@@ -13,7 +13,7 @@ ROLES = ("user", "assistant", "system", "tool")
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What a person or an agent said."""
+    """A text by a person or an agent."""
 
     text: str
     type: str = "text"
@@ -21,7 +21,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """What an agent thought before it answered."""
+    """An agent's reasoning before its answer."""
 
     text: str
     type: str = "thinking"
@@ -39,7 +39,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a tool answered to the call with the same id."""
+    """A tool's answer to the call with the same id."""
 
     id: str
     text: str

@@ -30,7 +30,7 @@ MOST_HOOK_BYTES = 4 * 1024 * 1024
 
 
 class WaitingIn(In):
-    """What `tenfour hook` adds to a request for leave."""
+    """Fields that `tenfour hook` adds to a permission request."""
 
     wait_s: StrictInt = Field(0, ge=0, le=86_400, description="how many seconds the agent waits")
     when_silent: Literal["terminal_waits", "terminal_asks", "refuses"] = Field(
@@ -41,7 +41,7 @@ class WaitingIn(In):
 
 
 class LocalSideIn(In):
-    """What the command `tenfour hook` adds to an event of the agent's program."""
+    """Fields that the command `tenfour hook` adds to an event of the agent's program."""
 
     task: str = Field("", max_length=256, description="the session's task, by id or ref")
     managed: StrictBool = Field(

@@ -1,4 +1,4 @@
-"""Whether a shell call ran a check: with which exit code, in which folder, on which files (pure).
+"""Find whether a shell call ran a check: its exit code, its folder, and its files (pure).
 
 What is not certain is no proof: then the exit code of the check is not known.
 """

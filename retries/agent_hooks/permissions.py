@@ -31,7 +31,7 @@ PLACES = BoundedSemaphore(2)
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What `tenfour hook` adds about a request: how long it waits, and its id once it has asked."""
+    """Fields that `tenfour hook` adds to a request: its wait, and its id after the first call."""
 
     wait_s: int = 0
     when_silent: WhenSilent = WhenSilent.REFUSES

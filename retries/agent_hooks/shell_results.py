@@ -1,4 +1,4 @@
-"""How a shell call ended, as each agent's program reports it: one table (pure).
+"""Read the end of a shell call from each agent program's report: one table (pure).
 
 The exit code is that of the whole line; `shell_lines` says whose it is of the commands in it.
 """
@@ -47,7 +47,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class ShellResult:
-    """What an agent's program reports about a shell call."""
+    """An agent program's report of a shell call."""
 
     program: str
     has_failed: bool

@@ -1,4 +1,4 @@
-"""What a task's next attempt is told, over HTTP."""
+"""The context of a task's next attempt, over HTTP."""
 
 from uuid import UUID
 

@@ -1,10 +1,10 @@
-"""How a command ended, and who saw it (pure)."""
+"""A command's result and its source (pure)."""
 
 from enum import StrEnum
 
 
 class SeenBy(StrEnum):
-    """Who saw a check end: the program that ran it, an agent's hook, or the agent by its word."""
+    """The source of a check's result: the program that ran it, an agent's hook, or the agent."""
 
     CLIENT = "client"
     HOOK = "hook"

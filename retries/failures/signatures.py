@@ -183,7 +183,7 @@ class Signature:
 
 
 class Names:
-    """What a cause names: outside of the code, within it, and what identifies nothing."""
+    """The names in a cause: outside the code, inside it, and those that identify nothing."""
 
     def __init__(self) -> None:
         self.outside: list[str] = []

@@ -146,7 +146,7 @@ class Channel(models.Model):
 
 
 class QuietHours(models.Model):
-    """When a person wants no messages; those in between arrive as one at the end."""
+    """The hours without messages; messages from these hours arrive as one at the end."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True)
     starts = models.TimeField()

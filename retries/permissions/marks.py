@@ -1,4 +1,4 @@
-"""What a careful person looks for in a tool call (pure).
+"""The signs of risk in a tool call (pure).
 
 A mark is a hint for the person who answers. No rule depends on one.
 """

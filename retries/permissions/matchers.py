@@ -69,7 +69,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the rules say, with the positions of those that decided among the rules of that kind."""
+    """The rules' decision, with the positions of the deciding rules among those of its kind."""
 
     verdict: Verdict
     rules: tuple[int, ...] = ()

@@ -52,7 +52,7 @@ DECIDED = (PermissionState.ALLOWED, PermissionState.DENIED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What an agent of a project asks about a tool call; it waits `wait` for an answer.
+    """A question about a tool call by an agent of a project; it waits `wait` for an answer.
 
     `call_id` tells calls of a session apart, if the agent's program names them. `is_elsewhere` says
     that the agent has left the call's folder, to which the words of rules are relative.

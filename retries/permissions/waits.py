@@ -1,4 +1,4 @@
-"""How long agents waited for people to decide about their calls."""
+"""The time that agents waited for people to decide about their calls."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,7 +27,7 @@ order by r.tool is null desc, waited_s desc, r.tool, r.proposed limit %(most)s +
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """How long agents waited for people to decide about equal calls, in seconds.
+    """The time that agents waited for people to decide about equal calls, in seconds.
 
     `matcher` is that of the rule that would allow them, None where no rule can.
     """

@@ -89,7 +89,7 @@ class Guidance:
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """What an attempt reported itself blocked by, which a person has cleared."""
+    """A blocker that an attempt reported, and that a person has cleared."""
 
     attempt: int
     text: str
@@ -108,7 +108,7 @@ class KnownFix:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What the last attempt changed, and what differs where it ran, as far as it is known.
+    """The last attempt's changes, and the known differences in the place where it ran.
 
     `differences` are facts that were others when the same check passed last.
     """

@@ -61,9 +61,11 @@ MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What people said about a task: the answers that are still valid, oldest first, how the
-    escalations were closed, by the number of the attempt before each, the cleared blockers, and
-    people's fixes without secrets, by the number of the attempt after each."""
+    """People's answers about a task that are still valid, oldest first, and the cleared blockers.
+
+    The closings of escalations are by the number of the attempt before each; people's fixes,
+    without secrets, by that of the attempt after each.
+    """
 
     guidance: list[Guidance] = field(default_factory=list)
     blockers: list[Blocker] = field(default_factory=list)

@@ -73,7 +73,7 @@ def count_as(noun: str, text: str) -> Effects:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """What people do to rows.
+    """An action of people on rows.
 
     It changes the rows that match `where` and, for operations, `fit`. `run` changes the rows with
     these ids and returns the ids of those that changed, and `describe` says why others were left;

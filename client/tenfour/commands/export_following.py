@@ -81,7 +81,7 @@ def hold_folder(folder: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Position:
-    """How far a log was read: up to `cursor`, of the server and plan that are its `scope`.
+    """A position in a log: `cursor`, in the server and plan that are its `scope`.
 
     `pending` is what is being added to the file, whose size was `size` before.
     """

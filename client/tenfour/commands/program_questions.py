@@ -1,4 +1,4 @@
-"""What MCP servers and `codex app-server` ask people, as tool calls, and the answers they read."""
+"""The questions of MCP servers and `codex app-server`, as tool calls, and the answers they read."""
 
 from __future__ import annotations
 

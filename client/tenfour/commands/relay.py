@@ -72,7 +72,7 @@ def passing_signals_to(child: subprocess.Popen[bytes]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Held:
-    """What one of the two ends asks people with one line, and how the decisions are written."""
+    """The questions of one end in one line, and the form in which the decisions are written."""
 
     by: str
     questions: Mapping[str, Question]

@@ -42,7 +42,7 @@ Perform = Callable[[Call[Mapping[str, Any]]], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the server has a session's transcript."""
+    """The part of a session's transcript that the server has."""
 
     path: str
     session: str

@@ -135,7 +135,7 @@ def traceparent() -> str | None:
 
 
 def result_of(call: Call[T], reply: Answer | NoAnswer, *, url: str) -> T:
-    """What the call was for; raises TenfourError or ServerAway."""
+    """Return the call's result; raise TenfourError or ServerAway."""
     if isinstance(reply, NoAnswer):
         raise server_away(url, reason=reply.reason, connected=reply.connected)
     if not 200 <= reply.status < 300:

@@ -40,7 +40,7 @@ HOLDERS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Verb:
-    """What `tenfour NOUN VERB` does: its help, the scope that it needs, and its function."""
+    """One command, `tenfour NOUN VERB`: its help, the scope that it needs, and its function."""
 
     help: str
     scope: str
@@ -52,7 +52,7 @@ class Verb:
 
 @dataclass(frozen=True)
 class Noun:
-    """What `tenfour NOUN` is about."""
+    """A group of commands, `tenfour NOUN`."""
 
     name: str
     help: str

@@ -66,7 +66,7 @@ class ReportUndelivered(ServerAway):
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a command is run; `waits` for the answer of an escalation, `patience_s` for a server."""
+    """Options of a command's run; `waits` for an escalation's answer, `patience_s` for a server."""
 
     command: Sequence[str]
     verify: str | None = None

@@ -1,4 +1,4 @@
-"""What a coding agent said last, by the end of its transcript: of Claude Code, or of Codex."""
+"""Read a coding agent's last message from the end of its transcript: Claude Code's or Codex's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where `tenfour init` keeps a server's address and token: per folder, for this user alone.
+"""The file of `tenfour init` with a server's address and token: per folder, for this user alone.
 
 They do not lie in the folder itself: a project from another author must not choose the server
 whose tasks run commands here.

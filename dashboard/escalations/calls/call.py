@@ -58,7 +58,7 @@ class ChangedLine:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What the call would change in one file."""
+    """The call's change of one file."""
 
     path: str
     lines: list[ChangedLine]

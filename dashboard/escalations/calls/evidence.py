@@ -45,7 +45,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class AgentCounts:
-    """What an agent asked in the last day."""
+    """The number of an agent's calls in the last day, by answer."""
 
     asked: int
     allowed: int
@@ -55,7 +55,7 @@ class AgentCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How much time is left, or how the request ended; `percent` is what is left of the time."""
+    """The time left, of which `percent` remains, or the request's end."""
 
     is_waiting: bool
     seconds: int

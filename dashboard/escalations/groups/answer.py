@@ -116,7 +116,7 @@ class GroupAnswer:
 
     @property
     def fits_all(self) -> bool:
-        """Whether the known fix worked for exactly the error of each escalation."""
+        """Return whether the known fix worked for exactly the error of each escalation."""
         return self.known is not None and self.known_count == len(self.rows)
 
     @property

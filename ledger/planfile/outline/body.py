@@ -47,7 +47,7 @@ NOTHING = ("", "none", "n/a", "-", "—", "nothing")
 
 @dataclass(slots=True)
 class Body:
-    """What the lines below a task say of it; steps are items that are no criteria.
+    """The lines below a task; steps are items that are not criteria.
 
     `steps` and `checks` are the places of their lines.
     """

@@ -198,7 +198,7 @@ def is_done_status(line: str) -> bool | None:
 
 
 def is_criteria(text: str) -> bool:
-    """Whether a heading names a list of checks and not of work.
+    """Return whether a heading names a list of checks and not of work.
 
     >>> [is_criteria(text) for text in ("Quality Gates", "Acceptance Criteria:", "Add a DoD")]
     [True, True, False]

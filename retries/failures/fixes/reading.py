@@ -35,7 +35,7 @@ KEY_LENGTH = 16
 
 
 class FixState(StrEnum):
-    """How Tenfour uses a fix for failures of its signature."""
+    """The use of a fix for failures of its signature."""
 
     # a person promoted it: it is advice whatever its counts
     PROMOTED = "promoted"

@@ -18,7 +18,7 @@ MOST_SEARCHED = 12
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """What the lines of a cause and of its consequences hold, in lower case."""
+    """The text of a cause's lines and of its consequences' lines, in lower case."""
 
     cause: Pattern[str]
     consequence: Pattern[str]

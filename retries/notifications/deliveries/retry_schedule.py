@@ -1,4 +1,4 @@
-"""When a delivery that failed is tried again (pure)."""
+"""The times at which a failed delivery is retried (pure)."""
 
 import random
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""When quiet hours end (pure)."""
+"""The end of quiet hours (pure)."""
 
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo

@@ -18,7 +18,7 @@ from tenfour.nouns.output.columns import Row, value_of
 
 @dataclass(frozen=True)
 class JsonOutput:
-    """What `--json`, `--fields` and `--jq` ask for; without any of them, the value is None."""
+    """The values of `--json`, `--fields` and `--jq`; without any of them, the value is None."""
 
     fields: tuple[str, ...] = ()
     jq: str = ""
