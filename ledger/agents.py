@@ -162,10 +162,19 @@ def pause(
     waiting = end_waits(agents, now=stamp.at)
     resumed = update_agents(agents, "paused", False, kind=Kind.AGENT_RESUMED, stamp=stamp)
     waited = [agent for agent in waiting if agent not in resumed]
+    record_early_ends(waited, stamp=stamp)
+    return resumed + waited
+
+
+def resume_early(agents: Iterable[Agent], *, stamp: Stamp) -> None:
+    """End the waits of these agents before their time: their account has room again."""
+    record_early_ends(end_waits(agents, now=stamp.at), stamp=stamp)
+
+
+def record_early_ends(waited: Iterable[Agent], *, stamp: Stamp) -> None:
     for agent in waited:
         data = {"waits_until": agent.waits_until and format_timestamp(agent.waits_until)}
         record_change(agent, Kind.AGENT_RESUMED, data=data, stamp=stamp)
-    return resumed + waited
 
 
 def limit(agents: Iterable[Agent], *, concurrency: int | None, stamp: Stamp) -> list[Agent]:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ledger.states import FailureType, Proof, TaskState
 from ledger.tasks.spec import Backoff
+from ledger.values.account_windows import MOST_WAIT
 
 # codes that no further attempt can fix: a person is asked, with the code as the reason
 HOPELESS = ("permission_denied", "conflicting_requirements", "impossible")
@@ -26,7 +27,7 @@ NEEDS = {
 # known errors that say that the agent's account is at a limit; a quota does if it names its reset
 LIMITS = ("usage_limit", "rate_limit", "overloaded")
 AGENT_WAITS = "agent_waits"
-MOST_LIMIT_S = 8 * 86_400.0  # the longest wait of an agent
+MOST_LIMIT_S = MOST_WAIT.total_seconds()  # the longest wait of an agent
 # a wait without a stated time: the first, and the longest after it has doubled
 FIRST_WAIT_S, MOST_STEP_S = 60, 900
 SAME_FAILURE_AGAIN = "same_failure_again"

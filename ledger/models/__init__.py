@@ -1,6 +1,6 @@
 """The models of the ledger, one noun per file."""
 
-from ledger.models.agent import Agent, DailyTaskCount
+from ledger.models.agent import AccountWindow, Agent, DailyTaskCount
 from ledger.models.bookkeeping import ClockRun, IdempotencyKey, InstructionWords, TaskWords
 from ledger.models.breaker import Breaker
 from ledger.models.dead_letter import DeadLetter
@@ -32,6 +32,7 @@ from ledger.models.task import (
 from ledger.models.token import Token
 
 __all__ = [
+    "AccountWindow",
     "Agent",
     "Attempt",
     "Breaker",

@@ -10,6 +10,7 @@ from ledger.models.project import Project
 
 CONCURRENCY = (1, 1000)
 SYSTEM_TEXT_LENGTH = 16_000
+ACCOUNT_LENGTH = 64
 
 
 class AgentQuerySet(models.QuerySet["Agent"]):
@@ -29,6 +30,8 @@ class Agent(models.Model):
     concurrency = models.SmallIntegerField(
         null=True, blank=True, help_text="maximum number of concurrent attempts; empty for no limit"
     )
+    # what its calls are billed to; without a name the account has the agent's own
+    account = models.CharField(max_length=ACCOUNT_LENGTH, blank=True, db_default="")
     system_text = models.TextField(
         db_default="", help_text="text placed before the prompt of each task"
     )
@@ -58,6 +61,34 @@ class Agent(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def account_name(self) -> str:
+        return self.account or self.name
+
+
+class AccountWindow(models.Model):
+    """How much of an account's limit is used in one window; written by `ledger.accounts`."""
+
+    id = key()
+    project = models.ForeignKey(Project, models.CASCADE, db_index=False)
+    account = models.CharField(max_length=ACCOUNT_LENGTH)
+    window = models.CharField(max_length=10)
+    used = models.FloatField(help_text="share that is used; from 1 on, calls are refused")
+    resets_at = models.DateTimeField(null=True)
+    source = models.CharField(max_length=10)
+    # of the newest fact; an older one changes nothing
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project", "account", "window"], name="account_window_unique"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.account}: {self.window}"
 
 
 class DailyTaskCount(models.Model):

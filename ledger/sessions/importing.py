@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 from uuid import UUID
 
+from ledger import accounts
 from ledger.database import sql
 from ledger.journal import Stamp
 from ledger.models import Agent, Session
@@ -15,6 +16,7 @@ from ledger.sessions.message_parts import Part, Result, Text, Thinking
 from ledger.sessions.storing import MESSAGE_BYTES, NewMessage, Stored
 from ledger.sessions.transcripts.model import Transcript, TranscriptMessage
 from ledger.tokens import TrustedCaller
+from ledger.values.account_windows import LimitSource
 
 # Messages in one statement.
 CHUNK = 500
@@ -81,6 +83,8 @@ def import_transcript(
             first_order=stored.first_order or more.first_order,
             needs_timer=True,  # the last chunk sees the buffer after the chunks before it
         )
+    source = LimitSource(transcript.format)
+    accounts.note_windows(agent.pk, transcript.limits, source=source, now=stamp.at)
     session.refresh_from_db()
     return Imported(session, is_new, transcript, stored)
 

@@ -1,13 +1,16 @@
 """The wait of an agent whose account is at a limit: it gets no task until the limit resets."""
 
+import re
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from ledger.accounts import note_windows
 from ledger.database import sql
 from ledger.states import FailureType, Outcome, TaskState
-from retries.decisions import FIRST_WAIT_S, MOST_LIMIT_S, MOST_STEP_S, Decision
+from ledger.values.account_windows import LimitSource, LimitWindow, WindowFact
+from retries.decisions import FIRST_WAIT_S, MOST_LIMIT_S, MOST_STEP_S, Decision, Evidence
 
 # the waits that may follow each other without a success before a person is asked
 MOST_IN_ROW = 24
@@ -53,10 +56,53 @@ returning a.waits_until,
         or n.waits_until - n.waits_since > %(most)s, false) as was_endless"""
 
 
+# these read one line
+FIVE_HOURS_S = 5 * 3600
+USAGE = re.compile(r"\busage[ _]limit", re.I)
+OF_MODEL = re.compile(r"\b(?:opus|sonnet|haiku)\b", re.I)
+# "5-hour limit reached", "You've hit your session limit", "weekly usage limit"
+NAMED_WINDOWS = {
+    LimitWindow.FIVE_HOURS: re.compile(r"\b(?:5[- ]?h(?:ou)?r|session)\b", re.I),
+    LimitWindow.WEEK: re.compile(r"\bweek(?:ly)?\b", re.I),
+    LimitWindow.CREDIT: re.compile(r"\bcredits? (?:limit|balance)\b", re.I),
+}
+
+
+def find_window(evidence: Evidence) -> LimitWindow | None:
+    """Return the account's window that an error names together with its reset; else None.
+
+    >>> line = "You've hit your session limit · resets 3:45pm"
+    >>> str(find_window(Evidence(line=line, known_error="usage_limit", wait_s=60.0)))
+    'five_hours'
+    """
+    # The limit of one model says nothing about the account's other calls.
+    if evidence.known_error != "usage_limit" or evidence.wait_s is None:
+        return None
+    if OF_MODEL.search(evidence.line):
+        return None
+    for window, form in NAMED_WINDOWS.items():
+        if form.search(evidence.line):
+            return window
+    if not USAGE.search(evidence.line):
+        return None
+    # "You've hit your usage limit" is of either window; one of 5 hours resets within them.
+    return LimitWindow.WEEK if evidence.wait_s > FIVE_HOURS_S else LimitWindow.FIVE_HOURS
+
+
 def store_wait(agent_id: UUID, decision: Decision, *, now: datetime) -> Decision:
     """Let the agent wait as long as the decision says; return the decision with the whole wait."""
     # If the waits in a row seem to have no end, the decision is to ask a person, once.
-    line = decision.evidence.line if decision.evidence else ""
+    evidence = decision.evidence or Evidence()
+    line = evidence.line
+    if window := find_window(evidence):
+        until = now + timedelta(seconds=decision.delay_s)
+        note_windows(
+            agent_id,
+            [WindowFact(window, 1.0, until, now)],
+            source=LimitSource.MESSAGE,
+            now=now,
+            but_for=agent_id,
+        )
     params: dict[str, Any] = {"agent": agent_id, "line": line, "wait_s": decision.delay_s}
     most = timedelta(seconds=MOST_LIMIT_S)
     [row] = sql.run(STORE, now=now, most=most, **params)

@@ -23,7 +23,7 @@ from tests.serving import make_database, url_of_database
 from tests.waiting import PATIENCE_S
 
 DATABASE = "data_version"
-NEWEST = "0048_agent_last_worked_at"
+NEWEST = "0049_account_windows"
 
 
 def migrate(*options: str) -> "subprocess.CompletedProcess[str]":

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from ledger.sessions.message_parts import Part
+from ledger.values.account_windows import WindowFact
 
 
 class BadLine(ValueError):
@@ -47,7 +48,8 @@ class Transcript:
 
     `session` is the id that the agent's program gave the session. `cut_line` is the number of the
     last line if it is incomplete, as in a file that is being written. `skipped` is the number of
-    other lines that can't be read, and `bad_lines` are the first of them.
+    other lines that can't be read, and `bad_lines` are the first of them. `limits` has the newest
+    fact about each window of the account.
     """
 
     format: str
@@ -57,6 +59,7 @@ class Transcript:
     cut_line: int | None = None
     skipped: int = 0
     bad_lines: tuple[BadLine, ...] = ()
+    limits: tuple[WindowFact, ...] = ()
 
 
 def parse_time(value: Any) -> datetime | None:

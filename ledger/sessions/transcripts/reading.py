@@ -7,7 +7,7 @@ torn lines and NUL bytes; the lines around them are read.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -15,12 +15,14 @@ from typing import Any
 from ledger.errors import Invalid, UnsupportedMediaType
 from ledger.sessions.message_parts import parts_as_json
 from ledger.sessions.transcripts import claude, codex
+from ledger.sessions.transcripts.limits import read_claude_limits, read_codex_limits
 from ledger.sessions.transcripts.model import (
     BadLine,
     LineMessage,
     Transcript,
     TranscriptMessage,
 )
+from ledger.values.account_windows import WindowFact
 
 # Types that do not name the format are accepted, too: the format is detected.
 MEDIA = (
@@ -49,11 +51,12 @@ class Format:
     is_line: Callable[[Mapping[str, Any]], bool]
     session_of: Callable[[Mapping[str, Any]], str]
     read_line: Callable[[Mapping[str, Any]], LineMessage | None]
+    read_limits: Callable[[Iterable[Mapping[str, Any]]], list[WindowFact]]
 
 
 FORMATS = {
-    module.NAME: Format(module.NAME, module.is_line, module.session_of, module.read_line)
-    for module in (claude, codex)
+    module.NAME: Format(module.NAME, module.is_line, module.session_of, module.read_line, limits)
+    for module, limits in ((claude, read_claude_limits), (codex, read_codex_limits))
 }
 
 
@@ -113,6 +116,7 @@ def read_transcript(data: bytes, *, format: str = "", first_line: int = 1) -> Tr
         cut_line,
         len(bad),
         tuple(bad[:MOST_NAMED]),
+        tuple(reader.read_limits(line for _, line in whole)),
     )
 
 

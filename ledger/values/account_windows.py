@@ -1,0 +1,62 @@
+"""Define what is known about a window of an account's limit (pure)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+
+class LimitWindow(StrEnum):
+    """A window of time in which the use of an account is limited."""
+
+    FIVE_HOURS = "five_hours"
+    WEEK = "week"
+    CREDIT = "credit"
+
+
+class LimitSource(StrEnum):
+    """Where a fact about a window comes from: an agent's record, an error, or the client."""
+
+    CLAUDE = "claude"
+    CODEX = "codex"
+    MESSAGE = "message"
+    CLIENT = "client"
+
+
+# the longest wait for a limit to reset
+MOST_WAIT = timedelta(days=8)
+# The share of a window whose calls still pass, although all of it is used: the account has credits.
+ALMOST = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFact:
+    """How much of a window was used at a time: `used` is a share, and calls are refused from 1."""
+
+    window: LimitWindow
+    used: float
+    resets_at: datetime | None
+    seen_at: datetime
+
+    @property
+    def waits_until(self) -> datetime | None:
+        """When calls pass again, at most 8 days later; None if they pass, or nothing says it."""
+        if self.used < 1 or self.resets_at is None:
+            return None
+        return min(self.resets_at, self.seen_at + MOST_WAIT)
+
+
+def newest_facts(facts: Iterable[WindowFact]) -> list[WindowFact]:
+    """Return the newest fact about each window, the last one of those at the same time."""
+    found: dict[LimitWindow, WindowFact] = {}
+    for fact in facts:
+        known = found.get(fact.window)
+        if known is None or fact.seen_at >= known.seen_at:
+            found[fact.window] = fact
+    return list(found.values())
+
+
+def latest_wait(facts: Iterable[WindowFact], *, now: datetime) -> datetime | None:
+    """Return when the last of these windows that are at their limit resets; None if none is."""
+    waits = [until for fact in facts if (until := fact.waits_until) and until > now]
+    return max(waits, default=None)

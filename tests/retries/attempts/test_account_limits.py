@@ -1,0 +1,220 @@
+"""An account that is at its limit stops all of its agents until the reset, and nothing counts."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from ledger import accounts, agents
+from ledger.accounts import note_windows
+from ledger.errors import Invalid
+from ledger.journal import SYSTEM, Stamp
+from ledger.models import AccountWindow, Agent, Breaker, Event, Failure, Task
+from ledger.values.account_windows import LimitSource, LimitWindow, WindowFact
+from retries.claiming.agent_waits import find_window
+from retries.decisions import Evidence
+from retries.models import Escalation
+from tests.elsewhere import at_once
+from tests.factories import NOW, make_agent, make_project
+from tests.retries.moves import attempt_of, claim, fail, make_task
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
+FIVE, WEEK = LimitWindow.FIVE_HOURS, LimitWindow.WEEK
+RESET = NOW + 2 * HOUR
+
+
+@pytest.fixture
+def team(agent: Agent) -> list[Agent]:
+    """Two agents of one account, the account's name being the first one's."""
+    return [agent, move(make_agent("coder-2"), "coder")]
+
+
+def move(agent: Agent, account: str, *, now: datetime = NOW) -> Agent:
+    accounts.set_account([agent], account=account, stamp=Stamp(SYSTEM, now))
+    return agent
+
+
+def note(
+    agent: Agent,
+    used: float,
+    *,
+    window: LimitWindow = FIVE,
+    resets_at: datetime | None = RESET,
+    seen_at: datetime = NOW,
+    now: datetime | None = None,
+) -> None:
+    fact = WindowFact(window, used, resets_at, seen_at)
+    note_windows(agent.pk, [fact], source=LimitSource.CLAUDE, now=now or seen_at)
+
+
+def waits(found: list[Agent]) -> list[datetime | None]:
+    return [Agent.objects.get(pk=agent.pk).waits_until for agent in found]
+
+
+def windows() -> list[tuple[str, str, float]]:
+    rows = AccountWindow.objects.order_by("account", "window")
+    return [(row.account, row.window, row.used) for row in rows]
+
+
+def test_all_agents_of_an_account_at_its_limit_wait_for_the_reset(team: list[Agent]) -> None:
+    """F07: a claim is empty until the reset, to the second, and then gets the task."""
+    other = make_agent("other")
+    for agent in (*team, other):
+        make_task(agent)
+    note(team[1], 1.0)
+    assert waits([*team, other]) == [RESET, RESET, None]
+    assert claim(other).rows
+    for agent in team:
+        for early in (NOW, RESET - SECOND):
+            empty = claim(agent, now=early)
+            assert (empty.rows, empty.reason, empty.waits_until) == ([], "agent_waits", RESET)
+        assert claim(agent, now=RESET + SECOND).rows
+    assert not Failure.objects.exists() and not Escalation.objects.exists()
+    assert not Breaker.objects.exclude(failures=0).exists()
+    data = {"account": "coder", "waits_until": "2026-11-21T14:00:00.000Z"}
+    told = Event.objects.filter(kind="agent.limited", data__has_key="waits_until")
+    assert list(told.values_list("data", flat=True)) == [data, data]
+
+
+def test_an_account_of_the_same_name_in_another_project_is_another_one(agent: Agent) -> None:
+    twin = make_agent("coder", project=make_project("second"))
+    note(agent, 1.0)
+    assert waits([agent, twin]) == [RESET, None]
+
+
+@pytest.mark.parametrize("resets_at", [None, NOW - SECOND])
+def test_a_full_window_without_a_reset_to_come_stops_no_agent(
+    agent: Agent, resets_at: datetime | None
+) -> None:
+    note(agent, 1.0, resets_at=resets_at)
+    assert waits([agent]) == [None]
+
+
+def test_the_newest_fact_counts_and_repetitions_change_nothing(team: list[Agent]) -> None:
+    """F07"""
+    note(team[0], 0.4, seen_at=NOW)
+    note(team[1], 0.9, seen_at=NOW)
+    note(team[1], 1.0, seen_at=NOW - SECOND, now=NOW)
+    assert windows() == [("coder", "five_hours", 0.4)]
+    assert waits(team) == [None, None]
+    # the clock of an agent's machine may be ahead, and must not shut out later facts
+    note(team[1], 0.5, seen_at=NOW + HOUR, now=NOW + SECOND)
+    note(team[0], 0.6, seen_at=NOW + 2 * SECOND)
+    assert windows() == [("coder", "five_hours", 0.6)]
+
+
+def test_of_several_facts_about_a_window_the_newest_is_stored(agent: Agent) -> None:
+    facts = [WindowFact(FIVE, share, RESET, NOW - n * SECOND) for n, share in ((1, 0.1), (0, 0.2))]
+    for given in (facts, facts[::-1]):
+        AccountWindow.objects.all().delete()
+        note_windows(agent.pk, given, source=LimitSource.CODEX, now=NOW)
+        assert windows() == [("coder", "five_hours", 0.2)]
+
+
+def test_room_that_comes_early_ends_the_wait_and_makes_retries_due(team: list[Agent]) -> None:
+    """F07: credits were bought, or the limit was raised."""
+    id = make_task(team[0])
+    said = fail(team[0], attempt_of(claim(team[0])), now=NOW, message="5-hour limit, resets 2pm")
+    assert (said["reason"], waits(team)) == ("agent_waits", [RESET, RESET])
+    note(team[1], 0.3, seen_at=NOW + SECOND)
+    assert waits(team) == [NOW + SECOND] * 2
+    assert claim(team[0], now=NOW + 2 * SECOND).rows[0]["id"] == id
+    assert Event.objects.filter(kind="agent.resumed").count() == 2
+
+
+def test_the_week_goes_on_when_the_five_hours_have_room(team: list[Agent]) -> None:
+    monday = NOW + 40 * HOUR
+    note(team[0], 1.0)
+    note(team[0], 1.0, window=WEEK, resets_at=monday)
+    assert waits(team) == [monday, monday]
+    note(team[1], 0.2, seen_at=NOW + SECOND)
+    assert waits(team) == [monday, monday]
+    note(team[1], 1.0, seen_at=NOW + 2 * SECOND)
+    note(team[1], 0.9, window=WEEK, resets_at=monday, seen_at=NOW + 3 * SECOND)
+    assert waits(team) == [RESET, RESET]
+
+
+def test_a_wait_for_something_else_is_not_shortened(team: list[Agent]) -> None:
+    make_task(team[0])
+    line = "Rate limit reached. Please try again in 3 hours."
+    fail(team[0], attempt_of(claim(team[0])), now=NOW, message=line)
+    note(team[1], 1.0)
+    assert waits(team) == [NOW + 3 * HOUR, RESET]
+    note(team[1], 0.1, seen_at=NOW + SECOND)
+    assert waits(team) == [NOW + 3 * HOUR, NOW + SECOND]
+    assert windows() == [("coder", "five_hours", 0.1)]
+
+
+def test_a_person_can_end_the_wait_of_one_agent(team: list[Agent]) -> None:
+    note(team[0], 1.0)
+    agents.pause(team[:1], paused=False, stamp=Stamp(SYSTEM, NOW + SECOND))
+    note(team[0], 1.0, seen_at=NOW)  # the record is read once more
+    assert waits(team) == [NOW + SECOND, RESET]
+    note(team[1], 1.0, seen_at=NOW + 2 * SECOND)
+    assert waits(team) == [RESET, RESET]
+
+
+def test_an_agent_that_changes_its_account_waits_as_the_new_one_does(team: list[Agent]) -> None:
+    note(team[0], 1.0)
+    agent = team[1]
+    move(agent, "")
+    assert waits(team) == [RESET, NOW]
+    note(agent, 1.0, window=WEEK, resets_at=NOW + 30 * HOUR)
+    move(agent, " coder ", now=NOW + SECOND)
+    assert waits(team) == [RESET, RESET]
+    assert accounts.set_account([agent], account="coder", stamp=Stamp(SYSTEM, NOW)) == []
+    for wrong in ("x" * 65, "a\nb", "ghp_" + "a1B2" * 9):
+        with pytest.raises(Invalid):
+            move(agent, wrong)
+
+
+@pytest.mark.parametrize(
+    ("line", "window"),
+    [
+        ("You've hit your session limit · resets 3:45pm", FIVE),
+        ("5-hour limit reached ∙ resets 7pm", FIVE),
+        ("You've hit your weekly limit · resets Nov 24 at 3pm", WEEK),
+        ("You've hit your usage limit. Try again in 3 days 4 hours.", WEEK),
+        ("You've hit your usage limit. Try again in 2 hours.", FIVE),
+        ("429 usage_limit_reached resets in 2 hours", FIVE),
+        # of another service, of one model, without a time, or of some seconds
+        ("You've hit your API limit. Try again in 2 hours.", None),
+        ("Opus weekly limit reached ∙ resets tomorrow at 6am", None),
+        ("You've reached your weekly usage limit", None),
+        ("Rate limit reached. Please try again in 20s.", None),
+    ],
+)
+def test_an_error_that_names_the_accounts_window_stops_the_accounts_agents(
+    team: list[Agent], line: str, window: LimitWindow | None
+) -> None:
+    """F07"""
+    task = make_task(team[0])
+    fail(team[0], attempt_of(claim(team[0])), now=NOW, message=line)
+    first, second = waits(team)
+    assert first and second == (first if window else None)
+    assert windows() == ([("coder", window.value, 1.0)] if window else [])
+    assert Agent.objects.get(pk=team[0].pk).waits_for == line
+    row = Task.objects.get(pk=task)
+    assert (row.retry_count, row.due_at, Failure.objects.count()) == (0, first, 0)
+
+
+def test_agents_of_one_account_that_meet_its_limit_at_once_wait_once(agent: Agent) -> None:
+    found = [agent, *(move(make_agent(f"coder-{n}"), "coder") for n in range(2, 7))]
+    for each in found:
+        make_task(each)
+    attempts = [attempt_of(claim(each)) for each in found]
+
+    def meet(n: int) -> Any:
+        return fail(found[n], attempts[n], now=NOW, message="5-hour limit reached, resets 2pm")
+
+    assert [said["delay_s"] for said in at_once(6, meet)] == [7200] * 6
+    assert waits(found) == [RESET] * 6
+    assert not Failure.objects.exists()
+
+
+def test_find_window_needs_the_error_of_a_limit() -> None:
+    line = "Weekly limit reached"
+    assert find_window(Evidence(line=line, known_error="usage_limit", wait_s=60)) == WEEK
+    assert find_window(Evidence(line=line, known_error="rate_limit", wait_s=60)) is None
