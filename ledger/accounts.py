@@ -4,6 +4,7 @@ Facts about the windows come from agents' own records and messages. While a wind
 the agents of the account wait until it resets.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -135,6 +136,18 @@ def find_wait(project_id: UUID, account: str, *, now: datetime) -> datetime | No
 def agents_of(project_id: UUID, account: str) -> QuerySet[Agent]:
     own = Q(account=account) | Q(account="", name=account)
     return Agent.objects.filter(own, project_id=project_id)
+
+
+def list_windows(found: Iterable[Agent]) -> dict[tuple[UUID, str], list[AccountWindow]]:
+    """Return the windows of these agents' accounts, by project and account."""
+    names = {(agent.project_id, agent.account_name) for agent in found}
+    windows: dict[tuple[UUID, str], list[AccountWindow]] = defaultdict(list)
+    rows = AccountWindow.objects.filter(
+        project__in={project for project, _ in names}, account__in={name for _, name in names}
+    )
+    for row in rows.order_by("window"):
+        windows[row.project_id, row.account].append(row)
+    return windows
 
 
 def read_windows(project_id: UUID, account: str) -> list[WindowFact]:

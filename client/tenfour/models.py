@@ -357,6 +357,8 @@ class Agent(Value):
     silent: bool = False
     waits_until: datetime | None = None
     waits_for: str = ""
+    account: str = ""
+    limits: tuple[Json, ...] = field(default=(), metadata={"read": tuple})
     concurrency: int | None = None
     running: int = 0
     waiting: int = 0

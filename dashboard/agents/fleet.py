@@ -39,9 +39,10 @@ GROUPS = (
     breaker_group("half-open", "Half open", BreakerState.HALF_OPEN),
     Group("silent", "Silent", "ear", "st--silent"),
     Group("paused", "Paused", "pause", ""),
+    Group("limited", "At a limit", "clock", "st--silent"),
     Group("working", "Healthy", "c-closed", "st--closed"),
 )
-SHOWN = ("tripped", "half-open", "silent", "paused")
+SHOWN = ("tripped", "half-open", "silent", "paused", "limited")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,14 @@ class FleetRow:
             return "Gets no work"
         if self.agent.paused:
             return "Paused"
+        if self.waits_until:
+            return "At a limit"
         return "Nothing" if self.agent.silent else "Idle"
+
+    @property
+    def waits_until(self) -> datetime | None:
+        until: datetime | None = self.agent.waits_until
+        return until if until and until > self.now else None
 
     @property
     def breaker_note(self) -> str:
@@ -144,13 +152,17 @@ def state_of(agent: Any) -> BreakerState:
     return BreakerState(agent.breaker.state) if hasattr(agent, "breaker") else BreakerState.CLOSED
 
 
-def group_of(agent: Any) -> Group:
+def group_of(agent: Any, *, now: datetime) -> Group:
     state = state_of(agent)
     if state == BreakerState.OPEN:
         return GROUPS[0]
     if state == BreakerState.HALF_OPEN:
         return GROUPS[1]
-    return GROUPS[2] if agent.silent else GROUPS[3] if agent.paused else GROUPS[4]
+    if agent.silent:
+        return GROUPS[2]
+    if agent.paused:
+        return GROUPS[3]
+    return GROUPS[4] if agent.waits_until and agent.waits_until > now else GROUPS[5]
 
 
 def sum_waiting(agent: Any) -> int:
@@ -194,6 +206,8 @@ def describe_group(group: Group, agents: Sequence[Any], rows: Sequence[FleetRow]
         return f"have not checked in lately; {said} waiting"
     if group.key == "paused":
         return "by a person"
+    if group.key == "limited":
+        return f"get no tasks until their accounts reset; {counted(tasks, 'task')} waiting"
     if len(rows) < len(agents):
         return ""
     running = sum(1 for row in rows if row.run)

@@ -107,7 +107,7 @@ class AgentList(MemoryListing[AgentQuery]):
         # Only the orders by them need the rates and the runs of all agents.
         rates: Any = SimpleLazyObject(partial(read_rates, project, range, now=now))
         runs: Any = SimpleLazyObject(partial(queries.read_runs, agents))
-        return [FleetRow(each, group_of(each), range, now, rates, runs) for each in agents]
+        return [FleetRow(each, group_of(each, now=now), range, now, rates, runs) for each in agents]
 
     def fits(self, row: FleetRow, query: AgentQuery, *, now: datetime) -> bool:
         agent, away = row.agent, now - (row.agent.last_seen_at or LONG_AGO)
@@ -120,8 +120,9 @@ class AgentList(MemoryListing[AgentQuery]):
         )
 
     def states_of(self, row: FleetRow) -> set[str]:
-        # A paused agent counts as paused in every group.
-        return {row.group.key, *(["paused"] if row.agent.paused else [])}
+        # A paused agent counts as paused in every group, and one at a limit as limited.
+        more = {"paused": row.agent.paused, "limited": row.waits_until}
+        return {row.group.key, *(key for key, fits in more.items() if fits)}
 
     def sort(self, rows: list[Any], by: str) -> list[Any]:
         return sorted(super().sort(rows, by), key=lambda row: GROUPS.index(row.group))

@@ -16,6 +16,7 @@ from django.db.models import (
     JSONField,
     Min,
     OuterRef,
+    Q,
     QuerySet,
     Subquery,
     Value,
@@ -37,7 +38,7 @@ from dashboard.lists.shared_queries import (
 )
 from ledger.agents import find_silent
 from ledger.database import sql
-from ledger.models import Agent, Attempt, Instruction, Project, Task, Token
+from ledger.models import AccountWindow, Agent, Attempt, Instruction, Project, Task, Token
 from ledger.states import BlockedReason, BreakerState, InstructionState, TaskState
 from retries.models import InsightFigure
 
@@ -172,6 +173,13 @@ def fetch_agents(id: UUID, now: datetime) -> QuerySet[Any]:
     figures = InsightFigure.objects.filter(
         project=OuterRef("project"), panel="targets", days=TARGET_DAYS
     )
+    windows = AccountWindow.objects.filter(
+        project=OuterRef("project"), account=OuterRef("account_key")
+    ).order_by("window")
+    sharing = Agent.objects.filter(
+        Q(account=OuterRef("account_key")) | Q(account="", name=OuterRef("account_key")),
+        project=OuterRef("project"),
+    ).order_by()
     own_row = Func(
         F("data"),
         Value("$.rows[*] ? (@.id == $id)"),
@@ -179,13 +187,19 @@ def fetch_agents(id: UUID, now: datetime) -> QuerySet[Any]:
         function="jsonb_path_query_first",
         output_field=JSONField(),
     )
-    found: QuerySet[Any] = annotate_agents(Agent.objects.filter(pk=id), now=now).annotate(
+    agents = annotate_agents(Agent.objects.filter(pk=id), now=now)
+    account = Case(When(account="", then=F("name")), default=F("account"))
+    found: QuerySet[Any] = agents.annotate(account_key=account).annotate(
         token_lines=ArraySubquery(
             tokens.values(line=JSONObject(**{name: name for name in TOKEN_COLUMNS}))[:TOKENS_SHOWN]
         ),
         target_figure=Subquery(
             figures.values(found=JSONObject(row=own_row, least=F("data__least")))
         ),
+        window_lines=ArraySubquery(
+            windows.values(line=JSONObject(**{name: name for name in WINDOW_COLUMNS}))
+        ),
+        account_agents=CountOf(sharing.values("pk")),
         newest_proofs=ArraySubquery(done.values("proof")[:MOST_PROOFS]),
     )
     return found
@@ -217,6 +231,58 @@ def list_tokens(agent: Any) -> list[AgentToken]:
         )
         for line in agent.token_lines
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class AccountLimit:
+    """A window of the agent's account, with the share of it that is used."""
+
+    window: str
+    used: float
+    resets_at: datetime | None
+    source: str
+    seen_at: datetime
+    is_over: bool  # it has been reset since, and nothing newer is known
+
+    @property
+    def label(self) -> str:
+        return WINDOW_NAMES.get(self.window, self.window)
+
+    @property
+    def told_by(self) -> str:
+        return SOURCE_NAMES.get(self.source, self.source)
+
+    @property
+    def percent(self) -> int:
+        # A window that is not full is not shown as if it were.
+        return 100 if self.used >= 1 else min(99, round(100 * self.used))
+
+    @property
+    def tone(self) -> str:
+        return "red" if self.used >= 1 else "amber" if self.used >= NEAR else ""
+
+
+NEAR = 0.8
+WINDOW_COLUMNS = ("window", "used", "resets_at", "source", "seen_at")
+WINDOW_NAMES = {"five_hours": "5 hours", "week": "Week", "credit": "Credit"}
+SOURCE_NAMES = {
+    "claude": "Claude Code’s transcript",
+    "codex": "Codex’s rollout",
+    "message": "an error",
+    "client": "its client",
+}
+
+
+def list_limits(agent: Any, *, now: datetime) -> list[AccountLimit]:
+    """Return the windows of the account of an agent that `find_agent` has read."""
+    found = []
+    for line in agent.window_lines:
+        resets_at, seen_at = parse_time(line["resets_at"]), datetime.fromisoformat(line["seen_at"])
+        is_over = resets_at is not None and resets_at <= now
+        found.append(
+            AccountLimit(line["window"], line["used"], resets_at, line["source"], seen_at, is_over)
+        )
+    return found
 
 
 def parse_time(text: str | None) -> datetime | None:

@@ -16,7 +16,7 @@ from dashboard.agents import holding, queries
 from dashboard.agents.holding import PatternCounts, RunningAttempt
 from dashboard.agents.listing import AGENTS
 from dashboard.agents.proofs import ProofCounts, count_proofs
-from dashboard.agents.queries import AgentToken
+from dashboard.agents.queries import AccountLimit, AgentToken
 from dashboard.agents.rates import DAY, Rates, read_rates
 from dashboard.agents.rows import AgentRow, build_row
 from dashboard.charts.ack_targets import TargetRow
@@ -55,6 +55,7 @@ class AgentDetailPage(PageContext):
     most_given_up: Statistics | None
     defaults: Mapping[str, Any]
     events: list[EventEntry]
+    limits: list[AccountLimit]
     tokens: list[AgentToken] | None  # None: the person may not see tokens
     asked: Verb | None  # the action whose question the page shows to a browser without scripts
 
@@ -91,6 +92,7 @@ def detail(visit: Visit, agent_id: UUID) -> AgentDetailPage:
         most_given_up=row.figures if row.figures.failed else None,
         defaults=settings.TENFOUR,
         events=activity_queries.list_latest(None, agent=agent, most=EVENTS_SHOWN),
+        limits=queries.list_limits(agent, now=visit.now),
         tokens=queries.list_tokens(agent) if may_see_tokens else None,
         asked=find_asked(visit.request, row.actions),
     )

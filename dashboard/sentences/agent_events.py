@@ -63,6 +63,12 @@ def describe_agent_event(event: Event, about: EventSubject) -> EventSentence:
             return plain("pause", actor, f"paused {agent}", because)
         case Kind.AGENT_RESUMED:
             return plain("play", actor, f"resumed {agent}")
+        case Kind.AGENT_LIMITED if "waits_until" in data:
+            did = f"waits for a limit of the account {data.get('account')}"
+            return replace(plain("clock", agent, did), tone="amber")
+        case Kind.AGENT_LIMITED if "account" in data:
+            name = data["account"] or "its own"
+            return plain("n-agents", actor, f"set {agent}’s account to {name}")
         case Kind.AGENT_LIMITED:
             most = data.get("concurrency")
             may = counted(int(most), "attempt") if most else "unlimited"

@@ -37,6 +37,7 @@ class Hold:
     short: str
     clause: str
     icon: str
+    until: datetime | None = None
 
     @property
     def status(self) -> StatusText:
@@ -53,7 +54,10 @@ def find_hold(row: Any, *, now: datetime) -> Hold | None:
     if row.agent.paused:
         return Hold(f"{name} paused", f"{name} is paused", "pause")
     if (until := row.agent.waits_until) and until > now:
-        return Hold(f"{name} at a limit", f"{name} waits for a limit of its account", "clock")
+        clause = f"{name} waits for a limit of its account"
+        if row.agent.account:
+            clause += f" {row.agent.account}"
+        return Hold(f"{name} at a limit", clause, "clock", until)
     if breaker_state(row.agent) == BreakerState.OPEN:
         return Hold(f"{name} open", f"the breaker for {name} is open", "c-open")
     return None

@@ -9,7 +9,7 @@ from django.db.models.functions import Coalesce
 from django.http import HttpResponse
 from ninja import Query, Router
 
-from ledger import agents
+from ledger import accounts, agents
 from ledger.api.auth import PrincipalAuth, PrincipalRequest, not_visible, stamp_of
 from ledger.api.cursors import read_page
 from ledger.api.parameters import filter_by_id, find_by_id
@@ -18,7 +18,14 @@ from ledger.authorization.principal import Principal
 from ledger.database import server_time
 from ledger.models import Agent, Attempt, Instruction, Project, Task
 from ledger.models.agent import AgentQuerySet
-from ledger.schemas.agents import AgentIn, AgentList, AgentOut, AgentPatch, ResetOut
+from ledger.schemas.agents import (
+    AccountWindowOut,
+    AgentIn,
+    AgentList,
+    AgentOut,
+    AgentPatch,
+    ResetOut,
+)
 from ledger.schemas.shared import ListQuery
 from ledger.states import BlockedReason, InstructionState, TaskState
 
@@ -61,7 +68,7 @@ def agents_get(request: PrincipalRequest, id: str) -> HttpResponse:
 
 @router.patch("/agents/{id}", auth=PrincipalAuth("agents:write"), response=AgentOut)
 def agents_update(request: PrincipalRequest, id: str, body: AgentPatch) -> HttpResponse:
-    """Update an agent: pause or resume it, limit its concurrent attempts, set its system text.
+    """Update an agent: pause or resume it, set its limit, its account or its system text.
 
     A paused agent gets no new tasks. Its running attempts continue, and it can still pull
     instructions.
@@ -71,6 +78,8 @@ def agents_update(request: PrincipalRequest, id: str, body: AgentPatch) -> HttpR
         agents.pause([agent], paused=body.paused, stamp=stamp)
     if "concurrency" in body.model_fields_set:
         agents.limit([agent], concurrency=body.concurrency, stamp=stamp)
+    if "account" in body.model_fields_set:
+        accounts.set_account([agent], account=body.account or "", stamp=stamp)
     if "system_text" in body.model_fields_set:
         text = body.system_text or ""
         agents.brief([agent], system_text=text, stamp=stamp)
@@ -93,7 +102,15 @@ def agent_response(request: PrincipalRequest, id: str) -> HttpResponse:
 
 def write_agents(rows: list[Any]) -> list[dict[str, Any]]:
     silent = silent_ids(rows, server_time.now())
-    return [AgentOut.write(row, silent=row.id in silent) for row in rows]
+    limits = accounts.list_windows(rows)
+    return [
+        AgentOut.write(
+            row,
+            silent=row.id in silent,
+            limits=[*map(AccountWindowOut.write, limits[row.project_id, row.account_name])],
+        )
+        for row in rows
+    ]
 
 
 def find_agent(request: PrincipalRequest, id: str) -> Any:

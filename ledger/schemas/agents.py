@@ -7,10 +7,11 @@ from uuid import UUID
 from pydantic import Field, StrictBool, StrictInt
 
 from ledger.models import Breaker
-from ledger.models.agent import CONCURRENCY, SYSTEM_TEXT_LENGTH
+from ledger.models.agent import ACCOUNT_LENGTH, CONCURRENCY, SYSTEM_TEXT_LENGTH
 from ledger.schemas.shapes import AGENT_ID, AT, Part, Shape, field
 from ledger.schemas.shared import In, Listed
 from ledger.states import BreakerState
+from ledger.values.account_windows import LimitSource, LimitWindow
 
 CONCURRENCY_HELP = "how many attempts may run at once; null for no limit"
 
@@ -36,6 +37,18 @@ class BreakerOut(Part):
     held_tasks: int = field("tasks that wait for the breaker to close", source="agent.held")
 
 
+class AccountWindowOut(Part):
+    window: LimitWindow = field("the window: five_hours, week or credit", "five_hours")
+    used: float = field("the share that is used; from 1 on, the account's agents wait", 0.82)
+    resets_at: datetime | None = field("when the window resets; null if that is unknown")
+    source: LimitSource = field(
+        "what says so: claude or codex (the program's record of a session), message (an error that "
+        "an attempt reported), or client (a heartbeat)",
+        "codex",
+    )
+    seen_at: datetime = field("when it said so")
+
+
 class AgentOut(Shape):
     id: UUID = field("the agent's id", AGENT_ID)
     name: str = field("unique in the project", "coder")
@@ -45,6 +58,14 @@ class AgentOut(Shape):
         "null or past if it does not wait"
     )
     waits_for: str = field("the line that names the last such limit; empty if none")
+    account: str = field(
+        "what its calls are billed to; by default an account with the agent's own name",
+        "coder",
+        source="account_name",
+    )
+    limits: list[AccountWindowOut] = field(
+        "the newest figure about each window of the account; empty if none is known", given=True
+    )
     concurrency: int | None = field(CONCURRENCY_HELP, 4)
     system_text: str = field(
         "the text before every prompt of the agent's tasks",
@@ -75,6 +96,7 @@ class AgentPatch(
     example={
         "paused": False,
         "concurrency": 4,
+        "account": "team-a",
         "system_text": "You work on the ledger. Run the tests before you report.",
     },
 ):
@@ -86,6 +108,11 @@ class AgentPatch(
         ge=CONCURRENCY[0],
         le=CONCURRENCY[1],
         description=CONCURRENCY_HELP,
+    )
+    account: str | None = Field(
+        None,
+        max_length=ACCOUNT_LENGTH,
+        description="what the agent's calls are billed to; null or empty for its own account",
     )
     system_text: str | None = Field(
         None,

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.http import HttpResponse
 from ninja import Body, Query, Router
 
+from ledger.accounts import note_windows
 from ledger.api.auth import BearerAuth, BearerRequest
 from ledger.api.responses import json_response
 from ledger.database import server_time, sql
@@ -16,6 +17,7 @@ from ledger.models import Attempt
 from ledger.schemas.tasks import TaskOut
 from ledger.states import Who
 from ledger.tokens import Caller
+from ledger.values.account_windows import LimitSource, WindowFact
 from retries import claims
 from retries.api.inputs.task_bodies import read_task, task_response
 from retries.api.text_responses import TEXT, XML, decision_response, text_content
@@ -81,8 +83,10 @@ def attempts_heartbeat(
     request: BearerRequest, id: UUID, body: Body[HeartbeatIn | None] = None
 ) -> HttpResponse:
     """Renew an attempt's lease; the response says whether to stop."""
-    fields = body.model_dump() if body else {}
-    row = heartbeats.renew_lease(id, caller=request.auth, **fields)
+    fields, now = body.model_dump() if body else {}, server_time.now()
+    limits = [WindowFact(**limit, seen_at=now) for limit in fields.pop("limits", [])]
+    row = heartbeats.renew_lease(id, caller=request.auth, now=now, **fields)
+    note_windows(row["agent_id"], limits, source=LimitSource.CLIENT, now=now)
     return json_response({name: row[name] for name in HeartbeatOut.model_fields})
 
 

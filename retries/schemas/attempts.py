@@ -10,6 +10,7 @@ from ledger.schemas.shapes import ID, Part, Shape, field
 from ledger.schemas.shared import In
 from ledger.states import FailureType
 from ledger.tasks.spec import LEASE_S
+from ledger.values.account_windows import LimitWindow
 from retries.attempts.checks.reported import COMMAND_LENGTH, FOLDER_LENGTH, MAX_CHECKS
 from retries.attempts.diffs import MOST_DIFF, MOST_FACTS
 from retries.attempts.endings import SeenBy, Unknown
@@ -23,6 +24,14 @@ from retries.attempts.report_fields import (
     MOST_TOKENS,
     MOST_USD,
 )
+
+
+class LimitIn(In):
+    """How much of one window of the account's limits is used."""
+
+    window: LimitWindow = Field(description="five_hours, week or credit")
+    used: float = Field(ge=0, le=1, description="the share that is used; 1 if calls are refused")
+    resets_at: AwareDatetime | None = Field(None, description="when the window resets")
 
 
 class HeartbeatIn(In, example={"progress": {"message": "wrote tests", "percent": 40}}):
@@ -57,6 +66,12 @@ class HeartbeatIn(In, example={"progress": {"message": "wrote tests", "percent":
         "",
         max_length=COMMAND_LENGTH,
         description="the command that checks the work, for comparing environments",
+    )
+    limits: list[LimitIn] = Field(
+        [],
+        max_length=len(LimitWindow),
+        description="how much of its account's limits is used now, as the headers of the agent's "
+        "model say; at 1 the account's agents get no tasks until the reset",
     )
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from ledger import agents
+from ledger import accounts, agents
 from ledger.admin_pages.confirmation import list_effects
 from ledger.journal import Stamp
 from ledger.models import Agent, Breaker, Instruction, Task
@@ -128,6 +128,17 @@ LIMIT = agent_verb(
         "no longer limited" if options["concurrency"] is None else "limited"
     ),
 )
+SET_ACCOUNT = agent_verb(
+    name="agent.set_account",
+    where=Q(),
+    takes={"account": str},
+    run=change(accounts.set_account, "account"),
+    words=("Set account", "", "moved to the account"),
+    slug="account",
+    **tell("The account of {} is set."),
+    **explain("{} has this account already."),
+    admin="Set the account that calls are billed to (empty: its own)",
+)
 BRIEF = agent_verb(
     name="agent.brief",
     where=Q(),
@@ -202,8 +213,8 @@ CLOSE = agent_verb(
     **tell("The breaker for {} is closed."),
     **explain("The breaker for {} was already closed."),
 )
-PAGE = (PAUSE, RESUME, PROBE, TRIP, KEEP_OPEN, CLOSE, RESET, LIMIT)
-ADMIN = (PAUSE, RESUME, LIMIT, BRIEF, RESET, TRIP, KEEP_OPEN, CLOSE)
+PAGE = (PAUSE, RESUME, PROBE, TRIP, KEEP_OPEN, CLOSE, RESET, LIMIT, SET_ACCOUNT)
+ADMIN = (PAUSE, RESUME, LIMIT, SET_ACCOUNT, BRIEF, RESET, TRIP, KEEP_OPEN, CLOSE)
 # a breaker has the id of its agent
 OF_BREAKER = (
     replace(TRIP, model=Breaker, where=~Q(state=BreakerState.OPEN)),

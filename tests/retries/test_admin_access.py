@@ -35,7 +35,7 @@ ACTIONS: Mapping[Role, Mapping[str, tuple[str, ...]]] = {
         "ledger.deadletter": ("replay", "dismiss"),
         "ledger.breaker": ("trip_breaker", "keep_breaker_open", "reset_breaker"),
         "ledger.agent": (
-            *("pause", "resume", "limit", "brief", "reset"),
+            *("pause", "resume", "limit", "set_account", "brief", "reset"),
             *("trip_breaker", "keep_breaker_open", "reset_breaker"),
         ),
         "ledger.instruction": ("send_again", "acknowledge", "cancel"),

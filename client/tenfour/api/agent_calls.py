@@ -26,7 +26,7 @@ def register(name: str) -> Call[Agent]:
 
 
 def change(id: str, **changes: Any) -> Call[Agent]:
-    """Change `paused`, `concurrency` (None for no limit) or `system_text`."""
+    """Change `paused`, `concurrency` (None for no limit), `account` or `system_text`."""
     return Call("PATCH", _path(id), Agent.read, changes)
 
 

@@ -45,6 +45,8 @@ LAYOUT = Layout(
         plain("waiting"),
         plain("awaiting_ack"),
         plain("concurrency"),
+        plain("account"),
+        time("waits_until", "at limit until"),
         plain("breaker.state", "breaker", style="state"),
         plain("breaker.failures", "failures"),
         plain("breaker.reason", "breaker reason"),
@@ -80,16 +82,21 @@ def change(client: Client, id: str, args: argparse.Namespace) -> Row:
     changes: dict[str, Any] = {}
     if args.concurrency is not None:
         changes["concurrency"] = args.concurrency or None
+    if args.account is not None:
+        changes["account"] = args.account
     if args.system_text is not None:
         changes["system_text"] = text_of(args.system_text)
     if not changes:
-        raise wrong_usage("Nothing to change.", "Use --concurrency or --system-text.")
+        raise wrong_usage("Nothing to change.", "Use --concurrency, --account or --system-text.")
     return update(client, id, **changes)
 
 
 def add_change_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--concurrency", type=int, metavar="N", help="attempts at a time; 0 for no limit"
+    )
+    parser.add_argument(
+        "--account", metavar="NAME", help="what its calls are billed to; empty for its own account"
     )
     parser.add_argument(
         "--system-text", metavar="TEXT", help="goes with every prompt; - reads it from stdin"
@@ -143,7 +150,7 @@ NOUN = Noun(
         ),
         "change": make_action(
             KIND,
-            "Change an agent's limit of concurrent attempts, or its system text.",
+            "Change an agent's limit of concurrent attempts, account or system text.",
             "agents:write",
             change,
             add=add_change_arguments,

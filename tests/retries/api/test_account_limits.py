@@ -1,0 +1,138 @@
+"""Limits of accounts over HTTP and on the pages: who says them, who waits, and what people see."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from ledger.models import AccountWindow, Agent, Event, Project
+from tests.conftest import Api
+from tests.factories import make_agent
+from tests.ledger.api.test_instructions import problem
+from tests.ledger.sessions.test_transcript_limits import api_error, token_count, window
+from tests.retries.api.calls import enqueue
+
+pytestmark = pytest.mark.django_db
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def second(agent: Agent) -> Agent:
+    return make_agent("second")
+
+
+def import_lines(api: Api, *lines: Any) -> Any:
+    body = "".join(json.dumps(line) + "\n" for line in lines)
+    given = {"Content_Type": "application/x-ndjson"}
+    return api("POST", "/sessions/import", body.encode(), **given)
+
+
+def test_a_rollout_stops_the_agents_of_its_account(
+    operator: Api, coder: Api, api: Any, second: Agent
+) -> None:
+    """F07: the newest figure is shown, and an agent that shares the account gets no task."""
+    changed = operator("PATCH", "/agents/second", {"account": "coder"}).body
+    assert (changed["account"], changed["limits"]) == ("coder", [])
+    enqueue(operator, agent="second")
+    at = int((timezone.now() + HOUR).timestamp())
+    line = token_count(primary=window(42.5, at=at), secondary=window(81.0, 10_080, at))
+    assert import_lines(coder, line).status_code == 201
+    shown = operator("GET", "/agents/second").body
+    limits = [(each["window"], each["used"], each["source"]) for each in shown["limits"]]
+    assert limits == [("five_hours", 0.425, "codex"), ("week", 0.81, "codex")]
+    assert shown["waits_until"] is None
+    later = token_count(primary=window(100, at=at)) | {"timestamp": timezone.now().isoformat()}
+    import_lines(coder, line, later)
+    import_lines(coder, line)
+    shown = operator("GET", "/agents").body["data"]
+    assert [row["limits"][0]["used"] for row in shown] == [1, 1]
+    empty = api("agent", agent=second)("POST", "/claims").body
+    assert (empty["data"], empty["reason"]) == ([], "agent_waits")
+    assert empty["waits_until"] == shown[0]["waits_until"] != None  # noqa: E711
+    assert 3500 < empty["retry_after_s"] <= 3601
+
+
+def test_a_transcript_without_a_figure_changes_nothing(coder: Api) -> None:
+    assert import_lines(coder, api_error()).status_code == 201
+    assert not AccountWindow.objects.exists()
+
+
+def test_a_client_says_its_limits_with_a_heartbeat(operator: Api, coder: Api) -> None:
+    enqueue(operator)
+    attempt = coder("POST", "/claims").body["data"][0]["attempt"]["id"]
+    path, at = f"/attempts/{attempt}/heartbeat", (timezone.now() + HOUR).isoformat()
+    week = {"window": "week", "used": 0.5, "resets_at": at}
+    full = {"window": "five_hours", "used": 1, "resets_at": at}
+    assert coder("POST", path, {"limits": [week, full]}).status_code == 200
+    assert coder("POST", path, {"limits": [{**full, "resets_at": None}]}).status_code == 200
+    rows = AccountWindow.objects.order_by("window").values_list("window", "used", "source")
+    assert list(rows) == [("five_hours", 1, "client"), ("week", 0.5, "client")]
+    # A window without a reset stops no agent.
+    assert Agent.objects.get(name="coder").waits_until < timezone.now()
+    for wrong in ({"window": "day"}, {"used": 1.5}, {"used": -1}, {"resets_at": "2026-11-21"}):
+        problem(coder("POST", path, {"limits": [week | wrong]}), 422, "validation_error")
+    problem(coder("POST", path, {"limits": [week] * 4}), 422, "validation_error")
+
+
+def test_an_account_is_set_by_operators_and_recorded(
+    operator: Api, coder: Api, agent: Agent
+) -> None:
+    assert operator("PATCH", "/agents/coder", {"account": " team-a "}).body["account"] == "team-a"
+    assert operator("PATCH", "/agents/coder", {"paused": False}).body["account"] == "team-a"
+    assert operator("PATCH", "/agents/coder", {"account": None}).body["account"] == "coder"
+    told = Event.objects.filter(kind="agent.limited").order_by("id").values_list("data", flat=True)
+    assert list(told) == [{"account": "team-a"}, {"account": ""}]
+    problem(operator("PATCH", "/agents/coder", {"account": "a\nb"}), 422, "validation_error")
+    problem(coder("PATCH", "/agents/coder", {"account": "team-a"}), 403, "scope_missing")
+
+
+def test_the_agents_of_a_project_are_read_with_few_statements(
+    operator: Api, coder: Api, project: Project, django_assert_max_num_queries: Any
+) -> None:
+    for n in range(20):
+        make_agent(f"agent-{n}")
+    with django_assert_max_num_queries(5):
+        assert len(operator("GET", "/agents").body["data"]) == 21
+
+
+def test_people_see_the_limits_and_set_the_account(
+    operator: Api, coder: Api, agent: Agent, second: Agent, admin_client: Client
+) -> None:
+    """F07: the agent's page, the list of agents, the task's page and the feed."""
+    page = admin_client.get(f"/agents/{second.pk}/").content.decode()
+    assert "Nothing is known about its limits yet" in page
+    url = f"/agents/{second.pk}/account/"
+    assert admin_client.post(url, {"account": "coder"}).status_code == 302
+    task = enqueue(operator, agent="second")
+    at = int((timezone.now() + HOUR).timestamp())
+    now, soon = timezone.now().isoformat(), window(100, at=at)
+    line = token_count(primary=soon, secondary=window(81.0, 10_080, at)) | {"timestamp": now}
+    import_lines(coder, line)
+    page = " ".join(admin_client.get(f"/agents/{second.pk}/").content.decode().split())
+    assert "<bdi>coder</bdi>, 2 agents" in page
+    assert 'aria-label="100% used"' in page and 'aria-label="81% used"' in page
+    assert "from Codex’s rollout" in page and "At a limit until" in page and "Resume" in page
+    for query in ("", "?q=state:limited"):
+        listed = admin_client.get(f"/agents/{query}").content.decode()
+        assert listed.count("at limit until") == 2
+    page = " ".join(admin_client.get(f"/tasks/{task}/").content.decode().split())
+    assert "On hold: second waits for a limit of its account coder until <time" in page
+    feed = admin_client.get("/activity/").content.decode()
+    assert "Waits for a limit of the account coder" in feed
+    assert "account to coder" in feed
+
+
+def test_a_window_that_has_been_reset_shows_no_old_figure(
+    agent: Agent, admin_client: Client
+) -> None:
+    ago = timezone.now() - HOUR
+    AccountWindow.objects.create(
+        project=agent.project, account="coder", window="week", used=1, resets_at=ago,
+        source="claude", seen_at=ago - HOUR,
+    )  # fmt: skip
+    page = admin_client.get(f"/agents/{agent.pk}/").content.decode()
+    assert "nothing newer is known" in page and "100% used" not in page
