@@ -79,11 +79,14 @@ class Instance:
             raise RuntimeError(f"no token: {done.stderr}")
         return done.stdout.split()[-1]
 
+    @property
+    def database_url(self) -> str:
+        lines = (self.data / "env").read_text().splitlines()
+        return dict(line.split("=", 1) for line in lines)["DATABASE_URL"]
+
     def query(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Run a statement on the instance's database."""
-        lines = (self.data / "env").read_text().splitlines()
-        url = dict(line.split("=", 1) for line in lines)["DATABASE_URL"]
-        with psycopg.connect(url, autocommit=True, connect_timeout=5) as conn:
+        with psycopg.connect(self.database_url, autocommit=True, connect_timeout=5) as conn:
             cursor = conn.execute(statement, parameters or None)
             return cursor.fetchall() if cursor.description else []
 

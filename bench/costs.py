@@ -1,7 +1,7 @@
 """Measure what one operation over HTTP costs: processor time, journaled bytes and stored bytes.
 
-The operations of a task are measured with PgBouncer before PostgreSQL, too. Unlike a rate, these depend little on what else the machine does, so that docs/scaling.md can
-calculate with them.
+The operations of a task are measured with PgBouncer before PostgreSQL, too. Unlike a rate, these
+depend little on what else the machine does, so that docs/scaling.md can calculate with them.
 """
 
 import os

@@ -52,25 +52,9 @@ app.conf.task_queues = [Queue(name, Exchange(name), routing_key=name) for name i
 # Only these jobs connect to receivers, so a worker for them may run in a network of its own.
 app.conf.task_routes = {"retries.jobs.send_to_channel": {"queue": "webhooks"}}
 
-# Name of a sweep -> seconds between two runs.
-CLOCK: dict[str, float] = {
-    "idle_check": settings.TENFOUR["IDLE_CHECK_SECONDS"],
-    "backoff": 1,
-    "expire_leases": 5,
-    "breakers": 5,
-    "plans": 5,
-    "escalations": 15,
-    "standing_instructions": 15,
-    "conditions": 15,
-    "notifications": 1,
-    "insight": 1800,
-    "metrics": 15,
-    "activity": 15,
-    "search_words": 15,
-    "sessions": 5,
-    "operations": 2,
-    "retention": 600,
-    "journal": 600,
+# Name of a job's work -> seconds between two jobs.
+JOBS: dict[str, float] = {"frequent": 1} | {
+    name: seconds for name, seconds in settings.CLOCK.items() if name not in settings.FREQUENT
 }
 
 STARTED = datetime.now(UTC), time.monotonic()
@@ -89,7 +73,7 @@ app.conf.beat_schedule = {
         "schedule": schedule(seconds, nowfun=steady_time, app=app),
         "kwargs": {"name": name, "every": seconds},
     }
-    for name, seconds in CLOCK.items()
+    for name, seconds in JOBS.items()
 }
 
 

@@ -258,6 +258,29 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "unacked_restore_throttle": 1,
 }
 
+# Name of a sweep -> seconds between two runs.
+CLOCK: dict[str, float] = {
+    "idle_check": TENFOUR["IDLE_CHECK_SECONDS"],
+    "backoff": 1,
+    "notifications": 1,
+    "operations": 2,
+    "expire_leases": 5,
+    "breakers": 5,
+    "plans": 5,
+    "sessions": 5,
+    "escalations": 15,
+    "standing_instructions": 15,
+    "conditions": 15,
+    "metrics": 15,
+    "activity": 15,
+    "search_words": 15,
+    "retention": 600,
+    "journal": 600,
+    "insight": 1800,
+}
+# One job runs all of them that are due. The others may take long, so each has its own job.
+FREQUENT = {name: seconds for name, seconds in CLOCK.items() if seconds < 60}
+
 # ---- static files
 
 STATIC_URL = "/static/"

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -26,14 +27,21 @@ def run_entry(name: str, every: float) -> None:
     started = time.monotonic()
     if started - last_runs.get(name, -math.inf) < every / 2:
         return
-    did = sweeps.run_due(name, every=timedelta(seconds=every))
+    for entry, did in run_due(name, every):
+        if entry == "notifications" and did["unsent"]:
+            for channel_id in sending.due_channels(server_time.now()):
+                request_sending(channel_id)
+        if entry == "operations" and did["due"]:
+            for operation_id in running.list_due(server_time.now()):
+                request_run(operation_id)
     last_runs[name] = started
-    if name == "notifications" and did is not None:
-        for channel_id in sending.due_channels(server_time.now()):
-            request_sending(channel_id)
-    if name == "operations" and did is not None:
-        for operation_id in running.list_due(server_time.now()):
-            request_run(operation_id)
+
+
+def run_due(name: str, every: float) -> Iterable[tuple[str, dict[str, Any]]]:
+    if name == "frequent":
+        return sweeps.run_frequent()
+    did = sweeps.run_due(name, every=timedelta(seconds=every))
+    return [] if did is None else [(name, did)]
 
 
 @shared_task

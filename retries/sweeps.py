@@ -2,16 +2,17 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import Error, connection, transaction
-from django.db.models import F
+from django.conf import settings
+from django.db import Error
+from psycopg.types.json import Jsonb
 
-from ledger.database import server_time
+from ledger.database import server_time, sql
 from ledger.errors import Refusal
 from ledger.models import ClockRun, Project
 from ledger.secrets.redaction import redacted
@@ -95,24 +96,65 @@ def run_due(name: str, *, every: timedelta, now: datetime | None = None) -> dict
         logger.warning("The clock of another version asks for the entry '%s'. It was left.", name)
         return None
     # Two beats may tick together. Half an interval is the slack for a beat that is late.
-    return run(name, now=now) if take_turn(name, before=now - every / 2, now=now) else None
+    return run(name, now=now) if take_turns({name: now - every / 2}, now=now) else None
 
 
-def take_turn(name: str, *, before: datetime, now: datetime) -> bool:
-    """Record this run of an entry unless its last one was after `before`; return whether it did."""
-    # Jobs of two beats may be as far apart as `before` lies back.
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("select pg_try_advisory_xact_lock(hashtext(%s))", [f"tenfour.clock.{name}"])
-        if not cursor.fetchone()[0]:
-            return False
-        run, is_new = ClockRun.objects.get_or_create(name=name, defaults={"last_run_at": now})
-        # A time in the future, from before the clock was set back, counts as never.
-        if not is_new and before < run.last_run_at <= now + (now - before):
-            return False
-        ClockRun.objects.filter(name=name).update(
-            last_run_at=now, host_ahead_s=server_time.measure_difference()
-        )
-        return True
+def run_frequent(*, now: datetime | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Run those of `settings.FREQUENT` that are due; yield each that succeeded with its counts."""
+    at = now or server_time.now()
+    # They are asked every second, so half of that is the slack.
+    befores = {
+        name: at - timedelta(seconds=every - 0.5) for name, every in settings.FREQUENT.items()
+    }
+    taken = take_turns(befores, now=at)
+    for name in settings.FREQUENT:
+        if name not in taken:
+            continue
+        try:
+            did = run(name, now=now)  # the one before may have taken long
+        except Exception:
+            logger.exception("the clock's entry '%s' failed", name)
+        else:
+            yield name, did
+
+
+# One statement for all entries, because it runs every second. An entry that another clock takes at
+# this moment is left to that one. A time in the future, from before the clock was set back, counts
+# as never.
+TAKE = """with given as (
+    select * from unnest(%(names)s::text[], %(befores)s::timestamptz[]) g (name, before)
+), due as materialized (
+    select g.name, g.before from given g left join ledger_clockrun c using (name)
+    where c.name is null or not c.last_run_at > g.before
+        or c.last_run_at > %(now)s + (%(now)s - g.before)
+), free as materialized (
+    select name, before from due
+    where pg_try_advisory_xact_lock(hashtext('tenfour.clock.' || name))
+), known as (
+    update ledger_clockrun c set last_run_at = %(now)s, host_ahead_s = %(ahead)s
+    from free f
+    where c.name = f.name and (not c.last_run_at > f.before
+        or c.last_run_at > %(now)s + (%(now)s - f.before))
+    returning c.name
+), new as (
+    insert into ledger_clockrun (name, last_run_at, host_ahead_s, did)
+    select name, %(now)s, %(ahead)s, '{}' from free
+    where not exists (select from ledger_clockrun c where c.name = free.name)
+    on conflict do nothing returning name
+) select name from known union all select name from new"""
+
+
+def take_turns(befores: dict[str, datetime], *, now: datetime) -> set[str]:
+    """Record a run of each entry whose last one was not after its time; return their names."""
+    # Jobs of two beats may be as far apart as a time lies back.
+    rows = sql.run(
+        TAKE,
+        names=list(befores),
+        befores=list(befores.values()),
+        ahead=server_time.measure_difference(),
+        now=now,
+    )
+    return {row["name"] for row in rows}
 
 
 def run(
@@ -129,22 +171,38 @@ def run(
     except Exception as error:
         if is_tick:
             with suppress(Error):  # the database may be what failed
-                record_end(name, {}, error=f"{type(error).__name__}: {error}", now=now)
+                record_end(name, error=f"{type(error).__name__}: {error}", now=now)
         raise
     took_ms = round((time.perf_counter() - started) * 1000)
     if is_tick:
-        record_end(name, {"took_ms": took_ms, "did": did}, error=did.get("error", ""), now=now)
+        record_end(name, now=now, error=did.get("error", ""), took_ms=took_ms, did=did)
     return did
 
 
-def record_end(name: str, values: dict[str, Any], *, error: str, now: datetime) -> None:
+# A run without a result keeps that of the run before.
+RECORD = """insert into ledger_clockrun as c
+    (name, last_run_at, last_success_at, failures, last_error, took_ms, did)
+values (%(name)s, %(now)s, case when %(error)s = '' then %(now)s end, (%(error)s <> '')::int,
+    %(error)s, %(took_ms)s, coalesce(%(did)s::jsonb, '{}'))
+on conflict (name) do update set last_run_at = excluded.last_run_at,
+    last_success_at = coalesce(excluded.last_success_at, c.last_success_at),
+    failures = c.failures + excluded.failures, last_error = excluded.last_error,
+    took_ms = coalesce(excluded.took_ms, c.took_ms),
+    did = case when %(did)s::jsonb is null then c.did else excluded.did end"""
+
+
+def record_end(
+    name: str,
+    *,
+    now: datetime,
+    error: str = "",
+    took_ms: int | None = None,
+    did: dict[str, Any] | None = None,
+) -> None:
     """Record that an entry's run succeeded, or count its failure."""
-    values |= {"last_run_at": now, "last_error": shorten_error(error)}
-    again: dict[str, Any] = {"failures": F("failures") + 1} if error else {"last_success_at": now}
-    first: dict[str, Any] = {"failures": 1} if error else {"last_success_at": now}
-    ClockRun.objects.update_or_create(
-        name=name, defaults=values | again, create_defaults=values | first
-    )
+    given = None if did is None else Jsonb(did)
+    error = shorten_error(error)
+    sql.run(RECORD, name=name, now=now, error=error, took_ms=took_ms, did=given)
 
 
 def shorten_error(text: str) -> str:

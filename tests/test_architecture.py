@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 
 from config.celery import app
 from dashboard.urls import urlpatterns
@@ -177,7 +178,8 @@ def test_every_page_asks_who_may_open_it() -> None:
 def test_every_clock_entry_has_a_sweep_and_a_job() -> None:
     import retries.jobs  # noqa: F401 - registers the job
 
-    assert set(app.conf.beat_schedule) <= set(sweeps.ENTRIES)
+    assert set(settings.CLOCK) == set(sweeps.ENTRIES)
+    assert set(app.conf.beat_schedule) | set(settings.FREQUENT) == {"frequent", *sweeps.ENTRIES}
     assert {entry["task"] for entry in app.conf.beat_schedule.values()} <= set(app.tasks)
 
 

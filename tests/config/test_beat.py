@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from redis import Redis
 
-from config.celery import CLOCK
+from config.celery import JOBS
 from tests.celery_processes import run_celery
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -93,14 +93,14 @@ def list_sent(redis: "Redis") -> list[str]:
     return [json.loads(base64.b64decode(each["body"]))[1]["name"] for each in messages]
 
 
-def test_a_clock_runs_every_entry_at_its_start() -> None:
+def test_a_clock_sends_every_job_at_its_start() -> None:
     """Also those that come only every ten minutes, such as the journal's next months."""
     url = urlsplit(os.environ["REDIS_URL"])._replace(path=f"/{OWN_DATABASE}").geturl()
     with Redis.from_url(url) as redis:
         redis.flushdb()
         try:
             with run_celery(*BEAT, REDIS_URL=url):
-                wait_until(lambda: len(list_sent(redis)) >= len(CLOCK))
-                assert list_sent(redis)[: len(CLOCK)] == list(CLOCK)
+                wait_until(lambda: len(list_sent(redis)) >= len(JOBS))
+                assert list_sent(redis)[: len(JOBS)] == list(JOBS)
         finally:
             redis.flushdb()

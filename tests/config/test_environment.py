@@ -14,7 +14,6 @@ from django.conf import settings
 from django.core.checks import run_checks
 from django.urls import reverse
 
-from config.celery import CLOCK
 from config.environment import (
     CLIENT,
     CREDENTIALS,
@@ -27,6 +26,7 @@ from config.environment import (
 )
 from config.local.places import PROJECT
 from config.setting_table import PREFIX, SETTINGS
+from config.settings import CLOCK
 from dashboard.frame import replica
 from ledger import tokens
 from ledger.access import auth_failures

@@ -12,8 +12,8 @@ from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
-from config.celery import CLOCK
 from config.monitoring import health
+from config.settings import CLOCK
 from ledger.access.auth_failures import PER_MINUTE
 from ledger.journal_storage import months as journal_months
 from ledger.models import Agent, ClockRun

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 
@@ -16,7 +17,7 @@ from tests.factories import MINUTE, NOW, make_agent, make_project, pull, send, s
 from tests.retries.moves import claim, make_task
 from tests.waiting import PATIENCE_S
 
-MINUTES = timedelta(seconds=60)
+SECOND, MINUTES = timedelta(seconds=1), timedelta(seconds=60)
 
 
 @pytest.mark.django_db
@@ -41,7 +42,7 @@ def test_an_entry_that_another_beat_is_taking_is_left_to_it() -> None:
             connection.close()
 
     with ThreadPoolExecutor(1) as pool, transaction.atomic():
-        assert sweeps.take_turn("idle_check", before=NOW, now=NOW)
+        assert sweeps.take_turns({"idle_check": NOW}, now=NOW) == {"idle_check"}
         assert pool.submit(tick).result(PATIENCE_S) is None
 
 
@@ -51,6 +52,39 @@ def test_the_job_runs_the_entry(agent: Agent) -> None:
     pull(agent)
     run_entry(name="idle_check", every=0)
     assert state_of(id) == "queued" and ClockRun.objects.get().name == "idle_check"
+
+
+@pytest.mark.django_db
+def test_one_job_runs_the_frequent_entries_that_are_due() -> None:
+    def run_at(second: int) -> set[str]:
+        return {name for name, _ in sweeps.run_frequent(now=NOW + second * SECOND)}
+
+    runs = {second: run_at(second) for second in range(16)}
+    assert runs[0] == settings.FREQUENT.keys()
+    every_second = {"backoff", "notifications"}
+    assert runs[1] == runs[7] == every_second
+    assert runs[2] == runs[4] == {*every_second, "operations"}
+    assert runs[5] == {*every_second, "expire_leases", "breakers", "plans", "sessions"}
+    assert runs[15] == settings.FREQUENT.keys() - {"operations"}
+    assert set(ClockRun.objects.values_list("name", flat=True)) == settings.FREQUENT.keys()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_frequent_entry_that_fails_does_not_stop_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(BREAK.replace("%s", ""))
+    try:
+        did = dict(sweeps.run_frequent(now=NOW))
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(REPAIR)
+    failed = {"notifications", "metrics", "activity", "search_words"} - did.keys()
+    assert failed and did.keys() == settings.FREQUENT.keys() - failed
+    assert [each for each in caplog.messages if "clock" in each] == [
+        f"the clock's entry '{name}' failed" for name in settings.FREQUENT if name in failed
+    ]
 
 
 @pytest.mark.django_db
