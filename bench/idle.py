@@ -21,7 +21,7 @@ PARTS = {
 MOST = 2.5
 AGENTS, MOST_AGENTS = 500, 5.0  # a quarter of 2,000 agents and of 0.2 processors
 # Every entry of the clock runs at its start.
-SETTLE_S, ROUND_S, ROUNDS, AGENTS_ROUND_S = 60, 60, 3, 120
+SETTLE_S, ROUND_S, ROUNDS = 60, 60, 3
 
 
 def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
@@ -36,7 +36,7 @@ def run(sandbox: Sandbox, scale: Scale, say: Say) -> list[Figure]:
         count = 1 if scale.quick else ROUNDS
         rounds = [measure(pids, ROUND_S) for _ in range(count)]
         secrets = make_agents(sandbox, instance)
-        polled = [asyncio.run(poll(instance.port, secrets, pids)) for _ in range(count)]
+        polled = asyncio.run(poll(instance.port, secrets, pids, count))
     finally:
         instance.end()
     for each in [*rounds, *polled]:
@@ -78,11 +78,13 @@ def make_agents(sandbox: Sandbox, instance: Instance) -> list[str]:
     return list(secrets)
 
 
-async def poll(port: int, secrets: list[str], pids: dict[str, int]) -> dict[str, float]:
+async def poll(
+    port: int, secrets: list[str], pids: dict[str, int], rounds: int
+) -> list[dict[str, float]]:
     """Let each agent ask for work as often as it is told; return the shares meanwhile."""
     agents = [asyncio.create_task(keep_asking(port, secret)) for secret in secrets]
     await asyncio.sleep(SETTLE_S)  # each has a connection and has been told its wait
-    shares = await asyncio.to_thread(measure, pids, AGENTS_ROUND_S)
+    shares = [await asyncio.to_thread(measure, pids, ROUND_S) for _ in range(rounds)]
     failed = [agent.exception() for agent in agents if agent.done()]
     assert not failed, failed
     for agent in agents:

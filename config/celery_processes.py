@@ -10,6 +10,7 @@ import warnings
 
 from config.environment import read_text
 
+HEARTBEAT_S = 10  # nothing on one machine needs to know sooner that a worker stopped
 SCHEDULER = "celery.beat:Scheduler"  # last runs are rows of the database, so it needs no file
 
 
@@ -32,6 +33,7 @@ def start_worker() -> int:
         loglevel="WARNING",
         without_gossip=True,
         without_mingle=True,
+        heartbeat_interval=HEARTBEAT_S,
         quiet=True,
     )
     gc.enable()

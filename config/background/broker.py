@@ -21,6 +21,14 @@ class Channel(redis.Channel):
         parameters: dict[str, Any] = super()._connparams(asynchronous)  # type: ignore[misc]
         return parameters
 
+    def _create_client(self, asynchronous: bool = False) -> Any:
+        # Kombu makes a client for every acknowledgment, which takes longer than sending it.
+        if asynchronous:  # these two have a connection of their own
+            return super()._create_client(asynchronous)  # type: ignore[misc]
+        if "client" not in vars(self.pool):
+            self.pool.client = super()._create_client()  # type: ignore[misc]
+        return self.pool.client
+
 
 def install() -> None:
     redis.Transport.Channel = Channel
