@@ -6,6 +6,7 @@ servers of its own: with pytest-xdist every worker, so that a test may restart t
 
 import atexit
 import fcntl
+import gc
 import hashlib
 import json
 import os
@@ -14,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -277,6 +278,7 @@ def use_given() -> bool:
     return True
 
 
+gc.disable()  # until the tests are collected, which leaves little garbage and millions of objects
 if not use_given():
     try:
         prepare()
@@ -302,6 +304,26 @@ def pytest_configure(config: pytest.Config) -> None:
     if running and not is_controller(config) and not config.option.collectonly:
         running.launch("redis")
         running.launch("postgres")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Let no later collection of garbage look at the modules and the tests."""
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(
+    file_path: Path,
+) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for doctests only in files with a prompt: a look into each takes seconds."""
+    found = yield
+    has_prompt = file_path.suffix == ".py" and b">>>" in file_path.read_bytes()
+    return found if has_prompt else [each for each in found if type(each) is pytest.Module]
 
 
 @pytest.hookimpl(tryfirst=True)

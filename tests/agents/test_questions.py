@@ -19,12 +19,11 @@ from tests.agents.network import end_session
 from tests.agents.scripted_model import Request, Say, ScriptedModel, Step, Tool, steps
 from tests.agents.test_permissions import operator as operator
 from tests.agents.test_permissions import when_asked
-from tests.client import form_server
 from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-SERVER = [sys.executable, str(Path(form_server.__file__))]
+SERVER = [sys.executable, str(Path(__file__).parents[1] / "client" / "form_server.py")]
 RELAYED = ["tenfour", "mcp", "--", *SERVER]
 FORM = {"region": "eu-1", "copies": 2}
 

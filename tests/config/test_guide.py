@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.test import Client
-from jsonschema import Draft202012Validator
 
 from config.api_document.problems import problem_kinds
 from ledger.access.scopes import SCOPES
@@ -85,6 +84,8 @@ def test_every_field_and_value_exists() -> None:
 
 
 def test_every_example_is_a_valid_body_of_the_address_before_it() -> None:
+    from jsonschema import Draft202012Validator  # seconds: not while other tests are collected
+
     schema, text, seen = openapi_schema(), fetch(), 0
     for found in re.finditer(r"```json\n(.*?)```", text, re.DOTALL):
         method, path = ADDRESS.findall(text[: found.start()])[-1]
