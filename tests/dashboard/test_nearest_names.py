@@ -32,6 +32,82 @@ OPERATIONS = "/operations/"
 TASKS, LETTERS, INBOX = "/tasks/", "/dead-letters/", "/escalations/"
 ANY, NOTHING = "any of several suggestions", "no suggestion"
 SENT, PLANS, PATTERNS, SESSIONS = "/instructions/", "/plans/", "/patterns/", "/sessions/"
+NEAREST = (  # path, query, term of a link, and where it leads to
+    (TASKS, "state:failed agent:codr", "agent:coder", "q=state:failed agent:coder"),
+    (TASKS, "agent:CODR,x -agent:y", "agent:coder", "q=agent:coder,x -agent:y"),
+    (TASKS, "agent:codex-two", 'agent:"codex two"', 'q=agent:"codex two"'),
+    (TASKS, "plan:03-02", "plan:03-01", "q=plan:03-01"),
+    (TASKS, "type:coed", "type:code", "q=type:code"),
+    (SENT, "from:maar", "from:mara", "q=from:mara"),
+    (SENT, "agent:codr", "agent:coder", "q=agent:coder"),
+    (LETTERS, "agent:codr", "agent:coder", "q=agent:coder"),
+    (PLANS, "agent:codr", "agent:coder", "q=agent:coder"),
+    (PATTERNS, "agent:codr", "agent:coder", "q=agent:coder"),
+    (SESSIONS, "agent:codr", "agent:coder", "q=agent:coder"),
+    (INBOX, "agent:codr", "agent:coder", "q=agent:coder"),
+    (INBOX, "assignee:maar", "assignee:mara", "q=assignee:mara"),
+    ("/activity/", "agent:codr", "agent:coder", "q=agent:coder"),
+    ("/activity/", "actor:maar", "actor:mara", "q=actor:mara"),
+    ("/agents/", "codr", "coder", "q=coder"),
+    (TASKS, "agent:CODER", "agent:coder", "q=agent:coder"),
+    (TASKS, "error:tiemout", "error:timeout", "q=error:timeout"),
+    (LETTERS, "type:coed", "type:code", "q=type:code"),
+    (SESSIONS, "task:03-01:tsak-1", "task:03-01:task-1", "q=task:03-01:task-1"),
+    (AUDIT, "actor:maar", "actor:mara", "q=actor:mara"),
+    (RULES, "agent:codr", "agent:coder", "q=agent:coder"),
+    (RULES, "project:defalut", "project:default", "q=project:default"),
+    (DELIVERIES, "channel:miror", 'channel:"coder mirror"', 'q=channel:"coder mirror"'),
+    (DELIVERIES, "event:task.faild", "event:task.failed", "q=event:task.failed"),
+    (TASKS, "pattern:dsik", "pattern:disk", "q=pattern:disk"),
+    (INBOX, "type:coed", "type:code", "q=type:code"),
+    (INBOX, "error:tiemout", "error:timeout", "q=error:timeout"),
+    (PLANS, "plan:03-02", "plan:03-01", "q=plan:03-01"),
+    (PATTERNS, "plan:03-02", "plan:03-01", "q=plan:03-01"),
+    (PATTERNS, "error:tiemout", "error:timeout", "q=error:timeout"),
+    (SENT, "plan:03-02", "plan:03-01", "q=plan:03-01"),
+    (SENT, "pattern:dsik", "pattern:disk", "q=pattern:disk"),
+    ("/agents/", "agent:codr older:1h", "agent:coder", "q=older:1h agent:coder"),
+    (OPERATIONS, "by:maar", "by:mara", "q=by:mara"),
+    ("/agents/", "older:1h codr code", "coder", "q=older:1h coder code"),
+    ("/agents/", "state:tripped code tesetr", "tester", "q=state:tripped code tester"),
+)
+UNKNOWN = (  # path, query, what the page says, and where a link leads to
+    (TASKS, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
+    (TASKS, "agent:coder,gone -agent:tesetr", "Unknown agent “tesetr”.", ANY),
+    (TASKS, "-agent:tesetr", "Unknown agent “tesetr”.", "-agent:tester"),
+    (TASKS, "agent:coder -agent:CODER", "Unknown agent “CODER”.", "agent:coder -agent:coder"),
+    (TASKS, "plan:03-01,03-07", "Unknown plan “03-07”.", "plan:03-01"),
+    (TASKS, "type:code,coed", "No recent row has “type:coed”.", "type:code"),
+    (TASKS, "pattern:disk,dsik", "Unknown pattern “dsik”.", "pattern:disk"),
+    (
+        TASKS,
+        "error:disk,tiemout",
+        "“tiemout” is not a failure type; it is searched as a word.",
+        "error:disk,timeout",
+    ),
+    (SENT, "from:mara,maar", "No recent row has “from:maar”.", "from:mara"),
+    (SENT, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
+    (LETTERS, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
+    (LETTERS, "type:code,coed", "No recent row has “type:coed”.", "type:code"),
+    (LETTERS, "-reason:max_retires", "No recent row has “reason:max_retires”.", ANY),
+    (PLANS, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
+    (PATTERNS, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
+    (PATTERNS, "pattern:disk,dsik", "Unknown pattern “dsik”.", "pattern:disk"),
+    (INBOX, "-pattern:xqz", "Unknown pattern “xqz”.", NOTHING),
+    (SESSIONS, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
+    (INBOX, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
+    (INBOX, "assignee:none,maar", "Unknown assignee “maar”.", "assignee:none,mara"),
+    ("/activity/", "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
+    ("/activity/", "actor:mara,maar", "No recent row has “actor:maar”.", "actor:mara"),
+    (AUDIT, "-actor:maar", "No recent row has “actor:maar”.", "-actor:mara"),
+    (RULES, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
+    (RULES, "-project:defalut", "Unknown project “defalut”.", "-project:default"),
+    (DELIVERIES, "channel:mirror,miror", "Unknown channel “miror”.", ANY),
+    ("/agents/", "-agent:tesetr", "Unknown agent “tesetr”.", "-agent:tester"),
+    (OPERATIONS, "-by:maar", "No recent row has “by:maar”.", "-by:mara"),
+    (SENT, "-type:coed", "No recent row has “type:coed”.", "-type:code"),
+    (DELIVERIES, "-event:task.faild", "Unknown event “task.faild”.", "-event:task.failed"),
+)
 
 
 @pytest.fixture
@@ -58,52 +134,10 @@ def suggestions(response: HttpResponse) -> dict[str, str]:
     return {term: unquote_plus(query) for query, term in found}
 
 
-@pytest.mark.parametrize(
-    ("path", "query", "term", "leads_to"),
-    [
-        (TASKS, "state:failed agent:codr", "agent:coder", "q=state:failed agent:coder"),
-        (TASKS, "agent:CODR,x -agent:y", "agent:coder", "q=agent:coder,x -agent:y"),
-        (TASKS, "agent:codex-two", 'agent:"codex two"', 'q=agent:"codex two"'),
-        (TASKS, "plan:03-02", "plan:03-01", "q=plan:03-01"),
-        (TASKS, "type:coed", "type:code", "q=type:code"),
-        (SENT, "from:maar", "from:mara", "q=from:mara"),
-        (SENT, "agent:codr", "agent:coder", "q=agent:coder"),
-        (LETTERS, "agent:codr", "agent:coder", "q=agent:coder"),
-        (PLANS, "agent:codr", "agent:coder", "q=agent:coder"),
-        (PATTERNS, "agent:codr", "agent:coder", "q=agent:coder"),
-        (SESSIONS, "agent:codr", "agent:coder", "q=agent:coder"),
-        (INBOX, "agent:codr", "agent:coder", "q=agent:coder"),
-        (INBOX, "assignee:maar", "assignee:mara", "q=assignee:mara"),
-        ("/activity/", "agent:codr", "agent:coder", "q=agent:coder"),
-        ("/activity/", "actor:maar", "actor:mara", "q=actor:mara"),
-        ("/agents/", "codr", "coder", "q=coder"),
-        (TASKS, "agent:CODER", "agent:coder", "q=agent:coder"),
-        (TASKS, "error:tiemout", "error:timeout", "q=error:timeout"),
-        (LETTERS, "type:coed", "type:code", "q=type:code"),
-        (SESSIONS, "task:03-01:tsak-1", "task:03-01:task-1", "q=task:03-01:task-1"),
-        (AUDIT, "actor:maar", "actor:mara", "q=actor:mara"),
-        (RULES, "agent:codr", "agent:coder", "q=agent:coder"),
-        (RULES, "project:defalut", "project:default", "q=project:default"),
-        (DELIVERIES, "channel:miror", 'channel:"coder mirror"', 'q=channel:"coder mirror"'),
-        (DELIVERIES, "event:task.faild", "event:task.failed", "q=event:task.failed"),
-        (TASKS, "pattern:dsik", "pattern:disk", "q=pattern:disk"),
-        (INBOX, "type:coed", "type:code", "q=type:code"),
-        (INBOX, "error:tiemout", "error:timeout", "q=error:timeout"),
-        (PLANS, "plan:03-02", "plan:03-01", "q=plan:03-01"),
-        (PATTERNS, "plan:03-02", "plan:03-01", "q=plan:03-01"),
-        (PATTERNS, "error:tiemout", "error:timeout", "q=error:timeout"),
-        (SENT, "plan:03-02", "plan:03-01", "q=plan:03-01"),
-        (SENT, "pattern:dsik", "pattern:disk", "q=pattern:disk"),
-        ("/agents/", "agent:codr older:1h", "agent:coder", "q=older:1h agent:coder"),
-        (OPERATIONS, "by:maar", "by:mara", "q=by:mara"),
-        ("/agents/", "older:1h codr code", "coder", "q=older:1h coder code"),
-        ("/agents/", "state:tripped code tesetr", "tester", "q=state:tripped code tester"),
-    ],
-)
-def test_the_nearest_name_is_a_link(
-    browser: Client, world: None, path: str, query: str, term: str, leads_to: str
-) -> None:
-    assert suggestions(browser.get(path, {"q": query}))[term] == leads_to
+def test_the_nearest_name_is_a_link(browser: Client, world: None) -> None:
+    for path, query, term, leads_to in NEAREST:
+        found = suggestions(browser.get(path, {"q": query}))
+        assert found.get(term) == leads_to, (path, query)
 
 
 def test_only_unknown_names_of_the_project_are_replaced(browser: Client, world: None) -> None:
@@ -115,58 +149,17 @@ def test_only_unknown_names_of_the_project_are_replaced(browser: Client, world: 
     )
 
 
-@pytest.mark.parametrize(
-    ("path", "query", "text", "leads_to"),
-    [
-        (TASKS, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
-        (TASKS, "agent:coder,gone -agent:tesetr", "Unknown agent “tesetr”.", ANY),
-        (TASKS, "-agent:tesetr", "Unknown agent “tesetr”.", "-agent:tester"),
-        (TASKS, "agent:coder -agent:CODER", "Unknown agent “CODER”.", "agent:coder -agent:coder"),
-        (TASKS, "plan:03-01,03-07", "Unknown plan “03-07”.", "plan:03-01"),
-        (TASKS, "type:code,coed", "No recent row has “type:coed”.", "type:code"),
-        (TASKS, "pattern:disk,dsik", "Unknown pattern “dsik”.", "pattern:disk"),
-        (
-            TASKS,
-            "error:disk,tiemout",
-            "“tiemout” is not a failure type; it is searched as a word.",
-            "error:disk,timeout",
-        ),
-        (SENT, "from:mara,maar", "No recent row has “from:maar”.", "from:mara"),
-        (SENT, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
-        (LETTERS, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
-        (LETTERS, "type:code,coed", "No recent row has “type:coed”.", "type:code"),
-        (LETTERS, "-reason:max_retires", "No recent row has “reason:max_retires”.", ANY),
-        (PLANS, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
-        (PATTERNS, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
-        (PATTERNS, "pattern:disk,dsik", "Unknown pattern “dsik”.", "pattern:disk"),
-        (INBOX, "-pattern:xqz", "Unknown pattern “xqz”.", NOTHING),
-        (SESSIONS, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
-        (INBOX, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
-        (INBOX, "assignee:none,maar", "Unknown assignee “maar”.", "assignee:none,mara"),
-        ("/activity/", "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
-        ("/activity/", "actor:mara,maar", "No recent row has “actor:maar”.", "actor:mara"),
-        (AUDIT, "-actor:maar", "No recent row has “actor:maar”.", "-actor:mara"),
-        (RULES, "agent:coder,codre", "Unknown agent “codre”.", "agent:coder"),
-        (RULES, "-project:defalut", "Unknown project “defalut”.", "-project:default"),
-        (DELIVERIES, "channel:mirror,miror", "Unknown channel “miror”.", ANY),
-        ("/agents/", "-agent:tesetr", "Unknown agent “tesetr”.", "-agent:tester"),
-        (OPERATIONS, "-by:maar", "No recent row has “by:maar”.", "-by:mara"),
-        (SENT, "-type:coed", "No recent row has “type:coed”.", "-type:code"),
-        (DELIVERIES, "-event:task.faild", "Unknown event “task.faild”.", "-event:task.failed"),
-    ],
-)
-def test_an_unknown_name_beside_known_ones_is_named(
-    browser: Client, world: None, path: str, query: str, text: str, leads_to: str
-) -> None:
+def test_an_unknown_name_beside_known_ones_is_named(browser: Client, world: None) -> None:
     """The list has rows, so nothing else shows that one of the names is wrong."""
-    response = browser.get(path, {"q": query})
-    page = html(response)
-    assert f"<bdi>{text}</bdi>" in page and 'id="no-match"' not in page
-    links = set(suggestions(response).values())
-    if leads_to in (ANY, NOTHING):
-        assert bool(links) == (leads_to == ANY)
-    else:
-        assert f"q={leads_to}" in links
+    for path, query, text, leads_to in UNKNOWN:
+        response = browser.get(path, {"q": query})
+        page = html(response)
+        assert f"<bdi>{text}</bdi>" in page and 'id="no-match"' not in page, (path, query)
+        links = set(suggestions(response).values())
+        if leads_to in (ANY, NOTHING):
+            assert bool(links) == (leads_to == ANY), (path, query)
+        else:
+            assert f"q={leads_to}" in links, (path, query)
 
 
 def test_names_that_exist_are_not_named(browser: Client, world: None) -> None:
@@ -187,9 +180,13 @@ def test_names_that_exist_are_not_named(browser: Client, world: None) -> None:
     assert "Unknown agent “codex two”." in elsewhere
 
 
-@pytest.mark.parametrize(
-    ("path", "query"),
-    [
+def test_no_name_is_suggested_for_one_that_exists(
+    browser: Client, world: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its row is older than the newest, or nothing has it now."""
+    User.objects.create_superuser("mel")
+    monkeypatch.setattr(known_names, "NEWEST", 1)
+    for path, query in (
         (INBOX, "assignee:me"),
         (INBOX, "assignee:mel"),
         (INBOX, "pattern:disk state:answered"),
@@ -198,16 +195,9 @@ def test_names_that_exist_are_not_named(browser: Client, world: None) -> None:
         (DELIVERIES, "channel:mirror state:gave-up"),
         (DELIVERIES, "event:task.*"),
         ("/agents/", "state:tripped code"),
-    ],
-)
-def test_no_name_is_suggested_for_one_that_exists(
-    browser: Client, world: None, monkeypatch: pytest.MonkeyPatch, path: str, query: str
-) -> None:
-    """Its row is older than the newest, or nothing has it now."""
-    User.objects.create_superuser("mel")
-    monkeypatch.setattr(known_names, "NEWEST", 1)
-    response = browser.get(path, {"q": query})
-    assert "No " in html(response) and suggestions(response) == {}
+    ):
+        response = browser.get(path, {"q": query})
+        assert "No " in html(response) and suggestions(response) == {}, (path, query)
 
 
 def test_a_pattern_has_one_name_on_every_list(browser: Client, world: None, agent: Agent) -> None:
