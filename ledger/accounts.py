@@ -7,7 +7,7 @@ the agents of the account wait until it resets.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
@@ -28,6 +28,7 @@ from ledger.values.account_windows import (
 )
 from ledger.values.timestamps import format_timestamp
 
+MOST_DISTANCE = timedelta(days=366)
 # A fact that is no newer than the stored one changes nothing, so a record can be read again. The
 # rows are stored in one order, so that two statements can't wait for each other.
 STORE = """insert into ledger_accountwindow
@@ -56,8 +57,9 @@ def note_windows(
 
     The wait of the agent `but_for` is its caller's to store.
     """
-    # The clock of the agent's machine may be ahead.
-    found = newest_facts(replace(fact, seen_at=min(fact.seen_at, now)) for fact in facts)
+    found = newest_facts(
+        checked for fact in facts if (checked := check_fact(fact, now=now)) is not None
+    )
     if not found:
         return
     stored = sql.run(
@@ -83,11 +85,11 @@ def note_windows(
         return
     project_id, account = stored[0]["project_id"], stored[0]["account"]
     windows = read_windows(project_id, account)
-    others = [fact for fact in windows if fact.window not in known]
+    waiting = agents_of(project_id, account)
     change_waits(
-        agents_of(project_id, account).exclude(pk=but_for),
+        waiting.exclude(pk=but_for) if but_for else waiting,
         account,
-        before=latest_wait([*others, *before], now=now),
+        before=latest_wait([*windows, *before], now=now),
         after=latest_wait(windows, now=now),
         now=now,
     )
@@ -136,6 +138,16 @@ def find_wait(project_id: UUID, account: str, *, now: datetime) -> datetime | No
 def agents_of(project_id: UUID, account: str) -> QuerySet[Agent]:
     own = Q(account=account) | Q(account="", name=account)
     return Agent.objects.filter(own, project_id=project_id)
+
+
+def check_fact(fact: WindowFact, *, now: datetime) -> WindowFact | None:
+    """Return the fact with times that can be right; None if it is too old."""
+    if now - fact.seen_at > MOST_DISTANCE:
+        return None
+    is_near = fact.resets_at is not None and abs(fact.resets_at - now) <= MOST_DISTANCE
+    # The clock of the agent's machine may be ahead.
+    seen_at = min(fact.seen_at, now)
+    return replace(fact, seen_at=seen_at, resets_at=fact.resets_at if is_near else None)
 
 
 def list_windows(found: Iterable[Agent]) -> dict[tuple[UUID, str], list[AccountWindow]]:

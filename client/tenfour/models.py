@@ -355,7 +355,7 @@ class Agent(Value):
     name: str = ""
     paused: bool = False
     silent: bool = False
-    waits_until: datetime | None = None
+    waits_until: datetime | None = field(default=None, metadata={"read": instant})
     waits_for: str = ""
     account: str = ""
     limits: tuple[Json, ...] = field(default=(), metadata={"read": tuple})

@@ -25,6 +25,7 @@ from django.db.models import (
 from django.db.models.functions import JSONObject
 from django.urls import reverse
 
+from dashboard.agents.account_limits import WINDOW_COLUMNS, AccountLimit
 from dashboard.agents.fleet import MOST_COUNTED, Run
 from dashboard.agents.presence import COUNTED, SilentAgents, TrippedAgents
 from dashboard.charts.ack_targets import TargetRow
@@ -233,56 +234,19 @@ def list_tokens(agent: Any) -> list[AgentToken]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class AccountLimit:
-    """A window of the agent's account, with the share of it that is used."""
-
-    window: str
-    used: float
-    resets_at: datetime | None
-    source: str
-    seen_at: datetime
-    is_over: bool  # it has been reset since, and nothing newer is known
-
-    @property
-    def label(self) -> str:
-        return WINDOW_NAMES.get(self.window, self.window)
-
-    @property
-    def told_by(self) -> str:
-        return SOURCE_NAMES.get(self.source, self.source)
-
-    @property
-    def percent(self) -> int:
-        # A window that is not full is not shown as if it were.
-        return 100 if self.used >= 1 else min(99, round(100 * self.used))
-
-    @property
-    def tone(self) -> str:
-        return "red" if self.used >= 1 else "amber" if self.used >= NEAR else ""
-
-
-NEAR = 0.8
-WINDOW_COLUMNS = ("window", "used", "resets_at", "source", "seen_at")
-WINDOW_NAMES = {"five_hours": "5 hours", "week": "Week", "credit": "Credit"}
-SOURCE_NAMES = {
-    "claude": "Claude Code’s transcript",
-    "codex": "Codex’s rollout",
-    "message": "an error",
-    "client": "its client",
-}
-
-
 def list_limits(agent: Any, *, now: datetime) -> list[AccountLimit]:
     """Return the windows of the account of an agent that `find_agent` has read."""
-    found = []
-    for line in agent.window_lines:
-        resets_at, seen_at = parse_time(line["resets_at"]), datetime.fromisoformat(line["seen_at"])
-        is_over = resets_at is not None and resets_at <= now
-        found.append(
-            AccountLimit(line["window"], line["used"], resets_at, line["source"], seen_at, is_over)
+    return [
+        AccountLimit(
+            line["window"],
+            line["used"],
+            parse_time(line["resets_at"]),
+            line["source"],
+            datetime.fromisoformat(line["seen_at"]),
+            now,
         )
-    return found
+        for line in agent.window_lines
+    ]
 
 
 def parse_time(text: str | None) -> datetime | None:

@@ -13,10 +13,11 @@ from dashboard.actions import find_asked
 from dashboard.activity import queries as activity_queries
 from dashboard.activity.queries import EventEntry
 from dashboard.agents import holding, queries
+from dashboard.agents.account_limits import AccountLimit
 from dashboard.agents.holding import PatternCounts, RunningAttempt
 from dashboard.agents.listing import AGENTS
 from dashboard.agents.proofs import ProofCounts, count_proofs
-from dashboard.agents.queries import AccountLimit, AgentToken
+from dashboard.agents.queries import AgentToken
 from dashboard.agents.rates import DAY, Rates, read_rates
 from dashboard.agents.rows import AgentRow, build_row
 from dashboard.charts.ack_targets import TargetRow

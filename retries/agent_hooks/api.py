@@ -9,12 +9,15 @@ from ninja import Body, Router, Schema
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 from ledger.access import first_calls
+from ledger.accounts import note_windows
 from ledger.api.auth import BearerAuth, PrincipalAuth, PrincipalRequest
 from ledger.api.responses import json_response
 from ledger.database import server_time
 from ledger.schemas.shapes import ID
 from ledger.schemas.shared import In
+from ledger.sessions.transcripts.limits import read_claude_limits, read_codex_limits
 from ledger.tokens import Bearer, ScopeMissing
+from ledger.values.account_windows import LimitSource
 from retries.agent_hooks.events import read_event
 from retries.agent_hooks.permissions import Waiting
 from retries.agent_hooks.reactions import Happening, LocalSide, react
@@ -25,6 +28,8 @@ from retries.states import WhenSilent
 router = Router(tags=["hooks"])
 
 SCOPE = "signals:write"
+READERS = {LimitSource.CLAUDE: read_claude_limits, LimitSource.CODEX: read_codex_limits}
+MOST_RECORDS = 8
 # An agent's program sends whole files and outputs; fields that the rules do not read are dropped.
 MOST_HOOK_BYTES = 4 * 1024 * 1024
 
@@ -62,6 +67,12 @@ class LocalSideIn(In):
     )
     tree: TreeIn | None = Field(
         None, description="the files at the time of the event, if they were read"
+    )
+    limits: list[dict[str, Any]] = Field(
+        [],
+        max_length=MOST_RECORDS,
+        description="with Stop, StopFailure and SessionEnd, the last records of the agent's "
+        "program that tell its account's limits, reduced to what tells them",
     )
     exit_code: StrictInt | None = Field(
         None,
@@ -142,8 +153,12 @@ def hooks_agent(request: PrincipalRequest, body: Body[HookIn]) -> HttpResponse:
     event = read_event(body.model_dump(), recorded=recorded)
     first_calls.note_first_hook(request.auth.token_id, event.name, request.META)
     caller = HookCaller(request.auth, agent_id, bearer, event.session, settings.LINK_URL)
-    local = local_side(body.tenfour) if body.tenfour else None
-    answer = react(Happening(event, local, caller, server_time.now()))
+    local, now = local_side(body.tenfour) if body.tenfour else None, server_time.now()
+    # A report that the event makes finds the wait that they name.
+    for source, read in READERS.items():
+        records = body.tenfour.limits if body.tenfour else []
+        note_windows(agent_id, read(records), source=source, now=now)
+    answer = react(Happening(event, local, caller, now))
     if local is None:
         # The agent's program refuses fields that it does not know.
         answer.pop("tenfour", None)

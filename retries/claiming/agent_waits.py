@@ -95,10 +95,10 @@ def store_wait(agent_id: UUID, decision: Decision, *, now: datetime) -> Decision
     evidence = decision.evidence or Evidence()
     line = evidence.line
     if window := find_window(evidence):
-        until = now + timedelta(seconds=decision.delay_s)
+        reset = now + timedelta(seconds=decision.delay_s)
         note_windows(
             agent_id,
-            [WindowFact(window, 1.0, until, now)],
+            [WindowFact(window, 1.0, reset, now)],
             source=LimitSource.MESSAGE,
             now=now,
             but_for=agent_id,

@@ -94,8 +94,8 @@ class Agent:
         """Return the step that starts a subagent and does not wait for its end."""
         raise NotImplementedError
 
-    def limit(self, text: str) -> ProviderError:
-        """Return the step at which the agent's account is at its limit."""
+    def limit(self, text: str, *, resets_at: int = 0) -> ProviderError:
+        """Return the step at which the agent's account is at its limit of 5 hours."""
         raise NotImplementedError
 
     def write_file(self, path: str, text: str) -> Tool:
@@ -151,8 +151,16 @@ class ClaudeCode(Agent):
         given = {"description": "as scripted", "prompt": prompt, "run_in_background": True}
         return Tool("Agent", given | {"subagent_type": "general-purpose"})
 
-    def limit(self, text: str) -> ProviderError:
-        return ProviderError(429, {"type": "rate_limit_error", "message": text})
+    def limit(self, text: str, *, resets_at: int = 0) -> ProviderError:
+        named = {
+            "anthropic-ratelimit-unified-status": "rejected",
+            "anthropic-ratelimit-unified-representative-claim": "five_hour",
+            "anthropic-ratelimit-unified-reset": str(resets_at),
+            "anthropic-ratelimit-unified-5h-utilization": "1.0",
+            "anthropic-ratelimit-unified-5h-reset": str(resets_at),
+        }
+        error = {"type": "rate_limit_error", "message": text}
+        return ProviderError(429, error, named if resets_at else {})
 
     def write_file(self, path: str, text: str) -> Tool:
         return Tool("Write", {"file_path": str(self.work / path), "content": text})
@@ -223,8 +231,14 @@ class Codex(Agent):
         given = {"targets": [id], "timeout_ms": 1000 * PATIENCE_S}
         return Tool("wait_agent", given, namespace=SUBAGENTS)
 
-    def limit(self, text: str) -> ProviderError:
-        return ProviderError(429, {"type": "usage_limit_reached", "message": text})
+    def limit(self, text: str, *, resets_at: int = 0) -> ProviderError:
+        named = {
+            "x-codex-primary-used-percent": "100",
+            "x-codex-primary-window-minutes": "300",
+            "x-codex-primary-reset-at": str(resets_at),
+        }
+        error = {"type": "usage_limit_reached", "message": text}
+        return ProviderError(429, error, named if resets_at else {})
 
     def write_file(self, path: str, text: str) -> Tool:
         lines = "".join(f"+{line}\n" for line in text.splitlines())

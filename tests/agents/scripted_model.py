@@ -52,6 +52,7 @@ class ProviderError:
     error: dict[str, Any] = field(
         default_factory=lambda: {"type": "overloaded_error", "message": "scripted"}
     )
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 Step = Say | Tool | ProviderError
@@ -193,11 +194,19 @@ def handler_of(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
         def log_message(self, *_: Any) -> None:
             pass
 
-        def send(self, body: Any, kind: str = "application/json", status: int = 200) -> None:
+        def send(
+            self,
+            body: Any,
+            kind: str = "application/json",
+            status: int = 200,
+            headers: dict[str, str] | None = None,
+        ) -> None:
             raw = body if isinstance(body, bytes) else json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(raw)))
+            for name, value in (headers or {}).items():
+                self.send_header(name, value)
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(raw)
@@ -218,7 +227,8 @@ def handler_of(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
             body = json.loads(raw)
             step, number = model.step_for(Request(path, body)), next(numbers)
             if isinstance(step, ProviderError):
-                return self.send({"type": "error", "error": step.error}, status=step.status)
+                body = {"type": "error", "error": step.error}
+                return self.send(body, status=step.status, headers=step.headers)
             if path.endswith("/responses"):
                 events = responses_events(number, step)
             elif body.get("stream"):

@@ -5,6 +5,7 @@ no agent did.
 """
 
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +15,7 @@ from django.db import connection
 from django.utils import timezone
 from tenfour import Client
 
-from ledger.models import Attempt, Instruction, Task
+from ledger.models import AccountWindow, Attempt, Instruction, Task
 from retries.attempts.leases import expire
 from retries.models import Escalation
 from tests.agents.command_lines import AGENTS, OLDER, Agent, Codex, Ended
@@ -333,6 +334,30 @@ def test_a_limit_of_the_account_ends_nothing(name: str, way: str, work: MakeWork
     else:
         assert attempt.outcome is None
         given.assert_states("running")
+    assert Task.objects.get(pk=given.first).retry_count == 0
+
+
+# Older versions of Claude Code record no reset.
+@pytest.mark.parametrize("name", [*AGENTS, f"{Codex.name}{OLDER}"])
+def test_an_account_at_its_limit_gives_no_task_until_the_reset(name: str, work: MakeWork) -> None:
+    """F07: the program's own record says when; the other agents of the account wait as well."""
+    given = work(name, "hooks")
+    # Claude Code records the reset when it tries again.
+    given.agent.env["CLAUDE_CODE_MAX_RETRIES"] = "1"
+    resets_at = int(time.time()) + 3600
+
+    def script(request: Request) -> Script:
+        yield from given.take(request)
+        while True:
+            yield given.agent.limit("This request would exceed it", resets_at=resets_at)
+
+    assert given.run(script).code != 0
+    [window] = AccountWindow.objects.all()
+    assert (window.account, window.window, window.used) == ("coder", "five_hours", 1)
+    assert window.resets_at and int(window.resets_at.timestamp()) == resets_at
+    agent = given.operator.agents.get("coder")
+    assert agent.waits_until and 0 <= agent.waits_until.timestamp() - resets_at < 1
+    assert (agent.account, agent.limits[0]["source"]) == ("coder", name.removesuffix(OLDER))
     assert Task.objects.get(pk=given.first).retry_count == 0
 
 

@@ -57,6 +57,8 @@ RESEND_S = 2.0
 # At these events, the session's record is read for what had no event.
 REVIEWS = {"PostToolUse", "Stop"}
 LONGEST_INPUT = 64 * 1024 * 1024
+# At these, the session's record has what its account's limits were last.
+ENDS = {"Stop", "StopFailure", "SessionEnd"}
 BUSY = {408, 425}
 
 
@@ -166,6 +168,11 @@ class HookCall:
             found["task"] = task
         if self.name == "Stop" and not self.is_managed and (usage := self.read_usage()):
             found["usage"] = usage
+        if self.name in ENDS and isinstance(self.transcript, str):
+            from tenfour.sessions.limit_records import read_limit_records
+
+            if records := read_limit_records(os.path.expanduser(self.transcript)):
+                found["limits"] = records
         return found | self.found | more
 
     @property

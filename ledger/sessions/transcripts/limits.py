@@ -40,7 +40,7 @@ def list_claude_facts(line: Mapping[str, Any]) -> list[WindowFact]:
 
 
 def read_rate_limit_info(info: Mapping[str, Any], at: datetime) -> list[WindowFact]:
-    found = {}
+    found: dict[LimitWindow, WindowFact] = {}
     for name, window in object_in(info, "unifiedWindows").items():
         if isinstance(window, Mapping):
             found |= {fact.window: fact for fact in read_claude_window(name, window, at)}

@@ -26,6 +26,7 @@ from retries.tasks import actions as task_actions
 from tests.conftest import Api
 from tests.factories import NOW, make_agent, send, state_of
 from tests.ledger.plans.test_import_writer import imported
+from tests.ledger.sessions.test_transcript_limits import api_error, token_count, window
 from tests.retries.moves import attempt_of, claim, fail
 
 pytestmark = pytest.mark.django_db
@@ -437,3 +438,35 @@ def test_the_ledger_says_that_the_agent_did_it(agent: Agent, hook: Hook) -> None
     claimed = Event.objects.get(kind="task.claimed")
     assert (claimed.actor_type, claimed.actor_name) == ("token", "coder")
     assert Instruction.objects.count() == 0
+
+
+# ---- limits of the account
+
+
+def test_the_records_at_the_end_of_a_session_say_when_the_limit_resets(
+    agent: Agent, hook: Hook
+) -> None:
+    """F07: Codex calls no hook at a limit; its rollout has the reset."""
+    task = make_task(agent)
+    hook("UserPromptSubmit")
+    at = int((timezone.now() + timedelta(hours=1)).timestamp())
+    records = [token_count(primary=window(100, at=at)), {"type": "event_msg"}]
+    hook("SessionEnd", local={"folder": "/app", "limits": records})
+    agent.refresh_from_db()
+    assert agent.waits_until and int(agent.waits_until.timestamp()) == at
+    row = Task.objects.get(pk=task.pk)
+    assert (row.state, row.retry_count) == ("queued", 0)
+    assert hook("UserPromptSubmit", session="s-2") == {}
+
+
+def test_a_limit_that_a_record_names_comes_before_the_message(agent: Agent, hook: Hook) -> None:
+    """F07: the error of Claude Code's hook names no time."""
+    task = make_task(agent)
+    hook("UserPromptSubmit")
+    at = int((timezone.now() + timedelta(hours=1)).timestamp())
+    record = api_error(rateLimitType="five_hour", resetsAt=at)
+    failed = {"error": "rate_limit", "last_assistant_message": "API Error: 429 rate_limit_error"}
+    hook("StopFailure", local={"folder": "/app", "limits": [record]}, **failed)
+    row = Task.objects.select_related("agent").get(pk=task.pk)
+    assert (row.state, row.retry_count) == ("retry", 0)
+    assert row.due_at == row.agent.waits_until and int(row.due_at.timestamp()) == at

@@ -1,6 +1,6 @@
 """An account that is at its limit stops all of its agents until the reset, and nothing counts."""
 
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -84,12 +84,18 @@ def test_an_account_of_the_same_name_in_another_project_is_another_one(agent: Ag
     assert waits([agent, twin]) == [RESET, None]
 
 
-@pytest.mark.parametrize("resets_at", [None, NOW - SECOND])
+LONG_AGO = datetime(1, 1, 1, tzinfo=timezone(14 * HOUR))
+LATE = datetime(9999, 12, 31, 23, tzinfo=timezone(-14 * HOUR))
+
+
+@pytest.mark.parametrize("resets_at", [None, NOW - SECOND, LONG_AGO, LATE])
 def test_a_full_window_without_a_reset_to_come_stops_no_agent(
     agent: Agent, resets_at: datetime | None
 ) -> None:
     note(agent, 1.0, resets_at=resets_at)
     assert waits([agent]) == [None]
+    note(agent, 0.5, resets_at=RESET, seen_at=LONG_AGO, now=NOW)
+    assert windows() == [("coder", "five_hours", 1.0)]
 
 
 def test_the_newest_fact_counts_and_repetitions_change_nothing(team: list[Agent]) -> None:

@@ -1,0 +1,73 @@
+"""Describe the windows of an account's limits (pure): what is used, and when it will be full."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from dashboard.wording.formatting import rough_duration
+from ledger.values.account_windows import LimitWindow
+
+NEAR = 0.8
+# A forecast needs some use over some time.
+LEAST = 0.05
+LENGTHS = {LimitWindow.FIVE_HOURS: timedelta(hours=5), LimitWindow.WEEK: timedelta(days=7)}
+NAMES = {"five_hours": "5 hours", "week": "Week", "credit": "Credit"}
+SOURCES = {
+    "claude": "Claude Code’s transcript",
+    "codex": "Codex’s rollout",
+    "message": "an error",
+    "client": "its client",
+}
+WINDOW_COLUMNS = ("window", "used", "resets_at", "source", "seen_at")
+
+
+@dataclass(frozen=True, slots=True)
+class AccountLimit:
+    """A window of an account as it is now, with the newest figure about it."""
+
+    window: str
+    used: float
+    resets_at: datetime | None
+    source: str
+    seen_at: datetime
+    now: datetime
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether it has been reset since: the figure says nothing about what follows."""
+        return self.resets_at is not None and self.resets_at <= self.now
+
+    @property
+    def label(self) -> str:
+        return NAMES.get(self.window, self.window)
+
+    @property
+    def told_by(self) -> str:
+        return SOURCES.get(self.source, self.source)
+
+    @property
+    def percent(self) -> int:
+        # A window that is not full is not shown as if it were.
+        return 100 if self.used >= 1 else min(99, round(100 * self.used))
+
+    @property
+    def tone(self) -> str:
+        return "red" if self.used >= 1 else "amber" if self.used >= NEAR else ""
+
+    @property
+    def full_at(self) -> datetime | None:
+        """When it will be full at the pace since it began; None if it resets before."""
+        length = LENGTHS.get(LimitWindow(self.window)) if self.window in NAMES else None
+        if length is None or self.resets_at is None or not LEAST <= self.used < 1:
+            return None
+        passed = self.seen_at - (self.resets_at - length)
+        if not LEAST * length <= passed <= length:
+            return None
+        full_at = self.seen_at + passed * ((1 - self.used) / self.used)
+        return full_at if self.now < full_at < self.resets_at else None
+
+    @property
+    def waits_for(self) -> str:
+        """How long it will then be full."""
+        if self.full_at is None or self.resets_at is None:
+            return ""
+        return rough_duration((self.resets_at - self.full_at).total_seconds())
