@@ -25,7 +25,11 @@ OUTPUT = 65_536
 RENDER_MS, REDACT_MS = 20, 50
 LONG_OUTPUT = 4 * 1024 * 1024
 LONG_OUTPUT_MS, LONG_OUTPUT_MB = 300, 40
-LINES = ("\n", "a\n", "ab\n", "error\n")
+LINES = (
+    *("\n", "a\n", "ab\n", "error\n", ":\n", "FAIL\n", "FAILED test_a.py::test_b - x\n"),
+    "<retry_context x>\n</retry_context>\n",
+    "-----BEGIN RSA " + "PRIVATE KEY-----\nabc\n-----END RSA " + "PRIVATE KEY-----\n",
+)
 WIDE = "\N{GRINNING FACE}"
 HEADER = "-----BEGIN RSA " + "PRIVATE KEY-----"
 # Repeated near-matches of a secret are the slowest inputs for the patterns.

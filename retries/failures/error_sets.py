@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from retries.failures.outputs.failing_tests import FORMS, find_marked, list_failing_tests
+from retries.failures.outputs.failing_tests import FORMS, find_marked, read_failing_tests
 from retries.failures.outputs.line_scores import read_line, score_text
 from retries.failures.outputs.salience import find_echoed, rank_texts
 from retries.failures.outputs.salience_rules import (
@@ -134,7 +134,7 @@ def read_errors(texts: tuple[str, ...], headline: str, key: str) -> ErrorSet:
 def list_lines(text: str) -> list[str]:
     # The lines of a retry context that the text repeats become empty.
     lines = [line[:LINE_LENGTH] for line in text.split("\n")]
-    for number in find_echoed(text, lines):
+    for number in find_echoed("\n".join(lines)):
         lines[number] = ""
     return lines
 
@@ -144,7 +144,7 @@ def list_lines(text: str) -> list[str]:
 
 def find_tests(lines: Sequence[str], marked: Sequence[int]) -> Iterator[PlacedError]:
     functions: set[str] = set()
-    for position, (number, test) in enumerate(list_failing_tests(lines, marked).items()):
+    for position, (number, test) in enumerate(read_failing_tests(lines, marked)):
         if len(functions) == MOST_TESTS:
             return
         if position < MOST_ERRORS or test.function not in functions:

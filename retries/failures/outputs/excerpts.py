@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from ledger.secrets.forms import LONGEST_SECRET
 from ledger.secrets.redaction import redacted
-from retries.failures.outputs.failing_tests import list_failing_tests, list_marked
+from retries.failures.outputs.failing_tests import list_marked, read_failing_tests
 from retries.failures.outputs.line_context import Line
 from retries.failures.outputs.line_scores import score_line
 from retries.failures.outputs.long_lines import LONG_LENGTH, break_long_lines
@@ -51,6 +51,10 @@ MASKED_AROUND = 2_000  # characters read around a piece near a secret
 SHORTEST_LINE = 120  # the least kept at the start and the end of a line with such a piece
 MOST_KEY_LINES = 400
 MOST_NAMES = 3
+NAME_ENDS = (":", "=", "\\")
+# Of the lines from the start and the end of a text, a few are added one by one, and then many short
+# ones in one step: as many as the first number, or else as the second.
+SINGLE_LINES, SHORT_LINES = 16, (512, 32)
 
 
 def shorten(
@@ -98,12 +102,14 @@ def shorten(
             selection.add(near, share=min(NEAR + used, 1.0))
     count = len(selection.lines)
     first, last = edges or (count, count)
-    start: Iterable[int] = range(min(first, count))
-    end: Iterable[int] = range(count - 1, max(count - last, 0) - 1, -1)
+    start = range(min(first, count))
+    end = range(count - 1, max(count - last, 0) - 1, -1)
     if edges:
-        start, end = selection.drop_noise(start), selection.drop_noise(end)
-    selection.add(start, share=START + selection.size / most)
-    selection.add(end, share=1.0)
+        selection.add(selection.drop_noise(start), share=START + selection.size / most)
+        selection.add(selection.drop_noise(end), share=1.0)
+    else:
+        selection.add_edge(start, share=START + selection.size / most)
+        selection.add_edge(end, share=1.0)
     return selection.render()
 
 
@@ -160,7 +166,7 @@ class Selection:
         marked = list_marked(text[self.lines.start_of(first) :])[-MOST_MARKED:]
         numbers = [first + number for number in marked]
         functions: set[str] = set()
-        for number, test in list_failing_tests(self.lines, numbers).items():
+        for number, test in read_failing_tests(self.lines, numbers):
             if test.function not in functions:
                 functions.add(test.function)
                 yield number
@@ -273,6 +279,45 @@ class Selection:
             self.size += cost
         return True
 
+    def add_edge(self, numbers: range, *, share: float) -> None:
+        """Add the lines from the start or the end of the text, as `add` does."""
+        at = 0
+        while at < len(numbers) and self.add(numbers[at : at + SINGLE_LINES], share=share):
+            at += SINGLE_LINES
+            while at < len(numbers) and numbers[at] in self.kept:
+                at += 1
+            for most in SHORT_LINES:
+                if added := self.add_short(numbers[at : at + most], share=share):
+                    at += added
+                    break
+
+    def add_short(self, numbers: range, *, share: float) -> int:
+        """Add these lines in one step if none is special; return how many were added.
+
+        The lines beside them that were added before reach to the edge of the text.
+        """
+        if not numbers or not self.kept.keys().isdisjoint(numbers):
+            return 0
+        first, last = sorted((numbers[0], numbers[-1]))
+        begins, ends = self.lines.start_of(first), self.lines.start_of(last + 1)
+        above = bisect_right(self.blocks, last, key=lambda block: block[0]) - 1
+        if self.size + ends - begins > self.most * share or (
+            above >= 0 and self.blocks[above][-1] >= first
+        ):
+            return 0
+        lines = self.lines.text[begins : ends - 1].split("\n")
+        if max(map(len, lines)) > SHORT_LINE:
+            return 0
+        start = self.find_start(first)
+        if not all(number in self.kept for number in range(start, first)):
+            # From the end, `add` adds a line together with those that it continues.
+            whole = next((n for n, line in enumerate(lines) if not line.endswith(NAME_ENDS)), -1)
+            left = ((whole if whole >= 0 else len(lines) - 1) + 1) % (MOST_NAMES + 1)
+            first, lines = first + left, lines[left:]
+        self.kept.update(zip(range(first, last + 1), lines, strict=True))
+        self.size += sum(map(len, lines)) + len(lines)
+        return len(lines)
+
     def find_block(self, number: int) -> range | None:
         at = bisect_right(self.blocks, number, key=lambda block: block[0]) - 1
         return self.blocks[at] if at >= 0 and number in self.blocks[at] else None
@@ -282,7 +327,7 @@ class Selection:
         start, text = number, self.lines.text
         while start > max(0, number - MOST_NAMES):
             end = self.lines.start_of(start) - 1
-            if not text.endswith((":", "=", "\\"), max(0, end - 1), end):
+            if not text.endswith(NAME_ENDS, max(0, end - 1), end):
                 break
             start -= 1
         return start
@@ -300,15 +345,18 @@ class Selection:
 
 def find_key_blocks(lines: TextLines) -> list[range]:
     text, blocks = lines.text, []
-    at = text.find(KEY_START)
+    at, counted, number, end_number = text.find(KEY_START), 0, 0, -1
     while at >= 0:
-        last = number = lines.number_at(at)
-        if KEY.search(lines[number]):
-            last = min(number + MOST_KEY_LINES, len(lines)) - 1
-            end = text.find(KEY_END, lines.start_of(number), lines.start_of(last + 1))
-            last = lines.number_at(end) if end >= 0 else last
+        last = number = number + text.count("\n", counted, at)
+        line_end = text.find("\n", at)
+        if KEY.search(text, at, line_end if line_end >= 0 else len(text)):
+            if end_number < number:
+                end = text.find(KEY_END, text.rfind("\n", 0, at) + 1)
+                end_number = number + text.count("\n", at, end) if end >= 0 else len(lines)
+            last = min(end_number, number + MOST_KEY_LINES - 1, len(lines) - 1)
             blocks.append(range(number, last + 1))
-        at = text.find(KEY_START, lines.start_of(last + 1))
+        counted, number = lines.start_of(last + 1), last + 1
+        at = text.find(KEY_START, counted)
     return blocks
 
 

@@ -1,14 +1,14 @@
 """Find the failing tests in the output of a test runner (pure)."""
 
 import re
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from retries.failures.outputs.line_scores import score_text
 from retries.failures.outputs.own_frames import shorten_path
 from retries.failures.outputs.salience_rules import LINE_LENGTH, SUMMARY
-from retries.failures.outputs.text_lines import number_lines
+from retries.failures.outputs.text_lines import choose_possible, number_lines
 
 # what the lines below start with; others are not searched
 MARKS = (
@@ -104,26 +104,29 @@ class FailingTest(NamedTuple):
         return self.name.partition("[")[0]
 
 
-def list_failing_tests(lines: Sequence[str], marked: Sequence[int]) -> dict[int, FailingTest]:
-    """Return the failing tests that a runner lists, by the numbers of their lines.
+def read_failing_tests(
+    lines: Sequence[str], marked: Sequence[int]
+) -> Iterator[tuple[int, FailingTest]]:
+    """Yield the failing tests that a runner lists, with the numbers of their lines.
 
     Only the `marked` lines are read, and the first form that has any counts.
 
     >>> lines = ["FAILED test_a.py::test_b[1] - assert 0", "FAILED (failures=1)"]
-    >>> list_failing_tests(lines, (0, 1))
-    {0: FailingTest(name='test_a.py::test_b[1]', message='assert 0')}
+    >>> list(read_failing_tests(lines, (0, 1)))
+    [(0, FailingTest(name='test_a.py::test_b[1]', message='assert 0'))]
     """
+    score = cache(score_text)  # for lines that are repeated
     read = [(number, lines[number][:LINE_LENGTH]) for number in marked]
     for form in (LISTED_TEST, *FORMS):
-        found = {}
+        has_found = False
         for number, line in read:
             match = form.match(line)
-            if match and score_text(match[0].strip()) != SUMMARY:
+            if match and score(match[0].strip()) != SUMMARY:
                 message = match[2] or "" if form is LISTED_TEST else None
-                found[number] = FailingTest(match[1].strip(), message)
-        if found:
-            return found
-    return {}
+                yield number, FailingTest(match[1].strip(), message)
+                has_found = True
+        if has_found:
+            return
 
 
 def list_marked(text: str) -> tuple[int, ...]:
@@ -133,7 +136,7 @@ def list_marked(text: str) -> tuple[int, ...]:
     (1, 2)
     """
     found = []
-    for mark in MARKS:
+    for mark in choose_possible(MARKS, text):
         at = text.find(mark)
         while at >= 0:
             found.append(at)

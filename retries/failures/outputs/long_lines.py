@@ -4,6 +4,7 @@ A tool that prints JSON, minified code or a progress log may put everything on o
 """
 
 from retries.failures.outputs.salience_rules import LINE_LENGTH
+from retries.failures.outputs.text_lines import choose_possible
 
 # A longer line is read in pieces.
 LONG_LENGTH = 2_000
@@ -65,7 +66,7 @@ def break_line(line: str) -> str:
 
 def find_starts(line: str) -> set[int]:
     found: set[int] = set()
-    for start in STARTS:
+    for start in choose_possible(STARTS, line):
         at, tries = line.find(start), 0
         while at >= 0 and tries < MOST_STARTS:
             found.add(find_space(line, at))

@@ -15,7 +15,7 @@ from retries.failures.outputs.line_context import Line, clean_start, rank, score
 from retries.failures.outputs.line_scores import read_line
 from retries.failures.outputs.long_lines import break_long_lines
 from retries.failures.outputs.salience_rules import LINE_LENGTH, MARGIN, VALUES
-from retries.failures.outputs.text_lines import TextLines
+from retries.failures.outputs.text_lines import TextLines, choose_possible
 
 # Every line of a text up to this length is scored, and in a longer one those with a stem.
 SHORT_TEXT = 4_096
@@ -118,7 +118,7 @@ def score_lines(text: str, lines: Sequence[str]) -> dict[int, Line]:
     # A line like earlier ones has a low score.
     alike: Counter[str] = Counter()
     found = {}
-    echoed = find_echoed(text, lines)
+    echoed = find_echoed(text)
     for number in select_lines(text, lines):
         line = lines[number]
         start = line[:LINE_LENGTH].strip()
@@ -131,18 +131,20 @@ def score_lines(text: str, lines: Sequence[str]) -> dict[int, Line]:
     return found
 
 
-def find_echoed(text: str, lines: Sequence[str]) -> set[int]:
+def find_echoed(text: str) -> set[int]:
     # Retry contexts that an agent printed tell of earlier failures.
     found: set[int] = set()
-    if ECHO_START not in text:
-        return found
-    inside = False
-    for number, line in enumerate(lines):
-        inside = inside or ECHO_START in line
-        if inside:
-            found.add(number)
-            inside = ECHO_END not in line
-    return found if not inside else set()
+    at, number, counted = text.find(ECHO_START), 0, 0
+    while at >= 0:
+        first = number = number + text.count("\n", counted, at)
+        counted = text.find(ECHO_END, text.rfind("\n", 0, at) + 1)
+        if counted < 0:
+            return set()
+        number += text.count("\n", at, counted)
+        found.update(range(first, number + 1))
+        line_end = text.find("\n", max(at, counted))
+        at, counted = text.find(ECHO_START, line_end) if line_end >= 0 else -1, line_end
+    return found
 
 
 def clean_margin(line: str) -> str:
@@ -184,15 +186,22 @@ def select_different(lower: bytes) -> list[int]:
 
 def find_stems(lower: bytes, lines: TextLines) -> set[int]:
     """Return the numbers of the lines that hold a stem, at most 2 * MOST_OF_A_STEM for each."""
-    whole = [(0, len(lower))]
-    ends = whole
+    ends = [(0, len(lower))]
     if len(lower) > LONG_TEXT:
         ends = [(0, LONG_START), (len(lower) - LONG_END, len(lower))]
     found: set[int] = set()
-    for stems, parts in ((STEMS, whole), (RARE_STEMS, ends)):
-        for stem in stems:
-            for first, last in parts:
-                found |= find_stem(lower, stem.encode(), lines, first, last)
+    absent: list[bytes] = []
+    for stem in choose_possible(map(str.encode, STEMS), lower):
+        if any(each in stem for each in absent):
+            continue
+        first = lower.find(stem)
+        if first >= 0:
+            found |= find_stem(lower, stem, lines, first, len(lower))
+        else:
+            absent.append(stem)
+    for stem in choose_possible(map(str.encode, RARE_STEMS), lower):
+        for first, last in ends:
+            found |= find_stem(lower, stem, lines, first, last)
     return found
 
 

@@ -7,7 +7,9 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import overload
+from typing import TypeVar, overload
+
+T = TypeVar("T", str, bytes)
 
 # line ends are counted for each part of this length
 PART = 4_096
@@ -28,6 +30,17 @@ def number_lines(text: str, positions: Iterable[int]) -> list[int]:
         if not numbers or numbers[-1] != number:
             numbers.append(number)
     return numbers
+
+
+def choose_possible(words: Iterable[T], text: T) -> list[T]:
+    """Return the words whose characters are all in a text: others need not be searched in it.
+
+    >>> choose_possible(["error", "fail"], "a life")
+    ['fail']
+    """
+    words = list(words)
+    absent = {each for each in set().union(*words) if each not in text}
+    return [word for word in words if absent.isdisjoint(word)]
 
 
 class TextLines(Sequence[str]):

@@ -1,12 +1,13 @@
 """A long output keeps the lines that tell the cause, wherever they are."""
 
+import random
 import re
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retries.failures.outputs.excerpts import shorten
+from retries.failures.outputs.excerpts import Selection, shorten
 
 CAUSE = "src/a.c:3:5: error: no member x"
 GAP = re.compile(r"^\[\u2026 ([\d,]+) lines? left out \u2026\]$", re.MULTILINE)
@@ -86,3 +87,25 @@ def test_the_line_that_begins_the_marked_function_stays(has_pasted: bool) -> Non
 def test_the_frames_that_a_paste_shows_stay(frame: str) -> None:
     lines = [f"copied {n}" for n in range(900)] + [frame, *["copied"] * 90, CAUSE]
     assert frame in shorten("\n".join(lines), 3_000, edges=(0, 0), around=(0, 0), has_pasted=True)
+
+
+LINES = ("", "a", "password:", "x =", "\\", "y" * 401, "-----BEGIN " + "X KEY-----", "-----END ")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_many_lines_are_added_as_single_ones_are(seed: int) -> None:
+    """S1.23: the same lines, within the same room"""
+    pick = random.Random(seed)
+    for _ in range(60):
+        pool = pick.choices(LINES, weights=(9, 9, 9, 9, 9, 1, 1, 1), k=4)
+        parts = [pick.choice(pool) for _ in range(30) for _ in range(pick.choice((1, 2, 40)))]
+        text = "\n".join(line for line in parts for _ in range(pick.choice((1, 1, 60))))
+        most = pick.randrange(300, 20_000)
+        at_once, one_by_one = (Selection(text, most) for _ in range(2))
+        count = len(at_once.lines)
+        numbers, telling = range(count)[:: pick.choice((1, -1))], pick.choices(range(count), k=2)
+        for each in (at_once, one_by_one):
+            each.add(telling, share=0.5)
+        at_once.add_edge(numbers, share=1.0)
+        one_by_one.add(numbers, share=1.0)
+        assert at_once.kept == one_by_one.kept and at_once.size == one_by_one.size

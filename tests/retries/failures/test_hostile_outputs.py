@@ -136,6 +136,23 @@ def test_a_line_of_4_mib_is_read_in_bounded_time(unit: str) -> None:
     assert unit in {"error: ", "x error:"} or TELLING in output
 
 
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *("\n", ":\n", "a\n", "FAIL\n", "FAILED a.py::b - x\n", f"{KEY_START}\nabc{KEY_END}\n"),
+        "<retry_context x>\n</retry_context>\n",
+    ],
+    ids=repr,
+)
+def test_4_mib_of_short_lines_are_read_in_bounded_time(unit: str) -> None:
+    """S1.23"""
+    text = unit * (4 * MIB // len(unit))
+    start = time.process_time()
+    output = clean_output(f"{text}{TELLING}\n")
+    assert time.process_time() - start < 2  # it takes less than 0.3 s on a machine at rest
+    assert len(output.encode()) <= OUTPUT_BYTES and TELLING in output
+
+
 @pytest.mark.parametrize("name", SECRETS)
 def test_no_half_of_a_secret_is_kept_beside_a_telling_piece(name: str) -> None:
     """Nor a secret without the name that gives it away."""
