@@ -8,6 +8,7 @@ from typing import Any
 import hypothesis
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.db import connection, connections
 from django.test import Client
@@ -79,6 +80,12 @@ def project(db: None) -> Project:
 @pytest.fixture
 def agent(project: Project) -> Agent:
     return make_agent()
+
+
+@pytest.fixture
+def admin_user(db: None) -> User:
+    """Without a password, unlike that of pytest-django: to hash one takes half a second."""
+    return User.objects.create_superuser("admin")
 
 
 class Api:

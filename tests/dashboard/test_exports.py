@@ -6,6 +6,7 @@ import json
 import tracemalloc
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from itertools import product
 from urllib.parse import urlencode
 
 import pytest
@@ -92,26 +93,23 @@ LISTS = {
 }
 
 
-@pytest.mark.parametrize("noun", LISTS)
-def test_an_export_equals_the_list_under_its_filter(
-    browser: Client, world: Agent, noun: str
-) -> None:
-    query, of = LISTS[noun]
-    listed = rows(browser.get(reverse(f"dashboard:{noun}"), query), of)
-    everything = rows(browser.get(reverse(f"dashboard:{noun}"), query | {"q": ""}), of)
-    assert listed and len(listed) < len(everything)
-    lines = [json.loads(line) for line in export(browser, noun, "jsonl", query).splitlines()]
-    assert [line["id"] for line in lines] == listed
-    table = list(csv.DictReader(io.StringIO(export(browser, noun, "csv", query))))
-    assert [row["id"] for row in table] == listed
-    assert [list(row) for row in table] == [list(line) for line in lines]
-    page = html(browser.get(reverse(f"dashboard:{noun}"), query))
-    address = reverse(f"dashboard:{noun}_export", args=["csv"])
-    assert f'href="{address}?' in page and urlencode({"q": query["q"]}) in page
+def test_an_export_equals_the_list_under_its_filter(browser: Client, world: Agent) -> None:
+    for noun, (query, of) in LISTS.items():
+        response = browser.get(reverse(f"dashboard:{noun}"), query)
+        listed = rows(response, of)
+        everything = rows(browser.get(reverse(f"dashboard:{noun}"), query | {"q": ""}), of)
+        assert listed and len(listed) < len(everything), noun
+        lines = [json.loads(line) for line in export(browser, noun, "jsonl", query).splitlines()]
+        assert [line["id"] for line in lines] == listed, noun
+        table = list(csv.DictReader(io.StringIO(export(browser, noun, "csv", query))))
+        assert [row["id"] for row in table] == listed, noun
+        assert [list(row) for row in table] == [list(line) for line in lines], noun
+        page, address = html(response), reverse(f"dashboard:{noun}_export", args=["csv"])
+        assert f'href="{address}?' in page and urlencode({"q": query["q"]}) in page, noun
 
-    refused = browser.get(address, {"q": "agnet:coder"})
-    assert refused.status_code == 400 and "Nothing was exported" in refused.content.decode()
-    assert browser.get(reverse(f"dashboard:{noun}_export", args=["pdf"])).status_code == 404
+        refused = browser.get(address, {"q": "agnet:coder"})
+        assert refused.status_code == 400 and "Nothing was exported" in refused.content.decode()
+        assert browser.get(reverse(f"dashboard:{noun}_export", args=["pdf"])).status_code == 404
 
 
 def test_every_list_with_a_filter_has_an_export_and_views() -> None:
@@ -122,21 +120,21 @@ def test_every_list_with_a_filter_has_an_export_and_views() -> None:
     }
 
 
-@pytest.mark.parametrize("noun", set(LISTS) - {"operations"})
-def test_an_export_refuses_a_filter_that_means_other_rows(
-    browser: Client, world: Agent, noun: str
-) -> None:
+def test_an_export_refuses_a_filter_that_means_other_rows(browser: Client, world: Agent) -> None:
     """As does each export, a name that the list would pass over is named with the nearest one."""
-    key, known, unknown = (
-        ("channel", "codex", "codexmiror") if noun == "deliveries" else ("agent", "coder", "codre")
-    )
-    address = reverse(f"dashboard:{noun}_export", args=["csv"])
-    for query in (f"{key}:{known},{unknown}", f"-{key}:{unknown}"):
-        refused = browser.get(address, {"q": query})
-        said = f"Nothing was exported. Unknown {key} “{unknown}”. Did you mean “{key}:"
-        assert refused.status_code == 400 and refused.content.decode().startswith(said), query
-        assert f"{key}:{known}" in refused.content.decode().replace('"', "")
-    assert browser.get(address, {"q": f"{key}:{unknown}"}).status_code == 200, "it finds nothing"
+    for noun in set(LISTS) - {"operations"}:
+        key, known, unknown = ("agent", "coder", "codre")
+        if noun == "deliveries":
+            key, known, unknown = ("channel", "codex", "codexmiror")
+        address = reverse(f"dashboard:{noun}_export", args=["csv"])
+        for query in (f"{key}:{known},{unknown}", f"-{key}:{unknown}"):
+            refused = browser.get(address, {"q": query})
+            said = f"Nothing was exported. Unknown {key} “{unknown}”. Did you mean “{key}:"
+            page = refused.content.decode()
+            assert refused.status_code == 400 and page.startswith(said), (noun, query)
+            assert f"{key}:{known}" in page.replace('"', ""), (noun, query)
+        nothing = browser.get(address, {"q": f"{key}:{unknown}"})
+        assert nothing.status_code == 200, f"{noun}: it finds nothing"
 
 
 def test_the_export_of_deliveries_is_of_the_project_and_without_bodies(
@@ -182,17 +180,16 @@ def test_the_lists_beside_the_inbox_are_exported(
         assert rows(browser.get("/escalations/", params), "esc") == found
 
 
-@pytest.mark.parametrize("group", ["none", "agent"])
-@pytest.mark.parametrize("sort", ["", "newest"])
 def test_the_inbox_is_exported_in_its_order(
-    browser: Client, world: Agent, monkeypatch: pytest.MonkeyPatch, group: str, sort: str
+    browser: Client, world: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(export_views, "CHUNK", 2)
-    query = {"group": group, "sort": sort}
-    listed = rows(browser.get("/escalations/", query), "esc")
-    text = export(browser, "escalations", "jsonl", query)
-    assert [json.loads(line)["id"] for line in text.splitlines()] == listed
-    assert len(listed) > 2
+    for group, sort in product(["none", "agent"], ["", "newest"]):
+        query = {"group": group, "sort": sort}
+        listed = rows(browser.get("/escalations/", query), "esc")
+        text = export(browser, "escalations", "jsonl", query)
+        assert [json.loads(line)["id"] for line in text.splitlines()] == listed, query
+        assert len(listed) > 2, query
 
 
 def test_a_long_list_is_exported_in_constant_memory(
