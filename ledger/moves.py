@@ -114,6 +114,8 @@ TASK_COLUMNS = (
     "non_retryable",
     "redactions",
     "due_at",
+    "not_before",
+    "exclusive",
     "current_attempt",
     "abort_requested_at",
     "replay_of_id",
@@ -189,7 +191,15 @@ def state_without_needs(task: str) -> str:
     # A checkpoint asks a person.
     return (
         f"case when {is_checkpoint(task)} then '{TaskState.ESCALATED}' "
+        f"when {task}.not_before > %(now)s then '{TaskState.BLOCKED}' "
         f"else '{TaskState.QUEUED}' end"
+    )
+
+
+def reason_without_needs(task: str) -> str:
+    return (
+        f"case when {task}.not_before > %(now)s and ({is_checkpoint(task)}) is not true "
+        f"then '{BlockedReason.NOT_BEFORE}' end"
     )
 
 
@@ -221,7 +231,7 @@ def count_down_needs(source: str) -> str:
     set state = case when t.state = '{TaskState.BLOCKED}' and t.blocked_reason = 'dependency'
             and t.unmet <= n.met then {state_without_needs("t")} else t.state end,
         blocked_reason = case when t.blocked_reason = 'dependency' and t.unmet <= n.met
-            then null else t.blocked_reason end,
+            then {reason_without_needs("t")} else t.blocked_reason end,
         unmet = t.unmet - n.met, version = t.version + 1, updated_at = %(now)s
     from (select d.task_id, count(*) as met,
             case count(*) when 1 then (array_agg(d.need_id))[1] end as need
@@ -234,17 +244,21 @@ def count_down_needs(source: str) -> str:
 def recount_needs() -> str:
     """Return the UPDATE that recounts the unmet needs of tasks `t` of %(ids)s after a change.
 
-    It blocks or unblocks tasks that have not started. The caller locks their needs, so that none
-    of them ends meanwhile. The UPDATE returns the new rows with `from_state`.
+    It blocks or unblocks tasks that have not started, also if their `not_before` changed. The
+    caller locks their needs, so that none of them ends meanwhile. The UPDATE returns the new rows
+    with `from_state`.
     """
     waits = f"t.state = '{TaskState.BLOCKED}' and t.blocked_reason = 'dependency'"
+    is_early = f"t.state = '{TaskState.QUEUED}' and t.not_before > %(now)s"
     return f"""update ledger_task t
-    set state = case when t.state = '{TaskState.QUEUED}' and n.unmet > 0
+    set state = case when t.state = '{TaskState.QUEUED}' and n.unmet > 0 or {is_early}
                 then '{TaskState.BLOCKED}'
             when {waits} and n.unmet = 0 then {state_without_needs("t")} else t.state end,
-        blocked_reason = case when t.state = '{TaskState.QUEUED}' and n.unmet > 0
-                then 'dependency'
-            when {waits} and n.unmet = 0 then null else t.blocked_reason end,
+        blocked_reason = case when n.unmet > 0 and (t.state = '{TaskState.QUEUED}'
+                or t.blocked_reason = '{BlockedReason.NOT_BEFORE}') then 'dependency'
+            when {is_early} then '{BlockedReason.NOT_BEFORE}'
+            when {waits} and n.unmet = 0 then {reason_without_needs("t")}
+            else t.blocked_reason end,
         unmet = n.unmet, version = t.version + 1, updated_at = %(now)s
     from (select w.id, {count_unmet("w.id")} as unmet from unnest(%(ids)s::uuid[]) as w(id)) n
     where t.id = n.id and t.state in ('{TaskState.QUEUED}', '{TaskState.BLOCKED}')
@@ -261,7 +275,8 @@ def hold_checkpoints() -> str:
     set state = '{TaskState.BLOCKED}', blocked_reason = '{BlockedReason.DEPENDENCY}',
         version = t.version + 1, updated_at = %(now)s
     where t.id = any(%(ids)s) and (t.state = '{TaskState.QUEUED}'
-        or t.blocked_reason = '{BlockedReason.BREAKER_OPEN}')
+        or t.blocked_reason in (
+            '{BlockedReason.BREAKER_OPEN}', '{BlockedReason.NOT_BEFORE}'))
     returning {task_columns("t")}, old.state as from_state"""
 
 
@@ -274,7 +289,8 @@ def resume_skipped() -> str:
     """
     return f"""update ledger_task t
     set state = case when n.unmet = 0 then {state_without_needs("t")} else t.state end,
-        blocked_reason = case when n.unmet > 0 then '{BlockedReason.DEPENDENCY}' end,
+        blocked_reason = case when n.unmet > 0 then '{BlockedReason.DEPENDENCY}'
+            else {reason_without_needs("t")} end,
         unmet = n.unmet, version = t.version + 1, updated_at = %(now)s
     from (select w.id, {count_unmet("w.id")} as unmet from unnest(%(ids)s::uuid[]) as w(id)) n
     where t.id = n.id and t.state = '{TaskState.BLOCKED}'

@@ -123,6 +123,8 @@ class BlockedReason(TextChoices):
     BREAKER_OPEN = "breaker_open"
     # every page, the command line, and the docs use the words of this label
     REPORTED = "reported", "reported blocked"
+    # waits for its `not_before`; the clock queues it then
+    NOT_BEFORE = "not_before"
 
 
 class Outcome(TextChoices):
@@ -239,6 +241,7 @@ BLOCKED_MOVES: dict[BlockedReason, dict[Who, tuple[TaskState, ...]]] = {
     },
     BlockedReason.BREAKER_OPEN: {PERSON: (T.SKIPPED, T.ABORTED), PRODUCER: (T.ABORTED,)},
     BlockedReason.REPORTED: {PERSON: (T.QUEUED, T.RETRY, T.SKIPPED, T.FAILED, T.ABORTED)},
+    BlockedReason.NOT_BEFORE: {PERSON: (T.SKIPPED, T.ABORTED), PRODUCER: (T.ABORTED,)},
 }
 
 

@@ -21,6 +21,7 @@ from ledger.secrets.notes import mask_key
 from ledger.standing_instructions.firing import fire_claims
 from ledger.states import TaskState, Who, allowed_moves
 from ledger.tasks import fetch_task
+from ledger.tasks.exclusive_files import find_holder
 from ledger.tasks.lineage import invalid_transition
 from ledger.tasks.spec import LEASE_S
 from ledger.tokens import Caller, TrustedCaller, require_caller
@@ -257,8 +258,9 @@ def result_of(rows: list[Row], *, now: datetime) -> ClaimResult:
             pending_instructions=first["pending_instructions"],
             system_text=first["system_text"],
         )
-    due = first["next_due_at"]
-    wait = compute_poll_wait(first["idle_s"])
+    due = next_due(first)
+    # A running task can end, and free its files, at any time.
+    wait = compute_poll_wait(0 if first["waits_for_files"] else first["idle_s"])
     if (until := first["waits_until"]) and not first["paused"]:
         wait = math.ceil((until - now).total_seconds())
     elif due is not None:
@@ -269,11 +271,15 @@ def result_of(rows: list[Row], *, now: datetime) -> ClaimResult:
 def empty_result(why: Row, reason: str, *, retry_after_s: int) -> ClaimResult:
     return ClaimResult(
         reason=reason,
-        next_due_at=why["next_due_at"],
+        next_due_at=next_due(why),
         waits_until=why["waits_until"],
         retry_after_s=retry_after_s,
         pending_instructions=why["pending_instructions"],
     )
+
+
+def next_due(why: Row) -> datetime | None:
+    return min(filter(None, (why["next_due_at"], why["next_start_at"])), default=None)
 
 
 def empty_reason(why: Row) -> str:
@@ -302,15 +308,22 @@ def locked_result(why: Row, task: UUID, *, now: datetime) -> ClaimResult:
     if row["agent_id"] != why["caller_agent"]:
         raise NotFound(f"There is no task {task}.")
     is_due = row["state"] == TaskState.RETRY and row["due_at"] <= now
+    if start := why["next_start_at"]:
+        what = "task" if row["blocked_reason"] else "task's plan"
+        raise held_back(row, f"The {what} starts at {start:%FT%TZ}, and not before.")
     if row["state"] == TaskState.QUEUED or is_due:
+        if holder := find_holder(task):
+            name = holder["ref"] or holder["id"]
+            raise held_back(row, f"The task waits for {name}, which has some of the same files.")
         return empty_result(why, NO_TASK, retry_after_s=LOCKED_RETRY_S)
     if row["state"] == TaskState.RETRY:
-        raise InvalidTransition(
-            f"The task will be retried at {row['due_at']:%FT%TZ}, and not before.",
-            current=row["state"],
-            allowed=allowed_moves(row["state"], Who.AGENT),
-        )
+        raise held_back(row, f"The task will be retried at {row['due_at']:%FT%TZ}, and not before.")
     raise invalid_transition(row, TaskState.RUNNING, Who.AGENT)
+
+
+def held_back(row: Row, detail: str) -> InvalidTransition:
+    allowed = allowed_moves(row["state"], Who.AGENT, blocked_reason=row["blocked_reason"])
+    return InvalidTransition(detail, current=row["state"], allowed=allowed)
 
 
 def check_worker(worker_id: str) -> str:
@@ -327,7 +340,7 @@ def check_lease(lease_s: int | None) -> int | None:
     return lease_s
 
 
-# ---- tasks that an open breaker blocks
+# ---- tasks that an open breaker or their time blocks
 
 
 def block_tasks(ids: Iterable[UUID], *, agent_id: UUID, caller: Caller, now: datetime) -> None:
@@ -335,7 +348,8 @@ def block_tasks(ids: Iterable[UUID], *, agent_id: UUID, caller: Caller, now: dat
 
 
 def unblock_tasks(*, stamp: Stamp) -> int:
-    return len(sql.run(UNBLOCK, now=stamp.at, **TrustedCaller(stamp.actor).params))
+    known = TrustedCaller(stamp.actor).params
+    return sum(len(sql.run(statement, now=stamp.at, **known)) for statement in UNBLOCK)
 
 
 # ---- by a task's id

@@ -126,6 +126,9 @@ class Task(Value):
     replay_of: str | None = None
     version: int = 0
     due_at: datetime | None = None
+    not_before: datetime | None = None
+    # the task that it waits for, because both name the same files
+    files_held_by: str | None = None
     created_at: datetime | None = None
     updated_at: datetime | None = None
     started_at: datetime | None = None
@@ -148,6 +151,8 @@ class Plan(Value):
     run: int = 1
     tasks: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
+    not_before: datetime | None = None
+    exclusive_files: bool = False
     version: int = 0
     created_at: datetime | None = None
     updated_at: datetime | None = None
@@ -173,6 +178,7 @@ class PlanTask(Value):
     agent: str = ""
     state: str = ""
     blocked_reason: str | None = None
+    not_before: datetime | None = None
     priority: int = 0
     attempts: int = 0
     attempt_limit: int = 0

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from tenfour.api.calls import PAGE, given, page_of, part
 from tenfour.attempts.usage import Usage
 from tenfour.http.core import Call
-from tenfour.http.values import Page
+from tenfour.http.values import Page, text_of_time
 from tenfour.models import Attempt, Claimed, Decision, Escalation, Heartbeat, Task
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Options(TypedDict, total=False):
     timeout_s: int | None
     idempotent: bool | None
     non_retryable: bool | None
+    not_before: datetime | str | None
     register: bool | None
 
 
@@ -53,7 +54,7 @@ def enqueue(
     """Enqueue a task for an agent.
 
     Options: title, priority, needs, max_attempts, on_exhausted, evidence, backoff, lease_s,
-    timeout_s, idempotent, non_retryable, register.
+    timeout_s, idempotent, non_retryable, not_before (with a zone), register.
     """
     return Call(
         "POST", "/v1/tasks", Task.read, task(agent, type, payload, **options), {}, idempotency_key
@@ -84,6 +85,8 @@ def task(
     agent: str | None, type: str, payload: Any = None, **options: Unpack[Options]
 ) -> dict[str, Any]:
     """Return a task as the API expects it."""
+    if at := options.get("not_before"):
+        options["not_before"] = text_of_time(at)
     return given({"agent": agent, "type": type, "payload": payload, **options})
 
 
@@ -117,11 +120,13 @@ def abort(id: str, *, reason: str | None = None) -> Call[Task]:
 
 
 def change(id: str, *, version: int, **changes: Any) -> Call[Task]:
-    """Change `priority`, `agent`, `payload`, `max_attempts` or `backoff`.
+    """Change `priority`, `agent`, `payload`, `max_attempts`, `backoff` or `not_before`.
 
     Refused if the task has changed since `version` was read.
     """
     headers = {"If-Match": f'"v{version}"'}
+    if changes.get("not_before"):
+        changes["not_before"] = text_of_time(changes["not_before"])
     return Call("PATCH", f"/v1/tasks/{part(id)}", Task.read, changes, headers=headers)
 
 

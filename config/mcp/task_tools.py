@@ -4,7 +4,7 @@ import json
 from typing import Any, Literal
 from uuid import UUID
 
-from pydantic import Field, StrictBool, StrictInt
+from pydantic import AwareDatetime, Field, StrictBool, StrictInt
 
 from config.mcp.tools import Reply, Tool, join, perform, select
 from ledger import planfile
@@ -17,8 +17,8 @@ from retries.api import plans, tasks
 from retries.api.tasks import EnqueueQuery
 
 LISTED = (
-    *("id", "ref", "plan", "title", "type", "state", "blocked_reason", "agent", "attempts"),
-    *("attempt_limit", "priority", "updated_at"),
+    *("id", "ref", "plan", "title", "type", "state", "blocked_reason", "not_before", "agent"),
+    *("files_held_by", "attempts", "attempt_limit", "priority", "updated_at"),
 )
 MEDIA = {
     "": "",
@@ -45,6 +45,10 @@ def describe_task(task: dict[str, Any]) -> str:
     name = task["ref"] or task["id"]
     title = f" '{task['title']}'" if task["title"] else ""
     why = f" ({task['blocked_reason']})" if task["blocked_reason"] else ""
+    if task["blocked_reason"] == "not_before":
+        why = f" until {task['not_before']}"
+    if holder := task["files_held_by"]:
+        why = f" (its files are in use by task {holder})"
     tries = f"attempt {task['attempts']} of {task['attempt_limit']}"
     return f"{name}{title} is {task['state']}{why}, {tries}, for {task['agent']}."
 
@@ -96,6 +100,9 @@ class CreateArguments(In):
     max_attempts: StrictInt | None = Field(None, ge=1, le=MAX_ATTEMPTS)
     priority: StrictInt = Field(
         0, description="higher comes first; an agent's own token can set at most 0"
+    )
+    not_before: AwareDatetime | None = Field(
+        None, description="no attempt starts before this time, such as 2026-10-12T18:00:00Z"
     )
 
 

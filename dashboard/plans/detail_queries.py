@@ -62,6 +62,7 @@ TASK_COLUMNS = (
     "version",
     "unmet",
     "due_at",
+    "not_before",
     "abort_requested_at",
     "started_at",
     "completed_at",

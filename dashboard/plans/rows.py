@@ -94,6 +94,8 @@ def describe_status(
             return StatusText(duration(task.worked) if task.worked is not None else "")
         case TaskState.QUEUED | TaskState.RETRY if plan.state == PlanState.PAUSED:
             return StatusText("on hold, plan paused", "calm", "pause")
+        case TaskState.QUEUED | TaskState.RETRY if plan.not_before and plan.not_before > now:
+            return StatusText("on hold, plan not started", "calm", "clock")
         case TaskState.QUEUED:
             return describe_queued(task)
         case TaskState.RUNNING if (

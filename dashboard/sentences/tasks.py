@@ -14,6 +14,7 @@ REASONS = {
     "dependency": "waiting for another task",
     "dependency_skipped": "a task it needs was skipped",
     "breaker_open": "its agent’s breaker is open",
+    "not_before": "its start is set for later",
     "became_checkpoint": "its plan made it a checkpoint",
     "reported": "reported blocked by its agent",
     "blocked": "reported blocked by its agent",

@@ -10,6 +10,7 @@ from django.db.models import Count, F, Min, OuterRef, QuerySet, Subquery
 from dashboard.tasks.queries import HEAVY, with_extras
 from ledger.models import Attempt, Failure, Message, Need, Task
 from ledger.states import Proof, TaskState
+from ledger.tasks import exclusive_files
 from ledger.tasks.lineage import select_lineage
 from retries.failures.stuck_tasks import FOR_PEOPLE
 from retries.models import AttemptDiff, Escalation
@@ -48,6 +49,12 @@ def list_attempts(task: Task) -> list[Attempt]:
     rows = Attempt.objects.filter(task__in=select_lineage(task)).select_related("failure")
     rows = rows.annotate(pattern_id=F("failure__grouped__pattern"), **MARKS).defer("report_digest")
     return list(rows.order_by("-number")[:ATTEMPTS_SHOWN])[::-1]
+
+
+def find_holder(row: Task) -> Task | None:
+    """Return the task that has files of this one, if that one waits for it."""
+    held = exclusive_files.find_holder(row.pk) if row.exclusive else None
+    return Task.objects.only("ref", "title", "type").get(pk=held["id"]) if held else None
 
 
 def can_retry(row: Any) -> bool:

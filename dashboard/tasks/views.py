@@ -99,6 +99,7 @@ class TaskPage(PageContext):
     row: Task
     due: StatusText
     hold: Hold | None
+    holder: Task | None
     can_retry: bool
     actions: list[Verb]
     asked: Verb | None
@@ -153,6 +154,7 @@ def detail(visit: Visit, task_id: UUID) -> TaskPage:
         row=row,
         due=describe_status(row, now=now),
         hold=find_hold(row, now=now),
+        holder=detail_queries.find_holder(row),
         can_retry=detail_queries.can_retry(row),
         actions=actions,
         asked=find_asked(visit.request, actions),

@@ -51,6 +51,8 @@ def find_hold(row: Any, *, now: datetime) -> Hold | None:
     name = row.agent.name
     if row.plan and row.plan.state == PlanState.PAUSED:
         return Hold("plan paused", "its plan is paused", "pause")
+    if row.plan and (start := row.plan.not_before) and start > now:
+        return Hold("plan not started", "its plan does not start", "clock", start)
     if row.agent.paused:
         return Hold(f"{name} paused", f"{name} is paused", "pause")
     if (until := row.agent.waits_until) and until > now:
@@ -73,7 +75,7 @@ def describe_status(row: Any, *, now: datetime) -> StatusText:
         case TaskState.RETRY:
             return describe_retry(row, now=now)
         case TaskState.BLOCKED:
-            return describe_blocked(row)
+            return describe_blocked(row, now=now)
         case TaskState.ESCALATED:
             return describe_escalated(row)
         case TaskState.DONE if row.started_at:
@@ -124,10 +126,13 @@ def describe_retry(row: Any, *, now: datetime) -> StatusText:
     return StatusText("due in", "amber", "clock", countdown=max(round(left), 0))
 
 
-def describe_blocked(row: Any) -> StatusText:
+def describe_blocked(row: Any, *, now: datetime) -> StatusText:
     match row.blocked_reason:
         case BlockedReason.BREAKER_OPEN:
             return StatusText(f"on hold, {row.agent.name} open", "calm", "c-open")
+        case BlockedReason.NOT_BEFORE:
+            left = max(round((row.not_before - now).total_seconds()), 0)
+            return StatusText("starts in", "calm", "clock", countdown=left)
         case BlockedReason.REPORTED:
             return StatusText(str(BlockedReason.REPORTED.label), "red", "person")
         case BlockedReason.DEPENDENCY_SKIPPED:

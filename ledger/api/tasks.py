@@ -10,7 +10,7 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db import transaction
-from django.db.models import F, JSONField, OuterRef, QuerySet, Subquery
+from django.db.models import F, JSONField, OuterRef, QuerySet, Subquery, UUIDField
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Concat
 from django.http import HttpResponse
@@ -36,6 +36,7 @@ from ledger.schemas.tasks import task_out
 from ledger.states import EvidenceLevel, Who
 from ledger.tasks import Spec
 from ledger.tasks.enqueuing import task_pointers
+from ledger.tasks.exclusive_files import holder_of
 from ledger.tasks.spec import USUAL_PRIORITY, backoff_of, spec_of
 from ledger.tokens import ScopeMissing
 
@@ -171,6 +172,7 @@ def as_rows(tasks: TaskQuerySet) -> "QuerySet[Task, Any]":
         agent_name=F("agent__name"),
         need_ids=ArraySubquery(needs),
         latest_trace=Subquery(latest),
+        files_held_by=RawSQL(holder_of("ledger_task"), (), UUIDField()),  # noqa: S611
         skipped_needs=RawSQL(skipped_needs("ledger_task.id"), (), JSONField()),  # noqa: S611
     )
     return rows

@@ -65,6 +65,10 @@ class Plan(models.Model):
     content_hash = models.CharField(max_length=64)
     # null: as its project says
     evidence = models.CharField(max_length=8, null=True, choices=EvidenceLevel.choices)  # noqa: DJ001
+    not_before = models.DateTimeField(null=True, help_text="none of its tasks starts before it")
+    exclusive_files = models.BooleanField(
+        db_default=False, help_text="tasks with the same files don't run at once"
+    )
     paused_at = models.DateTimeField(null=True)
     aborted_at = models.DateTimeField(null=True)
     completed_at = models.DateTimeField(null=True)

@@ -90,6 +90,10 @@ class Task(models.Model):
     non_retryable = models.BooleanField(db_default=False)
     redactions = models.JSONField(db_default={}, help_text="number of masked secrets by kind")
     due_at = models.DateTimeField(null=True)
+    not_before = models.DateTimeField(null=True, help_text="no attempt starts before it")
+    exclusive = models.BooleanField(
+        db_default=False, help_text="it waits for running tasks of its plan with the same files"
+    )
     due_noted_at = models.DateTimeField(null=True, editable=False)
     current_attempt = models.UUIDField(null=True)
     abort_requested_at = models.DateTimeField(null=True)
@@ -161,6 +165,30 @@ class Task(models.Model):
                 fields=["agent", "due_at"], condition=Q(state=TaskState.RETRY), name="task_retries"
             ),
             models.Index(fields=["due_at"], condition=Q(state=TaskState.RETRY), name="task_due"),
+            models.Index(
+                fields=["agent", "not_before"],
+                condition=Q(blocked_reason=BlockedReason.NOT_BEFORE),
+                name="task_starts",
+            ),
+            models.Index(
+                fields=["not_before"],
+                condition=Q(blocked_reason=BlockedReason.NOT_BEFORE),
+                name="task_start_due",
+            ),
+            # see the function ledger_files_holder
+            models.Index(
+                F("agent"),
+                F("plan"),
+                F("priority").desc(),
+                F("id"),
+                condition=Q(exclusive=True, state=TaskState.QUEUED),
+                name="task_exclusive_queue",
+            ),
+            models.Index(
+                fields=["plan"],
+                condition=Q(exclusive=True, state=TaskState.RUNNING),
+                name="task_exclusive_running",
+            ),
             models.Index(
                 fields=["agent"], condition=Q(state=TaskState.BLOCKED), name="task_blocked"
             ),

@@ -4,6 +4,7 @@ import difflib
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from ledger.errors import Invalid
@@ -46,6 +47,7 @@ DEFAULTS = (
 )
 PLAN_KEYS = (
     *("version", "ref", "title", "objective", "needs", "depends_on", "wave", "order", "tasks"),
+    *("not_before", "exclusive_files"),
     *DEFAULTS,
 )
 # Fields for the agent to read; stored in the payload.
@@ -53,7 +55,7 @@ TEXTS = ("action", "question", "resume_signal")
 LISTS = ("files", "context", "done")
 TASK_KEYS = (
     *("ref", "id", "title", "type", "needs", "depends_on", "idempotent", "non_retryable"),
-    *("payload", "verify", "options", *TEXTS, *LISTS, *DEFAULTS),
+    *("not_before", "payload", "verify", "options", *TEXTS, *LISTS, *DEFAULTS),
 )
 BACKOFF_KEYS = ("base_delay_ms", "max_delay_ms", "exponential_base", "jitter")
 OPTION_KEYS = ("name", "title", "description")
@@ -124,6 +126,8 @@ def canonical(
             read_value(value, "objective", str, ""), "/objective", OBJECTIVE_LENGTH
         ),
         wave=read_value(value, "wave", int, None),
+        not_before=read_time(value, "not_before"),
+        exclusive_files=read_value(value, "exclusive_files", bool, None),
         needs=read_needs(value, "", plan=ref),
         tasks=tuple(tasks),
         done=finished,
@@ -172,6 +176,7 @@ def read_task(item: Any, n: int, *, plan: str, defaults: Mapping[str, Any]) -> P
         timeout_s=read_value(task, "timeout_s", int, None, at),
         idempotent=read_value(task, "idempotent", bool, True, at),
         non_retryable=read_value(task, "non_retryable", bool, False, at),
+        not_before=read_time(task, "not_before", at),
         origin=Origin(place=n, number=own_ref, is_id=bool(own_ref)),
     )
 
@@ -407,6 +412,20 @@ def read_value(values: Mapping[str, Any], name: str, kind: type, default: Any, a
         quotes = " Put it in quotes." if kind is str else ""
         raise Invalid(f"{at}/{name}", f"{name} must be {KINDS[kind]}.{quotes}")
     return value
+
+
+def read_time(values: Mapping[str, Any], name: str, at: str = "") -> datetime | None:
+    text = read_value(values, name, str, "", at)
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = datetime.min
+    if found.tzinfo is None:
+        example = "2026-10-12T18:00:00Z"
+        raise Invalid(f"{at}/{name}", f"{name} must be a time with its zone, such as {example}.")
+    return found.astimezone(UTC)
 
 
 def read_strings(values: Mapping[str, Any], name: str, at: str) -> list[str]:

@@ -60,6 +60,7 @@ NAMES = {
     "acceptance_criteria": "done",
 }
 NEEDS = ("needs", "depends_on", "depends-on", "dependencies")
+TEXTS = ("ref", "id", "type", "agent", "title", "on_exhausted", "evidence", "not_before")
 NO_REF = ("none", "n/a", "-", "—")
 PLAN_ELEMENTS = ("title", "objective", "needs", "depends_on")
 BOOLEANS = {"true": True, "false": False}
@@ -191,6 +192,8 @@ def assemble_plan(header: dict[str, Any], markup: TaskMarkup) -> RawPlan:
     for name in (*INTEGERS, "wave"):
         if isinstance(header.get(name), str) and INTEGER.fullmatch(header[name]):
             header[name] = int(header[name])
+    if isinstance(exclusive := header.get("exclusive_files"), str):
+        header["exclusive_files"] = BOOLEANS.get(exclusive.lower(), exclusive)
     errors, tasks = LineErrors(), []
     for n, element in enumerate(markup.tasks):
         tasks.append(read_task(element, markup.warnings))
@@ -275,7 +278,7 @@ def read_task(element: TaskElement, warnings: list[str]) -> dict[str, Any]:
     for name, value in element.attributes.items():
         if name in NEEDS:
             task["needs"] = [*task.get("needs", []), *split_refs(value)]
-        elif name in ("ref", "id", "type", "agent", "title", "on_exhausted", "evidence"):
+        elif name in TEXTS:
             task[name] = value
             if name == "id" and not is_plain_id(value):
                 payload[name] = value

@@ -5,12 +5,14 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
 from ledger.errors import Refusal
 from ledger.secrets.redaction import redacted
 from ledger.values.text import truncate
+from ledger.values.timestamps import format_timestamp
 
 BYTES = 1_048_576
 MOST_BYTES = 4 * BYTES  # a file of Task Master; one tag is read
@@ -222,14 +224,17 @@ class PlanTask:
     timeout_s: int | None = None
     idempotent: bool = True
     non_retryable: bool = False
+    not_before: datetime | None = None
     origin: Origin = field(default=Origin(), compare=False)
 
     @property
     def source(self) -> dict[str, Any]:
         found = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
+        # Without them it is as in plans that were stored before they existed.
         if self.evidence is None:
-            del found["evidence"]  # as in plans that were stored before it existed
-        return found
+            del found["evidence"]
+        del found["not_before"]
+        return found | write_time(self.not_before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,6 +250,8 @@ class PlanFile:
     title: str = ""
     objective: str = ""
     wave: int | None = None
+    not_before: datetime | None = None
+    exclusive_files: bool | None = None
     needs: tuple[str, ...] = ()
     done: tuple[PlanTask, ...] = ()
     lines: tuple[FileLine, ...] = ()
@@ -252,6 +259,9 @@ class PlanFile:
     @property
     def source(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in ("ref", "title", "objective", "wave", "needs")}
+        own |= write_time(self.not_before)
+        if self.exclusive_files is not None:
+            own["exclusive_files"] = self.exclusive_files
         return own | {"tasks": tuple(task.source for task in self.tasks)}
 
     @property
@@ -267,6 +277,10 @@ class PlanFile:
     def first_tasks(self) -> list[PlanTask]:
         own = {task.ref for task in self.tasks}
         return [task for task in self.tasks if own.isdisjoint(task.needs)]
+
+
+def write_time(not_before: datetime | None) -> dict[str, str]:
+    return {"not_before": format_timestamp(not_before)} if not_before else {}
 
 
 def find_cycle(edges: Iterable[tuple[str, str]]) -> list[str]:

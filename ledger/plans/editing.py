@@ -16,7 +16,8 @@ from ledger.journal import Kind, Stamp
 from ledger.models import Plan, PlanState, Task
 from ledger.secrets.notes import clean_title, noted
 from ledger.states import FINAL, TaskState
-from ledger.tasks.spec import TITLE_LENGTH, read_number
+from ledger.tasks.exclusive_files import mark_tasks
+from ledger.tasks.spec import TITLE_LENGTH, check_not_before, read_number
 from ledger.tokens import TrustedCaller
 
 # State -> number of tasks; every state is present.
@@ -122,10 +123,12 @@ def change(
     *,
     title: str | None = None,
     evidence: str | None = None,
+    not_before: datetime | None = None,
+    exclusive_files: bool | None = None,
     version: int,
     stamp: Stamp,
 ) -> Plan:
-    """Change a plan's title, or the evidence that its tasks need.
+    """Change a plan's title, or what its tasks need, when they may start, and if files exclude.
 
     Raises VersionMismatch if it is no longer at `version`.
     """
@@ -139,11 +142,19 @@ def change(
         )
     if len(title or "") > TITLE_LENGTH:
         raise Invalid("/title", f"A title must have at most {TITLE_LENGTH} characters.")
-    asked = {"title": None if title is None else clean_title(title), "evidence": evidence}
+    check_not_before(not_before, "/not_before")
+    asked = {
+        "title": None if title is None else clean_title(title),
+        "evidence": evidence,
+        "not_before": not_before,
+        "exclusive_files": exclusive_files,
+    }
     columns = {name: value for name, value in asked.items() if value is not None}
     if not columns:
         return plan
     update_columns(plan, **columns, now=stamp.at)
+    if exclusive_files is not None:
+        mark_tasks(plan.pk, exclusive=exclusive_files)
     record_event(
         plan,
         Kind.PLAN_UPDATED,

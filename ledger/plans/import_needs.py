@@ -20,7 +20,7 @@ from ledger.planfile.model import (
     find_cycle,
     refusal_at,
 )
-from ledger.states import TaskState
+from ledger.states import BlockedReason, TaskState
 from ledger.tokens import TrustedCaller
 
 
@@ -175,7 +175,8 @@ RECOUNT = f"""with {TrustedCaller.cte}, moved as ({moves.recount_needs()}), even
         f"when '{TaskState.ESCALATED}' then '{Kind.TASK_ESCALATED}' "
         f"else '{Kind.TASK_UNBLOCKED}' end",
         subject="task",
-        data="jsonb_build_object('reason', 'needs_changed')",
+        data="jsonb_build_object('reason', case m.blocked_reason "
+        f"when '{BlockedReason.NOT_BEFORE}' then m.blocked_reason else 'needs_changed' end)",
     )
     + " where m.state <> m.from_state"
 }) select id from moved"""

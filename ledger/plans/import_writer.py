@@ -46,7 +46,8 @@ from ledger.secrets.notes import clean_title
 from ledger.secrets.redaction import redacted
 from ledger.states import TaskState
 from ledger.tasks.enqueuing import prepare_columns
-from ledger.tasks.spec import BACKOFF, Backoff, Spec, spec_of
+from ledger.tasks.exclusive_files import mark_tasks
+from ledger.tasks.spec import BACKOFF, Backoff, Spec, check_not_before, spec_of
 from ledger.tokens import TrustedCaller
 
 
@@ -209,11 +210,15 @@ class PlanImport:
 
     @property
     def columns(self) -> dict[str, Any]:
+        # What the file does not say stays as it is.
+        timing = {name: getattr(self.file, name) for name in ("not_before", "exclusive_files")}
+        check_not_before(self.file.not_before, "/not_before")
         return {
             "title": clean_title(self.file.title),
             "objective": clean_title(self.file.objective),
             "source": redacted(source_of(self.file) | describe_lines(self.file, self.refs)),
             "content_hash": self.content_hash,
+            **{name: value for name, value in timing.items() if value is not None},
         }
 
     def create_plan(self) -> Plan:
@@ -244,6 +249,8 @@ class PlanImport:
         Plan.objects.filter(pk=plan.pk).update(
             version=plan.version + 1, updated_at=self.stamp.at, completed_at=completed_at, **columns
         )
+        if self.file.exclusive_files is not None:
+            mark_tasks(plan.pk, exclusive=self.file.exclusive_files)
         plan.refresh_from_db()
         record_event(
             plan,
@@ -323,7 +330,7 @@ class PlanImport:
 
     def update_task(self, id: UUID, task: PlanTask, *, at: str) -> None:
         row = prepare_columns(self.agents[task.agent], plan_spec(task), pointer=at)
-        names = ("title", "type", "priority", "payload", "redactions", "max_attempts")
+        names = ("title", "type", "priority", "payload", "redactions", "max_attempts", "not_before")
         more = ("on_exhausted", "evidence", "lease_s", "timeout_s", "idempotent", "non_retryable")
         Task.objects.filter(pk=id).update(
             agent=self.agents[task.agent],

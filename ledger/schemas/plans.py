@@ -5,7 +5,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import Field
+from pydantic import AwareDatetime, Field, StrictBool
 
 from ledger.errors import Invalid
 from ledger.models import Plan, PlanState
@@ -58,6 +58,14 @@ class PlanPatch(In, example={"title": "Planner ids, second version"}):
         description="what is asked for before its tasks are done: record, ask, or require; a task "
         "that says it itself keeps that",
     )
+    not_before: AwareDatetime | None = Field(
+        None,
+        description="none of its tasks starts before this time, at most 366 days ahead; a time "
+        "that has passed ends the wait",
+    )
+    exclusive_files: StrictBool | None = Field(
+        None, description="true to run no two of its tasks at once that name the same files"
+    )
 
 
 class PlanReasonIn(In, example={"reason": "the branch is frozen"}):
@@ -86,6 +94,8 @@ class PlanOut(Shape):
         "what is asked for before its tasks are done: record, ask, or require; null if "
         "its project says it"
     )
+    not_before: datetime | None = field("the time before which none of its tasks starts, or null")
+    exclusive_files: bool = field("true if tasks that name the same files don't run at once")
     state: PlanState = field("active, paused, completed, or aborted", "active")
     run: int = field("1 for the first run; a restart adds 1", 1)
     tasks: int = field("number of tasks", 5, given=True)
@@ -128,6 +138,7 @@ class PlanTaskOut(Shape, keyed=True):
     blocked_reason: str | None = field(
         "why it is blocked, such as dependency or breaker_open", "dependency"
     )
+    not_before: datetime | None = field("the time before which no attempt starts, or null")
     priority: int = field("higher goes first; 0 is usual")
     attempts: int = field("number of the latest attempt")
     attempt_limit: int = field("the number of the last attempt that may run", 3)

@@ -101,6 +101,11 @@ class TaskIn(
         True, description="false to ask a person after a timeout instead of retrying"
     )
     non_retryable: StrictBool = Field(False, description="true to give the task one attempt only")
+    not_before: AwareDatetime | None = Field(
+        None,
+        description="no attempt starts before this time, at most 366 days ahead; until then the "
+        "task is blocked",
+    )
 
 
 class TaskPatch(In, example={"priority": 5}):
@@ -117,6 +122,11 @@ class TaskPatch(In, example={"priority": 5}):
     backoff: BackoffIn | None = Field(None, description="the delays before retries")
     evidence: EvidenceLevel | None = Field(
         None, description="what is asked for before it is done: record, ask, or require"
+    )
+    not_before: AwareDatetime | None = Field(
+        None,
+        description="no attempt starts before this time, at most 366 days ahead; a time that has "
+        "passed ends the wait; only while the task waits",
     )
 
 
@@ -209,6 +219,12 @@ class TaskOut(Shape, keyed=True):
         source=lambda row: row["abort_requested_at"] is not None,
     )
     due_at: datetime | None = field("when a retry is due, or null")
+    not_before: datetime | None = field("the time before which no attempt starts, or null")
+    files_held_by: UUID | None = field(
+        "the task that it waits for because both name the same files, or null",
+        # only rows of tasks that can wait come with it
+        source=lambda row: row.get("files_held_by"),
+    )
     escalation: UUID | None = field("its open escalation, or null", given=True)
     replay_of: UUID | None = field(
         "the failed task that it replays, or null", source="replay_of_id"

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +18,7 @@ from ledger.secrets.notes import noted
 from ledger.states import BlockedReason, TaskState
 from ledger.tasks.lineage import fetch_at_version
 from ledger.tasks.payload_changes import journaled, list_changes
-from ledger.tasks.spec import BACKOFF, Backoff, clean_payload
+from ledger.tasks.spec import BACKOFF, Backoff, check_not_before, clean_payload
 from ledger.tokens import TrustedCaller
 
 # the agents before and after, in the event's data, if these differ
@@ -29,6 +30,8 @@ REASSIGNED = """coalesce((select jsonb_build_object('from_agent', f.name, 'to_ag
 # asked, whose answer grants it.
 LEAST_LIMIT = f"""t.attempts + case when t.state in ('{TaskState.RUNNING}', '{TaskState.ESCALATED}')
             or t.blocked_reason = '{BlockedReason.REPORTED}' then 0 else 1 end"""
+
+IS_EARLY = "coalesce(%(not_before)s > %(now)s, false)"
 
 CHANGE = f"""with {TrustedCaller.cte}, changed as (
     update ledger_task t set priority = coalesce(%(priority)s, t.priority),
@@ -42,17 +45,28 @@ CHANGE = f"""with {TrustedCaller.cte}, changed as (
         max_delay_ms = coalesce(%(max_delay_ms)s, t.max_delay_ms),
         exponential_base = coalesce(%(exponential_base)s, t.exponential_base),
         jitter = coalesce(%(jitter)s, t.jitter), evidence = coalesce(%(evidence)s, t.evidence),
+        not_before = coalesce(%(not_before)s, t.not_before),
+        due_at = case when t.state = '{TaskState.RETRY}'
+            then greatest(t.due_at, %(not_before)s) else t.due_at end,
+        state = case when {IS_EARLY} and t.state = '{TaskState.QUEUED}'
+            then '{TaskState.BLOCKED}' else t.state end,
+        blocked_reason = case when {IS_EARLY} and (t.state = '{TaskState.QUEUED}'
+                or t.blocked_reason = '{BlockedReason.BREAKER_OPEN}')
+            then '{BlockedReason.NOT_BEFORE}' else t.blocked_reason end,
         version = t.version + 1, updated_at = %(now)s
     where t.id = %(id)s and t.version = %(version)s and t.state not in ({moves.FINAL_STATES})
         and (t.state <> '{TaskState.RUNNING}' or not %(unless_running)s)
-    returning {moves.task_columns("t")}, old.agent_id as from_agent_id
+        and (%(not_before)s::timestamptz is null
+            or t.state in ('{TaskState.QUEUED}', '{TaskState.RETRY}')
+            or t.blocked_reason <> '{BlockedReason.REPORTED}')
+    returning {moves.task_columns("t")}, old.agent_id as from_agent_id, old.state as from_state
 ), journaled as ({
     journal.insert(
         "changed",
         kind=f"'{Kind.TASK_CHANGED}'",
         subject="task",
-        from_state="null",
-        to_state="null",
+        from_state="case when m.state <> m.from_state then m.from_state end",
+        to_state="case when m.state <> m.from_state then m.state end",
         data=f"%(data)s || {REASSIGNED}",
     )
 }) select m.*, g.name as agent_name from changed m join ledger_agent g on g.id = m.agent_id"""
@@ -68,6 +82,7 @@ class Change:
     max_attempts: int | None = None
     backoff: Backoff | None = None
     evidence: str | None = None
+    not_before: datetime | None = None
 
     @property
     def names(self) -> list[str]:
@@ -79,10 +94,12 @@ def change(task_id: UUID, asked: Change, *, version: int, note: str = "", stamp:
 
     A new `max_attempts` moves the attempt limit by the difference, but never below the last
     attempt, nor below the next one of a task that waits for it. Payload and agent change only while
-    no attempt is running. Raises VersionMismatch and InvalidTransition.
+    no attempt is running, and `not_before` only while the task waits: a retry that is due earlier
+    moves to that time. Raises VersionMismatch and InvalidTransition.
     """
     if not asked.names:
         return fetch_at_version(task_id, version=version)
+    check_not_before(asked.not_before, "/not_before")
     payload, redactions = None, Counter[str]()
     changes: dict[str, Any] = {}
     if asked.payload is not None:
@@ -100,6 +117,7 @@ def change(task_id: UUID, asked: Change, *, version: int, note: str = "", stamp:
         redactions=None if payload is None else Jsonb(redactions),
         max_attempts=asked.max_attempts,
         evidence=asked.evidence,
+        not_before=asked.not_before,
         **(asdict(asked.backoff) if asked.backoff else dict.fromkeys(BACKOFF)),
         unless_running=asked.payload is not None or asked.agent is not None,
         data=Jsonb({"changed": asked.names} | changes | noted(note)),

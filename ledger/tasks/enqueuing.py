@@ -46,6 +46,7 @@ COLUMNS = {
     "timeout_s": "int",
     "idempotent": "bool",
     "non_retryable": "bool",
+    "not_before": "timestamptz",
     "replay_of_id": "uuid",
 }
 # the columns in which even tasks that are otherwise alike differ
@@ -99,18 +100,21 @@ def enqueue_statement(*, own: dict[str, str] | None, needs: bool = False) -> str
     select {NEXT_ID if own else "uuidv7()"} as id, {", ".join(columns)} from {asked}
 {INSERT_NEEDS if needs else ""}), created as (
     insert into ledger_task as t (id, project_id, {", ".join(COLUMNS)}, attempt_limit, unmet,
-        needed_by, state, blocked_reason, created_by_type, created_by_name, created_at, updated_at)
+        needed_by, exclusive, state, blocked_reason, created_by_type, created_by_name, created_at,
+        updated_at)
     select a.id, c.project_id, {moves.select_list("a", list(COLUMNS))}, a.max_attempts, {unmet},
-        {needed_by}, case when {unmet} > 0 then '{TaskState.BLOCKED}' else {
-        moves.state_without_needs("a")
-    } end,
-        case when {unmet} > 0 then 'dependency' end, c.actor_type, c.actor_name, %(now)s, %(now)s
+        {needed_by}, a.plan_id is not null
+            and (select p.exclusive_files from ledger_plan p where p.id = a.plan_id),
+        case when {unmet} > 0 then '{TaskState.BLOCKED}' else {moves.state_without_needs("a")} end,
+        case when {unmet} > 0 then 'dependency' else {moves.reason_without_needs("a")} end,
+        c.actor_type, c.actor_name, %(now)s, %(now)s
     from asked a, caller c{COUNT_NEEDS if needs else ""} order by a.id
-    returning t.id, t.project_id, t.agent_id, t.state, t.blocked_reason, t.unmet,
+    returning t.id, t.project_id, t.agent_id, t.state, t.blocked_reason, t.exclusive, t.unmet,
         null as from_state
 ), journaled as ({
         journal.insert("created", kind=f"'{Kind.TASK_CREATED}'", subject="task", id="m.id")
-    }) select id, state{", blocked_reason, unmet" if needs else ""} from created order by id"""
+    }) select id, state, blocked_reason, exclusive{", unmet" if needs else ""}
+    from created order by id"""
 
 
 ENQUEUE = enqueue_statement(own=None)
@@ -307,5 +311,6 @@ def prepare_columns(
         "timeout_s": tenfour["TASK_TIMEOUT_SECONDS"] if spec.timeout_s is None else spec.timeout_s,
         "idempotent": spec.idempotent,
         "non_retryable": spec.non_retryable,
+        "not_before": spec.not_before,
         "replay_of_id": replay_of,
     }

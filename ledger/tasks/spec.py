@@ -5,11 +5,13 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from pydantic_core import from_json, to_json
 
+from ledger.database import server_time
 from ledger.errors import Invalid, PayloadTooLarge
 from ledger.models import Task
 from ledger.models.task import OnExhausted
@@ -25,6 +27,7 @@ MAX_ATTEMPTS = 100
 LEASE_S = (5, 86_400)
 TIMEOUT_S = (1, 604_800)
 MAX_NEEDS = 100
+MOST_AHEAD = timedelta(days=366)
 MAX_TASKS_PER_CALL = 500
 
 
@@ -60,6 +63,7 @@ class Spec:
     timeout_s: int | None = None
     idempotent: bool = True
     non_retryable: bool = False
+    not_before: datetime | None = None
     plan_id: UUID | None = None
     ref: str | None = None
     run: int | None = None
@@ -78,6 +82,7 @@ SHARED = (
     "timeout_s",
     "idempotent",
     "non_retryable",
+    "not_before",
 )
 
 
@@ -119,8 +124,14 @@ def check(spec: Spec, *, pointer: str) -> None:
         )
     if spec.evidence is not None and spec.evidence not in EvidenceLevel.values:
         raise Invalid(f"{pointer}/evidence", "evidence must be 'record', 'ask' or 'require'.")
+    check_not_before(spec.not_before, f"{pointer}/not_before")
     if spec.plan_id is None and len(spec.needs) > MAX_NEEDS:
         raise Invalid(f"{pointer}/needs", f"A task can need at most {MAX_NEEDS} other tasks.")
+
+
+def check_not_before(value: datetime | None, pointer: str) -> None:
+    if value is not None and value > server_time.now() + MOST_AHEAD:
+        raise Invalid(pointer, f"not_before can be at most {MOST_AHEAD.days} days ahead.")
 
 
 def check_range(value: float | None, limits: tuple[float, float], pointer: str, name: str) -> None:

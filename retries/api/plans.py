@@ -220,7 +220,7 @@ def plan_with_tasks_response(request: PrincipalRequest, plan: Plan) -> HttpRespo
 
 @router.patch("/plans/{id}", auth=PrincipalAuth("plans:write"), response=schemas.PlanOut)
 def plans_update(request: PrincipalRequest, id: str, body: schemas.PlanPatch) -> HttpResponse:
-    """Change a plan's title, or what is asked for before its tasks are done.
+    """Change a plan's title, what its tasks need to be done, and when they may start.
 
     The `If-Match` header must contain the ETag of the version you read.
     """
@@ -229,6 +229,8 @@ def plans_update(request: PrincipalRequest, id: str, body: schemas.PlanPatch) ->
         plan.pk,
         title=body.title,
         evidence=body.evidence,
+        not_before=body.not_before,
+        exclusive_files=body.exclusive_files,
         version=parse_if_match(request),
         stamp=stamp_of(request),
     )

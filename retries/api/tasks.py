@@ -173,6 +173,7 @@ def tasks_update(request: PrincipalRequest, id: UUID, body: TaskPatch) -> HttpRe
             max_attempts=body.max_attempts,
             backoff=backoff_of(body.backoff) if body.backoff else None,
             evidence=body.evidence,
+            not_before=body.not_before,
         ),
         version=parse_if_match(request),
         stamp=stamp_of(request),

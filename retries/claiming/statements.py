@@ -73,11 +73,12 @@ HELD_COLUMNS = ", ".join(f"h.{name} as attempt_{name}" for name in OPENED)
 # ---- gates
 
 # Each gate reads one row. As 'not exists' inside an 'or' it would read all plans, or all breakers.
-PLAN_RUNS = (
-    "(plan_id is null or (select p.paused_at from ledger_plan p where p.id = plan_id) is null)"
-)
+PLAN_RUNS = """(plan_id is null or (
+                select p.paused_at is null and (p.not_before is null or p.not_before <= %(now)s)
+                from ledger_plan p where p.id = plan_id))"""
 BREAKER_CLOSED = f"""(%(probe)s or (select b.state from ledger_breaker b
                 where b.agent_id = a.id and {HOLDS_BACK}) is null)"""
+WAITING = f"t.state in ('{TaskState.QUEUED}', '{TaskState.RETRY}')"
 IS_DUE = f"(state = '{TaskState.QUEUED}' or state = '{TaskState.RETRY}' and due_at <= %(now)s)"
 
 
@@ -91,6 +92,15 @@ def gates(caller: type[Caller], *, resume: bool) -> str:
             and (%(ruled)s or {ruled} is null) and {BREAKER_CLOSED}"""
 
 
+def can_start(task: str = "ledger_task") -> str:
+    """Return the condition that a task's plan runs and that no running task has its files."""
+    # PostgreSQL evaluates the function last, because it costs most: other claims in the project
+    # that reach such a task wait for this one to commit.
+    return f"""{PLAN_RUNS} and (not {task}.exclusive or ledger_take_files({task}.project_id,
+                {task}.id, {task}.plan_id, {task}.agent_id, {task}.state, {task}.priority,
+                {task}.payload -> 'files'))"""
+
+
 def agent_of(caller: type[Caller]) -> str:
     return "(select agent_id from caller)" if caller is Bearer else "%(agent)s"
 
@@ -100,7 +110,7 @@ def agent_of(caller: type[Caller]) -> str:
 
 def pick_named(caller: type[Caller]) -> str:
     return f"""(select id from ledger_task
-            where id = %(task)s and agent_id = {agent_of(caller)} and {PLAN_RUNS} and {IS_DUE}
+            where id = %(task)s and agent_id = {agent_of(caller)} and {IS_DUE} and {can_start()}
             for update skip locked)"""
 
 
@@ -110,12 +120,12 @@ def pick_next(caller: type[Caller]) -> str:
     # however deep the queue is.
     agent = agent_of(caller)
     head = f"""from ledger_task where agent_id = {agent} and state = '{TaskState.QUEUED}'
-                and {PLAN_RUNS}
+                and {can_start()}
             order by priority desc, id limit 1 for update skip locked"""
     return f"""coalesce((select id from (
             select id, priority from ledger_task
             where agent_id = {agent} and state = '{TaskState.RETRY}' and due_at <= %(now)s
-                and {PLAN_RUNS}
+                and {can_start()}
             order by due_at limit 1 for update skip locked) due
         where due.priority >= coalesce((select priority {head}), due.priority)), (
             select id {head}))"""
@@ -130,7 +140,7 @@ def pick_next_or_offered(caller: type[Caller]) -> str:
 def select_offered(agent: str, *, limit: str) -> str:
     return f"""select t.id from retries_escalation e join ledger_task t on t.id = e.task_id
         where e.agent_id = {agent} and e.offered_to = %(worker)s
-            and t.agent_id = e.agent_id and t.attempts = e.attempts and {PLAN_RUNS}
+            and t.agent_id = e.agent_id and t.attempts = e.attempts and {can_start("t")}
             and (t.state = '{TaskState.QUEUED}'
                 or t.state = '{TaskState.RETRY}' and t.due_at <= %(now)s)
         order by t.priority desc, t.id limit {limit} for update of t skip locked"""
@@ -150,12 +160,12 @@ def pick_several(*, limit: str = LIMIT, but_for: str = "", prefix: str = "") -> 
     return f"""queued as materialized (
         select id, priority from ledger_task
         where agent_id = (select id from free) and state = '{TaskState.QUEUED}'
-            and {PLAN_RUNS}{but_for}
+            and {can_start()}{but_for}
         order by priority desc, id limit {limit} for update skip locked
     ), due as materialized (
         select id, priority, due_at from ledger_task
         where agent_id = (select id from free) and state = '{TaskState.RETRY}'
-            and due_at <= %(now)s and {PLAN_RUNS}{but_for}
+            and due_at <= %(now)s and {can_start()}{but_for}
         order by due_at limit {limit} for update skip locked
     ), picked as materialized (
         {f"{prefix} union all ({best})" if prefix else best}
@@ -170,6 +180,18 @@ def pick_several_or_offered() -> str:
         but_for=" and id <> all(array(select id from offered))",
         prefix="select id from offered",
     )
+
+
+# of those, the ones whose files do not overlap with those of a better one
+APART = """placed as materialized (
+        select t.id, t.plan_id, t.payload -> 'files' as files, t.exclusive, p.place
+        from (select id, row_number() over () as place from picked) p
+            join ledger_task t on t.id = p.id
+    ), apart as materialized (
+        select p.id from placed p where not p.exclusive or not exists (select from placed better
+            where better.place < p.place and better.exclusive and better.plan_id = p.plan_id
+                and ledger_files_overlap(better.files, p.files))
+    )"""
 
 
 # ---- the claim
@@ -201,8 +223,8 @@ def claim_one(caller: type[Caller], task: str, *, resume: bool) -> str:
 def claim_several(caller: type[Caller], picked: str, *, resume: bool) -> str:
     free = f"""free as (
         select a.id from ledger_agent a where {gates(caller, resume=resume)}
-    ), {picked}, """
-    moved = start(caller, "t.id = any(array(select id from picked))", "caller c")
+    ), {picked}, {APART}, """
+    moved = start(caller, "t.id = any(array(select id from apart))", "caller c")
     return claim_statement(caller, moved, resume=resume, before=free)
 
 
@@ -290,6 +312,19 @@ AWAITS_ANSWER = f"""(select e.state = '{EscalationState.OPEN}' and e.asked_in_id
             order by e.id desc limit 1)"""
 
 
+# when a waiting task of the agent, or the plan of one, may start
+NEXT_START = f"""least(
+            (select min(t.not_before) from ledger_task t
+                where t.agent_id = c.agent_id and t.blocked_reason = '{BlockedReason.NOT_BEFORE}'
+                    and (t.plan_id is null
+                        or (select p.paused_at from ledger_plan p where p.id = t.plan_id) is null)
+                    and (%(task)s::uuid is null or t.id = %(task)s)),
+            (select min(p.not_before) from ledger_task t join ledger_plan p on p.id = t.plan_id
+                where t.agent_id = c.agent_id and {WAITING} and p.not_before > %(now)s
+                    and p.paused_at is null
+                    and (%(task)s::uuid is null or t.id = %(task)s)))"""
+
+
 def why_statement(caller: type[Caller]) -> str:
     """Return the statement that explains an empty claim; it has no row for an unknown caller."""
     pending = pending_instructions("c.agent_id") if caller is Bearer else "0"
@@ -303,9 +338,13 @@ def why_statement(caller: type[Caller]) -> str:
         (select state from ledger_breaker b
             where b.agent_id = c.agent_id and {HOLDS_BACK}) as gate,
         {has_rule_for_claim(project="c.project_id", agent="c.agent_id")} as ruled,
+        {NEXT_START} as next_start_at,
+        exists (select from ledger_task t
+            where t.agent_id = c.agent_id and t.state = '{TaskState.QUEUED}' and t.exclusive
+        ) as waits_for_files,
         exists (select from ledger_task t join ledger_plan p on p.id = t.plan_id
             where t.agent_id = c.agent_id
-                and t.state in ('{TaskState.QUEUED}', '{TaskState.RETRY}')
+                and {WAITING}
                 and (%(task)s::uuid is null or t.id = %(task)s)
                 and p.paused_at is not null) as plan_paused,
         (select min(due_at) from ledger_task t
@@ -343,19 +382,29 @@ def block_statement(caller: type[Caller]) -> str:
 
 BLOCK: Statements = {caller: block_statement(caller) for caller in CALLERS}
 
-UNBLOCK = f"""with {TrustedCaller.cte}, ripe as materialized (
+
+def unblock_statement(reason: BlockedReason, condition: str) -> str:
+    return f"""with {TrustedCaller.cte}, ripe as materialized (
     select t.id from ledger_task t
-    where t.state = 'blocked' and t.blocked_reason = 'breaker_open'
-        and not exists (select from ledger_breaker b
-            where b.agent_id = t.agent_id and b.state = 'open')
+    where t.state = 'blocked' and t.blocked_reason = '{reason}' and {condition}
     order by t.id limit 1000 for update of t skip locked
 ), moved as ({
-    task_to(TaskState.QUEUED, where="t.id = any(array(select id from ripe)) and t.unmet = 0")
-}), journaled as ({
-    journal.insert(
-        "moved",
-        kind=f"'{Kind.TASK_UNBLOCKED}'",
-        subject="task",
-        data=f"jsonb_build_object('reason', '{BlockedReason.BREAKER_OPEN}')",
-    )
-}) select id from moved"""
+        task_to(TaskState.QUEUED, where="t.id = any(array(select id from ripe)) and t.unmet = 0")
+    }), journaled as ({
+        journal.insert(
+            "moved",
+            kind=f"'{Kind.TASK_UNBLOCKED}'",
+            subject="task",
+            data=f"jsonb_build_object('reason', '{reason}')",
+        )
+    }) select id from moved"""
+
+
+UNBLOCK = (
+    unblock_statement(
+        BlockedReason.BREAKER_OPEN,
+        """not exists (select from ledger_breaker b
+            where b.agent_id = t.agent_id and b.state = 'open')""",
+    ),
+    unblock_statement(BlockedReason.NOT_BEFORE, "t.not_before <= %(now)s"),
+)

@@ -120,6 +120,7 @@ class Plans(Driven[D]):
     get = Verb(plans.get)
     list = Listing(plans.plans)
     rename = Verb(plans.rename)
+    change = Verb(plans.change)
     pause = Verb(plans.pause)
     resume = Verb(plans.resume)
     abort = Verb(plans.abort)

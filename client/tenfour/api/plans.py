@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from tenfour.api.calls import PAGE, given, page_of, part
 from tenfour.http.core import Call
-from tenfour.http.values import Page
+from tenfour.http.values import Page, text_of_time
 from tenfour.models import ImportedPlan, Plan, PlanWithTasks
 
 if TYPE_CHECKING:
@@ -112,6 +112,23 @@ def rename(id: str, title: str, *, version: int) -> Call[Plan]:
     """Change a plan's title; refused if the plan has changed since `version` was read."""
     headers = {"If-Match": f'"v{version}"'}
     return Call("PATCH", _path(id), Plan.read, {"title": title}, headers=headers)
+
+
+def change(
+    id: str,
+    *,
+    version: int,
+    not_before: datetime | str | None = None,
+    exclusive_files: bool | None = None,
+) -> Call[Plan]:
+    """Change when a plan's tasks may start, and whether the same files keep them apart.
+
+    Refused if the plan has changed since `version` was read.
+    """
+    at = not_before and text_of_time(not_before)
+    changes = given({"not_before": at, "exclusive_files": exclusive_files})
+    headers = {"If-Match": f'"v{version}"'}
+    return Call("PATCH", _path(id), Plan.read, changes, headers=headers)
 
 
 def pause(id: str, *, reason: str | None = None) -> Call[Plan]:

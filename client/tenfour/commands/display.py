@@ -32,12 +32,18 @@ STYLE_OF = {state: style for style, states in STATES.items() for state in states
 REPORTED_BLOCKED = "reported blocked"  # the words of the pages
 
 
-def describe_task_state(state: str, blocked_reason: str | None) -> str:
+def describe_task_state(
+    state: str, blocked_reason: str | None, not_before: str | None = None
+) -> str:
     """Return a task's state with the reason why it is blocked.
 
     >>> describe_task_state("blocked", "dependency"), describe_task_state("blocked", "reported")
     ('blocked (dependency)', 'reported blocked')
+    >>> describe_task_state("blocked", "not_before", "2026-10-12T18:00:00.000Z")
+    'not before 2026-10-12T18:00:00.000Z'
     """
+    if blocked_reason == "not_before" and not_before:
+        return f"not before {not_before}"
     if blocked_reason == "reported":
         return REPORTED_BLOCKED
     return f"{state} ({blocked_reason})" if blocked_reason else state

@@ -60,11 +60,18 @@ def add_enqueue_arguments(parser: argparse.ArgumentParser) -> None:
         "--needs", action="append", metavar="ID", help="wait for this task; may be repeated"
     )
     parser.add_argument("--on-exhausted", choices=["escalate", "dead_letter"])
+    add_not_before(parser)
     parser.add_argument(
         "--register", action="store_true", help="register the agent if it is unknown"
     )
     parser.add_argument("--json", action="store_true", help="print the whole task")
     add_limits(parser)
+
+
+def add_not_before(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--not-before", metavar="TIME", help="start no earlier, such as 2026-10-12T18:00:00Z"
+    )
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
@@ -89,6 +96,7 @@ def enqueue(args: argparse.Namespace) -> int:
             max_attempts=args.max_attempts,
             lease_s=args.lease,
             timeout_s=args.timeout,
+            not_before=args.not_before,
         )
     say(pretty(task.raw) if args.json else task.id)
     return OK

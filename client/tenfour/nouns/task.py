@@ -38,7 +38,7 @@ def _attempts(row: Row) -> str:
 
 
 def _state(row: Row) -> str:
-    return describe_task_state(row["state"], row["blocked_reason"])
+    return describe_task_state(row["state"], row["blocked_reason"], row["not_before"])
 
 
 STATE = Column("state", lambda row, _: _state(row), "state")
@@ -64,6 +64,8 @@ LAYOUT = Layout(
         plain("priority"),
         plain("needs"),
         time("due_at"),
+        plain("not_before", "not before"),
+        whole("files_held_by", "files held by"),
         time("created_at"),
         time("started_at"),
         time("completed_at"),
@@ -110,6 +112,7 @@ def add_change_arguments(parser: Parser) -> None:
     parser.add_argument("--agent", metavar="NAME", help="assign the task to this agent")
     parser.add_argument("--max-attempts", type=int, metavar="N", help="including the first")
     parser.add_argument("--payload", metavar="JSON", help="the task's data; - reads it from stdin")
+    work.add_not_before(parser)
 
 
 def change(client: Client, id: str, args: argparse.Namespace) -> Row:
@@ -120,11 +123,13 @@ def change(client: Client, id: str, args: argparse.Namespace) -> Row:
             "agent": args.agent,
             "max_attempts": args.max_attempts,
             "payload": args.payload and json_of(read_text(args.payload), what="The payload"),
+            "not_before": args.not_before,
         }
     )
     if not changes:
         raise wrong_usage(
-            "Nothing to change.", "Use --priority, --agent, --max-attempts, --payload."
+            "Nothing to change.",
+            "Use --priority, --agent, --max-attempts, --payload, --not-before.",
         )
     version = get(client, KIND.path_of(id))["version"]
     headers = {"If-Match": f'"v{version}"'}
@@ -183,7 +188,7 @@ NOUN = Noun(
         ),
         "change": make_action(
             KIND,
-            "Change a task's priority, agent, payload or number of attempts.",
+            "Change a task's priority, agent, payload, number of attempts or earliest start.",
             "tasks:write",
             change,
             add=add_change_arguments,

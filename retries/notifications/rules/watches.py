@@ -32,7 +32,8 @@ def is_live(task: str) -> str:
     asked = f"""(select true from retries_escalation e
                     where e.task_id = {task}.id and e.state = '{EscalationState.OPEN}')"""
     return f"""({task}.state in ({LIVE_STATES}) or {task}.state = '{TaskState.BLOCKED}'
-            and ({task}.blocked_reason = '{BlockedReason.BREAKER_OPEN}'
+            and ({task}.blocked_reason in (
+                    '{BlockedReason.BREAKER_OPEN}', '{BlockedReason.NOT_BEFORE}')
                 or {task}.blocked_reason = '{BlockedReason.REPORTED}'
                 and coalesce({asked}, false)))"""
 

@@ -1,4 +1,4 @@
-"""`tenfour plan`: list, show, import, sync, rename, confirm, and what changes a plan's state."""
+"""`tenfour plan`: list, show, import, sync, rename, change, confirm, and moves of its state."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ LAYOUT = Layout(
         computed("done", lambda row: _progress(row["plan"])),
         computed("tasks", lambda row: _counts(row["plan"])),
         plain("plan.created_by.name", "imported by"),
+        plain("plan.not_before", "not before"),
+        plain("plan.exclusive_files", "exclusive files"),
         time("plan.created_at", "created"),
         time("plan.paused_at", "paused"),
         time("plan.aborted_at", "aborted"),
@@ -51,7 +53,7 @@ TASK_COLUMNS = (
     plain("ref", style="bold"),
     Column(
         "state",
-        lambda row, _: describe_task_state(row["state"], row["blocked_reason"]),
+        lambda row, _: describe_task_state(row["state"], row["blocked_reason"], row["not_before"]),
         "state",
     ),
     plain("agent"),
@@ -129,6 +131,13 @@ NOUN = Noun(
         "restart": make_change("restart", "Run a plan's unfinished tasks again."),
         "rename": make_action(
             KIND, "Change a plan's title.", "plans:write", plan_commands.rename, add=add_title
+        ),
+        "change": make_action(
+            KIND,
+            "Change when a plan's tasks may start, and if the same files keep them apart.",
+            "plans:write",
+            plan_commands.change,
+            add=plan_commands.add_change_arguments,
         ),
         "confirm": Verb(
             "Let agents run the commands that were found in a plan's text.",

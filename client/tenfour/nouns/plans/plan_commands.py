@@ -1,13 +1,15 @@
-"""The verbs of `tenfour plan`: import, status, rename, confirm, pause and so on."""
+"""The verbs of `tenfour plan`: import, status, rename, change, confirm, pause and so on."""
 
 from __future__ import annotations
 
 import argparse
 
+from tenfour.api.calls import given
 from tenfour.api.plans import ImportOptions
 from tenfour.client import Client
 from tenfour.commands.display import clean, describe_task_state
 from tenfour.commands.terminal import OK, REFUSED, note, pretty, say, text_of, wrong_usage
+from tenfour.commands.work import add_not_before
 from tenfour.http.problems import TenfourError
 from tenfour.models import ImportedPlan, Plan, PlanTask
 from tenfour.nouns.bulk import add_yes, is_confirmed, is_confirmed_on_terminal
@@ -153,7 +155,7 @@ def headline(plan: Plan) -> str:
 
 
 def line_of(task: PlanTask) -> str:
-    state = describe_task_state(task.state, task.blocked_reason)
+    state = describe_task_state(task.state, task.blocked_reason, task.raw["not_before"])
     tried = f" attempt {task.attempts} of {task.attempt_limit}" if task.attempts else ""
     needs = f" needs {', '.join(task.needs)}" if task.needs and task.state == "blocked" else ""
     return f"  {task.ref:16} {state}{tried}{needs}  {task.title}".rstrip()
@@ -177,6 +179,25 @@ def rename(client: Client, id: str, args: argparse.Namespace) -> Row:
     """Change a plan's title as it is now; refused if the plan changes meanwhile."""
     version = client.plans.get(id).plan.version
     return client.plans.rename(id, args.title, version=version).raw
+
+
+def add_change_arguments(parser: argparse.ArgumentParser) -> None:
+    add_not_before(parser)
+    parser.add_argument(
+        "--exclusive-files",
+        choices=["yes", "no"],
+        help="run no two tasks at once that name the same files",
+    )
+
+
+def change(client: Client, id: str, args: argparse.Namespace) -> Row:
+    """Change a plan as it is now; refused if it changes meanwhile."""
+    exclusive = args.exclusive_files and args.exclusive_files == "yes"
+    changes = given({"not_before": args.not_before, "exclusive_files": exclusive})
+    if not changes:
+        raise wrong_usage("Nothing to change.", "Use --not-before, --exclusive-files.")
+    version = client.plans.get(id).plan.version
+    return client.plans.change(id, version=version, **changes).raw
 
 
 def add_confirm_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,93 @@
+"""Store when tasks and plans may start at the earliest, and whose files must not overlap."""
+
+from django.db import models
+from django.db.migrations import (
+    AddConstraint,
+    AddField,
+    RemoveConstraint,
+    RunSQL,
+    SeparateDatabaseAndState,
+)
+from django.db.migrations import Migration as BaseMigration
+
+from ledger.migrations._steps import check
+
+REASON = (
+    "(state = 'blocked') = (blocked_reason is not null) and blocked_reason ~ "
+    "'^(dependency|dependency_skipped|breaker_open|reported|not_before)$'"
+)
+# The next migration validates it: that reads all tasks, and must not keep them locked meanwhile.
+REPLACE = f"""alter table ledger_task drop constraint task_blocked_has_reason,
+    add constraint task_blocked_has_reason check ({REASON}) not valid"""
+
+FUNCTIONS = r"""
+create or replace function ledger_file_folder(path text) returns text
+    language sql immutable parallel safe return rtrim(regexp_replace(regexp_replace(regexp_replace(
+        translate(btrim(path), '\', '/'), '(^|/)[^/]*[*?[{].*$', ''), '/+', '/', 'g'),
+        '^(\.(/|$))+', ''), '/');
+comment on function ledger_file_folder is
+    'a declared file without ./ at its start and / at its end; of a glob, the folder before it';
+
+create or replace function ledger_files_overlap(a jsonb, b jsonb) returns boolean
+    language sql immutable parallel safe return exists (
+        select from jsonb_array_elements_text(a) x, jsonb_array_elements_text(b) y,
+            lateral (select ledger_file_folder(x) as s, ledger_file_folder(y) as t) p
+        where btrim(x) <> '' and btrim(y) <> '' and (s = t or s = '' or t = ''
+            or starts_with(s, t || '/') or starts_with(t, s || '/')));
+comment on function ledger_files_overlap is
+    'whether two lists of declared files have a file, or a folder above it, in common';
+
+-- Each query in it sees what was committed before it began, not only before its caller began.
+create or replace function ledger_files_holder(
+    task uuid, plan uuid, agent uuid, task_state text, task_priority int, files jsonb
+) returns uuid language plpgsql volatile cost 1000000 as $$
+begin
+    return coalesce((
+        select r.id from ledger_task r
+        where r.plan_id = plan and r.exclusive and r.state = 'running' and r.id <> task
+            and ledger_files_overlap(r.payload -> 'files', files)
+        order by r.id limit 1
+    ), case when task_state = 'queued' then (
+        select h.id from (
+            select q.id, q.payload, q.priority from ledger_task q
+            where q.agent_id = agent and q.plan_id = plan and q.exclusive and q.state = 'queued'
+            order by q.priority desc, q.id limit 1
+        ) h where (-h.priority::bigint, h.id) < (-task_priority::bigint, task)
+            and ledger_files_overlap(h.payload -> 'files', files)
+    ) end);
+end $$;
+comment on function ledger_files_holder is
+    'the task that a task waits for because of their files: a running one of its plan, or the '
+    'first one of the plan in the agent''s queue, which later ones do not overtake';
+
+create or replace function ledger_take_files(
+    project uuid, task uuid, plan uuid, agent uuid, task_state text, task_priority int, files jsonb
+) returns boolean language plpgsql volatile cost 1000000 as $$
+begin
+    perform pg_advisory_xact_lock(hashtext('tenfour.files'), hashtext(project::text));
+    return ledger_files_holder(task, plan, agent, task_state, task_priority, files) is null;
+end $$;
+comment on function ledger_take_files is
+    'whether a claim may start the task; until it commits, claims of other such tasks wait';
+"""
+DROP = """drop function ledger_take_files, ledger_files_holder, ledger_files_overlap,
+    ledger_file_folder"""
+
+
+class Migration(BaseMigration):
+    dependencies = [("ledger", "0049_account_windows")]
+
+    operations = [
+        AddField("task", "not_before", models.DateTimeField(null=True)),
+        AddField("task", "exclusive", models.BooleanField(db_default=False)),
+        AddField("plan", "not_before", models.DateTimeField(null=True)),
+        AddField("plan", "exclusive_files", models.BooleanField(db_default=False)),
+        SeparateDatabaseAndState(
+            [RunSQL(REPLACE, RunSQL.noop)],
+            [
+                RemoveConstraint("task", "task_blocked_has_reason"),
+                AddConstraint("task", check("task_blocked_has_reason", REASON)),
+            ],
+        ),
+        RunSQL(FUNCTIONS, DROP),
+    ]
