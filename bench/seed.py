@@ -309,6 +309,50 @@ def stress_tasks(count: int) -> None:
         enqueue_many([(agent, spec)] * min(500, count - first), stamp=Stamp(SYSTEM))
 
 
+def exclusive_tasks(count: int) -> None:
+    """Add a plan of `count` tasks whose files overlap, and two plans of 1,000 without overlaps."""
+    import random
+
+    from ledger.journal import SYSTEM, Stamp
+    from ledger.models import Agent, Plan
+    from ledger.tasks import Spec, enqueue_many
+
+    at = random.Random(7)
+
+    def files_of(n: int) -> list[str]:
+        if at.random() < 0.02:
+            return [f"src/{at.randrange(8)}/"]
+        return [f"src/{at.randrange(8)}/{at.randrange(5)}.py" for _ in range(1 + n % 3)]
+
+    plans = (
+        ("01-01", True, count, files_of),
+        ("01-02", False, 1_000, lambda n: [f"src/{n}.py"]),
+        ("01-03", True, 1_000, lambda n: [f"src/{n}.py"]),
+    )
+    stamp = Stamp(SYSTEM)
+    for place, (ref, exclusive, size, files) in enumerate(plans, 1):
+        agent = Agent.objects.select_related("project").get(name=f"agent-{place:05}")
+        plan = Plan.objects.create(
+            project=agent.project,
+            ref=ref,
+            source={"tasks": []},
+            content_hash=ref,
+            exclusive_files=exclusive,
+            created_by_type="system",
+            created_by_name="bench",
+            created_at=stamp.at,
+            updated_at=stamp.at,
+        )
+        for first in range(0, size, 500):
+            specs = [
+                Spec(
+                    type="b", payload={"files": files(n)}, plan_id=plan.pk, ref=f"{ref}:{n}", run=1
+                )
+                for n in range(first, min(size, first + 500))
+            ]
+            enqueue_many([(agent, spec) for spec in specs], stamp=stamp)
+
+
 def audit() -> list[str]:
     """Return the ledger audit's findings."""
     from ledger.access.audit import audit
@@ -430,6 +474,7 @@ STEPS: dict[str, Callable[..., Any]] = {
     "volume": volume,
     "details": details,
     "stress_tasks": stress_tasks,
+    "exclusive_tasks": exclusive_tasks,
     "audit": audit,
     "run_clock_entry": run_clock_entry,
 }

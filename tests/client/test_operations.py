@@ -44,6 +44,7 @@ VERBS = {
     "plan abort": {"plans_abort"},
     "plan restart": {"plans_restart"},
     "plan rename": {"plans_update"},
+    "plan change": {"plans_update"},
     "plan confirm": {"plans_confirm"},
     "agent list": {"agents_list"},
     "agent show": {"agents_get"},
